@@ -1,0 +1,120 @@
+//! The algorithms under one name: which there are, and what each can do.
+
+use crate::{
+    Debt, FixedWindow, LeakyBucket, Micros, SlidingWindowCounter, SlidingWindowLog, Stamps,
+    TokenBucket, Verdict, WindowCount, WindowPair,
+};
+
+/// What an algorithm is: a check that decides, and a commit that writes, on a state of its own.
+///
+/// A fresh state (its `Default`) means that nothing is used. `cost` is at least 1 and at most [`Algorithm::capacity`].
+pub trait Algorithm {
+    /// What was used, per key.
+    type State: Default;
+
+    /// The most that can be admitted at once: what a client sees as the limit.
+    fn capacity(&self) -> u64;
+
+    /// Decides. Changes nothing that a later decision can see, except that a stamp further ahead of `now` than the
+    /// key's period is moved to `now`: the clock stepped back, and nobody should be locked out until it catches up.
+    fn check(&self, state: &mut Self::State, cost: u64, now: Micros) -> Verdict;
+
+    /// Charges what [`Algorithm::check`] allowed at the same `now`, and brings the verdict's numbers up to date.
+    fn commit(&self, state: &mut Self::State, cost: u64, now: Micros, verdict: &mut Verdict);
+
+    /// The time from which the state is as good as a fresh one.
+    fn expires(&self, state: &Self::State) -> Micros;
+}
+
+macro_rules! algorithms {
+    ($($algorithm:ident($state:ty) = $name:literal),+ $(,)?) => {
+        /// The numbers of a limit, with the algorithm that uses them.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Quota {
+            $(#[doc = concat!("`", $name, "`")] $algorithm($algorithm),)+
+        }
+
+        /// What was used under one key, as its algorithm keeps it.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum State {
+            $(#[doc = concat!("`", $name, "`")] $algorithm($state),)+
+        }
+
+        impl Quota {
+            /// Every algorithm's name, as written in YAML, as a key's kind and as a file of `lua/`.
+            pub const ALGORITHMS: &[&str] = &[$($name),+];
+
+            /// The algorithm's name.
+            pub const fn algorithm(&self) -> &'static str {
+                match self { $(Self::$algorithm(_) => $name,)+ }
+            }
+
+            /// The algorithm's place in [`Quota::ALGORITHMS`].
+            pub const fn algorithm_index(&self) -> usize {
+                #[derive(Clone, Copy)]
+                enum Index { $($algorithm),+ }
+                match self { $(Self::$algorithm(_) => Index::$algorithm as usize,)+ }
+            }
+
+            /// The most that can be admitted at once: what a client sees as the limit.
+            pub fn capacity(&self) -> u64 {
+                match self { $(Self::$algorithm(quota) => quota.capacity(),)+ }
+            }
+
+            /// The state of a key that nothing was charged to.
+            pub fn fresh(&self) -> State {
+                match self { $(Self::$algorithm(_) => State::$algorithm(Default::default()),)+ }
+            }
+
+            /// As [`Algorithm::check`].
+            pub fn check(&self, state: &mut State, cost: u64, now: Micros) -> Verdict {
+                match (self, state) {
+                    $((Self::$algorithm(quota), State::$algorithm(state)) => quota.check(state, cost, now),)+
+                    (quota, state) => { *state = quota.fresh(); quota.check(state, cost, now) }
+                }
+            }
+
+            /// As [`Algorithm::commit`].
+            pub fn commit(&self, state: &mut State, cost: u64, now: Micros, verdict: &mut Verdict) {
+                match (self, state) {
+                    $((Self::$algorithm(quota), State::$algorithm(state)) => quota.commit(state, cost, now, verdict),)+
+                    (quota, state) => { *state = quota.fresh(); quota.commit(state, cost, now, verdict) }
+                }
+            }
+
+            /// As [`Algorithm::expires`]; a state of another algorithm is worth nothing at any time.
+            pub fn expires(&self, state: &State) -> Micros {
+                match (self, state) {
+                    $((Self::$algorithm(quota), State::$algorithm(state)) => quota.expires(state),)+
+                    _ => 0,
+                }
+            }
+        }
+
+        $(impl From<$algorithm> for Quota {
+            fn from(quota: $algorithm) -> Self { Self::$algorithm(quota) }
+        })+
+    };
+}
+
+algorithms! {
+    TokenBucket(Debt) = "token_bucket",
+    LeakyBucket(Debt) = "leaky_bucket",
+    FixedWindow(WindowCount) = "fixed_window",
+    SlidingWindowLog(Stamps) = "sliding_window_log",
+    SlidingWindowCounter(WindowPair) = "sliding_window_counter",
+}
+
+impl Quota {
+    /// What a key of this quota is called beside its limit's name: the algorithm, and the window in us where there is
+    /// one. Another algorithm or window is another key; every other number may change under a key that has state.
+    pub fn kind(&self) -> String {
+        let window = match self {
+            Self::TokenBucket(_) | Self::LeakyBucket(_) => return self.algorithm().to_owned(),
+            Self::FixedWindow(quota) => quota.window(),
+            Self::SlidingWindowLog(quota) => quota.window(),
+            Self::SlidingWindowCounter(quota) => quota.window(),
+        };
+        format!("{}/{window}", self.algorithm())
+    }
+}

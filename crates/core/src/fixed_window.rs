@@ -1,0 +1,86 @@
+//! `fixed_window`: so many per window, windows starting at multiples of their length since the epoch.
+//!
+//! Admits cost c when count + c <= limit. Promise: at most the limit per window, and so at most twice the limit in any
+//! span of one window. The other writing of this file is `lua/fixed_window.lua`.
+
+use crate::quota::window_quota;
+use crate::{Algorithm, Micros, QuotaError, Verdict};
+
+/// What was admitted in one window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WindowCount {
+    /// When the window started, in us.
+    pub start: Micros,
+    /// How much was admitted in it.
+    pub count: u64,
+}
+
+/// The quota of a fixed window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FixedWindow {
+    limit: u64,
+    window: Micros,
+}
+
+impl FixedWindow {
+    /// At most `limit` per `window`.
+    pub fn new(limit: u64, window: Micros) -> Result<Self, QuotaError> {
+        window_quota(limit, window)?;
+        Ok(Self { limit, window })
+    }
+
+    /// The window's length in us.
+    pub const fn window(&self) -> Micros {
+        self.window
+    }
+
+    /// What the script takes: limit, and window in us.
+    pub const fn numbers(&self) -> [u64; 2] {
+        [self.limit, self.window]
+    }
+
+    /// The count of the window that counts at `now`: the current one, or one that the clock has stepped back from.
+    const fn settle(&self, state: &WindowCount, now: Micros) -> WindowCount {
+        let start = now - now % self.window;
+        if state.start >= start {
+            *state
+        } else {
+            WindowCount { start, count: 0 }
+        }
+    }
+}
+
+impl Algorithm for FixedWindow {
+    type State = WindowCount;
+
+    fn capacity(&self) -> u64 {
+        self.limit
+    }
+
+    fn check(&self, state: &mut WindowCount, cost: u64, now: Micros) -> Verdict {
+        if state.start > now + self.window {
+            state.start = now - now % self.window;
+        }
+        let settled = self.settle(state, now);
+        let remaining = self.limit.saturating_sub(settled.count);
+        let end = settled.start + self.window - now;
+        let allowed = cost <= remaining;
+        Verdict {
+            allowed,
+            remaining,
+            reset: end,
+            retry_after: if allowed { 0 } else { end },
+            delay: 0,
+        }
+    }
+
+    fn commit(&self, state: &mut WindowCount, cost: u64, now: Micros, verdict: &mut Verdict) {
+        *state = self.settle(state, now);
+        state.count += cost;
+        verdict.remaining -= cost;
+    }
+
+    fn expires(&self, state: &WindowCount) -> Micros {
+        state.start + self.window
+    }
+}

@@ -1,0 +1,52 @@
+//! `leaky_bucket`: a queue that drains at a constant rate.
+//!
+//! Admits cost c when waiting + c <= Q. What waits drains continuously at n per P, and an admitted request is released
+//! when what was before it has drained: [`Verdict::delay`]. A request that was released still waits, in this count,
+//! until it has drained itself. Promise: releases are at least P/n apart, to the microsecond, and at most Q wait. The
+//! other writing of this file is `lua/leaky_bucket.lua`.
+
+use crate::{Algorithm, Debt, Meter, Micros, QuotaError, Rate, Verdict};
+
+/// The quota of a leaky bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeakyBucket {
+    meter: Meter,
+}
+
+impl LeakyBucket {
+    /// A queue of `queue` units that drains at `drain`.
+    pub fn new(queue: u64, drain: Rate) -> Result<Self, QuotaError> {
+        let meter = Meter::new("queue", queue, drain)?;
+        Ok(Self { meter })
+    }
+
+    /// The numbers that the script takes.
+    pub const fn meter(&self) -> &Meter {
+        &self.meter
+    }
+}
+
+impl Algorithm for LeakyBucket {
+    type State = Debt;
+
+    fn capacity(&self) -> u64 {
+        self.meter.capacity()
+    }
+
+    fn check(&self, state: &mut Debt, cost: u64, now: Micros) -> Verdict {
+        let mut verdict = self.meter.check(state, cost, now);
+        if verdict.allowed {
+            // Before its own cost is added, the time until all is drained is this request's turn.
+            verdict.delay = verdict.reset;
+        }
+        verdict
+    }
+
+    fn commit(&self, state: &mut Debt, cost: u64, now: Micros, verdict: &mut Verdict) {
+        self.meter.commit(state, cost, now, verdict);
+    }
+
+    fn expires(&self, state: &Debt) -> Micros {
+        self.meter.paid(state)
+    }
+}

@@ -1,0 +1,30 @@
+//! Decides: the algorithms of a rate limiter as pure functions of a state, a cost and a time.
+//!
+//! This crate is the definition that `lua/*.lua` must agree with, number by number, and what the memory store runs.
+//! It knows no clock, no store, no request and no configuration: time is an argument, a state is a value, and the
+//! answer is a [`Verdict`].
+//!
+//! All arithmetic is on integers below 2^53, because Lua's numbers are doubles and the two must never differ. Products
+//! that could leave that range are refused when a quota is made ([`QuotaError`]), never met at run time.
+
+mod algorithm;
+mod debt;
+mod decide;
+mod fixed_window;
+mod leaky_bucket;
+mod quota;
+mod sliding_window_counter;
+mod sliding_window_log;
+mod token_bucket;
+mod verdict;
+
+pub use algorithm::{Algorithm, Quota, State};
+pub use debt::{Debt, Meter};
+pub use decide::{Slot, decide};
+pub use fixed_window::{FixedWindow, WindowCount};
+pub use leaky_bucket::LeakyBucket;
+pub use quota::{MAX_EXACT, MAX_SPAN, MAX_WINDOW, Micros, QuotaError, Rate};
+pub use sliding_window_counter::{SlidingWindowCounter, WindowPair};
+pub use sliding_window_log::{SlidingWindowLog, Stamps};
+pub use token_bucket::TokenBucket;
+pub use verdict::Verdict;

@@ -1,0 +1,170 @@
+//! `sliding_window_counter`: two counts that stand for a sliding window.
+//!
+//! Admits cost c when current + c + previous × (window − elapsed)/window <= limit, which assumes that the previous
+//! window's requests came evenly. Promise: that estimate never exceeds the limit; the true count of the worst window
+//! stays below twice the limit. The other writing of this file is `lua/sliding_window_counter.lua`.
+
+use crate::quota::{MAX_EXACT, window_quota};
+use crate::{Algorithm, Micros, QuotaError, Verdict};
+
+/// From this window up, elapsed time counts in whole milliseconds: the products of longer ones would leave 2^53.
+const COARSE_FROM: Micros = 3_600 * 1_000_000;
+
+/// What was admitted in a window and in the one before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WindowPair {
+    /// When the current window started, in us.
+    pub start: Micros,
+    /// How much was admitted in it.
+    pub current: u64,
+    /// How much was admitted in the one before.
+    pub previous: u64,
+}
+
+/// The quota of a sliding window counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlidingWindowCounter {
+    limit: u64,
+    window: Micros,
+    // The step in which elapsed time counts: 1, or 1,000 for windows of an hour and more.
+    unit: Micros,
+}
+
+impl SlidingWindowCounter {
+    /// At most `limit` per sliding `window`, by estimate.
+    pub fn new(limit: u64, window: Micros) -> Result<Self, QuotaError> {
+        window_quota(limit, window)?;
+        let unit = if window < COARSE_FROM { 1 } else { 1_000 };
+        if !window.is_multiple_of(unit) {
+            return Err(QuotaError::UnevenWindow);
+        }
+        let quota = Self {
+            limit,
+            window,
+            unit,
+        };
+        if limit > quota.largest() {
+            return Err(QuotaError::TooLarge {
+                what: "limit",
+                largest: quota.largest(),
+            });
+        }
+        Ok(quota)
+    }
+
+    /// The window's length in us.
+    pub const fn window(&self) -> Micros {
+        self.window
+    }
+
+    /// What the script takes: limit, window, and the step in which elapsed time counts, both in us.
+    pub const fn numbers(&self) -> [u64; 3] {
+        [self.limit, self.window, self.unit]
+    }
+
+    /// The window's length in units.
+    const fn steps(&self) -> u64 {
+        self.window / self.unit
+    }
+
+    /// The largest limit of this window whose two products still add up below 2^53.
+    const fn largest(&self) -> u64 {
+        MAX_EXACT / (2 * self.steps())
+    }
+
+    /// The pair that counts at `now`: a window that has passed becomes the previous one.
+    fn settle(&self, state: &WindowPair, now: Micros) -> WindowPair {
+        let start = now - now % self.window;
+        // No quota of this window could have admitted more; a count beyond it would leave the exact range.
+        let current = state.current.min(self.largest());
+        let previous = state.previous.min(self.largest());
+        if state.start >= start {
+            WindowPair {
+                start: state.start,
+                current,
+                previous,
+            }
+        } else if state.start + self.window == start {
+            WindowPair {
+                start,
+                current: 0,
+                previous: current,
+            }
+        } else {
+            WindowPair {
+                start,
+                current: 0,
+                previous: 0,
+            }
+        }
+    }
+
+    /// How long after `pair.start` a refused cost fits, in us: the smallest whole unit that solves the formula.
+    fn fits_after(&self, pair: &WindowPair, cost: u64) -> Micros {
+        let steps = self.steps();
+        // While the current window lasts, what is free beside it must hold the rest of the previous one.
+        if let Some(free) = self.limit.checked_sub(pair.current + cost) {
+            let share = (free * steps).checked_div(pair.previous).unwrap_or(steps);
+            if share > 0 {
+                return steps.saturating_sub(share) * self.unit;
+            }
+        }
+        // In the next one the current count is the previous one, and nothing else is counted.
+        let free = self.limit - cost;
+        let share = (free * steps).checked_div(pair.current).unwrap_or(steps);
+        self.window + steps.saturating_sub(share) * self.unit
+    }
+
+    /// How long until neither window counts any more, in us.
+    const fn reset(&self, pair: &WindowPair, now: Micros) -> Micros {
+        match (pair.current, pair.previous) {
+            (0, 0) => 0,
+            (0, _) => pair.start + self.window - now,
+            (_, _) => pair.start + 2 * self.window - now,
+        }
+    }
+}
+
+impl Algorithm for SlidingWindowCounter {
+    type State = WindowPair;
+
+    fn capacity(&self) -> u64 {
+        self.limit
+    }
+
+    fn check(&self, state: &mut WindowPair, cost: u64, now: Micros) -> Verdict {
+        if state.start > now + self.window {
+            state.start = now - now % self.window;
+        }
+        let pair = self.settle(state, now);
+        let elapsed = now.saturating_sub(pair.start) / self.unit;
+        let steps = self.steps();
+        let weighted = pair.previous * (steps - elapsed);
+        let free = self.limit.saturating_sub(pair.current) * steps;
+        let remaining = free.saturating_sub(weighted) / steps;
+        let allowed = cost <= remaining;
+        Verdict {
+            allowed,
+            remaining,
+            reset: self.reset(&pair, now),
+            retry_after: if allowed {
+                0
+            } else {
+                pair.start + self.fits_after(&pair, cost) - now
+            },
+            delay: 0,
+        }
+    }
+
+    fn commit(&self, state: &mut WindowPair, cost: u64, now: Micros, verdict: &mut Verdict) {
+        *state = self.settle(state, now);
+        state.current += cost;
+        verdict.remaining -= cost;
+        verdict.reset = self.reset(state, now);
+    }
+
+    fn expires(&self, state: &WindowPair) -> Micros {
+        let windows = if state.current > 0 { 2 } else { 1 };
+        state.start + windows * self.window
+    }
+}

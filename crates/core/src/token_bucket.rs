@@ -1,0 +1,45 @@
+//! `token_bucket`: bursts up to the capacity, and a sustained rate.
+//!
+//! Admits cost c when debt + c <= C; the debt starts at 0 and is paid off continuously at n per P. Promise: at most
+//! C + n·t/P in any span t. The other writing of this file is `lua/token_bucket.lua`.
+
+use crate::{Algorithm, Debt, Meter, Micros, QuotaError, Rate, Verdict};
+
+/// The quota of a token bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TokenBucket {
+    meter: Meter,
+}
+
+impl TokenBucket {
+    /// A bucket of `capacity` tokens that refills at `refill`.
+    pub fn new(capacity: u64, refill: Rate) -> Result<Self, QuotaError> {
+        let meter = Meter::new("capacity", capacity, refill)?;
+        Ok(Self { meter })
+    }
+
+    /// The numbers that the script takes.
+    pub const fn meter(&self) -> &Meter {
+        &self.meter
+    }
+}
+
+impl Algorithm for TokenBucket {
+    type State = Debt;
+
+    fn capacity(&self) -> u64 {
+        self.meter.capacity()
+    }
+
+    fn check(&self, state: &mut Debt, cost: u64, now: Micros) -> Verdict {
+        self.meter.check(state, cost, now)
+    }
+
+    fn commit(&self, state: &mut Debt, cost: u64, now: Micros, verdict: &mut Verdict) {
+        self.meter.commit(state, cost, now, verdict);
+    }
+
+    fn expires(&self, state: &Debt) -> Micros {
+        self.meter.paid(state)
+    }
+}

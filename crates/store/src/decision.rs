@@ -1,0 +1,80 @@
+//! What came out of a store.
+
+use std::time::Duration;
+
+use arrayvec::ArrayVec;
+use tidegate_core::{Micros, Verdict};
+
+use crate::MAX_CHARGES;
+
+/// One verdict per charge, in the order of the charges; `None` where a limit without a store stands open.
+pub type Verdicts = ArrayVec<Option<Verdict>, MAX_CHARGES>;
+
+/// Whether the request goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Every limit allowed it, and every one was charged.
+    Admitted,
+    /// At least one limit did not; none was charged.
+    Refused,
+    /// A limit that stays closed without a store had none; none was charged.
+    Unavailable,
+}
+
+/// Which rule decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Via {
+    /// The store that was configured.
+    Store,
+    /// The limits' `on_failure`, because Redis did not decide.
+    Fallback,
+}
+
+/// The answer to one request's charges.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// Whether the request goes on.
+    pub outcome: Outcome,
+    /// Which rule decided.
+    pub via: Via,
+    /// The time of the decision by the deciding clock, in us since the epoch.
+    pub now: Micros,
+    /// What each limit said.
+    pub verdicts: Verdicts,
+    /// The call to Redis, if there was one.
+    pub call: Option<StoreCall>,
+}
+
+/// How a call to Redis went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreCall {
+    /// How long the decision waited for it.
+    pub took: Duration,
+    /// Why it gave no decision.
+    pub error: Option<StoreError>,
+}
+
+/// Why Redis gave no decision.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// No answer within the store's timeout.
+    #[error("Redis did not answer in time")]
+    Timeout,
+    /// No connection at the moment.
+    #[error("there is no connection to Redis")]
+    Disconnected,
+    /// Redis answered with an error, whose code this is (`OOM`, `READONLY`, `NOPERM`, …).
+    #[error("Redis answered {0}")]
+    Refused(String),
+}
+
+impl StoreError {
+    /// A short word for metrics.
+    pub const fn label(&self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::Disconnected => "disconnected",
+            Self::Refused(_) => "refused",
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Remembers: the two stores of limiter state, and the one question that is asked of them.
+//!
+//! [`Store::decide`] takes all charges of one request and answers with one [`Decision`]: all of them are charged, or
+//! none. The memory store runs the algorithms of `tidegate-core`; the Redis store runs their other writing, the scripts
+//! of `lua/`, which are compiled in. This crate is the only one that sees fred, and fred's types stay in [`redis`]. It
+//! knows no request, no client's name and no configuration file.
+
+mod charge;
+mod decision;
+mod memory;
+pub mod redis;
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+pub use charge::{Charge, Limit, MAX_CHARGES, OnFailure, Subject};
+pub use decision::{Decision, Outcome, StoreCall, StoreError, Verdicts, Via};
+pub use memory::{MAX_KEYS, MemoryStore, MemoryUse};
+pub use redis::RedisStore;
+use tidegate_core::Micros;
+
+/// Where limits keep their state: one of two, chosen at start.
+#[derive(Clone, Debug)]
+pub enum Store {
+    /// In this process.
+    Memory(Arc<MemoryStore>),
+    /// In Redis, shared with other gateways.
+    Redis(Arc<RedisStore>),
+}
+
+impl Store {
+    /// Decides one request: charges every limit, or none of them.
+    ///
+    /// There is no error: when Redis does not answer in time, each limit's [`OnFailure`] decides.
+    pub async fn decide(&self, charges: &[Charge<'_>]) -> Decision {
+        match self {
+            Self::Memory(store) => store.decide(charges),
+            Self::Redis(store) => store.decide(charges).await,
+        }
+    }
+
+    /// Whether the store answers; the memory store always does.
+    pub async fn ready(&self) -> Result<(), StoreError> {
+        match self {
+            Self::Memory(_) => Ok(()),
+            Self::Redis(store) => store.ping().await,
+        }
+    }
+
+    /// The state that this process keeps: all of it, or what an outage of Redis left here.
+    pub fn memory(&self) -> &MemoryStore {
+        match self {
+            Self::Memory(store) => store,
+            Self::Redis(store) => store.fallback(),
+        }
+    }
+}
+
+/// The time by the system's clock, in us since the epoch.
+fn now() -> Micros {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| {
+        Micros::try_from(since.as_micros()).unwrap_or(Micros::MAX)
+    })
+}

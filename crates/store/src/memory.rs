@@ -1,0 +1,148 @@
+//! The memory store: state in this process, bounded, in shards with a lock each.
+//!
+//! It holds at most a stated number of keys. Expired state goes away by [`MemoryStore::sweep`], and when a shard is
+//! full, by the newcomer: it may take the place of an expired key, or of one that has used less than half of its quota
+//! (such a client may then be admitted up to half a quota too much). A key that has used more is never flushed, so
+//! a flood of new keys cannot reset a key that is being limited; newcomers that find no place share one budget per
+//! limit and shard until there is one again.
+
+mod shard;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arrayvec::ArrayVec;
+use foldhash::fast::RandomState;
+use parking_lot::{Mutex, MutexGuard};
+use std::hash::BuildHasher as _;
+use tidegate_core::{Micros, Slot, Verdict, decide};
+
+use crate::{Charge, Decision, MAX_CHARGES, Outcome, Via};
+use shard::{Key, Shard};
+
+/// The most keys that a gateway's memory store holds: about 150 MB when all are in use, logs aside.
+pub const MAX_KEYS: usize = 1_000_000;
+
+const MAX_SHARDS: usize = 64;
+
+/// Limiter state in this process.
+#[derive(Debug)]
+pub struct MemoryStore {
+    shards: Box<[Mutex<Shard>]>,
+    // Seeded per process: nobody outside can aim keys at one shard.
+    hasher: RandomState,
+    next_sweep: AtomicUsize,
+}
+
+/// How full the memory store is, and what that has cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryUse {
+    /// Keys held now.
+    pub keys: usize,
+    /// Unexpired keys that made place for newcomers, since start.
+    pub evicted: u64,
+    /// Decisions made on a shared budget because there was no place, since start.
+    pub shared: u64,
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new(MAX_KEYS)
+    }
+}
+
+impl MemoryStore {
+    /// An empty store for at most `max_keys` keys (rounded up to fill its shards evenly).
+    pub fn new(max_keys: usize) -> Self {
+        let shards = (max_keys / 1_024).clamp(1, MAX_SHARDS).next_power_of_two();
+        let capacity = max_keys.div_ceil(shards);
+        Self {
+            shards: (0..shards)
+                .map(|_| Mutex::new(Shard::new(capacity)))
+                .collect(),
+            hasher: RandomState::default(),
+            next_sweep: AtomicUsize::new(0),
+        }
+    }
+
+    /// Decides by the system's clock.
+    pub fn decide(&self, charges: &[Charge<'_>]) -> Decision {
+        self.decide_at(charges, crate::now())
+    }
+
+    /// Decides at a given time, in us since the epoch.
+    pub fn decide_at(&self, charges: &[Charge<'_>], now: Micros) -> Decision {
+        let mut located = ArrayVec::<(usize, Key), MAX_CHARGES>::new();
+        let mut order = ArrayVec::<usize, MAX_CHARGES>::new();
+        for charge in charges {
+            let key = Key::new(charge, &self.hasher);
+            // The map uses the low bits of its own hash; the shard is chosen by the high ones of the same seed.
+            let shard = (self.hasher.hash_one(key) >> 32) as usize & (self.shards.len() - 1);
+            located.push((shard, key));
+            if !order.contains(&shard) {
+                order.push(shard);
+            }
+        }
+        // All locks of a decision are held together, always taken in the same order.
+        order.sort_unstable();
+        let mut shards: ArrayVec<MutexGuard<'_, Shard>, MAX_CHARGES> = order
+            .iter()
+            .map(|shard| self.shards[*shard].lock())
+            .collect();
+        let place = |shard: usize| order.binary_search(&shard).unwrap_or_default();
+
+        let mut slots = ArrayVec::<Slot<'_>, MAX_CHARGES>::new();
+        for ((shard, key), charge) in located.iter_mut().zip(charges) {
+            let quota = charge.limit.quota();
+            slots.push(Slot {
+                quota,
+                state: shards[place(*shard)].take(key, quota, now),
+                cost: charge.cost,
+            });
+        }
+        let mut verdicts = ArrayVec::<Verdict, MAX_CHARGES>::new();
+        verdicts.extend(slots.iter().map(|_| NO_VERDICT));
+        let admitted = decide(&mut slots, now, &mut verdicts);
+        for (((shard, key), slot), verdict) in located.into_iter().zip(slots).zip(&verdicts) {
+            let charged = admitted.then_some(verdict);
+            shards[place(shard)].put(key, slot, charged);
+        }
+        Decision {
+            outcome: if admitted {
+                Outcome::Admitted
+            } else {
+                Outcome::Refused
+            },
+            via: Via::Store,
+            now,
+            verdicts: verdicts.into_iter().map(Some).collect(),
+            call: None,
+        }
+    }
+
+    /// Drops the expired keys of the next shard in turn, and gives memory back; call it from time to time.
+    pub fn sweep(&self) {
+        let next = self.next_sweep.fetch_add(1, Ordering::Relaxed) % self.shards.len();
+        self.shards[next].lock().sweep(crate::now());
+    }
+
+    /// How full it is now.
+    pub fn usage(&self) -> MemoryUse {
+        self.shards.iter().map(|shard| shard.lock().usage()).fold(
+            MemoryUse::default(),
+            |sum, shard| MemoryUse {
+                keys: sum.keys + shard.keys,
+                evicted: sum.evicted + shard.evicted,
+                shared: sum.shared + shard.shared,
+            },
+        )
+    }
+}
+
+/// What stands in a verdict's place until it is decided.
+const NO_VERDICT: Verdict = Verdict {
+    allowed: false,
+    remaining: 0,
+    reset: 0,
+    retry_after: 0,
+    delay: 0,
+};

@@ -1,0 +1,337 @@
+//! Lua and Rust are two writings of one function: what Redis answered is replayed through the Rust algorithms, at the
+//! times that Redis reports, and every number must be equal.
+//!
+//! Half of the operations run on windows of 5 to 50 ms, so that boundaries are crossed while they run; half on states
+//! that are planted in Redis with old and future stamps, under quotas at the edges of what is allowed.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tidegate_core::{
+    Debt, FixedWindow, LeakyBucket, MAX_WINDOW, Quota, Rate, SlidingWindowCounter,
+    SlidingWindowLog, Slot, Stamps, State, TokenBucket, Verdict, WindowCount, WindowPair, decide,
+};
+use tidegate_store::{Charge, Limit, Outcome, RedisStore};
+use tidegate_testkit::{RedisConnection, RedisServer};
+
+use crate::support::{MS, Random, charge, exact_store, limit};
+
+/// Per algorithm, and for mixed lists.
+const OPERATIONS: u64 = 100_000;
+/// As many clients at once, each with keys of its own.
+const TASKS: u64 = 32;
+/// The mixed lists, beside the algorithms by their index.
+const MIXED: usize = 5;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn token_bucket() {
+    agrees(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leaky_bucket() {
+    agrees(1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fixed_window() {
+    agrees(2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sliding_window_log() {
+    agrees(3).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sliding_window_counter() {
+    agrees(4).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mixed_lists() {
+    agrees(MIXED).await;
+}
+
+async fn agrees(algorithm: usize) {
+    let server = RedisServer::start().await;
+    let store = Arc::new(exact_store(&server).await);
+    let each = OPERATIONS / 2 / TASKS + 1;
+    let mut tasks = tokio::task::JoinSet::new();
+    for task in 0..TASKS {
+        let seed = 1 + task + 1_000 * algorithm as u64;
+        tasks.spawn(cross_boundaries(store.clone(), algorithm, seed, each));
+        let planter = server.connect().await;
+        tasks.spawn(start_from_planted(
+            store.clone(),
+            planter,
+            algorithm,
+            seed,
+            each,
+        ));
+    }
+    let seen: Vec<Seen> = tasks.join_all().await;
+    let sum = |of: fn(&Seen) -> u64| seen.iter().map(of).sum::<u64>();
+    let (operations, admitted, refused) = (
+        sum(|s| s.operations),
+        sum(|s| s.admitted),
+        sum(|s| s.refused),
+    );
+    println!("{operations} operations agree: {admitted} admitted, {refused} refused");
+    assert!(operations >= OPERATIONS);
+    // Traffic that is only admitted, or only refused, would show little.
+    assert!(admitted > OPERATIONS / 10 && refused > OPERATIONS / 10);
+}
+
+#[derive(Default)]
+struct Seen {
+    operations: u64,
+    admitted: u64,
+    refused: u64,
+}
+
+/// One client whose quotas have short windows: what it did not finish in one it goes on with in the next.
+async fn cross_boundaries(store: Arc<RedisStore>, algorithm: usize, seed: u64, each: u64) -> Seen {
+    let mut random = Random(seed);
+    let mut seen = Seen::default();
+    let kinds = kinds(algorithm, &mut random);
+    let limits: Vec<Limit> = kinds
+        .iter()
+        .enumerate()
+        .map(|(index, kind)| {
+            let window = random.between(5, 50) * MS;
+            let most = random.between(1, 12);
+            limit(
+                &format!("short-{index}"),
+                quota(*kind, most, window, &mut random),
+            )
+        })
+        .collect();
+    let mut states: Vec<State> = limits.iter().map(|limit| limit.quota().fresh()).collect();
+    for _ in 0..each {
+        let costs: Vec<u64> = limits
+            .iter()
+            .map(|limit| random.between(1, limit.quota().capacity().min(3)))
+            .collect();
+        ask(&store, &limits, &costs, &mut states, seed, &mut seen).await;
+    }
+    seen
+}
+
+/// One client whose state is made up again and again, then used three times under quotas that change.
+async fn start_from_planted(
+    store: Arc<RedisStore>,
+    mut planter: RedisConnection,
+    algorithm: usize,
+    seed: u64,
+    each: u64,
+) -> Seen {
+    let mut random = Random(seed << 32);
+    let client = seed << 32;
+    let mut seen = Seen::default();
+    while seen.operations < each {
+        let kinds = kinds(algorithm, &mut random);
+        let mut limits = Vec::new();
+        let mut states = Vec::new();
+        for (index, kind) in kinds.iter().enumerate() {
+            // Long windows: nothing that is planted expires under the test.
+            let window =
+                random.pick(&[60 * 1_000 * MS, 3_599_999 * MS, 3_600_000 * MS, MAX_WINDOW]);
+            let most = random.pick(&[1, 2, 3, 10, 1_000, 999_983, 1_000_000]);
+            let limit = limit(
+                &format!("long-{index}"),
+                quota(*kind, most, window, &mut random),
+            );
+            let state = plant(
+                &mut planter,
+                &charge(&limit, client, 1),
+                window,
+                &mut random,
+            )
+            .await;
+            limits.push(limit);
+            states.push(state);
+        }
+        for _ in 0..3 {
+            let costs: Vec<u64> = limits
+                .iter()
+                .map(|limit| {
+                    let most = limit.quota().capacity();
+                    random
+                        .pick(&[1, 1, 2, most / 2, most])
+                        .clamp(1, most.min(4_000))
+                })
+                .collect();
+            ask(&store, &limits, &costs, &mut states, client, &mut seen).await;
+        }
+    }
+    seen
+}
+
+/// Asks Redis, then the Rust algorithms at the time that Redis reports.
+async fn ask(
+    store: &RedisStore,
+    limits: &[Limit],
+    costs: &[u64],
+    states: &mut [State],
+    client: u64,
+    seen: &mut Seen,
+) {
+    let charges: Vec<Charge<'_>> = limits
+        .iter()
+        .zip(costs)
+        .map(|(limit, cost)| charge(limit, client, *cost))
+        .collect();
+    let decision = store.decide(&charges).await;
+    let error = decision.call.as_ref().and_then(|call| call.error.clone());
+    assert_eq!(error, None, "Redis must decide");
+
+    let before = states.to_vec();
+    let mut slots: Vec<Slot<'_>> = charges
+        .iter()
+        .zip(states.iter())
+        .map(|(charge, state)| Slot {
+            quota: charge.limit.quota(),
+            state: state.clone(),
+            cost: charge.cost,
+        })
+        .collect();
+    let none = Verdict {
+        allowed: false,
+        remaining: 0,
+        reset: 0,
+        retry_after: 0,
+        delay: 0,
+    };
+    let mut verdicts = vec![none; slots.len()];
+    let admitted = decide(&mut slots, decision.now, &mut verdicts);
+    for (state, slot) in states.iter_mut().zip(slots) {
+        *state = slot.state;
+    }
+
+    let by_redis: Vec<Verdict> = decision.verdicts.iter().flatten().copied().collect();
+    assert_eq!(
+        (decision.outcome == Outcome::Admitted, &by_redis),
+        (admitted, &verdicts),
+        "at {} Lua (left) and Rust (right) differ on {limits:#?} with costs {costs:?} and states {before:?}",
+        decision.now,
+    );
+    seen.operations += 1;
+    if admitted {
+        seen.admitted += 1;
+    } else {
+        seen.refused += 1;
+    }
+}
+
+/// The algorithms of one request: one of them, or two to four at once.
+fn kinds(algorithm: usize, random: &mut Random) -> Vec<usize> {
+    if algorithm < MIXED {
+        return vec![algorithm];
+    }
+    (0..random.between(2, 4))
+        .map(|_| random.next() as usize % MIXED)
+        .collect()
+}
+
+/// A quota that is allowed; buckets get a rate of their own, at the edges more often than not.
+fn quota(kind: usize, most: u64, window: u64, random: &mut Random) -> Quota {
+    let rate = Rate {
+        count: random.pick(&[most, 1.max(most / 3), 7, 999_983]),
+        per: window,
+    };
+    // A capacity that takes centuries to pay off is refused; what is paid off in one span always fits.
+    let bucket = |rate: Rate| {
+        let slow = most / rate.count > 1_000;
+        if slow {
+            Rate {
+                count: most,
+                ..rate
+            }
+        } else {
+            rate
+        }
+    };
+    match kind {
+        0 => TokenBucket::new(most, bucket(rate)).unwrap().into(),
+        1 => LeakyBucket::new(most, bucket(rate)).unwrap().into(),
+        2 => FixedWindow::new(most, window).unwrap().into(),
+        // A long log costs what it holds; its own limits are tried by the other tests.
+        3 => SlidingWindowLog::new(most.min(500), window).unwrap().into(),
+        _ => SlidingWindowCounter::new(most, window).unwrap().into(),
+    }
+}
+
+/// Makes up a state, writes it where the script will look for it, and gives it back.
+async fn plant(
+    planter: &mut RedisConnection,
+    charge: &Charge<'_>,
+    window: u64,
+    random: &mut Random,
+) -> State {
+    let key = charge.key("tidegate");
+    let quota = charge.limit.quota();
+    let most = quota.capacity();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_micros() as u64;
+    // From two windows ago to three ahead: current, past, ahead within a period, and a clock that stepped back.
+    let around = |random: &mut Random, now: u64| now - 2 * window + random.between(0, 5 * window);
+    let aligned = |at: u64| at - at % window;
+    let used = |random: &mut Random| {
+        let any = random.between(0, 2 * most);
+        random.pick(&[0, 1, most / 2, most - 1, most, any])
+    };
+    let (state, words) = match quota {
+        Quota::TokenBucket(_) | Quota::LeakyBucket(_) => {
+            let weight = random.pick(&[1, 7, 1_000_000, 9_007_199_254]);
+            let owed =
+                (used(random).min(900_000) * weight).saturating_sub(random.between(0, weight));
+            let at = around(random, now);
+            let debt = Debt { owed, at, weight };
+            let state = match quota {
+                Quota::TokenBucket(_) => State::TokenBucket(debt),
+                _ => State::LeakyBucket(debt),
+            };
+            (state, vec![format!("{owed} {at} {weight}")])
+        }
+        Quota::FixedWindow(_) => {
+            let (start, count) = (aligned(around(random, now)), used(random));
+            let state = State::FixedWindow(WindowCount { start, count });
+            (state, vec![format!("{start} {count}")])
+        }
+        Quota::SlidingWindowCounter(_) => {
+            let start = aligned(around(random, now));
+            let (current, previous) = (used(random), used(random));
+            let pair = WindowPair {
+                start,
+                current,
+                previous,
+            };
+            let text = format!("{start} {current} {previous}");
+            (State::SlidingWindowCounter(pair), vec![text])
+        }
+        Quota::SlidingWindowLog(_) => {
+            let length = used(random).min(600);
+            let mut stamps: Vec<u64> = (0..length).map(|_| around(random, now)).collect();
+            stamps.sort_unstable();
+            let words = stamps.iter().map(u64::to_string).collect();
+            (State::SlidingWindowLog(Stamps(stamps.into())), words)
+        }
+    };
+    planter.command(&["DEL", &key]).await.unwrap();
+    let command = match quota {
+        Quota::SlidingWindowLog(_) => "RPUSH",
+        _ => "SET",
+    };
+    if !words.is_empty() {
+        let words: Vec<&str> = [command, &key]
+            .into_iter()
+            .chain(words.iter().map(String::as_str))
+            .collect();
+        let reply = planter.command(&words).await.unwrap();
+        assert!(!reply.is_error(), "{reply:?}");
+    }
+    state
+}

@@ -1,0 +1,186 @@
+//! The tower layer: one route's limits in front of one service.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::Ipv4Addr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use arrayvec::ArrayVec;
+use bytes::Bytes;
+use http::{Request, Response};
+use tidegate_store::{Charge, Decision, MAX_CHARGES, Outcome, Store, Subject};
+use tower::{Layer, Service};
+
+use crate::{Client, Clients, Hasher, Peer, Policy, Rule, headers, refusal};
+
+/// What was decided about a request, in its response's extensions.
+#[derive(Clone, Debug)]
+pub struct Decided {
+    /// Who was calling.
+    pub client: Client,
+    /// What the store said; `None` when the route has no limits.
+    pub decision: Option<Decision>,
+    /// The rules that were charged, in the order of the decision's verdicts.
+    pub rules: Arc<[Rule]>,
+    /// The rule that the headers describe, as an index.
+    pub tightest: Option<usize>,
+}
+
+/// Makes [`RateLimit`] services for one route.
+#[derive(Clone, Debug)]
+pub struct RateLimitLayer(Arc<Enforced>);
+
+type Subjects = ArrayVec<Subject, MAX_CHARGES>;
+
+#[derive(Debug)]
+struct Enforced {
+    policy: Policy,
+    clients: Arc<Clients>,
+    hasher: Hasher,
+    store: Store,
+}
+
+impl RateLimitLayer {
+    /// A layer that enforces `policy` on the callers that `clients` names, with the state of `store`.
+    pub fn new(policy: Policy, clients: Arc<Clients>, hasher: Hasher, store: Store) -> Self {
+        Self(Arc::new(Enforced {
+            policy,
+            clients,
+            hasher,
+            store,
+        }))
+    }
+}
+
+impl<S> Layer<S> for RateLimitLayer {
+    type Service = RateLimit<S>;
+
+    fn layer(&self, inner: S) -> RateLimit<S> {
+        RateLimit {
+            inner,
+            enforced: self.0.clone(),
+        }
+    }
+}
+
+/// Charges each request to its limits before the inner service sees it.
+///
+/// A request must carry its [`Peer`] in its extensions. A client that leaves while the store is asked may have been
+/// charged: the script cannot be called back.
+#[derive(Clone, Debug)]
+pub struct RateLimit<S> {
+    inner: S,
+    enforced: Arc<Enforced>,
+}
+
+impl<S, B, R> Service<Request<B>> for RateLimit<S>
+where
+    S: Service<Request<B>, Response = Response<R>, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send,
+    B: Send + 'static,
+    R: From<Bytes>,
+{
+    type Response = Response<R>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<R>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        // The service that was polled ready goes into the future; a clone takes its place.
+        let clone = self.inner.clone();
+        let mut inner = std::mem::replace(&mut self.inner, clone);
+        let enforced = self.enforced.clone();
+        let (client, subjects) = enforced.name(&request);
+        Box::pin(async move {
+            let decided = enforced.decide(client, subjects).await;
+            let mut response = match decided.refusal() {
+                Some(refusal) => refusal.map(R::from),
+                None => inner.call(request).await?,
+            };
+            decided.write_headers(&mut response);
+            response.extensions_mut().insert(decided);
+            Ok(response)
+        })
+    }
+}
+
+impl Enforced {
+    /// Names the caller, and whom each limit counts the request for.
+    fn name<B>(&self, request: &Request<B>) -> (Client, Subjects) {
+        // Without a peer all requests are one caller's: too strict, and never unlimited.
+        let peer = request.extensions().get::<Peer>().copied();
+        let peer = peer.unwrap_or(Peer((Ipv4Addr::UNSPECIFIED, 0).into()));
+        let caller = self.clients.identify(peer, request.headers());
+        let mut tag = None;
+        let subject = |rule| {
+            self.hasher
+                .subject(rule, &self.policy, &caller, request, &mut tag)
+        };
+        let subjects = self.policy.rules.iter().map(subject).collect();
+        (caller.client, subjects)
+    }
+
+    /// Asks the store.
+    async fn decide(&self, client: Client, subjects: Subjects) -> Decided {
+        let rules = self.policy.rules.clone();
+        if rules.is_empty() {
+            return Decided {
+                client,
+                decision: None,
+                rules,
+                tightest: None,
+            };
+        }
+        let mut charges = ArrayVec::<Charge<'_>, MAX_CHARGES>::new();
+        for (rule, subject) in self.policy.rules.iter().zip(subjects) {
+            let limit = &rule.limit;
+            charges.push(Charge {
+                limit,
+                subject,
+                cost: 1,
+            });
+        }
+        let decision = self.store.decide(&charges).await;
+        let tightest = headers::tightest(&rules, &decision);
+        Decided {
+            client,
+            decision: Some(decision),
+            rules,
+            tightest,
+        }
+    }
+}
+
+impl Decided {
+    /// The answer to give instead of going on, if there is one.
+    fn refusal(&self) -> Option<Response<Bytes>> {
+        let decision = self.decision.as_ref()?;
+        match decision.outcome {
+            Outcome::Admitted => None,
+            Outcome::Unavailable => Some(refusal::no_store()),
+            Outcome::Refused => {
+                let verdicts = self.rules.iter().zip(&decision.verdicts);
+                let refused = verdicts.filter_map(|(rule, verdict)| {
+                    let verdict = verdict.as_ref().filter(|verdict| !verdict.allowed)?;
+                    Some((rule, verdict))
+                });
+                Some(refusal::too_many(refused))
+            }
+        }
+    }
+
+    fn write_headers<R>(&self, response: &mut Response<R>) {
+        let described = self.tightest.zip(self.decision.as_ref());
+        if let Some((index, decision)) = described
+            && let Some(Some(verdict)) = decision.verdicts.get(index)
+        {
+            let rule = &self.rules[index];
+            headers::write(response.headers_mut(), rule, verdict, decision.now);
+        }
+    }
+}

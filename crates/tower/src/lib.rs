@@ -1,0 +1,25 @@
+//! Enforces: a tower layer that names the client, asks the store, and refuses or lets through.
+//!
+//! ```text
+//! request ─ identify ─ charge ─ Store::decide ─┬─ refused: 429, 503 ───────────────┐
+//!                                              └─ admitted: inner service ─ headers ─ response
+//! ```
+//!
+//! The same [`Decided`] that wrote the headers is left in the response's extensions, for whoever logs and counts. A
+//! refusal is a response, never an error. This crate knows neither YAML nor hyper nor fred.
+
+mod address;
+mod headers;
+mod identity;
+mod layer;
+mod refusal;
+mod rule;
+mod subject;
+
+pub use address::TrustedProxies;
+pub use headers::{X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET};
+pub use identity::{ApiKeys, Caller, Client, ClientSource, Clients, ListedKey, Peer};
+pub use layer::{Decided, RateLimit, RateLimitLayer};
+pub use refusal::problem;
+pub use rule::{Per, Policy, Rule};
+pub use subject::Hasher;

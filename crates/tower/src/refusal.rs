@@ -1,0 +1,77 @@
+//! What a client is told when a request does not go on.
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, Response, StatusCode};
+use serde_json::{Map, Value};
+use tidegate_core::{Micros, Verdict};
+
+use crate::Rule;
+
+/// The answer to a request that does not go on: problem details (RFC 9457) with a short `error` for programs and a
+/// `detail` for people. Never cached.
+pub fn problem(status: StatusCode, error: &str, detail: &str) -> Response<Bytes> {
+    respond(status, "about:blank", error, detail, Map::new())
+}
+
+/// 429: a limit was exceeded.
+pub(crate) fn too_many<'a>(
+    refused: impl Iterator<Item = (&'a Rule, &'a Verdict)> + Clone,
+) -> Response<Bytes> {
+    let longest = refused.clone().map(|(_, verdict)| verdict.retry_after);
+    let seconds = whole_seconds(longest.max().unwrap_or_default());
+    let names: Vec<Value> = refused.map(|(rule, _)| rule.limit.name().into()).collect();
+    let mut members = Map::new();
+    members.insert("retry_after".into(), seconds.into());
+    members.insert("violated-policies".into(), names.into());
+    let mut response = respond(
+        StatusCode::TOO_MANY_REQUESTS,
+        "https://iana.org/assignments/http-problem-types#quota-exceeded",
+        "rate_limit_exceeded",
+        &format!("Too many requests; the next one is admitted in {seconds} s."),
+        members,
+    );
+    response.headers_mut().insert(RETRY_AFTER, seconds.into());
+    response
+}
+
+/// 503: a limit that stays closed without a store has none at the moment.
+pub(crate) fn no_store() -> Response<Bytes> {
+    let mut response = respond(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
+        "limits_unavailable",
+        "Limits cannot be checked at the moment; this is no fault of the request.",
+        Map::new(),
+    );
+    response.headers_mut().insert(RETRY_AFTER, 1.into());
+    response
+}
+
+fn respond(
+    status: StatusCode,
+    kind: &str,
+    error: &str,
+    detail: &str,
+    mut members: Map<String, Value>,
+) -> Response<Bytes> {
+    members.insert("type".into(), kind.into());
+    members.insert("title".into(), status.canonical_reason().into());
+    members.insert("status".into(), status.as_u16().into());
+    members.insert("detail".into(), detail.into());
+    members.insert("error".into(), error.into());
+    let mut response = Response::new(Bytes::from(Value::Object(members).to_string()));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(
+        CONTENT_TYPE,
+        HeaderValue::from_static("application/problem+json"),
+    );
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// Rounded up, and never 0: a client that comes back at once would only be refused again.
+fn whole_seconds(micros: Micros) -> u64 {
+    micros.div_ceil(1_000_000).max(1)
+}

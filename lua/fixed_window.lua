@@ -1,0 +1,44 @@
+-- fixed_window: so many per window. The other writing of crates/core/src/fixed_window.rs.
+-- Kept as a string "start count". Numbers of a quota: limit, window.
+
+local fixed_window = { numbers = 2 }
+
+local function save(key, start, count, window, now)
+  redis.call('SET', key, string.format('%.0f %.0f', start, count), 'PX', math.ceil((start + window - now) / 1000))
+end
+
+function fixed_window.check(key, now, cost, quota)
+  local limit, window = quota[1], quota[2]
+  local start, count = now - now % window, 0
+  local value = redis.call('GET', key)
+  if value then
+    local old_start, old_count = string.match(value, '^(%d+) (%d+)$')
+    old_start, old_count = tonumber(old_start), tonumber(old_count)
+    if old_start > now + window then
+      -- The clock stepped back by more than a window: the count moves to the current one.
+      count = old_count
+      save(key, start, count, window, now)
+    elseif old_start >= start then
+      start, count = old_start, old_count
+    end
+  end
+  local remaining = math.max(0, limit - count)
+  local left = start + window - now
+  local allowed = cost <= remaining
+  return {
+    allowed = allowed,
+    remaining = remaining,
+    reset = left,
+    retry_after = allowed and 0 or left,
+    delay = 0,
+    start = start,
+    count = count,
+  }
+end
+
+function fixed_window.commit(key, now, cost, quota, verdict)
+  verdict.remaining = verdict.remaining - cost
+  save(key, verdict.start, verdict.count + cost, quota[2], now)
+end
+
+algorithms.fixed_window = fixed_window

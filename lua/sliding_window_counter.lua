@@ -1,0 +1,79 @@
+-- sliding_window_counter: two counts that stand for a sliding window. The other writing of
+-- crates/core/src/sliding_window_counter.rs.
+-- Kept as a string "start current previous". Numbers of a quota: limit, window, unit.
+
+local sliding_window_counter = { numbers = 3 }
+
+-- How long until neither window counts any more.
+local function reset(start, current, previous, window, now)
+  if current > 0 then return start + 2 * window - now end
+  if previous > 0 then return start + window - now end
+  return 0
+end
+
+local function save(key, start, current, previous, window, now)
+  local windows = current > 0 and 2 or 1
+  local period = start + windows * window - now
+  redis.call('SET', key, string.format('%.0f %.0f %.0f', start, current, previous), 'PX', math.ceil(period / 1000))
+end
+
+-- How long after `start` a refused cost fits: the smallest whole unit that solves the formula.
+local function fits_after(current, previous, cost, limit, window, unit)
+  local steps = window / unit
+  local free = limit - current - cost
+  if free >= 0 and previous > 0 then
+    local share = math.floor(free * steps / previous)
+    if share > 0 then return math.max(0, steps - share) * unit end
+  end
+  -- In the next window the current count is the previous one, and nothing else is counted.
+  local share = steps
+  if current > 0 then share = math.floor((limit - cost) * steps / current) end
+  return window + math.max(0, steps - share) * unit
+end
+
+function sliding_window_counter.check(key, now, cost, quota)
+  local limit, window, unit = quota[1], quota[2], quota[3]
+  local steps = window / unit
+  local start, current, previous = now - now % window, 0, 0
+  local value = redis.call('GET', key)
+  if value then
+    local old_start, old_current, old_previous = string.match(value, '^(%d+) (%d+) (%d+)$')
+    old_start = tonumber(old_start)
+    -- No quota of this window could have admitted more; a count beyond it would leave the exact range.
+    local largest = math.floor(9007199254740991 / (2 * steps))
+    old_current = math.min(tonumber(old_current), largest)
+    old_previous = math.min(tonumber(old_previous), largest)
+    if old_start > now + window then
+      -- The clock stepped back by more than a window: the counts move to the current one.
+      current, previous = old_current, old_previous
+      save(key, start, current, previous, window, now)
+    elseif old_start >= start then
+      start, current, previous = old_start, old_current, old_previous
+    elseif old_start + window == start then
+      previous = old_current
+    end
+  end
+  local elapsed = math.floor(math.max(0, now - start) / unit)
+  local free = math.max(0, limit - current) * steps
+  local remaining = math.floor(math.max(0, free - previous * (steps - elapsed)) / steps)
+  local allowed = cost <= remaining
+  return {
+    allowed = allowed,
+    remaining = remaining,
+    reset = reset(start, current, previous, window, now),
+    retry_after = allowed and 0 or start + fits_after(current, previous, cost, limit, window, unit) - now,
+    delay = 0,
+    start = start,
+    current = current,
+    previous = previous,
+  }
+end
+
+function sliding_window_counter.commit(key, now, cost, quota, verdict)
+  local window, start, current, previous = quota[2], verdict.start, verdict.current + cost, verdict.previous
+  verdict.remaining = verdict.remaining - cost
+  verdict.reset = reset(start, current, previous, window, now)
+  save(key, start, current, previous, window, now)
+end
+
+algorithms.sliding_window_counter = sliding_window_counter
