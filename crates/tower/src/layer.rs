@@ -116,12 +116,7 @@ impl Enforced {
         let peer = request.extensions().get::<Peer>().copied();
         let peer = peer.unwrap_or(Peer((Ipv4Addr::UNSPECIFIED, 0).into()));
         let caller = self.clients.identify(peer, request.headers());
-        let mut tag = None;
-        let subject = |rule| {
-            self.hasher
-                .subject(rule, &self.policy, &caller, request, &mut tag)
-        };
-        let subjects = self.policy.rules.iter().map(subject).collect();
+        let subjects = self.hasher.subjects(&self.policy, &caller, request);
         (caller.client, subjects)
     }
 

@@ -1,9 +1,10 @@
 //! From what a limit is counted per to the keyed hash that a store sees.
 
+use arrayvec::ArrayVec;
 use aws_lc_rs::hmac;
 use http::header::HOST;
 use http::{Method, Request};
-use tidegate_store::Subject;
+use tidegate_store::{MAX_CHARGES, Subject};
 
 use crate::{Caller, Client, Per, Policy, Rule};
 
@@ -20,8 +21,22 @@ impl Hasher {
         Self(hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()))
     }
 
+    /// Whom each rule of `policy` counts this request for, in order.
+    pub fn subjects<B>(
+        &self,
+        policy: &Policy,
+        caller: &Caller,
+        request: &Request<B>,
+    ) -> ArrayVec<Subject, MAX_CHARGES> {
+        let mut tag = None;
+        let rules = policy.rules.iter();
+        rules
+            .map(|rule| self.subject(rule, policy, caller, request, &mut tag))
+            .collect()
+    }
+
     /// Whom `rule` counts this request for. `tag` keeps the last caller's hash, as most rules of a request share it.
-    pub(crate) fn subject<B>(
+    fn subject<B>(
         &self,
         rule: &Rule,
         policy: &Policy,

@@ -1,0 +1,155 @@
+//! One structured line per request, written by a thread of its own.
+//!
+//! A request only hands its record over. When the thread cannot keep up, records are dropped and counted, and requests
+//! go on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use http::{Method, Request, StatusCode};
+use tidegate_store::Via;
+use tidegate_tower::{Client, Decided};
+
+use crate::metrics::RequestOutcome;
+use crate::proxy::Forwarded;
+use crate::request_id::RequestId;
+
+/// How many records may wait for the thread.
+const WAITING: usize = 8_192;
+
+/// Where records go; cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct AccessLog {
+    records: Option<SyncSender<Box<Record>>>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl AccessLog {
+    /// Starts the thread that writes; it ends when the last clone is gone. Join it to see the last lines.
+    pub(crate) fn start() -> std::io::Result<(Self, std::thread::JoinHandle<()>)> {
+        let (sender, receiver) = sync_channel(WAITING);
+        let thread = std::thread::Builder::new().name("access-log".into());
+        let thread = thread.spawn(move || write_all(&receiver))?;
+        let log = Self {
+            records: Some(sender),
+            dropped: Arc::default(),
+        };
+        Ok((log, thread))
+    }
+
+    /// A log that nobody wants to read.
+    pub(crate) fn off() -> Self {
+        Self {
+            records: None,
+            dropped: Arc::default(),
+        }
+    }
+
+    pub(crate) fn write(&self, record: Box<Record>) {
+        if let Some(records) = &self.records
+            && records.try_send(record).is_err()
+        {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Records that were dropped since start.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+/// What a line says.
+#[derive(Debug)]
+pub(crate) struct Record {
+    started: Instant,
+    id: RequestId,
+    method: Method,
+    path: Box<str>,
+    route: Option<Arc<str>>,
+    decided: Option<Decided>,
+    forwarded: Option<Forwarded>,
+    status: Option<StatusCode>,
+    outcome: RequestOutcome,
+    took: Duration,
+}
+
+impl Record {
+    /// A request that has just begun. Its query is left out: it may hold secrets.
+    pub(crate) fn new<B>(request: &Request<B>, id: RequestId, route: Option<Arc<str>>) -> Self {
+        Self {
+            started: Instant::now(),
+            id,
+            method: request.method().clone(),
+            path: request.uri().path().into(),
+            route,
+            decided: None,
+            forwarded: None,
+            status: None,
+            outcome: RequestOutcome::Abandoned,
+            took: Duration::ZERO,
+        }
+    }
+
+    pub(crate) fn answered(
+        &mut self,
+        status: StatusCode,
+        decided: Option<Decided>,
+        forwarded: Option<Forwarded>,
+    ) {
+        self.status = Some(status);
+        self.decided = decided;
+        self.forwarded = forwarded;
+    }
+
+    pub(crate) fn ended(&mut self, outcome: RequestOutcome) {
+        self.outcome = outcome;
+        self.took = self.started.elapsed();
+    }
+}
+
+fn write_all(records: &Receiver<Box<Record>>) {
+    while let Ok(record) = records.recv() {
+        write(&record);
+    }
+}
+
+fn write(record: &Record) {
+    let decided = record.decided.as_ref();
+    let decision = decided.and_then(|decided| decided.decision.as_ref());
+    let limit = decided.and_then(|decided| decided.rules.get(decided.tightest?));
+    let call = decision.and_then(|decision| decision.call.as_ref());
+    let microseconds = |duration: Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+    tracing::info!(
+        target: "access",
+        id = record.id.0.to_str().unwrap_or("-"),
+        method = record.method.as_str(),
+        path = &*record.path,
+        // What a client left before it was answered has no status; 499 is what the field writes for it.
+        status = record.status.map_or(499, |status| status.as_u16()),
+        outcome = record.outcome.label(),
+        route = record.route.as_deref(),
+        client = decided.map(|decided: &Decided| tracing::field::display(shown(&decided.client))),
+        limit = limit.map(|rule| rule.limit.name()),
+        decided_by = decision.map(|decision| match decision.via {
+            Via::Store => "store",
+            Via::Fallback => "on_failure",
+        }),
+        store_us = call.map(|call| microseconds(call.took)),
+        upstream_us = record.forwarded.map(|forwarded| microseconds(forwarded.took)),
+        total_us = microseconds(record.took),
+    );
+}
+
+/// The client as text, cut where a name is too long for a log.
+fn shown(client: &Client) -> String {
+    const LONGEST: usize = 128;
+    let mut text = client.to_string();
+    if let Some((end, _)) = text.char_indices().nth(LONGEST) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}

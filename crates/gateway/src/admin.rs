@@ -1,0 +1,111 @@
+//! The admin port: is it alive, is it ready, what has it counted.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tidegate_store::Store;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+
+use crate::frontend::Frontend;
+
+/// Connections at once: probes and scrapers are few.
+const MAX_CONNECTIONS: usize = 64;
+/// The longest life of one.
+const LIFETIME: Duration = Duration::from_secs(300);
+
+/// What the admin port reports on.
+#[derive(Debug)]
+pub(crate) struct Admin {
+    pub(crate) frontend: Arc<Frontend>,
+    pub(crate) store: Store,
+    pub(crate) stopping: watch::Receiver<bool>,
+}
+
+/// Serves the admin port for as long as the future is polled.
+pub(crate) async fn serve(listener: TcpListener, admin: Arc<Admin>) {
+    let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    loop {
+        let Ok(permit) = connections.clone().acquire_owned().await else {
+            return;
+        };
+        match listener.accept().await {
+            Ok((socket, _)) => {
+                let admin = admin.clone();
+                tokio::spawn(async move {
+                    // A probe that goes away is no event.
+                    let _ = tokio::time::timeout(LIFETIME, connection(socket, admin)).await;
+                    drop(permit);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept connections on the admin port");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+}
+
+async fn connection(socket: TcpStream, admin: Arc<Admin>) -> hyper::Result<()> {
+    let service = service_fn(move |request: Request<Incoming>| {
+        let admin = admin.clone();
+        async move { Ok::<_, Infallible>(admin.answer(&request).await) }
+    });
+    http1::Builder::new()
+        .timer(TokioTimer::new())
+        .serve_connection(TokioIo::new(socket), service)
+        .await
+}
+
+impl Admin {
+    async fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+        if ![Method::GET, Method::HEAD].contains(request.method()) {
+            return text(StatusCode::METHOD_NOT_ALLOWED, "only GET is served here\n");
+        }
+        match request.uri().path() {
+            "/healthz" => text(StatusCode::OK, "ok\n"),
+            "/readyz" => self.ready().await,
+            "/metrics" => self.metrics(),
+            _ => text(StatusCode::NOT_FOUND, "there are /healthz, /readyz and /metrics\n"),
+        }
+    }
+
+    /// Ready to take requests: not stopping, and the store answers.
+    async fn ready(&self) -> Response<Full<Bytes>> {
+        if *self.stopping.borrow() {
+            return text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n");
+        }
+        match self.store.ready().await {
+            Ok(()) => text(StatusCode::OK, "ready\n"),
+            Err(error) => text(StatusCode::SERVICE_UNAVAILABLE, &format!("{error}\n")),
+        }
+    }
+
+    fn metrics(&self) -> Response<Full<Bytes>> {
+        let frontend = &self.frontend;
+        let metrics = frontend.metrics.text(&self.store, &frontend.access_log);
+        let mut response = text(StatusCode::OK, &metrics);
+        response.headers_mut().insert(
+            CONTENT_TYPE,
+            HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8"),
+        );
+        response
+    }
+}
+
+fn text(status: StatusCode, text: &str) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::copy_from_slice(text.as_bytes())));
+    *response.status_mut() = status;
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, plain);
+    response
+}

@@ -1,0 +1,85 @@
+//! The one body of responses: a few bytes of ours, or what an upstream streams.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+
+use crate::proxy::UpstreamBody;
+use crate::request_end::RequestEnd;
+
+/// The error of a body that ends too early.
+pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A response's body; when it has been sent, or given up, the request is over.
+#[derive(Debug)]
+pub(crate) struct Body {
+    content: Content,
+    // Dropped with the body, which is how the end of a request is noticed.
+    _end: Option<RequestEnd>,
+}
+
+#[derive(Debug)]
+enum Content {
+    Whole(Option<Bytes>),
+    Upstream(UpstreamBody),
+}
+
+impl Body {
+    /// Streams what an upstream sends.
+    pub(crate) fn upstream(body: UpstreamBody) -> Self {
+        Self {
+            content: Content::Upstream(body),
+            _end: None,
+        }
+    }
+
+    /// Ties the end of the request to the end of this body.
+    pub(crate) fn ending(self, end: RequestEnd) -> Self {
+        Self {
+            _end: Some(end),
+            ..self
+        }
+    }
+}
+
+impl From<Bytes> for Body {
+    fn from(bytes: Bytes) -> Self {
+        Self {
+            content: Content::Whole(Some(bytes).filter(|bytes| !bytes.is_empty())),
+            _end: None,
+        }
+    }
+}
+
+impl HttpBody for Body {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match &mut self.content {
+            Content::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Content::Upstream(body) => Pin::new(body).poll_frame(context),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.content {
+            Content::Whole(bytes) => bytes.is_none(),
+            Content::Upstream(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.content {
+            Content::Whole(bytes) => {
+                SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+            }
+            Content::Upstream(body) => body.size_hint(),
+        }
+    }
+}

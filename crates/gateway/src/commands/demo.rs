@@ -1,0 +1,69 @@
+//! `tidegate demo`: the reference configuration in front of a small API, with requests to try.
+
+use std::net::SocketAddr;
+
+use ipnet::IpNet;
+use tidegate_tower::TrustedProxies;
+
+use super::{Failure, demo_api, run};
+use crate::config;
+use crate::gateway::Gateway;
+
+/// The commented reference, compiled in, so that the demo needs no file.
+const CONFIGURATION: &str = include_str!("../../../../gateway.yaml");
+
+/// Runs until SIGTERM or SIGINT.
+pub(super) fn run() -> Result<(), Failure> {
+    run::runtime()?.block_on(demo())
+}
+
+async fn demo() -> Result<(), Failure> {
+    let stop = run::stop_signal().map_err(Failure::failed)?;
+    let api = demo_api::start().await.map_err(Failure::failed)?;
+    let environment = |name: &str| match name {
+        "TIDEGATE_UPSTREAM" => Some(api.to_string()),
+        _ => super::environment(name),
+    };
+    let parsed = config::parse("gateway.yaml", CONFIGURATION, environment);
+    let (mut plan, _) = parsed.map_err(Failure::usage)?;
+    // So that a request can say from whom it comes: only here is everyone on this machine believed.
+    plan.clients.trusted = TrustedProxies::new(loopback());
+    run::start_log(&plan.log)?;
+    let gateway = Gateway::start(plan).await.map_err(Failure::usage)?;
+    let addresses = gateway.addresses().map_err(Failure::failed)?;
+    let admin = gateway.admin_address().map_err(Failure::failed)?;
+    if let Some(address) = addresses.first() {
+        super::print(&requests_to_try(*address, admin));
+    }
+    gateway.run(stop).await;
+    Ok(())
+}
+
+fn loopback() -> Vec<IpNet> {
+    let addresses = [
+        std::net::IpAddr::from(std::net::Ipv4Addr::LOCALHOST),
+        std::net::Ipv6Addr::LOCALHOST.into(),
+    ];
+    addresses.map(IpNet::from).to_vec()
+}
+
+fn requests_to_try(gateway: SocketAddr, admin: SocketAddr) -> String {
+    format!(
+        "\
+tidegate demo: gateway.yaml in front of a small API of its own. Stop it with Ctrl-C.
+
+Allowed, with what is left in the headers:
+  curl -i -X POST -H 'X-API-Key: demo-key' http://{gateway}/api/rides/request
+
+Refused: a one-time password may be asked for three times in ten minutes, so the fourth answer is a 429.
+  for i in 1 2 3 4; do curl -i -X POST http://{gateway}/api/otp; done
+
+Another user has a budget of their own (here, and only here, everyone on this machine may say who they are):
+  curl -i -H 'X-User-Id: rider-7' http://{gateway}/api/trips/history
+
+What was counted:
+  curl -s http://{admin}/metrics | grep decisions
+
+"
+    )
+}

@@ -1,0 +1,126 @@
+//! `tidegate explain`: what a request would meet. Charges nothing, asks nobody.
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+use std::path::Path;
+
+use clap::Args;
+use http::header::HOST;
+use http::{HeaderName, HeaderValue, Method, Request, Uri};
+use tidegate_store::Charge;
+use tidegate_tower::{Hasher, Peer, Per, Policy};
+
+use super::Failure;
+use crate::config::{Plan, RoutePlan, StorePlan};
+use crate::routes::Routes;
+use crate::target::Target;
+
+/// The request to explain.
+#[derive(Debug, Args)]
+pub(super) struct Question {
+    /// Its method, such as GET.
+    method: Method,
+    /// Its URL: http://host/path, or a path alone.
+    url: Uri,
+    /// A header, as "Name: value"; may be given several times.
+    #[arg(short = 'H', long = "header", value_parser = header)]
+    headers: Vec<(HeaderName, HeaderValue)>,
+    /// The address that it comes from.
+    #[arg(long, default_value = "127.0.0.1")]
+    peer: IpAddr,
+}
+
+/// Prints route, client, limits and keys.
+pub(super) fn run(config: &Path, question: &Question) -> Result<(), Failure> {
+    let (plan, _) = super::load(config)?;
+    super::print(&explain(&plan, question));
+    Ok(())
+}
+
+fn explain(plan: &Plan, question: &Question) -> String {
+    let request = question.request();
+    let routes = Routes::new(&plan.routes, |route| route);
+    let target = Target::of(&request);
+    let found = target.as_ref().map_err(Clone::clone).and_then(|target| {
+        routes.find(target, request.method())
+    });
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    let _ = match &found {
+        Ok(route) => describe_route(&mut text, route),
+        Err(problem) => writeln!(text, "route:    none; answered {}", problem.status),
+    };
+    let unmatched = Policy {
+        route: "none".into(),
+        rules: plan.always.clone(),
+    };
+    let policy = found.as_ref().map_or(&unmatched, |route| &route.policy);
+    let peer = Peer((question.peer, 0).into());
+    let caller = plan.clients.identify(peer, request.headers());
+    let _ = writeln!(text, "client:   {}", caller.client);
+    let secret = plan.secret.as_ref().map_or("", |secret| secret.expose());
+    let subjects = Hasher::new(secret).subjects(policy, &caller, &request);
+    if subjects.is_empty() {
+        let _ = writeln!(text, "limits:   none");
+    }
+    let prefix = match &plan.store {
+        StorePlan::Memory => "tidegate",
+        StorePlan::Redis(options) => &options.key_prefix,
+    };
+    for (rule, subject) in policy.rules.iter().zip(subjects) {
+        let limit = &rule.limit;
+        let charge = Charge {
+            limit,
+            subject,
+            cost: 1,
+        };
+        let _ = writeln!(
+            text,
+            "limit:    {}, a {} of {}, per {}\n  key:    {}",
+            limit.name(),
+            limit.quota().algorithm(),
+            limit.quota().capacity(),
+            per_list(&rule.per),
+            charge.key(prefix),
+        );
+    }
+    text
+}
+
+fn describe_route(text: &mut String, route: &RoutePlan) -> std::fmt::Result {
+    writeln!(text, "route:    {}", route.name)?;
+    let servers: Vec<&str> = route.servers.iter().map(|server| server.as_str()).collect();
+    writeln!(text, "upstream: {}", servers.join(", "))
+}
+
+fn per_list(per: &[Per]) -> String {
+    let name = |per: &Per| Per::ALL.iter().find(|(_, known)| known == per);
+    let names: Vec<&str> = per.iter().filter_map(name).map(|(name, _)| *name).collect();
+    match names.as_slice() {
+        [] => "nothing: one budget for all".to_owned(),
+        names => names.join(", "),
+    }
+}
+
+impl Question {
+    fn request(&self) -> Request<()> {
+        let mut request = Request::new(());
+        *request.method_mut() = self.method.clone();
+        *request.uri_mut() = self.url.clone();
+        let headers = request.headers_mut();
+        headers.extend(self.headers.iter().cloned());
+        // A client of HTTP/1 always sends one.
+        let host = self.url.authority().map_or("localhost", |authority| authority.as_str());
+        if let Ok(host) = HeaderValue::from_str(host) {
+            headers.entry(HOST).or_insert(host);
+        }
+        request
+    }
+}
+
+fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
+    let (name, value) = text.split_once(':').ok_or("a header looks like \"Name: value\"")?;
+    let name = name.trim().parse().map_err(|_| "that is no header name")?;
+    let value = value.trim().parse().map_err(|_| "that is no header value")?;
+    Ok((name, value))
+}

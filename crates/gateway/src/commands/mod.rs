@@ -1,0 +1,107 @@
+//! The commands that people type.
+//!
+//! Exit status: 0 done, 1 failed, 2 wrong arguments or configuration.
+
+mod check;
+mod demo;
+mod demo_api;
+mod explain;
+mod run;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::config::{self, Plan};
+
+/// A reverse-proxy gateway that enforces rate limits inline.
+#[derive(Debug, Parser)]
+#[command(version, about)]
+struct Cli {
+    /// The configuration.
+    #[arg(short, long, global = true, default_value = "gateway.yaml")]
+    config: PathBuf,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Runs the gateway (the default).
+    Run,
+    /// Runs it beside a small API of its own, and prints requests to try.
+    Demo,
+    /// Says whether a configuration would start, and what in it looks wrong.
+    Check,
+    /// Says which route, client, limits and keys a request would meet; charges nothing.
+    Explain(explain::Question),
+    /// Prints the JSON Schema of the configuration, for editors.
+    Schema,
+}
+
+/// Why a command ended early: a text for people, and the exit status that it means.
+#[derive(Debug)]
+struct Failure {
+    message: String,
+    status: u8,
+}
+
+impl Failure {
+    /// Wrong arguments or configuration.
+    fn usage(error: impl ToString) -> Self {
+        Self {
+            message: error.to_string(),
+            status: 2,
+        }
+    }
+
+    /// The command could not do what it was asked to.
+    fn failed(error: impl ToString) -> Self {
+        Self {
+            message: error.to_string(),
+            status: 1,
+        }
+    }
+}
+
+/// Runs the command that the arguments name.
+#[expect(clippy::print_stderr, reason = "a command's errors are for whoever typed it")]
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match cli.command.unwrap_or(Command::Run) {
+        Command::Run => run::run(&cli.config),
+        Command::Demo => demo::run(),
+        Command::Check => check::run(&cli.config),
+        Command::Explain(question) => explain::run(&cli.config, &question),
+        Command::Schema => schema(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{}", failure.message.trim_end());
+            ExitCode::from(failure.status)
+        }
+    }
+}
+
+/// Loads the configuration with the variables of this process's environment.
+fn load(path: &std::path::Path) -> Result<(Plan, Vec<config::Warning>), Failure> {
+    config::load(path, environment).map_err(Failure::usage)
+}
+
+fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// Prints to standard output; a reader that has gone away is none of our concern.
+fn print(text: &str) {
+    use std::io::Write as _;
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+}
+
+fn schema() -> Result<(), Failure> {
+    let schema = serde_json::to_string_pretty(&config::schema()).map_err(Failure::failed)?;
+    print(&format!("{schema}\n"));
+    Ok(())
+}

@@ -1,0 +1,71 @@
+//! `tidegate run`: the gateway itself.
+
+use std::io::{self, IsTerminal as _};
+use std::path::Path;
+
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+use super::Failure;
+use crate::config::{LogFormat, LogPlan, Plan};
+use crate::gateway::Gateway;
+
+/// Runs until SIGTERM or SIGINT.
+pub(super) fn run(config: &Path) -> Result<(), Failure> {
+    let (plan, warnings) = super::load(config)?;
+    start_log(&plan.log)?;
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
+    runtime()?.block_on(serve(plan))
+}
+
+pub(super) fn runtime() -> Result<Runtime, Failure> {
+    Runtime::new().map_err(Failure::failed)
+}
+
+/// Writes log and access log to standard error.
+pub(super) fn start_log(plan: &LogPlan) -> Result<(), Failure> {
+    let filter = EnvFilter::try_new(&plan.level).map_err(Failure::usage)?;
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(io::stderr().is_terminal())
+        .with_writer(io::stderr);
+    match plan.format {
+        LogFormat::Text => log.try_init(),
+        LogFormat::Json => log.json().flatten_event(true).try_init(),
+    }
+    .map_err(Failure::failed)
+}
+
+async fn serve(plan: Plan) -> Result<(), Failure> {
+    // Asked for before anything starts, so that no signal finds nobody waiting.
+    let stop = stop_signal().map_err(Failure::failed)?;
+    let gateway = Gateway::start(plan).await.map_err(Failure::usage)?;
+    announce(&gateway).map_err(Failure::failed)?;
+    gateway.run(stop).await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// Says where the gateway listens.
+pub(super) fn announce(gateway: &Gateway) -> io::Result<()> {
+    for address in gateway.addresses()? {
+        tracing::info!(%address, "listening");
+    }
+    tracing::info!(address = %gateway.admin_address()?, "admin port: /healthz, /readyz, /metrics");
+    Ok(())
+}
+
+/// Ready at the first SIGTERM or SIGINT.
+pub(super) fn stop_signal() -> io::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}

@@ -1,0 +1,133 @@
+//! From the file as written to the plan: every rule that a configuration must keep.
+//!
+//! All problems are collected, not only the first; a part with a problem is left out, and since a
+//! plan is made only if there is none, nothing incomplete ever leaves. This module must not know
+//! YAML.
+
+mod clients;
+mod limits;
+mod routes;
+mod server;
+
+use std::borrow::Cow;
+
+use super::expand::{Unfilled, Why, expand};
+use super::file::File;
+use super::plan::Plan;
+use super::report::{ConfigError, Place, Problem, Source, Warning};
+use super::value::{Leaf, Value};
+
+/// Makes the plan, or says why there is none.
+pub(super) fn check(
+    file: &File,
+    source: &Source<'_>,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<(Plan, Vec<Warning>), ConfigError> {
+    let mut check = Check {
+        source,
+        env,
+        problems: Vec::new(),
+        doubts: Vec::new(),
+    };
+    let plan = check.plan(file);
+    match plan {
+        Some(plan) if check.problems.is_empty() => Ok((plan, source.warn(check.doubts))),
+        _ => Err(source.refuse(check.problems)),
+    }
+}
+
+/// A check under way.
+struct Check<'a> {
+    source: &'a Source<'a>,
+    env: &'a dyn Fn(&str) -> Option<String>,
+    problems: Vec<Problem>,
+    doubts: Vec<Problem>,
+}
+
+impl Check<'_> {
+    /// The parts of a plan, in the order in which they need each other.
+    fn plan(&mut self, file: &File) -> Option<Plan> {
+        let (listen, admin) = self.addresses(file);
+        let clients = self.clients(file);
+        let (store, on_failure) = self.store(file);
+        let secret = self.secret(file, store.as_ref());
+        let (limits, rules) = self.limits(file, on_failure);
+        let always = self.always(file, &rules);
+        let routes = self.routes(file, &rules, &always);
+        self.unused_limits(file);
+        Some(Plan {
+            listen,
+            admin: admin?,
+            clients,
+            store: store?,
+            secret,
+            always: always.into(),
+            limits,
+            routes,
+            timeouts: self.timeouts(file),
+            max_connections: self.max_connections(file),
+            log: self.log(file),
+        })
+    }
+
+    fn refuse(&mut self, problem: Problem) {
+        self.problems.push(problem);
+    }
+
+    fn doubt(&mut self, problem: Problem) {
+        self.doubts.push(problem);
+    }
+
+    /// A value, its variables filled in; none if it is refused, which is then told.
+    fn read<T: Value>(&mut self, leaf: &Leaf<T>) -> Option<T> {
+        let text = self.fill(leaf)?;
+        match T::read(&text) {
+            Ok(value) => Some(value),
+            Err(fault) => {
+                // As written: what came from the environment may be a secret.
+                let mut problem = fault.problem::<T>(&leaf.raw, leaf.place);
+                if matches!(text, Cow::Owned(_)) {
+                    problem = problem.note("the value depends on the environment");
+                }
+                self.refuse(problem);
+                None
+            }
+        }
+    }
+
+    /// A value that may be left out; none also if it is refused.
+    fn read_some<T: Value>(&mut self, leaf: Option<&Leaf<T>>) -> Option<T> {
+        leaf.and_then(|leaf| self.read(leaf))
+    }
+
+    fn fill<'l, T>(&mut self, leaf: &'l Leaf<T>) -> Option<Cow<'l, str>> {
+        let unfilled = match expand(&leaf.raw, self.env) {
+            Ok(text) => return Some(text),
+            Err(unfilled) => unfilled,
+        };
+        let place = self.reference(&unfilled, leaf.place);
+        self.refuse(match unfilled.why {
+            Why::Unset(name) => {
+                Problem::new(place, format!("the environment variable `{name}` is not set"))
+                    .note(format!("set it, or give a default: ${{{name}:-default}}"))
+            }
+            Why::Form => Problem::new(place, "this is not a variable")
+                .note("allowed here: ${NAME}, ${NAME:-default}, or $${ for the characters ${"),
+        });
+        None
+    }
+
+    /// Where a variable stands inside of a value; where the value does, if it spans lines.
+    fn reference(&self, unfilled: &Unfilled<'_>, place: Option<Place>) -> Option<Place> {
+        let place = place?;
+        let line: String = self.source.line(place.line).chars().skip(place.column - 1).collect();
+        let Some(at) = line.find(unfilled.reference) else {
+            return Some(place);
+        };
+        Some(Place {
+            line: place.line,
+            column: place.column + line[..at].chars().count(),
+            length: unfilled.reference.chars().count(),
+        })
+    }
+}

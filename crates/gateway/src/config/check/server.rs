@@ -1,0 +1,166 @@
+//! The gateway itself: where it listens, where state is kept, how long it waits, what it logs.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use tidegate_store::OnFailure;
+use tidegate_store::redis::RedisOptions;
+
+use super::Check;
+use crate::config::file::{File, Redis, SingleOr};
+use crate::config::plan::{LogPlan, Secret, StorePlan, Timeouts};
+use crate::config::report::{Place, Problem};
+use crate::config::value::{Connections, Leaf};
+
+const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const LISTEN: SocketAddr = SocketAddr::new(LOCALHOST, 8080);
+const ADMIN: SocketAddr = SocketAddr::new(LOCALHOST, 9901);
+
+/// Longer than this nobody waits for a limit.
+const LONGEST_STORE_TIMEOUT: Duration = Duration::from_secs(60);
+
+impl Check<'_> {
+    pub(super) fn addresses(&mut self, file: &File) -> (Vec<SocketAddr>, Option<SocketAddr>) {
+        let leaves: &[Leaf<SocketAddr>] = match &file.listen {
+            None => &[],
+            Some(SingleOr::Single(leaf)) => std::slice::from_ref(leaf),
+            Some(SingleOr::Block(list)) => {
+                if list.value.is_empty() {
+                    self.refuse(
+                        Problem::new(list.place, "this list is empty")
+                            .note("at least one address is needed; without `listen` it is 127.0.0.1:8080"),
+                    );
+                }
+                &list.value
+            }
+        };
+        let mut taken: Vec<(SocketAddr, Option<Place>)> = Vec::new();
+        let mut listen = Vec::new();
+        for leaf in leaves {
+            if let Some(address) = self.read(leaf) {
+                self.take(&mut taken, address, leaf.place);
+                listen.push(address);
+            }
+        }
+        if leaves.is_empty() {
+            listen.push(LISTEN);
+            taken.push((LISTEN, None));
+        }
+        let Some(leaf) = &file.admin else {
+            return (listen, Some(ADMIN));
+        };
+        let admin = self.read(leaf);
+        if let Some(address) = admin {
+            self.take(&mut taken, address, leaf.place);
+        }
+        (listen, admin)
+    }
+
+    /// Takes an address, which must not be taken already; port 0 is any that is free.
+    fn take(
+        &mut self,
+        taken: &mut Vec<(SocketAddr, Option<Place>)>,
+        address: SocketAddr,
+        place: Option<Place>,
+    ) {
+        let same = |(other, _): &&(SocketAddr, _)| *other == address && address.port() != 0;
+        if let Some((_, first)) = taken.iter().find(same) {
+            let whose = match first {
+                Some(first) => format!("the first is at {}", self.source.at(*first)),
+                None => "it is what `listen` is by default".into(),
+            };
+            let problem = Problem::new(place, "this address is used twice").note(whose);
+            self.refuse(problem);
+        }
+        taken.push((address, place));
+    }
+
+    /// The store, and what its limits do by default when it does not answer.
+    pub(super) fn store(&mut self, file: &File) -> (Option<StorePlan>, OnFailure) {
+        let store = match &file.store {
+            None => return (Some(StorePlan::Memory), OnFailure::default()),
+            Some(SingleOr::Single(word)) => {
+                let memory = self.read(word).map(|_| StorePlan::Memory);
+                return (memory, OnFailure::default());
+            }
+            Some(SingleOr::Block(store)) => store,
+        };
+        let Some(redis) = &store.value.redis else {
+            self.refuse(
+                Problem::new(store.place, "no store is named here")
+                    .note("allowed here: memory, or `redis: { url: … }`"),
+            );
+            return (None, OnFailure::default());
+        };
+        let on_failure = self.read_some(redis.on_failure.as_ref()).unwrap_or_default();
+        let plan = self.redis(redis).map(StorePlan::Redis);
+        (plan, on_failure)
+    }
+
+    fn redis(&mut self, redis: &Redis) -> Option<RedisOptions> {
+        let url = self.read(&redis.url);
+        let timeout = self.read_some(redis.timeout.as_ref());
+        if let (Some(timeout), Some(leaf)) = (timeout, &redis.timeout)
+            && timeout > LONGEST_STORE_TIMEOUT
+        {
+            self.refuse(
+                Problem::new(leaf.place, "this would hold requests up for too long")
+                    .note("the longest is 1m; 25ms is the default"),
+            );
+        }
+        let key_prefix = self.read_some(redis.key_prefix.as_ref());
+        Some(RedisOptions {
+            url: url?.0,
+            timeout: timeout.unwrap_or(Duration::from_millis(25)),
+            key_prefix: key_prefix.map_or_else(|| "tidegate".into(), |prefix| prefix.0),
+        })
+    }
+
+    pub(super) fn secret(&mut self, file: &File, store: Option<&StorePlan>) -> Option<Secret> {
+        let secret = self.read_some(file.secret.as_ref()).and_then(|text| text.0);
+        if secret.is_none() && matches!(store, Some(StorePlan::Redis(_))) {
+            let place = file.secret.as_ref().and_then(|leaf| leaf.place);
+            self.doubt(
+                Problem::new(place, "there is no `secret`").note(
+                    "whoever reads Redis can find out by trying which clients are in it; \
+                     `secret` is any text that all gateways share",
+                ),
+            );
+        }
+        secret
+    }
+
+    pub(super) fn timeouts(&mut self, file: &File) -> Timeouts {
+        let mut timeouts = Timeouts::default();
+        if let Some(written) = &file.timeouts {
+            let Timeouts { header, connect, upstream, idle } = timeouts;
+            let mut read = |leaf: &Option<_>, default| {
+                self.read_some(leaf.as_ref()).unwrap_or(default)
+            };
+            timeouts = Timeouts {
+                header: read(&written.header, header),
+                connect: read(&written.connect, connect),
+                upstream: read(&written.upstream, upstream),
+                idle: read(&written.idle, idle),
+            };
+        }
+        timeouts
+    }
+
+    pub(super) fn max_connections(&mut self, file: &File) -> usize {
+        let written = self.read_some(file.max_connections.as_ref());
+        written.map_or(10_000, |Connections(number)| number)
+    }
+
+    pub(super) fn log(&mut self, file: &File) -> LogPlan {
+        let log = file.log.as_ref();
+        let format = self.read_some(log.and_then(|log| log.format.as_ref()));
+        let access = self.read_some(log.and_then(|log| log.access.as_ref()));
+        let level = self.read_some(log.and_then(|log| log.level.as_ref()));
+        LogPlan {
+            format: format.unwrap_or_default(),
+            access: access.unwrap_or(true),
+            level: level.map_or("info", |level| level.0).to_owned(),
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! The configuration as written: which keys there are, and what stands under them.
+//!
+//! Unknown keys are refused everywhere. Single values are kept as written ([`Leaf`]), so a
+//! [`File`] is well-formed but nothing in it is checked. The comments on keys are what editors show
+//! through `tidegate schema`. This module must not know what a value means.
+
+mod shape;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use http::{HeaderName, Method};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tidegate_core::Rate;
+use tidegate_store::OnFailure;
+use tidegate_tower::Per;
+
+use crate::host::HostPattern;
+use crate::path::EncodedSlashes;
+use crate::pattern::PathPattern;
+
+use super::plan::LogFormat;
+use super::value::{
+    BodyLimit, Connections, Count, KeyHash, KeyName, KeyPrefix, Leaf, Level, LimitName, Network,
+    PrefixLength, RedisUrl, RouteName, SecretText, Server, StoreWord, Target,
+};
+
+pub(super) use shape::{Named, Placed, SingleOr};
+
+/// The configuration of a tidegate gateway.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "tidegate configuration")]
+pub(super) struct File {
+    /// Where requests come in: an address, or a list of them. Default: 127.0.0.1:8080.
+    pub(super) listen: Option<SingleOr<SocketAddr, Placed<Vec<Leaf<SocketAddr>>>>>,
+    /// Where health and metrics are served. Default: 127.0.0.1:9901.
+    pub(super) admin: Option<Leaf<SocketAddr>>,
+    /// Peers whose X-Forwarded-For and user header are believed. Default: none.
+    pub(super) trusted_proxies: Option<Vec<Leaf<Network>>>,
+    /// Where limits keep their state: `memory`, or `redis: { url, … }`. Default: memory.
+    pub(super) store: Option<SingleOr<StoreWord, Placed<Store>>>,
+    /// Keys the hashes under which clients are kept. Default: none.
+    pub(super) secret: Option<Leaf<SecretText>>,
+    /// Who is calling: the first source that answers names the client. Default: ip.
+    pub(super) clients: Option<Vec<Placed<Source>>>,
+    /// The limits, by name. Each is one budget per client, shared by all routes that list it.
+    pub(super) limits: Option<Named<Limit>>,
+    /// Limits that every request is charged to, matched or not.
+    pub(super) always: Option<Vec<Leaf<LimitName>>>,
+    /// The routes; the first match wins.
+    pub(super) routes: Option<Placed<Vec<Placed<Route>>>>,
+    /// Groups of servers, by name.
+    pub(super) upstreams: Option<Named<Upstream>>,
+    /// How long to wait.
+    pub(super) timeouts: Option<Timeouts>,
+    /// How many connections may be open at once. Default: 10000.
+    pub(super) max_connections: Option<Leaf<Connections>>,
+    /// The largest request body. Default: none.
+    pub(super) max_body: Option<Leaf<BodyLimit>>,
+    /// What is logged.
+    pub(super) log: Option<Log>,
+}
+
+/// A store that has settings.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("minProperties" = 1))]
+pub(super) struct Store {
+    /// In Redis, shared with other gateways.
+    pub(super) redis: Option<Redis>,
+}
+
+/// How to use Redis.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Redis {
+    /// Where it is.
+    pub(super) url: Leaf<RedisUrl>,
+    /// The longest that limits may hold a request up. Default: 25ms.
+    pub(super) timeout: Option<Leaf<Duration>>,
+    /// What decides when Redis does not: local, open or closed. Default: local.
+    pub(super) on_failure: Option<Leaf<OnFailure>>,
+    /// What all keys start with. Default: tidegate.
+    pub(super) key_prefix: Option<Leaf<KeyPrefix>>,
+}
+
+/// A place to look for a client; exactly one of these.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
+pub(super) struct Source {
+    /// A listed API key in a header.
+    pub(super) api_key: Option<ApiKey>,
+    /// A user ID in a header, believed from `trusted_proxies` only.
+    pub(super) user_id: Option<UserId>,
+    /// The caller's address.
+    pub(super) ip: Option<Ip>,
+}
+
+/// Listed API keys.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ApiKey {
+    /// The header. Default: X-API-Key.
+    pub(super) header: Option<Leaf<HeaderName>>,
+    /// The keys that are known; any other names nobody.
+    pub(super) keys: Vec<Placed<Key>>,
+}
+
+/// An API key.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Key {
+    /// What the client is called.
+    pub(super) name: Leaf<KeyName>,
+    /// The key's hash, never the key.
+    pub(super) hash: Leaf<KeyHash>,
+}
+
+/// User IDs.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UserId {
+    /// The header. Default: X-User-Id.
+    pub(super) header: Option<Leaf<HeaderName>>,
+}
+
+/// Addresses.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Ip {
+    /// How many bits of an IPv6 address are one client. Default: 64.
+    pub(super) ipv6_prefix: Option<Leaf<PrefixLength>>,
+}
+
+/// A limit: exactly one algorithm, and what it is counted per.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Limit {
+    /// A burst of `capacity`, filled up again at `refill`.
+    pub(super) token_bucket: Option<TokenBucket>,
+    /// A queue that drains at a constant rate.
+    pub(super) leaky_bucket: Option<LeakyBucket>,
+    /// So many per window; windows start at multiples of their length.
+    pub(super) fixed_window: Option<Window>,
+    /// So many in any window, exactly; keeps one stamp per request.
+    pub(super) sliding_window_log: Option<Window>,
+    /// So many in any window, by estimate; keeps two numbers.
+    pub(super) sliding_window_counter: Option<Window>,
+    /// What it is counted per; `[]` is one budget for all. Default: [client].
+    pub(super) per: Option<Vec<Leaf<Per>>>,
+    /// What decides when Redis does not. Default: the store's.
+    pub(super) on_failure: Option<Leaf<OnFailure>>,
+}
+
+/// The numbers of a token bucket.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TokenBucket {
+    /// How many at once.
+    pub(super) capacity: Leaf<Count>,
+    /// How many are added per how long.
+    pub(super) refill: Leaf<Rate>,
+}
+
+/// The numbers of a leaky bucket.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LeakyBucket {
+    /// How many may wait.
+    pub(super) queue: Leaf<Count>,
+    /// How many leave per how long.
+    pub(super) drain: Leaf<Rate>,
+}
+
+/// The numbers of a window.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Window {
+    /// How many per window.
+    pub(super) limit: Leaf<Count>,
+    /// How long it is, at most 31d.
+    pub(super) window: Leaf<Duration>,
+}
+
+/// A route: which requests, where they go, what they are charged to.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Route {
+    /// Its name in logs and metrics. Default: methods, host and path.
+    pub(super) name: Option<Leaf<RouteName>>,
+    /// The host; `*.example.com` is any below. Default: any.
+    pub(super) host: Option<Leaf<HostPattern>>,
+    /// The path; `{name}` is one segment, `/**` at the end any rest.
+    pub(super) path: Leaf<PathPattern>,
+    /// The methods; GET is HEAD too. Default: any.
+    pub(super) methods: Option<Vec<Leaf<Method>>>,
+    /// A server's URL, or the name of an entry under `upstreams`.
+    pub(super) upstream: Leaf<Target>,
+    /// The limits that its requests are charged to, all or none.
+    pub(super) limits: Option<Vec<Leaf<LimitName>>>,
+    /// The largest request body. Default: the file's.
+    pub(super) max_body: Option<Leaf<BodyLimit>>,
+    /// What becomes of %2F and %5C in paths: reject or keep. Default: reject.
+    pub(super) encoded_slashes: Option<Leaf<EncodedSlashes>>,
+}
+
+/// A group of servers.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Upstream {
+    /// Its servers, which take turns.
+    pub(super) servers: Placed<Vec<Leaf<Server>>>,
+}
+
+/// How long to wait.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Timeouts {
+    /// For a request's head. Default: 10s.
+    pub(super) header: Option<Leaf<Duration>>,
+    /// For a connection to an upstream server. Default: 1s.
+    pub(super) connect: Option<Leaf<Duration>>,
+    /// For the head of the upstream's answer. Default: 60s.
+    pub(super) upstream: Option<Leaf<Duration>>,
+    /// For the next request on a connection. Default: 75s.
+    pub(super) idle: Option<Leaf<Duration>>,
+}
+
+/// What is logged.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Log {
+    /// How a line looks: text or json. Default: text.
+    pub(super) format: Option<Leaf<LogFormat>>,
+    /// Whether every request gets a line. Default: true.
+    pub(super) access: Option<Leaf<bool>>,
+    /// The least important level: error, warn, info, debug, trace or off. Default: info.
+    pub(super) level: Option<Leaf<Level>>,
+}

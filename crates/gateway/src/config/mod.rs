@@ -1,0 +1,92 @@
+//! The configuration: read from YAML, checked once, and never looked at again.
+//!
+//! ```text
+//! text ─ yaml ─> file::File ─ check ─> plan::Plan
+//!               (as written)          (what the gateway runs)
+//! ```
+//!
+//! Only the file can make a plan, and nothing below start-up reads the file. Whatever is wrong is
+//! told by its place: line, column, the line itself, and what is allowed there. Values that may be
+//! secret never stand in a message. This module must not know requests, connections or stores.
+
+mod check;
+mod expand;
+mod file;
+mod plan;
+mod report;
+mod value;
+mod yaml;
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+
+pub use plan::{LogFormat, LogPlan, Plan, RoutePlan, Secret, StorePlan, Timeouts};
+pub use report::{ConfigError, Warning};
+
+use report::{Place, Problem, Source};
+
+/// The longest configuration that is read, in bytes.
+pub const MAX_BYTES: u64 = 16 << 20;
+
+/// Reads the configuration in a file and checks it; `env` looks up the variables that it names.
+pub fn load(
+    path: &Path,
+    env: impl Fn(&str) -> Option<String>,
+) -> Result<(Plan, Vec<Warning>), ConfigError> {
+    let name = path.display().to_string();
+    let bytes = read(path).map_err(|error| {
+        let problem = Problem::new(None, unreadable(&error))
+            .note("a configuration is one YAML file; `-c FILE` names another");
+        Source::new(&name, "").refuse(vec![problem])
+    })?;
+    match std::str::from_utf8(&bytes) {
+        Ok(text) => parse(&name, text, env),
+        Err(error) => {
+            let text = String::from_utf8_lossy(&bytes);
+            let good = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
+            let problem = Problem::new(Place::end_of(&good), "this is not UTF-8 text")
+                .note("save the file as UTF-8");
+            Err(Source::new(&name, &text).refuse(vec![problem]))
+        }
+    }
+}
+
+/// Checks a configuration that has been read; `name` is what messages call it.
+pub fn parse(
+    name: &str,
+    text: &str,
+    env: impl Fn(&str) -> Option<String>,
+) -> Result<(Plan, Vec<Warning>), ConfigError> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let source = Source::new(name, text);
+    if text.len() as u64 > MAX_BYTES {
+        let problem = Problem::new(None, "this file is too long").note("the longest is 16 MB");
+        return Err(source.refuse(vec![problem]));
+    }
+    let file = yaml::read(&source).map_err(|problem| source.refuse(vec![problem]))?;
+    check::check(&file, &source, &env)
+}
+
+/// The JSON Schema of the configuration, for editors.
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(file::File).to_value()
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    // One byte more than allowed, so that a longer file is seen to be longer.
+    File::open(path)?
+        .take(MAX_BYTES + 1)
+        .read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn unreadable(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "there is no such file".into(),
+        io::ErrorKind::PermissionDenied => "this file may not be read by this user".into(),
+        io::ErrorKind::IsADirectory => "this is a directory".into(),
+        _ => format!("this file cannot be read: {error}"),
+    }
+}

@@ -1,0 +1,144 @@
+//! The plan: a configuration that has been checked, and everything that the gateway does by it.
+//!
+//! Only the check makes one, so whatever stands in a plan is right: names are resolved, numbers
+//! fit, every route can be reached. This module must not know how a configuration is written.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use http::uri::Authority;
+use tidegate_store::Limit;
+use tidegate_store::redis::RedisOptions;
+use tidegate_tower::{Clients, Policy, Rule};
+
+use crate::host::HostPattern;
+use crate::path::EncodedSlashes;
+use crate::pattern::PathPattern;
+
+/// What a gateway does.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Plan {
+    /// Where it listens; at least one.
+    pub listen: Vec<SocketAddr>,
+    /// Where health and metrics are served.
+    pub admin: SocketAddr,
+    /// How it names who is calling.
+    pub clients: Clients,
+    /// Where limits keep their state.
+    pub store: StorePlan,
+    /// Keys the hashes under which clients are kept.
+    pub secret: Option<Secret>,
+    /// What every request is charged to, matched or not.
+    pub always: Arc<[Rule]>,
+    /// All limits, in the order of the file.
+    pub limits: Vec<Arc<Limit>>,
+    /// The routes, in the order of the file: the first match wins.
+    pub routes: Vec<RoutePlan>,
+    /// How long it waits.
+    pub timeouts: Timeouts,
+    /// How many connections may be open at once.
+    pub max_connections: usize,
+    /// What it logs.
+    pub log: LogPlan,
+}
+
+/// Where limits keep their state.
+#[derive(Debug)]
+pub enum StorePlan {
+    /// In this process.
+    Memory,
+    /// In Redis.
+    Redis(RedisOptions),
+}
+
+/// One route: which requests, where they go, what they are charged to.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct RoutePlan {
+    /// Its name, unlike any other's.
+    pub name: String,
+    /// The hosts it is for; none: any.
+    pub(crate) host: Option<HostPattern>,
+    /// The paths it is for.
+    pub(crate) path: PathPattern,
+    /// The methods it is for, with HEAD where GET is; none: any.
+    pub methods: Option<Vec<Method>>,
+    /// Where its requests go, in turn; at least one, spoken to in plain HTTP.
+    pub servers: Vec<Authority>,
+    /// What its requests are charged to: what is always charged, then its own limits.
+    pub policy: Policy,
+    /// The most bytes of a request's body; none: as many as come.
+    pub max_body: Option<u64>,
+    /// What becomes of encoded slashes in its paths.
+    pub(crate) encoded_slashes: EncodedSlashes,
+}
+
+/// How long the gateway waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// For a request's head, from its first byte.
+    pub header: Duration,
+    /// For a connection to an upstream server.
+    pub connect: Duration,
+    /// For the head of the upstream's answer.
+    pub upstream: Duration,
+    /// For the next request on a connection.
+    pub idle: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            header: Duration::from_secs(10),
+            connect: Duration::from_secs(1),
+            upstream: Duration::from_secs(60),
+            idle: Duration::from_secs(75),
+        }
+    }
+}
+
+/// What is logged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogPlan {
+    /// How a line looks.
+    pub format: LogFormat,
+    /// Whether every request gets a line.
+    pub access: bool,
+    /// The least important level that is logged: `error`, `warn`, `info`, `debug`, `trace`; `off`.
+    pub level: String,
+}
+
+/// How a log line looks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// For machines: one object per line.
+    Json,
+}
+
+/// A secret, which no message and no `Debug` shows.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    pub(super) fn new(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
+    /// The secret itself, for hashing with.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(***)")
+    }
+}

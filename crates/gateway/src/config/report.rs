@@ -1,0 +1,237 @@
+//! What is wrong in a configuration, and how it is told: the place, the line, what is allowed.
+//!
+//! Everything that users read of a configuration's faults is laid out here, in one form. This
+//! module must not know what is allowed where.
+
+mod mask;
+
+use std::fmt;
+use std::fmt::Write as _;
+
+/// The most problems that one error tells; a file with more gets the rest when these are solved.
+const MOST: usize = 20;
+
+/// The most of a line that is shown, in characters.
+const WIDEST: usize = 100;
+
+/// Why a configuration is refused: the whole text, ready to print.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ConfigError(String);
+
+/// What looks wrong in a configuration that would start: the whole text, ready to print.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning(String);
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Where something stands: line and column from 1, and its length, all in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub(super) line: usize,
+    pub(super) column: usize,
+    pub(super) length: usize,
+}
+
+impl Place {
+    /// Where YAML's parser says that something is, if it knows.
+    pub(super) fn of(location: serde_saphyr::Location) -> Option<Self> {
+        let number = |number: u64| usize::try_from(number).ok();
+        Some(Self {
+            line: number(location.line()).filter(|line| *line > 0)?,
+            column: number(location.column())?.max(1),
+            length: number(location.span().len())?,
+        })
+    }
+
+    /// Where the text after `text` begins.
+    pub(super) fn end_of(text: &str) -> Option<Self> {
+        let last = text.rsplit('\n').next()?;
+        Some(Self {
+            line: text.matches('\n').count() + 1,
+            column: last.chars().count() + 1,
+            length: 1,
+        })
+    }
+}
+
+/// One thing that is wrong, or looks wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Problem {
+    place: Option<Place>,
+    message: String,
+    notes: Vec<String>,
+}
+
+impl Problem {
+    pub(super) fn new(place: impl Into<Option<Place>>, message: impl Into<String>) -> Self {
+        Self {
+            place: place.into(),
+            message: message.into(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Adds what is allowed, where else to look, or what to do.
+    pub(super) fn note(mut self, note: impl Into<String>) -> Self {
+        self.notes.push(note.into());
+        self
+    }
+
+    /// Adds which names are allowed, and which of them was probably meant.
+    pub(super) fn choices(
+        self,
+        found: &str,
+        allowed: impl IntoIterator<Item = impl AsRef<str>>,
+    ) -> Self {
+        let allowed: Vec<_> = allowed.into_iter().collect();
+        let names = || allowed.iter().map(AsRef::as_ref);
+        let this = match nearest(found, names()) {
+            Some(meant) => self.note(format!("did you mean `{meant}`?")),
+            None => self,
+        };
+        // Longer lists, of routes or limits, help nobody.
+        let mut list = names().take(30).collect::<Vec<_>>().join(", ");
+        if names().count() > 30 {
+            list.push_str(", …");
+        }
+        match list.as_str() {
+            "" => this,
+            list => this.note(format!("allowed here: {list}")),
+        }
+    }
+}
+
+/// A configuration's text and what it is called.
+#[derive(Debug)]
+pub(super) struct Source<'a> {
+    name: &'a str,
+    text: &'a str,
+    lines: Vec<&'a str>,
+}
+
+impl<'a> Source<'a> {
+    pub(super) fn new(name: &'a str, text: &'a str) -> Self {
+        Self {
+            name,
+            text,
+            lines: text.lines().collect(),
+        }
+    }
+
+    pub(super) const fn text(&self) -> &'a str {
+        self.text
+    }
+
+    /// A line by its number, from 1; empty if there is none.
+    pub(super) fn line(&self, number: usize) -> &'a str {
+        let line = number.checked_sub(1).and_then(|at| self.lines.get(at));
+        line.copied().unwrap_or_default()
+    }
+
+    /// `file:line:column`.
+    pub(super) fn at(&self, place: Place) -> String {
+        format!("{}:{}:{}", self.name, place.line, place.column)
+    }
+
+    /// All problems as one error, in the order of the file.
+    pub(super) fn refuse(&self, mut problems: Vec<Problem>) -> ConfigError {
+        problems.sort_by_key(|problem| problem.place);
+        let more = problems.len().saturating_sub(MOST);
+        let shown = problems.iter().take(MOST);
+        let mut text = shown
+            .map(|problem| self.tell("error", problem))
+            .collect::<Vec<_>>()
+            .join("\n\n");
+        if more > 0 {
+            let _ = write!(text, "\n\nand {more} more");
+        }
+        ConfigError(text)
+    }
+
+    /// All doubts, in the order of the file.
+    pub(super) fn warn(&self, mut problems: Vec<Problem>) -> Vec<Warning> {
+        problems.sort_by_key(|problem| problem.place);
+        let tell = |problem| Warning(self.tell("warning", problem));
+        problems.iter().map(tell).collect()
+    }
+
+    // Writing to a String cannot fail.
+    fn tell(&self, kind: &str, problem: &Problem) -> String {
+        let message = mask::credentials(&problem.message);
+        let Some(place) = problem.place else {
+            let mut text = format!("{kind}: {}: {message}", self.name);
+            for note in &problem.notes {
+                let _ = write!(text, "\n = {}", mask::credentials(note));
+            }
+            return text;
+        };
+        let mut text = format!("{kind}: {}: {message}", self.at(place));
+        let number = place.line.to_string();
+        let gutter = " ".repeat(number.len());
+        let (line, carets) = self.excerpt(place);
+        let _ = write!(text, "\n{gutter} |\n{number} | {line}");
+        // An empty line leaves no blank behind the gutter.
+        text.truncate(text.trim_end_matches(' ').len());
+        let _ = write!(text, "\n{gutter} | {carets}");
+        for note in &problem.notes {
+            let _ = write!(text, "\n{gutter} = {}", mask::credentials(note));
+        }
+        text
+    }
+
+    /// The part of a line around a place, secrets masked, and the carets to go under it.
+    fn excerpt(&self, place: Place) -> (String, String) {
+        let masked = mask::line(&self.lines, place.line - 1, place.column - 1, place.length);
+        let mask::Masked { line, start, end } = masked;
+        let first = if line.len() > WIDEST {
+            start.saturating_sub(WIDEST / 2)
+        } else {
+            0
+        };
+        let last = line.len().min(first + WIDEST);
+        let mut shown = String::new();
+        if first > 0 {
+            shown.push('…');
+        }
+        shown.extend(&line[first..last]);
+        if last < line.len() {
+            shown.push('…');
+        }
+        let shift = start - first + usize::from(first > 0);
+        let width = end.min(last).saturating_sub(start).max(1);
+        (shown, " ".repeat(shift) + &"^".repeat(width))
+    }
+}
+
+/// The name that was probably meant: a typing mistake or two away.
+fn nearest<'a>(found: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let found = found.to_lowercase();
+    let near = names
+        .map(|name| (distance(&found, &name.to_lowercase()), name))
+        .min_by_key(|(distance, _)| *distance)?;
+    (near.0 <= near.1.chars().count().div_ceil(3)).then_some(near.1)
+}
+
+/// How many letters must be added, taken away or replaced to make one word the other.
+pub(super) fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(64).collect(), b.chars().take(64).collect());
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut corner = i;
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let replaced = corner + usize::from(x != y);
+            corner = row[j + 1];
+            row[j + 1] = replaced.min(corner + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! The single values of the configuration: what each kind reads like, and how it is read.
+//!
+//! A [`Leaf`] is a value as written, with its place; what it stands for is known once its variables
+//! are filled in, so it is read by the check, which can then tell all that is wrong at once.
+//! [`Value`] is one kind of value. This module must not know which keys there are.
+
+mod net;
+mod number;
+mod word;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::{Deserialize, Deserializer};
+use serde_saphyr::Spanned;
+
+use super::report::{Place, Problem};
+
+pub(super) use net::{KeyHash, Network, RedisUrl, Server, Target};
+pub(super) use number::{BodyLimit, Connections, Count, PrefixLength};
+pub(super) use word::{KeyName, KeyPrefix, Level, LimitName, RouteName, SecretText, StoreWord};
+
+/// A kind of value.
+pub(super) trait Value: Sized {
+    /// Its name in the schema.
+    const NAME: &'static str;
+    /// What it is, to go on after "is not".
+    const WHAT: &'static str;
+    /// What it looks like.
+    const ALLOWED: &'static str;
+    /// Whether a value may be shown when it is refused.
+    const SHOWN: bool = true;
+
+    /// Reads a value whose variables have been filled in.
+    fn read(text: &str) -> Result<Self, Fault>;
+
+    /// What editors check: a JSON Schema of `type` and `pattern` and so on. A value that holds a
+    /// variable is always let through.
+    fn schema() -> serde_json::Map<String, serde_json::Value> {
+        serde_json::Map::from_iter([("type".to_owned(), "string".into())])
+    }
+
+    /// The words there are, if they are few.
+    fn words() -> impl Iterator<Item = &'static str> {
+        std::iter::empty()
+    }
+}
+
+/// Why a value is refused.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// It does not look like [`Value::ALLOWED`].
+    Form,
+    /// It does, but; nothing of the value may be in the text unless it was filtered to be harmless.
+    Because(String),
+}
+
+impl Fault {
+    pub(super) fn because(reason: impl fmt::Display) -> Self {
+        Self::Because(reason.to_string())
+    }
+
+    /// The problem with the value of a kind, of which `shown` was written.
+    pub(super) fn problem<T: Value>(self, shown: &str, place: Option<Place>) -> Problem {
+        let choices = |problem: Problem| match T::words().next() {
+            Some(_) => problem.choices(shown, T::words()),
+            None => problem.note(format!("allowed here: {}", T::ALLOWED)),
+        };
+        match self {
+            Self::Because(reason) => Problem::new(place, reason),
+            Self::Form if T::SHOWN => {
+                choices(Problem::new(place, format!("`{shown}` is not {}", T::WHAT)))
+            }
+            Self::Form => choices(Problem::new(place, format!("this is not {}", T::WHAT))),
+        }
+    }
+}
+
+/// A value as written, with its place.
+pub(super) struct Leaf<T> {
+    pub(super) raw: String,
+    pub(super) place: Option<Place>,
+    kind: PhantomData<fn() -> T>,
+}
+
+impl<T> Leaf<T> {
+    pub(super) const fn new(raw: String, place: Option<Place>) -> Self {
+        let kind = PhantomData;
+        Self { raw, place, kind }
+    }
+}
+
+// Not derived: what is written may be a secret.
+impl<T> fmt::Debug for Leaf<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Leaf({:?})", self.place)
+    }
+}
+
+impl<'de, T> Deserialize<'de> for Leaf<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let spanned = Spanned::<String>::deserialize(deserializer)?;
+        Ok(Self::new(spanned.value, Place::of(spanned.referenced)))
+    }
+}
+
+impl<T: Value> JsonSchema for Leaf<T> {
+    fn schema_name() -> Cow<'static, str> {
+        Cow::Borrowed(T::NAME)
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let mut schema = Schema::default();
+        schema.insert("title".into(), T::WHAT.into());
+        schema.insert("description".into(), T::ALLOWED.into());
+        let mut written = T::schema();
+        let words: Vec<_> = T::words().collect();
+        if !words.is_empty() {
+            written.insert("enum".into(), words.into());
+        }
+        let filled_in = serde_json::json!({ "type": "string", "pattern": r"\$\{" });
+        schema.insert("anyOf".into(), vec![written.into(), filled_in].into());
+        schema
+    }
+}
+
+#[cfg(test)]
+mod tests;

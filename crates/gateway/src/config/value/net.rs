@@ -1,0 +1,185 @@
+//! Values of the network: addresses, networks, headers, methods, URLs, and what routes match.
+
+use std::net::{IpAddr, SocketAddr};
+
+use http::uri::{Authority, PathAndQuery, Scheme, Uri};
+use http::{HeaderName, Method};
+use ipnet::IpNet;
+use tidegate_store::redis;
+
+use crate::host::HostPattern;
+use crate::pattern::PathPattern;
+
+use super::{Fault, Value};
+
+impl Value for SocketAddr {
+    const NAME: &'static str = "Address";
+    const WHAT: &'static str = "an address to listen on";
+    const ALLOWED: &'static str = "an IP address and a port, such as 127.0.0.1:8080, 0.0.0.0:80 or [::]:8080";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        text.parse().map_err(|_| Fault::Form)
+    }
+}
+
+/// The addresses of trusted proxies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Network(pub(crate) IpNet);
+
+impl Value for Network {
+    const NAME: &'static str = "Network";
+    const WHAT: &'static str = "a network";
+    const ALLOWED: &'static str = "an IP address, or a network such as 10.0.0.0/8 or fd00::/8";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        let address = || text.parse::<IpAddr>().ok().map(IpNet::from);
+        let network: IpNet = text.parse().ok().or_else(address).ok_or(Fault::Form)?;
+        if network.trunc() != network {
+            // 10.1.2.3/8 is as likely to mean one address as to mean all of 10.
+            return Err(Fault::because(format!(
+                "this is an address inside of a network: write {} for all of it, or {} for the one",
+                network.trunc(),
+                network.addr(),
+            )));
+        }
+        Ok(Self(network))
+    }
+}
+
+impl Value for HeaderName {
+    const NAME: &'static str = "HeaderName";
+    const WHAT: &'static str = "the name of a header";
+    const ALLOWED: &'static str = "letters, digits and `-`, such as X-API-Key";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        text.parse().map_err(|_| Fault::Form)
+    }
+}
+
+impl Value for Method {
+    const NAME: &'static str = "Method";
+    const WHAT: &'static str = "a method";
+    const ALLOWED: &'static str = "a method in capitals, such as GET, POST or PURGE; not CONNECT";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        let in_capitals = text.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-');
+        let method = text.parse().map_err(|_| Fault::Form)?;
+        if !in_capitals || method == Self::CONNECT {
+            return Err(Fault::Form);
+        }
+        Ok(method)
+    }
+}
+
+impl Value for PathPattern {
+    const NAME: &'static str = "Path";
+    const WHAT: &'static str = "a path";
+    const ALLOWED: &'static str = "a path such as /api/rides/{id}; {name} is one segment, /** at the end is any rest";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        Self::parse(text).map_err(Fault::because)
+    }
+}
+
+impl Value for HostPattern {
+    const NAME: &'static str = "Host";
+    const WHAT: &'static str = "a host";
+    const ALLOWED: &'static str = "api.example.com, *.example.com or an address, without a port";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        Self::parse(text).map_err(|_| Fault::Form)
+    }
+}
+
+/// A server that requests are forwarded to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Server(pub(crate) Authority);
+
+impl Value for Server {
+    const NAME: &'static str = "Server";
+    const WHAT: &'static str = "the URL of a server";
+    const ALLOWED: &'static str = "http://host:port, without a path";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        let uri: Uri = text.parse().map_err(|_| Fault::Form)?;
+        let parts = uri.into_parts();
+        if parts.scheme.as_ref() != Some(&Scheme::HTTP) {
+            return Err(Fault::Form);
+        }
+        let authority = parts.authority.ok_or(Fault::Form)?;
+        if authority.as_str().contains('@') {
+            return Err(Fault::because("a server's URL holds no user and password"));
+        }
+        // The port of `http://host:` is none, and of `http://host:99999` no number.
+        let has_port = authority.as_str().rfind(':') > authority.as_str().rfind(']');
+        let port = authority.port_u16();
+        if authority.host().is_empty() || (has_port && port.is_none()) || port == Some(0) {
+            return Err(Fault::Form);
+        }
+        match parts.path_and_query.as_ref().map(PathAndQuery::as_str) {
+            None | Some("/") => Ok(Self(authority)),
+            Some(_) => Err(Fault::because(
+                "a server's URL has no path: requests keep theirs",
+            )),
+        }
+    }
+}
+
+/// Where a route's requests go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// One server.
+    Server(Authority),
+    /// An entry of `upstreams`, if there is one of this name.
+    Named(String),
+}
+
+impl Value for Target {
+    const NAME: &'static str = "Target";
+    const WHAT: &'static str = "an upstream";
+    const ALLOWED: &'static str = "http://host:port, without a path, or the name of an entry under upstreams";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        if text.contains(['/', ':', '@']) {
+            return Server::read(text).map(|Server(authority)| Self::Server(authority));
+        }
+        Ok(Self::Named(text.to_owned()))
+    }
+}
+
+/// A Redis URL, which may hold a password.
+pub(crate) struct RedisUrl(pub(crate) String);
+
+impl Value for RedisUrl {
+    const NAME: &'static str = "RedisUrl";
+    const WHAT: &'static str = "a Redis URL";
+    const ALLOWED: &'static str = "redis://[user:password@]host:port[/database]";
+    const SHOWN: bool = false;
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        redis::check_url(text).map_err(|_| Fault::Form)?;
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// The hash of an API key. Whoever writes the key itself here should not read it in a log.
+pub(crate) struct KeyHash(pub(crate) [u8; 32]);
+
+impl Value for KeyHash {
+    const NAME: &'static str = "KeyHash";
+    const WHAT: &'static str = "the hash of a key";
+    const ALLOWED: &'static str = "sha256: and 64 hexadecimal digits";
+    const SHOWN: bool = false;
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        let digits = text.strip_prefix("sha256:").ok_or(Fault::Form)?;
+        if digits.len() != 64 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(Fault::Form);
+        }
+        let mut hash = [0; 32];
+        for (byte, at) in hash.iter_mut().zip((0..64).step_by(2)) {
+            *byte = u8::from_str_radix(&digits[at..at + 2], 16).map_err(|_| Fault::Form)?;
+        }
+        Ok(Self(hash))
+    }
+}

@@ -1,0 +1,209 @@
+//! Values that are numbers: counts, durations, rates, sizes, and yes or no.
+
+use std::time::Duration;
+
+use serde_json::{Map, json};
+use tidegate_core::{MAX_WINDOW, Rate};
+
+use super::{Fault, Value};
+
+/// How many; zero and too many are for others to refuse, who know how many fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Count(pub(crate) u64);
+
+impl Value for Count {
+    const NAME: &'static str = "Count";
+    const WHAT: &'static str = "a whole number";
+    const ALLOWED: &'static str = "a whole number of at least 1, such as 100";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        digits(text).map(Self).ok_or(Fault::Form)
+    }
+
+    fn schema() -> Map<String, serde_json::Value> {
+        whole(1, None)
+    }
+}
+
+/// How many connections may be open at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Connections(pub(crate) usize);
+
+impl Connections {
+    const MOST: u64 = 1_000_000;
+}
+
+impl Value for Connections {
+    const NAME: &'static str = "Connections";
+    const WHAT: &'static str = "a number of connections";
+    const ALLOWED: &'static str = "a whole number from 1 to 1000000";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        let number = digits(text).filter(|number| (1..=Self::MOST).contains(number));
+        let number = number.and_then(|number| usize::try_from(number).ok());
+        number.map(Self).ok_or(Fault::Form)
+    }
+
+    fn schema() -> Map<String, serde_json::Value> {
+        whole(1, Some(Self::MOST))
+    }
+}
+
+/// How many bits of an IPv6 address are one client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PrefixLength(pub(crate) u8);
+
+impl Value for PrefixLength {
+    const NAME: &'static str = "PrefixLength";
+    const WHAT: &'static str = "a prefix length";
+    const ALLOWED: &'static str = "a whole number of bits from 1 to 128";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        let number = digits(text).and_then(|number| u8::try_from(number).ok());
+        let number = number.filter(|number| (1..=128).contains(number));
+        number.map(Self).ok_or(Fault::Form)
+    }
+
+    fn schema() -> Map<String, serde_json::Value> {
+        whole(1, Some(128))
+    }
+}
+
+impl Value for bool {
+    const NAME: &'static str = "Boolean";
+    const WHAT: &'static str = "`true` or `false`";
+    const ALLOWED: &'static str = "true or false";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        text.parse().map_err(|_| Fault::Form)
+    }
+
+    fn schema() -> Map<String, serde_json::Value> {
+        object(json!({ "type": "boolean" }))
+    }
+}
+
+/// Windows and timeouts alike: what is 0 waits for nothing, what is longer than 31 days is a slip.
+impl Value for Duration {
+    const NAME: &'static str = "Duration";
+    const WHAT: &'static str = "a duration";
+    const ALLOWED: &'static str = "a whole number and a unit (ms, s, m, h, d), such as 25ms, 60s, 15m, 1h or 1d";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        let millis = millis(text).ok_or(Fault::Form)?;
+        if millis == 0 {
+            return Err(Fault::because("a duration must be at least 1ms"));
+        }
+        if millis > MAX_WINDOW / 1_000 {
+            return Err(Fault::because("the longest duration is 31d"));
+        }
+        Ok(Self::from_millis(millis))
+    }
+
+    fn schema() -> Map<String, serde_json::Value> {
+        pattern(r"^[0-9]+(ms|s|m|h|d)$")
+    }
+}
+
+impl Value for Rate {
+    const NAME: &'static str = "Rate";
+    const WHAT: &'static str = "a rate";
+    const ALLOWED: &'static str = "how many per how long (ms, s, m, h, d), such as 10/s, 600/m, 1000/h, 5000/d or 100/15m";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        let (count, per) = text.split_once('/').ok_or(Fault::Form)?;
+        let count = digits(count).ok_or(Fault::Form)?;
+        let millis = unit(per).or_else(|| millis(per)).ok_or(Fault::Form)?;
+        if count == 0 || millis == 0 {
+            return Err(Fault::because("a rate must be at least 1 per 1ms or longer"));
+        }
+        let per = millis.saturating_mul(1_000);
+        if per > MAX_WINDOW {
+            return Err(Fault::because("a rate is per 31d at most"));
+        }
+        Ok(Self { count, per })
+    }
+
+    fn schema() -> Map<String, serde_json::Value> {
+        pattern(r"^[0-9]+/[0-9]*(ms|s|m|h|d)$")
+    }
+}
+
+/// The most bytes of a body; none: as many as come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BodyLimit(pub(crate) Option<u64>);
+
+impl Value for BodyLimit {
+    const NAME: &'static str = "BodyLimit";
+    const WHAT: &'static str = "a size";
+    const ALLOWED: &'static str = "`none`, or bytes, or a whole number and a unit (KB, MB, GB), such as 512KB or 10MB";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        if text == "none" {
+            return Ok(Self(None));
+        }
+        let split = text.find(|c: char| !c.is_ascii_digit());
+        let (number, unit) = text.split_at(split.unwrap_or(text.len()));
+        let bytes = match unit {
+            "" => 1,
+            "KB" => 1 << 10,
+            "MB" => 1 << 20,
+            "GB" => 1 << 30,
+            _ => return Err(Fault::Form),
+        };
+        let number = digits(number).ok_or(Fault::Form)?;
+        let size = number.checked_mul(bytes).filter(|_| number < u64::MAX);
+        let size = size.ok_or_else(|| Fault::because("this size is too large; `none` is no limit"))?;
+        Ok(Self(Some(size)))
+    }
+
+    fn schema() -> Map<String, serde_json::Value> {
+        object(json!({
+            "type": ["string", "integer"],
+            "minimum": 0,
+            "pattern": "^(none|[0-9]+(KB|MB|GB)?)$",
+        }))
+    }
+}
+
+/// A number written in digits; one that is too large for any use is the largest there is, and is
+/// refused by whoever knows how much fits.
+fn digits(text: &str) -> Option<u64> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| text.parse().unwrap_or(u64::MAX))
+}
+
+fn millis(text: &str) -> Option<u64> {
+    let split = text.find(|c: char| !c.is_ascii_digit())?;
+    let (number, name) = text.split_at(split);
+    Some(digits(number)?.saturating_mul(unit(name)?))
+}
+
+/// A unit of time, in milliseconds.
+fn unit(name: &str) -> Option<u64> {
+    match name {
+        "ms" => Some(1),
+        "s" => Some(1_000),
+        "m" => Some(60_000),
+        "h" => Some(3_600_000),
+        "d" => Some(86_400_000),
+        _ => None,
+    }
+}
+
+fn whole(least: u64, most: Option<u64>) -> Map<String, serde_json::Value> {
+    let mut schema = object(json!({ "type": "integer", "minimum": least }));
+    schema.extend(most.map(|most| ("maximum".to_owned(), most.into())));
+    schema
+}
+
+fn pattern(pattern: &str) -> Map<String, serde_json::Value> {
+    object(json!({ "type": "string", "pattern": pattern }))
+}
+
+fn object(schema: serde_json::Value) -> Map<String, serde_json::Value> {
+    match schema {
+        serde_json::Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}

@@ -1,0 +1,153 @@
+//! Values that are words: names, and choices among a few.
+
+use tidegate_store::OnFailure;
+use tidegate_tower::Per;
+
+use crate::config::{LogFormat, Secret};
+use crate::path::EncodedSlashes;
+
+use super::{Fault, Value};
+
+/// A choice: each word with what it stands for.
+macro_rules! choice {
+    ($type:ty, $name:literal, $what:literal, $words:expr) => {
+        impl Value for $type {
+            const NAME: &'static str = $name;
+            const WHAT: &'static str = $what;
+            const ALLOWED: &'static str = "one of a few words";
+
+            fn read(text: &str) -> Result<Self, Fault> {
+                let found = $words.into_iter().find(|(word, _)| *word == text);
+                found.map(|(_, value)| value).ok_or(Fault::Form)
+            }
+
+            fn words() -> impl Iterator<Item = &'static str> {
+                $words.into_iter().map(|(word, _)| word)
+            }
+        }
+    };
+}
+
+choice!(Per, "Per", "something to count per", Per::ALL);
+
+choice!(
+    OnFailure,
+    "OnFailure",
+    "what a limit can do without Redis",
+    [
+        ("local", Self::Local),
+        ("open", Self::Open),
+        ("closed", Self::Closed),
+    ]
+);
+
+choice!(
+    EncodedSlashes,
+    "EncodedSlashes",
+    "what can be done with encoded slashes",
+    [("reject", Self::Reject), ("keep", Self::Keep)]
+);
+
+choice!(
+    LogFormat,
+    "LogFormat",
+    "a log format",
+    [("text", Self::Text), ("json", Self::Json)]
+);
+
+/// How much is logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Level(pub(crate) &'static str);
+
+choice!(
+    Level,
+    "Level",
+    "a log level",
+    ["error", "warn", "info", "debug", "trace", "off"].map(|word| (word, Level(word)))
+);
+
+/// A store without settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StoreWord {
+    Memory,
+}
+
+impl Value for StoreWord {
+    const NAME: &'static str = "StoreWord";
+    const WHAT: &'static str = "a store";
+    const ALLOWED: &'static str = "memory, or `redis: { url: … }`";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        (text == "memory").then_some(Self::Memory).ok_or(Fault::Form)
+    }
+}
+
+/// Declares a kind of name: any text that a function lets through.
+macro_rules! name {
+    ($(#[$doc:meta])* $type:ident, $what:literal, $allowed:literal, $is_good:expr) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub(crate) struct $type(pub(crate) String);
+
+        impl Value for $type {
+            const NAME: &'static str = stringify!($type);
+            const WHAT: &'static str = $what;
+            const ALLOWED: &'static str = $allowed;
+
+            fn read(text: &str) -> Result<Self, Fault> {
+                let is_good: fn(char) -> bool = $is_good;
+                let fits = (1..=LONGEST_NAME).contains(&text.chars().count());
+                let good = fits && text.chars().all(is_good);
+                good.then(|| Self(text.to_owned())).ok_or(Fault::Form)
+            }
+        }
+    };
+}
+
+const LONGEST_NAME: usize = 128;
+
+name!(
+    /// The name of a limit or an upstream. A limit's becomes a part of its keys in Redis.
+    LimitName,
+    "a name",
+    "letters, digits, `.`, `_` and `-`; 128 at most",
+    |c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-')
+);
+
+name!(
+    /// The name of an API key, which is what its client is called.
+    KeyName,
+    "a key's name",
+    "1 to 128 characters, without blanks",
+    |c| !c.is_whitespace() && !c.is_control()
+);
+
+name!(
+    /// The name of a route.
+    RouteName,
+    "a route's name",
+    "1 to 128 characters, without control characters",
+    |c| !c.is_control()
+);
+
+name!(
+    /// What all keys in Redis start with; braces would choose a slot.
+    KeyPrefix,
+    "a key prefix",
+    "letters, digits, `.`, `_`, `-` and `:`; 128 at most",
+    |c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | ':')
+);
+
+/// The secret; empty: none.
+pub(crate) struct SecretText(pub(crate) Option<Secret>);
+
+impl Value for SecretText {
+    const NAME: &'static str = "Secret";
+    const WHAT: &'static str = "a secret";
+    const ALLOWED: &'static str = "any text; empty is none";
+    const SHOWN: bool = false;
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        Ok(Self((!text.is_empty()).then(|| Secret::new(text))))
+    }
+}

@@ -1,0 +1,152 @@
+//! YAML: the library that reads it, how it is set up, and its errors in our words.
+//!
+//! The library knows places and which keys a map may have; how that is told is the report's. This
+//! module must not know what the file is about.
+
+use serde_saphyr::options::{AliasLimits, MergeKeyPolicy};
+use serde_saphyr::{Error, Options};
+
+use super::file::File;
+use super::report::{Place, Problem, Source};
+
+/// Reads the file as written.
+pub(super) fn read(source: &Source<'_>) -> Result<File, Problem> {
+    serde_saphyr::from_str_with_options(source.text(), options())
+        .map_err(|error| problem(&error, source))
+}
+
+/// Room for some 30,000 routes; aliases may save typing, but not multiply the file.
+fn options() -> Options {
+    let mut aliases = AliasLimits::default();
+    aliases.max_total_replayed_events = 100_000;
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_events: 2_000_000,
+            max_nodes: 1_000_000,
+            max_depth: 32,
+            max_anchors: 1_000,
+            max_aliases: 1_000,
+            max_total_scalar_bytes: 16 << 20,
+            max_documents: 1,
+        },
+        alias_limits: aliases,
+        // A merged key could replace a limit's numbers without being seen: it is an unknown key.
+        merge_keys: MergeKeyPolicy::AsOrdinary,
+        reject_unsupported_tags: true,
+        with_snippet: false,
+    }
+}
+
+fn problem(error: &Error, source: &Source<'_>) -> Problem {
+    let place = error.location().and_then(Place::of);
+    match error {
+        Error::WithSnippet { error, .. } | Error::AliasError { error, .. } => {
+            problem(error, source)
+        }
+        Error::SerdeUnknownField { field, expected, .. } => {
+            let place = place.map(|place| Place { length: field.chars().count(), ..place });
+            Problem::new(place, format!("unknown key `{field}`")).choices(field, expected)
+        }
+        Error::SerdeMissingField { field, .. } => {
+            Problem::new(place, format!("the key `{field}` is missing here"))
+        }
+        Error::DuplicateMappingKey { key: Some(key), .. } => {
+            let problem = Problem::new(place, format!("the key `{key}` is here twice"));
+            match place.and_then(|place| first(key, place, source)) {
+                Some(first) => problem.note(format!("the first is at {}", source.at(first))),
+                None => problem,
+            }
+        }
+        Error::Unexpected { expected, .. } => {
+            let expected = match *expected {
+                "mapping start" => "keys with values (`key: value`)",
+                "sequence start" => "a list (`[a, b]`)",
+                "string scalar" => "a single value",
+                other => other,
+            };
+            let found = place.map_or("nothing", |place| found(source, place));
+            Problem::new(place, format!("expected {expected}, found {found}"))
+        }
+        Error::NullIntoString { .. } => Problem::new(place, "a value is missing here"),
+        Error::SerdeInvalidType { expected, .. }
+        | Error::SerdeInvalidValue { expected, .. }
+        | Error::SerdeInvalidLength { expected, .. } => {
+            let found = place.map_or("something else", |place| found(source, place));
+            Problem::new(place, format!("expected {expected}, found {found}"))
+        }
+        Error::UnknownAnchor { .. } => {
+            Problem::new(place, "this alias has no anchor before it")
+                .note("a value that begins with `*` or `&` must be quoted")
+        }
+        Error::MultipleDocuments { .. } => {
+            Problem::new(place, "a second document begins here").note("a configuration is one document")
+        }
+        Error::Budget { .. }
+        | Error::AliasReplayLimitExceeded { .. }
+        | Error::AliasExpansionLimitExceeded { .. }
+        | Error::AliasReplayStackDepthExceeded { .. } => {
+            Problem::new(place, "this file holds too much, is nested too deep, or repeats itself")
+        }
+        Error::UnsupportedTag { .. } | Error::TaggedStructFieldName { .. } => {
+            Problem::new(place, "tags are not used here")
+                .note("a value that begins with `!` must be quoted")
+        }
+        Error::Message { msg, .. } => not_yaml(msg, place, source),
+        // What is left is rare; the library's own words, of which the first line is enough.
+        other => {
+            let text = other.to_string();
+            let text = text.lines().next().unwrap_or_default();
+            let text = text.split(" at line ").next().unwrap_or_default();
+            not_yaml(text, place, source)
+        }
+    }
+}
+
+fn not_yaml(message: &str, place: Option<Place>, source: &Source<'_>) -> Problem {
+    let problem = Problem::new(place, format!("this is not YAML: {message}"));
+    let line = place.map_or("", |place| source.line(place.line));
+    if line.trim_start_matches(' ').starts_with('\t') {
+        problem.note("lines are indented by blanks, not by tabs")
+    } else if line.contains("${") {
+        problem.note("inside of { } and [ ] a variable must be quoted: \"${NAME}\"")
+    } else {
+        problem
+    }
+}
+
+/// What stands at a place, by its first character.
+fn found(source: &Source<'_>, place: Place) -> &'static str {
+    let line = source.line(place.line);
+    let mut rest = line.chars().skip(place.column - 1);
+    match (rest.next(), rest.next()) {
+        (Some('['), _) | (Some('-'), Some(' ') | None) => "a list",
+        (Some('{'), _) => "keys with values",
+        (None | Some('#'), _) => "nothing",
+        (Some(' '), _) => "nothing",
+        _ => {
+            // A block map begins with its first key.
+            let text: String = line.chars().skip(place.column - 1).collect();
+            if text.contains(": ") || text.trim_end().ends_with(':') {
+                "keys with values"
+            } else {
+                "a single value"
+            }
+        }
+    }
+}
+
+/// Where the key of a block map stood first: the same key in the same column above.
+fn first(key: &str, place: Place, source: &Source<'_>) -> Option<Place> {
+    let indent = place.column - 1;
+    let above = (1..place.line).rev().map(|line| (line, source.line(line)));
+    let mut map = above.take_while(|(_, line)| {
+        let blanks = line.chars().take_while(|c| *c == ' ').count();
+        blanks >= indent || line.trim().is_empty() || line.trim().starts_with('#')
+    });
+    let is_key = |text: &str| {
+        let text = text.trim_start_matches(['"', '\'']).strip_prefix(key)?;
+        text.trim_start_matches(['"', '\'']).starts_with(':').then_some(())
+    };
+    map.find(|(_, line)| line.get(indent..).and_then(is_key).is_some())
+        .map(|(line, _)| Place { line, ..place })
+}

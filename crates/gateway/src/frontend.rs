@@ -1,0 +1,129 @@
+//! One request, from its head to its answer.
+//!
+//! ```text
+//! check ─ match a route, once ─ that route's stack: limits ─ upstream ─ answer, whose end is the request's end
+//! ```
+
+use std::sync::Arc;
+
+use http::header::{CONNECTION, HOST};
+use http::{HeaderValue, Request, Response, Version};
+use hyper::body::Incoming;
+use tidegate_tower::{Clients, Peer};
+use tower::Service as _;
+
+use crate::access_log::{AccessLog, Record};
+use crate::body::Body;
+use crate::config::Timeouts;
+use crate::metrics::{GatewayMetrics, RouteMetrics};
+use crate::problem::Problem;
+use crate::proxy::X_REQUEST_ID;
+use crate::request_end::RequestEnd;
+use crate::request_id::{RequestId, RequestIds};
+use crate::routes::Routes;
+use crate::server::InRequest;
+use crate::stack::{Stack, UnmatchedStack};
+use crate::target::{Target, rewritten};
+
+/// What serves all requests of a gateway.
+#[derive(Debug)]
+pub(crate) struct Frontend {
+    pub(crate) routes: Routes<Route>,
+    pub(crate) unmatched: UnmatchedStack,
+    pub(crate) unmatched_metrics: Arc<RouteMetrics>,
+    pub(crate) clients: Arc<Clients>,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) metrics: Arc<GatewayMetrics>,
+    pub(crate) access_log: AccessLog,
+    pub(crate) request_ids: RequestIds,
+}
+
+/// A route with everything that serves it.
+#[derive(Debug)]
+pub(crate) struct Route {
+    pub(crate) name: Arc<str>,
+    pub(crate) stack: Stack,
+    pub(crate) metrics: Arc<RouteMetrics>,
+}
+
+/// How a request reached us.
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    pub(crate) peer: Peer,
+    pub(crate) in_request: InRequest,
+}
+
+impl Frontend {
+    /// Answers one request.
+    pub(crate) async fn handle(&self, request: Request<Incoming>, arrival: Arrival) -> Response<Body> {
+        let found = Target::of(&request).and_then(|target| {
+            let route = self.routes.find(&target, request.method())?;
+            Ok((route, rewritten(&request, &target)))
+        });
+        let request_id = self.request_id(&request, arrival.peer);
+        // From here on the request is logged and counted, also if its client leaves and this future is dropped.
+        let route = found.as_ref().ok().map(|(route, _)| route.name.clone());
+        let mut end = RequestEnd::begin(
+            Record::new(&request, request_id.clone(), route),
+            self.access_log.clone(),
+            found.as_ref().map_or(&self.unmatched_metrics, |(route, _)| &route.metrics).clone(),
+            arrival.in_request,
+        );
+        let version = request.version();
+        let mut request = request;
+        request.extensions_mut().insert(arrival.peer);
+        request.extensions_mut().insert(request_id);
+        let mut response = match found {
+            Ok((route, (uri, host))) => {
+                if let Some(uri) = uri {
+                    *request.uri_mut() = uri;
+                }
+                if let Some(host) = host {
+                    request.headers_mut().insert(HOST, host);
+                }
+                serve(route, request).await
+            }
+            Err(problem) => {
+                let malformed = problem.is_malformed();
+                let mut response = self.answer(problem, request).await;
+                if malformed && version < Version::HTTP_2 {
+                    // What follows on this connection may not be what it seems.
+                    let close = HeaderValue::from_static("close");
+                    response.headers_mut().insert(CONNECTION, close);
+                }
+                response
+            }
+        };
+        end.answered(&mut response);
+        response.map(|body| body.ending(end))
+    }
+
+    pub(crate) const fn timeouts(&self) -> Timeouts {
+        self.timeouts
+    }
+
+    pub(crate) fn metrics(&self) -> &GatewayMetrics {
+        &self.metrics
+    }
+
+    async fn answer(&self, problem: Problem, mut request: Request<Incoming>) -> Response<Body> {
+        request.extensions_mut().insert(problem);
+        let Ok(response) = self.unmatched.clone().call(request).await;
+        response
+    }
+
+    /// The ID that a trusted peer gave the request, or a new one.
+    fn request_id(&self, request: &Request<Incoming>, peer: Peer) -> RequestId {
+        let given = request.headers().get(X_REQUEST_ID);
+        match given.filter(|_| self.clients.trusted.contains(peer.0.ip())) {
+            Some(id) => RequestId(id.clone()),
+            None => self.request_ids.next(),
+        }
+    }
+}
+
+async fn serve(route: &Route, request: Request<Incoming>) -> Response<Body> {
+    // Every layer of a stack is always ready: what has to wait waits in its future.
+    let Ok(response) = route.stack.clone().call(request).await;
+    response
+}

@@ -1,0 +1,200 @@
+//! A whole gateway, made from a checked plan: bound first, so that a port in use is found, then run.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tidegate_store::redis::InvalidUrl;
+use tidegate_store::{MemoryStore, RedisStore, Store};
+use tidegate_tower::{Hasher, Policy, Rule};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::access_log::AccessLog;
+use crate::admin::{self, Admin};
+use crate::config::{Plan, RoutePlan, StorePlan, Timeouts};
+use crate::frontend::{Frontend, Route};
+use crate::metrics::{GatewayMetrics, RouteMetrics};
+use crate::proxy::{Forwarding, PoolTimeouts, Upstream};
+use crate::request_id::RequestIds;
+use crate::routes::Routes;
+use crate::server;
+use crate::stack::Enforcement;
+
+/// How often a part of the memory store's expired keys is dropped; a full round takes about a minute.
+const SWEEP: Duration = Duration::from_secs(1);
+
+/// A gateway whose ports are open and whose parts are made, but which serves nobody yet.
+#[derive(Debug)]
+pub struct Gateway {
+    listeners: Vec<TcpListener>,
+    admin: TcpListener,
+    frontend: Arc<Frontend>,
+    store: Store,
+    max_connections: usize,
+    log_writer: Option<JoinHandle<()>>,
+}
+
+/// Why a gateway could not be made.
+#[derive(Debug)]
+pub enum StartError {
+    /// An address cannot be bound.
+    Bind(SocketAddr, io::Error),
+    /// The store's URL is none.
+    Store(InvalidUrl),
+    /// A thread could not be started.
+    Thread(io::Error),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bind(address, error) if error.kind() == io::ErrorKind::AddrInUse => write!(
+                f,
+                "cannot listen on {address}: the port is in use; stop what uses it, or choose another"
+            ),
+            Self::Bind(address, error) => write!(f, "cannot listen on {address}: {error}"),
+            Self::Store(error) => write!(f, "store: {error}"),
+            Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+impl Gateway {
+    /// Opens the ports and makes every part that `plan` asks for.
+    pub async fn start(plan: Plan) -> Result<Self, StartError> {
+        let mut listeners = Vec::new();
+        for address in &plan.listen {
+            listeners.push(bind(*address).await?);
+        }
+        let admin = bind(plan.admin).await?;
+        let store = match plan.store {
+            StorePlan::Memory => Store::Memory(Arc::new(MemoryStore::default())),
+            StorePlan::Redis(options) => {
+                let store = RedisStore::connect(options).await;
+                Store::Redis(Arc::new(store.map_err(StartError::Store)?))
+            }
+        };
+        let (access_log, log_writer) = if plan.log.access {
+            let (log, writer) = AccessLog::start().map_err(StartError::Thread)?;
+            (log, Some(writer))
+        } else {
+            (AccessLog::off(), None)
+        };
+        let enforcement = Enforcement {
+            clients: Arc::new(plan.clients),
+            hasher: Hasher::new(plan.secret.as_ref().map_or("", |secret| secret.expose())),
+            store: store.clone(),
+        };
+        let metrics = Arc::new(GatewayMetrics::default());
+        let make = |route| make_route(route, &enforcement, plan.timeouts, &metrics);
+        let unmatched = Policy {
+            route: "none".into(),
+            rules: plan.always,
+        };
+        let frontend = Frontend {
+            routes: Routes::new(&plan.routes, make),
+            unmatched_metrics: route_metrics(&metrics, &unmatched.route, &unmatched.rules),
+            unmatched: enforcement.unmatched(unmatched),
+            clients: enforcement.clients.clone(),
+            timeouts: plan.timeouts,
+            metrics,
+            access_log,
+            request_ids: RequestIds::default(),
+        };
+        Ok(Self {
+            listeners,
+            admin,
+            frontend: Arc::new(frontend),
+            store,
+            max_connections: plan.max_connections,
+            log_writer,
+        })
+    }
+
+    /// The addresses that it listens on, in the order of the configuration; ports that were 0 are known here.
+    pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
+        self.listeners.iter().map(TcpListener::local_addr).collect()
+    }
+
+    /// The address of the admin port.
+    pub fn admin_address(&self) -> io::Result<SocketAddr> {
+        self.admin.local_addr()
+    }
+
+    /// Serves until `stop` is ready, then lets the requests in flight end.
+    pub async fn run(self, stop: impl Future<Output = ()>) {
+        let (stopping, stopped) = watch::channel(false);
+        let admin = Arc::new(Admin {
+            frontend: self.frontend.clone(),
+            store: self.store.clone(),
+            stopping: stopped.clone(),
+        });
+        let admin = tokio::spawn(admin::serve(self.admin, admin));
+        let sweeper = tokio::spawn(sweep(self.store));
+        let serving = server::run(self.listeners, self.frontend, self.max_connections, stopped);
+        let stop = async {
+            stop.await;
+            tracing::info!("stopping: requests in flight are answered first");
+            // Nobody listens only if serving has ended already.
+            let _ = stopping.send(true);
+        };
+        tokio::join!(serving, stop);
+        sweeper.abort();
+        admin.abort();
+        // The last clones of the log go with these tasks; then its thread writes what is left, and ends.
+        let _ = admin.await;
+        if let Some(writer) = self.log_writer {
+            let joined = tokio::task::spawn_blocking(move || writer.join());
+            let _ = tokio::time::timeout(SWEEP, joined).await;
+        }
+    }
+}
+
+async fn bind(address: SocketAddr) -> Result<TcpListener, StartError> {
+    let bound = TcpListener::bind(address).await;
+    bound.map_err(|error| StartError::Bind(address, error))
+}
+
+fn make_route(
+    plan: &RoutePlan,
+    enforcement: &Enforcement,
+    timeouts: Timeouts,
+    metrics: &GatewayMetrics,
+) -> Route {
+    let timeouts = PoolTimeouts {
+        connect: timeouts.connect,
+        answer: timeouts.upstream,
+        client: timeouts.idle,
+    };
+    let forwarding = Forwarding {
+        upstream: Arc::new(Upstream::new(&plan.servers, timeouts)),
+        clients: enforcement.clients.clone(),
+        vouched: enforcement.clients.vouched_headers().cloned().collect(),
+        max_body: plan.max_body,
+    };
+    let metrics = route_metrics(metrics, &plan.policy.route, &plan.policy.rules);
+    Route {
+        name: plan.policy.route.clone(),
+        stack: enforcement.route(plan.policy.clone(), forwarding),
+        metrics,
+    }
+}
+
+fn route_metrics(metrics: &GatewayMetrics, route: &Arc<str>, rules: &[Rule]) -> Arc<RouteMetrics> {
+    let limits = rules.iter().map(|rule| rule.limit.name());
+    Arc::new(RouteMetrics::new(metrics, route, limits))
+}
+
+async fn sweep(store: Store) {
+    let mut every = tokio::time::interval(SWEEP);
+    loop {
+        every.tick().await;
+        store.memory().sweep();
+    }
+}

@@ -1,0 +1,229 @@
+//! The host that a request names, in one spelling, and what a route's `host` matches.
+//!
+//! Matching allocates nothing. This module must not know where the host stood, in the target or in
+//! a header, nor what becomes of a request that has none.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::net::Ipv6Addr;
+
+/// The host of an authority (`Api.Example.com.:8080`), lower-case, without its port or final dot;
+/// none if the authority is not a host and perhaps a port: empty, with a user, with a path.
+pub(crate) fn host_of(authority: &str) -> Option<Cow<'_, str>> {
+    // The colons inside of [::1] are not a port's.
+    let (name, port) = match authority.rfind(':') {
+        Some(colon) if !authority.ends_with(']') => (&authority[..colon], &authority[colon + 1..]),
+        _ => (authority, ""),
+    };
+    if !port.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    host(name)
+}
+
+/// A route's host: exactly one, or with `*.example.com` every host below `example.com`, at any
+/// depth, but not `example.com` itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum HostPattern {
+    /// The host as [`host_of`] gives it.
+    Exact(String),
+    /// What hosts end with, from the dot on.
+    Below(String),
+}
+
+impl HostPattern {
+    /// Reads a host as it stands in the configuration: without a port, since every port matches.
+    pub(crate) fn parse(text: &str) -> Result<Self, HostError> {
+        let pattern = match text.strip_prefix("*.") {
+            Some(name) => domain(name).map(|name| Self::Below(format!(".{name}"))),
+            None => host(text).map(|host| Self::Exact(host.into_owned())),
+        };
+        pattern.ok_or_else(|| HostError(text.to_owned()))
+    }
+
+    /// Whether a host that [`host_of`] gave is one of this pattern's.
+    pub(crate) fn matches(&self, host: &str) -> bool {
+        match self {
+            Self::Exact(exact) => host == exact,
+            Self::Below(suffix) => host.ends_with(suffix.as_str()),
+        }
+    }
+
+    /// Whether every host that `other` matches is matched by this pattern as well.
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        match (self, other) {
+            (_, Self::Exact(host)) => self.matches(host),
+            (Self::Below(mine), Self::Below(theirs)) => theirs.ends_with(mine.as_str()),
+            (Self::Exact(_), Self::Below(_)) => false,
+        }
+    }
+}
+
+impl fmt::Display for HostPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact(host) => f.write_str(host),
+            Self::Below(suffix) => write!(f, "*{suffix}"),
+        }
+    }
+}
+
+/// Why a host of the configuration is refused, and what is allowed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HostError(String);
+
+impl fmt::Display for HostError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(text) = self;
+        write!(
+            f,
+            "`{text}` is not allowed: a host is `api.example.com`, `*.example.com` or an address, without a port"
+        )
+    }
+}
+
+impl std::error::Error for HostError {}
+
+fn host(text: &str) -> Option<Cow<'_, str>> {
+    let Some(bracketed) = text.strip_prefix('[') else {
+        return domain(text);
+    };
+    let address: Ipv6Addr = bracketed.strip_suffix(']')?.parse().ok()?;
+    Some(Cow::Owned(format!("[{address}]")))
+}
+
+fn domain(text: &str) -> Option<Cow<'_, str>> {
+    let name = text.strip_suffix('.').unwrap_or(text);
+    let is_label = |label: &str| {
+        !label.is_empty()
+            && label
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+    };
+    if !name.split('.').all(is_label) {
+        return None;
+    }
+    Some(if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        Cow::Owned(name.to_ascii_lowercase())
+    } else {
+        Cow::Borrowed(name)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pattern(text: &str) -> HostPattern {
+        HostPattern::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    #[test]
+    fn a_host_matches_on_any_port_and_in_any_case() {
+        let meets = |text: &str, authority: &str| {
+            host_of(authority).is_some_and(|found| pattern(text).matches(&found))
+        };
+        for (text, authority) in [
+            ("api.example.com", "api.example.com"),
+            ("api.example.com", "API.Example.COM.:8080"),
+            ("API.example.com.", "api.example.com:"),
+            ("*.example.com", "a.example.com"),
+            ("*.Example.com", "a.b.EXAMPLE.com:443"),
+            ("127.0.0.1", "127.0.0.1:80"),
+            ("[::1]", "[::1]"),
+            ("[::1]", "[0:0::1]:80"),
+            ("my_service", "my_service"),
+        ] {
+            assert!(meets(text, authority), "{text} matches {authority}");
+        }
+        for (text, authority) in [
+            ("api.example.com", "example.com"),
+            ("api.example.com", "x.api.example.com"),
+            ("*.example.com", "example.com"),
+            ("*.example.com", "aexample.com"),
+            ("*.example.com", ".example.com"),
+            ("*.example.com", "a.example.com.evil"),
+        ] {
+            assert!(!meets(text, authority), "{text} does not match {authority}");
+        }
+    }
+
+    /// S17, as far as one authority shows it.
+    #[test]
+    fn what_is_not_a_host_has_none() {
+        assert_eq!(host_of("a.b:80").as_deref(), Some("a.b"));
+        assert!(matches!(host_of("a.b:80"), Some(Cow::Borrowed(_))));
+        for authority in [
+            "",
+            ":80",
+            ".",
+            "a..b",
+            "a.b..",
+            "a:b",
+            "a:+80",
+            "a:80:80",
+            "a/../b",
+            "a@b",
+            "a b",
+            "a%41",
+            "ä",
+            "*.a",
+            "::1",
+            "[::1",
+            "[::1]x",
+            "[::1]:x",
+            "[::1%25eth0]",
+            "[a]",
+            "[]",
+        ] {
+            assert_eq!(host_of(authority), None, "{authority}");
+        }
+    }
+
+    #[test]
+    fn a_refused_host_is_told_what_is_allowed() {
+        for text in [
+            "",
+            "*",
+            "*.",
+            "*example.com",
+            "a.*.com",
+            "*.*.com",
+            "a.com:80",
+            "*.[::1]",
+            "http://a",
+        ] {
+            let error = HostPattern::parse(text).unwrap_err().to_string();
+            assert!(
+                error.ends_with("`*.example.com` or an address, without a port"),
+                "{text}: {error}"
+            );
+        }
+        assert_eq!(pattern("API.example.com.").to_string(), "api.example.com");
+        assert_eq!(pattern("*.Example.com").to_string(), "*.example.com");
+    }
+
+    #[test]
+    fn a_host_covers_what_it_hides() {
+        for (one, other) in [
+            ("a.b", "A.b"),
+            ("*.b", "a.b"),
+            ("*.b", "*.b"),
+            ("*.b", "*.a.b"),
+        ] {
+            assert!(pattern(one).covers(&pattern(other)), "{one} covers {other}");
+        }
+        for (one, other) in [
+            ("a.b", "*.b"),
+            ("*.b", "b"),
+            ("*.a.b", "*.b"),
+            ("*.b", "*.ab"),
+            ("*.b", "ab"),
+        ] {
+            assert!(
+                !pattern(one).covers(&pattern(other)),
+                "{one} does not cover {other}"
+            );
+        }
+    }
+}

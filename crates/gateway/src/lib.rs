@@ -1,0 +1,27 @@
+//! Serves: configuration, routes, the stack of each, forwarding, listeners, the admin port and the commands.
+//!
+//! Start reading at [`stack`] (what a request goes through), then `frontend` (one request from head to answer) and
+//! [`gateway`] (how all parts are made from a checked plan). Nothing below start-up reads configuration.
+
+pub mod commands;
+pub mod config;
+pub mod gateway;
+
+mod access_log;
+mod admin;
+mod body;
+mod frontend;
+mod host;
+mod metrics;
+mod path;
+mod pattern;
+mod problem;
+mod proxy;
+mod request_end;
+mod request_id;
+mod routes;
+mod server;
+mod stack;
+mod target;
+
+pub use gateway::{Gateway, StartError};

@@ -1,0 +1,291 @@
+//! What the gateway counts, for Prometheus. Handles are found at start; a request only adds.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus_client::encoding::{EncodeLabelSet, text::encode};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+use tidegate_store::{Decision, Store, Via};
+
+use crate::access_log::AccessLog;
+
+/// Where the histograms of the store split, in seconds: around the usual timeout of 25 ms.
+const STORE_BUCKETS: [f64; 10] = [
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
+];
+/// Where the histograms of upstreams split, in seconds.
+const UPSTREAM_BUCKETS: [f64; 14] = [
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0,
+];
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RequestOutcome {
+    /// The upstream answered.
+    Forwarded,
+    /// 429: a limit refused it.
+    Limited,
+    /// 503: a limit had no store.
+    Unavailable,
+    /// 4xx: the request itself cannot be served.
+    Rejected,
+    /// 502, 504: the upstream gave no proper answer.
+    Failed,
+    /// The client left before it was answered.
+    Abandoned,
+}
+
+impl RequestOutcome {
+    const ALL: [Self; 6] = [
+        Self::Forwarded,
+        Self::Limited,
+        Self::Unavailable,
+        Self::Rejected,
+        Self::Failed,
+        Self::Abandoned,
+    ];
+
+    /// The word for metrics and logs.
+    pub(crate) const fn label(self) -> &'static str {
+        match self {
+            Self::Forwarded => "forwarded",
+            Self::Limited => "limited",
+            Self::Unavailable => "unavailable",
+            Self::Rejected => "rejected",
+            Self::Failed => "failed",
+            Self::Abandoned => "abandoned",
+        }
+    }
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct RequestLabels {
+    route: Arc<str>,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct DecisionLabels {
+    limit: Arc<str>,
+    verdict: &'static str,
+    decided_by: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct RouteLabels {
+    route: Arc<str>,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ErrorLabels {
+    error: &'static str,
+}
+
+/// All metrics of a gateway.
+#[derive(Debug)]
+pub(crate) struct GatewayMetrics {
+    registry: Registry,
+    requests: Family<RequestLabels, Counter>,
+    decisions: Family<DecisionLabels, Counter>,
+    upstream: Family<RouteLabels, Histogram, fn() -> Histogram>,
+    store: Histogram,
+    store_errors: Family<ErrorLabels, Counter>,
+    connections_refused: Counter,
+    access_log_dropped: Gauge,
+    memory_keys: Gauge,
+    memory_evicted: Gauge,
+    memory_shared: Gauge,
+}
+
+impl Default for GatewayMetrics {
+    fn default() -> Self {
+        let upstream: fn() -> Histogram = || Histogram::new(UPSTREAM_BUCKETS);
+        let mut metrics = Self {
+            registry: Registry::with_prefix("tidegate"),
+            requests: Family::default(),
+            decisions: Family::default(),
+            upstream: Family::new_with_constructor(upstream),
+            store: Histogram::new(STORE_BUCKETS),
+            store_errors: Family::default(),
+            connections_refused: Counter::default(),
+            access_log_dropped: Gauge::default(),
+            memory_keys: Gauge::default(),
+            memory_evicted: Gauge::default(),
+            memory_shared: Gauge::default(),
+        };
+        metrics.register();
+        metrics
+    }
+}
+
+impl GatewayMetrics {
+    fn register(&mut self) {
+        let Self { registry, .. } = self;
+        registry.register(
+            "requests",
+            "Requests by route and what became of them",
+            self.requests.clone(),
+        );
+        registry.register(
+            "decisions",
+            "Verdicts by limit, and whether the store or on_failure gave them",
+            self.decisions.clone(),
+        );
+        registry.register_with_unit(
+            "upstream_duration",
+            "Time from forwarding a request to the head of its answer",
+            Unit::Seconds,
+            self.upstream.clone(),
+        );
+        registry.register_with_unit(
+            "store_duration",
+            "Time that decisions waited for Redis",
+            Unit::Seconds,
+            self.store.clone(),
+        );
+        registry.register(
+            "store_errors",
+            "Decisions that Redis did not give, by reason",
+            self.store_errors.clone(),
+        );
+        registry.register(
+            "connections_refused",
+            "Connections closed because max_connections were open",
+            self.connections_refused.clone(),
+        );
+        registry.register(
+            "access_log_dropped_lines",
+            "Access log lines dropped because they could not be written in time",
+            self.access_log_dropped.clone(),
+        );
+        registry.register(
+            "memory_keys",
+            "Keys in this process's store",
+            self.memory_keys.clone(),
+        );
+        registry.register(
+            "memory_evicted_keys",
+            "Unexpired keys that made place for others, since start",
+            self.memory_evicted.clone(),
+        );
+        registry.register(
+            "memory_shared_decisions",
+            "Decisions on a budget shared for want of place, since start",
+            self.memory_shared.clone(),
+        );
+    }
+
+    /// A connection was closed because there were too many.
+    pub(crate) fn connection_refused(&self) {
+        self.connections_refused.inc();
+    }
+
+    /// The text that Prometheus reads.
+    pub(crate) fn text(&self, store: &Store, access_log: &AccessLog) -> String {
+        let gauge = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        let usage = store.memory().usage();
+        self.memory_keys.set(gauge(usage.keys as u64));
+        self.memory_evicted.set(gauge(usage.evicted));
+        self.memory_shared.set(gauge(usage.shared));
+        self.access_log_dropped.set(gauge(access_log.dropped()));
+        let mut text = String::new();
+        // Writing to a String cannot fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+}
+
+/// The handles of one route.
+#[derive(Debug)]
+pub(crate) struct RouteMetrics {
+    requests: [Counter; RequestOutcome::ALL.len()],
+    upstream: Histogram,
+    limits: Vec<LimitCounters>,
+    store: Histogram,
+    store_errors: Family<ErrorLabels, Counter>,
+}
+
+#[derive(Debug)]
+struct LimitCounters {
+    // By the store, then by on_failure.
+    allowed: [Counter; 2],
+    refused: [Counter; 2],
+    undecided: Counter,
+}
+
+impl RouteMetrics {
+    /// The handles of the route `name`, whose limits are called `limits`, in order.
+    pub(crate) fn new<'a>(
+        gateway: &GatewayMetrics,
+        name: &Arc<str>,
+        limits: impl Iterator<Item = &'a str>,
+    ) -> Self {
+        let counter = |limit: &Arc<str>, verdict, decided_by| {
+            let labels = DecisionLabels {
+                limit: limit.clone(),
+                verdict,
+                decided_by,
+            };
+            gateway.decisions.get_or_create_owned(&labels)
+        };
+        let both = |limit: &Arc<str>, verdict| {
+            [
+                counter(limit, verdict, "store"),
+                counter(limit, verdict, "on_failure"),
+            ]
+        };
+        let limits = limits.map(|limit| {
+            let limit = Arc::from(limit);
+            LimitCounters {
+                allowed: both(&limit, "allowed"),
+                refused: both(&limit, "refused"),
+                undecided: counter(&limit, "undecided", "on_failure"),
+            }
+        });
+        let route = || RouteLabels {
+            route: name.clone(),
+        };
+        Self {
+            requests: RequestOutcome::ALL.map(|outcome| {
+                gateway.requests.get_or_create_owned(&RequestLabels {
+                    route: name.clone(),
+                    outcome: outcome.label(),
+                })
+            }),
+            upstream: gateway.upstream.get_or_create_owned(&route()),
+            limits: limits.collect(),
+            store: gateway.store.clone(),
+            store_errors: gateway.store_errors.clone(),
+        }
+    }
+
+    pub(crate) fn ended(&self, outcome: RequestOutcome) {
+        self.requests[outcome as usize].inc();
+    }
+
+    pub(crate) fn forwarded(&self, took: Duration) {
+        self.upstream.observe(took.as_secs_f64());
+    }
+
+    pub(crate) fn decided(&self, decision: &Decision) {
+        let by = usize::from(decision.via == Via::Fallback);
+        for (index, limit) in self.limits.iter().enumerate() {
+            match decision.verdicts.get(index) {
+                Some(Some(verdict)) if verdict.allowed => limit.allowed[by].inc(),
+                Some(Some(_)) => limit.refused[by].inc(),
+                Some(None) | None => limit.undecided.inc(),
+            };
+        }
+        if let Some(call) = &decision.call {
+            self.store.observe(call.took.as_secs_f64());
+            if let Some(error) = &call.error {
+                let error = error.label();
+                self.store_errors.get_or_create(&ErrorLabels { error }).inc();
+            }
+        }
+    }
+}

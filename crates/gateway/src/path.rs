@@ -1,0 +1,243 @@
+//! The path of a request, spelled in one way: what `/api//login`, `/api/x/../login` and
+//! `/api/%6Cogin` have in common.
+//!
+//! It is normalised once, and the result serves route, key and upstream alike, so that no other
+//! spelling finds another budget. What cannot be spelled safely is refused. This module must not
+//! know routes, queries, or anything of HTTP but the path.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// Spells a path in the one normal way; a path that is normal already is given back as it is.
+///
+/// Dot segments go, `//` becomes `/`, escapes of unreserved characters are decoded, once, and
+/// other escapes get upper-case digits. A trailing slash and `;parameters` stay.
+pub(crate) fn normalize(raw: &str, slashes: EncodedSlashes) -> Result<Cow<'_, str>, PathError> {
+    if !raw.starts_with('/') {
+        return Err(PathError::Relative);
+    }
+    if is_normal(raw.as_bytes(), slashes) {
+        return Ok(Cow::Borrowed(raw));
+    }
+    respell(raw, slashes).map(Cow::Owned)
+}
+
+/// What becomes of `%2F` and `%5C`, which one server takes for a letter and another for a `/`.
+///
+/// A route can choose only once a path has been matched: normalise with [`Reject`](Self::Reject),
+/// and on [`PathError::EncodedSlash`] once more with [`Keep`](Self::Keep), which counts if the
+/// route that then matches says so.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum EncodedSlashes {
+    /// The path is refused.
+    #[default]
+    Reject,
+    /// They stay escaped, as letters of their segment; dot segments that they hide stay too.
+    Keep,
+}
+
+/// Why a path is refused, in words that can be sent to the client: nothing of the path is in them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PathError {
+    /// It does not start with `/`.
+    Relative,
+    /// `\`, which some servers read as `/`.
+    Backslash,
+    /// A character outside ASCII, bare.
+    NotAscii,
+    /// A control character, a space, `?` or `#`, bare.
+    Character,
+    /// `%zz`, or `%2` at the end.
+    BrokenEscape,
+    /// `%2F` or `%5C`, where they are not kept.
+    EncodedSlash,
+    /// `%00` to `%1F`, `%7F`.
+    EncodedControl,
+    /// An escape that UTF-8 never has, such as the start of a long spelling of `/`.
+    NotUtf8,
+    /// `..;a`, which some servers read as `..`.
+    DotParameters,
+}
+
+impl fmt::Display for PathError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Relative => "the path does not start with a slash",
+            Self::Backslash => "the path has a backslash",
+            Self::NotAscii => "the path has a character outside ASCII that is not percent-encoded",
+            Self::Character => "the path has a character that must be percent-encoded",
+            Self::BrokenEscape => "the path has a percent sign without two hexadecimal digits",
+            Self::EncodedSlash => "the path has a percent-encoded slash or backslash",
+            Self::EncodedControl => "the path has a percent-encoded control character",
+            Self::NotUtf8 => "the path has a percent-encoded byte that is not UTF-8",
+            Self::DotParameters => "the path has a dot segment with parameters",
+        })
+    }
+}
+
+impl std::error::Error for PathError {}
+
+/// The last freedom of spelling taken out of a part of a normal path.
+///
+/// `+` and `%2B` are both normal: some upstreams tell them apart, so they are forwarded as typed.
+/// But they must meet the same route and the same key, and there both are `+`. `%3B` stays what it
+/// is, since it starts no parameters.
+pub(crate) fn plain(part: &str) -> Cow<'_, str> {
+    if !part.contains('%') || is_plainly(part, part) {
+        return Cow::Borrowed(part);
+    }
+    Cow::Owned(plain_bytes(part).map(char::from).collect())
+}
+
+/// Whether [`plain`] would give `expected`, found without allocating.
+pub(crate) fn is_plainly(part: &str, expected: &str) -> bool {
+    if !part.contains('%') {
+        return part == expected;
+    }
+    plain_bytes(part).eq(expected.bytes())
+}
+
+fn plain_bytes(part: &str) -> impl Iterator<Item = u8> {
+    let mut rest = part.as_bytes();
+    std::iter::from_fn(move || {
+        let (&first, after) = rest.split_first()?;
+        let letter = decode(rest).filter(|&byte| Kind::of(byte) == Kind::Plain && byte != b';');
+        rest = if letter.is_some() { &rest[3..] } else { after };
+        Some(letter.unwrap_or(first))
+    })
+}
+
+/// Whether nothing is to be done, in one scan; what is not normal may still be an error.
+fn is_normal(path: &[u8], slashes: EncodedSlashes) -> bool {
+    path.iter()
+        .enumerate()
+        .all(|(at, &byte)| match Kind::of(byte) {
+            Kind::Plain => true,
+            Kind::Slash => !starts_dot_or_empty_segment(&path[at + 1..]),
+            Kind::Percent => escaped(&path[at..], slashes).is_ok_and(|byte| {
+                !is_unreserved(byte) && !path[at + 1..at + 3].iter().any(u8::is_ascii_lowercase)
+            }),
+            Kind::Escape | Kind::Refuse(_) => false,
+        })
+}
+
+fn starts_dot_or_empty_segment(rest: &[u8]) -> bool {
+    let name = match rest {
+        [b'.', b'.', after @ ..] | [b'.', after @ ..] => after,
+        _ => return rest.starts_with(b"/"),
+    };
+    matches!(name, [] | [b'/' | b';', ..])
+}
+
+fn respell(raw: &str, slashes: EncodedSlashes) -> Result<String, PathError> {
+    let mut path = String::with_capacity(raw.len() + 2);
+    for segment in raw[1..].split('/') {
+        if !path.ends_with('/') {
+            path.push('/');
+        }
+        let start = path.len();
+        respell_segment(&mut path, segment.as_bytes(), slashes)?;
+        // Judged only now: the dots may have come as escapes.
+        match &path[start..] {
+            "." => path.truncate(start),
+            ".." => {
+                let parent = path[..start - 1].rfind('/').unwrap_or(0);
+                path.truncate(parent + 1);
+            }
+            name if name.starts_with(".;") || name.starts_with("..;") => {
+                return Err(PathError::DotParameters);
+            }
+            _ => {}
+        }
+    }
+    Ok(path)
+}
+
+fn respell_segment(
+    path: &mut String,
+    mut rest: &[u8],
+    slashes: EncodedSlashes,
+) -> Result<(), PathError> {
+    while let Some(&first) = rest.first() {
+        let mut taken = 1;
+        match Kind::of(first) {
+            Kind::Plain | Kind::Slash => path.push(char::from(first)),
+            Kind::Escape => push_escape(path, first),
+            Kind::Refuse(error) => return Err(error),
+            Kind::Percent => {
+                let byte = escaped(rest, slashes)?;
+                taken = 3;
+                if is_unreserved(byte) {
+                    path.push(char::from(byte));
+                } else {
+                    push_escape(path, byte);
+                }
+            }
+        }
+        rest = &rest[taken..];
+    }
+    Ok(())
+}
+
+fn push_escape(path: &mut String, byte: u8) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    path.push('%');
+    path.push(char::from(DIGITS[usize::from(byte >> 4)]));
+    path.push(char::from(DIGITS[usize::from(byte & 15)]));
+}
+
+/// The byte that the escape at the start of `rest` stands for, if it may stand in a path.
+fn escaped(rest: &[u8], slashes: EncodedSlashes) -> Result<u8, PathError> {
+    let byte = decode(rest).ok_or(PathError::BrokenEscape)?;
+    let next = || rest.get(3..).and_then(decode);
+    match byte {
+        0x00..=0x1F | 0x7F => Err(PathError::EncodedControl),
+        b'/' | b'\\' if slashes == EncodedSlashes::Reject => Err(PathError::EncodedSlash),
+        0xC0 | 0xC1 | 0xF5..=0xFF => Err(PathError::NotUtf8),
+        // The long spellings of three and four bytes: `%E0%80%AF` is `/` to a careless decoder.
+        0xE0 if matches!(next(), Some(0x80..=0x9F)) => Err(PathError::NotUtf8),
+        0xF0 if matches!(next(), Some(0x80..=0x8F)) => Err(PathError::NotUtf8),
+        byte => Ok(byte),
+    }
+}
+
+fn decode(rest: &[u8]) -> Option<u8> {
+    let [b'%', high, low, ..] = rest else {
+        return None;
+    };
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    u8::try_from(digit(*high)? << 4 | digit(*low)?).ok()
+}
+
+/// What a bare byte is in a path (RFC 3986, section 3.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Plain,
+    Slash,
+    Percent,
+    /// No URI may hold it, but clients send it.
+    Escape,
+    Refuse(PathError),
+}
+
+impl Kind {
+    const fn of(byte: u8) -> Self {
+        match byte {
+            _ if is_unreserved(byte) => Self::Plain,
+            b'!' | b'$' | b'&'..=b',' | b':' | b';' | b'=' | b'@' => Self::Plain,
+            b'/' => Self::Slash,
+            b'%' => Self::Percent,
+            b'"' | b'<' | b'>' | b'[' | b']' | b'^' | b'`' | b'{' | b'|' | b'}' => Self::Escape,
+            b'\\' => Self::Refuse(PathError::Backslash),
+            0x80.. => Self::Refuse(PathError::NotAscii),
+            _ => Self::Refuse(PathError::Character),
+        }
+    }
+}
+
+const fn is_unreserved(byte: u8) -> bool {
+    matches!(byte, b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~')
+}
+
+#[cfg(test)]
+mod tests;

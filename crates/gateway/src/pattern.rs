@@ -1,0 +1,197 @@
+//! What a route's `path` matches, parsed once from the configuration.
+//!
+//! A pattern is compared with a path that [`path::normalize`] gave; matching allocates nothing. This
+//! module must not know routes, methods or requests.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use crate::path::{self, EncodedSlashes, PathError};
+
+/// A route's path: `/api/rides/{id}`, where `{id}` is one segment, or `/files/**`, where `/**` is
+/// any rest, none included.
+///
+/// A trailing slash and the `;parameters` of a segment are ignored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PathPattern {
+    text: String,
+    segments: Vec<Segment>,
+    rest: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Segment {
+    Literal(String),
+    Named(String),
+}
+
+impl PathPattern {
+    /// Reads a pattern as it stands in the configuration.
+    pub(crate) fn parse(text: &str) -> Result<Self, PatternError> {
+        let body = text.strip_prefix('/').ok_or(PatternError::Relative)?;
+        if let Some(found) = text.chars().find(|c| matches!(c, '?' | '#' | ';')) {
+            return Err(PatternError::NotPath(found));
+        }
+        let mut pattern = Self {
+            text: text.to_owned(),
+            segments: Vec::new(),
+            rest: false,
+        };
+        for segment in body.split_terminator('/') {
+            if pattern.rest {
+                return Err(PatternError::Star);
+            }
+            if segment == "**" {
+                pattern.rest = true;
+                continue;
+            }
+            let segment = Segment::parse(segment)?;
+            if let Segment::Named(name) = &segment
+                && pattern.segments.contains(&segment)
+            {
+                return Err(PatternError::NameTwice(name.clone()));
+            }
+            pattern.segments.push(segment);
+        }
+        Ok(pattern)
+    }
+
+    /// Whether a normalised path is one of this pattern's.
+    pub(crate) fn matches(&self, path: &str) -> bool {
+        let mut names = names(path);
+        self.segments
+            .iter()
+            .all(|segment| names.next().is_some_and(|name| segment.matches(name)))
+            && (self.rest || names.next().is_none())
+    }
+
+    /// What stands for `{name}` in a normalised path that matches, spelled in one way.
+    pub(crate) fn capture<'path>(&self, path: &'path str, name: &str) -> Option<Cow<'path, str>> {
+        let at = self
+            .segments
+            .iter()
+            .position(|segment| matches!(segment, Segment::Named(named) if named == name))?;
+        names(path).nth(at).map(path::plain)
+    }
+
+    /// Whether every path that `other` matches is matched by this pattern as well.
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        let long_enough = if self.rest {
+            other.segments.len() >= self.segments.len()
+        } else {
+            other.segments.len() == self.segments.len() && !other.rest
+        };
+        long_enough
+            && self
+                .segments
+                .iter()
+                .zip(&other.segments)
+                .all(|(mine, theirs)| matches!(mine, Segment::Named(_)) || mine == theirs)
+    }
+}
+
+impl fmt::Display for PathPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Segment {
+    fn parse(text: &str) -> Result<Self, PatternError> {
+        if text.contains('*') {
+            return Err(PatternError::Star);
+        }
+        if text.contains(['{', '}']) {
+            return text
+                .strip_prefix('{')
+                .and_then(|text| text.strip_suffix('}'))
+                .filter(|name| {
+                    !name.is_empty()
+                        && name
+                            .bytes()
+                            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+                })
+                .map(|name| Self::Named(name.to_owned()))
+                .ok_or_else(|| PatternError::Name(text.to_owned()));
+        }
+        // A route may keep encoded slashes, so its pattern may hold them.
+        let slashed = format!("/{text}");
+        let normal = path::normalize(&slashed, EncodedSlashes::Keep).map_err(PatternError::Path)?;
+        match path::plain(&normal[1..]) {
+            plain if plain.is_empty() => Err(PatternError::EmptySegment),
+            plain if plain == text => Ok(Self::Literal(text.to_owned())),
+            plain => Err(PatternError::Spelling(plain.into_owned())),
+        }
+    }
+
+    fn matches(&self, name: &str) -> bool {
+        match self {
+            Self::Literal(literal) => path::is_plainly(name, literal),
+            Self::Named(_) => true,
+        }
+    }
+}
+
+/// The segments of a normalised path without their parameters, the empty ones left out: so the
+/// trailing slash goes, and `/;a/b`, which some servers read as `/b`, is matched as `/b`.
+fn names(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/')
+        .map(|segment| segment.split_once(';').map_or(segment, |(name, _)| name))
+        .filter(|name| !name.is_empty())
+}
+
+/// Why a path of the configuration is refused, and what is allowed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PatternError {
+    /// A path that does not start with `/`.
+    Relative,
+    /// A character that no path holds when it is compared.
+    NotPath(char),
+    /// A `*` that is not the final `/**`.
+    Star,
+    /// A brace that is not around a whole segment, or a name of other characters.
+    Name(String),
+    /// A name that the path has already.
+    NameTwice(String),
+    /// A segment that normalising takes away.
+    EmptySegment,
+    /// A segment that is compared in another spelling, which is given.
+    Spelling(String),
+    /// A segment that no request can have.
+    Path(PathError),
+}
+
+impl fmt::Display for PatternError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Relative => f.write_str("a path starts with `/`"),
+            Self::NotPath(found) => write!(
+                f,
+                "`{found}` cannot be part of a path: queries, fragments and `;parameters` are not matched"
+            ),
+            Self::Star => f.write_str("`*` is allowed only in a final `/**`, which is any rest"),
+            Self::Name(segment) => write!(
+                f,
+                "`{segment}` is not allowed: `{{name}}` is a whole segment, its name letters, digits and `_`"
+            ),
+            Self::NameTwice(name) => {
+                write!(f, "`{{{name}}}` stands twice: the names of a path differ")
+            }
+            Self::EmptySegment => f.write_str(
+                "empty, `.` and `..` segments are taken out of requests, so a path has none",
+            ),
+            Self::Spelling(plain) => {
+                write!(
+                    f,
+                    "requests are compared in normal form: write `{plain}` here"
+                )
+            }
+            Self::Path(error) => write!(f, "no request can match: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for PatternError {}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,50 @@
+//! What we answer when there is nothing to forward, or nobody to forward it to.
+
+use http::{HeaderValue, Response, StatusCode};
+
+use crate::body::Body;
+
+/// A refusal that is no limit's: its status, a word for programs and a sentence for people.
+#[derive(Clone, Debug)]
+pub(crate) struct Problem {
+    pub(crate) status: StatusCode,
+    error: &'static str,
+    detail: &'static str,
+    allow: Option<HeaderValue>,
+}
+
+impl Problem {
+    pub(crate) const fn new(status: StatusCode, error: &'static str, detail: &'static str) -> Self {
+        Self {
+            status,
+            error,
+            detail,
+            allow: None,
+        }
+    }
+
+    /// 405, with the methods that would be allowed.
+    pub(crate) fn method_not_allowed(allow: HeaderValue) -> Self {
+        Self {
+            allow: Some(allow),
+            ..Self::new(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "method_not_allowed",
+                "This path is not served for this method.",
+            )
+        }
+    }
+
+    /// Whether the request itself is at fault, rather than asking for what is not there.
+    pub(crate) fn is_malformed(&self) -> bool {
+        ![StatusCode::NOT_FOUND, StatusCode::METHOD_NOT_ALLOWED].contains(&self.status)
+    }
+
+    pub(crate) fn respond(self) -> Response<Body> {
+        let mut response = tidegate_tower::problem(self.status, self.error, self.detail);
+        if let Some(allow) = self.allow {
+            response.headers_mut().insert(http::header::ALLOW, allow);
+        }
+        response.map(Body::from)
+    }
+}

@@ -1,0 +1,247 @@
+//! The innermost service of a route: streams the request to an upstream and its answer back.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, Uri, Version};
+use http_body::Body as _;
+use hyper::body::Incoming;
+use tidegate_tower::{Clients, Peer};
+use tower::Service;
+
+use super::headers::{self, Origin};
+use super::pool::{Lease, SendError, Upstream};
+use super::request_body::{BodyState, Fate, RequestBody};
+use super::upstream_body::UpstreamBody;
+use crate::body::Body;
+use crate::problem::Problem;
+use crate::request_id::RequestId;
+
+/// What a route's forwarding is made of.
+#[derive(Debug)]
+pub(crate) struct Forwarding {
+    pub(crate) upstream: Arc<Upstream>,
+    pub(crate) clients: Arc<Clients>,
+    /// Headers that only trusted peers may send.
+    pub(crate) vouched: Vec<HeaderName>,
+    /// The largest body of a request, in bytes.
+    pub(crate) max_body: Option<u64>,
+}
+
+/// How a request was forwarded, in its response's extensions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Forwarded {
+    /// From the first attempt to connect until the head of the answer, or until there was none.
+    pub(crate) took: Duration,
+    /// Whether the upstream answered.
+    pub(crate) answered: bool,
+}
+
+/// Forwards requests that were let through.
+#[derive(Clone, Debug)]
+pub(crate) struct Forward(Arc<Forwarding>);
+
+impl Forward {
+    pub(crate) fn new(forwarding: Forwarding) -> Self {
+        Self(Arc::new(forwarding))
+    }
+}
+
+impl Service<Request<Incoming>> for Forward {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Incoming>) -> Self::Future {
+        let forwarding = self.0.clone();
+        Box::pin(async move { Ok(forwarding.forward(request).await) })
+    }
+}
+
+impl Forwarding {
+    async fn forward(&self, request: Request<Incoming>) -> Response<Body> {
+        if self.is_too_large(request.headers()) {
+            return TOO_LARGE.respond();
+        }
+        let (request, fate) = self.prepare(request);
+        let started = Instant::now();
+        let answer = self.exchange(request, fate.as_deref()).await;
+        let forwarded = |answered| Forwarded {
+            took: started.elapsed(),
+            answered,
+        };
+        let (mut response, forwarded) = match answer {
+            Ok(response) => (response, forwarded(true)),
+            Err(problem) => (problem.respond(), forwarded(false)),
+        };
+        response.extensions_mut().insert(forwarded);
+        response
+    }
+
+    /// Sends the request and makes the answer fit for the client.
+    async fn exchange(
+        &self,
+        request: Request<RequestBody>,
+        fate: Option<&Fate>,
+    ) -> Result<Response<Body>, Problem> {
+        let sent = self.in_time(self.upstream.send(request), fate).await;
+        let (response, lease) = sent?.map_err(|error| explain(&error, fate))?;
+        let (mut head, body) = response.into_parts();
+        check(head.status, &head.headers)?;
+        headers::to_client(&mut head.headers);
+        head.version = Version::HTTP_11;
+        let body = self.answer_body(body, lease);
+        Ok(Response::from_parts(head, body))
+    }
+
+    fn answer_body(&self, body: Incoming, lease: Lease) -> Body {
+        let patience = self.upstream.timeouts.answer;
+        Body::upstream(UpstreamBody::new(body, lease, patience))
+    }
+
+    /// Makes the client's request one of our own.
+    fn prepare(&self, request: Request<Incoming>) -> (Request<RequestBody>, Option<Arc<Fate>>) {
+        let (mut head, body) = request.into_parts();
+        let has_body = !body.is_end_stream();
+        if let Some(peer) = head.extensions.get::<Peer>() {
+            let id = head.extensions.get::<RequestId>();
+            let origin = Origin {
+                peer: peer.0.ip(),
+                trusted: self.clients.trusted.contains(peer.0.ip()),
+                request_id: id.map_or(HeaderValue::from_static("-"), |id| id.0.clone()),
+                vouched: &self.vouched,
+            };
+            headers::to_upstream(&mut head.headers, origin, has_body);
+        }
+        head.version = Version::HTTP_11;
+        if let Some(path) = head.uri.path_and_query() {
+            head.uri = Uri::from(path.clone());
+        }
+        // What was noted on this side of the gateway stays here.
+        head.extensions.clear();
+        if !has_body {
+            return (Request::from_parts(head, RequestBody::Empty), None);
+        }
+        let fate = Fate::new();
+        let patience = self.upstream.timeouts.client;
+        let body = RequestBody::streaming(body, self.max_body, patience, fate.clone());
+        (Request::from_parts(head, body), Some(fate))
+    }
+
+    fn is_too_large(&self, headers: &HeaderMap) -> bool {
+        let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+        let length = length.and_then(|length| length.parse::<u64>().ok());
+        length.zip(self.max_body).is_some_and(|(length, most)| length > most)
+    }
+
+    /// Waits for the upstream, whose time runs from the last part of the body that it took. While the client is the
+    /// one to be waited for, it does not run.
+    async fn in_time<T>(
+        &self,
+        answer: impl Future<Output = T>,
+        fate: Option<&Fate>,
+    ) -> Result<T, Problem> {
+        let patience = self.upstream.timeouts.answer;
+        let mut answer = std::pin::pin!(answer);
+        let mut deadline = std::pin::pin!(tokio::time::sleep(patience));
+        loop {
+            tokio::select! {
+                biased;
+                answer = answer.as_mut() => return Ok(answer),
+                () = deadline.as_mut() => {
+                    let left = fate.and_then(|fate| match fate.state() {
+                        BodyState::AwaitingClient => Some(patience),
+                        _ => patience.checked_sub(fate.progress().elapsed()),
+                    });
+                    match left {
+                        Some(left) if !left.is_zero() => {
+                            deadline.as_mut().reset(tokio::time::Instant::now() + left);
+                        }
+                        _ => return Err(UPSTREAM_SILENT),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Refuses what an upstream must not send: framings that two readers could take for two things, and a switch of
+/// protocols that nobody asked for.
+fn check(status: StatusCode, headers: &HeaderMap) -> Result<(), Problem> {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    let framed = match (codings.next(), codings.next()) {
+        (None, _) => headers.get_all(CONTENT_LENGTH).iter().count() <= 1,
+        (Some(coding), None) => {
+            coding.as_bytes().eq_ignore_ascii_case(b"chunked")
+                && !headers.contains_key(CONTENT_LENGTH)
+        }
+        (Some(_), Some(_)) => false,
+    };
+    if framed && status != StatusCode::SWITCHING_PROTOCOLS {
+        return Ok(());
+    }
+    Err(UPSTREAM_FAILED)
+}
+
+/// Whose fault it is that there is no answer.
+fn explain(error: &SendError, fate: Option<&Fate>) -> Problem {
+    match fate.map(Fate::state) {
+        Some(BodyState::TooLarge) => return TOO_LARGE,
+        Some(BodyState::Stalled) => return CLIENT_STALLED,
+        Some(BodyState::Broken) => return BROKEN_BODY,
+        Some(BodyState::Forwarded | BodyState::AwaitingClient) | None => {}
+    }
+    match error {
+        SendError::Unreachable(error) if error.kind() == std::io::ErrorKind::TimedOut => {
+            UPSTREAM_SILENT
+        }
+        SendError::Unreachable(error) => {
+            tracing::debug!(%error, "no server of the upstream accepts connections");
+            UPSTREAM_UNREACHABLE
+        }
+        SendError::Failed(error) => {
+            tracing::debug!(%error, "the upstream failed");
+            UPSTREAM_FAILED
+        }
+    }
+}
+
+const TOO_LARGE: Problem = Problem::new(
+    StatusCode::PAYLOAD_TOO_LARGE,
+    "body_too_large",
+    "The request's body is larger than this route allows.",
+);
+const CLIENT_STALLED: Problem = Problem::new(
+    StatusCode::REQUEST_TIMEOUT,
+    "body_timeout",
+    "The request's body stopped coming.",
+);
+const BROKEN_BODY: Problem = Problem::new(
+    StatusCode::BAD_REQUEST,
+    "broken_body",
+    "The request's body cannot be read.",
+);
+const UPSTREAM_UNREACHABLE: Problem = Problem::new(
+    StatusCode::BAD_GATEWAY,
+    "upstream_unreachable",
+    "The API behind this gateway does not accept connections.",
+);
+const UPSTREAM_FAILED: Problem = Problem::new(
+    StatusCode::BAD_GATEWAY,
+    "upstream_failed",
+    "The API behind this gateway gave no proper answer.",
+);
+const UPSTREAM_SILENT: Problem = Problem::new(
+    StatusCode::GATEWAY_TIMEOUT,
+    "upstream_timeout",
+    "The API behind this gateway did not answer in time.",
+);

@@ -1,0 +1,179 @@
+//! A request's body on its way to the upstream: bounded, never stalled for ever, and telling why it broke off.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use tokio::time::Sleep;
+
+use crate::body::BoxError;
+
+/// What became of a request's body so far; shared by the body, which hyper owns, and by whoever waits for the answer.
+#[derive(Debug)]
+pub(super) struct Fate {
+    state: AtomicU8,
+    started: Instant,
+    // In ms since `started`.
+    progress: AtomicU64,
+}
+
+/// What a body is doing, or why it broke off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum BodyState {
+    /// The upstream has what the client sent.
+    Forwarded,
+    /// Nothing more has come from the client yet.
+    AwaitingClient,
+    /// It grew beyond the largest that is allowed.
+    TooLarge,
+    /// The client stopped sending.
+    Stalled,
+    /// What the client sent is no body, or the client is gone.
+    Broken,
+}
+
+impl Fate {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            state: AtomicU8::new(BodyState::Forwarded as u8),
+            started: Instant::now(),
+            progress: AtomicU64::new(0),
+        })
+    }
+
+    pub(super) fn state(&self) -> BodyState {
+        match self.state.load(Ordering::Relaxed) {
+            0 => BodyState::Forwarded,
+            1 => BodyState::AwaitingClient,
+            2 => BodyState::TooLarge,
+            3 => BodyState::Stalled,
+            _ => BodyState::Broken,
+        }
+    }
+
+    /// When the last part of the body was handed on.
+    pub(super) fn progress(&self) -> Instant {
+        self.started + Duration::from_millis(self.progress.load(Ordering::Relaxed))
+    }
+
+    fn enter(&self, state: BodyState) {
+        self.state.store(state as u8, Ordering::Relaxed);
+    }
+
+    fn progressed(&self) {
+        let elapsed = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.progress.store(elapsed, Ordering::Relaxed);
+        self.enter(BodyState::Forwarded);
+    }
+}
+
+/// A request's body.
+#[derive(Debug)]
+pub(super) enum RequestBody {
+    /// There is none.
+    Empty,
+    /// What the client streams.
+    Streaming(Box<Streaming>),
+}
+
+/// A body that comes in parts.
+#[derive(Debug)]
+pub(super) struct Streaming {
+    inner: Incoming,
+    left: u64,
+    patience: Duration,
+    // Runs while the client sends nothing.
+    stalled: Option<Pin<Box<Sleep>>>,
+    fate: Arc<Fate>,
+}
+
+impl RequestBody {
+    /// Streams `inner`, up to `most` bytes, giving the client `patience` to send each next part.
+    pub(super) fn streaming(
+        inner: Incoming,
+        most: Option<u64>,
+        patience: Duration,
+        fate: Arc<Fate>,
+    ) -> Self {
+        Self::Streaming(Box::new(Streaming {
+            inner,
+            left: most.unwrap_or(u64::MAX),
+            patience,
+            stalled: None,
+            fate,
+        }))
+    }
+}
+
+impl Streaming {
+    fn end(&self, state: BodyState, why: BoxError) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        self.fate.enter(state);
+        Poll::Ready(Some(Err(why)))
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match Pin::new(&mut self.inner).poll_frame(context) {
+            Poll::Ready(Some(Ok(frame))) => {
+                self.stalled = None;
+                let length = frame.data_ref().map_or(0, |data| data.len() as u64);
+                match self.left.checked_sub(length) {
+                    Some(left) => self.left = left,
+                    None => return self.end(BodyState::TooLarge, "the body is too large".into()),
+                }
+                self.fate.progressed();
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Ready(Some(Err(error))) => self.end(BodyState::Broken, error.into()),
+            Poll::Ready(None) => {
+                self.fate.progressed();
+                Poll::Ready(None)
+            }
+            Poll::Pending => {
+                let patience = self.patience;
+                let stalled = self
+                    .stalled
+                    .get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
+                self.fate.enter(BodyState::AwaitingClient);
+                if stalled.as_mut().poll(context).is_ready() {
+                    return self.end(BodyState::Stalled, "the client stopped sending".into());
+                }
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match &mut *self {
+            Self::Empty => Poll::Ready(None),
+            Self::Streaming(streaming) => streaming.poll(context),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Empty => true,
+            Self::Streaming(streaming) => streaming.inner.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Empty => SizeHint::with_exact(0),
+            Self::Streaming(streaming) => streaming.inner.size_hint(),
+        }
+    }
+}

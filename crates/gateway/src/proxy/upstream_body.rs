@@ -1,0 +1,101 @@
+//! An upstream's answer on its way to the client; when it has ended, its connection serves the next request.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use tokio::time::{Instant, Sleep};
+
+use super::pool::Lease;
+use crate::body::BoxError;
+
+/// What an upstream streams.
+#[derive(Debug)]
+pub(crate) struct UpstreamBody {
+    inner: Incoming,
+    // Given back to the pool at the end; if the body is dropped before, the connection is closed with it.
+    lease: Option<Lease>,
+    patience: Duration,
+    heard: Option<Instant>,
+    silence: Option<Pin<Box<Sleep>>>,
+}
+
+impl UpstreamBody {
+    /// Streams `inner`; the upstream may be silent for `patience` at most.
+    pub(super) fn new(inner: Incoming, lease: Lease, patience: Duration) -> Self {
+        let mut body = Self {
+            inner,
+            lease: Some(lease),
+            patience,
+            heard: None,
+            silence: None,
+        };
+        body.release_at_end();
+        body
+    }
+
+    fn release_at_end(&mut self) {
+        if self.inner.is_end_stream() {
+            self.release();
+        }
+    }
+
+    fn release(&mut self) {
+        if let Some(lease) = self.lease.take() {
+            lease.give_back();
+        }
+    }
+
+    /// Whether the upstream has been silent for too long. The timer is only moved when it goes off.
+    fn poll_silence(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let heard = *self.heard.get_or_insert_with(Instant::now);
+        let patience = self.patience;
+        let silence = self
+            .silence
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(heard + patience)));
+        while silence.as_mut().poll(context).is_ready() {
+            if heard.elapsed() >= patience {
+                return Poll::Ready(());
+            }
+            silence.as_mut().reset(heard + patience);
+        }
+        Poll::Pending
+    }
+}
+
+impl Body for UpstreamBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match Pin::new(&mut self.inner).poll_frame(context) {
+            Poll::Ready(Some(Ok(frame))) => {
+                self.heard = None;
+                self.release_at_end();
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(error.into()))),
+            Poll::Ready(None) => {
+                self.release();
+                Poll::Ready(None)
+            }
+            Poll::Pending => self
+                .poll_silence(context)
+                .map(|()| Some(Err("the upstream fell silent".into()))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}

@@ -1,0 +1,75 @@
+//! The end of a request: whatever way it takes, it is counted and logged exactly once.
+
+use std::sync::Arc;
+
+use http::Response;
+use tidegate_store::Outcome;
+use tidegate_tower::Decided;
+
+use crate::access_log::{AccessLog, Record};
+use crate::body::Body;
+use crate::metrics::{RequestOutcome, RouteMetrics};
+use crate::proxy::Forwarded;
+use crate::server::InRequest;
+
+/// Logs and counts a request when it is dropped: with the body of the answer, or with the future that was to make one.
+#[derive(Debug)]
+pub(crate) struct RequestEnd {
+    record: Option<Box<Record>>,
+    outcome: RequestOutcome,
+    access_log: AccessLog,
+    metrics: Arc<RouteMetrics>,
+    _in_request: InRequest,
+}
+
+impl RequestEnd {
+    /// A request that has begun and, as far as is known, will be abandoned.
+    pub(crate) fn begin(
+        record: Record,
+        access_log: AccessLog,
+        metrics: Arc<RouteMetrics>,
+        in_request: InRequest,
+    ) -> Self {
+        Self {
+            record: Some(Box::new(record)),
+            outcome: RequestOutcome::Abandoned,
+            access_log,
+            metrics,
+            _in_request: in_request,
+        }
+    }
+
+    /// Notes what the layers left in the answer.
+    pub(crate) fn answered(&mut self, response: &mut Response<Body>) {
+        let status = response.status();
+        let decided = response.extensions_mut().remove::<Decided>();
+        let forwarded = response.extensions_mut().remove::<Forwarded>();
+        let decision = decided.as_ref().and_then(|decided| decided.decision.as_ref());
+        self.outcome = match (decision.map(|decision| decision.outcome), forwarded) {
+            (Some(Outcome::Refused), _) => RequestOutcome::Limited,
+            (Some(Outcome::Unavailable), _) => RequestOutcome::Unavailable,
+            (_, Some(forwarded)) if forwarded.answered => RequestOutcome::Forwarded,
+            _ if status.is_server_error() => RequestOutcome::Failed,
+            _ => RequestOutcome::Rejected,
+        };
+        if let Some(forwarded) = forwarded {
+            self.metrics.forwarded(forwarded.took);
+        }
+        if let Some(decision) = decision {
+            self.metrics.decided(decision);
+        }
+        if let Some(record) = &mut self.record {
+            record.answered(status, decided, forwarded);
+        }
+    }
+}
+
+impl Drop for RequestEnd {
+    fn drop(&mut self) {
+        self.metrics.ended(self.outcome);
+        if let Some(mut record) = self.record.take() {
+            record.ended(self.outcome);
+            self.access_log.write(record);
+        }
+    }
+}

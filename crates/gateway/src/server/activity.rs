@@ -1,0 +1,142 @@
+//! What a connection is doing, and until when it may go on doing it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// The state of one connection, shared by its I/O, its requests and its watchdog.
+///
+/// Reads and requests only store numbers here; the one timer of a connection is the watchdog's, which looks when the
+/// earliest deadline could have come. So a request costs no timer.
+#[derive(Debug)]
+pub(crate) struct Activity {
+    opened: Instant,
+    // In ms since `opened`: when the connection last became idle, and, if not 0, when a request's head began.
+    idle_since: AtomicU64,
+    head_since: AtomicU64,
+    requests: AtomicUsize,
+    watches_heads: bool,
+    header: Duration,
+    idle: Duration,
+}
+
+/// What the watchdog does next.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Watch {
+    /// Look again then.
+    Until(Instant),
+    /// End the connection: it has been silent, or slow, for too long.
+    Expired,
+}
+
+impl Activity {
+    /// A connection that was just opened: its first head has begun. `watches_heads` is for HTTP/1, where all that comes
+    /// between requests is a head; HTTP/2 sends other frames.
+    pub(crate) fn new(header: Duration, idle: Duration, watches_heads: bool) -> Arc<Self> {
+        Arc::new(Self {
+            opened: Instant::now(),
+            idle_since: AtomicU64::new(0),
+            head_since: AtomicU64::new(u64::from(watches_heads)),
+            requests: AtomicUsize::new(0),
+            watches_heads,
+            header,
+            idle,
+        })
+    }
+
+    /// Bytes came from the client.
+    pub(crate) fn read(&self) {
+        let between = self.requests.load(Ordering::Relaxed) == 0;
+        if self.watches_heads && between && self.head_since.load(Ordering::Relaxed) == 0 {
+            self.head_since.store(self.elapsed(), Ordering::Relaxed);
+        }
+    }
+
+    /// A request's head is complete. The request lasts until what this returns is dropped.
+    pub(crate) fn request(self: &Arc<Self>) -> InRequest {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.head_since.store(0, Ordering::Relaxed);
+        InRequest(self.clone())
+    }
+
+    /// Whether a deadline has passed, and if not, when one could.
+    pub(crate) fn watch(&self) -> Watch {
+        let now = self.elapsed();
+        let (since, allowed) = if self.requests.load(Ordering::Relaxed) > 0 {
+            (now, self.header.min(self.idle))
+        } else {
+            match self.head_since.load(Ordering::Relaxed) {
+                // A head may begin at any time, and its deadline is the shorter one as a rule.
+                0 => (self.idle_since.load(Ordering::Relaxed), self.idle),
+                since => (since, self.header),
+            }
+        };
+        let until = Duration::from_millis(since) + allowed;
+        if until <= Duration::from_millis(now) {
+            return Watch::Expired;
+        }
+        let next = until.min(Duration::from_millis(now) + self.header);
+        Watch::Until(self.opened + next)
+    }
+
+    // Never 0, which stands for "no head".
+    fn elapsed(&self) -> u64 {
+        u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX - 1) + 1
+    }
+}
+
+/// A request on a connection; the connection is idle again when the last one is dropped.
+#[derive(Debug)]
+pub(crate) struct InRequest(Arc<Activity>);
+
+impl Drop for InRequest {
+    fn drop(&mut self) {
+        if self.0.requests.fetch_sub(1, Ordering::Relaxed) == 1 {
+            let now = self.0.elapsed();
+            self.0.idle_since.store(now, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: Duration = Duration::from_secs(10);
+    const IDLE: Duration = Duration::from_secs(75);
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_head_must_come_in_time() {
+        let activity = Activity::new(HEADER, IDLE, true);
+        tokio::time::advance(Duration::from_secs(9)).await;
+        assert!(matches!(activity.watch(), Watch::Until(_)));
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert_eq!(activity.watch(), Watch::Expired);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn between_requests_a_connection_may_idle_but_not_dawdle() {
+        let activity = Activity::new(HEADER, IDLE, true);
+        let request = activity.request();
+        tokio::time::advance(Duration::from_secs(1000)).await;
+        assert!(matches!(activity.watch(), Watch::Until(_)), "a request takes as long as it takes");
+        drop(request);
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert!(matches!(activity.watch(), Watch::Until(_)));
+        activity.read();
+        tokio::time::advance(Duration::from_secs(9)).await;
+        activity.read();
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert_eq!(activity.watch(), Watch::Expired, "more bytes do not buy a head more time");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_idle_connection_ends() {
+        let activity = Activity::new(HEADER, IDLE, true);
+        drop(activity.request());
+        tokio::time::advance(Duration::from_secs(76)).await;
+        assert_eq!(activity.watch(), Watch::Expired);
+    }
+}

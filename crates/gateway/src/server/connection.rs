@@ -1,0 +1,132 @@
+//! One client connection, from its first byte to its last.
+
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tidegate_tower::Peer;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::activity::{Activity, Watch};
+use super::stream::ClientStream;
+use crate::body::Body;
+use crate::frontend::{Arrival, Frontend};
+
+/// What an HTTP/2 client says first when it knows that the server speaks it (RFC 9113, 3.4).
+const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// The most that hyper buffers of a head; the frontend refuses heads long before, with the right status.
+const MAX_BUFFER: usize = 128 * 1024;
+/// Requests that one HTTP/2 connection may have open.
+const MAX_STREAMS: u32 = 100;
+/// Headers of one HTTP/2 request, uncompressed, in bytes.
+const MAX_HEADER_LIST: u32 = 32 * 1024;
+/// How often a silent HTTP/2 client is asked whether it is there, and how long it may take to say so.
+const PING_EVERY: Duration = Duration::from_secs(20);
+
+/// Serves a connection until it ends, or, once `drain` says so, until its requests are done.
+pub(crate) async fn serve<S>(
+    mut socket: S,
+    peer: Peer,
+    frontend: Arc<Frontend>,
+    drain: watch::Receiver<bool>,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let timeouts = frontend.timeouts();
+    // The protocol is told by the first bytes, which a client may not send for ever.
+    let sniffed = timeout(timeouts.header, sniff(&mut socket)).await;
+    let Ok(Ok((first, is_http2))) = sniffed else {
+        return;
+    };
+    let activity = Activity::new(timeouts.header, timeouts.idle, !is_http2);
+    let stream = ClientStream::new(socket, first, activity.clone(), timeouts.idle);
+    let service = service_fn({
+        let activity = activity.clone();
+        move |request: Request<Incoming>| {
+            let arrival = Arrival {
+                peer,
+                in_request: activity.request(),
+            };
+            let frontend = frontend.clone();
+            async move {
+                Ok::<Response<Body>, Infallible>(frontend.handle(request, arrival).await)
+            }
+        }
+    });
+    // How a connection ended concerns its client alone; what became of its requests is in the access log.
+    let _ = if is_http2 {
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(MAX_STREAMS)
+            .max_header_list_size(MAX_HEADER_LIST)
+            .keep_alive_interval(PING_EVERY)
+            .keep_alive_timeout(PING_EVERY);
+        let connection = builder.serve_connection(TokioIo::new(stream), service);
+        drive(connection, &activity, drain, http2::Connection::graceful_shutdown).await
+    } else {
+        let mut builder = http1::Builder::new();
+        builder
+            .timer(TokioTimer::new())
+            // The watchdog's deadlines are finer: this one would also end idle connections.
+            .header_read_timeout(None)
+            .max_buf_size(MAX_BUFFER);
+        let connection = builder.serve_connection(TokioIo::new(stream), service);
+        drive(connection, &activity, drain, http1::Connection::graceful_shutdown).await
+    };
+}
+
+/// Polls a connection beside its watchdog and the drain.
+async fn drive<C>(
+    connection: C,
+    activity: &Activity,
+    mut drain: watch::Receiver<bool>,
+    graceful_shutdown: impl Fn(std::pin::Pin<&mut C>),
+) -> hyper::Result<()>
+where
+    C: Future<Output = hyper::Result<()>>,
+{
+    let mut connection = std::pin::pin!(connection);
+    let mut watchdog = std::pin::pin!(tokio::time::sleep(Duration::ZERO));
+    let mut draining = false;
+    loop {
+        tokio::select! {
+            ended = connection.as_mut() => return ended,
+            () = watchdog.as_mut() => match activity.watch() {
+                Watch::Until(next) => watchdog.as_mut().reset(next),
+                Watch::Expired => return Ok(()),
+            },
+            stop = drain.wait_for(|stop| *stop), if !draining => {
+                // An error means that whoever could have asked for a drain is gone, which asks for one as well.
+                drop(stop);
+                draining = true;
+                graceful_shutdown(connection.as_mut());
+            }
+        }
+    }
+}
+
+/// Reads until the first bytes tell HTTP/2 from HTTP/1; gives back what was read.
+async fn sniff(socket: &mut (impl AsyncRead + Unpin)) -> io::Result<(Bytes, bool)> {
+    let mut first = BytesMut::with_capacity(HTTP2_PREFACE.len());
+    while first.len() < HTTP2_PREFACE.len() {
+        let mut rest = (&mut *socket).take((HTTP2_PREFACE.len() - first.len()) as u64);
+        if rest.read_buf(&mut first).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if !HTTP2_PREFACE.starts_with(&first) {
+            return Ok((first.freeze(), false));
+        }
+    }
+    Ok((first.freeze(), true))
+}

@@ -1,0 +1,82 @@
+//! What a request goes through on its route, in order. Whoever reads this file knows the gateway.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use http::{Request, Response, StatusCode};
+use hyper::body::Incoming;
+use tidegate_store::Store;
+use tidegate_tower::{Clients, Hasher, Policy, RateLimit, RateLimitLayer};
+use tower::{Service, ServiceBuilder};
+
+use crate::body::Body;
+use crate::problem::Problem;
+use crate::proxy::{Forward, Forwarding};
+
+/// The stack of a route.
+pub(crate) type Stack = RateLimit<Forward>;
+
+/// The stack of requests that no route takes.
+pub(crate) type UnmatchedStack = RateLimit<Answer>;
+
+/// What the limits of all stacks share.
+#[derive(Clone, Debug)]
+pub(crate) struct Enforcement {
+    pub(crate) clients: Arc<Clients>,
+    pub(crate) hasher: Hasher,
+    pub(crate) store: Store,
+}
+
+impl Enforcement {
+    /// Limits, then the upstream.
+    pub(crate) fn route(&self, policy: Policy, forwarding: Forwarding) -> Stack {
+        ServiceBuilder::new()
+            // First, because a request that is refused must cost nobody anything: names the client, asks the store,
+            // answers 429 or 503, or writes the headers on what comes back.
+            .layer(self.limits(policy))
+            // Then out: streams the request to the upstream and the answer back.
+            .service(Forward::new(forwarding))
+    }
+
+    /// The limits that are always charged, then the problem that the request carries: guessing is limited, too.
+    pub(crate) fn unmatched(&self, policy: Policy) -> UnmatchedStack {
+        ServiceBuilder::new()
+            .layer(self.limits(policy))
+            .service(Answer)
+    }
+
+    fn limits(&self, policy: Policy) -> RateLimitLayer {
+        RateLimitLayer::new(
+            policy,
+            self.clients.clone(),
+            self.hasher.clone(),
+            self.store.clone(),
+        )
+    }
+}
+
+/// Answers with the [`Problem`] in the request's extensions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answer;
+
+impl Service<Request<Incoming>> for Answer {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = std::future::Ready<Result<Response<Body>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Incoming>) -> Self::Future {
+        let problem = request.extensions().get::<Problem>().cloned();
+        std::future::ready(Ok(problem.unwrap_or(UNKNOWN).respond()))
+    }
+}
+
+const UNKNOWN: Problem = Problem::new(
+    StatusCode::BAD_REQUEST,
+    "bad_request",
+    "The request cannot be served.",
+);

@@ -1,0 +1,164 @@
+//! What a request asks for, made unambiguous: framing, host and path are checked once, for all that come after.
+//!
+//! hyper refuses most malformed requests by itself; this refuses what it lets pass and two readers could read in two
+//! ways. It must not know which routes there are.
+
+use std::borrow::Cow;
+
+use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
+use http::uri::Scheme;
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, Version};
+
+use crate::host::host_of;
+use crate::path::{EncodedSlashes, PathError, normalize};
+use crate::problem::Problem;
+
+/// The longest target, in bytes.
+const MAX_TARGET: usize = 8 * 1024;
+/// The most headers of a request.
+const MAX_HEADERS: usize = 100;
+/// Their names and values together, in bytes.
+const MAX_HEADER_BYTES: usize = 32 * 1024;
+
+/// A request's host and path in the one spelling that routes, keys and upstreams see.
+#[derive(Debug)]
+pub(crate) struct Target<'a> {
+    /// Lower-case, without port.
+    pub(crate) host: Cow<'a, str>,
+    pub(crate) path: Cow<'a, str>,
+    /// Whether the path holds a slash in disguise, which only some routes take.
+    pub(crate) encoded_slashes: EncodedSlashes,
+}
+
+impl<'a> Target<'a> {
+    /// Reads a request's target, or says why the request is refused.
+    pub(crate) fn of<B>(request: &'a Request<B>) -> Result<Self, Problem> {
+        if [Method::CONNECT, Method::TRACE].contains(request.method()) {
+            return Err(METHOD_REFUSED);
+        }
+        check_size(request.uri(), request.headers())?;
+        check_framing(request.version(), request.headers())?;
+        let host = host_of(authority(request)?).ok_or(BAD_HOST)?;
+        let raw = request.uri().path();
+        let (path, encoded_slashes) = match normalize(raw, EncodedSlashes::Reject) {
+            Err(PathError::EncodedSlash) => {
+                let path = normalize(raw, EncodedSlashes::Keep);
+                (path, EncodedSlashes::Keep)
+            }
+            path => (path, EncodedSlashes::Reject),
+        };
+        Ok(Self {
+            host,
+            path: path.map_err(|_| BAD_PATH)?,
+            encoded_slashes,
+        })
+    }
+}
+
+/// The URI and the Host header that the rest of the gateway, and the upstream, get to see; `None` for what is already
+/// as it should be.
+pub(crate) fn rewritten<B>(
+    request: &Request<B>,
+    target: &Target<'_>,
+) -> (Option<Uri>, Option<HeaderValue>) {
+    let uri = match &target.path {
+        Cow::Borrowed(_) => None,
+        Cow::Owned(path) => {
+            let query = request.uri().query();
+            let text = query.map_or_else(|| path.clone(), |query| format!("{path}?{query}"));
+            Uri::try_from(text).ok()
+        }
+    };
+    let authority = request.uri().authority();
+    let host = authority.and_then(|authority| HeaderValue::from_str(authority.as_str()).ok());
+    (uri, host)
+}
+
+fn check_size(uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+    let target = uri.path_and_query().map_or(0, |path| path.as_str().len());
+    if target > MAX_TARGET {
+        return Err(LONG_TARGET);
+    }
+    let bytes: usize = headers
+        .iter()
+        .map(|(name, value)| name.as_str().len() + value.len())
+        .sum();
+    if headers.len() > MAX_HEADERS || bytes > MAX_HEADER_BYTES {
+        return Err(LARGE_HEADERS);
+    }
+    Ok(())
+}
+
+/// `chunked`, once, is the only coding of a transfer: others are accepted by hyper, and read differently elsewhere.
+fn check_framing(version: Version, headers: &HeaderMap) -> Result<(), Problem> {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    if let Some(coding) = codings.next() {
+        let chunked = coding.as_bytes().eq_ignore_ascii_case(b"chunked");
+        let alone = codings.next().is_none() && !headers.contains_key(CONTENT_LENGTH);
+        if !chunked || !alone || version != Version::HTTP_11 {
+            return Err(BAD_FRAMING);
+        }
+    }
+    if headers.get_all(CONTENT_LENGTH).iter().nth(1).is_some() {
+        return Err(BAD_FRAMING);
+    }
+    Ok(())
+}
+
+/// The authority that a request names: in its target, or in the one Host header that it must have.
+fn authority<B>(request: &Request<B>) -> Result<&str, Problem> {
+    let mut hosts = request.headers().get_all(HOST).iter();
+    let (header, second) = (hosts.next(), hosts.next());
+    let header = header
+        .map(|host| host.to_str().map_err(|_| BAD_HOST))
+        .transpose()?;
+    let uri = request.uri();
+    let scheme_is_ours = uri
+        .scheme()
+        .is_none_or(|scheme| [Scheme::HTTP, Scheme::HTTPS].contains(scheme));
+    if second.is_some() || !scheme_is_ours {
+        return Err(BAD_HOST);
+    }
+    let in_target = uri.authority().map(|authority| authority.as_str());
+    match (in_target, header) {
+        // In HTTP/1 the target wins (RFC 9112, 3.2.2) and replaces a Host; in HTTP/2 the two must be one.
+        (Some(target), Some(host)) if request.version() == Version::HTTP_2 && target != host => {
+            Err(BAD_HOST)
+        }
+        (Some(target), Some(_)) => Ok(target),
+        (Some(target), None) if request.version() == Version::HTTP_2 => Ok(target),
+        (None, Some(host)) => Ok(host),
+        (_, None) => Err(BAD_HOST),
+    }
+}
+
+const METHOD_REFUSED: Problem = Problem::new(
+    StatusCode::METHOD_NOT_ALLOWED,
+    "method_not_allowed",
+    "This gateway serves neither CONNECT nor TRACE.",
+);
+const LONG_TARGET: Problem = Problem::new(
+    StatusCode::URI_TOO_LONG,
+    "target_too_long",
+    "The path and query are longer than 8 KiB.",
+);
+const LARGE_HEADERS: Problem = Problem::new(
+    StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+    "headers_too_large",
+    "There are more than 100 headers, or more than 32 KiB of them.",
+);
+const BAD_FRAMING: Problem = Problem::new(
+    StatusCode::BAD_REQUEST,
+    "bad_framing",
+    "The length of the body is not given in exactly one way.",
+);
+const BAD_HOST: Problem = Problem::new(
+    StatusCode::BAD_REQUEST,
+    "bad_host",
+    "The request does not name exactly one host.",
+);
+pub(crate) const BAD_PATH: Problem = Problem::new(
+    StatusCode::BAD_REQUEST,
+    "bad_path",
+    "The path holds something that servers read in different ways.",
+);

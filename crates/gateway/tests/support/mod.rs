@@ -1,0 +1,85 @@
+//! A gateway for a test: started from YAML on free ports, in this process or as the real binary, ended by its guard.
+
+use std::net::SocketAddr;
+use std::process::Command;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tidegate::{Gateway, config};
+use tidegate_testkit::Process;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// A gateway in this process.
+#[derive(Debug)]
+pub(crate) struct TestGateway {
+    pub(crate) address: SocketAddr,
+    pub(crate) admin: SocketAddr,
+    stop: oneshot::Sender<()>,
+    running: JoinHandle<()>,
+}
+
+impl TestGateway {
+    /// Starts one from YAML that says nothing of `listen` and `admin`.
+    pub(crate) async fn start(yaml: &str) -> Self {
+        let yaml = format!("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\n{yaml}");
+        let (plan, _) = config::parse("test.yaml", &yaml, |_| None)
+            .unwrap_or_else(|error| panic!("the test's configuration is refused:\n{error}"));
+        let gateway = Gateway::start(plan).await.unwrap();
+        let address = gateway.addresses().unwrap()[0];
+        let admin = gateway.admin_address().unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let running = tokio::spawn(gateway.run(async {
+            let _ = stopped.await;
+        }));
+        Self {
+            address,
+            admin,
+            stop,
+            running,
+        }
+    }
+
+    /// Asks it to stop, and waits until it has.
+    pub(crate) async fn stop(self) {
+        let _ = self.stop.send(());
+        self.running.await.unwrap();
+    }
+}
+
+/// The real binary, with a configuration of its own.
+#[derive(Debug)]
+pub(crate) struct GatewayProcess {
+    pub(crate) process: Process,
+    pub(crate) address: SocketAddr,
+    pub(crate) admin: SocketAddr,
+    _folder: TempDir,
+}
+
+impl GatewayProcess {
+    /// Starts `tidegate run` from YAML that says nothing of `listen`, `admin` and `log`; waits until it listens.
+    pub(crate) async fn start(yaml: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("gateway.yaml");
+        let head = "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nlog: { format: json }\n";
+        std::fs::write(&file, format!("{head}{yaml}")).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        command.arg("run").arg("-c").arg(&file);
+        let process = Process::spawn(command);
+        let soon = Duration::from_secs(10);
+        let listening = process.wait_for_line("\"listening\"", soon).await;
+        let admin = process.wait_for_line("admin port", soon).await;
+        Self {
+            address: logged_address(&listening),
+            admin: logged_address(&admin),
+            process,
+            _folder: folder,
+        }
+    }
+}
+
+/// The `address` of a JSON log line.
+fn logged_address(line: &str) -> SocketAddr {
+    let (_, rest) = line.split_once("\"address\":\"").unwrap();
+    rest.split_once('"').unwrap().0.parse().unwrap()
+}

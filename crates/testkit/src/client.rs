@@ -1,0 +1,297 @@
+//! An HTTP client that is strict about what it is told: a header that nobody announced fails the
+//! test, so whatever leaks through a gateway is noticed by every test there is.
+
+use std::{
+    collections::HashSet,
+    net::{IpAddr, SocketAddr},
+    pin::Pin,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, Uri, Version, header,
+};
+use http_body_util::BodyExt;
+use hyper::{
+    body::Incoming,
+    client::conn::{http1, http2},
+};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::{sync::Mutex, time::timeout};
+
+use crate::{
+    body::{self, BoxBody, BoxError},
+    raw_client::dial,
+    upstream::only,
+};
+
+/// The headers that any response may have.
+const KNOWN: [&str; 13] = [
+    "content-type",
+    "content-length",
+    "date",
+    "transfer-encoding",
+    "connection",
+    "x-ratelimit-limit",
+    "x-ratelimit-remaining",
+    "x-ratelimit-reset",
+    "retry-after",
+    "cache-control",
+    "allow",
+    "x-request-id",
+    "trailer",
+];
+
+/// No test waits longer than this for an answer.
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// A client of one server. **Panics on a response header or trailer that it does not know, or that
+/// comes twice** (`set-cookie` may). Its requests may be made at the same time.
+#[derive(Debug)]
+pub struct Client {
+    addr: SocketAddr,
+    from: Option<IpAddr>,
+    manner: Manner,
+    known: HashSet<HeaderName>,
+    connection: Mutex<Option<Connection>>,
+    connected: AtomicUsize,
+}
+
+/// A whole response.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// Its status.
+    pub status: StatusCode,
+    /// The version it came with.
+    pub version: Version,
+    /// Its headers, all of them known.
+    pub headers: HeaderMap,
+    /// Its body.
+    pub body: Bytes,
+    /// Its trailers, if it has any.
+    pub trailers: Option<HeaderMap>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Manner {
+    KeepAlive,
+    Fresh,
+    H2,
+}
+
+#[derive(Debug)]
+enum Connection {
+    H1(http1::SendRequest<BoxBody>),
+    H2(http2::SendRequest<BoxBody>),
+}
+
+type Answering = Pin<Box<dyn Future<Output = hyper::Result<Response<Incoming>>> + Send>>;
+
+impl Client {
+    /// HTTP/1.1 over one connection, opened by the first request and again only if the server
+    /// closed it.
+    pub fn new(addr: SocketAddr) -> Self {
+        Self::with(addr, Manner::KeepAlive)
+    }
+
+    /// HTTP/1.1 with a new connection for each request.
+    pub fn fresh(addr: SocketAddr) -> Self {
+        Self::with(addr, Manner::Fresh)
+    }
+
+    /// HTTP/2 without TLS, known beforehand, over one connection.
+    pub fn h2(addr: SocketAddr) -> Self {
+        Self::with(addr, Manner::H2)
+    }
+
+    fn with(addr: SocketAddr, manner: Manner) -> Self {
+        Self {
+            addr,
+            from: None,
+            manner,
+            known: KNOWN.map(HeaderName::from_static).into(),
+            connection: Mutex::default(),
+            connected: AtomicUsize::new(0),
+        }
+    }
+
+    /// Lets responses have one more header.
+    #[must_use]
+    pub fn knows(mut self, name: &str) -> Self {
+        self.known.insert(name.parse().unwrap());
+        self
+    }
+
+    /// Connects from this local address, for instance 127.0.0.2, to be another client.
+    #[must_use]
+    pub fn from_ip(mut self, ip: impl Into<IpAddr>) -> Self {
+        self.from = Some(ip.into());
+        self
+    }
+
+    /// How many connections it has opened.
+    pub fn connections(&self) -> usize {
+        self.connected.load(Ordering::Relaxed)
+    }
+
+    /// GET; panics as [`request`](Self::request).
+    pub async fn get(&self, path: &str) -> Answer {
+        self.request(Request::get(path).body(body::empty()).unwrap())
+            .await
+    }
+
+    /// POST; panics as [`request`](Self::request).
+    pub async fn post(&self, path: &str, body: impl Into<Bytes>) -> Answer {
+        self.request(Request::post(path).body(body::full(body)).unwrap())
+            .await
+    }
+
+    /// Sends a request and reads the whole answer; panics if there is none within 30 seconds.
+    ///
+    /// The request's URI is a path; `host` is the server's address unless the request says
+    /// otherwise.
+    pub async fn request(&self, request: Request<BoxBody>) -> Answer {
+        let asked = format!("{} {}", request.method(), request.uri());
+        self.try_request(request)
+            .await
+            .unwrap_or_else(|e| panic!("{asked}: no answer: {e:?}"))
+    }
+
+    /// As [`request`](Self::request), for requests that may remain without an answer; panics on
+    /// unknown headers only.
+    pub async fn try_request(&self, request: Request<BoxBody>) -> Result<Answer, BoxError> {
+        let (head, body) = self.try_open(request).await?.into_parts();
+        let body = timeout(LONGEST, body.collect()).await??;
+        let trailers = body.trailers().cloned();
+        if let Some(trailers) = &trailers {
+            self.check(trailers);
+        }
+        Ok(Answer {
+            status: head.status,
+            version: head.version,
+            headers: head.headers,
+            body: body.to_bytes(),
+            trailers,
+        })
+    }
+
+    /// Sends a request and waits only for the head of the answer, which is checked; panics if there
+    /// is none.
+    pub async fn open(&self, request: Request<BoxBody>) -> Response<Incoming> {
+        self.try_open(request)
+            .await
+            .unwrap_or_else(|e| panic!("no answer: {e:?}"))
+    }
+
+    async fn try_open(&self, request: Request<BoxBody>) -> Result<Response<Incoming>, BoxError> {
+        let request = self.complete(request);
+        let response = timeout(LONGEST, self.send(request)).await??;
+        self.check(response.headers());
+        Ok(response)
+    }
+
+    async fn send(&self, request: Request<BoxBody>) -> Result<Response<Incoming>, BoxError> {
+        if self.manner == Manner::Fresh {
+            let mut connection = self.connect().await?;
+            return Ok(connection.request(request).await?);
+        }
+        let mut kept = self.connection.lock().await;
+        let mut connection = match kept.take() {
+            Some(connection) => connection,
+            None => self.connect().await?,
+        };
+        if connection.ready().await.is_err() {
+            connection = self.connect().await?;
+        }
+        let answering = connection.request(request);
+        *kept = Some(connection);
+        drop(kept); // others may go on while this one waits
+        Ok(answering.await?)
+    }
+
+    async fn connect(&self) -> Result<Connection, BoxError> {
+        let stream = TokioIo::new(dial(self.from, self.addr).await?);
+        self.connected.fetch_add(1, Ordering::Relaxed);
+        // A connection's own task ends with its sender; its errors come out of the requests.
+        if self.manner == Manner::H2 {
+            let (sender, connection) = http2::handshake(TokioExecutor::new(), stream).await?;
+            tokio::spawn(connection);
+            Ok(Connection::H2(sender))
+        } else {
+            let (sender, connection) = http1::handshake(stream).await?;
+            tokio::spawn(connection.with_upgrades());
+            Ok(Connection::H1(sender))
+        }
+    }
+
+    /// Gives the request a host: as a header, and as part of the URI for HTTP/2.
+    fn complete(&self, mut request: Request<BoxBody>) -> Request<BoxBody> {
+        let host = HeaderValue::from_str(&self.addr.to_string()).unwrap();
+        let host = request
+            .headers_mut()
+            .entry(header::HOST)
+            .or_insert(host)
+            .clone();
+        if self.manner == Manner::H2 {
+            request.headers_mut().remove(header::HOST);
+            let path = request
+                .uri()
+                .path_and_query()
+                .map_or("/", |path| path.as_str());
+            let uri = Uri::builder()
+                .scheme("http")
+                .authority(host.as_bytes())
+                .path_and_query(path);
+            *request.uri_mut() = uri.build().unwrap();
+        }
+        request
+    }
+
+    fn check(&self, headers: &HeaderMap) {
+        for name in headers.keys() {
+            assert!(
+                self.known.contains(name),
+                "the response has a header nobody announced: {name}\n{headers:#?}"
+            );
+            if name != header::SET_COOKIE {
+                assert!(
+                    headers.get_all(name).iter().count() == 1,
+                    "the response has {name} twice\n{headers:#?}"
+                );
+            }
+        }
+    }
+}
+
+impl Connection {
+    async fn ready(&mut self) -> hyper::Result<()> {
+        match self {
+            Self::H1(sender) => sender.ready().await,
+            Self::H2(sender) => sender.ready().await,
+        }
+    }
+
+    fn request(&mut self, request: Request<BoxBody>) -> Answering {
+        match self {
+            Self::H1(sender) => Box::pin(sender.send_request(request)),
+            Self::H2(sender) => Box::pin(sender.send_request(request)),
+        }
+    }
+}
+
+impl Answer {
+    /// The one value of a header.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        only(&self.headers, name)
+    }
+
+    /// The body as text.
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).expect("the body is not text")
+    }
+}
+
+#[cfg(test)]
+mod tests;

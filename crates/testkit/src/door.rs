@@ -1,0 +1,126 @@
+//! The accept loop of all the servers here: it can close and open again on the same port, with or
+//! without its guests.
+
+use std::{
+    fmt,
+    net::SocketAddr,
+    pin::Pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::{JoinHandle, JoinSet},
+    time::sleep,
+};
+
+use crate::Port;
+
+type Serve = dyn Fn(TcpStream) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync;
+
+/// A port, whoever listens there, and the connections that came in. All of them end when it is
+/// dropped.
+pub(crate) struct Door {
+    port: Port,
+    guests: Arc<Guests>,
+    accepting: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Guests {
+    serve: Box<Serve>,
+    connections: Mutex<JoinSet<()>>,
+    accepted: AtomicUsize,
+}
+
+impl Door {
+    /// Opens a door on a free port; `serve` runs as a task of its own for each connection.
+    pub(crate) fn open<F, Fut>(serve: F) -> Self
+    where
+        F: Fn(TcpStream) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        let guests = Guests {
+            serve: Box::new(move |stream| Box::pin(serve(stream))),
+            connections: Mutex::default(),
+            accepted: AtomicUsize::new(0),
+        };
+        let door = Self {
+            port: Port::reserve(),
+            guests: Arc::new(guests),
+            accepting: Mutex::default(),
+        };
+        door.reopen();
+        door
+    }
+
+    pub(crate) fn addr(&self) -> SocketAddr {
+        self.port.addr()
+    }
+
+    /// How many connections were accepted, ever.
+    pub(crate) fn accepted(&self) -> usize {
+        self.guests.accepted.load(Ordering::Relaxed)
+    }
+
+    /// Accepts again after [`close`](Self::close); nothing happens if it is open.
+    pub(crate) fn reopen(&self) {
+        self.accepting.lock().unwrap().get_or_insert_with(|| {
+            let (listener, guests) = (self.port.listen(), Arc::clone(&self.guests));
+            tokio::spawn(async move { guests.accept(listener).await })
+        });
+    }
+
+    /// Refuses new connections from now on; those inside stay.
+    pub(crate) async fn close(&self) {
+        let accepting = self.accepting.lock().unwrap().take();
+        if let Some(accepting) = accepting {
+            accepting.abort();
+            _ = accepting.await; // its listener is gone only when it has ended
+        }
+    }
+
+    /// Ends every connection inside.
+    pub(crate) async fn clear(&self) {
+        let mut connections = std::mem::take(&mut *self.guests.connections.lock().unwrap());
+        connections.shutdown().await;
+    }
+}
+
+impl Guests {
+    async fn accept(&self, listener: TcpListener) {
+        loop {
+            let Ok((stream, _)) = listener.accept().await else {
+                // Out of file descriptors, say; nothing tells when there are some again.
+                sleep(Duration::from_millis(10)).await;
+                continue;
+            };
+            stream.set_nodelay(true).ok();
+            self.accepted.fetch_add(1, Ordering::Relaxed);
+            let mut connections = self.connections.lock().unwrap();
+            while connections.try_join_next().is_some() {}
+            connections.spawn((self.serve)(stream));
+        }
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        if let Some(accepting) = self.accepting.lock().unwrap().take() {
+            accepting.abort();
+        }
+        self.guests.connections.lock().unwrap().abort_all();
+    }
+}
+
+impl fmt::Debug for Door {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Door")
+            .field("addr", &self.addr())
+            .field("accepted", &self.accepted())
+            .finish_non_exhaustive()
+    }
+}

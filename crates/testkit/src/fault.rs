@@ -1,0 +1,209 @@
+//! A network that misbehaves on demand, put in front of Redis or an upstream.
+
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    net::TcpStream,
+    sync::{mpsc, watch},
+    time::{Instant, sleep, sleep_until},
+};
+
+use crate::door::Door;
+
+/// A TCP proxy with switches, which act at once on connections that are open too. It starts without
+/// any fault, and its connections end when it is dropped.
+#[derive(Debug)]
+pub struct FaultProxy {
+    door: Door,
+    switches: Arc<watch::Sender<Switches>>,
+}
+
+/// A direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// What clients send.
+    ToServer = 0,
+    /// What the server answers.
+    ToClient = 1,
+}
+
+impl Way {
+    /// Both directions.
+    pub const BOTH: [Self; 2] = [Self::ToServer, Self::ToClient];
+}
+
+#[derive(Debug, Default)]
+struct Switches {
+    faults: [Faults; 2],
+    cuts: usize,
+    resets: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Faults {
+    delay: Duration,
+    stalled: bool,
+    drip: Option<Duration>,
+}
+
+impl FaultProxy {
+    /// Starts one in front of this address, from within a tokio runtime. A client whose server
+    /// cannot be reached is reset.
+    pub fn start(server: SocketAddr) -> Self {
+        let switches = Arc::new(watch::Sender::new(Switches::default()));
+        let watched = Arc::clone(&switches);
+        let door = Door::open(move |client| carry(client, server, Arc::clone(&watched)));
+        Self { door, switches }
+    }
+
+    /// The address that clients connect to.
+    pub fn addr(&self) -> SocketAddr {
+        self.door.addr()
+    }
+
+    /// Lets every byte arrive this much later, without lowering the throughput; zero ends it.
+    pub fn delay(&self, way: Way, delay: Duration) {
+        self.switch(|switches| switches.faults[way as usize].delay = delay);
+    }
+
+    /// Holds all bytes back, and with them, by TCP, in the end the sender; `false` lets them go on.
+    pub fn stall(&self, way: Way, stalled: bool) {
+        self.switch(|switches| switches.faults[way as usize].stalled = stalled);
+    }
+
+    /// Lets bytes through one at a time, with this time before each; `None` ends it.
+    pub fn drip(&self, way: Way, gap: Option<Duration>) {
+        self.switch(|switches| switches.faults[way as usize].drip = gap);
+    }
+
+    /// Ends delays, stalls and drips in both directions.
+    pub fn heal(&self) {
+        self.switch(|switches| switches.faults = <[Faults; 2]>::default());
+    }
+
+    /// Closes all connections towards both ends (FIN); bytes under way are lost.
+    pub fn cut(&self) {
+        self.switch(|switches| switches.cuts += 1);
+    }
+
+    /// Resets all connections towards both ends (RST).
+    pub fn reset(&self) {
+        self.switch(|switches| switches.resets += 1);
+    }
+
+    /// Refuses new connections from now on; those that are open stay.
+    pub async fn refuse(&self) {
+        self.door.close().await;
+    }
+
+    /// Accepts again after [`refuse`](Self::refuse).
+    pub fn accept(&self) {
+        self.door.reopen();
+    }
+
+    /// How many connections it has accepted, ever.
+    pub fn connections(&self) -> usize {
+        self.door.accepted()
+    }
+
+    fn switch(&self, change: impl FnOnce(&mut Switches)) {
+        self.switches.send_modify(change);
+    }
+}
+
+type Watch = watch::Receiver<Switches>;
+
+/// Carries one connection until both sides have closed, one of them breaks, or the test ends it.
+async fn carry(mut client: TcpStream, server: SocketAddr, board: Arc<watch::Sender<Switches>>) {
+    let mut switches = board.subscribe();
+    let accidents = |switches: &Switches| (switches.cuts, switches.resets);
+    let before = accidents(&switches.borrow());
+    let Ok(mut server) = TcpStream::connect(server).await else {
+        client.set_zero_linger().ok();
+        return;
+    };
+    server.set_nodelay(true).ok();
+    let reset = {
+        let ((from_client, to_client), (from_server, to_server)) = (client.split(), server.split());
+        let there = pump(from_client, to_server, Way::ToServer, switches.clone());
+        let back = pump(from_server, to_client, Way::ToClient, switches.clone());
+        tokio::select! {
+            ended = async { tokio::try_join!(there, back) } => ended.is_err(),
+            now = switches.wait_for(|now| accidents(now) != before) => {
+                now.is_ok_and(|now| now.resets != before.1)
+            }
+        }
+    };
+    for mut stream in [client, server] {
+        if reset {
+            stream.set_zero_linger().ok();
+        } else {
+            stream.shutdown().await.ok();
+            // Closing with bytes unread would be a reset.
+            while stream.try_read(&mut [0; CHUNK]).is_ok_and(|read| read > 0) {}
+        }
+    }
+}
+
+/// Carries one direction until its sender closes.
+async fn pump(
+    mut reader: impl AsyncRead + Unpin,
+    mut writer: impl AsyncWrite + Unpin,
+    way: Way,
+    mut switches: Watch,
+) -> io::Result<()> {
+    let (queue, mut queued) = mpsc::channel::<(Instant, Bytes)>(QUEUE);
+    let mut watched = switches.clone();
+    let reading = async move {
+        loop {
+            let Faults { drip, .. } = flowing(&mut watched, way).await;
+            let mut chunk =
+                BytesMut::with_capacity(CHUNK).limit(if drip.is_some() { 1 } else { CHUNK });
+            tokio::select! {
+                read = reader.read_buf(&mut chunk) => if read? == 0 { return Ok(()) },
+                _ = watched.changed() => continue,
+            }
+            if let Some(gap) = drip {
+                tokio::select! { () = sleep(gap) => {}, _ = watched.changed() => {} }
+            }
+            if queue
+                .send((Instant::now(), chunk.into_inner().freeze()))
+                .await
+                .is_err()
+            {
+                return Ok(()); // the writing half has failed, and says so
+            }
+        }
+    };
+    let writing = async move {
+        while let Some((came, bytes)) = queued.recv().await {
+            loop {
+                let due = came + switches.borrow_and_update().faults[way as usize].delay;
+                if Instant::now() >= due {
+                    break;
+                }
+                tokio::select! { () = sleep_until(due) => {}, _ = switches.changed() => {} }
+            }
+            flowing(&mut switches, way).await;
+            writer.write_all(&bytes).await?;
+        }
+        writer.shutdown().await
+    };
+    tokio::try_join!(reading, writing).map(|_| ())
+}
+
+/// Waits while this direction is stalled; then its faults.
+async fn flowing(switches: &mut Watch, way: Way) -> Faults {
+    let flowing = switches.wait_for(|now| !now.faults[way as usize].stalled);
+    flowing.await.expect("carry holds the sender").faults[way as usize]
+}
+
+const CHUNK: usize = 16 * 1024;
+
+/// Chunks on their way in one direction, so that a delay does not slow the sender down.
+const QUEUE: usize = 1024;
+
+#[cfg(test)]
+mod tests;

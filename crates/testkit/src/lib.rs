@@ -1,0 +1,49 @@
+//! What the tests of the other crates stand on: the real things and the broken things around a
+//! gateway.
+//!
+//! It knows nothing of tidegate. Everything runs on ports of 127.0.0.1 that the system picks, and
+//! ends when its guard is dropped, so tests share nothing and may run side by side. All of it needs
+//! Linux.
+//!
+//! - [`RedisServer`]: a real redis-server in its own folder; stop, restart, pause, and [`Reply`] to
+//!   any command.
+//! - [`Upstream`]: an HTTP/1.1 server with a handler, which records every request that arrived.
+//! - [`RawUpstream`]: a TCP server that keeps every byte and answers with whatever bytes and
+//!   accidents a test scripts.
+//! - [`RawClient`]: a TCP client that sends exactly these bytes, and reads [`Message`]s strictly.
+//! - [`Client`]: an HTTP client (1.1 or 2) that panics on a response header it was not told about.
+//! - [`FaultProxy`]: a TCP proxy that delays, stalls, drips, cuts and refuses at run time.
+//! - [`Process`]: a guard for a child process: its lines, signals, exit and memory.
+//! - [`Port`]: a port kept for one server, before, between and after its runs; [`Silent`]: one that
+//!   never answers.
+//! - [`body`]: bodies for handlers and requests.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "only tests use this crate, and a panic is how a test fails"
+)]
+
+pub mod body;
+mod client;
+mod door;
+mod fault;
+mod http1;
+mod port;
+mod process;
+mod raw;
+mod raw_client;
+mod redis;
+mod resp;
+mod upstream;
+
+pub use client::{Answer, Client};
+pub use fault::{FaultProxy, Way};
+pub use http1::{Malformed, Message};
+pub use port::{Port, Silent};
+pub use process::Process;
+pub use raw::{Action, RawUpstream, Turn, When};
+pub use raw_client::{End, RawClient};
+pub use redis::RedisServer;
+pub use resp::{RedisConnection, Reply};
+pub use upstream::{Arrival, Upstream};

@@ -1,0 +1,248 @@
+//! A child process that cannot outlive its test.
+
+use std::{
+    process::{Command, ExitStatus, Stdio},
+    sync::Arc,
+    thread,
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncBufReadExt, AsyncRead, BufReader},
+    process::Child,
+    sync::watch,
+    time::timeout,
+};
+
+/// A running command: its output is kept line by line, and it is killed when this is dropped.
+#[derive(Debug)]
+pub struct Process {
+    name: String,
+    id: u32,
+    child: Child,
+    lines: watch::Receiver<Vec<String>>,
+}
+
+impl Process {
+    /// Starts a command, from within a tokio runtime, without standard input; panics if it cannot
+    /// be started.
+    pub fn spawn(mut command: Command) -> Self {
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let name = command.get_program().to_string_lossy().into_owned();
+        let mut command = tokio::process::Command::from(command);
+        let mut child = command
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap_or_else(|e| panic!("cannot start {name}: {e}"));
+
+        let (log, lines) = watch::channel(Vec::new());
+        let log = Arc::new(log);
+        tokio::spawn(keep_lines(child.stdout.take().unwrap(), Arc::clone(&log)));
+        tokio::spawn(keep_lines(child.stderr.take().unwrap(), log));
+        Self {
+            name,
+            id: child.id().unwrap(),
+            child,
+            lines,
+        }
+    }
+
+    /// The process id.
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// The lines of standard output and standard error so far, mixed as they were read.
+    pub fn output(&self) -> Vec<String> {
+        self.lines.borrow().clone()
+    }
+
+    /// The first line that contains `pattern`, already printed or to come; panics, with the output,
+    /// if it does not come `within` this time or the output ends.
+    pub async fn wait_for_line(&self, pattern: &str, within: Duration) -> String {
+        self.wait_for_nth_line(pattern, 1, within).await
+    }
+
+    /// As [`wait_for_line`](Self::wait_for_line), for the `nth` line that contains `pattern`,
+    /// counted from 1.
+    pub async fn wait_for_nth_line(&self, pattern: &str, nth: usize, within: Duration) -> String {
+        let find = |lines: &[String]| {
+            lines
+                .iter()
+                .filter(|line| line.contains(pattern))
+                .nth(nth - 1)
+                .cloned()
+        };
+        match timeout(
+            within,
+            self.lines.clone().wait_for(|lines| find(lines).is_some()),
+        )
+        .await
+        {
+            Ok(Ok(lines)) => return find(&lines).unwrap(),
+            Ok(Err(_)) => {} // both ends of its output are closed
+            Err(_) => {}
+        }
+        panic!(
+            "no {pattern:?} (number {nth}) within {within:?} in the output of {}",
+            self.told()
+        );
+    }
+
+    /// Sends a signal by its name: `"TERM"`, `"HUP"`, `"STOP"`. Panics if the process has ended.
+    pub fn signal(&mut self, name: &str) {
+        assert!(
+            self.child.try_wait().unwrap().is_none(),
+            "SIG{name} for {}",
+            self.told()
+        );
+        signal(self.id, name);
+    }
+
+    /// Kills it and waits for its end.
+    pub async fn kill(&mut self) {
+        self.child.start_kill().ok(); // an error says that it has ended already
+        self.child.wait().await.unwrap();
+    }
+
+    /// Waits for its end; panics, with the output, if that takes longer than `within`.
+    pub async fn wait(&mut self, within: Duration) -> ExitStatus {
+        match timeout(within, self.child.wait()).await {
+            Ok(status) => status.unwrap(),
+            Err(_) => panic!("still running after {within:?}: {}", self.told()),
+        }
+    }
+
+    /// Memory it holds at the moment (`VmRSS`), in KiB.
+    pub fn rss_kb(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id)).unwrap();
+        let rss = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .expect("it has ended");
+        rss.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
+    /// How many files and sockets it has open.
+    pub fn open_files(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.id))
+            .expect("it has ended")
+            .count()
+    }
+
+    fn told(&self) -> String {
+        format!(
+            "{} (process {}):\n{}",
+            self.name,
+            self.id,
+            self.lines.borrow().join("\n")
+        )
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // SIGKILL has no answer but the end, so the wait is short; after it, its ports and files
+        // are free.
+        if self.child.start_kill().is_ok() {
+            while let Ok(None) = self.child.try_wait() {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+}
+
+async fn keep_lines(from: impl AsyncRead + Unpin, log: Arc<watch::Sender<Vec<String>>>) {
+    let mut from = BufReader::new(from);
+    let mut line = Vec::new();
+    while from
+        .read_until(b'\n', &mut line)
+        .await
+        .is_ok_and(|read| read > 0)
+    {
+        let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+        log.send_modify(|lines| lines.push(text));
+        line.clear();
+    }
+}
+
+/// Sends a signal by its name, through the shell's own `kill`.
+pub(crate) fn signal(id: u32, name: &str) {
+    let sent = Command::new("sh")
+        .args(["-c", &format!("kill -s {name} {id}")])
+        .status()
+        .unwrap();
+    assert!(
+        sent.success(),
+        "SIG{name} could not be sent to process {id}"
+    );
+}
+
+/// Waits until a process that was sent SIGSTOP has stopped.
+pub(crate) async fn stopped(id: u32) {
+    let is_stopped = || {
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
+        stat.rsplit_once(") ")
+            .is_some_and(|(_, rest)| rest.starts_with('T'))
+    };
+    while !is_stopped() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{os::unix::process::ExitStatusExt, panic::AssertUnwindSafe, path::Path};
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(10);
+
+    fn shell(script: &str) -> Process {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        Process::spawn(command)
+    }
+
+    #[tokio::test]
+    async fn lines_signals_and_the_end_are_seen() {
+        let mut process = shell(
+            "trap 'echo bye; exit 3' TERM; echo up >&2; echo up 2; while :; do sleep 0.01; done",
+        );
+        assert_eq!(
+            process.wait_for_nth_line("up", 2, LONG).await.len() + process.output()[0].len(),
+            6
+        );
+        assert!(process.rss_kb() > 100 && process.open_files() >= 3);
+        process.signal("TERM");
+        assert_eq!(process.wait(LONG).await.code(), Some(3));
+        assert_eq!(process.wait_for_line("bye", LONG).await, "bye");
+    }
+
+    #[tokio::test]
+    #[should_panic(expected = "no \"never\"")]
+    async fn a_line_that_cannot_come_any_more_is_not_waited_for() {
+        shell("echo other")
+            .wait_for_line("never", Duration::from_secs(3600))
+            .await;
+    }
+
+    #[tokio::test]
+    async fn dropping_kills_even_during_a_panic() {
+        let process = shell("exec sleep 1000");
+        let id = process.id();
+        let unwound = std::panic::catch_unwind(AssertUnwindSafe(move || {
+            let _process = process;
+            panic!("as a failing test does");
+        }));
+        assert!(unwound.is_err() && !Path::new(&format!("/proc/{id}")).exists());
+
+        let mut process = shell("exec sleep 1000");
+        process.kill().await;
+        process.kill().await;
+        assert_eq!(process.wait(LONG).await.signal(), Some(9));
+    }
+}

@@ -1,0 +1,234 @@
+//! A real redis-server for one test: no mock, no fixed port, no shared database.
+
+use std::{
+    fs::File,
+    io::ErrorKind,
+    net::SocketAddr,
+    process::{Child, Command, Stdio},
+    sync::Mutex,
+    time::{Duration, Instant},
+};
+
+use tempfile::TempDir;
+
+use crate::{
+    Port, RedisConnection, Reply,
+    process::{signal, stopped},
+};
+
+/// A redis-server from `PATH` in its own folder, without persistence. Killed when dropped.
+///
+/// Tests that share one keep apart by the keys they use.
+#[derive(Debug)]
+pub struct RedisServer {
+    child: Mutex<Option<Child>>,
+    port: Port,
+    options: Vec<String>,
+    dir: TempDir,
+}
+
+impl RedisServer {
+    /// Starts one and waits until it answers.
+    pub async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    /// As [`start`](Self::start) with more options, as on the command line: `["--maxmemory",
+    /// "5mb"]`. With a password, it counts as ready when it asks for it.
+    pub async fn start_with(options: &[&str]) -> Self {
+        let server = Self {
+            child: Mutex::default(),
+            port: Port::reserve(),
+            options: options.iter().map(ToString::to_string).collect(),
+            dir: TempDir::with_prefix("tidegate-redis-").unwrap(),
+        };
+        server.restart().await;
+        server
+    }
+
+    /// The port it listens on.
+    pub fn port(&self) -> u16 {
+        self.port.number()
+    }
+
+    /// The address it listens on.
+    pub fn addr(&self) -> SocketAddr {
+        self.port.addr()
+    }
+
+    /// `redis://127.0.0.1:PORT`
+    pub fn url(&self) -> String {
+        format!("redis://{}", self.addr())
+    }
+
+    /// Kills it without warning (`kill -9`) and waits for its end. Folder and port stay;
+    /// connections are refused.
+    pub fn stop(&self) {
+        if let Some(mut child) = self.child.lock().unwrap().take() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    /// Starts it again, empty, on the same port, and waits until it answers; stops it first if it
+    /// runs.
+    pub async fn restart(&self) {
+        self.stop();
+        *self.child.lock().unwrap() = Some(self.spawn());
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !self.answers().await {
+            let exit = self
+                .child
+                .lock()
+                .unwrap()
+                .as_mut()
+                .and_then(|child| child.try_wait().unwrap());
+            if exit.is_some() || Instant::now() > deadline {
+                panic!(
+                    "redis-server on port {} does not answer ({exit:?}); its log:\n{}",
+                    self.port(),
+                    self.log()
+                );
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    /// Freezes it (SIGSTOP): it keeps its connections, takes new ones, and answers none.
+    pub async fn pause(&self) {
+        let id = self.id();
+        signal(id, "STOP");
+        stopped(id).await;
+    }
+
+    /// Lets it run on after [`pause`](Self::pause).
+    pub fn resume(&self) {
+        signal(self.id(), "CONT");
+    }
+
+    /// Sends one command over a connection of its own; panics without a reply.
+    pub async fn command<A: AsRef<[u8]>>(&self, words: &[A]) -> Reply {
+        let reply = self.connect().await.command(words).await;
+        reply.unwrap_or_else(|e| panic!("no reply: {e}; its log:\n{}", self.log()))
+    }
+
+    /// A connection for many commands.
+    pub async fn connect(&self) -> RedisConnection {
+        RedisConnection::open(self.addr())
+            .await
+            .unwrap_or_else(|e| panic!("no connection: {e}"))
+    }
+
+    /// What it wrote to its log so far, over all its runs.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("redis.log")).unwrap_or_default()
+    }
+
+    fn id(&self) -> u32 {
+        self.child
+            .lock()
+            .unwrap()
+            .as_ref()
+            .expect("redis-server is stopped")
+            .id()
+    }
+
+    fn spawn(&self) -> Child {
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(self.dir.path().join("redis.log"))
+            .unwrap();
+        let mut command = Command::new("redis-server");
+        command.args(["--bind", "127.0.0.1", "--port", &self.port().to_string()]);
+        command.args(["--save", "", "--appendonly", "no", "--daemonize", "no"]);
+        command
+            .arg("--dir")
+            .arg(self.dir.path())
+            .args(&self.options);
+        command
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log);
+        match command.spawn() {
+            Ok(child) => child,
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                panic!(
+                    "no redis-server in PATH; install the package redis-server (apt, apk: redis)"
+                )
+            }
+            Err(e) => panic!("cannot start redis-server: {e}"),
+        }
+    }
+
+    /// Whether it takes commands: it is neither starting nor loading.
+    async fn answers(&self) -> bool {
+        let Ok(mut connection) = RedisConnection::open(self.addr()).await else {
+            return false;
+        };
+        match connection.command(&["PING"]).await {
+            Ok(Reply::Error(error)) => !error.starts_with("LOADING"),
+            reply => reply.is_ok(),
+        }
+    }
+}
+
+impl Drop for RedisServer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn it_stops_restarts_pauses_and_dies_with_its_guard() {
+        let redis = RedisServer::start().await;
+        let (id, port) = (redis.id(), redis.port());
+        assert_eq!(
+            redis.command(&["SET", "key", "5"]).await,
+            Reply::Status("OK".into())
+        );
+        assert_eq!(redis.command(&["GET", "key"]).await.as_int(), 5);
+
+        redis.stop();
+        assert_eq!(
+            RedisConnection::open(redis.addr())
+                .await
+                .unwrap_err()
+                .kind(),
+            ErrorKind::ConnectionRefused
+        );
+        redis.restart().await;
+        assert!(redis.command(&["GET", "key"]).await.is_nil());
+        assert!(
+            redis.port() == port && redis.id() != id && redis.url().ends_with(&format!(":{port}"))
+        );
+
+        redis.pause().await;
+        let mut waiting = redis.connect().await;
+        let mut asking = Box::pin(waiting.command(&["INCR", "key"]));
+        timeout(Duration::from_millis(50), &mut asking)
+            .await
+            .unwrap_err();
+        redis.resume();
+        assert_eq!(asking.await.unwrap().as_int(), 1);
+
+        let (id, dir) = (redis.id(), redis.dir.path().to_owned());
+        redis.pause().await;
+        drop(redis);
+        assert!(!Path::new(&format!("/proc/{id}")).exists() && !dir.exists());
+    }
+
+    #[tokio::test]
+    #[should_panic(expected = "Bad directive")]
+    async fn a_server_that_does_not_start_tells_why() {
+        RedisServer::start_with(&["--no-such-option", "1"]).await;
+    }
+}

@@ -1,0 +1,243 @@
+//! A well-behaved HTTP/1.1 upstream that remembers what reached it: the truth about what a gateway
+//! let through.
+
+use std::{
+    convert::Infallible,
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use http::{HeaderMap, Method, Request, Response, Version, header};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use tokio::{sync::watch, time::timeout};
+
+use crate::{
+    body::{self, BoxBody},
+    door::Door,
+};
+
+/// An HTTP/1.1 server on a port of its own, with one handler for every request. Ends when dropped.
+#[derive(Debug)]
+pub struct Upstream {
+    door: Door,
+    arrivals: Arc<watch::Sender<Vec<Arrival>>>,
+}
+
+/// One request as it arrived, before the handler saw it.
+#[derive(Clone, Debug)]
+pub struct Arrival {
+    /// When its head was complete.
+    pub at: Instant,
+    /// Its method.
+    pub method: Method,
+    /// Its path and query, as sent.
+    pub target: String,
+    /// The version spoken to the upstream.
+    pub version: Version,
+    /// All its headers.
+    pub headers: HeaderMap,
+}
+
+impl Arrival {
+    /// The one value of a header; panics if there are several or it is not text.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        only(&self.headers, name)
+    }
+}
+
+impl Upstream {
+    /// Starts one, from within a tokio runtime. A handler that panics breaks its connection.
+    pub fn start<F, Fut>(handler: F) -> Self
+    where
+        F: Fn(Request<Incoming>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Response<BoxBody>> + Send + 'static,
+    {
+        let handler = Arc::new(handler);
+        let arrivals = Arc::new(watch::Sender::new(Vec::new()));
+        let log = Arc::clone(&arrivals);
+        let door = Door::open(move |stream| {
+            let (handler, log) = (Arc::clone(&handler), Arc::clone(&log));
+            let service = service_fn(move |request| {
+                log.send_modify(|arrivals| arrivals.push(Arrival::of(&request)));
+                let answer = handler(request);
+                async move { Ok::<_, Infallible>(answer.await) }
+            });
+            async move {
+                _ = http1::Builder::new()
+                    .serve_connection(TokioIo::new(stream), service)
+                    .with_upgrades()
+                    .await
+            }
+        });
+        Self { door, arrivals }
+    }
+
+    /// Answers everything with 200 and a small JSON body, having read the request's body to its
+    /// end.
+    pub fn ok() -> Self {
+        Self::start(|request| async move {
+            _ = http_body_util::BodyExt::collect(request.into_body()).await;
+            let json = Response::builder().header(header::CONTENT_TYPE, "application/json");
+            json.body(body::full(r#"{"ok":true}"#)).unwrap()
+        })
+    }
+
+    /// Streams the request's body back as it comes, with its content type; and its announced
+    /// trailers, if the request has `te: trailers`.
+    pub fn echo() -> Self {
+        Self::start(|request| async move {
+            let mut answer = Response::new(());
+            let asked = request.headers();
+            if let Some(kind) = asked.get(header::CONTENT_TYPE) {
+                answer
+                    .headers_mut()
+                    .insert(header::CONTENT_TYPE, kind.clone());
+            }
+            // hyper sends the trailers that are named here, and none unless the request has `te:
+            // trailers`.
+            if asked.get(header::TE).is_some_and(|te| te == "trailers") {
+                for names in asked.get_all(header::TRAILER) {
+                    answer.headers_mut().append(header::TRAILER, names.clone());
+                }
+            }
+            answer.map(|()| body::boxed(request.into_body()))
+        })
+    }
+
+    /// The address it serves.
+    pub fn addr(&self) -> SocketAddr {
+        self.door.addr()
+    }
+
+    /// `http://127.0.0.1:PORT`, without a slash at the end.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.addr())
+    }
+
+    /// What arrived so far, oldest first.
+    pub fn requests(&self) -> Vec<Arrival> {
+        self.arrivals.borrow().clone()
+    }
+
+    /// How many requests arrived so far.
+    pub fn count(&self) -> usize {
+        self.arrivals.borrow().len()
+    }
+
+    /// Waits until at least `count` requests have arrived; panics if that takes longer than
+    /// `within`.
+    pub async fn wait_for(&self, count: usize, within: Duration) {
+        let mut arrivals = self.arrivals.subscribe();
+        let enough = arrivals.wait_for(|arrivals| arrivals.len() >= count);
+        if timeout(within, enough).await.is_err() {
+            panic!(
+                "{} of {count} requests arrived within {within:?}",
+                self.count()
+            );
+        }
+    }
+
+    /// How many connections were opened to it, ever.
+    pub fn connections(&self) -> usize {
+        self.door.accepted()
+    }
+
+    /// Goes down: connections are cut and new ones refused. The port stays reserved.
+    pub async fn stop(&self) {
+        self.door.close().await;
+        self.door.clear().await;
+    }
+
+    /// Comes up again at the same address.
+    pub fn restart(&self) {
+        self.door.reopen();
+    }
+}
+
+impl Arrival {
+    fn of(request: &Request<Incoming>) -> Self {
+        Self {
+            at: Instant::now(),
+            method: request.method().clone(),
+            target: request
+                .uri()
+                .path_and_query()
+                .map_or_else(|| request.uri().to_string(), ToString::to_string),
+            version: request.version(),
+            headers: request.headers().clone(),
+        }
+    }
+}
+
+/// The one value of a header, or a panic.
+pub(crate) fn only<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let mut values = headers.get_all(name).iter();
+    let value = values
+        .next()?
+        .to_str()
+        .unwrap_or_else(|_| panic!("{name} is not text"));
+    assert!(values.next().is_none(), "{name} is there more than once");
+    Some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Client;
+
+    #[tokio::test]
+    async fn the_echo_streams_and_gives_trailers_to_whom_asks() {
+        let upstream = Upstream::echo();
+        let client = Client::new(upstream.addr()).knows("x-sum");
+        for (te, sum) in [(Some("trailers"), Some("7")), (None, None)] {
+            let mut request = Request::post("/a?b=c").header("trailer", "x-sum");
+            if let Some(te) = te {
+                request = request.header("te", te);
+            }
+            let (mut sender, body) = body::channel();
+            let answering = client.open(request.body(body).unwrap());
+            sender.send_data("first".into()).await.unwrap();
+            let mut answer = answering.await.into_body(); // answered before the body is complete
+            let first = http_body_util::BodyExt::frame(&mut answer)
+                .await
+                .unwrap()
+                .unwrap();
+            assert_eq!(first.into_data().unwrap(), "first");
+
+            let trailers = HeaderMap::from_iter([(
+                http::HeaderName::from_static("x-sum"),
+                "7".parse().unwrap(),
+            )]);
+            sender.send_trailers(trailers).await.unwrap();
+            drop(sender);
+            let rest = http_body_util::BodyExt::collect(answer).await.unwrap();
+            let got = rest
+                .trailers()
+                .and_then(|trailers| only(trailers, "x-sum").map(str::to_owned));
+            assert_eq!(got.as_deref(), sum);
+        }
+        let seen = upstream.requests();
+        assert_eq!(
+            (seen.len(), seen[0].target.as_str(), seen[0].header("te")),
+            (2, "/a?b=c", Some("trailers"))
+        );
+        assert_eq!(upstream.connections(), 1);
+    }
+
+    #[tokio::test]
+    async fn it_goes_down_and_comes_back_at_the_same_address() {
+        let upstream = Upstream::ok();
+        let client = Client::new(upstream.addr());
+        assert_eq!(client.get("/").await.text(), r#"{"ok":true}"#);
+        upstream.stop().await;
+        client
+            .try_request(Request::get("/").body(body::empty()).unwrap())
+            .await
+            .unwrap_err();
+        upstream.restart();
+        assert_eq!(client.get("/").await.status, 200);
+        assert_eq!(upstream.count(), 2);
+    }
+}
