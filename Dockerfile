@@ -1,0 +1,22 @@
+# Two stages: a compiler to build with, and a small system that holds one binary.
+FROM rust:1.95-slim-bookworm AS build
+# aws-lc, the cryptography library, is C.
+RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
+WORKDIR /build
+COPY Cargo.toml Cargo.lock gateway.yaml ./
+COPY crates crates
+COPY lua lua
+RUN cargo build --release --locked --package tidegate
+
+FROM debian:bookworm-slim
+RUN useradd --system --no-create-home --shell /usr/sbin/nologin tidegate
+COPY --from=build /build/target/release/tidegate /usr/local/bin/tidegate
+COPY gateway.yaml /etc/tidegate/gateway.yaml
+# A container is reached from outside of itself; the admin port too, by probes and Prometheus. Publish only what you mean to.
+ENV TIDEGATE_LISTEN=0.0.0.0:8080 \
+    TIDEGATE_ADMIN=0.0.0.0:9901
+EXPOSE 8080 9901
+USER tidegate
+# SIGTERM, which stops a container, lets the requests in flight end first.
+ENTRYPOINT ["/usr/local/bin/tidegate"]
+CMD ["run", "--config", "/etc/tidegate/gateway.yaml"]
