@@ -38,9 +38,10 @@ impl Meter {
         if rate.per > MAX_WINDOW {
             return Err(QuotaError::LongWindow);
         }
-        let largest = largest_capacity(rate);
-        let fraction = || weigh(capacity, rate).filter(|_| capacity <= largest);
-        let (weight, pay) = fraction().ok_or(QuotaError::TooLarge { what, largest })?;
+        let (weight, pay) = weigh(capacity, rate).ok_or_else(|| {
+            let largest = largest_capacity(rate);
+            QuotaError::TooLarge { what, largest }
+        })?;
         Ok(Self {
             capacity,
             weight,
@@ -130,15 +131,27 @@ impl Meter {
     }
 }
 
-/// The greatest capacity that is paid off within [`MAX_SPAN`].
+/// The greatest capacity that fits this rate; 0 if none does. Whatever fits, less fits too.
 fn largest_capacity(rate: Rate) -> u64 {
-    let units = u128::from(MAX_SPAN) * u128::from(rate.count) / u128::from(rate.per);
-    // A weight of at least one must fit into 2^53 for every unit of the capacity, beside one payment.
-    u64::try_from(units).map_or(MAX_SPAN, |units| units.min(MAX_SPAN))
+    let (mut fits, mut too_large) = (0, MAX_SPAN + 1);
+    while too_large - fits > 1 {
+        let middle = fits.midpoint(too_large);
+        if weigh(middle, rate).is_some() {
+            fits = middle;
+        } else {
+            too_large = middle;
+        }
+    }
+    fits
 }
 
-/// `weight` and `pay` with `weight / pay >= P / n`, equal if that fits, else closer than one part in a million.
+/// `weight` and `pay` with `weight / pay >= P / n`, equal if that fits, else closer than one part in a million; nothing
+/// for a capacity that does not fit, or that is not paid off within [`MAX_SPAN`].
 fn weigh(capacity: u64, rate: Rate) -> Option<(u64, u64)> {
+    let span = u128::from(capacity) * u128::from(rate.per);
+    if capacity > MAX_SPAN || span > u128::from(MAX_SPAN) * u128::from(rate.count) {
+        return None;
+    }
     let common = gcd(rate.count, rate.per);
     let (weight, pay) = (rate.per / common, rate.count / common);
     let fits = |weight: u64, pay: u64| {

@@ -3,7 +3,7 @@
 //! Admits cost c when count + c <= limit. Promise: at most the limit per window, and so at most twice the limit in any
 //! span of one window. The other writing of this file is `lua/fixed_window.lua`.
 
-use crate::quota::window_quota;
+use crate::quota::{MAX_SPAN, at_most, window_quota};
 use crate::{Algorithm, Micros, QuotaError, Verdict};
 
 /// What was admitted in one window.
@@ -26,6 +26,7 @@ impl FixedWindow {
     /// At most `limit` per `window`.
     pub fn new(limit: u64, window: Micros) -> Result<Self, QuotaError> {
         window_quota(limit, window)?;
+        at_most(MAX_SPAN, limit)?;
         Ok(Self { limit, window })
     }
 

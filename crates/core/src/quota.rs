@@ -70,18 +70,21 @@ pub(crate) fn nonzero(what: &'static str, number: u64) -> Result<u64, QuotaError
     Ok(number)
 }
 
-/// A limit and its window, checked: neither is zero and the limit is exact in a double.
+/// A limit and its window, checked: neither is zero and the window is not too long.
 pub(crate) fn window_quota(limit: u64, window: Micros) -> Result<(), QuotaError> {
     nonzero("limit", limit)?;
     nonzero("window", window)?;
     if window > MAX_WINDOW {
         return Err(QuotaError::LongWindow);
     }
-    if limit > MAX_SPAN {
-        return Err(QuotaError::TooLarge {
-            what: "limit",
-            largest: MAX_SPAN,
-        });
+    Ok(())
+}
+
+/// A limit, checked: it is at most `largest`.
+pub(crate) const fn at_most(largest: u64, limit: u64) -> Result<(), QuotaError> {
+    let what = "limit";
+    if limit > largest {
+        return Err(QuotaError::TooLarge { what, largest });
     }
     Ok(())
 }

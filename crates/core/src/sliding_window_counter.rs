@@ -4,7 +4,7 @@
 //! window's requests came evenly. Promise: that estimate never exceeds the limit; the true count of the worst window
 //! stays below twice the limit. The other writing of this file is `lua/sliding_window_counter.lua`.
 
-use crate::quota::{MAX_EXACT, window_quota};
+use crate::quota::{MAX_EXACT, at_most, window_quota};
 use crate::{Algorithm, Micros, QuotaError, Verdict};
 
 /// From this window up, elapsed time counts in whole milliseconds: the products of longer ones would leave 2^53.
@@ -43,12 +43,7 @@ impl SlidingWindowCounter {
             window,
             unit,
         };
-        if limit > quota.largest() {
-            return Err(QuotaError::TooLarge {
-                what: "limit",
-                largest: quota.largest(),
-            });
-        }
+        at_most(quota.largest(), limit)?;
         Ok(quota)
     }
 

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use crate::quota::window_quota;
+use crate::quota::{at_most, window_quota};
 use crate::{Algorithm, Micros, QuotaError, Verdict};
 
 /// The most stamps that one key may hold: 8 MB in memory, 10 MB in Redis.
@@ -27,12 +27,7 @@ impl SlidingWindowLog {
     /// At most `limit` in any `window`.
     pub fn new(limit: u64, window: Micros) -> Result<Self, QuotaError> {
         window_quota(limit, window)?;
-        if limit > LARGEST {
-            return Err(QuotaError::TooLarge {
-                what: "limit",
-                largest: LARGEST,
-            });
-        }
+        at_most(LARGEST, limit)?;
         Ok(Self { limit, window })
     }
 

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use http::{Method, Request, StatusCode};
@@ -19,24 +20,43 @@ use crate::request_id::RequestId;
 /// How many records may wait for the thread.
 const WAITING: usize = 8_192;
 
+/// What the thread is handed: a record, or the end.
+type Message = Option<Box<Record>>;
+
 /// Where records go; cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct AccessLog {
-    records: Option<SyncSender<Box<Record>>>,
+    records: Option<SyncSender<Message>>,
     dropped: Arc<AtomicU64>,
 }
 
+/// The thread that writes.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    messages: SyncSender<Message>,
+    thread: JoinHandle<()>,
+}
+
+impl Writer {
+    /// Waits until all that was handed over before is written, whoever still holds a clone of the log.
+    pub(crate) fn finish(self) {
+        // An error means that the thread is gone, which is what is wanted.
+        let _ = self.messages.send(None);
+        let _ = self.thread.join();
+    }
+}
+
 impl AccessLog {
-    /// Starts the thread that writes; it ends when the last clone is gone. Join it to see the last lines.
-    pub(crate) fn start() -> std::io::Result<(Self, std::thread::JoinHandle<()>)> {
-        let (sender, receiver) = sync_channel(WAITING);
+    /// Starts the thread that writes; it ends when it is finished, or when the last clone is gone.
+    pub(crate) fn start() -> std::io::Result<(Self, Writer)> {
+        let (messages, receiver) = sync_channel(WAITING);
         let thread = std::thread::Builder::new().name("access-log".into());
         let thread = thread.spawn(move || write_all(&receiver))?;
         let log = Self {
-            records: Some(sender),
+            records: Some(messages.clone()),
             dropped: Arc::default(),
         };
-        Ok((log, thread))
+        Ok((log, Writer { messages, thread }))
     }
 
     /// A log that nobody wants to read.
@@ -49,7 +69,7 @@ impl AccessLog {
 
     pub(crate) fn write(&self, record: Box<Record>) {
         if let Some(records) = &self.records
-            && records.try_send(record).is_err()
+            && records.try_send(Some(record)).is_err()
         {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
@@ -110,8 +130,8 @@ impl Record {
     }
 }
 
-fn write_all(records: &Receiver<Box<Record>>) {
-    while let Ok(record) = records.recv() {
+fn write_all(messages: &Receiver<Message>) {
+    while let Ok(Some(record)) = messages.recv() {
         write(&record);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
+use http::header::{ALLOW, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -69,13 +69,19 @@ async fn connection(socket: TcpStream, admin: Arc<Admin>) -> hyper::Result<()> {
 impl Admin {
     async fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         if ![Method::GET, Method::HEAD].contains(request.method()) {
-            return text(StatusCode::METHOD_NOT_ALLOWED, "only GET is served here\n");
+            let mut refusal = text(StatusCode::METHOD_NOT_ALLOWED, "only GET is served here\n");
+            let allowed = HeaderValue::from_static("GET, HEAD");
+            refusal.headers_mut().insert(ALLOW, allowed);
+            return refusal;
         }
         match request.uri().path() {
             "/healthz" => text(StatusCode::OK, "ok\n"),
             "/readyz" => self.ready().await,
             "/metrics" => self.metrics(),
-            _ => text(StatusCode::NOT_FOUND, "there are /healthz, /readyz and /metrics\n"),
+            _ => text(
+                StatusCode::NOT_FOUND,
+                "there are /healthz, /readyz and /metrics\n",
+            ),
         }
     }
 

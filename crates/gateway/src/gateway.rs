@@ -4,7 +4,6 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tidegate_store::redis::InvalidUrl;
@@ -13,7 +12,7 @@ use tidegate_tower::{Hasher, Policy, Rule};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use crate::access_log::AccessLog;
+use crate::access_log::{AccessLog, Writer};
 use crate::admin::{self, Admin};
 use crate::config::{Plan, RoutePlan, StorePlan, Timeouts};
 use crate::frontend::{Frontend, Route};
@@ -26,6 +25,8 @@ use crate::stack::Enforcement;
 
 /// How often a part of the memory store's expired keys is dropped; a full round takes about a minute.
 const SWEEP: Duration = Duration::from_secs(1);
+/// How long the last lines of the access log may take to be written.
+const LAST_LINES: Duration = Duration::from_secs(5);
 
 /// A gateway whose ports are open and whose parts are made, but which serves nobody yet.
 #[derive(Debug)]
@@ -35,7 +36,7 @@ pub struct Gateway {
     frontend: Arc<Frontend>,
     store: Store,
     max_connections: usize,
-    log_writer: Option<JoinHandle<()>>,
+    log_writer: Option<Writer>,
 }
 
 /// Why a gateway could not be made.
@@ -56,6 +57,18 @@ impl fmt::Display for StartError {
                 f,
                 "cannot listen on {address}: the port is in use; stop what uses it, or choose another"
             ),
+            Self::Bind(address, error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                write!(
+                    f,
+                    "cannot listen on {address}: {error}; ports from 1024 up need no permission"
+                )
+            }
+            Self::Bind(address, error) if error.kind() == io::ErrorKind::AddrNotAvailable => {
+                write!(
+                    f,
+                    "cannot listen on {address}: this machine has no such address; 0.0.0.0 is all that it has"
+                )
+            }
             Self::Bind(address, error) => write!(f, "cannot listen on {address}: {error}"),
             Self::Store(error) => write!(f, "store: {error}"),
             Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
@@ -147,11 +160,10 @@ impl Gateway {
         tokio::join!(serving, stop);
         sweeper.abort();
         admin.abort();
-        // The last clones of the log go with these tasks; then its thread writes what is left, and ends.
-        let _ = admin.await;
+        // All requests have ended and handed their lines over.
         if let Some(writer) = self.log_writer {
-            let joined = tokio::task::spawn_blocking(move || writer.join());
-            let _ = tokio::time::timeout(SWEEP, joined).await;
+            let finished = tokio::task::spawn_blocking(|| writer.finish());
+            let _ = tokio::time::timeout(LAST_LINES, finished).await;
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What the gateway counts, for Prometheus. Handles are found at start; a request only adds.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use prometheus_client::encoding::{EncodeLabelSet, text::encode};
@@ -9,7 +10,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
-use tidegate_store::{Decision, Store, Via};
+use tidegate_store::{Decision, Store, StoreError, Via};
 
 use crate::access_log::AccessLog;
 
@@ -95,10 +96,10 @@ pub(crate) struct GatewayMetrics {
     store: Histogram,
     store_errors: Family<ErrorLabels, Counter>,
     connections_refused: Counter,
-    access_log_dropped: Gauge,
+    access_log_dropped: Counter,
     memory_keys: Gauge,
-    memory_evicted: Gauge,
-    memory_shared: Gauge,
+    memory_evicted: Counter,
+    memory_shared: Counter,
 }
 
 impl Default for GatewayMetrics {
@@ -112,12 +113,23 @@ impl Default for GatewayMetrics {
             store: Histogram::new(STORE_BUCKETS),
             store_errors: Family::default(),
             connections_refused: Counter::default(),
-            access_log_dropped: Gauge::default(),
+            access_log_dropped: Counter::default(),
             memory_keys: Gauge::default(),
-            memory_evicted: Gauge::default(),
-            memory_shared: Gauge::default(),
+            memory_evicted: Counter::default(),
+            memory_shared: Counter::default(),
         };
         metrics.register();
+        // There from the start, so that the first error is seen as a rise.
+        let errors = [
+            StoreError::Timeout,
+            StoreError::Disconnected,
+            StoreError::Refused(String::new()),
+        ];
+        for error in errors.map(|error| error.label()) {
+            let _ = metrics
+                .store_errors
+                .get_or_create_owned(&ErrorLabels { error });
+        }
         metrics
     }
 }
@@ -169,12 +181,12 @@ impl GatewayMetrics {
         );
         registry.register(
             "memory_evicted_keys",
-            "Unexpired keys that made place for others, since start",
+            "Unexpired keys that made place for others",
             self.memory_evicted.clone(),
         );
         registry.register(
             "memory_shared_decisions",
-            "Decisions on a budget shared for want of place, since start",
+            "Decisions on a budget shared for want of place",
             self.memory_shared.clone(),
         );
     }
@@ -186,12 +198,14 @@ impl GatewayMetrics {
 
     /// The text that Prometheus reads.
     pub(crate) fn text(&self, store: &Store, access_log: &AccessLog) -> String {
-        let gauge = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         let usage = store.memory().usage();
-        self.memory_keys.set(gauge(usage.keys as u64));
-        self.memory_evicted.set(gauge(usage.evicted));
-        self.memory_shared.set(gauge(usage.shared));
-        self.access_log_dropped.set(gauge(access_log.dropped()));
+        self.memory_keys
+            .set(usage.keys.try_into().unwrap_or(i64::MAX));
+        // Counted elsewhere, and only shown here.
+        let show = |counter: &Counter, count| counter.inner().store(count, Ordering::Relaxed);
+        show(&self.memory_evicted, usage.evicted);
+        show(&self.memory_shared, usage.shared);
+        show(&self.access_log_dropped, access_log.dropped());
         let mut text = String::new();
         // Writing to a String cannot fail.
         let _ = encode(&mut text, &self.registry);
@@ -284,7 +298,9 @@ impl RouteMetrics {
             self.store.observe(call.took.as_secs_f64());
             if let Some(error) = &call.error {
                 let error = error.label();
-                self.store_errors.get_or_create(&ErrorLabels { error }).inc();
+                self.store_errors
+                    .get_or_create(&ErrorLabels { error })
+                    .inc();
             }
         }
     }

@@ -37,7 +37,7 @@ impl Problem {
 
     /// Whether the request itself is at fault, rather than asking for what is not there.
     pub(crate) fn is_malformed(&self) -> bool {
-        ![StatusCode::NOT_FOUND, StatusCode::METHOD_NOT_ALLOWED].contains(&self.status)
+        self.status != StatusCode::NOT_FOUND && self.allow.is_none()
     }
 
     pub(crate) fn respond(self) -> Response<Body> {

@@ -44,7 +44,9 @@ impl RequestEnd {
         let status = response.status();
         let decided = response.extensions_mut().remove::<Decided>();
         let forwarded = response.extensions_mut().remove::<Forwarded>();
-        let decision = decided.as_ref().and_then(|decided| decided.decision.as_ref());
+        let decision = decided
+            .as_ref()
+            .and_then(|decided| decided.decision.as_ref());
         self.outcome = match (decision.map(|decision| decision.outcome), forwarded) {
             (Some(Outcome::Refused), _) => RequestOutcome::Limited,
             (Some(Outcome::Unavailable), _) => RequestOutcome::Unavailable,
@@ -52,7 +54,7 @@ impl RequestEnd {
             _ if status.is_server_error() => RequestOutcome::Failed,
             _ => RequestOutcome::Rejected,
         };
-        if let Some(forwarded) = forwarded {
+        if let Some(forwarded) = forwarded.filter(|forwarded| forwarded.answered) {
             self.metrics.forwarded(forwarded.took);
         }
         if let Some(decision) = decision {

@@ -40,12 +40,13 @@ impl<T> Routes<T> {
     /// The first route that matches; else 404, or 405 if only the method is in the way.
     pub(crate) fn find(&self, target: &Target<'_>, method: &Method) -> Result<&T, Problem> {
         let here = || self.0.iter().filter(|(place, _)| place.holds(target));
-        if let Some((place, route)) = here().find(|(place, _)| place.serves(method)) {
-            if target.encoded_slashes == EncodedSlashes::Keep
-                && place.encoded_slashes == EncodedSlashes::Reject
-            {
-                return Err(BAD_PATH);
-            }
+        let found = here().find(|(place, _)| place.serves(method));
+        if target.encoded_slashes == EncodedSlashes::Keep
+            && found.is_none_or(|(place, _)| place.encoded_slashes == EncodedSlashes::Reject)
+        {
+            return Err(BAD_PATH);
+        }
+        if let Some((_, route)) = found {
             return Ok(route);
         }
         let mut allowed: Vec<&str> = here()

@@ -13,7 +13,7 @@ use crate::host::host_of;
 use crate::path::{EncodedSlashes, PathError, normalize};
 use crate::problem::Problem;
 
-/// The longest target, in bytes.
+/// The longest target, in bytes: the path with its query, and the authority, where one comes with it.
 const MAX_TARGET: usize = 8 * 1024;
 /// The most headers of a request.
 const MAX_HEADERS: usize = 100;
@@ -75,8 +75,9 @@ pub(crate) fn rewritten<B>(
 }
 
 fn check_size(uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
-    let target = uri.path_and_query().map_or(0, |path| path.as_str().len());
-    if target > MAX_TARGET {
+    let path = uri.path_and_query().map_or(0, |path| path.as_str().len());
+    let authority = uri.authority().map_or(0, |authority| authority.as_str().len());
+    if path.max(authority) > MAX_TARGET {
         return Err(LONG_TARGET);
     }
     let bytes: usize = headers
@@ -140,7 +141,7 @@ const METHOD_REFUSED: Problem = Problem::new(
 const LONG_TARGET: Problem = Problem::new(
     StatusCode::URI_TOO_LONG,
     "target_too_long",
-    "The path and query are longer than 8 KiB.",
+    "The target is longer than 8 KiB.",
 );
 const LARGE_HEADERS: Problem = Problem::new(
     StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,

@@ -3,8 +3,8 @@
 //! It holds at most a stated number of keys. Expired state goes away by [`MemoryStore::sweep`], and when a shard is
 //! full, by the newcomer: it may take the place of an expired key, or of one that has used less than half of its quota
 //! (such a client may then be admitted up to half a quota too much). A key that has used more is never flushed, so
-//! a flood of new keys cannot reset a key that is being limited; newcomers that find no place share one budget per
-//! limit and shard until there is one again.
+//! a flood of new keys cannot reset a key that is being limited, and a refused newcomer flushes nobody; newcomers that
+//! find no place share one budget per limit and shard until there is one again.
 
 mod shard;
 
@@ -14,10 +14,10 @@ use arrayvec::ArrayVec;
 use foldhash::fast::RandomState;
 use parking_lot::{Mutex, MutexGuard};
 use std::hash::BuildHasher as _;
-use tidegate_core::{Micros, Slot, Verdict, decide};
+use tidegate_core::{Micros, Slot, State, Verdict, decide};
 
 use crate::{Charge, Decision, MAX_CHARGES, Outcome, Via};
-use shard::{Key, Shard};
+use shard::{Key, Place, Shard};
 
 /// The most keys that a gateway's memory store holds: about 150 MB when all are in use, logs aside.
 pub const MAX_KEYS: usize = 1_000_000;
@@ -88,23 +88,30 @@ impl MemoryStore {
             .iter()
             .map(|shard| self.shards[*shard].lock())
             .collect();
-        let place = |shard: usize| order.binary_search(&shard).unwrap_or_default();
+        let lock = |shard: usize| order.binary_search(&shard).unwrap_or_default();
 
+        let mut known = ArrayVec::<Option<State>, MAX_CHARGES>::new();
+        for ((shard, key), charge) in located.iter().zip(charges) {
+            known.push(shards[lock(*shard)].take(key, charge.limit.quota(), now));
+        }
         let mut slots = ArrayVec::<Slot<'_>, MAX_CHARGES>::new();
-        for ((shard, key), charge) in located.iter_mut().zip(charges) {
-            let quota = charge.limit.quota();
-            slots.push(Slot {
-                quota,
-                state: shards[place(*shard)].take(key, quota, now),
-                cost: charge.cost,
-            });
+        let mut places = ArrayVec::<Place, MAX_CHARGES>::new();
+        for (((shard, key), charge), known) in located.iter().zip(charges).zip(known) {
+            let (quota, cost) = (charge.limit.quota(), charge.cost);
+            let (state, place) = match known {
+                Some(state) => (state, Place::Own),
+                None => shards[lock(*shard)].take_new(*key, quota, now),
+            };
+            places.push(place);
+            slots.push(Slot { quota, state, cost });
         }
         let mut verdicts = ArrayVec::<Verdict, MAX_CHARGES>::new();
         verdicts.extend(slots.iter().map(|_| NO_VERDICT));
         let admitted = decide(&mut slots, now, &mut verdicts);
-        for (((shard, key), slot), verdict) in located.into_iter().zip(slots).zip(&verdicts) {
+        let decided = slots.into_iter().zip(places).zip(&verdicts);
+        for ((shard, key), ((slot, place), verdict)) in located.into_iter().zip(decided) {
             let charged = admitted.then_some(verdict);
-            shards[place(shard)].put(key, slot, charged);
+            shards[lock(shard)].put(key, place, slot, charged);
         }
         Decision {
             outcome: if admitted {

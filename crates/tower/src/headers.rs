@@ -42,8 +42,14 @@ pub(crate) fn tightest(rules: &[Rule], decision: &Decision) -> Option<usize> {
 
 /// Writes the three headers, unless the upstream wrote three of its own that leave less.
 pub(crate) fn write(headers: &mut HeaderMap, rule: &Rule, verdict: &Verdict, now: Micros) {
+    let triple = [
+        &X_RATELIMIT_LIMIT,
+        &X_RATELIMIT_REMAINING,
+        &X_RATELIMIT_RESET,
+    ];
     let theirs = headers.get(X_RATELIMIT_REMAINING).and_then(number);
-    if theirs.is_some_and(|theirs| theirs < verdict.remaining) {
+    let whole = triple.iter().all(|name| headers.contains_key(*name));
+    if whole && theirs.is_some_and(|theirs| theirs < verdict.remaining) {
         return;
     }
     let reset = (now + verdict.reset).div_ceil(1_000_000);
@@ -55,3 +61,6 @@ pub(crate) fn write(headers: &mut HeaderMap, rule: &Rule, verdict: &Verdict, now
 fn number(value: &HeaderValue) -> Option<u64> {
     value.to_str().ok()?.trim().parse().ok()
 }
+
+#[cfg(test)]
+mod tests;

@@ -124,21 +124,22 @@ impl Clients {
         for source in &self.sources {
             let answer = match source {
                 ClientSource::ApiKey { header, keys } => {
-                    caller.api_key = single(headers, header)
-                        .and_then(|key| keys.name(key))
-                        .map(|name| Client::ApiKey(name.clone()));
-                    &caller.api_key
+                    let name = single(headers, header).and_then(|key| keys.name(key));
+                    let answer = name.map(|name| Client::ApiKey(name.clone()));
+                    // Of several sources of one kind, too, the first that answers counts.
+                    caller.api_key = caller.api_key.or_else(|| answer.clone());
+                    answer
                 }
                 ClientSource::UserId { header } if trusted => {
-                    caller.user_id = single(headers, header)
-                        .and_then(|id| std::str::from_utf8(id).ok())
-                        .map(|id| Client::UserId(id.into()));
-                    &caller.user_id
+                    let id = single(headers, header).and_then(|id| std::str::from_utf8(id).ok());
+                    let answer = id.map(|id| Client::UserId(id.into()));
+                    caller.user_id = caller.user_id.or_else(|| answer.clone());
+                    answer
                 }
-                ClientSource::UserId { .. } => &None,
-                ClientSource::Ip => &Some(caller.ip.clone()),
+                ClientSource::UserId { .. } => None,
+                ClientSource::Ip => Some(caller.ip.clone()),
             };
-            first = first.or_else(|| answer.clone());
+            first = first.or(answer);
         }
         if let Some(client) = first {
             caller.client = client;
@@ -173,3 +174,6 @@ fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a [u8]> {
     let value = values.next()?.as_bytes().trim_ascii();
     (values.next().is_none() && !value.is_empty()).then_some(value)
 }
+
+#[cfg(test)]
+mod tests;

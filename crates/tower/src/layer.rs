@@ -179,3 +179,6 @@ impl Decided {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -41,7 +41,7 @@ pub(crate) fn no_store() -> Response<Bytes> {
         StatusCode::SERVICE_UNAVAILABLE,
         "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
         "limits_unavailable",
-        "Limits cannot be checked at the moment; this is no fault of the request.",
+        "The store that keeps the limits does not answer at the moment; this is no fault of the request.",
         Map::new(),
     );
     response.headers_mut().insert(RETRY_AFTER, 1.into());
@@ -75,3 +75,6 @@ fn respond(
 fn whole_seconds(micros: Micros) -> u64 {
     micros.div_ceil(1_000_000).max(1)
 }
+
+#[cfg(test)]
+mod tests;

@@ -146,3 +146,6 @@ fn host<B>(request: &Request<B>) -> Vec<u8> {
     let host = &host[..port.unwrap_or(host.len())];
     host.strip_suffix(b".").unwrap_or(host).to_ascii_lowercase()
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,12 +15,17 @@ pub(super) fn run(config: &Path) -> Result<(), Failure> {
     }
     let _ = writeln!(
         report,
-        "{}: would start, with {} routes and {} limits; {} warnings",
+        "{}: would start, with {} and {}; {}",
         config.display(),
-        plan.routes.len(),
-        plan.limits.len(),
-        warnings.len(),
+        counted(plan.routes.len(), "route"),
+        counted(plan.limits.len(), "limit"),
+        counted(warnings.len(), "warning"),
     );
     super::print(&report);
     Ok(())
+}
+
+fn counted(count: usize, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
 }

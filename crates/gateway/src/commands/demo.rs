@@ -7,7 +7,7 @@ use tidegate_tower::TrustedProxies;
 
 use super::{Failure, demo_api, run};
 use crate::config;
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, StartError};
 
 /// The commented reference, compiled in, so that the demo needs no file.
 const CONFIGURATION: &str = include_str!("../../../../gateway.yaml");
@@ -26,10 +26,15 @@ async fn demo() -> Result<(), Failure> {
     };
     let parsed = config::parse("gateway.yaml", CONFIGURATION, environment);
     let (mut plan, _) = parsed.map_err(Failure::usage)?;
-    // So that a request can say from whom it comes: only here is everyone on this machine believed.
+    // So that a request can say where it comes from: only here is everyone on this machine believed.
     plan.clients.trusted = TrustedProxies::new(loopback());
     run::start_log(&plan.log)?;
-    let gateway = Gateway::start(plan).await.map_err(Failure::usage)?;
+    let gateway = Gateway::start(plan).await.map_err(|error| match error {
+        StartError::Bind(..) => Failure::usage(format!(
+            "{error}; TIDEGATE_LISTEN and TIDEGATE_ADMIN name other addresses, such as 127.0.0.1:0"
+        )),
+        error => Failure::usage(error),
+    })?;
     let addresses = gateway.addresses().map_err(Failure::failed)?;
     let admin = gateway.admin_address().map_err(Failure::failed)?;
     if let Some(address) = addresses.first() {
@@ -56,10 +61,10 @@ Allowed, with what is left in the headers:
   curl -i -X POST -H 'X-API-Key: demo-key' http://{gateway}/api/rides/request
 
 Refused: a one-time password may be asked for three times in ten minutes, so the fourth answer is a 429.
-  for i in 1 2 3 4; do curl -i -X POST http://{gateway}/api/otp; done
+  for i in 1 2 3 4; do curl -i -X POST http://{gateway}/api/otp/5550100; done
 
-Another user has a budget of their own (here, and only here, everyone on this machine may say who they are):
-  curl -i -H 'X-User-Id: rider-7' http://{gateway}/api/trips/history
+Another client has a budget of its own (here, and only here, everyone on this machine may say where they come from):
+  curl -i -X POST -H 'X-Forwarded-For: 203.0.113.7' http://{gateway}/api/otp/5550100
 
 What was counted:
   curl -s http://{admin}/metrics | grep decisions

@@ -21,6 +21,7 @@ pub(super) struct Question {
     /// Its method, such as GET.
     method: Method,
     /// Its URL: http://host/path, or a path alone.
+    #[arg(value_parser = url)]
     url: Uri,
     /// A header, as "Name: value"; may be given several times.
     #[arg(short = 'H', long = "header", value_parser = header)]
@@ -41,9 +42,10 @@ fn explain(plan: &Plan, question: &Question) -> String {
     let request = question.request();
     let routes = Routes::new(&plan.routes, |route| route);
     let target = Target::of(&request);
-    let found = target.as_ref().map_err(Clone::clone).and_then(|target| {
-        routes.find(target, request.method())
-    });
+    let found = target
+        .as_ref()
+        .map_err(Clone::clone)
+        .and_then(|target| routes.find(target, request.method()));
     let mut text = String::new();
     // Writing to a String cannot fail.
     let _ = match &found {
@@ -103,14 +105,20 @@ fn per_list(per: &[Per]) -> String {
 }
 
 impl Question {
+    /// The request as a client sends it: the path in its first line, and the URL's host in a header, unless there is
+    /// another.
     fn request(&self) -> Request<()> {
         let mut request = Request::new(());
         *request.method_mut() = self.method.clone();
-        *request.uri_mut() = self.url.clone();
+        if let Some(path) = self.url.path_and_query() {
+            *request.uri_mut() = Uri::from(path.clone());
+        }
         let headers = request.headers_mut();
         headers.extend(self.headers.iter().cloned());
-        // A client of HTTP/1 always sends one.
-        let host = self.url.authority().map_or("localhost", |authority| authority.as_str());
+        let host = self
+            .url
+            .authority()
+            .map_or("localhost", |authority| authority.as_str());
         if let Ok(host) = HeaderValue::from_str(host) {
             headers.entry(HOST).or_insert(host);
         }
@@ -118,9 +126,20 @@ impl Question {
     }
 }
 
+fn url(text: &str) -> Result<Uri, String> {
+    let url = text.parse::<Uri>().ok();
+    let url = url.filter(|url| url.path().starts_with('/'));
+    url.ok_or_else(|| "a URL is http://host/path, or a path alone".to_owned())
+}
+
 fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
-    let (name, value) = text.split_once(':').ok_or("a header looks like \"Name: value\"")?;
+    let (name, value) = text
+        .split_once(':')
+        .ok_or("a header looks like \"Name: value\"")?;
     let name = name.trim().parse().map_err(|_| "that is no header name")?;
-    let value = value.trim().parse().map_err(|_| "that is no header value")?;
+    let value = value
+        .trim()
+        .parse()
+        .map_err(|_| "that is no header value")?;
     Ok((name, value))
 }

@@ -66,7 +66,10 @@ impl Failure {
 }
 
 /// Runs the command that the arguments name.
-#[expect(clippy::print_stderr, reason = "a command's errors are for whoever typed it")]
+#[expect(
+    clippy::print_stderr,
+    reason = "a command's errors are for whoever typed it"
+)]
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match cli.command.unwrap_or(Command::Run) {
@@ -79,7 +82,14 @@ pub fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("{}", failure.message.trim_end());
+            let message = failure.message.trim_end();
+            // The configuration's messages, which may be several, have it already.
+            let word = if message.starts_with("error: ") {
+                ""
+            } else {
+                "error: "
+            };
+            eprintln!("{word}{message}");
             ExitCode::from(failure.status)
         }
     }

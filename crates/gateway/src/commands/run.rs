@@ -8,7 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use super::Failure;
-use crate::config::{LogFormat, LogPlan, Plan};
+use crate::config::{LogFormat, LogPlan, Plan, Warning};
 use crate::gateway::Gateway;
 
 /// Runs until SIGTERM or SIGINT.
@@ -16,9 +16,20 @@ pub(super) fn run(config: &Path) -> Result<(), Failure> {
     let (plan, warnings) = super::load(config)?;
     start_log(&plan.log)?;
     for warning in warnings {
-        tracing::warn!("{warning}");
+        tracing::warn!("{}", in_one_line(&warning));
     }
     runtime()?.block_on(serve(plan))
+}
+
+/// A warning as a line of the log: what it says and what it advises, without the picture.
+fn in_one_line(warning: &Warning) -> String {
+    let text = warning.to_string();
+    let mut lines = text.lines();
+    let first = lines.next().unwrap_or_default();
+    let first = first.strip_prefix("warning: ").unwrap_or(first);
+    let notes = lines.filter_map(|line| line.trim_start().strip_prefix("= "));
+    let parts: Vec<&str> = std::iter::once(first).chain(notes).collect();
+    parts.join("; ")
 }
 
 pub(super) fn runtime() -> Result<Runtime, Failure> {

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use super::expand::{Unfilled, Why, expand};
 use super::file::File;
 use super::plan::Plan;
-use super::report::{ConfigError, Place, Problem, Source, Warning};
+use super::report::{ConfigError, MOST, Place, Problem, Source, Warning};
 use super::value::{Leaf, Value};
 
 /// Makes the plan, or says why there is none.
@@ -78,18 +78,35 @@ impl Check<'_> {
         self.doubts.push(problem);
     }
 
+    /// Refuses a name that is not defined, and says which are; `none` is said if there are none.
+    fn undefined<'n, T>(
+        &mut self,
+        what: &str,
+        leaf: &Leaf<T>,
+        names: impl Iterator<Item = &'n String>,
+        none: &str,
+    ) {
+        let mut problem = Problem::new(leaf.place, format!("there is no {what} `{}`", leaf.raw));
+        // Thousands of names by thousands of mistakes would take a while, and are not told anyway.
+        if self.problems.len() < MOST {
+            let mut names: Vec<_> = names.collect();
+            names.sort();
+            problem = match names.as_slice() {
+                [] => problem.note(none),
+                names => problem.choices(&leaf.raw, names),
+            };
+        }
+        self.refuse(problem);
+    }
+
     /// A value, its variables filled in; none if it is refused, which is then told.
     fn read<T: Value>(&mut self, leaf: &Leaf<T>) -> Option<T> {
         let text = self.fill(leaf)?;
         match T::read(&text) {
             Ok(value) => Some(value),
             Err(fault) => {
-                // As written: what came from the environment may be a secret.
-                let mut problem = fault.problem::<T>(&leaf.raw, leaf.place);
-                if matches!(text, Cow::Owned(_)) {
-                    problem = problem.note("the value depends on the environment");
-                }
-                self.refuse(problem);
+                let is_filled = matches!(text, Cow::Owned(_));
+                self.refuse(fault.problem(leaf, is_filled));
                 None
             }
         }
@@ -107,10 +124,11 @@ impl Check<'_> {
         };
         let place = self.reference(&unfilled, leaf.place);
         self.refuse(match unfilled.why {
-            Why::Unset(name) => {
-                Problem::new(place, format!("the environment variable `{name}` is not set"))
-                    .note(format!("set it, or give a default: ${{{name}:-default}}"))
-            }
+            Why::Unset(name) => Problem::new(
+                place,
+                format!("the environment variable `{name}` is not set"),
+            )
+            .note(format!("set it, or give a default: ${{{name}:-default}}")),
             Why::Form => Problem::new(place, "this is not a variable")
                 .note("allowed here: ${NAME}, ${NAME:-default}, or $${ for the characters ${"),
         });
@@ -120,7 +138,12 @@ impl Check<'_> {
     /// Where a variable stands inside of a value; where the value does, if it spans lines.
     fn reference(&self, unfilled: &Unfilled<'_>, place: Option<Place>) -> Option<Place> {
         let place = place?;
-        let line: String = self.source.line(place.line).chars().skip(place.column - 1).collect();
+        let line: String = self
+            .source
+            .line(place.line)
+            .chars()
+            .skip(place.column - 1)
+            .collect();
         let Some(at) = line.find(unfilled.reference) else {
             return Some(place);
         };

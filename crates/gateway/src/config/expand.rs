@@ -64,7 +64,9 @@ fn split(reference: &str) -> Option<(&str, Option<&str>)> {
         None => (inner, None),
     };
     let starts_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    let is_word = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let is_word = name
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     (starts_well && is_word).then_some((name, default))
 }
 

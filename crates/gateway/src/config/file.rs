@@ -34,13 +34,13 @@ pub(super) use shape::{Named, Placed, SingleOr};
 #[schemars(title = "tidegate configuration")]
 pub(super) struct File {
     /// Where requests come in: an address, or a list of them. Default: 127.0.0.1:8080.
-    pub(super) listen: Option<SingleOr<SocketAddr, Placed<Vec<Leaf<SocketAddr>>>>>,
+    pub(super) listen: Option<SingleOr<SocketAddr, Vec<Leaf<SocketAddr>>>>,
     /// Where health and metrics are served. Default: 127.0.0.1:9901.
     pub(super) admin: Option<Leaf<SocketAddr>>,
     /// Peers whose X-Forwarded-For and user header are believed. Default: none.
     pub(super) trusted_proxies: Option<Vec<Leaf<Network>>>,
     /// Where limits keep their state: `memory`, or `redis: { url, … }`. Default: memory.
-    pub(super) store: Option<SingleOr<StoreWord, Placed<Store>>>,
+    pub(super) store: Option<SingleOr<StoreWord, Store>>,
     /// Keys the hashes under which clients are kept. Default: none.
     pub(super) secret: Option<Leaf<SecretText>>,
     /// Who is calling: the first source that answers names the client. Default: ip.

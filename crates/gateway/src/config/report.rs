@@ -5,11 +5,12 @@
 
 mod mask;
 
+use std::cell::OnceCell;
 use std::fmt;
 use std::fmt::Write as _;
 
 /// The most problems that one error tells; a file with more gets the rest when these are solved.
-const MOST: usize = 20;
+pub(super) const MOST: usize = 20;
 
 /// The most of a line that is shown, in characters.
 const WIDEST: usize = 100;
@@ -65,6 +66,7 @@ pub(super) struct Problem {
     place: Option<Place>,
     message: String,
     notes: Vec<String>,
+    hides_rest: bool,
 }
 
 impl Problem {
@@ -73,6 +75,7 @@ impl Problem {
             place: place.into(),
             message: message.into(),
             notes: Vec::new(),
+            hides_rest: false,
         }
     }
 
@@ -80,6 +83,25 @@ impl Problem {
     pub(super) fn note(mut self, note: impl Into<String>) -> Self {
         self.notes.push(note.into());
         self
+    }
+
+    /// An unknown key where some are allowed. If it may stand for one whose values are secret, the
+    /// rest of the line is not shown.
+    pub(super) fn unknown_key(place: Option<Place>, key: &str, allowed: &[&'static str]) -> Self {
+        // What is no word may be a value that lost its key, and with it a secret.
+        let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '<');
+        let message = match key.chars().all(is_word) {
+            true => format!("unknown key `{key}`"),
+            false => "this is not a key".to_owned(),
+        };
+        let length = key.chars().count();
+        let mut problem = Self::new(place.map(|place| Place { length, ..place }), message);
+        let meant = nearest(key, allowed.iter().copied());
+        problem.hides_rest = match meant {
+            Some(meant) => mask::hides(meant),
+            None => allowed.iter().any(|key| mask::hides(key)),
+        };
+        problem.choices(key, allowed)
     }
 
     /// Adds which names are allowed, and which of them was probably meant.
@@ -112,6 +134,8 @@ pub(super) struct Source<'a> {
     name: &'a str,
     text: &'a str,
     lines: Vec<&'a str>,
+    /// What each line goes on with; only what is shown needs it.
+    carried: OnceCell<Vec<mask::Below>>,
 }
 
 impl<'a> Source<'a> {
@@ -120,6 +144,7 @@ impl<'a> Source<'a> {
             name,
             text,
             lines: text.lines().collect(),
+            carried: OnceCell::new(),
         }
     }
 
@@ -166,27 +191,30 @@ impl<'a> Source<'a> {
         let Some(place) = problem.place else {
             let mut text = format!("{kind}: {}: {message}", self.name);
             for note in &problem.notes {
-                let _ = write!(text, "\n = {}", mask::credentials(note));
+                let _ = write!(text, "\n = {note}");
             }
             return text;
         };
         let mut text = format!("{kind}: {}: {message}", self.at(place));
         let number = place.line.to_string();
         let gutter = " ".repeat(number.len());
-        let (line, carets) = self.excerpt(place);
+        let (line, carets) = self.excerpt(place, problem.hides_rest);
         let _ = write!(text, "\n{gutter} |\n{number} | {line}");
         // An empty line leaves no blank behind the gutter.
         text.truncate(text.trim_end_matches(' ').len());
         let _ = write!(text, "\n{gutter} | {carets}");
         for note in &problem.notes {
-            let _ = write!(text, "\n{gutter} = {}", mask::credentials(note));
+            let _ = write!(text, "\n{gutter} = {note}");
         }
         text
     }
 
     /// The part of a line around a place, secrets masked, and the carets to go under it.
-    fn excerpt(&self, place: Place) -> (String, String) {
-        let masked = mask::line(&self.lines, place.line - 1, place.column - 1, place.length);
+    fn excerpt(&self, place: Place, hides_rest: bool) -> (String, String) {
+        let carried = self.carried.get_or_init(|| mask::carried(&self.lines));
+        let below = carried.get(place.line - 1).copied().unwrap_or_default();
+        let text = self.line(place.line);
+        let masked = mask::line(text, below, place.column - 1, place.length, hides_rest);
         let mask::Masked { line, start, end } = masked;
         let first = if line.len() > WIDEST {
             start.saturating_sub(WIDEST / 2)
@@ -217,20 +245,27 @@ fn nearest<'a>(found: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a 
     (near.0 <= near.1.chars().count().div_ceil(3)).then_some(near.1)
 }
 
-/// How many letters must be added, taken away or replaced to make one word the other.
-pub(super) fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(64).collect(), b.chars().take(64).collect());
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut corner = i;
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let replaced = corner + usize::from(x != y);
-            corner = row[j + 1];
-            row[j + 1] = replaced.min(corner + 1).min(row[j] + 1);
+/// How many letters must be added, taken away, replaced or swapped with their neighbour to make
+/// one word the other.
+fn distance(a: &str, b: &str) -> usize {
+    let letters = |word: &str| word.chars().take(64).collect::<Vec<_>>();
+    let (a, b) = (letters(a), letters(b));
+    let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
+    for i in 0..=a.len() {
+        for j in 0..=b.len() {
+            rows[i][j] = match (i, j) {
+                (0, n) | (n, 0) => n,
+                _ => {
+                    let replaced = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+                    replaced.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1)
+                }
+            };
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                rows[i][j] = rows[i][j].min(rows[i - 2][j - 2] + 1);
+            }
         }
     }
-    row[b.len()]
+    rows[a.len()][b.len()]
 }
 
 #[cfg(test)]

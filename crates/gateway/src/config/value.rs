@@ -53,28 +53,30 @@ pub(super) trait Value: Sized {
 pub(super) enum Fault {
     /// It does not look like [`Value::ALLOWED`].
     Form,
-    /// It does, but; nothing of the value may be in the text unless it was filtered to be harmless.
-    Because(String),
+    /// It does, but; the text holds nothing of the value.
+    Because(&'static str),
+    /// It does, but; the text quotes the value, so it is told only if that was written as it is.
+    Quoting(String),
 }
 
 impl Fault {
-    pub(super) fn because(reason: impl fmt::Display) -> Self {
-        Self::Because(reason.to_string())
-    }
-
-    /// The problem with the value of a kind, of which `shown` was written.
-    pub(super) fn problem<T: Value>(self, shown: &str, place: Option<Place>) -> Problem {
-        let choices = |problem: Problem| match T::words().next() {
-            Some(_) => problem.choices(shown, T::words()),
+    /// The problem with a value: as it was written, and whether variables were filled in since.
+    pub(super) fn problem<T: Value>(self, leaf: &Leaf<T>, is_filled: bool) -> Problem {
+        let message = match self {
+            Self::Because(reason) => reason.to_owned(),
+            Self::Quoting(reason) if T::SHOWN && !is_filled => reason,
+            _ if T::SHOWN => format!("`{}` is not {}", leaf.raw, T::WHAT),
+            _ => format!("this is not {}", T::WHAT),
+        };
+        let problem = Problem::new(leaf.place, message);
+        let problem = match T::words().next() {
+            Some(_) => problem.choices(&leaf.raw, T::words()),
             None => problem.note(format!("allowed here: {}", T::ALLOWED)),
         };
-        match self {
-            Self::Because(reason) => Problem::new(place, reason),
-            Self::Form if T::SHOWN => {
-                choices(Problem::new(place, format!("`{shown}` is not {}", T::WHAT)))
-            }
-            Self::Form => choices(Problem::new(place, format!("this is not {}", T::WHAT))),
+        if is_filled {
+            return problem.note("the value depends on the environment");
         }
+        problem
     }
 }
 

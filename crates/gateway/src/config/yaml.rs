@@ -27,7 +27,7 @@ fn options() -> Options {
             max_anchors: 1_000,
             max_aliases: 1_000,
             max_total_scalar_bytes: 16 << 20,
-            max_documents: 1,
+            max_documents: 2,
         },
         alias_limits: aliases,
         // A merged key could replace a limit's numbers without being seen: it is an unknown key.
@@ -43,10 +43,9 @@ fn problem(error: &Error, source: &Source<'_>) -> Problem {
         Error::WithSnippet { error, .. } | Error::AliasError { error, .. } => {
             problem(error, source)
         }
-        Error::SerdeUnknownField { field, expected, .. } => {
-            let place = place.map(|place| Place { length: field.chars().count(), ..place });
-            Problem::new(place, format!("unknown key `{field}`")).choices(field, expected)
-        }
+        Error::SerdeUnknownField {
+            field, expected, ..
+        } => Problem::unknown_key(place, field, expected),
         Error::SerdeMissingField { field, .. } => {
             Problem::new(place, format!("the key `{field}` is missing here"))
         }
@@ -64,8 +63,10 @@ fn problem(error: &Error, source: &Source<'_>) -> Problem {
                 "string scalar" => "a single value",
                 other => other,
             };
-            let found = place.map_or("nothing", |place| found(source, place));
-            Problem::new(place, format!("expected {expected}, found {found}"))
+            match place.map_or("nothing", |place| found(source, place)) {
+                found if found == expected => Problem::new(place, format!("expected {expected}")),
+                found => Problem::new(place, format!("expected {expected}, found {found}")),
+            }
         }
         Error::NullIntoString { .. } => Problem::new(place, "a value is missing here"),
         Error::SerdeInvalidType { expected, .. }
@@ -74,19 +75,17 @@ fn problem(error: &Error, source: &Source<'_>) -> Problem {
             let found = place.map_or("something else", |place| found(source, place));
             Problem::new(place, format!("expected {expected}, found {found}"))
         }
-        Error::UnknownAnchor { .. } => {
-            Problem::new(place, "this alias has no anchor before it")
-                .note("a value that begins with `*` or `&` must be quoted")
-        }
-        Error::MultipleDocuments { .. } => {
-            Problem::new(place, "a second document begins here").note("a configuration is one document")
-        }
+        Error::UnknownAnchor { .. } => Problem::new(place, "this alias has no anchor before it")
+            .note("a value that begins with `*` or `&` must be quoted"),
+        Error::MultipleDocuments { .. } => Problem::new(place, "a second document begins here")
+            .note("a configuration is one document"),
         Error::Budget { .. }
         | Error::AliasReplayLimitExceeded { .. }
         | Error::AliasExpansionLimitExceeded { .. }
-        | Error::AliasReplayStackDepthExceeded { .. } => {
-            Problem::new(place, "this file holds too much, is nested too deep, or repeats itself")
-        }
+        | Error::AliasReplayStackDepthExceeded { .. } => Problem::new(
+            place,
+            "this file holds too much, is nested too deep, or repeats itself",
+        ),
         Error::UnsupportedTag { .. } | Error::TaggedStructFieldName { .. } => {
             Problem::new(place, "tags are not used here")
                 .note("a value that begins with `!` must be quoted")
@@ -145,7 +144,9 @@ fn first(key: &str, place: Place, source: &Source<'_>) -> Option<Place> {
     });
     let is_key = |text: &str| {
         let text = text.trim_start_matches(['"', '\'']).strip_prefix(key)?;
-        text.trim_start_matches(['"', '\'']).starts_with(':').then_some(())
+        text.trim_start_matches(['"', '\''])
+            .starts_with(':')
+            .then_some(())
     };
     map.find(|(_, line)| line.get(indent..).and_then(is_key).is_some())
         .map(|(line, _)| Place { line, ..place })

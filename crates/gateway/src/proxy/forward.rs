@@ -178,14 +178,17 @@ impl Forwarding {
 /// protocols that nobody asked for.
 fn check(status: StatusCode, headers: &HeaderMap) -> Result<(), Problem> {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
-    let framed = match (codings.next(), codings.next()) {
-        (None, _) => headers.get_all(CONTENT_LENGTH).iter().count() <= 1,
-        (Some(coding), None) => {
-            coding.as_bytes().eq_ignore_ascii_case(b"chunked")
-                && !headers.contains_key(CONTENT_LENGTH)
+    let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
+    let framed = match (codings.next(), lengths.next()) {
+        (None, None) => true,
+        // hyper also takes `2, 2` for one length.
+        (None, Some(length)) => {
+            !length.is_empty() && length.as_bytes().iter().all(u8::is_ascii_digit)
         }
+        (Some(coding), None) => coding.as_bytes().eq_ignore_ascii_case(b"chunked"),
         (Some(_), Some(_)) => false,
     };
+    let framed = framed && codings.next().is_none() && lengths.next().is_none();
     if framed && status != StatusCode::SWITCHING_PROTOCOLS {
         return Ok(());
     }

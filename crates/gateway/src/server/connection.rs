@@ -6,19 +6,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{Request, Response};
+use http::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tidegate_tower::Peer;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::activity::{Activity, Watch};
+use super::http2::{Offered, Streams};
 use super::stream::ClientStream;
-use crate::body::Body;
 use crate::frontend::{Arrival, Frontend};
 
 /// What an HTTP/2 client says first when it knows that the server speaks it (RFC 9113, 3.4).
@@ -50,7 +50,7 @@ pub(crate) async fn serve<S>(
     };
     let activity = Activity::new(timeouts.header, timeouts.idle, !is_http2);
     let stream = ClientStream::new(socket, first, activity.clone(), timeouts.idle);
-    let service = service_fn({
+    let answer = {
         let activity = activity.clone();
         move |request: Request<Incoming>| {
             let arrival = Arrival {
@@ -58,14 +58,17 @@ pub(crate) async fn serve<S>(
                 in_request: activity.request(),
             };
             let frontend = frontend.clone();
-            async move {
-                Ok::<Response<Body>, Infallible>(frontend.handle(request, arrival).await)
-            }
+            async move { frontend.handle(request, arrival).await }
         }
-    });
+    };
     // How a connection ended concerns its client alone; what became of its requests is in the access log.
     let _ = if is_http2 {
-        let mut builder = http2::Builder::new(TokioExecutor::new());
+        let service = service_fn(move |request| {
+            let answer = answer(request);
+            async move { Ok::<_, Infallible>(answer.await.map(Offered::new)) }
+        });
+        let patience = timeouts.idle;
+        let mut builder = http2::Builder::new(Streams { patience });
         builder
             .timer(TokioTimer::new())
             .max_concurrent_streams(MAX_STREAMS)
@@ -75,6 +78,10 @@ pub(crate) async fn serve<S>(
         let connection = builder.serve_connection(TokioIo::new(stream), service);
         drive(connection, &activity, drain, http2::Connection::graceful_shutdown).await
     } else {
+        let service = service_fn(move |request| {
+            let answer = answer(request);
+            async move { Ok::<_, Infallible>(answer.await) }
+        });
         let mut builder = http1::Builder::new();
         builder
             .timer(TokioTimer::new())

@@ -4,6 +4,7 @@
 
 mod activity;
 mod connection;
+mod http2;
 mod stream;
 
 use std::io;

@@ -1,11 +1,12 @@
-//! The client's socket as hyper sees it: what was read to tell the protocol comes first, reads are noted, and a client
-//! that takes nothing for too long is cut off.
+//! The client's socket as hyper sees it: what was read to tell the protocol comes first, reads are noted, a client that
+//! takes nothing for too long is cut off, and one that is still sending when all is said gets to hear it.
 
 use std::future::Future as _;
 use std::io;
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
@@ -13,6 +14,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
 use super::activity::Activity;
+
+/// How long a client may go on sending after our last word.
+const LINGER: Duration = Duration::from_secs(5);
 
 /// A client's connection.
 #[derive(Debug)]
@@ -23,6 +27,10 @@ pub(crate) struct ClientStream<S> {
     patience: Duration,
     // Runs while a write waits for the client to take something.
     stalled: Option<Pin<Box<Sleep>>>,
+    // We have closed our side.
+    closed: bool,
+    // Runs while a client that we have nothing more to say to may still be sending.
+    lingering: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> ClientStream<S> {
@@ -39,6 +47,8 @@ impl<S> ClientStream<S> {
             activity,
             patience,
             stalled: None,
+            closed: false,
+            lingering: None,
         }
     }
 
@@ -59,6 +69,32 @@ impl<S> ClientStream<S> {
             .as_mut()
             .poll(context)
             .map(|()| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl<S: AsyncRead + Unpin> ClientStream<S> {
+    /// Reads what still comes, for nobody, until the client closes too or [`LINGER`] is over. A socket that is closed with
+    /// bytes unread resets the connection, and the reset may overtake the answer: the client of a refused upload would
+    /// not learn why.
+    fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let mut scratch = [MaybeUninit::uninit(); 4096];
+        loop {
+            let mut buffer = ReadBuf::uninit(&mut scratch);
+            let read = Pin::new(&mut self.inner).poll_read(context, &mut buffer);
+            if read.is_ready() && buffer.filled().is_empty() {
+                // The client has closed, or is gone.
+                return Poll::Ready(());
+            }
+            let lingering = self
+                .lingering
+                .get_or_insert_with(|| Box::pin(tokio::time::sleep(LINGER)));
+            if lingering.as_mut().poll(context).is_ready() {
+                return Poll::Ready(());
+            }
+            if read.is_pending() {
+                return Poll::Pending;
+            }
+        }
     }
 }
 
@@ -83,7 +119,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for ClientStream<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for ClientStream<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ClientStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -111,6 +147,10 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for ClientStream<S> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(context)
+        if !self.closed {
+            ready!(Pin::new(&mut self.inner).poll_shutdown(context))?;
+            self.closed = true;
+        }
+        self.poll_linger(context).map(Ok)
     }
 }

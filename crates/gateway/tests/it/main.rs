@@ -3,4 +3,30 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod limits;
+/// What several subjects need: both stores, requests in one line, answers as numbers.
+mod kit;
+
+// Limits in force, the same on both stores.
+mod algorithms;
+mod clients;
+mod headers;
+mod together;
+
+// Several gateways, and a Redis in trouble.
+mod fleet;
+mod outage;
+
+// Long bodies and the end of a gateway.
+mod drain;
+mod streams;
+
+// What a gateway tells about itself, and what it does not.
+mod access_log;
+mod admin;
+mod metrics;
+mod secrets;
+
+// The commands, by the real binary.
+mod commands;
+mod demo;
+mod explain;

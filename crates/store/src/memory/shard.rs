@@ -42,12 +42,61 @@ impl Key {
     }
 }
 
+/// Where a key's state comes from, and where it goes once it is decided.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place {
+    /// An entry of its own.
+    Own,
+    /// If it is charged, a place of its own: a free one, or that of the named key, which then has to go.
+    New(Option<Key>),
+    /// The budget that newcomers share, as there is no place.
+    Shared,
+}
+
 #[derive(Debug)]
 struct Entry {
     state: State,
     expires: Micros,
     // How much of the quota was used when it was last charged, in per mille.
     used: u16,
+    // The decision that is being made needs it where it is, or its place.
+    held: bool,
+}
+
+impl Entry {
+    fn new(slot: Slot<'_>, verdict: &Verdict) -> Self {
+        Self {
+            expires: slot.quota.expires(&slot.state),
+            used: share_used(slot.quota, verdict),
+            state: slot.state,
+            held: false,
+        }
+    }
+
+    /// The state to decide on; nothing of what has expired, as Redis has nothing of it either.
+    fn take(&mut self, quota: &Quota, now: Micros) -> State {
+        let state = std::mem::replace(&mut self.state, quota.fresh());
+        if self.expires <= now {
+            return quota.fresh();
+        }
+        state
+    }
+
+    /// Keeps a decided state, which may have changed without a charge: after a clock stepped back.
+    fn put(&mut self, slot: Slot<'_>, charged: Option<&Verdict>) {
+        self.expires = slot.quota.expires(&slot.state);
+        if let Some(verdict) = charged {
+            self.used = share_used(slot.quota, verdict);
+        }
+        self.state = slot.state;
+        self.held = false;
+    }
+}
+
+fn share_used(quota: &Quota, verdict: &Verdict) -> u16 {
+    let capacity = quota.capacity();
+    let left = verdict.remaining.min(capacity) as f64 / capacity as f64;
+    ((1.0 - left) * 1000.0) as u16
 }
 
 /// A bounded map from keys to states.
@@ -57,6 +106,8 @@ pub(super) struct Shard {
     // One entry per limit at most, so bounded by the configuration.
     shared: IndexMap<Key, Entry, RandomState>,
     capacity: usize,
+    // Free places that the decision that is being made may fill.
+    promised: usize,
     // Where the next search for a place starts.
     hand: usize,
     usage: MemoryUse,
@@ -68,46 +119,51 @@ impl Shard {
             entries: IndexMap::default(),
             shared: IndexMap::default(),
             capacity,
+            promised: 0,
             hand: 0,
             usage: MemoryUse::default(),
         }
     }
 
-    /// Takes out the state to decide on; [`Shard::put`] must follow. `key` becomes the shared one if there is no place.
-    pub(super) fn take(&mut self, key: &mut Key, quota: &Quota, now: Micros) -> State {
-        if let Some(entry) = self.entries.get_mut(key) {
-            return std::mem::replace(&mut entry.state, quota.fresh());
-        }
-        if self.entries.len() < self.capacity || self.make_place(now) {
-            return quota.fresh();
+    /// Takes out the state of a key that is known; [`Shard::put`] must follow.
+    pub(super) fn take(&mut self, key: &Key, quota: &Quota, now: Micros) -> Option<State> {
+        let entry = self.entries.get_mut(key)?;
+        entry.held = true;
+        Some(entry.take(quota, now))
+    }
+
+    /// The state of a key that is not known, and its place; [`Shard::put`] must follow. All known keys of the decision
+    /// must have been taken before, so that none of them makes place for another.
+    pub(super) fn take_new(&mut self, key: Key, quota: &Quota, now: Micros) -> (State, Place) {
+        if let Some(place) = self.find_place(now) {
+            return (quota.fresh(), place);
         }
         self.usage.shared += 1;
-        *key = key.shared();
-        let entry = self.shared.get_mut(key);
-        entry.map_or_else(
-            || quota.fresh(),
-            |entry| std::mem::replace(&mut entry.state, quota.fresh()),
-        )
+        let entry = self.shared.get_mut(&key.shared());
+        let state = entry.map_or_else(|| quota.fresh(), |entry| entry.take(quota, now));
+        (state, Place::Shared)
     }
 
     /// Puts a decided state back, charged with what `charged` says.
-    pub(super) fn put(&mut self, key: Key, slot: Slot<'_>, charged: Option<&Verdict>) {
-        let map = if key == key.shared() {
-            &mut self.shared
-        } else {
-            &mut self.entries
+    pub(super) fn put(
+        &mut self,
+        key: Key,
+        place: Place,
+        slot: Slot<'_>,
+        charged: Option<&Verdict>,
+    ) {
+        let (map, key) = match place {
+            Place::Own => (&mut self.entries, key),
+            Place::New(leaving) => {
+                self.clear(leaving, charged.is_some());
+                (&mut self.entries, key)
+            }
+            Place::Shared => (&mut self.shared, key.shared()),
         };
-        if let Some(verdict) = charged {
-            let capacity = slot.quota.capacity();
-            let left = verdict.remaining.min(capacity) as f64 / capacity as f64;
-            let entry = Entry {
-                expires: slot.quota.expires(&slot.state),
-                used: ((1.0 - left) * 1000.0) as u16,
-                state: slot.state,
-            };
-            map.insert(key, entry);
-        } else if let Some(entry) = map.get_mut(&key) {
-            entry.state = slot.state;
+        if let Some(entry) = map.get_mut(&key) {
+            entry.put(slot, charged);
+        } else if let Some(verdict) = charged {
+            map.insert(key, Entry::new(slot, verdict));
         }
     }
 
@@ -126,28 +182,48 @@ impl Shard {
         }
     }
 
-    /// Removes one of the next few keys: an expired one, else the least used one if it may go.
-    fn make_place(&mut self, now: Micros) -> bool {
+    /// A place for a newcomer: a free one, that of one of the next few keys that has expired, or that of the least
+    /// used of them if it may go.
+    fn find_place(&mut self, now: Micros) -> Option<Place> {
+        if self.entries.len() + self.promised < self.capacity {
+            self.promised += 1;
+            return Some(Place::New(None));
+        }
         let mut least: Option<(u16, usize)> = None;
         for _ in 0..SAMPLE.min(self.entries.len()) {
             self.hand = (self.hand + 1) % self.entries.len();
             let entry = &self.entries[self.hand];
+            if entry.held {
+                continue;
+            }
             if entry.expires <= now {
                 self.entries.swap_remove_index(self.hand);
-                return true;
+                self.promised += 1;
+                return Some(Place::New(None));
             }
             if least.is_none_or(|(used, _)| entry.used < used) {
                 least = Some((entry.used, self.hand));
             }
         }
-        let Some((used, index)) = least else {
-            return false;
-        };
-        if used >= KEPT_FROM {
-            return false;
+        let (_, index) = least.filter(|(used, _)| *used < KEPT_FROM)?;
+        let (key, entry) = self.entries.get_index_mut(index)?;
+        entry.held = true;
+        Some(Place::New(Some(*key)))
+    }
+
+    /// Makes the place that [`Shard::find_place`] found, or leaves it as it is: a refused newcomer flushes nobody.
+    fn clear(&mut self, leaving: Option<Key>, charged: bool) {
+        match leaving {
+            None => self.promised -= 1,
+            Some(key) if charged => {
+                self.entries.swap_remove(&key);
+                self.usage.evicted += 1;
+            }
+            Some(key) => {
+                if let Some(entry) = self.entries.get_mut(&key) {
+                    entry.held = false;
+                }
+            }
         }
-        self.entries.swap_remove_index(index);
-        self.usage.evicted += 1;
-        true
     }
 }

@@ -47,25 +47,26 @@ impl Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        match error.kind() {
-            ErrorKind::Timeout => Self::Other(StoreError::Timeout),
-            ErrorKind::IO | ErrorKind::Canceled => Self::Other(StoreError::Disconnected),
-            _ if error.details().starts_with("NOSCRIPT") => Self::NoScript,
+        match (error.kind(), code(error.details())) {
+            (ErrorKind::Timeout, _) => Self::Other(StoreError::Timeout),
+            (ErrorKind::IO | ErrorKind::Canceled | ErrorKind::Routing, _) => {
+                Self::Other(StoreError::Disconnected)
+            }
+            (_, Some("NOSCRIPT")) => Self::NoScript,
             // Only the code: the rest may quote arguments.
-            _ => Self::Other(StoreError::Refused(code(error.details()).to_owned())),
+            (_, Some(code)) => Self::Other(StoreError::Refused(code.to_owned())),
+            // Redis's errors have a code. This one is fred's: it found no connection to write the command to.
+            (ErrorKind::Unknown, None) => Self::Other(StoreError::Disconnected),
+            (_, None) => Self::Other(StoreError::Refused("an error".to_owned())),
         }
     }
 }
 
 /// The first word of an error if it looks like Redis's own codes, which are in capitals.
-fn code(details: &str) -> &str {
-    let word = details.split(' ').next().unwrap_or_default();
+fn code(details: &str) -> Option<&str> {
+    let word = details.split(' ').next()?;
     let plain = word.bytes().all(|b| b.is_ascii_uppercase() || b == b'_');
-    if plain && !word.is_empty() {
-        word
-    } else {
-        "an error"
-    }
+    (plain && !word.is_empty()).then_some(word)
 }
 
 /// A connection to Redis that comes back by itself.
@@ -76,7 +77,7 @@ impl Client {
     /// Starts connecting, for ever.
     pub(super) fn start(url: &str, timeout: Duration) -> Result<Self, InvalidUrl> {
         let fred = Builder::from_config(parse(url)?)
-            .set_connection_config(connection())
+            .set_connection_config(connection(timeout))
             .set_performance_config(performance(timeout))
             .set_policy(ReconnectPolicy::new_constant(0, RECONNECT_MS))
             .build()
@@ -135,13 +136,17 @@ pub(super) fn sha1(text: &str) -> String {
 
 /// Understands a URL.
 pub(super) fn parse(url: &str) -> Result<Config, InvalidUrl> {
+    // fred takes any scheme and drops what it does not know: `rediss:` without TLS would send the password in the clear.
+    if !url.starts_with("redis://") || url.contains(['?', '#']) {
+        return Err(InvalidUrl);
+    }
     let mut config = Config::from_url(url).map_err(|_| InvalidUrl)?;
     // A gateway starts without Redis, and connects when it is there.
     config.fail_fast = false;
     Ok(config)
 }
 
-fn connection() -> ConnectionConfig {
+fn connection(timeout: Duration) -> ConnectionConfig {
     ConnectionConfig {
         connection_timeout: CONNECT,
         internal_command_timeout: CONNECT,
@@ -150,8 +155,9 @@ fn connection() -> ConnectionConfig {
         // A bound here can end fred's router for good; the store bounds what is in flight.
         max_command_buffer_len: 0,
         reconnect_on_auth_error: true,
+        // Well after the last decision that waits for an answer has given up.
         unresponsive: UnresponsiveConfig {
-            max_timeout: Some(CONNECT),
+            max_timeout: Some(CONNECT.max(2 * timeout)),
             interval: Duration::from_millis(100),
         },
         // A demoted or loading server is left at once, not kept until its socket breaks.
@@ -184,7 +190,8 @@ mod tests {
     /// The settings on which exact counting rests.
     #[test]
     fn fred_counts_once_and_never_waits_for_ever() {
-        let connection = connection();
+        let timeout = Duration::from_millis(25);
+        let connection = connection(timeout);
         assert_eq!(connection.max_command_attempts, 1);
         assert_eq!(connection.max_command_buffer_len, 0);
         assert!(connection.connection_timeout <= Duration::from_secs(1));
@@ -193,7 +200,6 @@ mod tests {
                 .reconnect_errors
                 .contains(&ReconnectError::ReadOnly)
         );
-        let timeout = Duration::from_millis(25);
         assert_eq!(performance(timeout).default_command_timeout, timeout);
         let config = parse("redis://127.0.0.1:6379");
         assert!(config.is_ok_and(|config| !config.fail_fast));
@@ -201,14 +207,23 @@ mod tests {
 
     #[test]
     fn errors_keep_their_code_and_nothing_else() {
-        let error =
-            |details: &'static str| match Failure::from(Error::new(ErrorKind::Unknown, details)) {
-                Failure::NoScript => "no script".to_owned(),
-                Failure::Other(error) => error.to_string(),
-            };
-        assert_eq!(error("NOSCRIPT No matching script."), "no script");
-        assert_eq!(error("OOM command not allowed"), "Redis answered OOM");
-        assert_eq!(error("user alice:secret"), "Redis answered an error");
+        let error = |kind, details: &'static str| match Failure::from(Error::new(kind, details)) {
+            Failure::NoScript => "no script".to_owned(),
+            Failure::Other(error) => error.to_string(),
+        };
+        let by_redis = |details| error(ErrorKind::Unknown, details);
+        assert_eq!(by_redis("NOSCRIPT No matching script."), "no script");
+        assert_eq!(by_redis("OOM command not allowed"), "Redis answered OOM");
+        let odd = error(ErrorKind::Protocol, "user alice:secret");
+        assert_eq!(odd, "Redis answered an error");
+        // What fred says when a connection broke under a command.
+        for (kind, details) in [
+            (ErrorKind::IO, "Connection closed."),
+            (ErrorKind::Unknown, "Failed to route command."),
+            (ErrorKind::Unknown, "Too many failed write attempts."),
+        ] {
+            assert_eq!(error(kind, details), "there is no connection to Redis");
+        }
     }
 
     #[test]

@@ -77,7 +77,7 @@ async fn agrees(algorithm: usize) {
         sum(|s| s.admitted),
         sum(|s| s.refused),
     );
-    println!("{operations} operations agree: {admitted} admitted, {refused} refused");
+    eprintln!("{operations} operations agree: {admitted} admitted, {refused} refused");
     assert!(operations >= OPERATIONS);
     // Traffic that is only admitted, or only refused, would show little.
     assert!(admitted > OPERATIONS / 10 && refused > OPERATIONS / 10);

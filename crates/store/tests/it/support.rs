@@ -1,16 +1,32 @@
-//! What these tests share: stores, limits, charges and random numbers.
+//! What these tests share: stores, limits, charges, random numbers, and waiting for what must come.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tidegate_core::{
-    FixedWindow, LeakyBucket, Quota, Rate, SlidingWindowCounter, SlidingWindowLog, TokenBucket,
+    FixedWindow, LeakyBucket, Micros, Quota, Rate, SlidingWindowCounter, SlidingWindowLog,
+    TokenBucket,
 };
 use tidegate_store::redis::RedisOptions;
-use tidegate_store::{Charge, Limit, OnFailure, RedisStore, Subject};
+use tidegate_store::{Charge, Decision, Limit, MemoryStore, OnFailure, RedisStore, Store, Subject};
 use tidegate_testkit::RedisServer;
 
 pub(crate) const MS: u64 = 1_000;
 pub(crate) const SECOND: u64 = 1_000_000;
+pub(crate) const HOUR: u64 = 3_600 * SECOND;
+pub(crate) const DAY: u64 = 24 * HOUR;
+
+/// How long something may take that will come; only a broken one takes as long.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(crate) fn memory_store() -> Store {
+    Store::Memory(Arc::new(MemoryStore::default()))
+}
+
+/// As [`exact_store`], for whom either will do.
+pub(crate) async fn redis_store(server: &RedisServer) -> Store {
+    Store::Redis(Arc::new(exact_store(server).await))
+}
 
 /// A Redis store for exactness: nothing but Redis decides, however slow the machine.
 pub(crate) async fn exact_store(server: &RedisServer) -> RedisStore {
@@ -39,6 +55,40 @@ pub(crate) fn charge(limit: &Limit, client: u64, cost: u64) -> Charge<'_> {
         limit,
         subject,
         cost,
+    }
+}
+
+/// Why Redis did not decide, if it did not.
+pub(crate) fn error_of(decision: &Decision) -> Option<tidegate_store::StoreError> {
+    decision.call.as_ref().and_then(|call| call.error.clone())
+}
+
+/// The time by this machine's clock, which is also Redis's.
+pub(crate) fn now() -> Micros {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_micros() as Micros
+}
+
+/// A long window that does not turn within the next hour, so that nothing that was used is freed during a test.
+pub(crate) fn quiet_window() -> Micros {
+    let lengths = [31 * DAY, 30 * DAY, 29 * DAY];
+    let quiet = lengths
+        .into_iter()
+        .find(|window| window - now() % window > HOUR);
+    quiet.unwrap()
+}
+
+/// Asks again and again until it gets an answer.
+pub(crate) async fn wait_for<T>(what: &str, ask: impl AsyncFn() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(answer) = ask().await {
+            return answer;
+        }
+        assert!(Instant::now() < deadline, "{what}: not within {PATIENCE:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 

@@ -39,11 +39,19 @@ impl Check<'_> {
                 self.unreached_source(source, at);
             }
             match &source.value {
-                Source { api_key: Some(api_key), user_id: None, ip: None } => {
+                Source {
+                    api_key: Some(api_key),
+                    user_id: None,
+                    ip: None,
+                } => {
                     let source = self.api_key(api_key, &mut seen);
                     clients.sources.extend(source);
                 }
-                Source { api_key: None, user_id: Some(user_id), ip: None } => {
+                Source {
+                    api_key: None,
+                    user_id: Some(user_id),
+                    ip: None,
+                } => {
                     if proxies.is_empty() {
                         self.unbelieved(source.place);
                     }
@@ -54,7 +62,11 @@ impl Check<'_> {
                     let source = header.map(|header| ClientSource::UserId { header });
                     clients.sources.extend(source);
                 }
-                Source { api_key: None, user_id: None, ip: Some(ip) } => {
+                Source {
+                    api_key: None,
+                    user_id: None,
+                    ip: Some(ip),
+                } => {
                     address_at = Some(source.place);
                     let prefix = self.read_some(ip.ipv6_prefix.as_ref());
                     clients.ipv6_prefix = prefix.map_or(IPV6_PREFIX, |PrefixLength(bits)| bits);
@@ -95,7 +107,10 @@ impl Check<'_> {
             }
         }
         let keys = ApiKeys::new(keys);
-        Some(ClientSource::ApiKey { header: header?, keys })
+        Some(ClientSource::ApiKey {
+            header: header?,
+            keys,
+        })
     }
 
     /// Refuses what was there already, if it was.
@@ -120,9 +135,8 @@ impl Check<'_> {
 
     fn unbelieved(&mut self, place: Option<Place>) {
         self.doubt(
-            Problem::new(place, "this source never names anybody").note(
-                "a user ID is believed from `trusted_proxies` only, and there are none",
-            ),
+            Problem::new(place, "this source never names anybody")
+                .note("a user ID is believed from `trusted_proxies` only, and there are none"),
         );
     }
 }

@@ -1,6 +1,6 @@
 //! The limits: their algorithms and numbers, what they are counted per, and who lists them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ impl Check<'_> {
         let mut rules = Rules::new();
         for (name, limit) in file.limits.iter().flat_map(|limits| &limits.0) {
             let quota = self.quota(name, limit);
-            let per = self.per(limit);
+            let per = self.per(limit, file);
             let own = self.read_some(limit.on_failure.as_ref());
             if let Some(leaf) = limit.on_failure.as_ref().filter(|_| in_memory) {
                 self.doubt(
@@ -49,7 +49,10 @@ impl Check<'_> {
                 let limit = Limit::new(&name, quota, own.unwrap_or(on_failure));
                 let limit = Arc::new(limit);
                 limits.push(Arc::clone(&limit));
-                Rule { limit, per: per.into() }
+                Rule {
+                    limit,
+                    per: per.into(),
+                }
             });
             rules.insert(name, rule);
         }
@@ -61,18 +64,21 @@ impl Check<'_> {
         let always = file.always.iter().flatten();
         let routes = file.routes.iter().flat_map(|routes| &routes.value);
         let routes = routes.flat_map(|route| route.value.limits.iter().flatten());
-        let used: Vec<_> = always.chain(routes).map(|leaf| &leaf.raw).collect();
+        let used: HashSet<_> = always.chain(routes).map(|leaf| &leaf.raw).collect();
         for (name, _) in file.limits.iter().flat_map(|limits| &limits.0) {
-            if !used.contains(&&name.raw) {
+            if !used.contains(&name.raw) {
                 self.doubt(
-                    Problem::new(name.place, format!("no route uses the limit `{}`", name.raw))
-                        .note("list it under `limits` of a route, or under `always`"),
+                    Problem::new(
+                        name.place,
+                        format!("no route uses the limit `{}`", name.raw),
+                    )
+                    .note("list it under `limits` of a route, or under `always`"),
                 );
             }
         }
     }
 
-    fn per(&mut self, limit: &file::Limit) -> Vec<Per> {
+    fn per(&mut self, limit: &file::Limit, file: &File) -> Vec<Per> {
         let Some(leaves) = &limit.per else {
             return vec![Per::Client];
         };
@@ -84,6 +90,19 @@ impl Check<'_> {
             if per.contains(&part) {
                 let problem = Problem::new(leaf.place, format!("`{}` is here twice", leaf.raw));
                 self.refuse(problem);
+            }
+            let mut sources = file.clients.iter().flatten().map(|source| &source.value);
+            let is_named = match part {
+                Per::ApiKey => sources.any(|source| source.api_key.is_some()),
+                Per::UserId => sources.any(|source| source.user_id.is_some()),
+                _ => true,
+            };
+            if !is_named {
+                let message = format!("no client source names a `{}`", leaf.raw);
+                self.doubt(
+                    Problem::new(leaf.place, message)
+                        .note("everybody is counted by address here; see `clients`"),
+                );
             }
             per.push(part);
         }
@@ -103,7 +122,12 @@ impl Check<'_> {
         let windows = windows.map(|(window, kind)| Some(Written::Window(window.as_ref()?, kind)));
         let mut written = buckets.into_iter().chain(windows).flatten();
         let (first, second) = (written.next(), written.next());
-        let allowed = || format!("exactly one of {}", Quota::ALGORITHMS.join(", "));
+        let allowed = || {
+            format!(
+                "allowed here: exactly one of {}",
+                Quota::ALGORITHMS.join(", ")
+            )
+        };
         match (first, second) {
             (Some(only), None) => self.numbers(&only),
             (None, _) => {

@@ -34,12 +34,7 @@ impl Check<'_> {
         self.rules(leaves, rules, "`always`")
     }
 
-    pub(super) fn routes(
-        &mut self,
-        file: &File,
-        rules: &Rules,
-        always: &[Rule],
-    ) -> Vec<RoutePlan> {
+    pub(super) fn routes(&mut self, file: &File, rules: &Rules, always: &[Rule]) -> Vec<RoutePlan> {
         let max_body = self.read_some(file.max_body.as_ref());
         let max_body = max_body.unwrap_or(BodyLimit(None));
         let mut upstreams = self.upstreams(file);
@@ -48,8 +43,7 @@ impl Check<'_> {
         let mut routes: Vec<(RoutePlan, Option<Place>)> = Vec::new();
         for route in written.iter().flat_map(|routes| &routes.value) {
             let route = &route.value;
-            let Some((plan, named)) =
-                self.route(route, rules, always, &mut upstreams, max_body)
+            let Some((plan, named)) = self.route(route, rules, always, &mut upstreams, max_body)
             else {
                 continue;
             };
@@ -59,10 +53,10 @@ impl Check<'_> {
             routes.push((plan, named.place));
         }
         if written.is_none_or(|routes| routes.value.is_empty()) {
-            let place = written.and_then(|routes| routes.place);
-            self.refuse(Problem::new(place, "there is no route").note(
-                "at least one is needed, such as `routes: [{ path: /**, upstream: http://127.0.0.1:9000 }]`",
-            ));
+            let example = "routes: [{ path: /**, upstream: http://127.0.0.1:9000 }]";
+            let problem =
+                Problem::new(written.and_then(|routes| routes.place), "there is no route");
+            self.refuse(problem.note(format!("at least one is needed, such as `{example}`")));
         }
         self.hidden(&routes);
         self.unused_upstreams(&upstreams);
@@ -96,7 +90,10 @@ impl Check<'_> {
         let named = Named {
             name: name.clone(),
             is_given: route.name.is_some(),
-            place: route.name.as_ref().map_or(route.path.place, |leaf| leaf.place),
+            place: route
+                .name
+                .as_ref()
+                .map_or(route.path.place, |leaf| leaf.place),
         };
         let all = self.charged(always, own_rules, route);
         if all.is_empty() && leaves.is_empty() {
@@ -106,7 +103,10 @@ impl Check<'_> {
             );
         }
         let plan = RoutePlan {
-            policy: Policy { route: Arc::from(name.as_str()), rules: all.into() },
+            policy: Policy {
+                route: Arc::from(name.as_str()),
+                rules: all.into(),
+            },
             name,
             host,
             path,
@@ -128,13 +128,8 @@ impl Check<'_> {
             };
             let shown = &leaf.raw;
             let Some(rule) = rules.get(&name) else {
-                let mut names: Vec<_> = rules.keys().collect();
-                names.sort();
-                let problem = Problem::new(leaf.place, format!("there is no limit `{shown}`"));
-                self.refuse(match names.is_empty() {
-                    true => problem.note("no limit is defined; they stand under `limits`"),
-                    false => problem.choices(shown, names),
-                });
+                let none = "no limit is defined; they stand under `limits`";
+                self.undefined("limit", leaf, rules.keys(), none);
                 continue;
             };
             if !seen.insert(name) {
@@ -181,7 +176,10 @@ impl Check<'_> {
         let Some(first) = names.insert(named.name.clone(), named.place) else {
             return;
         };
-        let mut problem = Problem::new(named.place, format!("two routes are called `{}`", named.name));
+        let mut problem = Problem::new(
+            named.place,
+            format!("two routes are called `{}`", named.name),
+        );
         if let Some(first) = first {
             problem = problem.note(format!("the first is at {}", self.source.at(first)));
         }

@@ -26,10 +26,9 @@ impl Check<'_> {
             Some(SingleOr::Single(leaf)) => std::slice::from_ref(leaf),
             Some(SingleOr::Block(list)) => {
                 if list.value.is_empty() {
-                    self.refuse(
-                        Problem::new(list.place, "this list is empty")
-                            .note("at least one address is needed; without `listen` it is 127.0.0.1:8080"),
-                    );
+                    self.refuse(Problem::new(list.place, "this list is empty").note(
+                        "at least one address is needed; without `listen` it is 127.0.0.1:8080",
+                    ));
                 }
                 &list.value
             }
@@ -92,7 +91,9 @@ impl Check<'_> {
             );
             return (None, OnFailure::default());
         };
-        let on_failure = self.read_some(redis.on_failure.as_ref()).unwrap_or_default();
+        let on_failure = self
+            .read_some(redis.on_failure.as_ref())
+            .unwrap_or_default();
         let plan = self.redis(redis).map(StorePlan::Redis);
         (plan, on_failure)
     }
@@ -120,12 +121,10 @@ impl Check<'_> {
         let secret = self.read_some(file.secret.as_ref()).and_then(|text| text.0);
         if secret.is_none() && matches!(store, Some(StorePlan::Redis(_))) {
             let place = file.secret.as_ref().and_then(|leaf| leaf.place);
-            self.doubt(
-                Problem::new(place, "there is no `secret`").note(
-                    "whoever reads Redis can find out by trying which clients are in it; \
+            self.doubt(Problem::new(place, "there is no `secret`").note(
+                "whoever reads Redis can find out by trying which clients are in it; \
                      `secret` is any text that all gateways share",
-                ),
-            );
+            ));
         }
         secret
     }
@@ -133,10 +132,14 @@ impl Check<'_> {
     pub(super) fn timeouts(&mut self, file: &File) -> Timeouts {
         let mut timeouts = Timeouts::default();
         if let Some(written) = &file.timeouts {
-            let Timeouts { header, connect, upstream, idle } = timeouts;
-            let mut read = |leaf: &Option<_>, default| {
-                self.read_some(leaf.as_ref()).unwrap_or(default)
-            };
+            let Timeouts {
+                header,
+                connect,
+                upstream,
+                idle,
+            } = timeouts;
+            let mut read =
+                |leaf: &Option<_>, default| self.read_some(leaf.as_ref()).unwrap_or(default);
             timeouts = Timeouts {
                 header: read(&written.header, header),
                 connect: read(&written.connect, connect),

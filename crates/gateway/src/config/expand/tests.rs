@@ -31,7 +31,10 @@ fn two_dollars_are_one_of_the_value_itself() {
 
 #[test]
 fn what_is_unset_or_of_another_form_is_named() {
-    let unset = |reference, name| Unfilled { reference, why: Why::Unset(name) };
+    let unset = |reference, name| Unfilled {
+        reference,
+        why: Why::Unset(name),
+    };
     assert_eq!(expand("a${NONE}b").unwrap_err(), unset("${NONE}", "NONE"));
     assert_eq!(expand("${EMPTY}").unwrap_err(), unset("${EMPTY}", "EMPTY"));
     for reference in ["${PORT", "${}", "${1A}", "${PORT?no}", "${A B}", "${:-a}"] {

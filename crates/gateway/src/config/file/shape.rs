@@ -97,15 +97,16 @@ impl<T: JsonSchema> JsonSchema for Named<T> {
 #[derive(Debug)]
 pub(crate) enum SingleOr<T, B> {
     Single(Leaf<T>),
-    Block(B),
+    Block(Placed<B>),
 }
 
 impl<'de, T, B: Deserialize<'de>> Deserialize<'de> for SingleOr<T, B> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let spanned = Spanned::<Written<B>>::deserialize(deserializer)?;
+        let place = Place::of(spanned.referenced);
         Ok(match spanned.value {
-            Written::Single(raw) => Self::Single(Leaf::new(raw, Place::of(spanned.referenced))),
-            Written::Block(block) => Self::Block(block),
+            Written::Single(raw) => Self::Single(Leaf::new(raw, place)),
+            Written::Block(value) => Self::Block(Placed { value, place }),
         })
     }
 }

@@ -30,14 +30,26 @@ pub(super) struct Masked {
     pub(super) end: usize,
 }
 
-/// Masks the line with an index, and moves the place from `start` on with it.
-pub(super) fn line(lines: &[&str], at: usize, start: usize, length: usize) -> Masked {
-    let mut below = Below::Nothing;
-    for line in &lines[..at.min(lines.len())] {
-        below = secrets(line, below).1;
+/// What each line goes on with.
+pub(super) fn carried(lines: &[&str]) -> Vec<Below> {
+    let mut carried = vec![Below::Nothing];
+    for line in lines {
+        let last = carried.last().copied().unwrap_or_default();
+        carried.push(secrets(line, last).1);
     }
-    let text = lines.get(at).copied().unwrap_or_default();
-    let (hidden, _) = secrets(text, below);
+    carried
+}
+
+/// Whether the values of a key are hidden.
+pub(super) fn hides(key: &str) -> bool {
+    SECRETS.iter().any(|(secret, _)| *secret == key)
+}
+
+/// Masks a line, and moves the place from `start` on with it.
+///
+/// `rest` hides what comes after the place as well.
+pub(super) fn line(text: &str, below: Below, start: usize, length: usize, rest: bool) -> Masked {
+    let (mut hidden, _) = secrets(text, below);
     let mut masked = Masked {
         line: Vec::new(),
         start: 0,
@@ -45,9 +57,16 @@ pub(super) fn line(lines: &[&str], at: usize, start: usize, length: usize) -> Ma
     };
     let chars: Vec<char> = text.chars().collect();
     let length = length.clamp(1, chars.len().saturating_sub(start).max(1));
+    if rest {
+        let after = chars.iter().skip(start + length);
+        let skipped = after.take_while(|c| matches!(c, ':' | ' ')).count();
+        hidden.push((start + length + skipped, chars.len()));
+    }
     let mut in_mask = false;
     for (index, char) in chars.iter().enumerate() {
-        let hide = hidden.iter().any(|(from, to)| (*from..*to).contains(&index));
+        let hide = hidden
+            .iter()
+            .any(|(from, to)| (*from..*to).contains(&index));
         if index == start {
             // Inside of a mask there is no place: the carets go under all of it.
             let back = if hide && in_mask { MASK.len() } else { 0 };
@@ -56,7 +75,9 @@ pub(super) fn line(lines: &[&str], at: usize, start: usize, length: usize) -> Ma
         if hide && !in_mask {
             masked.line.extend(MASK.chars());
         } else if !hide {
-            masked.line.push(if char.is_control() { ' ' } else { *char });
+            masked
+                .line
+                .push(if char.is_control() { ' ' } else { *char });
         }
         in_mask = hide;
         if index < start + length {
@@ -93,11 +114,16 @@ fn user_length(after: &str) -> Option<usize> {
 }
 
 /// What the lines below a line may go on with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Below {
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Below {
+    #[default]
     Nothing,
     /// The value of a secret, as far as lines are indented by more than this.
     Value(usize),
+    /// The value of a secret, as far as this quotation mark.
+    Quoted(char),
+    /// The value of a secret, as far as something closes or ends it.
+    InFlow,
     /// Listed keys, of which one that is no map may be a key itself.
     Keys(usize),
 }
@@ -111,7 +137,24 @@ fn secrets(line: &str, below: Below) -> (Vec<(usize, usize)>, Below) {
     let mut next = Below::Nothing;
     match below {
         Below::Value(outer) if blank || indent > outer => {
-            return (vec![(indent, chars.len())], below);
+            let quote = open_quote(&chars[indent..]);
+            return (
+                vec![(indent, chars.len())],
+                quote.map_or(below, Below::Quoted),
+            );
+        }
+        Below::Quoted(mark) => {
+            let next = if line.contains(mark) {
+                Below::Nothing
+            } else {
+                below
+            };
+            return (vec![(0, chars.len())], next);
+        }
+        Below::InFlow => {
+            let is_end = line.contains([',', '}', ']']);
+            let next = if is_end { Below::Nothing } else { below };
+            return (vec![(0, chars.len())], next);
         }
         Below::Keys(outer) if blank || indent >= outer => {
             next = below;
@@ -123,49 +166,82 @@ fn secrets(line: &str, below: Below) -> (Vec<(usize, usize)>, Below) {
         _ => {}
     }
     let mut from = 0;
-    while let Some(colon) = colon(&chars, from) {
-        from = colon + 1;
-        let (name, column) = key_before(&chars, colon);
-        let in_flow = chars[..column].contains(&'{');
-        if name == "keys" {
-            next = Below::Keys(column);
+    while let Some(key) = key(&chars, from) {
+        from = key.end;
+        let in_flow = chars[..key.start].contains(&'{');
+        if key.name == "keys" {
+            next = Below::Keys(key.start);
             hidden.extend(bare_keys(&chars, from));
-        } else if is_secret(&name) {
+        } else if key.is_secret() {
             let end = value_end(&chars, from, in_flow);
             let start = (from..end).find(|at| chars[*at] != ' ').unwrap_or(end);
-            hidden.push((start, end));
+            let last = (start..end).rfind(|at| chars[*at] != ' ');
+            hidden.push((start, last.map_or(end, |at| at + 1)));
             from = end;
-            if !in_flow || start == end {
-                next = Below::Value(if in_flow { 0 } else { column });
-            }
+            next = match open_quote(&chars[start..end]) {
+                Some(mark) => Below::Quoted(mark),
+                None if !in_flow => Below::Value(key.start),
+                None if start == end => Below::InFlow,
+                None => next,
+            };
         }
     }
     hidden.extend(users(line));
     (hidden, next)
 }
 
-/// The next `:` that ends a key: one before a blank or the end, or after a quoted key.
-fn colon(chars: &[char], from: usize) -> Option<usize> {
-    (from..chars.len()).find(|&at| {
-        let blank = chars.get(at + 1).is_none_or(|c| c.is_whitespace());
-        let quoted = at > 0 && matches!(chars[at - 1], '"' | '\'');
-        chars[at] == ':' && (blank || quoted)
-    })
+/// A word where a key can stand.
+struct Key {
+    /// In lower case.
+    name: String,
+    /// Whether a colon follows; without one, a key is only suspected.
+    is_sure: bool,
+    start: usize,
+    /// Where its value may begin.
+    end: usize,
 }
 
-/// The word before a colon, in lower case, and where it begins.
-fn key_before(chars: &[char], colon: usize) -> (String, usize) {
-    let is_edge = |c: &char| matches!(c, ' ' | '{' | ',' | '[' | '\t');
-    let start = chars[..colon].iter().rposition(is_edge).map_or(0, |at| at + 1);
-    let name: String = chars[start..colon].iter().collect();
-    let name = name.trim_matches(['"', '\'']).to_lowercase();
-    (name, start)
+impl Key {
+    fn is_secret(&self) -> bool {
+        SECRETS.iter().any(|(secret, mistakes)| {
+            let mistakes = if self.is_sure { *mistakes } else { 0 };
+            // Long files have many keys; most are told apart by their length.
+            let is_near = self.name.len().abs_diff(secret.len()) <= 2 * mistakes;
+            is_near && distance(&self.name, secret) <= mistakes
+        })
+    }
 }
 
-fn is_secret(name: &str) -> bool {
-    SECRETS
-        .iter()
-        .any(|(secret, mistakes)| distance(name, secret) <= *mistakes)
+/// The next key: what a colon and a blank follow, or a word where a map or an entry begins.
+fn key(chars: &[char], from: usize) -> Option<Key> {
+    let is_word = |at: &usize| chars[*at].is_alphanumeric() || matches!(chars[*at], '_' | '-');
+    let is_quote = |at: usize| matches!(chars.get(at), Some('"' | '\''));
+    let mut at = from;
+    loop {
+        let start = (at..chars.len()).find(is_word)?;
+        at = (start..chars.len())
+            .find(|at| !is_word(at))
+            .unwrap_or(chars.len());
+        let colon = at + usize::from(is_quote(at));
+        let is_sure = chars.get(colon) == Some(&':');
+        let is_plain = is_sure && chars.get(colon + 1).is_none_or(|c| c.is_whitespace());
+        let quoted = start > 0 && is_quote(start - 1);
+        let before = chars[..start - usize::from(quoted)].iter().rev();
+        let before = before.copied().find(|c| !c.is_whitespace());
+        let begins = matches!(
+            before,
+            None | Some('-' | '{' | '[' | ',' | '}' | ']' | '?' | '#')
+        );
+        if !(begins || is_plain) || chars[start] == '-' {
+            continue;
+        }
+        return Some(Key {
+            name: chars[start..at].iter().collect::<String>().to_lowercase(),
+            is_sure,
+            start,
+            end: if is_sure { colon + 1 } else { at },
+        });
+    }
 }
 
 /// Where a value ends: in a flow map at what closes it, else with the line.
@@ -181,12 +257,19 @@ fn value_end(chars: &[char], from: usize, in_flow: bool) -> usize {
     (start..chars.len()).find(ends).unwrap_or(chars.len())
 }
 
+/// The mark that a value begins with, if it does not end with it too.
+fn open_quote(value: &[char]) -> Option<char> {
+    let mark = *value.first().filter(|c| matches!(c, '"' | '\''))?;
+    (!value[1..].contains(&mark)).then_some(mark)
+}
+
 /// The elements of `keys: [...]` if they are not maps.
 fn bare_keys(chars: &[char], from: usize) -> Option<(usize, usize)> {
     let open = (from..chars.len()).find(|at| chars[*at] != ' ')?;
     let start = open + usize::from(chars[open] == '[');
     let first = (start..chars.len()).find(|at| chars[*at] != ' ')?;
-    (!matches!(chars[first], '{' | ']' | '#')).then_some((first, chars.len()))
+    let last = chars.iter().rposition(|c| !matches!(c, ' ' | ']' | '}'))?;
+    (!matches!(chars[first], '{' | ']' | '#')).then_some((first, last + 1))
 }
 
 /// The users and passwords of a line's URLs.

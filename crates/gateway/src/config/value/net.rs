@@ -7,7 +7,7 @@ use http::{HeaderName, Method};
 use ipnet::IpNet;
 use tidegate_store::redis;
 
-use crate::host::HostPattern;
+use crate::host::{HostPattern, host_of};
 use crate::pattern::PathPattern;
 
 use super::{Fault, Value};
@@ -15,7 +15,8 @@ use super::{Fault, Value};
 impl Value for SocketAddr {
     const NAME: &'static str = "Address";
     const WHAT: &'static str = "an address to listen on";
-    const ALLOWED: &'static str = "an IP address and a port, such as 127.0.0.1:8080, 0.0.0.0:80 or [::]:8080";
+    const ALLOWED: &'static str =
+        "an IP address and a port, such as 127.0.0.1:8080, 0.0.0.0:80 or [::]:8080";
 
     fn read(text: &str) -> Result<Self, Fault> {
         text.parse().map_err(|_| Fault::Form)
@@ -36,10 +37,9 @@ impl Value for Network {
         let network: IpNet = text.parse().ok().or_else(address).ok_or(Fault::Form)?;
         if network.trunc() != network {
             // 10.1.2.3/8 is as likely to mean one address as to mean all of 10.
-            return Err(Fault::because(format!(
-                "this is an address inside of a network: write {} for all of it, or {} for the one",
-                network.trunc(),
-                network.addr(),
+            let (all, one) = (network.trunc(), network.addr());
+            return Err(Fault::Quoting(format!(
+                "this may mean the network {all} or the address {one}: write one of them"
             )));
         }
         Ok(Self(network))
@@ -62,7 +62,9 @@ impl Value for Method {
     const ALLOWED: &'static str = "a method in capitals, such as GET, POST or PURGE; not CONNECT";
 
     fn read(text: &str) -> Result<Self, Fault> {
-        let in_capitals = text.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-');
+        let in_capitals = text
+            .bytes()
+            .all(|byte| byte.is_ascii_uppercase() || byte == b'-');
         let method = text.parse().map_err(|_| Fault::Form)?;
         if !in_capitals || method == Self::CONNECT {
             return Err(Fault::Form);
@@ -74,10 +76,11 @@ impl Value for Method {
 impl Value for PathPattern {
     const NAME: &'static str = "Path";
     const WHAT: &'static str = "a path";
-    const ALLOWED: &'static str = "a path such as /api/rides/{id}; {name} is one segment, /** at the end is any rest";
+    const ALLOWED: &'static str =
+        "a path such as /api/rides/{id}; {name} is one segment, /** at the end is any rest";
 
     fn read(text: &str) -> Result<Self, Fault> {
-        Self::parse(text).map_err(Fault::because)
+        Self::parse(text).map_err(|error| Fault::Quoting(error.to_string()))
     }
 }
 
@@ -108,17 +111,18 @@ impl Value for Server {
         }
         let authority = parts.authority.ok_or(Fault::Form)?;
         if authority.as_str().contains('@') {
-            return Err(Fault::because("a server's URL holds no user and password"));
+            return Err(Fault::Because("a server's URL holds no user and password"));
         }
         // The port of `http://host:` is none, and of `http://host:99999` no number.
         let has_port = authority.as_str().rfind(':') > authority.as_str().rfind(']');
         let port = authority.port_u16();
-        if authority.host().is_empty() || (has_port && port.is_none()) || port == Some(0) {
+        let has_host = host_of(authority.as_str()).is_some();
+        if !has_host || (has_port && port.is_none()) || port == Some(0) {
             return Err(Fault::Form);
         }
         match parts.path_and_query.as_ref().map(PathAndQuery::as_str) {
             None | Some("/") => Ok(Self(authority)),
-            Some(_) => Err(Fault::because(
+            Some(_) => Err(Fault::Because(
                 "a server's URL has no path: requests keep theirs",
             )),
         }
@@ -137,7 +141,8 @@ pub(crate) enum Target {
 impl Value for Target {
     const NAME: &'static str = "Target";
     const WHAT: &'static str = "an upstream";
-    const ALLOWED: &'static str = "http://host:port, without a path, or the name of an entry under upstreams";
+    const ALLOWED: &'static str =
+        "http://host:port, without a path, or the name of an entry under upstreams";
 
     fn read(text: &str) -> Result<Self, Fault> {
         if text.contains(['/', ':', '@']) {

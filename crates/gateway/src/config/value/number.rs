@@ -7,6 +7,9 @@ use tidegate_core::{MAX_WINDOW, Rate};
 
 use super::{Fault, Value};
 
+/// Above it the arithmetic of the buckets would run out of digits.
+const HIGHEST_RATE: u64 = 1_000_000_000;
+
 /// How many; zero and too many are for others to refuse, who know how many fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Count(pub(crate) u64);
@@ -87,15 +90,16 @@ impl Value for bool {
 impl Value for Duration {
     const NAME: &'static str = "Duration";
     const WHAT: &'static str = "a duration";
-    const ALLOWED: &'static str = "a whole number and a unit (ms, s, m, h, d), such as 25ms, 60s, 15m, 1h or 1d";
+    const ALLOWED: &'static str =
+        "a whole number and a unit (ms, s, m, h, d), such as 25ms, 60s, 15m, 1h or 1d";
 
     fn read(text: &str) -> Result<Self, Fault> {
         let millis = millis(text).ok_or(Fault::Form)?;
         if millis == 0 {
-            return Err(Fault::because("a duration must be at least 1ms"));
+            return Err(Fault::Because("a duration must be at least 1ms"));
         }
         if millis > MAX_WINDOW / 1_000 {
-            return Err(Fault::because("the longest duration is 31d"));
+            return Err(Fault::Because("the longest duration is 31d"));
         }
         Ok(Self::from_millis(millis))
     }
@@ -108,18 +112,26 @@ impl Value for Duration {
 impl Value for Rate {
     const NAME: &'static str = "Rate";
     const WHAT: &'static str = "a rate";
-    const ALLOWED: &'static str = "how many per how long (ms, s, m, h, d), such as 10/s, 600/m, 1000/h, 5000/d or 100/15m";
+    const ALLOWED: &'static str =
+        "how many per how long (ms, s, m, h, d), such as 10/s, 600/m, 1000/h, 5000/d or 100/15m";
 
     fn read(text: &str) -> Result<Self, Fault> {
         let (count, per) = text.split_once('/').ok_or(Fault::Form)?;
         let count = digits(count).ok_or(Fault::Form)?;
         let millis = unit(per).or_else(|| millis(per)).ok_or(Fault::Form)?;
         if count == 0 || millis == 0 {
-            return Err(Fault::because("a rate must be at least 1 per 1ms or longer"));
+            return Err(Fault::Because(
+                "a rate must be at least 1, per 1ms or longer",
+            ));
+        }
+        if count > HIGHEST_RATE {
+            return Err(Fault::Because(
+                "the highest rate is 1000000000 per whatever time",
+            ));
         }
         let per = millis.saturating_mul(1_000);
         if per > MAX_WINDOW {
-            return Err(Fault::because("a rate is per 31d at most"));
+            return Err(Fault::Because("a rate is per 31d at most"));
         }
         Ok(Self { count, per })
     }
@@ -136,7 +148,8 @@ pub(crate) struct BodyLimit(pub(crate) Option<u64>);
 impl Value for BodyLimit {
     const NAME: &'static str = "BodyLimit";
     const WHAT: &'static str = "a size";
-    const ALLOWED: &'static str = "`none`, or bytes, or a whole number and a unit (KB, MB, GB), such as 512KB or 10MB";
+    const ALLOWED: &'static str =
+        "`none`, or bytes, or a whole number and a unit (KB, MB, GB), such as 512KB or 10MB";
 
     fn read(text: &str) -> Result<Self, Fault> {
         if text == "none" {
@@ -153,7 +166,7 @@ impl Value for BodyLimit {
         };
         let number = digits(number).ok_or(Fault::Form)?;
         let size = number.checked_mul(bytes).filter(|_| number < u64::MAX);
-        let size = size.ok_or_else(|| Fault::because("this size is too large; `none` is no limit"))?;
+        let size = size.ok_or(Fault::Because("this size is too large; `none` is no limit"))?;
         Ok(Self(Some(size)))
     }
 

@@ -78,7 +78,9 @@ impl Value for StoreWord {
     const ALLOWED: &'static str = "memory, or `redis: { url: … }`";
 
     fn read(text: &str) -> Result<Self, Fault> {
-        (text == "memory").then_some(Self::Memory).ok_or(Fault::Form)
+        (text == "memory")
+            .then_some(Self::Memory)
+            .ok_or(Fault::Form)
     }
 }
 

@@ -33,7 +33,14 @@ impl Check<'_> {
             let servers = servers.map(|all| all.into_iter().map(|Server(one)| one).collect());
             if let Some(LimitName(text)) = self.read(name) {
                 let is_used = false;
-                groups.insert(text, Group { servers, name, is_used });
+                groups.insert(
+                    text,
+                    Group {
+                        servers,
+                        name,
+                        is_used,
+                    },
+                );
             }
         }
         Upstreams(groups)
@@ -53,22 +60,17 @@ impl Check<'_> {
             group.is_used = true;
             return group.servers.clone();
         }
-        let shown = &leaf.raw;
-        let mut names: Vec<_> = upstreams.0.keys().collect();
-        names.sort();
-        let problem = Problem::new(leaf.place, format!("there is no upstream `{shown}`"));
-        self.refuse(match names.is_empty() {
-            true => problem.note("a server is written as http://host:port; groups of servers stand under `upstreams`"),
-            false => problem.choices(shown, names),
-        });
+        let none = "a server is http://host:port; groups of servers stand under `upstreams`";
+        self.undefined("upstream", leaf, upstreams.0.keys(), none);
         None
     }
 
     /// Warns of groups that no route leads to.
     pub(super) fn unused_upstreams(&mut self, upstreams: &Upstreams<'_>) {
         let unused = upstreams.0.values().filter(|group| !group.is_used);
-        let unused: Vec<(Option<Place>, &str)> =
-            unused.map(|group| (group.name.place, group.name.raw.as_str())).collect();
+        let unused: Vec<(Option<Place>, &str)> = unused
+            .map(|group| (group.name.place, group.name.raw.as_str()))
+            .collect();
         for (place, name) in unused {
             let message = format!("no route leads to the upstream `{name}`");
             self.doubt(Problem::new(place, message));

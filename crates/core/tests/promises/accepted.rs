@@ -1,0 +1,173 @@
+//! Which numbers are accepted, and what is said of those that are not.
+
+use proptest::prelude::*;
+use tidegate_core::{
+    FixedWindow, LeakyBucket, MAX_EXACT, MAX_SPAN, MAX_WINDOW, Micros, QuotaError, Rate,
+    SlidingWindowCounter, SlidingWindowLog, TokenBucket,
+};
+
+use crate::traffic::{DAY, HOUR, MS, SECOND, cases};
+
+const MILLION: u64 = 1_000_000;
+
+#[test]
+fn a_million_fits_into_every_documented_window() {
+    let windows = [MS, SECOND, 59 * 60 * SECOND, HOUR, DAY, 31 * DAY];
+    for window in windows {
+        for limit in [1, MILLION] {
+            FixedWindow::new(limit, window).unwrap();
+            SlidingWindowLog::new(limit, window).unwrap();
+            SlidingWindowCounter::new(limit, window).unwrap();
+            let rate = Rate {
+                count: limit,
+                per: window,
+            };
+            for capacity in [1, limit] {
+                TokenBucket::new(capacity, rate).unwrap();
+                LeakyBucket::new(capacity, rate).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn zero_is_named() {
+    let second = |count| Rate { count, per: SECOND };
+    let zero = |what| Some(QuotaError::Zero(what));
+    assert_eq!(
+        TokenBucket::new(0, second(1)).err(),
+        Some(QuotaError::Zero("capacity"))
+    );
+    assert_eq!(LeakyBucket::new(0, second(1)).err(), zero("queue"));
+    assert_eq!(TokenBucket::new(1, second(0)).err(), zero("rate"));
+    assert_eq!(
+        LeakyBucket::new(1, Rate { count: 1, per: 0 }).err(),
+        zero("rate")
+    );
+    assert_eq!(FixedWindow::new(0, SECOND).err(), zero("limit"));
+    assert_eq!(FixedWindow::new(1, 0).err(), zero("window"));
+    assert_eq!(SlidingWindowLog::new(0, SECOND).err(), zero("limit"));
+    assert_eq!(SlidingWindowLog::new(1, 0).err(), zero("window"));
+    assert_eq!(SlidingWindowCounter::new(0, SECOND).err(), zero("limit"));
+    assert_eq!(SlidingWindowCounter::new(1, 0).err(), zero("window"));
+}
+
+#[test]
+fn windows_end_at_a_month_and_long_ones_are_whole_milliseconds() {
+    let long = Some(QuotaError::LongWindow);
+    for window in [MAX_WINDOW + 1, MAX_WINDOW + MS, u64::MAX] {
+        assert_eq!(FixedWindow::new(1, window).err(), long);
+        assert_eq!(SlidingWindowLog::new(1, window).err(), long);
+        assert_eq!(SlidingWindowCounter::new(1, window).err(), long);
+        let rate = Rate {
+            count: 1,
+            per: window,
+        };
+        assert_eq!(TokenBucket::new(1, rate).err(), long);
+        assert_eq!(LeakyBucket::new(1, rate).err(), long);
+    }
+    let counter = |window| SlidingWindowCounter::new(1, window).err();
+    assert_eq!(counter(HOUR - 1), None);
+    assert_eq!(counter(HOUR + 1), Some(QuotaError::UnevenWindow));
+    assert_eq!(counter(MAX_WINDOW - 1), Some(QuotaError::UnevenWindow));
+    assert_eq!(counter(HOUR + MS), None);
+}
+
+#[test]
+fn errors_say_what_to_do() {
+    let large = |largest| QuotaError::TooLarge {
+        what: "queue",
+        largest,
+    };
+    let texts = [
+        (QuotaError::Zero("limit"), "`limit` must be at least 1"),
+        (QuotaError::LongWindow, "the longest window is 31d"),
+        (
+            QuotaError::UnevenWindow,
+            "a window of 1h or more must be whole milliseconds",
+        ),
+        (
+            large(7),
+            "`queue` is too large here; the largest that fits is 7",
+        ),
+        (large(0), "no `queue` fits these numbers"),
+    ];
+    for (error, text) in texts {
+        assert_eq!(error.to_string(), text);
+    }
+}
+
+#[test]
+fn the_largest_limits_are_these() {
+    let largest = |error: Option<QuotaError>| match error {
+        Some(QuotaError::TooLarge {
+            what: "limit",
+            largest,
+        }) => largest,
+        other => panic!("{other:?}"),
+    };
+    let window = 31 * DAY;
+    assert_eq!(largest(FixedWindow::new(u64::MAX, window).err()), MAX_SPAN);
+    assert_eq!(
+        largest(SlidingWindowLog::new(MILLION + 1, window).err()),
+        MILLION
+    );
+    let counter = largest(SlidingWindowCounter::new(MAX_SPAN, window).err());
+    assert_eq!(counter, MAX_EXACT / (2 * window / MS));
+}
+
+proptest! {
+    #![proptest_config(cases(1_000))]
+
+    /// Whatever does not fit names the largest that does: that one is accepted, and one more is not.
+    #[test]
+    fn what_is_too_large_names_the_largest_that_fits(
+        number in number(), count in number(), per in span(),
+    ) {
+        let rate = Rate { count, per };
+        is_largest(number, |n| TokenBucket::new(n, rate).err())?;
+        is_largest(number, |n| LeakyBucket::new(n, rate).err())?;
+        is_largest(number, |n| FixedWindow::new(n, per).err())?;
+        is_largest(number, |n| SlidingWindowLog::new(n, per).err())?;
+        is_largest(number, |n| SlidingWindowCounter::new(n, per).err())?;
+    }
+}
+
+fn is_largest(number: u64, error: impl Fn(u64) -> Option<QuotaError>) -> Result<(), TestCaseError> {
+    let Some(first) = error(number) else {
+        return Ok(());
+    };
+    let QuotaError::TooLarge { largest, .. } = first else {
+        prop_assert_eq!(first, QuotaError::UnevenWindow);
+        return Ok(());
+    };
+    prop_assert!(largest < number, "{number} is refused, and {largest} named");
+    prop_assert_eq!(error(largest + 1), Some(first), "{} fits too", largest + 1);
+    if largest > 0 {
+        prop_assert_eq!(error(largest), None, "{} does not fit", largest);
+    }
+    Ok(())
+}
+
+/// Any number but zero, as likely small as large.
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        (0..64_u32, any::<u64>()).prop_map(|(bits, number)| 1.max(number >> bits)),
+        Just(MILLION),
+        Just(999_983),
+        Just(MAX_SPAN),
+        Just(MAX_SPAN + 1),
+        Just(MAX_EXACT),
+        Just(u64::MAX),
+    ]
+}
+
+fn span() -> impl Strategy<Value = Micros> {
+    prop_oneof![
+        1..=MAX_WINDOW,
+        (1..=31 * 86_400_000_u64).prop_map(|ms| ms * MS),
+        Just(1),
+        Just(SECOND),
+        Just(MAX_WINDOW),
+    ]
+}

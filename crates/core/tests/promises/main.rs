@@ -1,0 +1,22 @@
+//! What the algorithms promise, tried on random quotas under random traffic.
+//!
+//! - `buckets`: token and leaky bucket against exact arithmetic, and the leaky bucket's releases
+//! - `windows`: fixed window, log and counter against naive models, and how much fits into a window
+//! - `verdicts`: what every verdict must mean: refusals, retry-after, remaining, reset
+//! - `clock`: clocks that step back
+//! - `changed`: quotas that change under keys that have state
+//! - `accepted`: which numbers are accepted, and what is said of those that are not
+//! - `traffic`: quotas and traffic to try them on
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a panic is how a test fails, in its helpers too"
+)]
+
+mod accepted;
+mod buckets;
+mod changed;
+mod clock;
+mod traffic;
+mod verdicts;
+mod windows;

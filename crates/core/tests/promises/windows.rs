@@ -1,0 +1,164 @@
+//! The window algorithms against models that remember everything, and how much ever fits into one window.
+
+use proptest::prelude::*;
+use tidegate_core::{Micros, Verdict};
+
+use crate::traffic::{Key, cases, counter, few, fixed, log, most, period, start, traffic, window};
+
+proptest! {
+    #![proptest_config(cases(256))]
+
+    #[test]
+    fn a_fixed_window_admits_its_limit_per_window_and_twice_that_in_any_span_of_one(
+        limit in most(), window in window(), now in start(), ops in traffic(60),
+    ) {
+        let mut key = Key::new(fixed(limit, window).into(), now);
+        let mut history = History::default();
+        for op in ops {
+            let cost = key.wait(op);
+            let start = key.now - key.now % window;
+            let remaining = limit - history.sum(start, key.now);
+            let end = start + window - key.now;
+            history.expect(&mut key, cost, remaining, end, |fits| if fits { 0 } else { end })?;
+        }
+        for at in &history.0 {
+            let start = at.0 - at.0 % window;
+            prop_assert!(history.sum(start, start + window - 1) <= limit);
+            prop_assert!(history.sum(at.0, at.0 + window - 1) <= 2 * limit);
+        }
+    }
+
+    #[test]
+    fn a_log_admits_its_limit_in_any_window(
+        limit in few(), window in window(), now in start(), ops in traffic(60),
+    ) {
+        let mut key = Key::new(log(limit, window).into(), now);
+        let mut history = History::default();
+        for op in ops {
+            let cost = key.wait(op);
+            let used = history.sum(key.now - window + 1, key.now);
+            let live = history.0.iter().filter(|(at, _)| at + window > key.now);
+            let last = live.clone().map(|(at, _)| at + window - key.now).max();
+            // The first entry with whose leaving the cost fits.
+            let mut gone = 0;
+            let enough = live.clone().find(|(_, cost_of)| {
+                gone += cost_of;
+                used - gone + cost <= limit
+            });
+            let leaves = enough.map_or(0, |(at, _)| at + window - key.now);
+            history.expect(&mut key, cost, limit - used, last.unwrap_or(0), |fits| if fits { 0 } else { leaves })?;
+        }
+        for (at, _) in &history.0 {
+            prop_assert!(history.sum(at - window + 1, *at) <= limit);
+        }
+    }
+
+    #[test]
+    fn a_counter_never_estimates_more_than_its_limit_nor_lets_twice_of_it_through(
+        limit in most(), window in window(), now in start(), ops in traffic(60),
+    ) {
+        let mut key = Key::new(counter(limit, window).into(), now);
+        let window = period(&key.quota);
+        let mut history = History::default();
+        for op in ops {
+            let cost = key.wait(op);
+            let before = history.estimate(key.now, window);
+            let verdict = key.ask(cost);
+            // Fine time from below; from above that of a millisecond ago, as the coarse ones count.
+            let room = |estimate: Estimate| (u128::from(limit) * estimate.1).saturating_sub(estimate.0) / estimate.1;
+            let floor = history.estimate(key.now - key.now % window % coarse(window), window);
+            prop_assert!(u128::from(verdict.remaining) <= room(before), "looser than the formula: {verdict:?}");
+            prop_assert_eq!(u128::from(verdict.remaining), room(floor));
+            prop_assert_eq!(verdict.allowed, cost <= verdict.remaining);
+            let start = key.now - key.now % window;
+            let last = history.0.iter().map(|(at, _)| at - at % window + 2 * window).max();
+            let end = last.filter(|end| *end > start).map_or(0, |end| end - key.now);
+            prop_assert_eq!(verdict.reset, end);
+            history.charge(&mut key, cost, verdict)?;
+            let (used, parts) = history.estimate(key.now, window);
+            prop_assert!(used <= u128::from(limit) * parts, "the estimate is beyond the limit");
+        }
+        for (at, _) in &history.0 {
+            let worst = history.sum(at - window + 1, *at);
+            prop_assert!(worst < 2 * limit, "{worst} in the window that ends at {at}");
+        }
+    }
+}
+
+/// As much as a log may hold at all, in one request and again as soon as it has left.
+#[test]
+fn a_log_of_a_million_is_counted_to_the_last() {
+    let mut key = Key::new(log(1_000_000, 1_000).into(), 1_000_000);
+    for _ in 0..2 {
+        let mut verdict = key.ask(999_999);
+        assert!(verdict.allowed);
+        key.quota
+            .commit(&mut key.state, 999_999, key.now, &mut verdict);
+        assert_eq!((verdict.remaining, verdict.reset), (1, 1_000));
+        let refused = key.ask(2);
+        assert_eq!((refused.allowed, refused.retry_after), (false, 1_000));
+        assert!(key.ask(1).allowed);
+        key.now += 1_000;
+    }
+}
+
+/// An estimate and what one unit counts in it.
+type Estimate = (u128, u128);
+
+/// Everything that was admitted: when, and how much.
+#[derive(Default)]
+struct History(Vec<(Micros, u64)>);
+
+impl History {
+    /// How much was admitted from `first` to `last`, both included.
+    fn sum(&self, first: Micros, last: Micros) -> u64 {
+        let within = self.0.iter().filter(|(at, _)| (first..=last).contains(at));
+        within.map(|(_, cost)| cost).sum()
+    }
+
+    /// The counter's formula: current + previous × (window − elapsed)/window, as a fraction of `window`.
+    fn estimate(&self, now: Micros, window: Micros) -> Estimate {
+        let start = now - now % window;
+        let current = u128::from(self.sum(start, start + window - 1));
+        let previous = u128::from(self.sum(start - window, start - 1));
+        let (left, window) = (u128::from(start + window - now), u128::from(window));
+        (current * window + previous * left, window)
+    }
+
+    /// The verdict must be what the model says; what is admitted is remembered.
+    fn expect(
+        &mut self,
+        key: &mut Key,
+        cost: u64,
+        remaining: u64,
+        reset: Micros,
+        retry_after: impl FnOnce(bool) -> Micros,
+    ) -> Result<(), TestCaseError> {
+        let allowed = cost <= remaining;
+        let expected = Verdict {
+            allowed,
+            remaining,
+            reset,
+            retry_after: retry_after(allowed),
+            delay: 0,
+        };
+        let verdict = key.ask(cost);
+        prop_assert_eq!(verdict, expected);
+        self.charge(key, cost, verdict)
+    }
+
+    fn charge(&mut self, key: &mut Key, cost: u64, verdict: Verdict) -> Result<(), TestCaseError> {
+        prop_assert_eq!(key.quota.check(&mut key.state, cost, key.now), verdict);
+        if verdict.allowed {
+            key.quota
+                .commit(&mut key.state, cost, key.now, &mut { verdict });
+            self.0.push((key.now, cost));
+        }
+        Ok(())
+    }
+}
+
+/// The step in which a counter's elapsed time counts.
+fn coarse(window: Micros) -> Micros {
+    if window < 3_600_000_000 { 1 } else { 1_000 }
+}

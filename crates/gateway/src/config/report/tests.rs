@@ -1,0 +1,177 @@
+use super::mask::Masked;
+use super::*;
+
+const TEXT: &str = "limits:\n  burst: { capcity: 20 }\nsecret: hunter2\n";
+
+fn place(line: usize, column: usize, length: usize) -> Place {
+    Place {
+        line,
+        column,
+        length,
+    }
+}
+
+/// What is shown of a line, and what the carets point at.
+fn masked(text: &str, line: usize, find: &str) -> (String, String) {
+    let lines: Vec<_> = text.lines().collect();
+    let start = lines[line].find(find).unwrap();
+    let below = mask::carried(&lines)[line];
+    let Masked { line, start, end } = mask::line(lines[line], below, start, find.len(), false);
+    (line.iter().collect(), line[start..end].iter().collect())
+}
+
+#[test]
+fn a_problem_is_told_by_place_line_and_notes() {
+    let problem = Problem::new(place(2, 12, 7), "unknown key `capcity`")
+        .choices("capcity", ["capacity", "refill"]);
+    let error = Source::new("gateway.yaml", TEXT).refuse(vec![problem]);
+    let expected = "error: gateway.yaml:2:12: unknown key `capcity`\
+        \n  |\
+        \n2 |   burst: { capcity: 20 }\
+        \n  |            ^^^^^^^\
+        \n  = did you mean `capacity`?\
+        \n  = allowed here: capacity, refill";
+    assert_eq!(error.to_string(), expected);
+}
+
+#[test]
+fn problems_come_in_the_order_of_the_file_and_not_by_the_hundred() {
+    let source = Source::new("f", TEXT);
+    let problems = |lines: &[usize]| {
+        let problem = |line: &usize| Problem::new(place(*line, 1, 1), format!("p{line}"));
+        source
+            .refuse(lines.iter().map(problem).collect())
+            .to_string()
+    };
+    let text = problems(&[3, 1]);
+    assert!(text.find("p1").unwrap() < text.find("p3").unwrap());
+    let text = problems(&[1; 27]);
+    assert_eq!(text.matches("error:").count(), 20);
+    assert!(text.ends_with("and 7 more"));
+}
+
+#[test]
+fn places_beyond_the_text_are_told_all_the_same() {
+    let source = Source::new("f", "a: [\n");
+    for (line, column) in [(1, 5), (2, 1), (9, 9)] {
+        let error = source.refuse(vec![Problem::new(place(line, column, 0), "here")]);
+        assert!(error.to_string().ends_with('^'), "{error}");
+    }
+}
+
+#[test]
+fn a_long_line_is_shown_around_the_place() {
+    let text = format!("a: [{}wrong, {}]", "é, ".repeat(300), "b, ".repeat(300));
+    let source = Source::new("f", &text);
+    let error = source
+        .refuse(vec![Problem::new(place(1, 905, 5), "here")])
+        .to_string();
+    let lines: Vec<_> = error.lines().collect();
+    assert!(lines[2].chars().count() < 120);
+    let at = lines[3].find('^').unwrap();
+    let shown: String = lines[2].chars().skip(at).take(5).collect();
+    assert_eq!(
+        (shown.as_str(), lines[3].trim_matches(['|', ' '])),
+        ("wrong", "^^^^^")
+    );
+}
+
+#[test]
+fn the_values_of_secret_keys_are_masked_and_carets_stay_right() {
+    let line = "  redis: { url: redis://:hunter2@h, timeot: 1s }";
+    let (shown, pointed) = masked(line, 0, "timeot");
+    assert_eq!(shown, "  redis: { url: ***, timeot: 1s }");
+    assert_eq!(pointed, "timeot");
+    for line in [
+        "secret: hunter2",
+        "sercet: hunter2 # mine",
+        "\"secret\": 'hunter2'",
+        "secret: [hunter2]",
+        "a: { hash: \"hunter2, hunter2\", secret: hunter2 }",
+        "- { name: x, key: hunter2}",
+        "keys: [hunter2, hunter2]",
+        "url: redis://:hunter2@h/0",
+        "anything: http://me:hunter2@h/@hunter2@",
+        "- https://hunter2:@h",
+        "PASSWORD: hunter2: hunter2",
+        "secret:'hunter2'",
+        "secret hunter2",
+        "secret = hunter2",
+        "{ name: a hash: hunter2 }",
+        "{ name: a, hash:\"hunter2 }",
+        "{secret: hunter2}",
+    ] {
+        let (shown, pointed) = masked(line, 0, "hunter2");
+        assert!(!shown.contains("hunter2"), "{shown}");
+        assert_eq!(pointed, "***", "{line}");
+    }
+}
+
+#[test]
+fn values_below_a_secret_key_are_masked() {
+    for text in [
+        "secret:\n  hunter2",
+        "secret: |\n  a\n\n  hunter2",
+        "secret:\n  - hunter2",
+        "secret: \"a\n  hunter2\"",
+        "secret: 'a\nhunter2'",
+        "secret:\n  'a\nhunter2'",
+        "a: { url: \"a, \nb\nhunter2\" }",
+        "a: { secret:\nhunter2 }",
+        "keys:\n  - name: x\n  - hunter2",
+        "    keys:\n    - hunter2",
+        "redis:\n  url:\n    # new\n    hunter2",
+    ] {
+        let last = text.lines().count() - 1;
+        assert!(
+            !masked(text, last, "hunter2").0.contains("hunter2"),
+            "{text}"
+        );
+    }
+    let after = "secret:\n  hunter2\nlisten: 127.0.0.1";
+    assert_eq!(masked(after, 2, "listen").0, "listen: 127.0.0.1");
+}
+
+#[test]
+fn what_is_no_secret_is_shown() {
+    for line in [
+        "    path: /api/rides/{id}",
+        "    path: /secret/key/{hash}",
+        "limits: [url-guard, token-bucket]",
+        "limits: { a: { per: [ip] } }",
+        "      keys: [{ name: a }]",
+        "  - host: api.example.com",
+        "listen: ${LISTEN:-127.0.0.1:80}",
+        "upstream: http://127.0.0.1:9000",
+    ] {
+        assert_eq!(masked(line, 0, line.trim()).0, line);
+    }
+}
+
+#[test]
+fn what_follows_an_unknown_key_is_masked_unless_it_was_meant_to_be_harmless() {
+    let shown = |line: &str, key: &str| {
+        let problem = Problem::unknown_key(Some(place(1, 1, 0)), key, &["secret", "listen"]);
+        Source::new("f", line).refuse(vec![problem]).to_string()
+    };
+    assert!(shown("lissten: 127.0.0.1", "lissten").contains("lissten: 127.0.0.1"));
+    assert!(shown("pepper: hunter2", "pepper").contains("pepper: ***"));
+    assert!(shown("se: hunter2", "se").contains("se: ***"));
+    assert!(shown("hunter2 hunter2: x", "hunter2 hunter2").contains("this is not a key"));
+}
+
+#[test]
+fn passwords_in_urls_leave_messages() {
+    let text = "`redis://a:hunter2@h` or `http://h/@x`";
+    assert_eq!(mask::credentials(text), "`redis://***@h` or `http://***@x`");
+    assert_eq!(mask::credentials("http://h, a@b"), "http://h, a@b");
+}
+
+#[test]
+fn the_nearest_name_is_one_or_two_mistakes_away() {
+    let nearest = |found| nearest(found, ["limit", "window", "per"].into_iter());
+    assert_eq!(nearest("windw"), Some("window"));
+    assert_eq!(nearest("Limits"), Some("limit"));
+    assert_eq!(nearest("pre"), Some("per"));
+    assert_eq!(nearest("capacity"), None);
+}

@@ -1,0 +1,178 @@
+//! What right configurations become.
+
+use super::*;
+
+#[test]
+fn the_reference_is_right_and_raises_no_doubt() {
+    let path = Path::new("../../gateway.yaml");
+    let (plan, warnings) = config::load(path, |_| None).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(warnings, []);
+    assert_eq!(plan.listen, ["127.0.0.1:8080".parse().unwrap()]);
+    let names: Vec<_> = plan.limits.iter().map(|limit| limit.name()).collect();
+    let expected = [
+        "ride-burst",
+        "driver-location",
+        "trip-history",
+        "zone-stats",
+        "otp-per-ip",
+        "ip-guard",
+    ];
+    assert_eq!(names, expected);
+    let ride = &plan.routes[0];
+    let charged: Vec<_> = ride
+        .policy
+        .rules
+        .iter()
+        .map(|rule| rule.limit.name())
+        .collect();
+    assert_eq!(charged, ["ip-guard", "ride-burst"]);
+    assert_eq!(ride.max_body, Some(64 << 10));
+    assert_eq!(plan.routes.last().unwrap().servers[0], "127.0.0.1:9000");
+}
+
+#[test]
+fn the_commented_redis_store_of_the_reference_is_right_too() {
+    let reference = fs::read_to_string("../../gateway.yaml").unwrap();
+    let block: String = reference
+        .lines()
+        .skip_while(|line| *line != "# store:")
+        .take_while(|line| line.starts_with('#'))
+        .map(|line| format!("{}\n", line.strip_prefix("# ").unwrap_or_default()))
+        .collect();
+    let plan = config::parse("gateway.yaml", &with(&block), |_| None)
+        .unwrap()
+        .0;
+    let StorePlan::Redis(redis) = plan.store else {
+        panic!("not Redis: {block}");
+    };
+    assert_eq!(redis.url, "redis://127.0.0.1:6379");
+    assert_eq!(
+        (redis.timeout, redis.key_prefix.as_str()),
+        (Duration::from_millis(25), "tidegate")
+    );
+}
+
+#[test]
+fn what_is_left_out_has_its_default() {
+    let plan = plan(&with(""));
+    assert_eq!(plan.admin, "127.0.0.1:9901".parse().unwrap());
+    assert!(matches!(plan.store, StorePlan::Memory));
+    assert_eq!(plan.max_connections, 10_000);
+    assert_eq!(plan.timeouts, config::Timeouts::default());
+    assert_eq!(
+        (plan.log.format, plan.log.access, plan.log.level.as_str()),
+        (LogFormat::Text, true, "info")
+    );
+    assert!(plan.secret.is_none() && plan.always.is_empty());
+    let route = &plan.routes[0];
+    assert_eq!(
+        (route.name.as_str(), route.max_body, &route.methods),
+        ("/**", None, &None)
+    );
+    assert_eq!(plan.clients.ipv6_prefix, 64);
+}
+
+#[test]
+fn variables_are_filled_in_wherever_values_stand_and_quoted_or_not() {
+    let text = "listen: [\"127.0.0.1:${NUMBER}\"]\nsecret: '${PASSWORD}'\n\
+        max_connections: ${NUMBER}\n";
+    let plan = plan(&with(text));
+    assert_eq!((plan.listen[0].port(), plan.max_connections), (5, 5));
+    assert_eq!(plan.secret.as_ref().unwrap().expose(), SECRET);
+    assert!(!format!("{plan:?}").contains(SECRET));
+}
+
+#[test]
+fn a_limit_of_always_that_a_route_lists_as_well_is_charged_once() {
+    let plan = plan(
+        "limits:\n  a: { fixed_window: { limit: 1, window: 1s } }\n  \
+         b: { fixed_window: { limit: 1, window: 1s } }\n\
+         always: [b]\nroutes: [{ path: /**, upstream: http://h, limits: [a, b] }]\n",
+    );
+    let rules = &plan.routes[0].policy.rules;
+    let names: Vec<_> = rules.iter().map(|rule| rule.limit.name()).collect();
+    assert_eq!(names, ["b", "a"]);
+}
+
+#[test]
+fn routes_are_called_after_what_they_match_and_get_is_head_too() {
+    let plan = plan(
+        "routes:\n  - { path: /a, methods: [GET, POST], upstream: http://h }\n  \
+         - { host: x.com, path: /a, methods: [PUT], upstream: http://h }\n",
+    );
+    let names: Vec<_> = plan
+        .routes
+        .iter()
+        .map(|route| route.name.as_str())
+        .collect();
+    assert_eq!(names, ["GET,POST /a", "PUT x.com/a"]);
+    assert_eq!(
+        format!("{:?}", plan.routes[0].methods),
+        "Some([GET, POST, HEAD])"
+    );
+}
+
+#[test]
+fn a_route_is_hidden_only_by_one_that_matches_all_of_it() {
+    let upstream = "upstream: http://h";
+    let pair = |first: &str, second: &str| {
+        parse(&format!(
+            "routes:\n  - {{ {first}, {upstream} }}\n  - {{ {second}, {upstream} }}\n"
+        ))
+    };
+    for (first, second) in [
+        ("path: /a", "path: /a/**"),
+        ("path: /a, methods: [GET]", "path: /a, methods: [GET, POST]"),
+        ("path: /a, host: a.com", "path: /a"),
+        ("path: /a, host: a.com", "path: /a, host: b.com"),
+        ("path: /a, host: a.b.com", "path: /a, host: \"*.b.com\""),
+        ("path: \"/{x}/b\"", "path: \"/a/{x}\""),
+    ] {
+        assert!(pair(first, second).is_ok(), "{first} / {second}");
+    }
+    for (first, second) in [
+        ("path: /a", "path: /a/"),
+        ("path: \"/{x}\"", "path: \"/{y}\""),
+        ("path: /a, methods: [GET]", "path: /a, methods: [HEAD]"),
+        ("path: /a, host: A.com", "path: /a, host: a.com."),
+        (
+            "path: /a",
+            "path: /a, host: \"*.b.com\", encoded_slashes: keep",
+        ),
+    ] {
+        let error = pair(first, second).unwrap_err().to_string();
+        assert!(error.contains("is never reached"), "{error}");
+    }
+}
+
+#[test]
+fn the_largest_that_is_named_fits_and_one_more_does_not() {
+    let limit = |numbers: &str| with(&format!("limits: {{ a: {{ {numbers} }} }}"));
+    let mut tried = 0;
+    for numbers in [
+        "sliding_window_log: { limit: N, window: 1m }",
+        "sliding_window_counter: { limit: N, window: 59m }",
+        "sliding_window_counter: { limit: N, window: 31d }",
+        "token_bucket: { capacity: N, refill: 7/31d }",
+        "token_bucket: { capacity: N, refill: 10/s }",
+        "leaky_bucket: { queue: N, drain: 1/31d }",
+    ] {
+        let with_number = |number: u64| limit(&numbers.replace('N', &number.to_string()));
+        let error = parse(&with_number(1 << 52)).unwrap_err().to_string();
+        let largest = error
+            .split("fits is ")
+            .nth(1)
+            .unwrap()
+            .lines()
+            .next()
+            .unwrap();
+        let largest: u64 = largest.parse().unwrap();
+        plan(&with_number(largest));
+        assert!(
+            parse(&with_number(largest + 1)).is_err(),
+            "{numbers}: {largest}"
+        );
+        tried += 1;
+    }
+    assert_eq!(tried, 6);
+}

@@ -1,0 +1,243 @@
+//! The access log: one line per request, whatever became of it, and none lost at the end.
+
+use std::collections::HashSet;
+
+use http::{Method, Request, Response};
+use serde_json::{Value, json};
+use tidegate_testkit::{Client, RawClient, RedisServer, Upstream, body};
+
+use crate::kit::{LONG, exact, get, send};
+use crate::support::GatewayProcess;
+
+/// The access lines so far, once there are `count` of them.
+async fn lines(gateway: &GatewayProcess, count: usize) -> Vec<Value> {
+    let process = &gateway.process;
+    process
+        .wait_for_nth_line("\"target\":\"access\"", count, LONG)
+        .await;
+    access_lines(gateway)
+}
+
+fn access_lines(gateway: &GatewayProcess) -> Vec<Value> {
+    let output = gateway.process.output();
+    let lines = output.iter().map(|line| -> Value {
+        serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}"))
+    });
+    lines.filter(|line| line["target"] == "access").collect()
+}
+
+/// Some fields of a line, as a list; what is not there is null.
+fn fields<const N: usize>(line: &Value, names: [&str; N]) -> Value {
+    names.map(|name| line[name].clone()).to_vec().into()
+}
+
+#[tokio::test]
+async fn a_line_says_what_became_of_a_request() {
+    let redis = RedisServer::start().await;
+    let upstream = Upstream::ok();
+    let dead = Upstream::ok();
+    dead.stop().await;
+    let gateway = GatewayProcess::start(&format!(
+        "
+{}
+trusted_proxies: [127.0.0.1]
+clients: [{{ user_id: {{}} }}]
+limits:
+  one: {{ fixed_window: {{ limit: 1, window: 31d }} }}
+  shared: {{ fixed_window: {{ limit: 9, window: 31d }}, per: [] }}
+routes:
+  - {{ name: limited, path: \"/limited/{{id}}\", upstream: \"{}\", limits: [one] }}
+  - {{ name: shared, path: /shared, upstream: \"{1}\", limits: [shared] }}
+  - {{ name: free, path: /free, methods: [GET], upstream: \"{1}\" }}
+  - {{ name: dead, path: /dead, upstream: \"{}\" }}
+",
+        exact(&redis),
+        upstream.url(),
+        dead.url()
+    ))
+    .await;
+    let client = Client::new(gateway.address);
+    let rider = [("x-user-id", "rider-7")];
+    get(&client, "/limited/5?token=hunter2", &rider).await;
+    get(&client, "/limited/6", &rider).await;
+    get(&client, "/shared", &[]).await;
+    get(&client, "/free", &[]).await;
+    send(&client, Method::POST, "/free", &[]).await;
+    get(&client, "/nowhere", &[]).await;
+    get(&client, "/dead", &[]).await;
+    let lines = lines(&gateway, 7).await;
+    let names = [
+        "method",
+        "path",
+        "status",
+        "outcome",
+        "route",
+        "client",
+        "limit",
+        "decided_by",
+    ];
+    let told: Vec<_> = lines.iter().map(|line| fields(line, names)).collect();
+    let (rider, local) = ("user_id:rider-7", "ip:127.0.0.1");
+    let expected = [
+        json!([
+            "GET",
+            "/limited/5",
+            200,
+            "forwarded",
+            "limited",
+            rider,
+            "one",
+            "store"
+        ]),
+        json!([
+            "GET",
+            "/limited/6",
+            429,
+            "limited",
+            "limited",
+            rider,
+            "one",
+            "store"
+        ]),
+        // A limit that the client was not told of is not named.
+        json!([
+            "GET",
+            "/shared",
+            200,
+            "forwarded",
+            "shared",
+            local,
+            null,
+            "store"
+        ]),
+        json!(["GET", "/free", 200, "forwarded", "free", local, null, null]),
+        json!(["POST", "/free", 405, "rejected", null, local, null, null]),
+        json!(["GET", "/nowhere", 404, "rejected", null, local, null, null]),
+        json!(["GET", "/dead", 502, "failed", "dead", local, null, null]),
+    ];
+    assert_eq!(told, expected);
+    for (line, (stored, forwarded)) in lines.iter().zip([
+        (true, true),
+        (true, false),
+        (true, true),
+        (false, true),
+        (false, false),
+        (false, false),
+        (false, true),
+    ]) {
+        let took = |name: &str| line[name].as_u64();
+        assert_eq!(took("store_us").is_some(), stored, "{line}");
+        assert_eq!(took("upstream_us").is_some(), forwarded, "{line}");
+        let parts = took("store_us").unwrap_or(0) + took("upstream_us").unwrap_or(0);
+        assert!(took("total_us").unwrap() >= parts, "{line}");
+        assert!(
+            !line.to_string().contains("hunter2"),
+            "a query was logged: {line}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_upstream_is_told_the_same_id() {
+    let upstream = Upstream::ok();
+    let gateway = GatewayProcess::start(&format!(
+        "trusted_proxies: [127.0.0.1]\nroutes: [{{ path: /**, upstream: \"{}\" }}]\n",
+        upstream.url()
+    ))
+    .await;
+    let proxy = Client::new(gateway.address);
+    let stranger = Client::new(gateway.address).from_ip([127, 0, 0, 2]);
+    let chosen = [("x-request-id", "chosen-by-the-caller")];
+    get(&proxy, "/", &chosen).await;
+    get(&stranger, "/", &chosen).await;
+    get(&stranger, "/", &[]).await;
+    let lines = lines(&gateway, 3).await;
+    let logged: Vec<_> = lines
+        .iter()
+        .map(|line| line["id"].as_str().unwrap())
+        .collect();
+    let arrived = upstream.requests();
+    let told: Vec<_> = arrived
+        .iter()
+        .map(|one| one.header("x-request-id").unwrap())
+        .collect();
+    assert_eq!(logged, told);
+    assert_eq!(
+        logged[0], "chosen-by-the-caller",
+        "a trusted proxy's word is kept"
+    );
+    assert_eq!(logged.iter().collect::<HashSet<_>>().len(), 3, "{logged:?}");
+    assert!(!logged[1..].contains(&"chosen-by-the-caller"));
+}
+
+#[tokio::test]
+async fn who_left_early_is_499_and_abandoned() {
+    let upstream = Upstream::start(|_| std::future::pending::<Response<_>>());
+    let gateway = GatewayProcess::start(&format!(
+        "routes: [{{ name: never, path: /**, upstream: \"{}\" }}]\n",
+        upstream.url()
+    ))
+    .await;
+    let mut client = RawClient::connect(gateway.address).await;
+    client
+        .send("GET /slow HTTP/1.1\r\nhost: a\r\n\r\n")
+        .await
+        .unwrap();
+    upstream.wait_for(1, LONG).await;
+    drop(client);
+    let line = lines(&gateway, 1).await.remove(0);
+    let told = fields(&line, ["method", "path", "status", "outcome", "route"]);
+    assert_eq!(told, json!(["GET", "/slow", 499, "abandoned", "never"]));
+}
+
+#[tokio::test]
+async fn a_long_name_is_cut() {
+    let upstream = Upstream::ok();
+    let gateway = GatewayProcess::start(&format!(
+        "
+trusted_proxies: [127.0.0.1]
+clients: [{{ user_id: {{}} }}]
+routes: [{{ path: /**, upstream: \"{}\" }}]
+",
+        upstream.url()
+    ))
+    .await;
+    let id = "x".repeat(1_000);
+    get(&Client::new(gateway.address), "/", &[("x-user-id", &id)]).await;
+    let line = lines(&gateway, 1).await.remove(0);
+    let client = line["client"].as_str().unwrap();
+    assert!(
+        client.starts_with("user_id:xxx") && client.ends_with('…'),
+        "{client}"
+    );
+    assert_eq!(client.chars().count(), 129);
+}
+
+/// Stopped right after the last answer, the gateway still writes every line.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_line_is_lost_at_the_end() {
+    let upstream = Upstream::ok();
+    let mut gateway = GatewayProcess::start(&format!(
+        "routes: [{{ path: /**, upstream: \"{}\" }}]\n",
+        upstream.url()
+    ))
+    .await;
+    // Somebody who watches the gateway holds no line back.
+    let watching = Client::new(gateway.admin);
+    assert_eq!(watching.get("/metrics").await.status, 200);
+    let client = Client::new(gateway.address);
+    const REQUESTS: usize = 1_000;
+    for i in 0..REQUESTS {
+        let request = Request::get(format!("/{i}")).body(body::empty()).unwrap();
+        assert_eq!(client.request(request).await.status, 200);
+    }
+    gateway.process.signal("TERM");
+    assert_eq!(gateway.process.wait(LONG).await.code(), Some(0));
+    gateway.process.wait_for_line("\"stopped\"", LONG).await;
+    let lines = access_lines(&gateway);
+    let paths: HashSet<_> = lines
+        .iter()
+        .map(|line| line["path"].as_str().unwrap())
+        .collect();
+    assert_eq!((lines.len(), paths.len()), (REQUESTS, REQUESTS));
+}

@@ -1,0 +1,270 @@
+//! What people type: what is printed where, and with which status a command ends.
+
+use std::io::ErrorKind;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use tidegate_testkit::Process;
+
+use crate::kit::LONG;
+
+const GOOD: &str = "
+limits:
+  few: { fixed_window: { limit: 3, window: 1d } }
+routes:
+  - { path: /api, upstream: http://127.0.0.1:9000, limits: [few] }
+";
+
+fn tidegate(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.args(arguments);
+    command
+}
+
+/// A configuration in a folder of its own.
+fn file(yaml: &str) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gateway.yaml");
+    std::fs::write(&file, yaml).unwrap();
+    (folder, file)
+}
+
+/// Status, standard output and standard error of a command that ends by itself.
+fn ended(command: &mut Command) -> (Option<i32>, String, String) {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command.output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (status.code(), text(stdout), text(stderr))
+}
+
+fn check(file: &Path) -> (Option<i32>, String, String) {
+    ended(tidegate(&["check", "-c"]).arg(file))
+}
+
+#[test]
+fn check_says_on_standard_output_that_a_file_would_start() {
+    let (_folder, file) = file(GOOD);
+    let (status, out, err) = check(&file);
+    assert_eq!((status, &*err), (Some(0), ""));
+    let verdict = format!(
+        "{}: would start, with 1 route and 1 limit; 0 warnings\n",
+        file.display()
+    );
+    assert_eq!(out, verdict);
+}
+
+#[test]
+fn check_warns_and_still_says_yes() {
+    let (_folder, file) = file(&format!("{GOOD}clients: [{{ user_id: {{}} }}]\n"));
+    let (status, out, err) = check(&file);
+    assert_eq!((status, &*err), (Some(0), ""));
+    assert!(
+        out.contains("warning: ") && out.contains("trusted_proxies"),
+        "{out}"
+    );
+    assert!(
+        out.ends_with("would start, with 1 route and 1 limit; 1 warning\n"),
+        "{out}"
+    );
+}
+
+#[test]
+fn check_says_on_standard_error_what_is_wrong_and_where() {
+    let (_folder, file) = file(&GOOD.replace("limits: [few]", "limits: [many]"));
+    let (status, out, err) = check(&file);
+    assert_eq!((status, &*out), (Some(2), ""));
+    let place = format!("error: {}:5:", file.display());
+    assert!(err.starts_with(&place) && err.contains("many"), "{err}");
+}
+
+#[test]
+fn what_cannot_be_read_is_no_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("missing.yaml");
+    for (path, reason) in [(&*missing, "no such file"), (folder.path(), "directory")] {
+        for command in [&["check"][..], &["run"], &["explain", "GET", "/"], &[]] {
+            let (status, out, err) = ended(tidegate(command).arg("-c").arg(path));
+            assert_eq!((status, &*out), (Some(2), ""), "{command:?}");
+            let name = path.display().to_string();
+            assert!(
+                err.contains(&name) && err.contains(reason),
+                "{command:?}: {err}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_file_is_gateway_yaml_where_nothing_else_is_said() {
+    let (folder, _file) = file(GOOD);
+    let (status, out, _) = ended(tidegate(&["check"]).current_dir(folder.path()));
+    assert_eq!(status, Some(0));
+    assert!(out.starts_with("gateway.yaml: would start"), "{out}");
+}
+
+#[test]
+fn what_is_no_command_is_refused() {
+    let (_folder, file) = file(GOOD);
+    let file = file.to_str().unwrap();
+    for wrong in [
+        &["chekc"][..],
+        &["check", "--fast"],
+        &["explain", "GET"],
+        &["explain", "GET", "no-path", "-c", file],
+        &["explain", "GET", "/", "-H", "no colon", "-c", file],
+        &["explain", "GET", "/", "--peer", "somewhere", "-c", file],
+    ] {
+        let (status, out, err) = ended(&mut tidegate(wrong));
+        assert_eq!((status, &*out), (Some(2), ""), "{wrong:?}");
+        assert!(err.starts_with("error: "), "{wrong:?}: {err}");
+    }
+    let (status, out, err) = ended(&mut tidegate(&["--help"]));
+    assert_eq!((status, &*err), (Some(0), ""));
+    for command in ["run", "demo", "check", "explain", "schema"] {
+        assert!(
+            out.contains(&format!("\n  {command} ")),
+            "{command} is not in:\n{out}"
+        );
+    }
+}
+
+#[test]
+fn the_schema_is_one_and_knows_every_key() {
+    let (status, out, err) = ended(&mut tidegate(&["schema"]));
+    assert_eq!((status, &*err), (Some(0), ""));
+    let schema: Value = serde_json::from_str(&out).unwrap();
+    assert!(
+        schema["$schema"]
+            .as_str()
+            .unwrap()
+            .starts_with("https://json-schema.org/")
+    );
+    assert_eq!(schema["additionalProperties"], false);
+    let mut keys: Vec<&String> = schema["properties"].as_object().unwrap().keys().collect();
+    keys.sort_unstable();
+    assert_eq!(
+        keys,
+        [
+            "admin",
+            "always",
+            "clients",
+            "limits",
+            "listen",
+            "log",
+            "max_body",
+            "max_connections",
+            "routes",
+            "secret",
+            "store",
+            "timeouts",
+            "trusted_proxies",
+            "upstreams",
+        ]
+    );
+}
+
+/// The line with this beginning from a gateway that must not start: it ends with status 2, and within a second. A
+/// machine that is busy with other tests may need three attempts for the latter.
+async fn refused(file: &Path, beginning: &str) -> String {
+    let mut took = Vec::new();
+    for _ in 0..3 {
+        let started = Instant::now();
+        let mut process = Process::spawn(std::mem::replace(
+            tidegate(&["run", "-c"]).arg(file),
+            Command::new("true"),
+        ));
+        let status = process.wait(LONG).await;
+        took.push(started.elapsed());
+        assert_eq!(status.code(), Some(2), "{:?}", process.output());
+        let line = process.wait_for_line(beginning, LONG).await;
+        let output = process.output();
+        assert!(line.starts_with(beginning), "{output:?}");
+        assert!(
+            !output.iter().any(|line| line.contains("listening")),
+            "{output:?}"
+        );
+        if took.iter().any(|took| *took < Duration::from_secs(1)) {
+            return line;
+        }
+    }
+    panic!("it took {took:?} to say no");
+}
+
+#[tokio::test]
+async fn a_broken_configuration_starts_nothing() {
+    let (_folder, file) = file(&GOOD.replace("limit: 3", "limit: 0"));
+    let place = format!("error: {}:3:", file.display());
+    assert!(refused(&file, &place).await.contains("at least 1"));
+}
+
+#[tokio::test]
+async fn a_port_in_use_is_named_with_the_remedy_and_nothing_starts() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    // Whoever connects to it would be a gateway that has begun.
+    let redis = TcpListener::bind("127.0.0.1:0").unwrap();
+    redis.set_nonblocking(true).unwrap();
+    let store = format!(
+        "store: {{ redis: {{ url: \"redis://{}\" }} }}",
+        redis.local_addr().unwrap()
+    );
+    for (listen, admin) in [
+        (format!("\"{address}\""), "127.0.0.1:0".to_owned()),
+        (
+            format!("[\"127.0.0.1:0\", \"{address}\"]"),
+            "127.0.0.1:0".to_owned(),
+        ),
+        ("127.0.0.1:0".to_owned(), format!("\"{address}\"")),
+    ] {
+        let (_folder, file) = file(&format!(
+            "listen: {listen}\nadmin: {admin}\n{store}\n{GOOD}"
+        ));
+        let line = refused(&file, &format!("error: cannot listen on {address}: ")).await;
+        assert!(
+            line.contains("in use") && line.contains("choose another"),
+            "{line}"
+        );
+        assert_eq!(redis.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
+    }
+}
+
+#[tokio::test]
+async fn a_running_gateway_logs_each_warning_as_one_line() {
+    let yaml = format!("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nlog: {{ format: text }}\n{GOOD}");
+    let (_folder, file) = file(&format!("{yaml}clients: [{{ user_id: {{}} }}]\n"));
+    let mut command = tidegate(&["run"]);
+    command.arg("-c").arg(&file);
+    let mut process = Process::spawn(command);
+    process.wait_for_line("admin port", LONG).await;
+    process.signal("TERM");
+    assert_eq!(process.wait(LONG).await.code(), Some(0));
+    process.wait_for_line("stopped", LONG).await;
+    let output = process.output();
+    let warnings: Vec<_> = output.iter().filter(|line| line.contains("WARN")).collect();
+    let place = format!("{}:", file.display());
+    assert_eq!(warnings.len(), 1, "{output:?}");
+    let warning = warnings[0];
+    assert!(
+        warning.contains(&place) && warning.contains("trusted_proxies"),
+        "{warning}"
+    );
+    assert!(
+        output.iter().all(|line| line.starts_with("20")),
+        "each line has its time: {output:?}"
+    );
+}
+
+#[tokio::test]
+async fn an_address_of_another_machine_is_told_from_a_port_in_use() {
+    // TEST-NET-1 is nobody's address.
+    let (_folder, file) = file(&format!("listen: 192.0.2.1:8080\n{GOOD}"));
+    let line = refused(&file, "error: cannot listen on 192.0.2.1:8080: ").await;
+    assert!(line.contains("no such address"), "{line}");
+}

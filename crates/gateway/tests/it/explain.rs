@@ -1,0 +1,237 @@
+//! `tidegate explain`: what a request would meet, in the words of the configuration, without charging anything.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use tempfile::TempDir;
+use tidegate_testkit::{Client, RedisServer, Upstream};
+
+use crate::kit::{exact, get};
+use crate::support::GatewayProcess;
+
+/// The SHA-256 of "alpha-key".
+const ALPHA: &str = "677509799af78b2efa2f2af71d0f906e0a0c50c048efd3b515625f788e92b99a";
+
+/// What follows `store` in the configuration of these tests.
+fn rest(upstream: &str) -> String {
+    format!(
+        "
+secret: a secret
+trusted_proxies: [127.0.0.1]
+clients: [{{ api_key: {{ keys: [{{ name: alpha, hash: sha256:{ALPHA} }}] }} }}, {{ user_id: {{}} }}]
+limits:
+  guard: {{ token_bucket: {{ capacity: 200, refill: 100/h }}, per: [ip] }}
+  own: {{ fixed_window: {{ limit: 60, window: 31d }} }}
+  split: {{ leaky_bucket: {{ queue: 5, drain: 1/h }}, per: [client, route] }}
+  all: {{ sliding_window_log: {{ limit: 7, window: 1h }}, per: [] }}
+always: [guard]
+routes:
+  - name: rides
+    host: api.example.com
+    path: /rides/**
+    methods: [GET]
+    upstream: {upstream}
+    limits: [own, split]
+  - {{ name: everybody, path: /all, upstream: \"{upstream}\", limits: [all] }}
+"
+    )
+}
+
+/// A configuration to ask about.
+struct Asked(TempDir);
+
+impl Asked {
+    fn new(yaml: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("gateway.yaml"), yaml).unwrap();
+        Self(folder)
+    }
+
+    fn in_memory() -> Self {
+        Self::new(&rest("http://127.0.0.1:9000"))
+    }
+
+    /// What is printed, line by line.
+    fn explain(&self, arguments: &[&str]) -> Vec<String> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        command
+            .current_dir(self.0.path())
+            .arg("explain")
+            .args(arguments);
+        let output = command.output().unwrap();
+        assert!(
+            output.status.success() && output.stderr.is_empty(),
+            "{output:?}"
+        );
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// What stands behind a word.
+    fn told(&self, word: &str, arguments: &[&str]) -> String {
+        let lines = self.explain(arguments);
+        let told = lines
+            .iter()
+            .find_map(|line| line.strip_prefix(&format!("{word}:")));
+        told.unwrap_or_else(|| panic!("no {word} in {lines:?}"))
+            .trim()
+            .to_owned()
+    }
+}
+
+#[test]
+fn it_names_route_client_limits_and_keys() {
+    let lines = Asked::in_memory().explain(&[
+        "GET",
+        "http://api.example.com/rides/5",
+        "-H",
+        "X-API-Key: alpha-key",
+    ]);
+    // Keys are hashed with the secret; what is not hash is told in full.
+    let (keys, others): (Vec<_>, Vec<_>) = lines.iter().partition(|line| line.contains("key: "));
+    assert_eq!(
+        others,
+        [
+            "route:    rides",
+            "upstream: 127.0.0.1:9000",
+            "client:   api_key:alpha",
+            "limit:    guard, a token_bucket of 200, per ip",
+            "limit:    own, a fixed_window of 60, per client",
+            "limit:    split, a leaky_bucket of 5, per client, route",
+        ]
+    );
+    for (key, name) in keys.iter().zip([
+        "guard:token_bucket",
+        "own:fixed_window/2678400000000",
+        "split:leaky_bucket:",
+    ]) {
+        assert!(
+            key.contains("tidegate:{") && key.contains(&format!("}}:{name}")),
+            "{key}"
+        );
+    }
+    assert_eq!(keys.len(), 3);
+    let tag = |key: &str| key[key.find('{').unwrap()..key.find('}').unwrap()].to_owned();
+    assert_eq!(tag(keys[1]), tag(keys[2]), "one client");
+    assert_ne!(tag(keys[0]), tag(keys[1]), "an address is another");
+}
+
+#[test]
+fn what_no_route_takes_meets_what_is_always_charged() {
+    let asked = Asked::in_memory();
+    for (arguments, status) in [
+        (&["GET", "/nowhere"][..], "404 Not Found"),
+        (
+            &["POST", "http://api.example.com/rides/5"],
+            "405 Method Not Allowed",
+        ),
+        (
+            &["GET", "http://api.example.com/rides/%zz"],
+            "400 Bad Request",
+        ),
+        (&["GET", "/rides/5"], "404 Not Found"),
+    ] {
+        let lines = asked.explain(arguments);
+        assert_eq!(lines[0], format!("route:    none; answered {status}"));
+        assert_eq!(lines[1], "client:   ip:127.0.0.1");
+        assert!(lines[2].starts_with("limit:    guard,"), "{lines:?}");
+        assert_eq!(lines.len(), 4, "{lines:?}");
+    }
+}
+
+#[test]
+fn a_host_may_stand_in_the_url_or_in_a_header_which_wins() {
+    let asked = Asked::in_memory();
+    let url = [
+        "GET",
+        "http://127.0.0.1:8080/rides/5",
+        "-H",
+        "Host: api.example.com",
+    ];
+    assert_eq!(asked.told("route", &url), "rides");
+    let path = ["GET", "/rides/5?a=b", "-H", "host: API.example.com:8080"];
+    assert_eq!(asked.told("route", &path), "rides");
+    let other = [
+        "GET",
+        "http://api.example.com/rides/5",
+        "-H",
+        "Host: example.com",
+    ];
+    assert_eq!(asked.told("route", &other), "none; answered 404 Not Found");
+}
+
+#[test]
+fn it_tells_who_a_caller_is_taken_for() {
+    let asked = Asked::in_memory();
+    let who = |more: &[&str]| asked.told("client", &[&["GET", "/all"], more].concat());
+    let (key, user) = ("X-API-Key: alpha-key", "X-User-Id: rider-7");
+    assert_eq!(who(&[]), "ip:127.0.0.1");
+    assert_eq!(who(&["-H", key, "-H", user]), "api_key:alpha");
+    assert_eq!(who(&["-H", user]), "user_id:rider-7");
+    assert_eq!(who(&["-H", "X-API-Key: made-up"]), "ip:127.0.0.1");
+    // A header that is given twice is sent twice, and then names nobody.
+    assert_eq!(who(&["-H", key, "-H", key]), "ip:127.0.0.1");
+    assert_eq!(
+        who(&["-H", user, "-H", "x-user-id: rider-8"]),
+        "ip:127.0.0.1"
+    );
+    // Whoever is not trusted is an address.
+    assert_eq!(who(&["--peer", "192.0.2.1", "-H", user]), "ip:192.0.2.1");
+    assert_eq!(who(&["--peer", "2001:db8:1:2:3::4"]), "ip:2001:db8:1:2::");
+    assert_eq!(
+        who(&["-H", "X-Forwarded-For: 6.6.6.6, 192.0.2.9"]),
+        "ip:192.0.2.9"
+    );
+}
+
+#[test]
+fn a_limit_for_all_is_told_as_such() {
+    let lines = Asked::in_memory().explain(&["GET", "/all"]);
+    let all = "limit:    all, a sliding_window_log of 7, per nothing: one budget for all";
+    assert!(lines.iter().any(|line| line == all), "{lines:?}");
+}
+
+/// The keys that it names are those that a gateway writes, and it writes none itself.
+#[tokio::test]
+async fn it_names_the_keys_of_a_running_gateway_and_charges_nothing() {
+    let redis = RedisServer::start().await;
+    let upstream = Upstream::ok();
+    let yaml = format!("{}{}", exact(&redis), rest(&upstream.url()));
+    let yaml = yaml.replace("timeout: 5s", "timeout: 5s, key_prefix: \"own.prefix\"");
+    let asked = Asked::new(&yaml);
+    let written = async || -> BTreeSet<String> {
+        let keys = redis.command(&["KEYS", "*"]).await;
+        keys.as_array()
+            .iter()
+            .map(|key| key.as_str().to_owned())
+            .collect()
+    };
+    let arguments = [
+        "GET",
+        "http://api.example.com/rides/5",
+        "-H",
+        "X-User-Id: rider-7",
+    ];
+    let lines = asked.explain(&arguments);
+    assert!(
+        written().await.is_empty(),
+        "explaining left something behind"
+    );
+    let keys = lines
+        .iter()
+        .filter_map(|line| line.trim().strip_prefix("key:"));
+    let named: BTreeSet<String> = keys.map(|key| key.trim().to_owned()).collect();
+    assert_eq!(named.len(), 3, "{lines:?}");
+    assert!(
+        named.iter().all(|key| key.starts_with("own.prefix:{")),
+        "{named:?}"
+    );
+
+    let gateway = GatewayProcess::start(&yaml).await;
+    let headers = [("host", "api.example.com"), ("x-user-id", "rider-7")];
+    assert_eq!(
+        get(&Client::new(gateway.address), "/rides/5", &headers).await,
+        200
+    );
+    assert_eq!(written().await, named);
+}

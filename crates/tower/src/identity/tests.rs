@@ -1,0 +1,142 @@
+use super::*;
+
+const KEY: HeaderName = HeaderName::from_static("x-api-key");
+const PARTNER_KEY: HeaderName = HeaderName::from_static("x-partner-key");
+const USER: HeaderName = HeaderName::from_static("x-user-id");
+const PROXY: &str = "10.0.0.1";
+const STRANGER: &str = "192.0.2.1";
+
+fn keys(names: &[&'static str]) -> ApiKeys {
+    ApiKeys::new(names.iter().map(|name| {
+        let hash = digest::digest(&digest::SHA256, format!("{name}'s key").as_bytes());
+        ListedKey {
+            name: (*name).into(),
+            sha256: hash.as_ref().try_into().unwrap(),
+        }
+    }))
+}
+
+/// Keys, then users, then addresses; 10.0.0.0/8 is trusted.
+fn clients() -> Clients {
+    let key = ClientSource::ApiKey {
+        header: KEY,
+        keys: keys(&["acme", "umbrella"]),
+    };
+    let user = ClientSource::UserId { header: USER };
+    Clients {
+        sources: vec![key, user, ClientSource::Ip],
+        trusted: TrustedProxies::new(vec!["10.0.0.0/8".parse().unwrap()]),
+        ipv6_prefix: 64,
+    }
+}
+
+fn caller(clients: &Clients, peer: &str, headers: &[(HeaderName, &str)]) -> Caller {
+    let mut map = HeaderMap::new();
+    for (name, value) in headers {
+        map.append(name, value.parse().unwrap());
+    }
+    clients.identify(Peer((peer.parse::<IpAddr>().unwrap(), 4711).into()), &map)
+}
+
+fn client(peer: &str, headers: &[(HeaderName, &str)]) -> String {
+    caller(&clients(), peer, headers).client.to_string()
+}
+
+#[test]
+fn the_first_source_that_answers_names_the_client() {
+    let (key, user) = ((KEY, "acme's key"), (USER, "42"));
+    assert_eq!(client(PROXY, &[key.clone(), user.clone()]), "api_key:acme");
+    assert_eq!(client(PROXY, std::slice::from_ref(&user)), "user_id:42");
+    assert_eq!(client(PROXY, &[]), "ip:10.0.0.1");
+    let mut users_first = clients();
+    users_first.sources.swap(0, 1);
+    let caller = caller(&users_first, PROXY, &[key, user]);
+    assert_eq!(caller.client.to_string(), "user_id:42");
+    assert_eq!(caller.api_key, Some(Client::ApiKey("acme".into())));
+}
+
+#[test]
+fn a_key_that_is_not_listed_names_nobody() {
+    for key in ["acme", "Acme's key", "acme's key2", ""] {
+        assert_eq!(client(STRANGER, &[(KEY, key)]), "ip:192.0.2.1", "{key:?}");
+    }
+    assert_eq!(client(STRANGER, &[(KEY, " acme's key\t")]), "api_key:acme");
+}
+
+#[test]
+fn two_values_name_nobody() {
+    let two_keys = [(KEY, "acme's key"), (KEY, "umbrella's key")];
+    assert_eq!(client(STRANGER, &two_keys), "ip:192.0.2.1");
+    let twice = [(KEY, "acme's key"), (KEY, "acme's key")];
+    assert_eq!(client(STRANGER, &twice), "ip:192.0.2.1");
+    assert_eq!(client(PROXY, &[(USER, "42"), (USER, "43")]), "ip:10.0.0.1");
+}
+
+#[test]
+fn a_user_is_believed_from_a_trusted_proxy_only() {
+    let user = [(USER, "42")];
+    assert_eq!(client(PROXY, &user), "user_id:42");
+    assert_eq!(client("::ffff:10.0.0.1", &user), "user_id:42");
+    let stranger = caller(&clients(), STRANGER, &user);
+    assert_eq!(stranger.client.to_string(), "ip:192.0.2.1");
+    assert_eq!(stranger.user_id, None, "nor may a limit be counted per it");
+    let clients = clients();
+    assert_eq!(clients.vouched_headers().collect::<Vec<_>>(), [&USER]);
+}
+
+#[test]
+fn a_user_that_is_not_text_is_nobody() {
+    let mut headers = HeaderMap::new();
+    for bytes in [&b"\xff\xfe"[..], b"  ", b""] {
+        headers.insert(USER, http::HeaderValue::from_bytes(bytes).unwrap());
+        let peer = Peer((PROXY.parse::<IpAddr>().unwrap(), 4711).into());
+        let caller = clients().identify(peer, &headers);
+        assert_eq!(caller.client.to_string(), "ip:10.0.0.1", "{bytes:?}");
+    }
+}
+
+#[test]
+fn a_key_is_kept_when_another_source_of_keys_finds_none() {
+    let mut clients = clients();
+    let partners = ClientSource::ApiKey {
+        header: PARTNER_KEY,
+        keys: keys(&["globex"]),
+    };
+    clients.sources.insert(1, partners);
+    let acme = Some(Client::ApiKey("acme".into()));
+    let one = [(KEY, "acme's key")];
+    assert_eq!(caller(&clients, STRANGER, &one).api_key, acme);
+    let both = [(KEY, "acme's key"), (PARTNER_KEY, "globex's key")];
+    let caller = caller(&clients, STRANGER, &both);
+    assert_eq!(caller.api_key, acme, "the first source wins here, too");
+    assert_eq!(Some(caller.client), acme);
+}
+
+#[test]
+fn an_ipv6_client_is_a_network() {
+    let ip = |bits, peer: &str| {
+        let clients = Clients {
+            ipv6_prefix: bits,
+            ..clients()
+        };
+        caller(&clients, peer, &[]).client.to_string()
+    };
+    assert_eq!(ip(64, "2001:db8:1:2:3:4:5:6"), "ip:2001:db8:1:2::");
+    assert_eq!(ip(64, "2001:db8:1:2:ffff::1"), "ip:2001:db8:1:2::");
+    assert_eq!(ip(64, "2001:db8:1:3::1"), "ip:2001:db8:1:3::");
+    assert_eq!(ip(48, "2001:db8:1:3::1"), "ip:2001:db8:1::");
+    assert_eq!(ip(56, "2001:db8:1:12ff::1"), "ip:2001:db8:1:1200::");
+    assert_eq!(ip(128, "2001:db8::1"), "ip:2001:db8::1");
+    assert_eq!(ip(1, "ffff::1"), "ip:8000::");
+}
+
+#[test]
+fn ipv4_is_one_client_per_address_however_it_is_written() {
+    assert_eq!(client("192.0.2.1", &[]), "ip:192.0.2.1");
+    assert_eq!(client("::ffff:192.0.2.1", &[]), "ip:192.0.2.1");
+    assert_eq!(client("::ffff:192.0.2.2", &[]), "ip:192.0.2.2");
+    let forwarded = HeaderName::from_static("x-forwarded-for");
+    let hop = |address: &str| client(PROXY, &[(forwarded.clone(), address)]);
+    assert_eq!(hop("::ffff:192.0.2.1"), "ip:192.0.2.1");
+    assert_eq!(hop("2001:db8:1:2:3:4:5:6"), "ip:2001:db8:1:2::");
+}

@@ -1,0 +1,92 @@
+use std::sync::Arc;
+
+use serde_json::json;
+use tidegate_core::FixedWindow;
+use tidegate_store::{Limit, OnFailure};
+
+use super::*;
+
+fn refused(name: &str, retry_after: Micros) -> (Rule, Verdict) {
+    let quota = FixedWindow::new(1, 1_000_000).unwrap();
+    let rule = Rule {
+        limit: Arc::new(Limit::new(name, quota, OnFailure::Local)),
+        per: [].into(),
+    };
+    let verdict = Verdict {
+        allowed: false,
+        remaining: 0,
+        reset: retry_after,
+        retry_after,
+        delay: 0,
+    };
+    (rule, verdict)
+}
+
+fn members(response: &Response<Bytes>) -> Value {
+    assert_eq!(response.headers()[CONTENT_TYPE], "application/problem+json");
+    assert_eq!(response.headers()[CACHE_CONTROL], "no-store");
+    serde_json::from_slice(response.body()).unwrap()
+}
+
+#[test]
+fn a_429_names_all_that_refused_and_the_longest_wait() {
+    let refused = [refused("burst", 10), refused("daily", 61_000_001)];
+    let response = too_many(refused.iter().map(|(rule, verdict)| (rule, verdict)));
+    assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(response.headers()[RETRY_AFTER], "62");
+    assert_eq!(
+        members(&response),
+        json!({
+            "type": "https://iana.org/assignments/http-problem-types#quota-exceeded",
+            "title": "Too Many Requests",
+            "status": 429,
+            "detail": "Too many requests; the next one is admitted in 62 s.",
+            "error": "rate_limit_exceeded",
+            "retry_after": 62,
+            "violated-policies": ["burst", "daily"],
+        })
+    );
+}
+
+#[test]
+fn a_wait_is_whole_seconds_rounded_up_and_never_none() {
+    let seconds = |micros| {
+        let refused = [refused("limit", micros)];
+        let response = too_many(refused.iter().map(|(rule, verdict)| (rule, verdict)));
+        let header = response.headers()[RETRY_AFTER].to_str().unwrap().to_owned();
+        assert_eq!(members(&response)["retry_after"].to_string(), header);
+        header
+    };
+    assert_eq!(seconds(0), "1");
+    assert_eq!(seconds(1), "1");
+    assert_eq!(seconds(1_000_000), "1");
+    assert_eq!(seconds(1_000_001), "2");
+    assert_eq!(seconds(86_400_000_000), "86400");
+}
+
+#[test]
+fn a_503_says_that_the_store_is_away() {
+    let response = no_store();
+    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(response.headers()[RETRY_AFTER], "1");
+    let body = members(&response);
+    assert_eq!(body["error"], "limits_unavailable");
+    assert!(body["detail"].as_str().unwrap().contains("store"), "{body}");
+}
+
+#[test]
+fn any_other_problem_has_the_same_form() {
+    let response = problem(StatusCode::NOT_FOUND, "no_route", "Nothing is served here.");
+    assert_eq!(response.status(), StatusCode::NOT_FOUND);
+    assert!(!response.headers().contains_key(RETRY_AFTER));
+    assert_eq!(
+        members(&response),
+        json!({
+            "type": "about:blank",
+            "title": "Not Found",
+            "status": 404,
+            "detail": "Nothing is served here.",
+            "error": "no_route",
+        })
+    );
+}

@@ -1,0 +1,190 @@
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use tidegate_core::FixedWindow;
+use tidegate_store::{Limit, OnFailure};
+
+use super::*;
+
+fn rule(name: &str, per: &[Per]) -> Rule {
+    let quota = FixedWindow::new(10, 1_000_000).unwrap();
+    Rule {
+        limit: Arc::new(Limit::new(name, quota, OnFailure::Local)),
+        per: per.into(),
+    }
+}
+
+fn ip(address: &str) -> Client {
+    Client::Ip(address.parse::<IpAddr>().unwrap())
+}
+
+fn user(id: &str) -> Client {
+    Client::UserId(id.into())
+}
+
+/// Somebody at 192.0.2.1, who may be more than an address.
+fn caller(client: Client) -> Caller {
+    Caller {
+        api_key: Some(client.clone()).filter(|client| matches!(client, Client::ApiKey(_))),
+        user_id: Some(client.clone()).filter(|client| matches!(client, Client::UserId(_))),
+        client,
+        ip: ip("192.0.2.1"),
+    }
+}
+
+fn get(host: &str) -> Request<()> {
+    Request::get("/").header(HOST, host).body(()).unwrap()
+}
+
+/// Where one limit, counted per `per` on `route`, counts this request.
+fn subject(per: &[Per], route: &str, client: Client, request: &Request<()>) -> Subject {
+    let policy = Policy {
+        route: route.into(),
+        rules: [rule("limit", per)].into(),
+    };
+    Hasher::new("secret").subjects(&policy, &caller(client), request)[0]
+}
+
+fn of_client(client: Client) -> Subject {
+    subject(&[Per::Client], "route", client, &get("host"))
+}
+
+#[test]
+fn a_name_is_another_client_in_another_kind() {
+    let same = [
+        of_client(ip("1.2.3.4")),
+        of_client(user("1.2.3.4")),
+        of_client(Client::ApiKey("1.2.3.4".into())),
+        // The bytes of an address as a name.
+        of_client(ip("65.66.67.68")),
+        of_client(user("ABCD")),
+        of_client(Client::ApiKey("ABCD".into())),
+        // An IPv4 address is not the IPv6 one that begins with it.
+        of_client(ip("4142:4344::")),
+    ];
+    for (i, one) in same.iter().enumerate() {
+        for other in &same[i + 1..] {
+            assert_ne!(one.tag, other.tag);
+        }
+    }
+    assert_eq!(of_client(user("42")), of_client(user("42")));
+}
+
+#[test]
+fn parts_do_not_run_into_each_other() {
+    let on = |route: &str, host: &str| {
+        subject(&[Per::Route, Per::Host], route, user("42"), &get(host)).rest
+    };
+    assert_ne!(on("a", "bc"), on("ab", "c"));
+    // "route" "x" "host" "yhost" and "route" "xhosty" "host" "": the same bytes without their lengths.
+    assert_ne!(on("x", "yhost"), on("xhosty", ""));
+    assert_eq!(on("a", "bc"), on("a", "bc"));
+}
+
+#[test]
+fn all_limits_of_a_client_share_its_tag_and_differ_in_the_rest() {
+    let per: [&[Per]; 5] = [
+        &[Per::Client],
+        &[Per::Client, Per::Route],
+        &[Per::Route, Per::Client],
+        &[Per::Client, Per::Method],
+        &[Per::UserId, Per::Host],
+    ];
+    let subjects = per.map(|per| subject(per, "route", user("42"), &get("host")));
+    for subject in &subjects {
+        assert_eq!(subject.tag, of_client(user("42")).tag);
+    }
+    assert_eq!(subjects[0].rest, [0; 16], "there is nothing else");
+    assert_eq!(subjects[1].rest, subjects[2].rest);
+    for (i, j) in [(0, 1), (1, 3), (1, 4), (3, 4)] {
+        assert_ne!(subjects[i].rest, subjects[j].rest);
+    }
+}
+
+#[test]
+fn a_request_of_several_limits_is_counted_as_by_each_alone() {
+    let per: [&[Per]; 5] = [
+        &[Per::Client],
+        &[Per::Ip],
+        &[Per::Client, Per::Route],
+        &[Per::Ip, Per::Route],
+        &[],
+    ];
+    let policy = Policy {
+        route: "route".into(),
+        rules: per.map(|per| rule("limit", per)).into(),
+    };
+    let together = Hasher::new("secret").subjects(&policy, &caller(user("42")), &get("host"));
+    let alone = per.map(|per| subject(per, "route", user("42"), &get("host")));
+    assert_eq!(together.as_slice(), alone);
+    assert_ne!(
+        together[0].tag, together[1].tag,
+        "another client, another tag"
+    );
+}
+
+#[test]
+fn who_is_missing_counts_under_the_address() {
+    let at = |per, client| subject(&[per], "route", client, &get("host"));
+    let address = of_client(ip("192.0.2.1"));
+    assert_eq!(at(Per::ApiKey, user("42")), address);
+    assert_eq!(at(Per::UserId, Client::ApiKey("acme".into())), address);
+    assert_eq!(at(Per::Ip, user("42")), address);
+    assert_eq!(at(Per::UserId, user("42")), of_client(user("42")));
+}
+
+#[test]
+fn a_limit_for_all_is_one_and_no_other_limits() {
+    let shared = |name: &str, client| {
+        let policy = Policy {
+            route: "route".into(),
+            rules: [rule(name, &[])].into(),
+        };
+        Hasher::new("secret").subjects(&policy, &caller(client), &get("host"))[0]
+    };
+    assert_eq!(shared("one", user("42")), shared("one", ip("192.0.2.9")));
+    assert_ne!(shared("one", user("42")).tag, shared("two", user("42")).tag);
+}
+
+#[test]
+fn head_is_get_and_nothing_else_is() {
+    let by = |method| {
+        let mut request = get("host");
+        *request.method_mut() = method;
+        subject(&[Per::Method], "route", user("42"), &request)
+    };
+    assert_eq!(by(Method::HEAD), by(Method::GET));
+    assert_ne!(by(Method::POST), by(Method::GET));
+    assert_ne!(by("get".parse().unwrap()), by(Method::GET));
+}
+
+#[test]
+fn a_host_is_one_however_it_is_written() {
+    let on = |request: &Request<()>| subject(&[Per::Host], "route", user("42"), request);
+    let plain = on(&get("example.com"));
+    for same in [
+        "EXAMPLE.com",
+        "example.com:8080",
+        "example.com.",
+        "Example.com.:80",
+    ] {
+        assert_eq!(on(&get(same)), plain, "{same}");
+    }
+    let absolute = Request::get("http://Example.com:80/").body(()).unwrap();
+    assert_eq!(on(&absolute), plain);
+    assert_ne!(on(&get("example.org")), plain);
+    assert_eq!(on(&get("[::1]:80")), on(&get("[::1]")));
+    assert_ne!(on(&get("[::1]")), on(&get("[::2]")));
+}
+
+#[test]
+fn another_secret_makes_other_hashes() {
+    let policy = Policy {
+        route: "route".into(),
+        rules: [rule("limit", &[Per::Client, Per::Route])].into(),
+    };
+    let with = |secret| Hasher::new(secret).subjects(&policy, &caller(user("42")), &get("host"))[0];
+    assert_ne!(with("one").tag, with("two").tag);
+    assert_ne!(with("one").rest, with("two").rest);
+    assert_eq!(with("one"), with("one"));
+}
