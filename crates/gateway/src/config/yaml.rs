@@ -3,7 +3,7 @@
 //! The library knows places and which keys a map may have; how that is told is the report's. This
 //! module must not know what the file is about.
 
-use serde_saphyr::options::{AliasLimits, MergeKeyPolicy};
+use serde_saphyr::options::MergeKeyPolicy;
 use serde_saphyr::{Error, Options};
 
 use super::file::File;
@@ -15,21 +15,19 @@ pub(super) fn read(source: &Source<'_>) -> Result<File, Problem> {
         .map_err(|error| problem(&error, source))
 }
 
-/// Room for some 30,000 routes; aliases may save typing, but not multiply the file.
+/// Room for some 30,000 routes. Aliases may save typing, one per route and more, but not make a
+/// short file a long one.
 fn options() -> Options {
-    let mut aliases = AliasLimits::default();
-    aliases.max_total_replayed_events = 100_000;
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_events: 2_000_000,
             max_nodes: 1_000_000,
             max_depth: 32,
-            max_anchors: 1_000,
-            max_aliases: 1_000,
+            max_aliases: 100_000,
+            enforce_alias_anchor_ratio: false,
             max_total_scalar_bytes: 16 << 20,
             max_documents: 2,
         },
-        alias_limits: aliases,
         // A merged key could replace a limit's numbers without being seen: it is an unknown key.
         merge_keys: MergeKeyPolicy::AsOrdinary,
         reject_unsupported_tags: true,
