@@ -76,7 +76,9 @@ pub(crate) fn rewritten<B>(
 
 fn check_size(uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
     let path = uri.path_and_query().map_or(0, |path| path.as_str().len());
-    let authority = uri.authority().map_or(0, |authority| authority.as_str().len());
+    let authority = uri
+        .authority()
+        .map_or(0, |authority| authority.as_str().len());
     if path.max(authority) > MAX_TARGET {
         return Err(LONG_TARGET);
     }

@@ -131,6 +131,25 @@ proptest! {
         is_largest(number, |n| SlidingWindowLog::new(n, per).err())?;
         is_largest(number, |n| SlidingWindowCounter::new(n, per).err())?;
     }
+
+    /// What is accepted is never faster than it was asked for, slower by less than a millionth, and stays exact.
+    #[test]
+    fn what_is_accepted_is_kept_closely_and_below_2_to_the_53(
+        capacity in number(), count in number(), per in span(),
+    ) {
+        let rate = Rate { count, per };
+        let bucket = TokenBucket::new(capacity, rate).or_else(|error| match error {
+            QuotaError::TooLarge { largest, .. } => TokenBucket::new(largest, rate),
+            other => Err(other),
+        });
+        let Ok(bucket) = bucket else { return Ok(()) };
+        let [capacity, weight, pay, full] = bucket.meter().numbers().map(u128::from);
+        let (asked, kept) = (pay * u128::from(per), weight * u128::from(count));
+        prop_assert!(asked <= kept, "faster");
+        prop_assert!((kept - asked) * u128::from(MILLION) < kept, "slower by a millionth");
+        prop_assert!(capacity * weight + pay <= u128::from(MAX_EXACT));
+        prop_assert!(full * pay <= capacity * weight + pay);
+    }
 }
 
 fn is_largest(number: u64, error: impl Fn(u64) -> Option<QuotaError>) -> Result<(), TestCaseError> {

@@ -1,7 +1,7 @@
 //! The window algorithms against models that remember everything, and how much ever fits into one window.
 
 use proptest::prelude::*;
-use tidegate_core::{Micros, Verdict};
+use tidegate_core::{Micros, Quota, State, Verdict, WindowPair};
 
 use crate::traffic::{Key, cases, counter, few, fixed, log, most, period, start, traffic, window};
 
@@ -82,6 +82,24 @@ proptest! {
             let worst = history.sum(at - window + 1, *at);
             prop_assert!(worst < 2 * limit, "{worst} in the window that ends at {at}");
         }
+    }
+
+    /// Counts as large as the window has steps, which traffic seldom makes: the formula is solved exactly all the same.
+    #[test]
+    fn a_counter_solves_its_formula_for_any_two_counts(
+        window in 1..1_000_u64, current in 0..1_500_u64, previous in 0..1_500_u64, cost in 1..1_500_u64,
+        (free, short) in (0..4_u64, 0..2_u64), elapsed in 0..1_000_u64,
+    ) {
+        // Beside the current count the cost just fits, or just does not.
+        let limit = (current + cost + free).saturating_sub(short * current).max(cost);
+        let quota = Quota::from(counter(limit, window));
+        let start = 1_000_000 * window;
+        let pair = WindowPair { start, current, previous };
+        let (state, now) = (State::SlidingWindowCounter(pair), start + elapsed % window);
+        let ask_at = |at| quota.check(&mut state.clone(), cost, at);
+        let wait = ask_at(now).retry_after;
+        prop_assert!(ask_at(now + wait).allowed);
+        prop_assert!(wait == 0 || !ask_at(now + wait - 1).allowed);
     }
 }
 

@@ -16,7 +16,7 @@ use tower::Service;
 
 use super::headers::{self, Origin};
 use super::pool::{Lease, SendError, Upstream};
-use super::request_body::{BodyState, Fate, RequestBody};
+use super::request_body::{BodyState, Fate, RequestBody, Terms};
 use super::upstream_body::UpstreamBody;
 use crate::body::Body;
 use crate::problem::Problem;
@@ -28,7 +28,7 @@ pub(crate) struct Forwarding {
     pub(crate) upstream: Arc<Upstream>,
     pub(crate) clients: Arc<Clients>,
     /// Headers that only trusted peers may send.
-    pub(crate) vouched: Vec<HeaderName>,
+    pub(crate) vouched: Arc<[HeaderName]>,
     /// The largest body of a request, in bytes.
     pub(crate) max_body: Option<u64>,
 }
@@ -132,15 +132,23 @@ impl Forwarding {
             return (Request::from_parts(head, RequestBody::Empty), None);
         }
         let fate = Fate::new();
-        let patience = self.upstream.timeouts.client;
-        let body = RequestBody::streaming(body, self.max_body, patience, fate.clone());
+        let terms = Terms {
+            most: self.max_body,
+            patience: self.upstream.timeouts.client,
+            vouched: self.vouched.clone(),
+        };
+        let body = RequestBody::streaming(body, terms, fate.clone());
         (Request::from_parts(head, body), Some(fate))
     }
 
     fn is_too_large(&self, headers: &HeaderMap) -> bool {
-        let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+        let length = headers
+            .get(CONTENT_LENGTH)
+            .and_then(|length| length.to_str().ok());
         let length = length.and_then(|length| length.parse::<u64>().ok());
-        length.zip(self.max_body).is_some_and(|(length, most)| length > most)
+        length
+            .zip(self.max_body)
+            .is_some_and(|(length, most)| length > most)
     }
 
     /// Waits for the upstream, whose time runs from the last part of the body that it took. While the client is the

@@ -87,7 +87,17 @@ pub(super) fn to_upstream(headers: &mut HeaderMap, origin: Origin<'_>, has_body:
     headers.entry(X_REQUEST_ID).or_insert(origin.request_id);
 }
 
-/// Makes an upstream's headers fit for the client.
+/// Makes the trailers after a client's body fit for the upstream. Servers that merge them into the headers must find
+/// nothing there that was removed from the headers; what frames or authorises a message hyper leaves out itself.
+pub(super) fn trailers_to_upstream(trailers: &mut HeaderMap, vouched: &[HeaderName]) {
+    remove_aliases(trailers, vouched);
+    for name in HOP_BY_HOP.iter().chain(&ORIGIN).chain(vouched) {
+        trailers.remove(name);
+    }
+    trailers.remove(COOKIE);
+}
+
+/// Makes an upstream's headers, or its trailers, fit for the client.
 pub(super) fn to_client(headers: &mut HeaderMap) {
     remove_named_by_connection(headers, &[]);
     for name in &HOP_BY_HOP {
@@ -145,7 +155,11 @@ fn join_cookies(headers: &mut HeaderMap) {
     if cookies.nth(1).is_none() {
         return;
     }
-    let parts: Vec<&[u8]> = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    let parts: Vec<&[u8]> = headers
+        .get_all(COOKIE)
+        .iter()
+        .map(HeaderValue::as_bytes)
+        .collect();
     // Parts that are values make a value when they are joined.
     if let Ok(cookie) = HeaderValue::from_bytes(&parts.join(&b"; "[..])) {
         headers.insert(COOKIE, cookie);
@@ -154,8 +168,11 @@ fn join_cookies(headers: &mut HeaderMap) {
 
 fn append_forwarded_for(headers: &mut HeaderMap, peer: IpAddr) {
     let peer = peer.to_canonical().to_string();
-    let mut hops: Vec<&[u8]> =
-        headers.get_all(X_FORWARDED_FOR).iter().map(HeaderValue::as_bytes).collect();
+    let mut hops: Vec<&[u8]> = headers
+        .get_all(X_FORWARDED_FOR)
+        .iter()
+        .map(HeaderValue::as_bytes)
+        .collect();
     hops.push(peer.as_bytes());
     if let Ok(hops) = HeaderValue::from_bytes(&hops.join(&b", "[..])) {
         headers.insert(X_FORWARDED_FOR, hops);

@@ -12,6 +12,7 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
+use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use super::request_body::RequestBody;
@@ -53,8 +54,22 @@ struct Server {
 
 #[derive(Debug)]
 struct Idle {
-    sender: SendRequest<RequestBody>,
+    connection: Connection,
     since: Instant,
+}
+
+/// A connection, and the task that drives it. They end together: hyper alone would first send all that it has buffered,
+/// to an upstream that may have stopped reading.
+#[derive(Debug)]
+struct Connection {
+    sender: SendRequest<RequestBody>,
+    driver: AbortHandle,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
 }
 
 /// Why no answer came.
@@ -69,21 +84,21 @@ pub(super) enum SendError {
 /// A connection in use.
 #[derive(Debug)]
 pub(super) struct Lease {
-    sender: SendRequest<RequestBody>,
+    connection: Connection,
     server: Arc<Server>,
 }
 
 impl Lease {
     /// Keeps the connection for the next request.
     pub(super) fn give_back(self) {
-        let Self { sender, server } = self;
-        if sender.is_closed() {
+        let Self { connection, server } = self;
+        if connection.sender.is_closed() {
             return;
         }
         let mut idle = server.idle.lock();
         if idle.len() < MOST_IDLE {
             let since = Instant::now();
-            idle.push(Idle { sender, since });
+            idle.push(Idle { connection, since });
         }
     }
 }
@@ -117,20 +132,20 @@ impl Upstream {
             let server = &self.servers[(first + turn) % self.servers.len()];
             // Kept connections may turn out to be closed; a fresh one ends this loop either way.
             loop {
-                let (mut sender, fresh) = match server.take_idle() {
-                    Some(sender) => (sender, false),
+                let (mut connection, fresh) = match server.take_idle() {
+                    Some(connection) => (connection, false),
                     None => match server.connect(self.timeouts.connect).await {
-                        Ok(sender) => (sender, true),
+                        Ok(connection) => (connection, true),
                         Err(error) => {
                             unreachable = error;
                             break;
                         }
                     },
                 };
-                match sender.try_send_request(request).await {
+                match connection.sender.try_send_request(request).await {
                     Ok(response) => {
                         let server = server.clone();
-                        return Ok((response, Lease { sender, server }));
+                        return Ok((response, Lease { connection, server }));
                     }
                     Err(mut error) => match error.take_message() {
                         Some(unsent) if !fresh => request = unsent,
@@ -145,15 +160,17 @@ impl Upstream {
 
 impl Server {
     /// The connection that was used last, if one is ready.
-    fn take_idle(&self) -> Option<SendRequest<RequestBody>> {
+    fn take_idle(&self) -> Option<Connection> {
         let mut idle = self.idle.lock();
-        idle.retain(|kept| !kept.sender.is_closed() && kept.since.elapsed() < KEPT);
+        idle.retain(|kept| !kept.connection.sender.is_closed() && kept.since.elapsed() < KEPT);
         // One whose last request is not over yet, in hyper's eyes, stays.
-        let ready = idle.iter().rposition(|kept| kept.sender.is_ready())?;
-        Some(idle.swap_remove(ready).sender)
+        let ready = idle
+            .iter()
+            .rposition(|kept| kept.connection.sender.is_ready())?;
+        Some(idle.swap_remove(ready).connection)
     }
 
-    async fn connect(&self, patience: Duration) -> io::Result<SendRequest<RequestBody>> {
+    async fn connect(&self, patience: Duration) -> io::Result<Connection> {
         let host = self.authority.host().trim_matches(['[', ']']);
         let port = self.authority.port_u16().unwrap_or(80);
         let connecting = timeout(patience, TcpStream::connect((host, port)));
@@ -166,8 +183,8 @@ impl Server {
             .handshake(TokioIo::new(socket))
             .await
             .map_err(io::Error::other)?;
-        // It ends with the connection; errors reach whoever sent a request on it.
-        tokio::spawn(connection);
-        Ok(sender)
+        // Its errors reach whoever sent a request on it.
+        let driver = tokio::spawn(connection).abort_handle();
+        Ok(Connection { sender, driver })
     }
 }

@@ -7,10 +7,12 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use http::HeaderName;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::time::Sleep;
 
+use super::headers;
 use crate::body::BoxError;
 
 /// What became of a request's body so far; shared by the body, which hyper owns, and by whoever waits for the answer.
@@ -90,22 +92,30 @@ pub(super) struct Streaming {
     patience: Duration,
     // Runs while the client sends nothing.
     stalled: Option<Pin<Box<Sleep>>>,
+    vouched: Arc<[HeaderName]>,
     fate: Arc<Fate>,
 }
 
+/// What a body is held to.
+#[derive(Debug)]
+pub(super) struct Terms {
+    /// The most bytes.
+    pub(super) most: Option<u64>,
+    /// How long the client may take to send the next part.
+    pub(super) patience: Duration,
+    /// Headers that only trusted peers may send, and nobody after the body.
+    pub(super) vouched: Arc<[HeaderName]>,
+}
+
 impl RequestBody {
-    /// Streams `inner`, up to `most` bytes, giving the client `patience` to send each next part.
-    pub(super) fn streaming(
-        inner: Incoming,
-        most: Option<u64>,
-        patience: Duration,
-        fate: Arc<Fate>,
-    ) -> Self {
+    /// Streams `inner`, held to `terms`, and tells `fate` what becomes of it.
+    pub(super) fn streaming(inner: Incoming, terms: Terms, fate: Arc<Fate>) -> Self {
         Self::Streaming(Box::new(Streaming {
             inner,
-            left: most.unwrap_or(u64::MAX),
-            patience,
+            left: terms.most.unwrap_or(u64::MAX),
+            patience: terms.patience,
             stalled: None,
+            vouched: terms.vouched,
             fate,
         }))
     }
@@ -119,8 +129,11 @@ impl Streaming {
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         match Pin::new(&mut self.inner).poll_frame(context) {
-            Poll::Ready(Some(Ok(frame))) => {
+            Poll::Ready(Some(Ok(mut frame))) => {
                 self.stalled = None;
+                if let Some(trailers) = frame.trailers_mut() {
+                    headers::trailers_to_upstream(trailers, &self.vouched);
+                }
                 let length = frame.data_ref().map_or(0, |data| data.len() as u64);
                 match self.left.checked_sub(length) {
                     Some(left) => self.left = left,

@@ -9,6 +9,7 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep};
 
+use super::headers;
 use super::pool::Lease;
 use crate::body::BoxError;
 
@@ -75,9 +76,16 @@ impl Body for UpstreamBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         match Pin::new(&mut self.inner).poll_frame(context) {
-            Poll::Ready(Some(Ok(frame))) => {
+            Poll::Ready(Some(Ok(mut frame))) => {
                 self.heard = None;
-                self.release_at_end();
+                match frame.trailers_mut() {
+                    // Nobody asks for more after them.
+                    Some(trailers) => {
+                        headers::to_client(trailers);
+                        self.release();
+                    }
+                    None => self.release_at_end(),
+                }
                 Poll::Ready(Some(Ok(frame)))
             }
             Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(error.into()))),

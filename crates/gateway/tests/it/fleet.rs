@@ -120,13 +120,13 @@ routes:
     }
     done.store(true, Ordering::Relaxed);
     connections.join_all().await;
-    let tally = tally.lock().unwrap();
+    let tally = std::mem::take(&mut *tally.lock().unwrap());
     assert!(
         tally.len() > 4,
         "too few requests to tell anything: {}",
         tally.len()
     );
-    for (user, (asked, admitted)) in tally.iter() {
+    for (user, (asked, admitted)) in &tally {
         assert_eq!(
             *admitted,
             20.min(*asked),

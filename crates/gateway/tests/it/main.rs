@@ -1,5 +1,7 @@
 //! The gateway as its users meet it, in one binary for the sake of link time.
 
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 #[path = "../support/mod.rs"]
 mod support;
 

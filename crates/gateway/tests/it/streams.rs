@@ -33,7 +33,7 @@ struct Gigabyte {
 
 impl Gigabyte {
     /// The body, and a counter of the bytes that were asked of it.
-    fn new(has_length: bool) -> (BoxBody, Arc<AtomicU64>) {
+    fn body(has_length: bool) -> (BoxBody, Arc<AtomicU64>) {
         let sent = Arc::new(AtomicU64::new(0));
         let body = Self {
             sent: sent.clone(),
@@ -105,7 +105,7 @@ async fn read_all(mut body: Incoming, sent: &AtomicU64) {
 /// The upstream sends; `/length` with a content length, any other path in chunks.
 fn sender(sent: impl Fn(Arc<AtomicU64>) + Send + Sync + 'static) -> Upstream {
     Upstream::start(move |request| {
-        let (body, counter) = Gigabyte::new(request.uri().path() == "/length");
+        let (body, counter) = Gigabyte::body(request.uri().path() == "/length");
         sent(counter);
         async { Response::new(body) }
     })
@@ -128,7 +128,7 @@ async fn down(has_length: bool) -> u64 {
 }
 
 async fn up(has_length: bool) -> u64 {
-    let (body, sent) = Gigabyte::new(has_length);
+    let (body, sent) = Gigabyte::body(has_length);
     // Answers at once and says when it has read everything, because that takes its time.
     let upstream = Upstream::start(move |request| {
         let length = request.headers().get("content-length");

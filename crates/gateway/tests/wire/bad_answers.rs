@@ -90,7 +90,11 @@ async fn s19_an_answer_with_two_readings_is_a_502_and_its_connection_is_not_used
         let statuses = statuses(&lab, answer, "GET").await;
         let told = String::from_utf8_lossy(answer);
         assert_eq!(statuses, vec![502; answer.len()], "{told}");
-        assert_eq!(lab.upstream.seen().len(), answer.len(), "{told}: a connection for each");
+        assert_eq!(
+            lab.upstream.seen().len(),
+            answer.len(),
+            "{told}: a connection for each"
+        );
     }
 }
 
@@ -98,9 +102,15 @@ const MORE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\nX-For: nobody\r\n\r\
 
 const ENDED: [(&str, &str); 5] = [
     ("GET", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"),
-    ("GET", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+    (
+        "GET",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    ),
     ("GET", "HTTP/1.1 204 No Content\r\n\r\n"),
-    ("GET", "HTTP/1.1 304 Not Modified\r\nContent-Length: 60\r\n\r\n"),
+    (
+        "GET",
+        "HTTP/1.1 304 Not Modified\r\nContent-Length: 60\r\n\r\n",
+    ),
     ("HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 60\r\n\r\n"),
 ];
 
@@ -113,10 +123,17 @@ async fn s19_what_follows_an_answer_is_nobodys() {
         let mut client = RawClient::connect(lab.gateway.address).await;
         for at in 0..head.len() {
             let got = ask(&mut client, method, at).await;
-            assert!(head.contains(&format!(" {} ", got.status())), "{head} cut at {at}: {got:?}");
+            assert!(
+                head.contains(&format!(" {} ", got.status())),
+                "{head} cut at {at}: {got:?}"
+            );
             assert_eq!(got.header("x-for"), None, "{head} cut at {at}: {got:?}");
         }
-        assert_eq!(lab.upstream.seen().len(), head.len(), "{head}: a connection for each");
+        assert_eq!(
+            lab.upstream.seen().len(),
+            head.len(),
+            "{head}: a connection for each"
+        );
     }
 }
 
@@ -159,7 +176,10 @@ async fn read_head(upstream: &mut BufReader<TcpStream>) {
 #[tokio::test]
 async fn s19_promises_without_end_are_no_answer() {
     let yaml = format!("timeouts: {{ upstream: 300ms }}\n{ALL}");
-    for promise in ["HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"] {
+    for promise in [
+        "HTTP/1.1 100 Continue\r\n\r\n",
+        "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n",
+    ] {
         let upstream = RawUpstream::start(When::Request, move |turn| match turn.connection {
             0 => vec![Action::Repeat(promise.into())],
             _ => vec![Action::send(OK)],
@@ -169,11 +189,18 @@ async fn s19_promises_without_end_are_no_answer() {
         let asked = Instant::now();
         let mut statuses = Vec::new();
         for _ in 0..2 {
-            client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+            client
+                .send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+                .await
+                .unwrap();
             statuses.push(client.response(LONG).await.unwrap().status());
         }
         assert_eq!(statuses, [504, 200]);
-        assert!(asked.elapsed() >= Duration::from_millis(250), "{:?}", asked.elapsed());
+        assert!(
+            asked.elapsed() >= Duration::from_millis(250),
+            "{:?}",
+            asked.elapsed()
+        );
         assert_eq!(lab.upstream.seen().len(), 2);
     }
 }
@@ -183,6 +210,9 @@ async fn s19_promises_before_an_answer_stay_here() {
     let answer = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n\
         HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
     let lab = Lab::around(answering_in_two_parts(answer.as_bytes()), ALL).await;
-    assert_eq!(statuses(&lab, answer.as_bytes(), "GET").await, vec![200; answer.len()]);
+    assert_eq!(
+        statuses(&lab, answer.as_bytes(), "GET").await,
+        vec![200; answer.len()]
+    );
     assert_eq!(lab.upstream.seen().len(), 1, "the connection is good");
 }

@@ -28,16 +28,19 @@ async fn s8_a_broken_body_is_broken_off() {
         "\u{665}\r\nhello\r\n0\r\n\r\n",
     ] {
         let lab = Lab::new(ALL).await;
-        let case = format!(
-            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{body}{SMUG}"
-        );
+        let case =
+            format!("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{body}{SMUG}");
         for conversation in lab.every_way(case.as_bytes()).await {
             let answers = conversation.answers(case.as_bytes());
             let statuses: Vec<u16> = answers.iter().map(|answer| answer.status()).collect();
             assert_eq!(statuses, [400], "{}", shown(case.as_bytes()));
         }
         let requests = lab.upstream.requests();
-        assert!(requests.is_empty(), "{}: {requests:#?}", shown(case.as_bytes()));
+        assert!(
+            requests.is_empty(),
+            "{}: {requests:#?}",
+            shown(case.as_bytes())
+        );
         lab.saw_nothing_smuggled(case.as_bytes());
     }
 }
@@ -50,7 +53,10 @@ async fn s8_what_follows_a_last_chunk_is_never_a_request_of_its_own() {
     let lab = Lab::new(ALL).await;
     let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
     let last = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
-    for request in lab.answers(format!("{head}0\r\n\n{SMUG}{last}"), &[200, 200]).await {
+    for request in lab
+        .answers(format!("{head}0\r\n\n{SMUG}{last}"), &[200, 200])
+        .await
+    {
         assert_eq!((request.text(), request.trailers.len()), ("", 0));
     }
 }
@@ -63,7 +69,10 @@ async fn a_body_in_chunks_arrives_without_what_stood_around_them() {
     for request in lab.answers(case, &[200]).await {
         assert_eq!(request.text(), "hello wide world");
     }
-    assert!(!lab.upstream.saw("name="), "extensions concern one connection only");
+    assert!(
+        !lab.upstream.saw("name="),
+        "extensions concern one connection only"
+    );
 }
 
 #[tokio::test]
@@ -71,7 +80,10 @@ async fn s20_any_method_may_have_a_body_and_the_next_request_is_in_step() {
     const BODY: &str = "GET /SMUG HTTP/1.1\r\n\r\n";
     let lab = Lab::new(ALL).await;
     let length = format!("Content-Length: {}\r\n\r\n{BODY}", BODY.len());
-    let chunks = format!("Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{BODY}\r\n0\r\n\r\n", BODY.len());
+    let chunks = format!(
+        "Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{BODY}\r\n0\r\n\r\n",
+        BODY.len()
+    );
     for method in ["GET", "DELETE", "OPTIONS", "PROPFIND"] {
         for (header, framed) in [("content-length", &length), ("transfer-encoding", &chunks)] {
             let case = format!(
@@ -83,11 +95,15 @@ async fn s20_any_method_may_have_a_body_and_the_next_request_is_in_step() {
                 assert_eq!(conversation.answers(case.as_bytes()).len(), 2);
             }
             let requests = lab.upstream.requests();
-            let (first, last): (Vec<_>, Vec<_>) =
-                requests.iter().rev().take(2 * conversations.len()).partition(|request| {
-                    request.start == format!("{method} /first HTTP/1.1")
-                });
-            assert_eq!((first.len(), last.len()), (conversations.len(), conversations.len()));
+            let (first, last): (Vec<_>, Vec<_>) = requests
+                .iter()
+                .rev()
+                .take(2 * conversations.len())
+                .partition(|request| request.start == format!("{method} /first HTTP/1.1"));
+            assert_eq!(
+                (first.len(), last.len()),
+                (conversations.len(), conversations.len())
+            );
             for request in first {
                 let lengths = ["content-length", "transfer-encoding"].map(|h| request.all(h).len());
                 assert_eq!(lengths.iter().sum::<usize>(), 1, "{request:?}");

@@ -37,7 +37,13 @@ async fn s6_a_header_line_with_two_readings_is_refused() {
         b"Host: a\r\nTransfer-Encoding: identity\r\n , chunked\r\n",
     ] {
         let lab = Lab::new(ALL).await;
-        let case = [b"POST / HTTP/1.1\r\n", lines, b"\r\n0\r\n\r\n", SMUG.as_bytes()].concat();
+        let case = [
+            b"POST / HTTP/1.1\r\n",
+            lines,
+            b"\r\n0\r\n\r\n",
+            SMUG.as_bytes(),
+        ]
+        .concat();
         lab.refuses(case, &[400]).await;
     }
 }
@@ -83,7 +89,9 @@ async fn s14_connection_takes_away_nothing_that_the_upstream_relies_on() {
 async fn s14_connection_does_not_change_who_is_charged() {
     let lab = Lab::new(&format!("{TRUSTING}\n{ONE_A_DAY}")).await;
     let named = |more: &str| {
-        format!("GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 198.51.100.7\r\nConnection: {more}\r\n\r\n")
+        format!(
+            "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 198.51.100.7\r\nConnection: {more}\r\n\r\n"
+        )
     };
     let mut statuses = Vec::new();
     for more in ["close, X-Forwarded-For", "close"] {
@@ -93,7 +101,10 @@ async fn s14_connection_does_not_change_who_is_charged() {
     }
     assert_eq!(statuses, [200, 429]);
     let request = &lab.upstream.requests()[0];
-    assert_eq!(request.header("x-forwarded-for"), Some("198.51.100.7, 127.0.0.1"));
+    assert_eq!(
+        request.header("x-forwarded-for"),
+        Some("198.51.100.7, 127.0.0.1")
+    );
 }
 
 #[tokio::test]
@@ -115,7 +126,11 @@ async fn s15_an_underscore_does_not_stand_for_a_hyphen() {
 #[tokio::test]
 async fn s16_escapes_become_no_header_lines() {
     let lab = Lab::new(ALL).await;
-    for target in ["/a%0d%0aX-Smuggled:%20SMUG", "/%0D%0A%0D%0AGET%20/SMUG", "/a%0aX:b"] {
+    for target in [
+        "/a%0d%0aX-Smuggled:%20SMUG",
+        "/%0D%0A%0D%0AGET%20/SMUG",
+        "/a%0aX:b",
+    ] {
         let case = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
         lab.refuses(case, &[400]).await;
     }

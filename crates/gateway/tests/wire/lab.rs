@@ -123,7 +123,12 @@ impl Lab {
         }
         let served = statuses.iter().filter(|status| **status == 200).count();
         let requests = self.upstream.requests().split_off(before);
-        assert_eq!(requests.len(), served * conversations.len(), "{}", shown(case));
+        assert_eq!(
+            requests.len(),
+            served * conversations.len(),
+            "{}",
+            shown(case)
+        );
         self.saw_nothing_smuggled(case);
         requests
     }

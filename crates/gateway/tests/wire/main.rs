@@ -1,18 +1,36 @@
 //! Bytes on the wire: framings, targets and upstreams that a proxy must not misread.
 
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 #[path = "../support/mod.rs"]
 #[expect(dead_code, reason = "other tests use the rest of it")]
 mod support;
 
-mod bad_answers;
+/// What all subjects need: a gateway between bytes and bytes, and cases sent in every way.
+mod lab;
+
+// What a client sends that readers could cut in two ways.
 mod chunks;
 mod framing;
 mod header_lines;
-mod lab;
 mod paths;
 mod refused_body;
+mod targets;
+mod upgrade;
+
+// What an upstream answers, or does not.
+mod bad_answers;
+mod early_answers;
+mod reuse;
+mod upstream_faults;
+
+// How much, and how long.
 mod sizes;
 mod slow_clients;
-mod targets;
 mod times;
-mod upgrade;
+
+// What passes through.
+mod headers;
+mod http2;
+mod messages;
+mod streaming;

@@ -1,9 +1,9 @@
 //! P1 to P14: every spelling of `/api/login` shares its one budget or is refused, with and without a
 //! route behind it that takes everything and limits nothing.
 
-use tidegate_testkit::RawClient;
+use tidegate_testkit::{Client, RawClient, Upstream};
 
-use crate::lab::{LONG, Lab};
+use crate::lab::{LONG, Lab, gateway};
 
 /// Five logins a day and address.
 const LOGIN: &str = "
@@ -125,11 +125,49 @@ async fn no_spelling_of_a_path_slips_to_a_route_without_its_limit() {
     }
 }
 
+/// HTTP/2 has other ways to send a target, and the same targets.
+#[tokio::test]
+async fn nor_does_one_over_http_2() {
+    let upstream = Upstream::ok();
+    for (spelling, becomes) in SPELLINGS
+        .iter()
+        .filter(|(spelling, _)| spelling.starts_with('/'))
+    {
+        let gateway = gateway(upstream.url(), &format!("{LOGIN}{ANYTHING}")).await;
+        let client = Client::h2(gateway.address);
+        let before = upstream.count();
+        let status = client.get(spelling).await.status;
+        let arrived = upstream
+            .requests()
+            .get(before)
+            .map(|request| request.target.clone());
+        let (cost, expected) = match becomes {
+            Login(target) => (1, (200, Some(*target))),
+            Other(target) => (0, (200, Some(*target))),
+            Refused(status) => (0, (*status, None)),
+        };
+        assert_eq!(
+            (status.as_u16(), arrived.as_deref()),
+            expected,
+            "{spelling}"
+        );
+        for _ in 0..5 - cost {
+            assert_eq!(client.get("/api/login").await.status, 200, "{spelling}");
+        }
+        assert_eq!(client.get("/api/login").await.status, 429, "{spelling}");
+    }
+}
+
 #[tokio::test]
 async fn p14_a_path_of_60_kib_is_too_long() {
     let lab = Lab::new(&format!("{LOGIN}{ANYTHING}")).await;
     meets(&lab, &format!("/{}", "a".repeat(60 * 1024)), Refused(414)).await;
-    meets(&lab, &format!("{}/api/login", "/x/..".repeat(12 * 1024)), Refused(414)).await;
+    meets(
+        &lab,
+        &format!("{}/api/login", "/x/..".repeat(12 * 1024)),
+        Refused(414),
+    )
+    .await;
 }
 
 /// One login, one request with the spelling, and then as many logins as are left, and one more of
@@ -141,7 +179,10 @@ async fn meets(lab: &Lab, spelling: &str, becomes: Becomes) {
     let before = lab.upstream.requests().len();
     let status = get(lab, &mut client, spelling).await;
     let arrived = lab.upstream.requests().split_off(before);
-    let targets: Vec<_> = arrived.iter().map(|request| request.start.as_str()).collect();
+    let targets: Vec<_> = arrived
+        .iter()
+        .map(|request| request.start.as_str())
+        .collect();
     let (cost, expected, again) = match becomes {
         Login(target) => (1, (200, Some(target)), 429),
         Other(target) => (0, (200, Some(target)), 200),

@@ -11,7 +11,10 @@ const SMUG: &str = "GET /SMUG HTTP/1.1\r\nHost: a\r\n\r\n";
 /// A client whose limit is used up.
 async fn exhausted(lab: &Lab) -> RawClient {
     let mut client = lab.connect().await;
-    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    client
+        .send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        .await
+        .unwrap();
     assert_eq!(client.response(LONG).await.unwrap().status(), 200);
     client
 }
@@ -37,16 +40,26 @@ async fn refusal_then_rest(head: &str, first: &str, rest: &str) {
         if closing {
             assert_eq!(statuses, [0; 0], "split at {at}: {more:#?}");
         } else {
-            assert!(matches!(statuses[..], [] | [429]), "split at {at}: {more:#?}");
+            assert!(
+                matches!(statuses[..], [] | [429]),
+                "split at {at}: {more:#?}"
+            );
         }
     }
-    assert_eq!(lab.upstream.requests().len(), start.len(), "only what used the limits up");
+    assert_eq!(
+        lab.upstream.requests().len(),
+        start.len(),
+        "only what used the limits up"
+    );
     lab.saw_nothing_smuggled(start.as_bytes());
 }
 
 #[tokio::test]
 async fn s12_the_rest_of_a_refused_body_is_no_request() {
-    let head = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", 10 + SMUG.len());
+    let head = format!(
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n",
+        10 + SMUG.len()
+    );
     refusal_then_rest(&head, "0123456789", SMUG).await;
     refusal_then_rest(&head, "", &format!("0123456789{SMUG}")).await;
 }
@@ -55,7 +68,12 @@ async fn s12_the_rest_of_a_refused_body_is_no_request() {
 async fn s12_nor_are_the_chunks_of_one() {
     let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
     let size = format!("{:x}\r\n", 10 + SMUG.len());
-    refusal_then_rest(head, &format!("{size}0123456789"), &format!("{SMUG}\r\n0\r\n\r\n")).await;
+    refusal_then_rest(
+        head,
+        &format!("{size}0123456789"),
+        &format!("{SMUG}\r\n0\r\n\r\n"),
+    )
+    .await;
     refusal_then_rest(head, "", &format!("{size}0123456789{SMUG}\r\n0\r\n\r\n")).await;
     refusal_then_rest(head, "5\r\nhello\r\n0\r\n", &format!("X: y\r\n\r\n{SMUG}")).await;
 }
@@ -65,7 +83,10 @@ async fn s12_nor_are_the_chunks_of_one() {
 async fn s12_a_pipelined_body_is_skipped_as_a_whole_or_the_connection_ends() {
     for (header, body) in [
         (format!("Content-Length: {}", SMUG.len()), SMUG.to_owned()),
-        ("Transfer-Encoding: chunked".into(), format!("{:x}\r\n{SMUG}\r\n0\r\n\r\n", SMUG.len())),
+        (
+            "Transfer-Encoding: chunked".into(),
+            format!("{:x}\r\n{SMUG}\r\n0\r\n\r\n", SMUG.len()),
+        ),
     ] {
         let lab = Lab::new(ONE_A_DAY).await;
         let case = format!(
@@ -77,7 +98,10 @@ async fn s12_a_pipelined_body_is_skipped_as_a_whole_or_the_connection_ends() {
         for conversation in &conversations {
             let answers = conversation.answers(case.as_bytes());
             let statuses: Vec<u16> = answers.iter().map(Message::status).collect();
-            assert!(matches!(statuses[..], [200, 429] | [200, 429, 429]), "{statuses:?}");
+            assert!(
+                matches!(statuses[..], [200, 429] | [200, 429, 429]),
+                "{statuses:?}"
+            );
         }
         assert_eq!(lab.upstream.requests().len(), conversations.len());
         lab.saw_nothing_smuggled(case.as_bytes());
@@ -90,8 +114,15 @@ async fn s12_a_refused_upload_learns_why() {
     let lab = Lab::new(ONE_A_DAY).await;
     for header in ["Content-Length: 20000000", "Transfer-Encoding: chunked"] {
         let mut client = exhausted(&lab).await;
-        client.send(format!("POST / HTTP/1.1\r\nHost: a\r\n{header}\r\n\r\n")).await.unwrap();
-        let part = if header.ends_with("chunked") { "4\r\nxxxx\r\n" } else { "xxxxxxxxx" };
+        client
+            .send(format!("POST / HTTP/1.1\r\nHost: a\r\n{header}\r\n\r\n"))
+            .await
+            .unwrap();
+        let part = if header.ends_with("chunked") {
+            "4\r\nxxxx\r\n"
+        } else {
+            "xxxxxxxxx"
+        };
         let upload = part.repeat(200_000);
         client.send(upload).await.unwrap();
         assert_eq!(client.response(LONG).await.unwrap().status(), 429);
@@ -113,7 +144,10 @@ async fn s13_who_asks_before_sending_a_body_is_refused_without_being_asked_for_i
         client.send(SMUG).await.ok();
         let (more, _) = client.read_to_close(LONG).await;
         let more = Message::responses(&more).unwrap();
-        assert!(more.iter().all(|answer| answer.status() == 429) && more.len() < 2, "{more:#?}");
+        assert!(
+            more.iter().all(|answer| answer.status() == 429) && more.len() < 2,
+            "{more:#?}"
+        );
     }
     assert_eq!(lab.upstream.requests().len(), head.len());
     lab.saw_nothing_smuggled(head.as_bytes());
@@ -129,8 +163,14 @@ async fn s13_who_asks_and_is_admitted_is_asked_for_the_body() {
     client.send("hi").await.unwrap();
     assert_eq!(client.response(LONG).await.unwrap().status(), 200);
     let requests = lab.upstream.requests();
-    assert_eq!((requests[0].text(), requests[0].header("expect")), ("hi", None));
+    assert_eq!(
+        (requests[0].text(), requests[0].header("expect")),
+        ("hi", None)
+    );
     // The connection is in step.
-    client.send("GET /last HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    client
+        .send("GET /last HTTP/1.1\r\nHost: a\r\n\r\n")
+        .await
+        .unwrap();
     assert_eq!(client.response(LONG).await.unwrap().status(), 429);
 }

@@ -21,8 +21,14 @@ fn get(target: &str, headers: &str) -> String {
 async fn a_target_has_8_kib_at_most() {
     let lab = Lab::new(ALL).await;
     let long = |length: usize| "a".repeat(length);
-    assert_eq!(status(&lab, get(&format!("/{}", long(8191)), "")).await, 200);
-    assert_eq!(status(&lab, get(&format!("/?{}", long(8190)), "")).await, 200);
+    assert_eq!(
+        status(&lab, get(&format!("/{}", long(8191)), "")).await,
+        200
+    );
+    assert_eq!(
+        status(&lab, get(&format!("/?{}", long(8190)), "")).await,
+        200
+    );
     let longest = lab.upstream.requests();
     assert_eq!(longest[0].start.len(), "GET  HTTP/1.1".len() + 8192);
     for target in [
@@ -34,7 +40,12 @@ async fn a_target_has_8_kib_at_most() {
         format!("/{}", long(100 * 1024)),
     ] {
         let shown = &target[..20];
-        assert_eq!(status(&lab, get(&target, "")).await, 414, "{shown} of {}", target.len());
+        assert_eq!(
+            status(&lab, get(&target, "")).await,
+            414,
+            "{shown} of {}",
+            target.len()
+        );
     }
     assert_eq!(lab.upstream.requests().len(), 2);
 }
@@ -46,9 +57,18 @@ async fn a_request_has_100_headers_and_32_kib_of_them_at_most() {
     let large = |bytes: usize| format!("X: {}\r\n", "y".repeat(bytes - "hosta".len() - "x".len()));
     assert_eq!(status(&lab, get("/", &many(100))).await, 200);
     assert_eq!(status(&lab, get("/", &large(32 * 1024))).await, 200);
-    for headers in [many(101), many(2000), large(32 * 1024 + 1), large(300 * 1024)] {
+    for headers in [
+        many(101),
+        many(2000),
+        large(32 * 1024 + 1),
+        large(300 * 1024),
+    ] {
         let length = headers.len();
-        assert_eq!(status(&lab, get("/", &headers)).await, 431, "{length} bytes");
+        assert_eq!(
+            status(&lab, get("/", &headers)).await,
+            431,
+            "{length} bytes"
+        );
     }
     assert_eq!(lab.upstream.requests().len(), 2);
 }
@@ -63,7 +83,10 @@ async fn http_2_has_the_same_limits() {
         for (name, value) in headers {
             request = request.header(name, value);
         }
-        client.request(request.body(body::empty()).unwrap()).await.status
+        client
+            .request(request.body(body::empty()).unwrap())
+            .await
+            .status
     };
     let long = |length: usize| "a".repeat(length);
     assert_eq!(ask(&format!("/{}", long(8191)), vec![]).await, 200);
@@ -89,17 +112,37 @@ routes:
 async fn a_body_that_says_it_is_too_large_is_not_read() {
     let lab = Lab::new(TEN).await;
     for (path, most) in [("/", 10), ("/large", 20)] {
-        let fits = post(path, &format!("Content-Length: {most}\r\n\r\n{}", "x".repeat(most)));
+        let fits = post(
+            path,
+            &format!("Content-Length: {most}\r\n\r\n{}", "x".repeat(most)),
+        );
         assert_eq!(statuses(&lab, &fits).await, [200]);
-        let asked = format!("Expect: 100-continue\r\nContent-Length: {}\r\n\r\n", most + 1);
-        assert_eq!(statuses(&lab, &post(path, &asked)).await, [413], "and is not asked for");
-        assert_eq!(statuses(&lab, &post(path, "Content-Length: 99999999999\r\n\r\n")).await, [413]);
+        let asked = format!(
+            "Expect: 100-continue\r\nContent-Length: {}\r\n\r\n",
+            most + 1
+        );
+        assert_eq!(
+            statuses(&lab, &post(path, &asked)).await,
+            [413],
+            "and is not asked for"
+        );
+        assert_eq!(
+            statuses(&lab, &post(path, "Content-Length: 99999999999\r\n\r\n")).await,
+            [413]
+        );
     }
-    let any = post("/any", &format!("Content-Length: 1000\r\n\r\n{}", "x".repeat(1000)));
+    let any = post(
+        "/any",
+        &format!("Content-Length: 1000\r\n\r\n{}", "x".repeat(1000)),
+    );
     assert_eq!(statuses(&lab, &any).await, [200]);
     let seen = lab.upstream.seen().concat();
     let heads = String::from_utf8_lossy(&seen).matches("POST ").count();
-    assert_eq!((heads, lab.upstream.requests().len()), (3, 3), "of the others not even a head");
+    assert_eq!(
+        (heads, lab.upstream.requests().len()),
+        (3, 3),
+        "of the others not even a head"
+    );
 }
 
 #[tokio::test]
@@ -121,11 +164,19 @@ async fn a_body_that_grows_too_large_is_broken_off() {
         for at in 1..too_large.len() {
             let mut client = RawClient::connect(lab.gateway.address).await;
             client.send_split(&too_large, at).await.unwrap();
-            assert_eq!(client.response(LONG).await.unwrap().status(), 413, "split at {at}");
+            assert_eq!(
+                client.response(LONG).await.unwrap().status(),
+                413,
+                "split at {at}"
+            );
             client.finish().await;
             assert_eq!(client.read_to_close(LONG).await.0, b"", "split at {at}");
         }
-        assert_eq!(lab.upstream.requests().len(), complete, "none arrived whole");
+        assert_eq!(
+            lab.upstream.requests().len(),
+            complete,
+            "none arrived whole"
+        );
         assert!(!lab.upstream.saw(&"x".repeat(most + 1)));
     }
 }

@@ -22,7 +22,10 @@ fn impatient() -> String {
 async fn stops_after_six_parts(lab: &Lab, framing: &str, part: &str) {
     let mut client = lab.connect().await;
     let begun = Instant::now();
-    client.send(format!("POST / HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n")).await.unwrap();
+    client
+        .send(format!("POST / HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n"))
+        .await
+        .unwrap();
     for _ in 0..6 {
         sleep(IDLE / 5).await;
         client.send(part).await.unwrap();
@@ -30,7 +33,11 @@ async fn stops_after_six_parts(lab: &Lab, framing: &str, part: &str) {
     assert!(begun.elapsed() > IDLE);
     let from = Instant::now();
     let answer = client.response(LONG).await.unwrap();
-    assert!(from.elapsed() + SLACK >= IDLE, "after {:?} already", from.elapsed());
+    assert!(
+        from.elapsed() + SLACK >= IDLE,
+        "after {:?} already",
+        from.elapsed()
+    );
     assert_eq!(answer.status(), 408);
     assert!(answer.text().contains("body_timeout"), "{answer:?}");
     client.finish().await;
@@ -58,7 +65,11 @@ async fn a_body_that_stops_coming_over_http_2_is_a_408() {
     sender.send_data("part".into()).await.unwrap();
     let from = Instant::now();
     let answer = client.request(Request::post("/").body(body).unwrap()).await;
-    assert!(from.elapsed() + SLACK >= IDLE, "after {:?} already", from.elapsed());
+    assert!(
+        from.elapsed() + SLACK >= IDLE,
+        "after {:?} already",
+        from.elapsed()
+    );
     assert_eq!(answer.status, 408);
     drop(sender);
     assert_eq!(client.get("/").await.status, 200);
@@ -95,9 +106,18 @@ async fn a_client_that_reads_nothing_is_cut_off() {
     let (_upstream, gateway, given_up) = endless().await;
     let from = Instant::now();
     let mut client = RawClient::connect(gateway.address).await;
-    client.send("GET /endless HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
-    timeout(LONG, given_up.notified()).await.expect("the upstream still sends");
-    assert!(from.elapsed() + SLACK >= IDLE, "after {:?} already", from.elapsed());
+    client
+        .send("GET /endless HTTP/1.1\r\nHost: a\r\n\r\n")
+        .await
+        .unwrap();
+    timeout(LONG, given_up.notified())
+        .await
+        .expect("the upstream still sends");
+    assert!(
+        from.elapsed() + SLACK >= IDLE,
+        "after {:?} already",
+        from.elapsed()
+    );
     // What is in the buffers comes, and nothing that looks like an end.
     let (said, end) = client.read_to_close(LONG).await;
     assert_ne!(end, End::Deadline);
@@ -111,9 +131,17 @@ async fn a_client_that_reads_nothing_of_one_answer_over_http_2_loses_only_that()
     let from = Instant::now();
     let answer = client.open(for_ever()).await;
     assert_eq!(client.get("/").await.status, 200);
-    timeout(LONG, given_up.notified()).await.expect("the upstream still sends");
-    assert!(from.elapsed() + SLACK >= IDLE, "after {:?} already", from.elapsed());
-    let read = timeout(LONG, answer.into_body().collect()).await.expect("it ends");
+    timeout(LONG, given_up.notified())
+        .await
+        .expect("the upstream still sends");
+    assert!(
+        from.elapsed() + SLACK >= IDLE,
+        "after {:?} already",
+        from.elapsed()
+    );
+    let read = timeout(LONG, answer.into_body().collect())
+        .await
+        .expect("it ends");
     assert!(read.is_err(), "but not as if it were complete");
     assert_eq!(client.get("/").await.status, 200);
     assert_eq!(client.connections(), 1);
@@ -134,6 +162,8 @@ async fn a_client_that_reads_slowly_is_served() {
             sleep(IDLE / 20).await;
         }
         drop(answer);
-        timeout(LONG, given_up.notified()).await.expect("the upstream still sends");
+        timeout(LONG, given_up.notified())
+            .await
+            .expect("the upstream still sends");
     }
 }

@@ -38,7 +38,8 @@ async fn s17_a_request_names_exactly_one_host() {
         ("GET file:///etc/passwd HTTP/1.1", "Host: b\r\n"),
     ] {
         let lab = Lab::new(ALL).await;
-        lab.refuses(format!("{line}\r\n{hosts}\r\n{SMUG}"), &[400]).await;
+        lab.refuses(format!("{line}\r\n{hosts}\r\n{SMUG}"), &[400])
+            .await;
     }
 }
 
@@ -99,7 +100,8 @@ async fn s18_a_request_line_is_three_words_and_two_spaces() {
         "GET #x HTTP/1.1\r\n",
     ] {
         let lab = Lab::new(ALL).await;
-        lab.refuses(format!("{start}Host: a\r\n\r\n{SMUG}"), &[400]).await;
+        lab.refuses(format!("{start}Host: a\r\n\r\n{SMUG}"), &[400])
+            .await;
     }
 }
 

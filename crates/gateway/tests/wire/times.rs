@@ -20,14 +20,24 @@ async fn impatient(what: &str) -> Lab {
 async fn closed(client: &mut RawClient, from: Instant) -> Vec<u8> {
     let (said, end) = client.read_to_close(LONG).await;
     assert_eq!(end, End::Closed, "{said:?}");
-    assert!(from.elapsed() + SLACK >= SHORT, "after {:?} already", from.elapsed());
+    assert!(
+        from.elapsed() + SLACK >= SHORT,
+        "after {:?} already",
+        from.elapsed()
+    );
     said
 }
 
 #[tokio::test]
 async fn a_head_must_come_in_time() {
     let lab = impatient("header").await;
-    for start in ["", "G", "PRI * HT", "GET / HTTP/1.1\r\n", &GET[..GET.len() - 1]] {
+    for start in [
+        "",
+        "G",
+        "PRI * HT",
+        "GET / HTTP/1.1\r\n",
+        &GET[..GET.len() - 1],
+    ] {
         let from = Instant::now();
         let mut client = lab.connect().await;
         client.send(start).await.unwrap();
@@ -51,7 +61,11 @@ async fn bytes_that_go_on_coming_buy_a_head_no_time() {
             assert!(from.elapsed() < LONG, "still open");
             sleep(Duration::from_millis(10)).await;
         }
-        assert!(from.elapsed() + SLACK >= SHORT, "after {:?} already", from.elapsed());
+        assert!(
+            from.elapsed() + SLACK >= SHORT,
+            "after {:?} already",
+            from.elapsed()
+        );
     }
 }
 
@@ -83,9 +97,16 @@ async fn an_http_2_connection_without_requests_ends() {
     let from = Instant::now();
     let mut client = lab.connect().await;
     let settings = b"\0\0\0\x04\0\0\0\0\0";
-    client.send([&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], settings].concat()).await.unwrap();
+    client
+        .send([&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], settings].concat())
+        .await
+        .unwrap();
     let said = closed(&mut client, from).await;
-    assert_eq!(said.get(3), Some(&4), "it has sent its own settings: {said:?}");
+    assert_eq!(
+        said.get(3),
+        Some(&4),
+        "it has sent its own settings: {said:?}"
+    );
 }
 
 /// A client that waits for its answer is not silent, however long the upstream takes.

@@ -31,7 +31,8 @@ async fn s10_what_follows_a_wish_for_another_protocol_is_a_request_that_is_limit
     for protocol in ASKED {
         let requests = lab.answers(asking_for(protocol), &[200, 200, 429]).await;
         for request in requests {
-            let asked = ["upgrade", "connection", "http2-settings"].map(|name| request.header(name));
+            let asked =
+                ["upgrade", "connection", "http2-settings"].map(|name| request.header(name));
             assert_eq!(asked, [None; 3]);
         }
     }
@@ -46,7 +47,11 @@ async fn s11_an_upgrade_in_an_ordinary_answer_opens_no_tunnel() {
         let answers = conversation.answers(case.as_bytes());
         let statuses: Vec<u16> = answers.iter().map(Message::status).collect();
         assert_eq!(statuses, [200, 200, 429]);
-        assert!(answers.iter().all(|answer| answer.header("upgrade").is_none()));
+        assert!(
+            answers
+                .iter()
+                .all(|answer| answer.header("upgrade").is_none())
+        );
     }
     lab.saw_nothing_smuggled(case.as_bytes());
 }
@@ -54,7 +59,8 @@ async fn s11_an_upgrade_in_an_ordinary_answer_opens_no_tunnel() {
 /// Nobody was told of the client's wish, so a 101 is an answer to nothing.
 #[tokio::test]
 async fn s11_a_switch_of_protocols_is_no_answer() {
-    let answer = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+    let answer =
+        "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
     let lab = Lab::around(RawUpstream::answering(answer), TWO).await;
     let case = asking_for(ASKED[2]);
     for conversation in lab.every_way(case.as_bytes()).await {
@@ -69,15 +75,25 @@ async fn s11_a_switch_of_protocols_is_no_answer() {
 async fn a_tunnel_by_connect_is_not_offered_either() {
     let lab = Lab::new(ALL).await;
     let address = lab.upstream.addr();
-    for target in [address.to_string(), "/".into(), format!("http://{address}/")] {
+    for target in [
+        address.to_string(),
+        "/".into(),
+        format!("http://{address}/"),
+    ] {
         let mut client = RawClient::connect(lab.gateway.address).await;
         let connect = format!("CONNECT {target} HTTP/1.1\r\nHost: {address}\r\n\r\n");
-        client.send(format!("{connect}GET /SMUG HTTP/1.1\r\nHost: a\r\n\r\n")).await.unwrap();
+        client
+            .send(format!("{connect}GET /SMUG HTTP/1.1\r\nHost: a\r\n\r\n"))
+            .await
+            .unwrap();
         let (answers, _) = client.read_to_close(LONG).await;
         let answers = Message::responses(&answers).unwrap();
         let statuses: Vec<u16> = answers.iter().map(Message::status).collect();
         // One answer, and a close: a client that takes it for a yes talks to nobody.
-        assert!(matches!(statuses[..], [400 | 405]), "{target}: {statuses:?}");
+        assert!(
+            matches!(statuses[..], [400 | 405]),
+            "{target}: {statuses:?}"
+        );
     }
     assert_eq!(lab.upstream.seen(), Vec::<Vec<u8>>::new());
 }
