@@ -13,7 +13,7 @@ use http::{Method, Request, StatusCode};
 use tidegate_store::Via;
 use tidegate_tower::{Client, Decided};
 
-use crate::metrics::RequestOutcome;
+use crate::outcome::RequestOutcome;
 use crate::proxy::Forwarded;
 use crate::request_id::RequestId;
 

@@ -121,7 +121,10 @@ mod tests {
         let activity = Activity::new(HEADER, IDLE, true);
         let request = activity.request();
         tokio::time::advance(Duration::from_secs(1000)).await;
-        assert!(matches!(activity.watch(), Watch::Until(_)), "a request takes as long as it takes");
+        assert!(
+            matches!(activity.watch(), Watch::Until(_)),
+            "a request takes as long as it takes"
+        );
         drop(request);
         tokio::time::advance(Duration::from_secs(60)).await;
         assert!(matches!(activity.watch(), Watch::Until(_)));
@@ -129,7 +132,11 @@ mod tests {
         tokio::time::advance(Duration::from_secs(9)).await;
         activity.read();
         tokio::time::advance(Duration::from_secs(2)).await;
-        assert_eq!(activity.watch(), Watch::Expired, "more bytes do not buy a head more time");
+        assert_eq!(
+            activity.watch(),
+            Watch::Expired,
+            "more bytes do not buy a head more time"
+        );
     }
 
     #[tokio::test(start_paused = true)]

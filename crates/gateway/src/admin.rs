@@ -98,7 +98,9 @@ impl Admin {
 
     fn metrics(&self) -> Response<Full<Bytes>> {
         let frontend = &self.frontend;
-        let metrics = frontend.metrics.text(&self.store, &frontend.access_log);
+        let metrics = frontend
+            .metrics
+            .text(&self.store, frontend.access_log.dropped());
         let mut response = text(StatusCode::OK, &metrics);
         response.headers_mut().insert(
             CONTENT_TYPE,

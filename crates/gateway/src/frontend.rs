@@ -13,6 +13,7 @@ use tidegate_tower::{Clients, Peer};
 use tower::Service as _;
 
 use crate::access_log::{AccessLog, Record};
+use crate::activity::InRequest;
 use crate::body::Body;
 use crate::config::Timeouts;
 use crate::metrics::{GatewayMetrics, RouteMetrics};
@@ -21,7 +22,6 @@ use crate::proxy::X_REQUEST_ID;
 use crate::request_end::RequestEnd;
 use crate::request_id::{RequestId, RequestIds};
 use crate::routes::Routes;
-use crate::server::InRequest;
 use crate::stack::{Stack, UnmatchedStack};
 use crate::target::{Target, rewritten};
 
@@ -55,7 +55,11 @@ pub(crate) struct Arrival {
 
 impl Frontend {
     /// Answers one request.
-    pub(crate) async fn handle(&self, request: Request<Incoming>, arrival: Arrival) -> Response<Body> {
+    pub(crate) async fn handle(
+        &self,
+        request: Request<Incoming>,
+        arrival: Arrival,
+    ) -> Response<Body> {
         let found = Target::of(&request).and_then(|target| {
             let route = self.routes.find(&target, request.method())?;
             Ok((route, rewritten(&request, &target)))
@@ -66,7 +70,10 @@ impl Frontend {
         let mut end = RequestEnd::begin(
             Record::new(&request, request_id.clone(), route),
             self.access_log.clone(),
-            found.as_ref().map_or(&self.unmatched_metrics, |(route, _)| &route.metrics).clone(),
+            found
+                .as_ref()
+                .map_or(&self.unmatched_metrics, |(route, _)| &route.metrics)
+                .clone(),
             arrival.in_request,
         );
         let version = request.version();

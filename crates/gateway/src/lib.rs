@@ -8,11 +8,13 @@ pub mod config;
 pub mod gateway;
 
 mod access_log;
+mod activity;
 mod admin;
 mod body;
 mod frontend;
 mod host;
 mod metrics;
+mod outcome;
 mod path;
 mod pattern;
 mod problem;

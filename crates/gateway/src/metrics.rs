@@ -12,7 +12,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use tidegate_store::{Decision, Store, StoreError, Via};
 
-use crate::access_log::AccessLog;
+use crate::outcome::RequestOutcome;
 
 /// Where the histograms of the store split, in seconds: around the usual timeout of 25 ms.
 const STORE_BUCKETS: [f64; 10] = [
@@ -22,46 +22,6 @@ const STORE_BUCKETS: [f64; 10] = [
 const UPSTREAM_BUCKETS: [f64; 14] = [
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0,
 ];
-
-/// What became of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RequestOutcome {
-    /// The upstream answered.
-    Forwarded,
-    /// 429: a limit refused it.
-    Limited,
-    /// 503: a limit had no store.
-    Unavailable,
-    /// 4xx: the request itself cannot be served.
-    Rejected,
-    /// 502, 504: the upstream gave no proper answer.
-    Failed,
-    /// The client left before it was answered.
-    Abandoned,
-}
-
-impl RequestOutcome {
-    const ALL: [Self; 6] = [
-        Self::Forwarded,
-        Self::Limited,
-        Self::Unavailable,
-        Self::Rejected,
-        Self::Failed,
-        Self::Abandoned,
-    ];
-
-    /// The word for metrics and logs.
-    pub(crate) const fn label(self) -> &'static str {
-        match self {
-            Self::Forwarded => "forwarded",
-            Self::Limited => "limited",
-            Self::Unavailable => "unavailable",
-            Self::Rejected => "rejected",
-            Self::Failed => "failed",
-            Self::Abandoned => "abandoned",
-        }
-    }
-}
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct RequestLabels {
@@ -196,8 +156,8 @@ impl GatewayMetrics {
         self.connections_refused.inc();
     }
 
-    /// The text that Prometheus reads.
-    pub(crate) fn text(&self, store: &Store, access_log: &AccessLog) -> String {
+    /// The text that Prometheus reads; `dropped_lines` of the access log were lost so far.
+    pub(crate) fn text(&self, store: &Store, dropped_lines: u64) -> String {
         let usage = store.memory().usage();
         self.memory_keys
             .set(usage.keys.try_into().unwrap_or(i64::MAX));
@@ -205,7 +165,7 @@ impl GatewayMetrics {
         let show = |counter: &Counter, count| counter.inner().store(count, Ordering::Relaxed);
         show(&self.memory_evicted, usage.evicted);
         show(&self.memory_shared, usage.shared);
-        show(&self.access_log_dropped, access_log.dropped());
+        show(&self.access_log_dropped, dropped_lines);
         let mut text = String::new();
         // Writing to a String cannot fail.
         let _ = encode(&mut text, &self.registry);

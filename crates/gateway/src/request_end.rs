@@ -7,10 +7,10 @@ use tidegate_store::Outcome;
 use tidegate_tower::Decided;
 
 use crate::access_log::{AccessLog, Record};
-use crate::body::Body;
-use crate::metrics::{RequestOutcome, RouteMetrics};
+use crate::activity::InRequest;
+use crate::metrics::RouteMetrics;
+use crate::outcome::RequestOutcome;
 use crate::proxy::Forwarded;
-use crate::server::InRequest;
 
 /// Logs and counts a request when it is dropped: with the body of the answer, or with the future that was to make one.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl RequestEnd {
     }
 
     /// Notes what the layers left in the answer.
-    pub(crate) fn answered(&mut self, response: &mut Response<Body>) {
+    pub(crate) fn answered<B>(&mut self, response: &mut Response<B>) {
         let status = response.status();
         let decided = response.extensions_mut().remove::<Decided>();
         let forwarded = response.extensions_mut().remove::<Forwarded>();

@@ -16,9 +16,9 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::activity::{Activity, Watch};
 use super::http2::{Offered, Streams};
 use super::stream::ClientStream;
+use crate::activity::{Activity, Watch};
 use crate::frontend::{Arrival, Frontend};
 
 /// What an HTTP/2 client says first when it knows that the server speaks it (RFC 9113, 3.4).
@@ -38,13 +38,18 @@ pub(crate) async fn serve<S>(
     mut socket: S,
     peer: Peer,
     frontend: Arc<Frontend>,
-    drain: watch::Receiver<bool>,
+    mut drain: watch::Receiver<bool>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let timeouts = frontend.timeouts();
     // The protocol is told by the first bytes, which a client may not send for ever.
-    let sniffed = timeout(timeouts.header, sniff(&mut socket)).await;
+    let sniffed = tokio::select! {
+        biased;
+        sniffed = timeout(timeouts.header, sniff(&mut socket)) => sniffed,
+        // A connection that has asked nothing yet is as good as idle.
+        _ = drain.wait_for(|stop| *stop) => return,
+    };
     let Ok(Ok((first, is_http2))) = sniffed else {
         return;
     };
@@ -76,7 +81,13 @@ pub(crate) async fn serve<S>(
             .keep_alive_interval(PING_EVERY)
             .keep_alive_timeout(PING_EVERY);
         let connection = builder.serve_connection(TokioIo::new(stream), service);
-        drive(connection, &activity, drain, http2::Connection::graceful_shutdown).await
+        drive(
+            connection,
+            &activity,
+            drain,
+            http2::Connection::graceful_shutdown,
+        )
+        .await
     } else {
         let service = service_fn(move |request| {
             let answer = answer(request);
@@ -89,7 +100,13 @@ pub(crate) async fn serve<S>(
             .header_read_timeout(None)
             .max_buf_size(MAX_BUFFER);
         let connection = builder.serve_connection(TokioIo::new(stream), service);
-        drive(connection, &activity, drain, http1::Connection::graceful_shutdown).await
+        drive(
+            connection,
+            &activity,
+            drain,
+            http1::Connection::graceful_shutdown,
+        )
+        .await
     };
 }
 

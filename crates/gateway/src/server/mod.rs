@@ -2,7 +2,6 @@
 //!
 //! The caller binds, so that a port in use is found before anything starts, and says when to stop.
 
-mod activity;
 mod connection;
 mod http2;
 mod stream;
@@ -15,8 +14,6 @@ use tidegate_tower::Peer;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
-
-pub(crate) use activity::InRequest;
 
 use crate::frontend::Frontend;
 

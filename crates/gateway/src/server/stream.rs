@@ -13,7 +13,7 @@ use bytes::{Buf as _, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-use super::activity::Activity;
+use crate::activity::Activity;
 
 /// How long a client may go on sending after our last word.
 const LINGER: Duration = Duration::from_secs(5);

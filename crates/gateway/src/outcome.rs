@@ -1,0 +1,42 @@
+//! The words for what became of a request, which metrics and logs share.
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RequestOutcome {
+    /// The upstream answered.
+    Forwarded,
+    /// 429: a limit refused it.
+    Limited,
+    /// 503: a limit had no store.
+    Unavailable,
+    /// 4xx: the request itself cannot be served.
+    Rejected,
+    /// 502, 504: the upstream gave no proper answer.
+    Failed,
+    /// The client left before it was answered.
+    Abandoned,
+}
+
+impl RequestOutcome {
+    /// All of them, in the order of their numbers.
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Forwarded,
+        Self::Limited,
+        Self::Unavailable,
+        Self::Rejected,
+        Self::Failed,
+        Self::Abandoned,
+    ];
+
+    /// The word for metrics and logs.
+    pub(crate) const fn label(self) -> &'static str {
+        match self {
+            Self::Forwarded => "forwarded",
+            Self::Limited => "limited",
+            Self::Unavailable => "unavailable",
+            Self::Rejected => "rejected",
+            Self::Failed => "failed",
+            Self::Abandoned => "abandoned",
+        }
+    }
+}
