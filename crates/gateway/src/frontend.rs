@@ -32,6 +32,8 @@ pub(crate) struct Frontend {
     pub(crate) unmatched: UnmatchedStack,
     pub(crate) unmatched_metrics: Arc<RouteMetrics>,
     pub(crate) clients: Arc<Clients>,
+    /// Whether trusted peers begin a connection with a PROXY protocol header.
+    pub(crate) proxy_protocol: bool,
     pub(crate) timeouts: Timeouts,
     pub(crate) metrics: Arc<GatewayMetrics>,
     pub(crate) access_log: AccessLog,
@@ -61,18 +63,21 @@ impl Frontend {
         arrival: Arrival,
     ) -> Response<Body> {
         let found = Target::of(&request).and_then(|target| {
-            let route = self.routes.find(&target, request.method())?;
-            Ok((route, rewritten(&request, &target)))
+            let found = self.routes.find(&target, request.method())?;
+            Ok((found, rewritten(&request, &target)))
         });
         let request_id = self.request_id(&request, arrival.peer);
         // From here on the request is logged and counted, also if its client leaves and this future is dropped.
-        let route = found.as_ref().ok().map(|(route, _)| route.name.clone());
+        let route = found
+            .as_ref()
+            .ok()
+            .map(|(found, _)| found.route.name.clone());
         let mut end = RequestEnd::begin(
             Record::new(&request, request_id.clone(), route),
             self.access_log.clone(),
             found
                 .as_ref()
-                .map_or(&self.unmatched_metrics, |(route, _)| &route.metrics)
+                .map_or(&self.unmatched_metrics, |(found, _)| &found.route.metrics)
                 .clone(),
             arrival.in_request,
         );
@@ -81,14 +86,17 @@ impl Frontend {
         request.extensions_mut().insert(arrival.peer);
         request.extensions_mut().insert(request_id);
         let mut response = match found {
-            Ok((route, (uri, host))) => {
+            Ok((found, (uri, host))) => {
                 if let Some(uri) = uri {
                     *request.uri_mut() = uri;
                 }
                 if let Some(host) = host {
                     request.headers_mut().insert(HOST, host);
                 }
-                serve(route, request).await
+                if let Some(values) = found.values {
+                    request.extensions_mut().insert(values);
+                }
+                serve(found.route, request).await
             }
             Err(problem) => {
                 let malformed = problem.is_malformed();
@@ -103,6 +111,11 @@ impl Frontend {
         };
         end.answered(&mut response);
         response.map(|body| body.ending(end))
+    }
+
+    /// Whether a connection from `peer` begins with a PROXY protocol header, as far as we believe it.
+    pub(crate) fn is_told_by(&self, peer: Peer) -> bool {
+        self.proxy_protocol && self.clients.trusted.contains(peer.0.ip())
     }
 
     pub(crate) const fn timeouts(&self) -> Timeouts {

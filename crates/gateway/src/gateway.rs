@@ -11,16 +11,20 @@ use tidegate_store::{MemoryStore, RedisStore, Store};
 use tidegate_tower::{Hasher, Policy, Rule};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use crate::access_log::{AccessLog, Writer};
 use crate::admin::{self, Admin};
-use crate::config::{Plan, RoutePlan, StorePlan, Timeouts};
+use crate::config::{KeyFile, Plan, RoutePlan, Secret, StorePlan, Timeouts};
 use crate::frontend::{Frontend, Route};
+use crate::jwks::{self, Jwks};
+use crate::key_files;
 use crate::metrics::{GatewayMetrics, RouteMetrics};
 use crate::proxy::{Forwarding, PoolTimeouts, Upstream};
 use crate::request_id::RequestIds;
 use crate::routes::Routes;
 use crate::server;
+use crate::shared_secret::SharedSecret;
 use crate::stack::Enforcement;
 
 /// How often a part of the memory store's expired keys is dropped; a full round takes about a minute.
@@ -35,6 +39,9 @@ pub struct Gateway {
     admin: TcpListener,
     frontend: Arc<Frontend>,
     store: Store,
+    shared_secret: Option<(SharedSecret, Arc<RedisStore>)>,
+    key_files: Vec<KeyFile>,
+    jwks: Vec<Jwks>,
     max_connections: usize,
     log_writer: Option<Writer>,
 }
@@ -46,6 +53,10 @@ pub enum StartError {
     Bind(SocketAddr, io::Error),
     /// The store's URL is none.
     Store(InvalidUrl),
+    /// There is nothing to know the servers of key sets by.
+    Authorities(io::Error),
+    /// The system gives no random numbers, of which a secret is made.
+    Random,
     /// A thread could not be started.
     Thread(io::Error),
 }
@@ -71,6 +82,11 @@ impl fmt::Display for StartError {
             }
             Self::Bind(address, error) => write!(f, "cannot listen on {address}: {error}"),
             Self::Store(error) => write!(f, "store: {error}"),
+            Self::Authorities(error) => write!(
+                f,
+                "this machine trusts no authority that a key set's server could be known by: {error}; name some under `jwks_ca_file`"
+            ),
+            Self::Random => f.write_str("the system gives no random numbers to make a secret of"),
             Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
         }
     }
@@ -86,13 +102,30 @@ impl Gateway {
             listeners.push(bind(*address).await?);
         }
         let admin = bind(plan.admin).await?;
-        let store = match plan.store {
-            StorePlan::Memory => Store::Memory(Arc::new(MemoryStore::default())),
+        let secret = plan.secret.as_ref();
+        let (store, hasher, shared_secret) = match plan.store {
+            StorePlan::Memory => {
+                // Its keys leave this process nowhere.
+                let hasher = Hasher::new(secret.map_or("", Secret::expose));
+                (
+                    Store::Memory(Arc::new(MemoryStore::default())),
+                    hasher,
+                    None,
+                )
+            }
             StorePlan::Redis(options) => {
                 let store = RedisStore::connect(options).await;
-                Store::Redis(Arc::new(store.map_err(StartError::Store)?))
+                let store = Arc::new(store.map_err(StartError::Store)?);
+                let mut shared = SharedSecret::new(secret).map_err(|_| StartError::Random)?;
+                // An error is met again, by whoever keeps asking.
+                let _ = shared.settle(&store).await;
+                let hasher = shared.hasher();
+                (Store::Redis(store.clone()), hasher, Some((shared, store)))
             }
         };
+        let jwks = plan.jwks.into_iter().map(Jwks::new);
+        let jwks = jwks.collect::<io::Result<_>>();
+        let jwks = jwks.map_err(StartError::Authorities)?;
         let (access_log, log_writer) = if plan.log.access {
             let (log, writer) = AccessLog::start().map_err(StartError::Thread)?;
             (log, Some(writer))
@@ -101,13 +134,14 @@ impl Gateway {
         };
         let enforcement = Enforcement {
             clients: Arc::new(plan.clients),
-            hasher: Hasher::new(plan.secret.as_ref().map_or("", |secret| secret.expose())),
+            hasher,
             store: store.clone(),
         };
         let metrics = Arc::new(GatewayMetrics::default());
         let make = |route| make_route(route, &enforcement, plan.timeouts, &metrics);
         let unmatched = Policy {
             route: "none".into(),
+            always: plan.always.len(),
             rules: plan.always,
         };
         let frontend = Frontend {
@@ -115,6 +149,7 @@ impl Gateway {
             unmatched_metrics: route_metrics(&metrics, &unmatched.route, &unmatched.rules),
             unmatched: enforcement.unmatched(unmatched),
             clients: enforcement.clients.clone(),
+            proxy_protocol: plan.proxy_protocol,
             timeouts: plan.timeouts,
             metrics,
             access_log,
@@ -125,6 +160,9 @@ impl Gateway {
             admin,
             frontend: Arc::new(frontend),
             store,
+            shared_secret,
+            key_files: plan.key_files,
+            jwks,
             max_connections: plan.max_connections,
             log_writer,
         })
@@ -150,6 +188,18 @@ impl Gateway {
         });
         let admin = tokio::spawn(admin::serve(self.admin, admin));
         let sweeper = tokio::spawn(sweep(self.store));
+        let metrics = self.frontend.metrics.clone();
+        let key_watch = tokio::spawn(key_files::watch(self.key_files, metrics));
+        let mut jwks_watches = JoinSet::new();
+        for set in self.jwks {
+            let metrics = self.frontend.metrics.jwks(set.name());
+            jwks_watches.spawn(jwks::watch(set, metrics));
+        }
+        let settling = tokio::spawn(async move {
+            if let Some((secret, store)) = self.shared_secret {
+                secret.keep(&store).await;
+            }
+        });
         let serving = server::run(self.listeners, self.frontend, self.max_connections, stopped);
         let stop = async {
             stop.await;
@@ -159,6 +209,9 @@ impl Gateway {
         };
         tokio::join!(serving, stop);
         sweeper.abort();
+        key_watch.abort();
+        jwks_watches.abort_all();
+        settling.abort();
         admin.abort();
         // All requests have ended and handed their lines over.
         if let Some(writer) = self.log_writer {

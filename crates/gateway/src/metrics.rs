@@ -46,6 +46,16 @@ struct ErrorLabels {
     error: &'static str,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct OutcomeLabels {
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct JwksLabels {
+    url: Arc<str>,
+}
+
 /// All metrics of a gateway.
 #[derive(Debug)]
 pub(crate) struct GatewayMetrics {
@@ -56,6 +66,10 @@ pub(crate) struct GatewayMetrics {
     store: Histogram,
     store_errors: Family<ErrorLabels, Counter>,
     connections_refused: Counter,
+    unknown_keys: Counter,
+    key_files: Family<OutcomeLabels, Counter>,
+    jwks_fetches: Family<OutcomeLabels, Counter>,
+    jwks_keys: Family<JwksLabels, Gauge>,
     access_log_dropped: Counter,
     memory_keys: Gauge,
     memory_evicted: Counter,
@@ -73,6 +87,10 @@ impl Default for GatewayMetrics {
             store: Histogram::new(STORE_BUCKETS),
             store_errors: Family::default(),
             connections_refused: Counter::default(),
+            unknown_keys: Counter::default(),
+            key_files: Family::default(),
+            jwks_fetches: Family::default(),
+            jwks_keys: Family::default(),
             access_log_dropped: Counter::default(),
             memory_keys: Gauge::default(),
             memory_evicted: Counter::default(),
@@ -84,11 +102,18 @@ impl Default for GatewayMetrics {
             StoreError::Timeout,
             StoreError::Disconnected,
             StoreError::Refused(String::new()),
+            StoreError::SecretUnknown,
+            StoreError::SecretDiffers,
         ];
         for error in errors.map(|error| error.label()) {
             let _ = metrics
                 .store_errors
                 .get_or_create_owned(&ErrorLabels { error });
+        }
+        for outcome in ["taken", "refused"] {
+            let _ = metrics
+                .key_files
+                .get_or_create_owned(&OutcomeLabels { outcome });
         }
         metrics
     }
@@ -130,6 +155,26 @@ impl GatewayMetrics {
             self.connections_refused.clone(),
         );
         registry.register(
+            "unknown_api_keys",
+            "Requests with an API key that is not listed",
+            self.unknown_keys.clone(),
+        );
+        registry.register(
+            "key_file_reads",
+            "Changed files with API keys, by whether they were taken or refused",
+            self.key_files.clone(),
+        );
+        registry.register(
+            "jwks_fetches",
+            "Fetches of key sets, by whether the set was taken or that failed",
+            self.jwks_fetches.clone(),
+        );
+        registry.register(
+            "jwks_keys",
+            "Keys for tokens, by the URL of their set without its query",
+            self.jwks_keys.clone(),
+        );
+        registry.register(
             "access_log_dropped_lines",
             "Access log lines dropped because they could not be written in time",
             self.access_log_dropped.clone(),
@@ -156,6 +201,27 @@ impl GatewayMetrics {
         self.connections_refused.inc();
     }
 
+    /// A file with keys has changed, and was taken or refused.
+    pub(crate) fn key_file_read(&self, outcome: &'static str) {
+        self.key_files
+            .get_or_create(&OutcomeLabels { outcome })
+            .inc();
+    }
+
+    /// The handles of the key set at `url`.
+    pub(crate) fn jwks(&self, url: &Arc<str>) -> JwksMetrics {
+        let fetches = |outcome| {
+            let labels = OutcomeLabels { outcome };
+            self.jwks_fetches.get_or_create_owned(&labels)
+        };
+        let url = url.clone();
+        JwksMetrics {
+            taken: fetches("taken"),
+            failed: fetches("failed"),
+            keys: self.jwks_keys.get_or_create_owned(&JwksLabels { url }),
+        }
+    }
+
     /// The text that Prometheus reads; `dropped_lines` of the access log were lost so far.
     pub(crate) fn text(&self, store: &Store, dropped_lines: u64) -> String {
         let usage = store.memory().usage();
@@ -173,6 +239,17 @@ impl GatewayMetrics {
     }
 }
 
+/// The handles of one key set.
+#[derive(Debug)]
+pub(crate) struct JwksMetrics {
+    /// Fetches that brought a set.
+    pub(crate) taken: Counter,
+    /// Fetches that did not.
+    pub(crate) failed: Counter,
+    /// The keys that are in force.
+    pub(crate) keys: Gauge,
+}
+
 /// The handles of one route.
 #[derive(Debug)]
 pub(crate) struct RouteMetrics {
@@ -181,6 +258,7 @@ pub(crate) struct RouteMetrics {
     limits: Vec<LimitCounters>,
     store: Histogram,
     store_errors: Family<ErrorLabels, Counter>,
+    unknown_keys: Counter,
 }
 
 #[derive(Debug)]
@@ -234,6 +312,7 @@ impl RouteMetrics {
             limits: limits.collect(),
             store: gateway.store.clone(),
             store_errors: gateway.store_errors.clone(),
+            unknown_keys: gateway.unknown_keys.clone(),
         }
     }
 
@@ -245,13 +324,19 @@ impl RouteMetrics {
         self.upstream.observe(took.as_secs_f64());
     }
 
+    /// An API key was sent that is not listed.
+    pub(crate) fn unknown_key(&self) {
+        self.unknown_keys.inc();
+    }
+
     pub(crate) fn decided(&self, decision: &Decision) {
         let by = usize::from(decision.via == Via::Fallback);
-        for (index, limit) in self.limits.iter().enumerate() {
-            match decision.verdicts.get(index) {
-                Some(Some(verdict)) if verdict.allowed => limit.allowed[by].inc(),
-                Some(Some(_)) => limit.refused[by].inc(),
-                Some(None) | None => limit.undecided.inc(),
+        // A request whose credentials are refused is charged to the first of them only.
+        for (limit, verdict) in self.limits.iter().zip(&decision.verdicts) {
+            match verdict {
+                Some(verdict) if verdict.allowed => limit.allowed[by].inc(),
+                Some(_) => limit.refused[by].inc(),
+                None => limit.undecided.inc(),
             };
         }
         if let Some(call) = &decision.call {

@@ -3,6 +3,7 @@
 //! A pattern is compared with a path that [`path::normalize`] gave; matching allocates nothing. This
 //! module must not know routes, methods or requests.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use crate::path::{self, EncodedSlashes, PathError};
@@ -62,6 +63,21 @@ impl PathPattern {
             .iter()
             .all(|segment| names.next().is_some_and(|name| segment.matches(name)))
             && (self.rest || names.next().is_none())
+    }
+
+    /// Whether `{name}` is one of its segments.
+    pub(crate) fn names(&self, name: &str) -> bool {
+        let is_it = |segment: &Segment| matches!(segment, Segment::Named(named) if named == name);
+        self.segments.iter().any(is_it)
+    }
+
+    /// What stands for `{name}` in a normalised path that matches, spelled in one way.
+    pub(crate) fn capture<'path>(&self, path: &'path str, name: &str) -> Option<Cow<'path, str>> {
+        let at = self
+            .segments
+            .iter()
+            .position(|segment| matches!(segment, Segment::Named(named) if named == name))?;
+        names(path).nth(at).map(path::plain)
     }
 
     /// Whether every path that `other` matches is matched by this pattern as well.

@@ -60,6 +60,9 @@ impl RequestEnd {
         if let Some(decision) = decision {
             self.metrics.decided(decision);
         }
+        if decided.as_ref().is_some_and(|decided| decided.unknown_key) {
+            self.metrics.unknown_key();
+        }
         if let Some(record) = &mut self.record {
             record.answered(status, decided, forwarded);
         }

@@ -66,6 +66,12 @@ pub enum StoreError {
     /// Redis answered with an error, whose code this is (`OOM`, `READONLY`, `NOPERM`, …).
     #[error("Redis answered {0}")]
     Refused(String),
+    /// It is not known yet under which keys other gateways count, so it was not asked.
+    #[error("which secret the gateways on this Redis share is not known yet")]
+    SecretUnknown,
+    /// Other gateways count under other keys, so it was not asked.
+    #[error("the gateways on this Redis use another `secret`; all need the same one")]
+    SecretDiffers,
 }
 
 impl StoreError {
@@ -75,6 +81,8 @@ impl StoreError {
             Self::Timeout => "timeout",
             Self::Disconnected => "disconnected",
             Self::Refused(_) => "refused",
+            Self::SecretUnknown => "secret_unknown",
+            Self::SecretDiffers => "secret_differs",
         }
     }
 }

@@ -16,7 +16,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub use charge::{Charge, Limit, MAX_CHARGES, OnFailure, Subject};
 pub use decision::{Decision, Outcome, StoreCall, StoreError, Verdicts, Via};
 pub use memory::{MAX_KEYS, MemoryStore, MemoryUse};
-pub use redis::RedisStore;
+pub use redis::{Agreement, RedisStore};
 use tidegate_core::Micros;
 
 /// Where limits keep their state: one of two, chosen at start.
@@ -43,7 +43,7 @@ impl Store {
     pub async fn ready(&self) -> Result<(), StoreError> {
         match self {
             Self::Memory(_) => Ok(()),
-            Self::Redis(store) => store.ping().await,
+            Self::Redis(store) => store.ready().await,
         }
     }
 

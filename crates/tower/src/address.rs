@@ -1,13 +1,30 @@
 //! Where a request really came from, when proxies stand in front.
 
-use std::net::{IpAddr, SocketAddr};
+mod forwarded;
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4};
+
+use http::header::FORWARDED;
 use http::{HeaderMap, HeaderName};
 use ipnet::IpNet;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+/// The first 96 bits of IPv4 addresses that a NAT64 has translated (RFC 6052, 2.1).
+const NAT64: [u8; 12] = [0, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0];
 
-/// The peers whose X-Forwarded-For and user header are believed.
+/// Who says where a request came from, when a trusted proxy stands in front; nobody else's word is taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AddressFrom {
+    /// `X-Forwarded-For`: one address per hop.
+    #[default]
+    XForwardedFor,
+    /// `Forwarded` (RFC 7239): its `for` parameters.
+    Forwarded,
+    /// No header: the connection itself, whose address a PROXY protocol header may have told.
+    Connection,
+}
+
+/// The peers whose word on addresses and users is taken.
 #[derive(Clone, Debug, Default)]
 pub struct TrustedProxies(Vec<IpNet>);
 
@@ -23,18 +40,33 @@ impl TrustedProxies {
         self.0.iter().any(|network| network.contains(&address))
     }
 
-    /// The address that the request came from: the peer's, or, when the peer is trusted, the right-most hop of
-    /// X-Forwarded-For that is not. An entry that is no address ends the walk at the last good hop, so that a caller
-    /// never chooses who they are.
-    pub fn origin(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
-        let mut origin = peer;
+    /// The address that the request came from: the peer's, or, when the peer is trusted, the right-most hop that is
+    /// not. An entry that is no address ends the walk at the last good hop, so that a caller never chooses who they
+    /// are.
+    pub fn origin(&self, peer: IpAddr, headers: &HeaderMap, from: AddressFrom) -> IpAddr {
         if !self.contains(peer) {
-            return origin;
+            return peer;
         }
-        let lines = headers.get_all(X_FORWARDED_FOR).iter().rev();
-        let hops = lines.flat_map(|line| line.as_bytes().rsplit(|byte| *byte == b','));
+        match from {
+            AddressFrom::XForwardedFor => {
+                let lines = headers.get_all(X_FORWARDED_FOR).iter().rev();
+                let hops = lines.flat_map(|line| line.as_bytes().rsplit(|byte| *byte == b','));
+                self.walk(peer, hops.map(parse))
+            }
+            AddressFrom::Forwarded => {
+                let lines = headers.get_all(FORWARDED).iter().rev();
+                let hops = lines.flat_map(|line| forwarded::hops(line.as_bytes()));
+                self.walk(peer, hops)
+            }
+            AddressFrom::Connection => peer,
+        }
+    }
+
+    /// Goes back from the peer, hop by hop, for as long as hops are known and trusted.
+    fn walk(&self, peer: IpAddr, hops: impl Iterator<Item = Option<IpAddr>>) -> IpAddr {
+        let mut origin = peer;
         for hop in hops {
-            let Some(address) = parse(hop) else {
+            let Some(address) = hop else {
                 break;
             };
             origin = address;
@@ -46,56 +78,48 @@ impl TrustedProxies {
     }
 }
 
-/// An entry of X-Forwarded-For: an address, in brackets or with a port if need be.
+/// What counts as one address: IPv4 in full, IPv6 by its first `ipv6_prefix` bits, and IPv4 that is written as IPv6
+/// (mapped, or translated by NAT64) as IPv4.
+pub(crate) fn network(address: IpAddr, ipv6_prefix: u8) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) if address.octets()[..12] == NAT64 => {
+            let [.., a, b, c, d] = address.octets();
+            IpAddr::V4(Ipv4Addr::new(a, b, c, d))
+        }
+        IpAddr::V6(address) => {
+            let host_bits = 128 - u32::from(ipv6_prefix.min(128));
+            let mask = u128::MAX.checked_shl(host_bits).unwrap_or(0);
+            IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & mask))
+        }
+        address @ IpAddr::V4(_) => address,
+    }
+}
+
+/// An address as proxies write it: in brackets, with a port or with a zone if need be.
 fn parse(hop: &[u8]) -> Option<IpAddr> {
     let hop = std::str::from_utf8(hop).ok()?.trim();
-    let bare = || hop.strip_prefix('[')?.strip_suffix(']')?.parse().ok();
-    let with_port = || hop.parse().ok().map(|address: SocketAddr| address.ip());
-    hop.parse().ok().or_else(bare).or_else(with_port)
+    if let Ok(address) = hop.parse() {
+        return Some(address);
+    }
+    if let Some(rest) = hop.strip_prefix('[') {
+        let (address, port) = rest.split_once(']')?;
+        let port = port.strip_prefix(':').or(port.is_empty().then_some("0"))?;
+        port.parse::<u16>().ok()?;
+        return without_zone(address).parse().ok().map(IpAddr::V6);
+    }
+    let v4 = hop
+        .parse()
+        .ok()
+        .map(|address: SocketAddrV4| IpAddr::V4(*address.ip()));
+    v4.or_else(|| without_zone(hop).parse().ok().map(IpAddr::V6))
+}
+
+/// A zone says which of a proxy's own links an address is on, and nothing of whose it is.
+fn without_zone(address: &str) -> &str {
+    address
+        .split_once('%')
+        .map_or(address, |(address, _)| address)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn origin(peer: &str, lines: &[&str]) -> String {
-        let trusted = TrustedProxies::new(vec!["10.0.0.0/8".parse().unwrap()]);
-        let mut headers = HeaderMap::new();
-        for line in lines {
-            headers.append(X_FORWARDED_FOR, line.parse().unwrap());
-        }
-        trusted.origin(peer.parse().unwrap(), &headers).to_string()
-    }
-
-    #[test]
-    fn a_stranger_is_their_peer_address_whatever_they_say() {
-        assert_eq!(origin("192.0.2.1", &["198.51.100.9"]), "192.0.2.1");
-    }
-
-    #[test]
-    fn a_trusted_peer_is_believed_up_to_the_right_most_stranger() {
-        assert_eq!(origin("10.0.0.1", &[]), "10.0.0.1");
-        assert_eq!(
-            origin("10.0.0.1", &["6.6.6.6, 192.0.2.1, 10.0.0.2"]),
-            "192.0.2.1"
-        );
-        assert_eq!(origin("10.0.0.1", &["6.6.6.6", "192.0.2.1"]), "192.0.2.1");
-        assert_eq!(origin("::ffff:10.0.0.1", &["192.0.2.1"]), "192.0.2.1");
-    }
-
-    #[test]
-    fn a_bad_entry_falls_back_to_the_last_good_hop() {
-        assert_eq!(
-            origin("10.0.0.1", &["192.0.2.1, unknown, 10.0.0.2"]),
-            "10.0.0.2"
-        );
-        assert_eq!(origin("10.0.0.1", &["192.0.2.1,"]), "10.0.0.1");
-    }
-
-    #[test]
-    fn entries_may_carry_brackets_and_ports() {
-        assert_eq!(origin("10.0.0.1", &["192.0.2.1:4711"]), "192.0.2.1");
-        assert_eq!(origin("10.0.0.1", &["[2001:db8::1]:4711"]), "2001:db8::1");
-        assert_eq!(origin("10.0.0.1", &["[2001:db8::1]"]), "2001:db8::1");
-    }
-}
+mod tests;

@@ -1,14 +1,14 @@
 //! Who is calling: the first client source that answers names the client.
 
-use std::collections::HashMap;
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use aws_lc_rs::digest;
 use http::{HeaderMap, HeaderName};
 
-use crate::TrustedProxies;
+use crate::address::{self, AddressFrom, TrustedProxies};
+use crate::api_keys::{self, ApiKeys, UnknownKey};
+use crate::jwt::{InvalidToken, Tokens};
 
 /// The address at the other end of the connection, in a request's extensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,9 @@ pub struct Peer(pub SocketAddr);
 pub enum Client {
     /// The name of a listed API key; never the key.
     ApiKey(Arc<str>),
-    /// A user ID from a header of a trusted proxy.
+    /// The start of the SHA-256 of an API key that is not listed, where such keys are accepted.
+    UnlistedKey([u8; 16]),
+    /// A user ID that a trusted proxy or a signed token vouches for.
     UserId(Box<str>),
     /// An address; for IPv6 its prefix.
     Ip(IpAddr),
@@ -29,6 +31,11 @@ impl fmt::Display for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ApiKey(name) => write!(f, "api_key:{name}"),
+            Self::UnlistedKey(hash) => {
+                // Enough to tell clients apart in a log.
+                let start = u32::from_be_bytes([hash[0], hash[1], hash[2], hash[3]]);
+                write!(f, "api_key:unlisted-{start:08x}")
+            }
             Self::UserId(id) => write!(f, "user_id:{id}"),
             Self::Ip(address) => write!(f, "ip:{address}"),
         }
@@ -40,12 +47,36 @@ impl fmt::Display for Client {
 pub struct Caller {
     /// Who is calling: the first client source that answered.
     pub client: Client,
+    /// Which source that was, as an index; none: nobody answered, and the address counts.
+    pub named_by: Option<usize>,
     /// The listed API key that was sent, if any.
     pub api_key: Option<Client>,
     /// The user that a trusted proxy named, if any.
     pub user_id: Option<Client>,
     /// The address it came from.
     pub ip: Client,
+    /// Whether an API key was sent that is not listed.
+    pub unknown_key: bool,
+    /// The credentials that were sent and are refused; whoever sent them is nobody but their address.
+    pub refused: Option<Credentials>,
+}
+
+/// What a caller shows to be believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Credentials {
+    /// An API key.
+    ApiKey,
+    /// A signed token.
+    Token,
+}
+
+impl fmt::Display for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ApiKey => "API key",
+            Self::Token => "token",
+        })
+    }
 }
 
 /// One place to look for a client.
@@ -55,47 +86,20 @@ pub enum ClientSource {
     ApiKey {
         /// The header.
         header: HeaderName,
-        /// The keys that are known; any other names nobody.
+        /// The keys that are known.
         keys: ApiKeys,
+        /// What becomes of any other.
+        unknown: UnknownKey,
     },
     /// A user ID in a header, believed from trusted proxies only.
     UserId {
         /// The header.
         header: HeaderName,
     },
+    /// A user ID in a signed token.
+    Token(Arc<Tokens>),
     /// The caller's address; always answers.
     Ip,
-}
-
-/// An API key's name, and the SHA-256 of the key.
-#[derive(Clone, Debug)]
-pub struct ListedKey {
-    /// What the client is called.
-    pub name: Arc<str>,
-    /// The hash under which the key is known.
-    pub sha256: [u8; 32],
-}
-
-/// The listed keys, by hash.
-///
-/// Keys are random, so one round of SHA-256 is enough: there is no dictionary to try. Looking up by hash leaks nothing
-/// by its timing, because who knows which hashes share a prefix with a listed one does not know a key for them.
-#[derive(Clone, Debug, Default)]
-pub struct ApiKeys(Arc<HashMap<[u8; 32], Arc<str>>>);
-
-impl ApiKeys {
-    /// A table of these keys.
-    pub fn new(keys: impl IntoIterator<Item = ListedKey>) -> Self {
-        let keys = keys.into_iter().map(|key| (key.sha256, key.name));
-        Self(Arc::new(keys.collect()))
-    }
-
-    /// The name of a key, if it is listed.
-    fn name(&self, key: &[u8]) -> Option<&Arc<str>> {
-        let hash = digest::digest(&digest::SHA256, key);
-        let hash: &[u8; 32] = hash.as_ref().try_into().ok()?;
-        self.0.get(hash)
-    }
 }
 
 /// The client sources of a gateway, and whom it believes.
@@ -105,66 +109,127 @@ pub struct Clients {
     pub sources: Vec<ClientSource>,
     /// Whose word on addresses and users is taken.
     pub trusted: TrustedProxies,
+    /// Who says where a request came from, when a trusted proxy stands in front.
+    pub address_from: AddressFrom,
     /// How many bits of an IPv6 address are one client, 1 to 128.
     pub ipv6_prefix: u8,
+    /// The header that tells the upstream who is calling, if any; a client's own is removed.
+    pub forward_client: Option<HeaderName>,
 }
 
 impl Clients {
     /// Names the caller of a request that came from `peer`.
     pub fn identify(&self, peer: Peer, headers: &HeaderMap) -> Caller {
         let trusted = self.trusted.contains(peer.0.ip());
-        let origin = self.trusted.origin(peer.0.ip(), headers);
-        let mut caller = Caller {
-            client: Client::Ip(self.network(origin)),
-            api_key: None,
-            user_id: None,
-            ip: Client::Ip(self.network(origin)),
-        };
+        let origin = self.trusted.origin(peer.0.ip(), headers, self.address_from);
+        let mut caller = Caller::at(address::network(origin, self.ipv6_prefix));
         let mut first = None;
-        for source in &self.sources {
+        for (index, source) in self.sources.iter().enumerate() {
             let answer = match source {
-                ClientSource::ApiKey { header, keys } => {
-                    let name = single(headers, header).and_then(|key| keys.name(key));
-                    let answer = name.map(|name| Client::ApiKey(name.clone()));
+                ClientSource::ApiKey {
+                    header,
+                    keys,
+                    unknown,
+                } => {
+                    let answer = caller.by_key(headers, header, keys, *unknown);
                     // Of several sources of one kind, too, the first that answers counts.
-                    caller.api_key = caller.api_key.or_else(|| answer.clone());
+                    caller.api_key = caller.api_key.take().or_else(|| answer.clone());
                     answer
                 }
                 ClientSource::UserId { header } if trusted => {
                     let id = single(headers, header).and_then(|id| std::str::from_utf8(id).ok());
-                    let answer = id.map(|id| Client::UserId(id.into()));
-                    caller.user_id = caller.user_id.or_else(|| answer.clone());
-                    answer
+                    caller.by_user(id.map(Box::from))
                 }
                 ClientSource::UserId { .. } => None,
+                ClientSource::Token(tokens) => {
+                    let user = caller.by_token(headers, tokens);
+                    caller.by_user(user)
+                }
                 ClientSource::Ip => Some(caller.ip.clone()),
             };
-            first = first.or(answer);
+            first = first.or(answer.map(|client| (index, client)));
         }
-        if let Some(client) = first {
+        if caller.refused.is_some() {
+            // Nobody but their address, whatever else they showed.
+            (caller.api_key, caller.user_id) = (None, None);
+        } else if let Some((index, client)) = first {
             caller.client = client;
+            caller.named_by = Some(index);
         }
         caller
     }
 
-    /// The headers that name a user, which only trusted proxies may send on.
+    /// The headers that name a user, which only trusted proxies may send on, and the one that names the client.
     pub fn vouched_headers(&self) -> impl Iterator<Item = &HeaderName> {
-        self.sources.iter().filter_map(|source| match source {
+        let named = self.sources.iter().filter_map(|source| match source {
             ClientSource::UserId { header } => Some(header),
-            ClientSource::ApiKey { .. } | ClientSource::Ip => None,
-        })
+            ClientSource::ApiKey { .. } | ClientSource::Token(_) | ClientSource::Ip => None,
+        });
+        named.chain(&self.forward_client)
+    }
+}
+
+impl Caller {
+    /// Somebody of whom only the address is known.
+    fn at(address: IpAddr) -> Self {
+        Self {
+            client: Client::Ip(address),
+            named_by: None,
+            api_key: None,
+            user_id: None,
+            ip: Client::Ip(address),
+            unknown_key: false,
+            refused: None,
+        }
     }
 
-    /// What counts as one address: IPv4 in full, IPv6 by prefix, and IPv4 written as IPv6 as IPv4.
-    fn network(&self, address: IpAddr) -> IpAddr {
-        match address.to_canonical() {
-            IpAddr::V4(address) => IpAddr::V4(address),
-            IpAddr::V6(address) => {
-                let host_bits = 128 - u32::from(self.ipv6_prefix.min(128));
-                let mask = u128::MAX.checked_shl(host_bits).unwrap_or(0);
-                IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & mask))
-            }
+    /// The client that an API key names.
+    fn by_key(
+        &mut self,
+        headers: &HeaderMap,
+        header: &HeaderName,
+        keys: &ApiKeys,
+        unknown: UnknownKey,
+    ) -> Option<Client> {
+        let mut values = headers.get_all(header).iter();
+        if values.all(|value| value.as_bytes().trim_ascii().is_empty()) {
+            // An empty key is none, not an unknown one.
+            return None;
         }
+        let sha256 = single(headers, header).map(api_keys::hash);
+        let name = sha256.as_ref().and_then(|sha256| keys.name(sha256));
+        if let Some(name) = name {
+            return Some(Client::ApiKey(name));
+        }
+        self.unknown_key = true;
+        match unknown {
+            UnknownKey::FallThrough => None,
+            UnknownKey::Reject => {
+                self.refused = self.refused.or(Some(Credentials::ApiKey));
+                None
+            }
+            UnknownKey::Accept => sha256.map(|sha256| {
+                let mut cut = [0; 16];
+                cut.copy_from_slice(&sha256[..16]);
+                Client::UnlistedKey(cut)
+            }),
+        }
+    }
+
+    /// The user that a token names.
+    fn by_token(&mut self, headers: &HeaderMap, tokens: &Tokens) -> Option<Box<str>> {
+        let user = tokens.user(tokens.token(headers)?);
+        if user.is_none() && tokens.invalid == InvalidToken::Reject {
+            self.refused = self.refused.or(Some(Credentials::Token));
+        }
+        user
+    }
+
+    /// The client with this user ID.
+    fn by_user(&mut self, id: Option<Box<str>>) -> Option<Client> {
+        let answer = id.map(Client::UserId);
+        self.user_id = self.user_id.take().or_else(|| answer.clone());
+        answer
     }
 }
 

@@ -13,7 +13,7 @@ use http::{Request, Response};
 use tidegate_store::{Charge, Decision, MAX_CHARGES, Outcome, Store, Subject};
 use tower::{Layer, Service};
 
-use crate::{Client, Clients, Hasher, Peer, Policy, Rule, headers, refusal};
+use crate::{Caller, Client, Clients, Credentials, Hasher, Peer, Policy, Rule, headers, refusal};
 
 /// What was decided about a request, in its response's extensions.
 #[derive(Clone, Debug)]
@@ -22,10 +22,14 @@ pub struct Decided {
     pub client: Client,
     /// What the store said; `None` when the route has no limits.
     pub decision: Option<Decision>,
-    /// The rules that were charged, in the order of the decision's verdicts.
+    /// The route's rules, the first of which were charged, in the order of the decision's verdicts.
     pub rules: Arc<[Rule]>,
     /// The rule that the headers describe, as an index.
     pub tightest: Option<usize>,
+    /// Whether an API key was sent that is not listed.
+    pub unknown_key: bool,
+    /// The credentials that are refused, if they are.
+    pub refused: Option<Credentials>,
 }
 
 /// Makes [`RateLimit`] services for one route.
@@ -90,14 +94,17 @@ where
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, request: Request<B>) -> Self::Future {
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
         // The service that was polled ready goes into the future; a clone takes its place.
         let clone = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, clone);
         let enforced = self.enforced.clone();
-        let (client, subjects) = enforced.name(&request);
+        let (caller, subjects) = enforced.name(&request);
+        if enforced.clients.forward_client.is_some() {
+            request.extensions_mut().insert(caller.client.clone());
+        }
         Box::pin(async move {
-            let decided = enforced.decide(client, subjects).await;
+            let decided = enforced.decide(caller, subjects).await;
             let mut response = match decided.refusal() {
                 Some(refusal) => refusal.map(R::from),
                 None => inner.call(request).await?,
@@ -111,28 +118,34 @@ where
 
 impl Enforced {
     /// Names the caller, and whom each limit counts the request for.
-    fn name<B>(&self, request: &Request<B>) -> (Client, Subjects) {
+    fn name<B>(&self, request: &Request<B>) -> (Caller, Subjects) {
         // Without a peer all requests are one caller's: too strict, and never unlimited.
         let peer = request.extensions().get::<Peer>().copied();
         let peer = peer.unwrap_or(Peer((Ipv4Addr::UNSPECIFIED, 0).into()));
         let caller = self.clients.identify(peer, request.headers());
         let subjects = self.hasher.subjects(&self.policy, &caller, request);
-        (caller.client, subjects)
+        (caller, subjects)
     }
 
-    /// Asks the store.
-    async fn decide(&self, client: Client, subjects: Subjects) -> Decided {
-        let rules = self.policy.rules.clone();
-        if rules.is_empty() {
-            return Decided {
-                client,
-                decision: None,
-                rules,
-                tightest: None,
-            };
+    /// Asks the store. Whose credentials are refused is charged to what is always charged: guessing is limited, too.
+    async fn decide(&self, caller: Caller, subjects: Subjects) -> Decided {
+        let mut decided = Decided {
+            client: caller.client,
+            decision: None,
+            rules: self.policy.rules.clone(),
+            tightest: None,
+            unknown_key: caller.unknown_key,
+            refused: caller.refused,
+        };
+        let charged = match caller.refused {
+            Some(_) => &self.policy.rules[..self.policy.always],
+            None => &self.policy.rules,
+        };
+        if charged.is_empty() {
+            return decided;
         }
         let mut charges = ArrayVec::<Charge<'_>, MAX_CHARGES>::new();
-        for (rule, subject) in self.policy.rules.iter().zip(subjects) {
+        for (rule, subject) in charged.iter().zip(subjects) {
             let limit = &rule.limit;
             charges.push(Charge {
                 limit,
@@ -141,25 +154,24 @@ impl Enforced {
             });
         }
         let decision = self.store.decide(&charges).await;
-        let tightest = headers::tightest(&rules, &decision);
-        Decided {
-            client,
-            decision: Some(decision),
-            rules,
-            tightest,
-        }
+        // A 401 is not any limit's, and says nothing of one.
+        let says = caller.refused.is_none() || decision.outcome == Outcome::Refused;
+        decided.tightest = headers::tightest(charged, &decision).filter(|_| says);
+        decided.decision = Some(decision);
+        decided
     }
 }
 
 impl Decided {
     /// The answer to give instead of going on, if there is one.
     fn refusal(&self) -> Option<Response<Bytes>> {
-        let decision = self.decision.as_ref()?;
-        match decision.outcome {
-            Outcome::Admitted => None,
-            Outcome::Unavailable => Some(refusal::no_store()),
-            Outcome::Refused => {
-                let verdicts = self.rules.iter().zip(&decision.verdicts);
+        let outcome = self.decision.as_ref().map(|decision| decision.outcome);
+        match outcome {
+            None | Some(Outcome::Admitted) => self.refused.map(refusal::unauthorized),
+            Some(Outcome::Unavailable) => Some(refusal::no_store()),
+            Some(Outcome::Refused) => {
+                let verdicts = self.decision.iter().flat_map(|decision| &decision.verdicts);
+                let verdicts = self.rules.iter().zip(verdicts);
                 let refused = verdicts.filter_map(|(rule, verdict)| {
                     let verdict = verdict.as_ref().filter(|verdict| !verdict.allowed)?;
                     Some((rule, verdict))

@@ -9,17 +9,19 @@
 //! refusal is a response, never an error. This crate knows neither YAML nor hyper nor fred.
 
 mod address;
+pub mod api_keys;
 mod headers;
 mod identity;
+pub mod jwt;
 mod layer;
 mod refusal;
 mod rule;
 mod subject;
 
-pub use address::TrustedProxies;
+pub use address::{AddressFrom, TrustedProxies};
 pub use headers::{X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET};
-pub use identity::{ApiKeys, Caller, Client, ClientSource, Clients, ListedKey, Peer};
+pub use identity::{Caller, Client, ClientSource, Clients, Credentials, Peer};
 pub use layer::{Decided, RateLimit, RateLimitLayer};
 pub use refusal::problem;
-pub use rule::{Per, Policy, Rule};
+pub use rule::{PathValues, Per, Policy, Rule};
 pub use subject::Hasher;

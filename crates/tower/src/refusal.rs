@@ -1,12 +1,12 @@
 //! What a client is told when a request does not go on.
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
 use serde_json::{Map, Value};
 use tidegate_core::{Micros, Verdict};
 
-use crate::Rule;
+use crate::{Credentials, Rule};
 
 /// The answer to a request that does not go on: problem details (RFC 9457) with a short `error` for programs and a
 /// `detail` for people. Never cached.
@@ -32,6 +32,26 @@ pub(crate) fn too_many<'a>(
         members,
     );
     response.headers_mut().insert(RETRY_AFTER, seconds.into());
+    response
+}
+
+/// 401: the credentials that were sent are not valid.
+pub(crate) fn unauthorized(credentials: Credentials) -> Response<Bytes> {
+    let (error, detail, challenge) = match credentials {
+        Credentials::ApiKey => (
+            "invalid_api_key",
+            "The API key is not known.",
+            "ApiKey realm=\"tidegate\"",
+        ),
+        Credentials::Token => (
+            "invalid_token",
+            "The token is not valid.",
+            "Bearer realm=\"tidegate\", error=\"invalid_token\"",
+        ),
+    };
+    let mut response = problem(StatusCode::UNAUTHORIZED, error, detail);
+    let challenge = HeaderValue::from_static(challenge);
+    response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
     response
 }
 

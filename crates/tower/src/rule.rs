@@ -1,19 +1,23 @@
 //! What a route enforces: its rules, each a limit and what it is counted per.
 
+use std::fmt;
 use std::sync::Arc;
 
+use http::HeaderName;
 use tidegate_store::Limit;
 
-/// One thing that a limit is counted per.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// One thing that a limit is counted per. Whatever is missing in a request counts under the caller's address.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Per {
     /// Whoever is calling, as the first client source that answers names them.
     Client,
     /// The caller's address.
     Ip,
-    /// The API key's name; without one, the caller's address.
+    /// The caller's address with so many bits of IPv6, fewer than [`crate::Clients::ipv6_prefix`]; IPv4 in full.
+    Network(u8),
+    /// The API key's name.
     ApiKey,
-    /// The user ID; without one, the caller's address.
+    /// The user ID.
     UserId,
     /// The route's name.
     Route,
@@ -21,11 +25,17 @@ pub enum Per {
     Method,
     /// The host that was asked for.
     Host,
+    /// A header's value, which nobody verifies.
+    Header(HeaderName),
+    /// A cookie's value, which nobody verifies.
+    Cookie(Arc<str>),
+    /// What stands in the path for a `{name}` of the route.
+    Path(Arc<str>),
 }
 
 impl Per {
-    /// All of them with their names in YAML.
-    pub const ALL: [(&'static str, Self); 7] = [
+    /// Those that have no name of their own, as they are written in YAML.
+    pub const PLAIN: [(&'static str, Self); 7] = [
         ("client", Self::Client),
         ("ip", Self::Ip),
         ("api_key", Self::ApiKey),
@@ -36,8 +46,26 @@ impl Per {
     ];
 
     /// Whether it is the caller's own, so that its numbers may be shown to them.
-    pub const fn is_callers(self) -> bool {
-        matches!(self, Self::Client | Self::Ip | Self::ApiKey | Self::UserId)
+    pub const fn is_callers(&self) -> bool {
+        matches!(
+            self,
+            Self::Client | Self::Ip | Self::Network(_) | Self::ApiKey | Self::UserId
+        )
+    }
+}
+
+impl fmt::Display for Per {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Network(bits) => write!(f, "ip/{bits}"),
+            Self::Header(name) => write!(f, "header:{name}"),
+            Self::Cookie(name) => write!(f, "cookie:{name}"),
+            Self::Path(name) => write!(f, "path:{name}"),
+            plain => {
+                let name = Self::PLAIN.iter().find(|(_, known)| known == plain);
+                f.write_str(name.map_or("", |(name, _)| name))
+            }
+        }
     }
 }
 
@@ -53,7 +81,7 @@ pub struct Rule {
 impl Rule {
     /// Whether the limit's numbers may be shown to an admitted caller: only what is counted for them alone.
     pub fn is_shown(&self) -> bool {
-        self.per.iter().any(|per| per.is_callers())
+        self.per.iter().any(Per::is_callers)
     }
 }
 
@@ -64,4 +92,10 @@ pub struct Policy {
     pub route: Arc<str>,
     /// The limits, in the order in which they are charged; at most [`tidegate_store::MAX_CHARGES`].
     pub rules: Arc<[Rule]>,
+    /// How many of the first are charged on every request, also on one whose credentials are refused.
+    pub always: usize,
 }
+
+/// What stands in a request's path for the names of its route's pattern, in the request's extensions.
+#[derive(Clone, Debug, Default)]
+pub struct PathValues(pub Vec<(Arc<str>, Box<str>)>);

@@ -1,24 +1,40 @@
 //! From what a limit is counted per to the keyed hash that a store sees.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
 use arrayvec::ArrayVec;
 use aws_lc_rs::hmac;
-use http::header::HOST;
-use http::{Method, Request};
+use http::header::{COOKIE, HOST};
+use http::{HeaderName, Method, Request};
 use tidegate_store::{MAX_CHARGES, Subject};
 
-use crate::{Caller, Client, Per, Policy, Rule};
+use crate::address;
+use crate::{Caller, Client, PathValues, Per, Policy, Rule};
 
 /// Hashes clients and other parts of keys with a secret (HMAC-SHA256, cut to 128 bits).
 ///
 /// Every part goes in with its kind and its length, so that a user called `1.2.3.4` is not that address, and no
 /// two lists of parts look alike. Without a secret the hash hides names from casual eyes only.
 #[derive(Clone, Debug)]
-pub struct Hasher(hmac::Key);
+pub struct Hasher(Arc<ArcSwap<hmac::Key>>);
 
 impl Hasher {
     /// A hasher with this secret; gateways that share a store need the same one.
     pub fn new(secret: &str) -> Self {
-        Self(hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()))
+        Self(Arc::new(ArcSwap::from_pointee(key(secret))))
+    }
+
+    /// Hashes with another secret from now on, in all clones.
+    pub fn replace(&self, secret: &str) {
+        self.0.store(Arc::new(key(secret)));
+    }
+
+    /// What tells one secret from another without telling the secret, in hexadecimal digits.
+    pub fn fingerprint(&self) -> String {
+        let hash = self.digest(|parts| parts.add("fingerprint", b""));
+        hash[..8].iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// Whom each rule of `policy` counts this request for, in order.
@@ -47,10 +63,14 @@ impl Hasher {
         let own = rule.per.iter().position(|per| per.is_callers());
         let tag = match own {
             Some(index) => {
-                let client = caller.named_by(rule.per[index]);
+                let client = caller.counted(&rule.per[index]);
                 match tag {
-                    Some((known, hash)) if known == client => *hash,
-                    _ => tag.insert((client.clone(), self.client(client))).1,
+                    Some((known, hash)) if *known == *client => *hash,
+                    _ => {
+                        let hash = self.client(&client);
+                        *tag = Some((client.into_owned(), hash));
+                        hash
+                    }
                 }
             }
             None => self.digest(|parts| parts.add("limit", rule.limit.name().as_bytes())),
@@ -62,12 +82,24 @@ impl Hasher {
             self.digest(|parts| {
                 for (_, per) in others() {
                     match per {
-                        Per::Client | Per::Ip | Per::ApiKey | Per::UserId => {
-                            parts.add_client(caller.named_by(*per));
+                        Per::Client | Per::Ip | Per::Network(_) | Per::ApiKey | Per::UserId => {
+                            parts.add_client(&caller.counted(per))
                         }
                         Per::Route => parts.add("route", policy.route.as_bytes()),
-                        Per::Method => parts.add("method", method(request).as_str().as_bytes()),
+                        Per::Method => parts.add("method", method(request.method()).as_bytes()),
                         Per::Host => parts.add("host", &host(request)),
+                        Per::Header(name) => match header(request, name) {
+                            Some(value) => parts.add_named("header", name.as_str(), value),
+                            None => parts.add_client(&caller.ip),
+                        },
+                        Per::Cookie(name) => match cookie(request, name) {
+                            Some(value) => parts.add_named("cookie", name, value),
+                            None => parts.add_client(&caller.ip),
+                        },
+                        Per::Path(name) => match path_value(request, name) {
+                            Some(value) => parts.add_named("path", name, value.as_bytes()),
+                            None => parts.add_client(&caller.ip),
+                        },
                     }
                 }
             })
@@ -80,12 +112,16 @@ impl Hasher {
     }
 
     fn digest(&self, add: impl FnOnce(&mut Parts)) -> [u8; 16] {
-        let mut parts = Parts(hmac::Context::with_key(&self.0));
+        let mut parts = Parts(hmac::Context::with_key(&self.0.load()));
         add(&mut parts);
         let mut hash = [0; 16];
         hash.copy_from_slice(&parts.0.sign().as_ref()[..16]);
         hash
     }
+}
+
+fn key(secret: &str) -> hmac::Key {
+    hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes())
 }
 
 struct Parts(hmac::Context);
@@ -98,9 +134,16 @@ impl Parts {
         }
     }
 
+    /// A part whose kind has a name of its own, such as one header of many.
+    fn add_named(&mut self, kind: &'static str, name: &str, value: &[u8]) {
+        self.add(kind, name.as_bytes());
+        self.add("value", value);
+    }
+
     fn add_client(&mut self, client: &Client) {
         match client {
             Client::ApiKey(name) => self.add("api_key", name.as_bytes()),
+            Client::UnlistedKey(hash) => self.add("unlisted_key", hash),
             Client::UserId(id) => self.add("user_id", id.as_bytes()),
             Client::Ip(std::net::IpAddr::V4(address)) => self.add("ip", &address.octets()),
             Client::Ip(std::net::IpAddr::V6(address)) => self.add("ip", &address.octets()),
@@ -110,23 +153,60 @@ impl Parts {
 
 impl Caller {
     /// The client that a `per` value means; what is missing counts under the address.
-    fn named_by(&self, per: Per) -> &Client {
+    fn counted(&self, per: &Per) -> Cow<'_, Client> {
         let named = match per {
             Per::Client => Some(&self.client),
             Per::ApiKey => self.api_key.as_ref(),
             Per::UserId => self.user_id.as_ref(),
-            Per::Ip | Per::Route | Per::Method | Per::Host => None,
+            Per::Network(bits) => return Cow::Owned(self.network(*bits)),
+            _ => None,
         };
-        named.unwrap_or(&self.ip)
+        Cow::Borrowed(named.unwrap_or(&self.ip))
+    }
+
+    /// The network that the caller's address is of.
+    fn network(&self, ipv6_prefix: u8) -> Client {
+        match &self.ip {
+            Client::Ip(address) => Client::Ip(address::network(*address, ipv6_prefix)),
+            other => other.clone(),
+        }
     }
 }
 
-/// The method to count under: a `HEAD` is a `GET` without its body.
-fn method<B>(request: &Request<B>) -> &Method {
-    if request.method() == Method::HEAD {
-        &Method::GET
-    } else {
-        request.method()
+/// A header's value, if there is exactly one.
+fn header<'a, B>(request: &'a Request<B>, name: &HeaderName) -> Option<&'a [u8]> {
+    let mut values = request.headers().get_all(name).iter();
+    let value = values.next()?.as_bytes().trim_ascii();
+    (values.next().is_none() && !value.is_empty()).then_some(value)
+}
+
+/// A cookie's value (RFC 6265, 4.2.1): the first of that name.
+fn cookie<'a, B>(request: &'a Request<B>, name: &str) -> Option<&'a [u8]> {
+    let lines = request.headers().get_all(COOKIE).iter();
+    let pairs = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b';'));
+    let values = pairs.filter_map(|pair| {
+        let equals = pair.iter().position(|byte| *byte == b'=')?;
+        (pair[..equals].trim_ascii() == name.as_bytes()).then(|| pair[equals + 1..].trim_ascii())
+    });
+    values.into_iter().next().filter(|value| !value.is_empty())
+}
+
+fn path_value<'a, B>(request: &'a Request<B>, name: &str) -> Option<&'a str> {
+    let PathValues(values) = request.extensions().get()?;
+    let (_, value) = values.iter().find(|(known, _)| **known == *name)?;
+    Some(value)
+}
+
+/// The method to count under: a `HEAD` is a `GET` without its body, and all that a client may invent are one.
+fn method(method: &Method) -> &'static str {
+    match method.as_str() {
+        "GET" | "HEAD" => "GET",
+        "POST" => "POST",
+        "PUT" => "PUT",
+        "DELETE" => "DELETE",
+        "PATCH" => "PATCH",
+        "OPTIONS" => "OPTIONS",
+        _ => "other",
     }
 }
 

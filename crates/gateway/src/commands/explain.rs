@@ -8,7 +8,7 @@ use clap::Args;
 use http::header::HOST;
 use http::{HeaderName, HeaderValue, Method, Request, Uri};
 use tidegate_store::Charge;
-use tidegate_tower::{Hasher, Peer, Per, Policy};
+use tidegate_tower::{Caller, ClientSource, Hasher, Peer, Per, Policy};
 
 use super::Failure;
 use crate::config::{Plan, RoutePlan, StorePlan};
@@ -39,28 +39,49 @@ pub(super) fn run(config: &Path, question: &Question) -> Result<(), Failure> {
 }
 
 fn explain(plan: &Plan, question: &Question) -> String {
-    let request = question.request();
+    let mut request = question.request();
     let routes = Routes::new(&plan.routes, |route| route);
     let target = Target::of(&request);
     let found = target
         .as_ref()
         .map_err(Clone::clone)
         .and_then(|target| routes.find(target, request.method()));
+    let found = found.map(|found| (found.route, found.values));
     let mut text = String::new();
     // Writing to a String cannot fail.
     let _ = match &found {
-        Ok(route) => describe_route(&mut text, route),
+        Ok((route, _)) => describe_route(&mut text, route),
         Err(problem) => writeln!(text, "route:    none; answered {}", problem.status),
     };
     let unmatched = Policy {
         route: "none".into(),
+        always: plan.always.len(),
         rules: plan.always.clone(),
     };
-    let policy = found.as_ref().map_or(&unmatched, |route| &route.policy);
+    let policy = found
+        .as_ref()
+        .map_or(&unmatched, |(route, _)| &route.policy);
+    if let Ok((_, Some(values))) = &found {
+        let values = values.clone();
+        request.extensions_mut().insert(values);
+    }
     let peer = Peer((question.peer, 0).into());
     let caller = plan.clients.identify(peer, request.headers());
-    let _ = writeln!(text, "client:   {}", caller.client);
-    let secret = plan.secret.as_ref().map_or("", |secret| secret.expose());
+    let _ = writeln!(
+        text,
+        "client:   {}, {}",
+        caller.client,
+        named_by(plan, &caller)
+    );
+    if let Some(credentials) = caller.refused {
+        let _ = writeln!(
+            text,
+            "answer:   401, for this {credentials} is refused; only what is under `always` is charged"
+        );
+    }
+    let secret = plan.secret.as_ref();
+    let is_made = secret.is_none() && matches!(plan.store, StorePlan::Redis(_));
+    let secret = secret.map_or("", |secret| secret.expose());
     let subjects = Hasher::new(secret).subjects(policy, &caller, &request);
     if subjects.is_empty() {
         let _ = writeln!(text, "limits:   none");
@@ -83,7 +104,12 @@ fn explain(plan: &Plan, question: &Question) -> String {
             limit.quota().algorithm(),
             limit.quota().capacity(),
             per_list(&rule.per),
-            charge.key(prefix),
+            if is_made {
+                "not known here: it is hashed with the secret that the gateways made in Redis"
+                    .to_owned()
+            } else {
+                charge.key(prefix)
+            },
         );
     }
     text
@@ -95,9 +121,28 @@ fn describe_route(text: &mut String, route: &RoutePlan) -> std::fmt::Result {
     writeln!(text, "upstream: {}", servers.join(", "))
 }
 
+/// Which source named the client, and by what.
+fn named_by(plan: &Plan, caller: &Caller) -> String {
+    let source = caller
+        .named_by
+        .and_then(|index| plan.clients.sources.get(index));
+    match source {
+        Some(ClientSource::ApiKey { header, .. }) => {
+            format!("named by api_key: the header {header}")
+        }
+        Some(ClientSource::UserId { header }) => {
+            format!("named by user_id: the header {header} of a trusted proxy")
+        }
+        Some(ClientSource::Token(tokens)) => {
+            format!("named by jwt: the header {}", tokens.header())
+        }
+        Some(ClientSource::Ip) => "named by ip".to_owned(),
+        None => "for no source named anybody".to_owned(),
+    }
+}
+
 fn per_list(per: &[Per]) -> String {
-    let name = |per: &Per| Per::ALL.iter().find(|(_, known)| known == per);
-    let names: Vec<&str> = per.iter().filter_map(name).map(|(name, _)| *name).collect();
+    let names: Vec<String> = per.iter().map(Per::to_string).collect();
     match names.as_slice() {
         [] => "nothing: one budget for all".to_owned(),
         names => names.join(", "),

@@ -6,6 +6,7 @@ mod check;
 mod demo;
 mod demo_api;
 mod explain;
+mod keys;
 mod run;
 
 use std::path::PathBuf;
@@ -36,6 +37,9 @@ enum Command {
     Check,
     /// Says which route, client, limits and keys a request would meet; charges nothing.
     Explain(explain::Question),
+    /// Makes an API key, or the hash to put into the configuration.
+    #[command(subcommand)]
+    Keys(keys::Task),
     /// Prints the JSON Schema of the configuration, for editors.
     Schema,
 }
@@ -77,6 +81,7 @@ pub fn main() -> ExitCode {
         Command::Demo => demo::run(),
         Command::Check => check::run(&cli.config),
         Command::Explain(question) => explain::run(&cli.config, &question),
+        Command::Keys(task) => keys::run(&task),
         Command::Schema => schema(),
     };
     match done {

@@ -17,18 +17,15 @@ use super::plan::Plan;
 use super::report::{ConfigError, MOST, Place, Problem, Source, Warning};
 use super::value::{Leaf, Value};
 
+pub(super) use clients::keys;
+
 /// Makes the plan, or says why there is none.
 pub(super) fn check(
     file: &File,
     source: &Source<'_>,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<(Plan, Vec<Warning>), ConfigError> {
-    let mut check = Check {
-        source,
-        env,
-        problems: Vec::new(),
-        doubts: Vec::new(),
-    };
+    let mut check = Check::new(source, env);
     let plan = check.plan(file);
     match plan {
         Some(plan) if check.problems.is_empty() => Ok((plan, source.warn(check.doubts))),
@@ -44,21 +41,35 @@ struct Check<'a> {
     doubts: Vec<Problem>,
 }
 
+impl<'a> Check<'a> {
+    const fn new(source: &'a Source<'a>, env: &'a dyn Fn(&str) -> Option<String>) -> Self {
+        Self {
+            source,
+            env,
+            problems: Vec::new(),
+            doubts: Vec::new(),
+        }
+    }
+}
+
 impl Check<'_> {
     /// The parts of a plan, in the order in which they need each other.
     fn plan(&mut self, file: &File) -> Option<Plan> {
         let (listen, admin) = self.addresses(file);
-        let clients = self.clients(file);
+        let callers = self.clients(file);
         let (store, on_failure) = self.store(file);
         let secret = self.secret(file, store.as_ref());
         let (limits, rules) = self.limits(file, on_failure);
         let always = self.always(file, &rules);
-        let routes = self.routes(file, &rules, &always);
+        let routes = self.routes(file, &rules, &always, &callers.clients);
         self.unused_limits(file);
         Some(Plan {
             listen,
             admin: admin?,
-            clients,
+            clients: callers.clients,
+            proxy_protocol: callers.proxy_protocol,
+            key_files: callers.reread.key_files,
+            jwks: callers.reread.jwks,
             store: store?,
             secret,
             always: always.into(),

@@ -15,6 +15,8 @@ use serde::Deserialize;
 use tidegate_core::Rate;
 use tidegate_store::OnFailure;
 use tidegate_tower::Per;
+use tidegate_tower::api_keys::UnknownKey;
+use tidegate_tower::jwt::{InvalidToken, Signature};
 
 use crate::host::HostPattern;
 use crate::path::EncodedSlashes;
@@ -22,8 +24,9 @@ use crate::pattern::PathPattern;
 
 use super::plan::LogFormat;
 use super::value::{
-    BodyLimit, Connections, Count, KeyHash, KeyName, KeyPrefix, Leaf, Level, LimitName, Network,
-    PrefixLength, RedisUrl, RouteName, SecretText, Server, StoreWord, Target,
+    AddressTold, BodyLimit, Connections, Count, Date, FilePath, JwksRefresh, JwksUrl, KeyHash,
+    KeyName, KeyPrefix, Leaf, Level, LimitName, Network, PrefixLength, RedisUrl, RouteName,
+    SecretText, Server, StoreWord, Target, Words,
 };
 
 pub(super) use shape::{Named, Placed, SingleOr};
@@ -37,7 +40,7 @@ pub(super) struct File {
     pub(super) listen: Option<SingleOr<SocketAddr, Vec<Leaf<SocketAddr>>>>,
     /// Where health and metrics are served. Default: 127.0.0.1:9901.
     pub(super) admin: Option<Leaf<SocketAddr>>,
-    /// Peers whose X-Forwarded-For and user header are believed. Default: none.
+    /// Peers whose word on addresses and users is taken. Default: none.
     pub(super) trusted_proxies: Option<Vec<Leaf<Network>>>,
     /// Where limits keep their state: `memory`, or `redis: { url, … }`. Default: memory.
     pub(super) store: Option<SingleOr<StoreWord, Store>>,
@@ -45,6 +48,8 @@ pub(super) struct File {
     pub(super) secret: Option<Leaf<SecretText>>,
     /// Who is calling: the first source that answers names the client. Default: ip.
     pub(super) clients: Option<Vec<Placed<Source>>>,
+    /// The header that tells upstreams who is calling, such as X-Client-Id; clients cannot send it. Default: none.
+    pub(super) forward_client: Option<Leaf<HeaderName>>,
     /// The limits, by name. Each is one budget per client, shared by all routes that list it.
     pub(super) limits: Option<Named<Limit>>,
     /// Limits that every request is charged to, matched or not.
@@ -95,6 +100,8 @@ pub(super) struct Source {
     pub(super) api_key: Option<ApiKey>,
     /// A user ID in a header, believed from `trusted_proxies` only.
     pub(super) user_id: Option<UserId>,
+    /// A user ID in a signed token.
+    pub(super) jwt: Option<Jwt>,
     /// The caller's address.
     pub(super) ip: Option<Ip>,
 }
@@ -105,8 +112,12 @@ pub(super) struct Source {
 pub(super) struct ApiKey {
     /// The header. Default: X-API-Key.
     pub(super) header: Option<Leaf<HeaderName>>,
-    /// The keys that are known; any other names nobody.
-    pub(super) keys: Vec<Placed<Key>>,
+    /// The keys that are known.
+    pub(super) keys: Option<Vec<Placed<Key>>>,
+    /// A file with more of them, a list like `keys`; reread when it changes.
+    pub(super) keys_file: Option<Leaf<FilePath>>,
+    /// What becomes of any other: fall_through, reject or accept. Default: fall_through.
+    pub(super) unknown: Option<Leaf<UnknownKey>>,
 }
 
 /// An API key.
@@ -117,6 +128,8 @@ pub(super) struct Key {
     pub(super) name: Leaf<KeyName>,
     /// The key's hash, never the key.
     pub(super) hash: Leaf<KeyHash>,
+    /// From then on it is unknown. Default: never.
+    pub(super) expires: Option<Leaf<Date>>,
 }
 
 /// User IDs.
@@ -127,12 +140,42 @@ pub(super) struct UserId {
     pub(super) header: Option<Leaf<HeaderName>>,
 }
 
+/// Signed tokens.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Jwt {
+    /// The header; in Authorization behind `Bearer`. Default: Authorization.
+    pub(super) header: Option<Leaf<HeaderName>>,
+    /// The signatures that are accepted: HS256, RS256, ES256, EdDSA.
+    pub(super) algorithms: Placed<Vec<Leaf<Signature>>>,
+    /// The key: a secret for HS256, else a public key in PEM. Either this or `jwks_url`.
+    pub(super) key_file: Option<Leaf<FilePath>>,
+    /// Where the issuer publishes its keys, as a JWK set. Either this or `key_file`.
+    pub(super) jwks_url: Option<Leaf<JwksUrl>>,
+    /// The authorities, in PEM, of which one must vouch for that server. Default: those that this machine trusts.
+    pub(super) jwks_ca_file: Option<Leaf<FilePath>>,
+    /// How often the set is fetched. Default: 5m.
+    pub(super) jwks_refresh: Option<Leaf<JwksRefresh>>,
+    /// Who must have issued the token. Default: anybody with the key.
+    pub(super) issuer: Option<Leaf<Words>>,
+    /// For whom it must have been issued. Default: anybody.
+    pub(super) audience: Option<Leaf<Words>>,
+    /// How far clocks may differ. Default: 60s.
+    pub(super) leeway: Option<Leaf<Duration>>,
+    /// The claim that holds the user ID. Default: sub.
+    pub(super) claim: Option<Leaf<Words>>,
+    /// What becomes of a token that is not valid: fall_through or reject. Default: fall_through.
+    pub(super) invalid: Option<Leaf<InvalidToken>>,
+}
+
 /// Addresses.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Ip {
     /// How many bits of an IPv6 address are one client. Default: 64.
     pub(super) ipv6_prefix: Option<Leaf<PrefixLength>>,
+    /// How a trusted proxy tells it: x_forwarded_for, forwarded or proxy_protocol. Default: x_forwarded_for.
+    pub(super) from: Option<Leaf<AddressTold>>,
 }
 
 /// A limit: exactly one algorithm, and what it is counted per.

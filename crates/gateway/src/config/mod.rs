@@ -21,10 +21,13 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
-pub use plan::{LogFormat, LogPlan, Plan, RoutePlan, Secret, StorePlan, Timeouts};
+pub use plan::{
+    JwksPlan, KeyFile, LogFormat, LogPlan, Plan, RoutePlan, Secret, StorePlan, Timeouts,
+};
 pub use report::{ConfigError, Warning};
 
 use report::{Place, Problem, Source};
+use tidegate_tower::api_keys::ListedKey;
 
 /// The longest configuration that is read, in bytes.
 pub const MAX_BYTES: u64 = 16 << 20;
@@ -66,6 +69,18 @@ pub fn parse(
     }
     let file = yaml::read(&source).map_err(|problem| source.refuse(vec![problem]))?;
     check::check(&file, &source, &env)
+}
+
+/// Reads a file with API keys, and checks it beside the keys that are `listed` elsewhere.
+pub(crate) fn load_keys(path: &Path, listed: &[ListedKey]) -> Result<Vec<ListedKey>, ConfigError> {
+    let name = path.display().to_string();
+    let refuse = |problem| Source::new(&name, "").refuse(vec![problem]);
+    let bytes = read(path).map_err(|error| refuse(Problem::new(None, unreadable(&error))))?;
+    let text = String::from_utf8(bytes);
+    let text = text.map_err(|_| refuse(Problem::new(None, "this is not UTF-8 text")))?;
+    let source = Source::new(&name, &text);
+    let keys: Vec<_> = yaml::read(&source).map_err(|problem| source.refuse(vec![problem]))?;
+    check::keys(&keys, &source, listed)
 }
 
 /// The JSON Schema of the configuration, for editors.

@@ -5,14 +5,19 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Method;
 use http::uri::Authority;
+use http::{Method, Uri};
+use rustls::RootCertStore;
 use tidegate_store::Limit;
 use tidegate_store::redis::RedisOptions;
+use tidegate_tower::api_keys::{ApiKeys, ListedKey};
+use tidegate_tower::jwt::{Signature, TokenKeys};
 use tidegate_tower::{Clients, Policy, Rule};
+use tokio::sync::Notify;
 
 use crate::host::HostPattern;
 use crate::path::EncodedSlashes;
@@ -28,6 +33,12 @@ pub struct Plan {
     pub admin: SocketAddr,
     /// How it names who is calling.
     pub clients: Clients,
+    /// Whether trusted peers begin a connection with a PROXY protocol header.
+    pub proxy_protocol: bool,
+    /// The files with API keys, which are reread when they change.
+    pub key_files: Vec<KeyFile>,
+    /// The key sets that are fetched, for tokens.
+    pub jwks: Vec<JwksPlan>,
     /// Where limits keep their state.
     pub store: StorePlan,
     /// Keys the hashes under which clients are kept.
@@ -44,6 +55,44 @@ pub struct Plan {
     pub max_connections: usize,
     /// What it logs.
     pub log: LogPlan,
+}
+
+/// A file with API keys.
+#[derive(Debug, Clone)]
+pub struct KeyFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// The table that requests are looked up in.
+    pub keys: ApiKeys,
+    /// The keys that the configuration itself lists beside it.
+    pub listed: Vec<ListedKey>,
+}
+
+/// A key set that is fetched, and whom its keys are for.
+#[derive(Clone)]
+pub struct JwksPlan {
+    /// Where it is, in HTTP or HTTPS.
+    pub url: Uri,
+    /// The authorities of which one must vouch for that server; none: those that this machine trusts.
+    pub authorities: Option<Arc<RootCertStore>>,
+    /// How often it is fetched.
+    pub refresh: Duration,
+    /// The signatures that its keys may be for.
+    pub signatures: Vec<Signature>,
+    /// Where its keys go.
+    pub keys: TokenKeys,
+    /// Told of tokens that name a key which is not among them.
+    pub missed: Arc<Notify>,
+}
+
+// Not derived: the URL's query may hold a secret.
+impl fmt::Debug for JwksPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JwksPlan")
+            .field("host", &self.url.host())
+            .field("refresh", &self.refresh)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Where limits keep their state.

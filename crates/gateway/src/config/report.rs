@@ -158,6 +158,11 @@ impl<'a> Source<'a> {
         line.copied().unwrap_or_default()
     }
 
+    /// What messages call it: the file's path.
+    pub(super) const fn name(&self) -> &'a str {
+        self.name
+    }
+
     /// `file:line:column`.
     pub(super) fn at(&self, place: Place) -> String {
         format!("{}:{}:{}", self.name, place.line, place.column)

@@ -18,9 +18,12 @@ use serde_saphyr::Spanned;
 
 use super::report::{Place, Problem};
 
-pub(super) use net::{KeyHash, Network, RedisUrl, Server, Target};
-pub(super) use number::{BodyLimit, Connections, Count, PrefixLength};
-pub(super) use word::{KeyName, KeyPrefix, Level, LimitName, RouteName, SecretText, StoreWord};
+pub(super) use net::{JwksUrl, KeyHash, Network, RedisUrl, Server, Target};
+pub(super) use number::{BodyLimit, Connections, Count, Date, JwksRefresh, PrefixLength};
+pub(super) use word::{
+    AddressTold, FilePath, KeyName, KeyPrefix, Level, LimitName, RouteName, SecretText, StoreWord,
+    Words,
+};
 
 /// A kind of value.
 pub(super) trait Value: Sized {

@@ -3,14 +3,14 @@
 //! The library knows places and which keys a map may have; how that is told is the report's. This
 //! module must not know what the file is about.
 
+use serde::de::DeserializeOwned;
 use serde_saphyr::options::MergeKeyPolicy;
 use serde_saphyr::{Error, Options};
 
-use super::file::File;
 use super::report::{Place, Problem, Source};
 
-/// Reads the file as written.
-pub(super) fn read(source: &Source<'_>) -> Result<File, Problem> {
+/// Reads a file as written.
+pub(super) fn read<T: DeserializeOwned>(source: &Source<'_>) -> Result<T, Problem> {
     serde_saphyr::from_str_with_options(source.text(), options())
         .map_err(|error| problem(&error, source))
 }

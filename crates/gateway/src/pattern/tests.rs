@@ -88,10 +88,26 @@ fn a_name_is_one_segment_and_the_rest_may_be_none() {
 }
 
 #[test]
-fn escaped_and_bare_are_one_to_a_route() {
+fn escaped_and_bare_are_one_to_route_and_key() {
     assert!(path("/users/@me").matches("/users/%40me"));
     assert!(path("/a%20b").matches("/a%20b"));
     assert!(!path("/a+b").matches("/a%20b"));
+    let otp = path("/otp/{phone}");
+    assert_eq!(
+        otp.capture("/otp/%2B491234", "phone").as_deref(),
+        Some("+491234")
+    );
+}
+
+#[test]
+fn a_capture_is_the_segment_without_its_parameters() {
+    let ride = path("/rides/{id}/stops/{stop}/**");
+    let at = "/rides/42;v=1/;x/stops/7/8/9";
+    assert_eq!(ride.capture(at, "id").as_deref(), Some("42"));
+    assert_eq!(ride.capture(at, "stop").as_deref(), Some("7"));
+    assert_eq!(ride.capture(at, "rides"), None);
+    assert_eq!(ride.capture("/rides/42", "stop"), None);
+    assert!(matches!(ride.capture(at, "id"), Some(Cow::Borrowed(_))));
 }
 
 #[test]

@@ -116,9 +116,10 @@ impl Forwarding {
             let id = head.extensions.get::<RequestId>();
             let origin = Origin {
                 peer: peer.0.ip(),
-                trusted: self.clients.trusted.contains(peer.0.ip()),
+                clients: &self.clients,
                 request_id: id.map_or(HeaderValue::from_static("-"), |id| id.0.clone()),
                 vouched: &self.vouched,
+                client: head.extensions.get(),
             };
             headers::to_upstream(&mut head.headers, origin, has_body);
         }

@@ -7,6 +7,7 @@ use http::header::{
     PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
+use tidegate_tower::{AddressFrom, Client, Clients};
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
@@ -30,26 +31,35 @@ static HOP_BY_HOP: [HeaderName; 9] = [
 ];
 
 /// What says where a request came from: taken from trusted peers, else written anew or removed.
-static ORIGIN: [HeaderName; 9] = [
+static ORIGIN: [HeaderName; 6] = [
     X_FORWARDED_FOR,
     X_FORWARDED_PROTO,
     X_FORWARDED_HOST,
     FORWARDED,
     HeaderName::from_static("x-forwarded-port"),
+    X_REQUEST_ID,
+];
+
+/// Other ways to name an address. Nobody here reads them, so nobody's are passed on to an upstream that might.
+static OTHER_ADDRESSES: [HeaderName; 6] = [
     HeaderName::from_static("x-real-ip"),
+    HeaderName::from_static("x-client-ip"),
+    HeaderName::from_static("x-cluster-client-ip"),
     HeaderName::from_static("true-client-ip"),
     HeaderName::from_static("cf-connecting-ip"),
-    X_REQUEST_ID,
+    HeaderName::from_static("fastly-client-ip"),
 ];
 
 /// Where a request came from, as its upstream is told.
 #[derive(Debug)]
 pub(super) struct Origin<'a> {
     pub(super) peer: IpAddr,
-    pub(super) trusted: bool,
+    pub(super) clients: &'a Clients,
     pub(super) request_id: HeaderValue,
     /// Headers that only trusted peers may send: those that name a user.
     pub(super) vouched: &'a [HeaderName],
+    /// Who is calling, if the upstream is told.
+    pub(super) client: Option<&'a Client>,
 }
 
 /// Makes a client's headers fit for the upstream.
@@ -62,10 +72,14 @@ pub(super) fn to_upstream(headers: &mut HeaderMap, origin: Origin<'_>, has_body:
     // The body is asked for when it is forwarded, so the upstream has nothing to say "continue" to.
     headers.remove(EXPECT);
     remove_aliases(headers, origin.vouched);
-    if !origin.trusted {
+    let trusted = origin.clients.trusted.contains(origin.peer);
+    if !trusted {
         for name in ORIGIN.iter().chain(origin.vouched) {
             headers.remove(name);
         }
+    }
+    for name in &OTHER_ADDRESSES {
+        headers.remove(name);
     }
     join_cookies(headers);
     if trailers {
@@ -75,7 +89,8 @@ pub(super) fn to_upstream(headers: &mut HeaderMap, origin: Origin<'_>, has_body:
         // Without this hyper takes a GET for one that has no body.
         headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
     }
-    append_forwarded_for(headers, origin.peer);
+    tell_hops(headers, &origin);
+    tell_client(headers, &origin);
     if !headers.contains_key(X_FORWARDED_PROTO) {
         headers.insert(X_FORWARDED_PROTO, HeaderValue::from_static("http"));
     }
@@ -91,7 +106,8 @@ pub(super) fn to_upstream(headers: &mut HeaderMap, origin: Origin<'_>, has_body:
 /// nothing there that was removed from the headers; what frames or authorises a message hyper leaves out itself.
 pub(super) fn trailers_to_upstream(trailers: &mut HeaderMap, vouched: &[HeaderName]) {
     remove_aliases(trailers, vouched);
-    for name in HOP_BY_HOP.iter().chain(&ORIGIN).chain(vouched) {
+    let ours = HOP_BY_HOP.iter().chain(&ORIGIN).chain(&OTHER_ADDRESSES);
+    for name in ours.chain(vouched) {
         trailers.remove(name);
     }
     trailers.remove(COOKIE);
@@ -139,7 +155,8 @@ fn remove_aliases(headers: &mut HeaderMap, vouched: &[HeaderName]) {
         name.contains('_') && {
             let meant = name.replace('_', "-");
             let ours = ORIGIN.iter().chain(vouched).chain(&HOP_BY_HOP);
-            ours.chain(&[HOST, CONTENT_LENGTH])
+            ours.chain(&OTHER_ADDRESSES)
+                .chain(&[HOST, CONTENT_LENGTH])
                 .any(|own| own.as_str().replace('_', "-") == meant && own.as_str() != name)
         }
     };
@@ -166,16 +183,59 @@ fn join_cookies(headers: &mut HeaderMap) {
     }
 }
 
-fn append_forwarded_for(headers: &mut HeaderMap, peer: IpAddr) {
-    let peer = peer.to_canonical().to_string();
-    let mut hops: Vec<&[u8]> = headers
-        .get_all(X_FORWARDED_FOR)
+/// Adds the peer to the hops. The one header that hops are taken from goes on; the other is not anybody's word.
+fn tell_hops(headers: &mut HeaderMap, origin: &Origin<'_>) {
+    let Origin { peer, clients, .. } = origin;
+    let peer = peer.to_canonical();
+    match clients.address_from {
+        AddressFrom::XForwardedFor => {
+            headers.remove(FORWARDED);
+        }
+        AddressFrom::Connection => {
+            headers.remove(FORWARDED);
+            headers.remove(X_FORWARDED_FOR);
+        }
+        AddressFrom::Forwarded => {
+            headers.remove(X_FORWARDED_FOR);
+            let first = clients.trusted.origin(peer, headers, clients.address_from);
+            if first != peer {
+                append(headers, &X_FORWARDED_FOR, &first.to_string());
+            }
+            let node = match peer {
+                IpAddr::V4(_) => format!("for={peer}"),
+                IpAddr::V6(_) => format!("for=\"[{peer}]\""),
+            };
+            append(headers, &FORWARDED, &node);
+        }
+    }
+    append(headers, &X_FORWARDED_FOR, &peer.to_string());
+}
+
+/// Tells the upstream who is calling, in a header of which no client can send its own.
+fn tell_client(headers: &mut HeaderMap, origin: &Origin<'_>) {
+    let Some(name) = &origin.clients.forward_client else {
+        return;
+    };
+    headers.remove(name);
+    // A name that no header can hold is not told: nothing is better than something else.
+    let client = origin
+        .client
+        .map(|client| HeaderValue::try_from(client.to_string()));
+    if let Some(Ok(client)) = client {
+        headers.insert(name, client);
+    }
+}
+
+/// Adds an element to a header that is a list, and makes one line of it.
+fn append(headers: &mut HeaderMap, name: &HeaderName, element: &str) {
+    let mut elements: Vec<&[u8]> = headers
+        .get_all(name)
         .iter()
         .map(HeaderValue::as_bytes)
         .collect();
-    hops.push(peer.as_bytes());
-    if let Ok(hops) = HeaderValue::from_bytes(&hops.join(&b", "[..])) {
-        headers.insert(X_FORWARDED_FOR, hops);
+    elements.push(element.as_bytes());
+    if let Ok(elements) = HeaderValue::from_bytes(&elements.join(&b", "[..])) {
+        headers.insert(name, elements);
     }
 }
 

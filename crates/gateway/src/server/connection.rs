@@ -1,28 +1,24 @@
 //! One client connection, from its first byte to its last.
 
 use std::convert::Infallible;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
 use http::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tidegate_tower::Peer;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::http2::{Offered, Streams};
+use super::opening::Opening;
 use super::stream::ClientStream;
 use crate::activity::{Activity, Watch};
 use crate::frontend::{Arrival, Frontend};
-
-/// What an HTTP/2 client says first when it knows that the server speaks it (RFC 9113, 3.4).
-const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// The most that hyper buffers of a head; the frontend refuses heads long before, with the right status.
 const MAX_BUFFER: usize = 128 * 1024;
@@ -43,16 +39,22 @@ pub(crate) async fn serve<S>(
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let timeouts = frontend.timeouts();
-    // The protocol is told by the first bytes, which a client may not send for ever.
+    // The first bytes tell who is there and what is spoken; a client may not send them for ever.
+    let is_told = frontend.is_told_by(peer);
     let sniffed = tokio::select! {
         biased;
-        sniffed = timeout(timeouts.header, sniff(&mut socket)) => sniffed,
+        sniffed = timeout(timeouts.header, Opening::read(&mut socket, peer, is_told)) => sniffed,
         // A connection that has asked nothing yet is as good as idle.
         _ = drain.wait_for(|stop| *stop) => return,
     };
-    let Ok(Ok((first, is_http2))) = sniffed else {
+    let Ok(Ok(opening)) = sniffed else {
         return;
     };
+    let Opening {
+        peer,
+        first,
+        is_http2,
+    } = opening;
     let activity = Activity::new(timeouts.header, timeouts.idle, !is_http2);
     let stream = ClientStream::new(socket, first, activity.clone(), timeouts.idle);
     let answer = {
@@ -138,19 +140,4 @@ where
             }
         }
     }
-}
-
-/// Reads until the first bytes tell HTTP/2 from HTTP/1; gives back what was read.
-async fn sniff(socket: &mut (impl AsyncRead + Unpin)) -> io::Result<(Bytes, bool)> {
-    let mut first = BytesMut::with_capacity(HTTP2_PREFACE.len());
-    while first.len() < HTTP2_PREFACE.len() {
-        let mut rest = (&mut *socket).take((HTTP2_PREFACE.len() - first.len()) as u64);
-        if rest.read_buf(&mut first).await? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        if !HTTP2_PREFACE.starts_with(&first) {
-            return Ok((first.freeze(), false));
-        }
-    }
-    Ok((first.freeze(), true))
 }

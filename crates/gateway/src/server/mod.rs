@@ -4,6 +4,7 @@
 
 mod connection;
 mod http2;
+mod opening;
 mod stream;
 
 use std::io;

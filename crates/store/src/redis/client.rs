@@ -7,13 +7,12 @@ use std::time::Duration;
 
 use fred::clients::Client as Fred;
 use fred::error::{Error, ErrorKind};
-use fred::interfaces::{ClientLike as _, LuaInterface as _};
-use fred::types::Builder;
-use fred::types::ClientState;
+use fred::interfaces::{ClientLike as _, KeysInterface as _, LuaInterface as _};
 use fred::types::config::{
     Config, ConnectionConfig, PerformanceConfig, ReconnectError, ReconnectPolicy, TcpConfig,
     UnresponsiveConfig,
 };
+use fred::types::{Builder, ClientState, Expiration, SetOptions};
 
 use crate::StoreError;
 
@@ -118,6 +117,27 @@ impl Client {
         let pong: Result<String, Error> = self.0.ping(None).await;
         pong.map(drop)
             .map_err(|error| Failure::from(error).into_error())
+    }
+
+    /// What stands under `key`: `value`, if nothing did. It expires `kept` from now.
+    pub(super) async fn set_once(
+        &self,
+        key: &str,
+        value: &str,
+        kept: Duration,
+    ) -> Result<String, StoreError> {
+        self.connected().map_err(Failure::into_error)?;
+        let seconds = i64::try_from(kept.as_secs()).unwrap_or(i64::MAX);
+        let expiry = Some(Expiration::EX(seconds));
+        let error = |error| Failure::from(error).into_error();
+        let set = self.0.set(key, value, expiry, Some(SetOptions::NX), true);
+        let known: Option<String> = set.await.map_err(error)?;
+        let Some(known) = known else {
+            return Ok(value.to_owned());
+        };
+        let renewed: Result<(), Error> = self.0.expire(key, seconds, None).await;
+        renewed.map_err(error)?;
+        Ok(known)
     }
 
     /// Without a connection fred would queue a command until its timeout; a decision has better things to do.

@@ -5,6 +5,7 @@
 
 mod client;
 mod script;
+mod secret;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -19,6 +20,8 @@ use crate::{
 use client::Client;
 pub use client::InvalidUrl;
 use script::Scripts;
+pub use secret::Agreement;
+use secret::SecretState;
 
 /// How to reach Redis, and how long to wait for it.
 #[derive(Clone, Debug)]
@@ -45,6 +48,7 @@ pub struct RedisStore {
     timeout: Duration,
     key_prefix: String,
     answering: AtomicBool,
+    secret: SecretState,
 }
 
 impl RedisStore {
@@ -60,6 +64,7 @@ impl RedisStore {
             timeout: options.timeout,
             key_prefix: options.key_prefix,
             answering: AtomicBool::new(true),
+            secret: SecretState::default(),
         })
     }
 
@@ -84,8 +89,9 @@ impl RedisStore {
         }
     }
 
-    /// Asks Redis whether it is there, within the timeout.
-    pub async fn ping(&self) -> Result<(), StoreError> {
+    /// Whether decisions can be had: Redis answers within the timeout, and gateways count under the same keys.
+    pub async fn ready(&self) -> Result<(), StoreError> {
+        self.secret.check()?;
         let answer = tokio::time::timeout(self.timeout, self.client.ping()).await;
         answer.unwrap_or(Err(StoreError::Timeout))
     }
@@ -96,6 +102,7 @@ impl RedisStore {
     }
 
     async fn ask(&self, charges: &[Charge<'_>]) -> Result<Decision, StoreError> {
+        self.secret.check()?;
         let script = self.scripts.of(charges);
         let keys = charges
             .iter()

@@ -25,11 +25,11 @@ async fn a_redis_that_was_stopped() {
     decides_again(&store).await;
     server.stop();
     follows_on_failure(&store).await;
-    assert_eq!(store.ping().await, Err(StoreError::Disconnected));
+    assert_eq!(store.ready().await, Err(StoreError::Disconnected));
 
     server.restart().await;
     decides_again(&store).await;
-    assert_eq!(store.ping().await, Ok(()));
+    assert_eq!(store.ready().await, Ok(()));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

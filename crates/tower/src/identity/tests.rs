@@ -1,4 +1,10 @@
+use std::time::{Duration, SystemTime};
+
 use super::*;
+use crate::api_keys::ListedKey;
+
+/// Whoever makes something up.
+mod made_up;
 
 const KEY: HeaderName = HeaderName::from_static("x-api-key");
 const PARTNER_KEY: HeaderName = HeaderName::from_static("x-partner-key");
@@ -6,14 +12,17 @@ const USER: HeaderName = HeaderName::from_static("x-user-id");
 const PROXY: &str = "10.0.0.1";
 const STRANGER: &str = "192.0.2.1";
 
+/// The key `<name>'s key`.
+fn listed(name: &str, expires: Option<Duration>) -> ListedKey {
+    ListedKey {
+        name: name.into(),
+        sha256: api_keys::hash(format!("{name}'s key").as_bytes()),
+        expires,
+    }
+}
+
 fn keys(names: &[&'static str]) -> ApiKeys {
-    ApiKeys::new(names.iter().map(|name| {
-        let hash = digest::digest(&digest::SHA256, format!("{name}'s key").as_bytes());
-        ListedKey {
-            name: (*name).into(),
-            sha256: hash.as_ref().try_into().unwrap(),
-        }
-    }))
+    ApiKeys::new(names.iter().map(|name| listed(name, None)))
 }
 
 /// Keys, then users, then addresses; 10.0.0.0/8 is trusted.
@@ -21,13 +30,26 @@ fn clients() -> Clients {
     let key = ClientSource::ApiKey {
         header: KEY,
         keys: keys(&["acme", "umbrella"]),
+        unknown: UnknownKey::FallThrough,
     };
     let user = ClientSource::UserId { header: USER };
     Clients {
         sources: vec![key, user, ClientSource::Ip],
         trusted: TrustedProxies::new(vec!["10.0.0.0/8".parse().unwrap()]),
+        address_from: AddressFrom::default(),
         ipv6_prefix: 64,
+        forward_client: None,
     }
+}
+
+/// As [`clients`], with this fate of keys that are not listed.
+fn unless_listed(fate: UnknownKey) -> Clients {
+    let mut clients = clients();
+    let ClientSource::ApiKey { unknown, .. } = &mut clients.sources[0] else {
+        panic!("keys come first")
+    };
+    *unknown = fate;
+    clients
 }
 
 fn caller(clients: &Clients, peer: &str, headers: &[(HeaderName, &str)]) -> Caller {
@@ -101,6 +123,7 @@ fn a_key_is_kept_when_another_source_of_keys_finds_none() {
     let partners = ClientSource::ApiKey {
         header: PARTNER_KEY,
         keys: keys(&["globex"]),
+        unknown: UnknownKey::FallThrough,
     };
     clients.sources.insert(1, partners);
     let acme = Some(Client::ApiKey("acme".into()));
@@ -139,4 +162,97 @@ fn ipv4_is_one_client_per_address_however_it_is_written() {
     let hop = |address: &str| client(PROXY, &[(forwarded.clone(), address)]);
     assert_eq!(hop("::ffff:192.0.2.1"), "ip:192.0.2.1");
     assert_eq!(hop("2001:db8:1:2:3:4:5:6"), "ip:2001:db8:1:2::");
+}
+
+#[test]
+fn sources_are_asked_in_their_order_and_the_one_that_answered_is_told() {
+    let everything = [(KEY, "acme's key"), (USER, "42")];
+    let by = |clients: &Clients, headers: &[_]| {
+        let caller = caller(clients, PROXY, headers);
+        (caller.client.to_string(), caller.named_by)
+    };
+    let mut clients = clients();
+    assert_eq!(by(&clients, &everything), ("api_key:acme".into(), Some(0)));
+    assert_eq!(
+        by(&clients, &everything[1..]),
+        ("user_id:42".into(), Some(1))
+    );
+    assert_eq!(by(&clients, &[]), ("ip:10.0.0.1".into(), Some(2)));
+    clients.sources.rotate_right(1);
+    assert_eq!(by(&clients, &everything), ("ip:10.0.0.1".into(), Some(0)));
+    clients.sources.remove(0);
+    assert_eq!(
+        by(&clients, &[]),
+        ("ip:10.0.0.1".into(), None),
+        "nobody answered"
+    );
+    clients.sources.clear();
+    assert_eq!(by(&clients, &everything), ("ip:10.0.0.1".into(), None));
+}
+
+#[test]
+fn a_limit_may_count_what_did_not_name_the_client() {
+    let mut clients = clients();
+    clients.sources.rotate_right(1);
+    let caller = caller(&clients, PROXY, &[(KEY, "acme's key"), (USER, "42")]);
+    assert_eq!(caller.client.to_string(), "ip:10.0.0.1");
+    assert_eq!(caller.api_key, Some(Client::ApiKey("acme".into())));
+    assert_eq!(caller.user_id, Some(Client::UserId("42".into())));
+}
+
+#[test]
+fn a_key_that_has_expired_is_unknown() {
+    let now = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap();
+    let minute = Duration::from_secs(60);
+    for (expires, name) in [
+        (None, "api_key:acme"),
+        (Some(now + minute), "api_key:acme"),
+        (Some(now - minute), "ip:192.0.2.1"),
+        (Some(Duration::ZERO), "ip:192.0.2.1"),
+    ] {
+        let clients = clients();
+        let ClientSource::ApiKey { keys, .. } = &clients.sources[0] else {
+            panic!("keys come first")
+        };
+        keys.replace([listed("acme", expires)]);
+        let caller = caller(&clients, STRANGER, &[(KEY, "acme's key")]);
+        assert_eq!(caller.client.to_string(), name, "{expires:?}");
+        assert_eq!(caller.unknown_key, name.starts_with("ip"), "{expires:?}");
+    }
+}
+
+#[test]
+fn replaced_keys_are_seen_by_all_clones() {
+    let clients = clients();
+    let clone = clients.clone();
+    let ClientSource::ApiKey { keys, .. } = &clients.sources[0] else {
+        panic!("keys come first")
+    };
+    keys.replace([listed("globex", None), listed("umbrella", None)]);
+    for clients in [&clients, &clone] {
+        let by = |key| caller(clients, STRANGER, &[(KEY, key)]).client.to_string();
+        assert_eq!(by("acme's key"), "ip:192.0.2.1", "no longer listed");
+        assert_eq!(by("umbrella's key"), "api_key:umbrella");
+        assert_eq!(by("globex's key"), "api_key:globex");
+    }
+    keys.replace([]);
+    assert_eq!(
+        caller(&clone, STRANGER, &[(KEY, "globex's key")]).api_key,
+        None
+    );
+}
+
+#[test]
+fn the_header_that_names_the_client_is_vouched_for_like_a_users() {
+    let told = HeaderName::from_static("x-client");
+    let clients = Clients {
+        forward_client: Some(told.clone()),
+        ..clients()
+    };
+    assert_eq!(
+        clients.vouched_headers().collect::<Vec<_>>(),
+        [&USER, &told]
+    );
 }

@@ -1,52 +1,89 @@
 use std::net::IpAddr;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use http::StatusCode;
+use http::header::{AUTHORIZATION, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderName, StatusCode};
 use serde_json::{Value, json};
 use tidegate_core::{FixedWindow, MAX_WINDOW};
 use tidegate_store::{Limit, MemoryStore, OnFailure, Via};
 
 use super::*;
-use crate::{ClientSource, Per, TrustedProxies, X_RATELIMIT_REMAINING};
+use crate::api_keys::{ApiKeys, ListedKey, UnknownKey, hash};
+use crate::jwt::{InvalidToken, Signature, TokenKeys, TokenRules, Tokens};
+use crate::{
+    AddressFrom, ClientSource, Per, TrustedProxies, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING,
+    X_RATELIMIT_RESET,
+};
+
+const KEY: HeaderName = HeaderName::from_static("x-api-key");
+
+fn clients() -> Clients {
+    Clients {
+        sources: vec![ClientSource::Ip],
+        trusted: TrustedProxies::default(),
+        address_from: AddressFrom::default(),
+        ipv6_prefix: 64,
+        forward_client: None,
+    }
+}
 
 /// A service behind limits of these capacities, each counted per client, and how often it was called.
 struct Bench {
     layer: RateLimitLayer,
     called: Arc<AtomicUsize>,
+    /// The client that the last request that went on carried with it.
+    told: Arc<Mutex<Option<Client>>>,
+}
+
+/// A limit that admits `capacity` requests.
+fn rule(name: &str, capacity: u64, per: &[Per]) -> Rule {
+    let quota = FixedWindow::new(capacity, MAX_WINDOW).unwrap();
+    Rule {
+        limit: Arc::new(Limit::new(name, quota, OnFailure::Local)),
+        per: per.into(),
+    }
 }
 
 impl Bench {
     fn new(capacities: &[u64]) -> Self {
-        let rules = capacities.iter().map(|capacity| {
-            let quota = FixedWindow::new(*capacity, MAX_WINDOW).unwrap();
-            let name = format!("limit-of-{capacity}");
-            Rule {
-                limit: Arc::new(Limit::new(name, quota, OnFailure::Local)),
-                per: [Per::Client].into(),
-            }
-        });
+        let rules = capacities
+            .iter()
+            .map(|capacity| rule(&format!("limit-of-{capacity}"), *capacity, &[Per::Client]));
         let policy = Policy {
             route: "route".into(),
             rules: rules.collect(),
+            always: 0,
         };
-        let clients = Clients {
-            sources: vec![ClientSource::Ip],
-            trusted: TrustedProxies::default(),
-            ipv6_prefix: 64,
-        };
+        Self::of(policy, clients())
+    }
+
+    fn of(policy: Policy, clients: Clients) -> Self {
         let store = Store::Memory(Arc::new(MemoryStore::default()));
         Self {
             layer: RateLimitLayer::new(policy, Arc::new(clients), Hasher::new(""), store),
             called: Arc::default(),
+            told: Arc::default(),
         }
     }
 
     async fn ask(&self, peer: Option<&str>) -> Response<Bytes> {
-        let called = self.called.clone();
-        let mut service = self.layer.layer(tower::service_fn(move |_: Request<()>| {
-            called.fetch_add(1, Ordering::Relaxed);
-            async { Ok(Response::new(Bytes::from_static(b"inner"))) }
-        }));
+        self.ask_with(peer, &[]).await
+    }
+
+    async fn ask_with(
+        &self,
+        peer: Option<&str>,
+        headers: &[(HeaderName, &str)],
+    ) -> Response<Bytes> {
+        let (called, told) = (self.called.clone(), self.told.clone());
+        let mut service = self
+            .layer
+            .layer(tower::service_fn(move |request: Request<()>| {
+                called.fetch_add(1, Ordering::Relaxed);
+                *told.lock().unwrap() = request.extensions().get().cloned();
+                async { Ok(Response::new(Bytes::from_static(b"inner"))) }
+            }));
         let mut request = Request::new(());
         if let Some(peer) = peer {
             let address: IpAddr = peer.parse().unwrap();
@@ -54,8 +91,15 @@ impl Bench {
                 .extensions_mut()
                 .insert(Peer((address, 4711).into()));
         }
+        for (name, value) in headers {
+            request.headers_mut().append(name, value.parse().unwrap());
+        }
         let Ok(response) = service.call(request).await;
         response
+    }
+
+    fn told(&self) -> Option<String> {
+        Some(self.told.lock().unwrap().as_ref()?.to_string())
     }
 }
 
@@ -121,4 +165,173 @@ async fn requests_from_nowhere_share_one_budget() {
         bench.ask(None).await.status(),
         StatusCode::TOO_MANY_REQUESTS
     );
+}
+
+/// Who sends a key or a token that is not known is refused; `always` is charged on every request, `route` then not.
+fn strict(always: u64, route: u64) -> Bench {
+    let acme = ListedKey {
+        name: "acme".into(),
+        sha256: hash(b"acme's key"),
+        expires: None,
+    };
+    let key = ClientSource::ApiKey {
+        header: KEY,
+        keys: ApiKeys::new([acme]),
+        unknown: UnknownKey::Reject,
+    };
+    let rules = TokenRules {
+        header: AUTHORIZATION,
+        signatures: vec![Signature::Hs256],
+        issuer: None,
+        audience: None,
+        leeway: 60,
+        claim: "sub".to_owned(),
+        invalid: InvalidToken::Reject,
+    };
+    let keys = TokenKeys::from_file(&rules.signatures, b"secret").unwrap();
+    let token = ClientSource::Token(Arc::new(Tokens::new(rules, keys)));
+    let policy = Policy {
+        route: "route".into(),
+        rules: [
+            rule("always", always, &[Per::Ip]),
+            rule("route", route, &[Per::Ip]),
+        ]
+        .into(),
+        always: 1,
+    };
+    let clients = Clients {
+        sources: vec![key, token, ClientSource::Ip],
+        ..clients()
+    };
+    Bench::of(policy, clients)
+}
+
+const HOME: Option<&str> = Some("192.0.2.1");
+
+#[tokio::test]
+async fn who_shows_wrong_credentials_gets_401_and_goes_no_further() {
+    let bench = strict(10, 10);
+    for (header, value, credentials, challenge) in [
+        (KEY, "made up", Credentials::ApiKey, "ApiKey"),
+        (AUTHORIZATION, "Bearer a.b.c", Credentials::Token, "Bearer"),
+    ] {
+        let response = bench.ask_with(HOME, &[(header, value)]).await;
+        assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
+        let said = response.headers()[WWW_AUTHENTICATE].to_str().unwrap();
+        assert!(said.starts_with(challenge), "{said}");
+        let decided = decided(&response);
+        assert_eq!(decided.refused, Some(credentials));
+        assert_eq!(decided.unknown_key, credentials == Credentials::ApiKey);
+        assert_eq!(decided.client.to_string(), "ip:192.0.2.1");
+        assert_eq!(decided.tightest, None);
+    }
+    assert_eq!(bench.called.load(Ordering::Relaxed), 0);
+    let good = bench.ask_with(HOME, &[(KEY, "acme's key")]).await;
+    assert_eq!(good.body(), "inner");
+    assert_eq!(decided(&good).client.to_string(), "api_key:acme");
+    assert_eq!(
+        (decided(&good).refused, decided(&good).unknown_key),
+        (None, false)
+    );
+}
+
+#[tokio::test]
+async fn a_401_is_charged_to_what_is_always_charged_and_to_nothing_else() {
+    let bench = strict(10, 2);
+    for left in (6..10).rev() {
+        let response = bench.ask_with(HOME, &[(KEY, "made up")]).await;
+        let decision = decided(&response).decision.as_ref().unwrap();
+        let left_of: Vec<_> = decision
+            .verdicts
+            .iter()
+            .flatten()
+            .map(|v| v.remaining)
+            .collect();
+        assert_eq!(left_of, [left], "one limit was asked");
+    }
+    let good = bench.ask(HOME).await;
+    let decision = decided(&good).decision.as_ref().unwrap();
+    let left: Vec<_> = decision
+        .verdicts
+        .iter()
+        .flatten()
+        .map(|v| v.remaining)
+        .collect();
+    assert_eq!(left, [5, 1], "guesses cost the route's own limit nothing");
+}
+
+#[tokio::test]
+async fn a_401_says_nothing_of_any_limit() {
+    let response = strict(10, 10).ask_with(HOME, &[(KEY, "made up")]).await;
+    assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
+    for name in [
+        X_RATELIMIT_LIMIT,
+        X_RATELIMIT_REMAINING,
+        X_RATELIMIT_RESET,
+        RETRY_AFTER,
+    ] {
+        assert!(!response.headers().contains_key(&name), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn who_guesses_too_often_is_told_429_and_no_longer_whether_it_was_right() {
+    let bench = strict(3, 100);
+    for _ in 0..3 {
+        let response = bench.ask_with(HOME, &[(KEY, "made up")]).await;
+        assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
+    }
+    for key in ["made up", "acme's key"] {
+        let response = bench.ask_with(HOME, &[(KEY, key)]).await;
+        assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS, "{key}");
+        assert!(!response.headers().contains_key(WWW_AUTHENTICATE), "{key}");
+        assert_eq!(response.headers()[X_RATELIMIT_LIMIT], "3");
+        let body: Value = serde_json::from_slice(response.body()).unwrap();
+        assert_eq!(body["violated-policies"], json!(["always"]), "{key}");
+    }
+    assert_eq!(bench.called.load(Ordering::Relaxed), 0);
+    let elsewhere = bench.ask_with(Some("192.0.2.2"), &[(KEY, "made up")]).await;
+    assert_eq!(elsewhere.status(), StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test]
+async fn a_401_needs_no_limits() {
+    let mut bench = strict(1, 1);
+    let enforced = &bench.layer.0;
+    let policy = Policy {
+        always: 0,
+        ..enforced.policy.clone()
+    };
+    let store = enforced.store.clone();
+    bench.layer = RateLimitLayer::new(policy, enforced.clients.clone(), Hasher::new(""), store);
+    for _ in 0..3 {
+        let response = bench.ask_with(HOME, &[(KEY, "made up")]).await;
+        assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
+        assert!(decided(&response).decision.is_none());
+    }
+    assert_eq!(
+        bench.ask(HOME).await.status(),
+        StatusCode::OK,
+        "nothing was charged"
+    );
+}
+
+#[tokio::test]
+async fn the_inner_service_is_told_the_client_where_it_is_to_be_forwarded() {
+    let policy = || Policy {
+        route: "route".into(),
+        rules: [].into(),
+        always: 0,
+    };
+    let told = Clients {
+        forward_client: Some(HeaderName::from_static("x-client")),
+        ..clients()
+    };
+    let bench = Bench::of(policy(), told);
+    bench.ask(HOME).await;
+    assert_eq!(bench.told().as_deref(), Some("ip:192.0.2.1"));
+    let bench = Bench::of(policy(), clients());
+    bench.ask(HOME).await;
+    assert_eq!(bench.called.load(Ordering::Relaxed), 1);
+    assert_eq!(bench.told(), None);
 }

@@ -90,3 +90,51 @@ fn any_other_problem_has_the_same_form() {
         })
     );
 }
+
+/// A 401 as its challenge and its body.
+fn unauthorized_by(credentials: Credentials) -> (String, Value) {
+    let response = unauthorized(credentials);
+    assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
+    assert!(!response.headers().contains_key(RETRY_AFTER));
+    assert_eq!(
+        response.headers().get_all(WWW_AUTHENTICATE).iter().count(),
+        1
+    );
+    let challenge = response.headers()[WWW_AUTHENTICATE].to_str().unwrap();
+    (challenge.to_owned(), members(&response))
+}
+
+#[test]
+fn a_401_for_an_api_key_says_what_was_wrong_and_what_is_wanted() {
+    let (challenge, body) = unauthorized_by(Credentials::ApiKey);
+    assert_eq!(challenge, "ApiKey realm=\"tidegate\"");
+    assert_eq!(
+        body,
+        json!({
+            "type": "about:blank",
+            "title": "Unauthorized",
+            "status": 401,
+            "detail": "The API key is not known.",
+            "error": "invalid_api_key",
+        })
+    );
+}
+
+#[test]
+fn a_401_for_a_token_is_the_one_of_rfc_6750() {
+    let (challenge, body) = unauthorized_by(Credentials::Token);
+    assert_eq!(
+        challenge,
+        "Bearer realm=\"tidegate\", error=\"invalid_token\""
+    );
+    assert_eq!(
+        body,
+        json!({
+            "type": "about:blank",
+            "title": "Unauthorized",
+            "status": 401,
+            "detail": "The token is not valid.",
+            "error": "invalid_token",
+        })
+    );
+}

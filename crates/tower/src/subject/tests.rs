@@ -1,3 +1,4 @@
+use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -5,6 +6,9 @@ use tidegate_core::FixedWindow;
 use tidegate_store::{Limit, OnFailure};
 
 use super::*;
+
+/// Values that callers choose.
+mod values;
 
 fn rule(name: &str, per: &[Per]) -> Rule {
     let quota = FixedWindow::new(10, 1_000_000).unwrap();
@@ -29,6 +33,9 @@ fn caller(client: Client) -> Caller {
         user_id: Some(client.clone()).filter(|client| matches!(client, Client::UserId(_))),
         client,
         ip: ip("192.0.2.1"),
+        named_by: None,
+        unknown_key: false,
+        refused: None,
     }
 }
 
@@ -41,6 +48,7 @@ fn subject(per: &[Per], route: &str, client: Client, request: &Request<()>) -> S
     let policy = Policy {
         route: route.into(),
         rules: [rule("limit", per)].into(),
+        always: 0,
     };
     Hasher::new("secret").subjects(&policy, &caller(client), request)[0]
 }
@@ -113,6 +121,7 @@ fn a_request_of_several_limits_is_counted_as_by_each_alone() {
     let policy = Policy {
         route: "route".into(),
         rules: per.map(|per| rule("limit", per)).into(),
+        always: 0,
     };
     let together = Hasher::new("secret").subjects(&policy, &caller(user("42")), &get("host"));
     let alone = per.map(|per| subject(per, "route", user("42"), &get("host")));
@@ -139,6 +148,7 @@ fn a_limit_for_all_is_one_and_no_other_limits() {
         let policy = Policy {
             route: "route".into(),
             rules: [rule(name, &[])].into(),
+            always: 0,
         };
         Hasher::new("secret").subjects(&policy, &caller(client), &get("host"))[0]
     };
@@ -182,9 +192,27 @@ fn another_secret_makes_other_hashes() {
     let policy = Policy {
         route: "route".into(),
         rules: [rule("limit", &[Per::Client, Per::Route])].into(),
+        always: 0,
     };
     let with = |secret| Hasher::new(secret).subjects(&policy, &caller(user("42")), &get("host"))[0];
     assert_ne!(with("one").tag, with("two").tag);
     assert_ne!(with("one").rest, with("two").rest);
     assert_eq!(with("one"), with("one"));
+}
+
+#[test]
+fn another_secret_is_used_by_all_clones_and_told_apart_without_being_told() {
+    let policy = Policy {
+        route: "route".into(),
+        rules: [rule("limit", &[Per::Client])].into(),
+        always: 0,
+    };
+    let of = |hasher: &Hasher| hasher.subjects(&policy, &caller(user("42")), &get("host"))[0];
+    let (hasher, other) = (Hasher::new("one"), Hasher::new("two"));
+    let clone = hasher.clone();
+    assert_ne!(hasher.fingerprint(), other.fingerprint());
+    hasher.replace("two");
+    assert_eq!(of(&clone), of(&other));
+    assert_eq!(clone.fingerprint(), other.fingerprint());
+    assert_eq!(clone.fingerprint().len(), 16);
 }

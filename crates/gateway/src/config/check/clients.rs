@@ -1,19 +1,26 @@
 //! Who is calling: the sources of clients, and the proxies that are believed.
 
+mod keys;
+mod tokens;
+
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use http::HeaderName;
-use tidegate_tower::{ApiKeys, ClientSource, Clients, ListedKey, TrustedProxies};
+use tidegate_tower::api_keys::{ApiKeys, UnknownKey};
+use tidegate_tower::{AddressFrom, ClientSource, Clients, TrustedProxies};
 
 use super::Check;
-use crate::config::file::{ApiKey, File, Placed, Source};
+use crate::config::file::{ApiKey, File, Placed, Source, UserId};
+use crate::config::plan::{JwksPlan, KeyFile};
 use crate::config::report::{Place, Problem};
-use crate::config::value::{Network, PrefixLength};
+use crate::config::value::{AddressTold, Network, PrefixLength};
+
+pub(in crate::config) use keys::keys;
 
 const API_KEY_HEADER: HeaderName = HeaderName::from_static("x-api-key");
 const USER_ID_HEADER: HeaderName = HeaderName::from_static("x-user-id");
-const IPV6_PREFIX: u8 = 64;
+/// How many bits of IPv6 one client has if nothing is said: what one home or one machine is given.
+pub(super) const IPV6_PREFIX: u8 = 64;
 
 /// The keys of all sources: by name and by hash, and where each is listed.
 #[derive(Default)]
@@ -22,38 +29,53 @@ struct Seen {
     hashes: HashMap<[u8; 32], Option<Place>>,
 }
 
+/// What sources take their keys from while the gateway runs.
+#[derive(Default)]
+pub(super) struct Reread {
+    pub(super) key_files: Vec<KeyFile>,
+    pub(super) jwks: Vec<JwksPlan>,
+}
+
 impl Check<'_> {
-    pub(super) fn clients(&mut self, file: &File) -> Clients {
+    pub(super) fn clients(&mut self, file: &File) -> Callers {
         let proxies = file.trusted_proxies.as_deref().unwrap_or_default();
-        let networks = proxies.iter().filter_map(|leaf| self.read(leaf));
-        let networks: Vec<_> = networks.map(|Network(network)| network).collect();
+        let mut networks = Vec::new();
+        for leaf in proxies {
+            let Some(Network(network)) = self.read(leaf) else {
+                continue;
+            };
+            if network.prefix_len() == 0 {
+                self.everybody(leaf.place);
+            }
+            networks.push(network);
+        }
         let mut clients = Clients {
             sources: Vec::new(),
             trusted: TrustedProxies::new(networks),
+            address_from: AddressFrom::default(),
             ipv6_prefix: IPV6_PREFIX,
+            forward_client: self.read_some(file.forward_client.as_ref()),
         };
+        let mut proxy_protocol = false;
+        let mut reread = Reread::default();
         let mut seen = Seen::default();
         let mut address_at = None;
-        for source in file.clients.iter().flatten() {
+        for placed in file.clients.iter().flatten() {
             if let Some(at) = address_at {
-                self.unreached_source(source, at);
+                self.unreached_source(placed, at);
             }
-            match &source.value {
-                Source {
-                    api_key: Some(api_key),
-                    user_id: None,
-                    ip: None,
-                } => {
-                    let source = self.api_key(api_key, &mut seen);
+            let Some(kind) = self.kind(placed) else {
+                continue;
+            };
+            match kind {
+                Kind::ApiKey(api_key) => {
+                    let files = &mut reread.key_files;
+                    let source = self.api_key(api_key, placed.place, &mut seen, files);
                     clients.sources.extend(source);
                 }
-                Source {
-                    api_key: None,
-                    user_id: Some(user_id),
-                    ip: None,
-                } => {
+                Kind::UserId(user_id) => {
                     if proxies.is_empty() {
-                        self.unbelieved(source.place);
+                        self.unbelieved(placed.place);
                     }
                     let header = match &user_id.header {
                         Some(leaf) => self.read(leaf),
@@ -62,66 +84,95 @@ impl Check<'_> {
                     let source = header.map(|header| ClientSource::UserId { header });
                     clients.sources.extend(source);
                 }
-                Source {
-                    api_key: None,
-                    user_id: None,
-                    ip: Some(ip),
-                } => {
-                    address_at = Some(source.place);
+                Kind::Jwt(jwt) => {
+                    let source = self.jwt(jwt, placed.place, &mut reread.jwks);
+                    clients.sources.extend(source);
+                }
+                Kind::Ip(ip) => {
+                    address_at = Some(placed.place);
                     let prefix = self.read_some(ip.ipv6_prefix.as_ref());
                     clients.ipv6_prefix = prefix.map_or(IPV6_PREFIX, |PrefixLength(bits)| bits);
+                    let told = self.read_some(ip.from.as_ref()).unwrap_or_default();
+                    if let Some(leaf) = ip.from.as_ref().filter(|_| proxies.is_empty()) {
+                        self.nobody_tells(leaf.place);
+                    }
+                    proxy_protocol = told == AddressTold::ProxyProtocol;
+                    clients.address_from = match told {
+                        AddressTold::XForwardedFor => AddressFrom::XForwardedFor,
+                        AddressTold::Forwarded => AddressFrom::Forwarded,
+                        AddressTold::ProxyProtocol => AddressFrom::Connection,
+                    };
                     clients.sources.push(ClientSource::Ip);
                 }
-                _ => self.refuse(
-                    Problem::new(source.place, "a client source is exactly one of its kinds")
-                        .note("allowed here: api_key, user_id or ip, each behind a `-` of its own"),
-                ),
             }
         }
         if clients.sources.is_empty() {
             clients.sources.push(ClientSource::Ip);
         }
-        clients
+        Callers {
+            clients,
+            proxy_protocol,
+            reread,
+        }
     }
 
-    fn api_key(&mut self, api_key: &ApiKey, seen: &mut Seen) -> Option<ClientSource> {
+    /// The one kind that a source is of.
+    fn kind<'f>(&mut self, source: &'f Placed<Source>) -> Option<Kind<'f>> {
+        let Source {
+            api_key,
+            user_id,
+            jwt,
+            ip,
+        } = &source.value;
+        let kinds = [
+            api_key.as_ref().map(Kind::ApiKey),
+            user_id.as_ref().map(Kind::UserId),
+            jwt.as_ref().map(Kind::Jwt),
+            ip.as_ref().map(Kind::Ip),
+        ];
+        let mut kinds = kinds.into_iter().flatten();
+        let (first, second) = (kinds.next(), kinds.next());
+        if first.is_none() || second.is_some() {
+            let problem = Problem::new(source.place, "a client source is exactly one of its kinds");
+            let note = "allowed here: api_key, user_id, jwt or ip, each behind a `-` of its own";
+            self.refuse(problem.note(note));
+            return None;
+        }
+        first
+    }
+
+    fn api_key(
+        &mut self,
+        api_key: &ApiKey,
+        place: Option<Place>,
+        seen: &mut Seen,
+        key_files: &mut Vec<KeyFile>,
+    ) -> Option<ClientSource> {
         let header = match &api_key.header {
             Some(leaf) => self.read(leaf),
             None => Some(API_KEY_HEADER),
         };
-        let mut keys = Vec::new();
-        for key in &api_key.keys {
-            let name = self.read(&key.value.name);
-            let hash = self.read(&key.value.hash);
-            if let Some(name) = &name {
-                let first = seen.names.insert(name.0.clone(), key.value.name.place);
-                self.seen_before(first, key.value.name.place, "two keys have one name");
-            }
-            if let Some(hash) = &hash {
-                let first = seen.hashes.insert(hash.0, key.value.hash.place);
-                self.seen_before(first, key.value.hash.place, "one key has two names");
-            }
-            if let (Some(name), Some(hash)) = (name, hash) {
-                let (name, sha256) = (Arc::from(name.0), hash.0);
-                keys.push(ListedKey { name, sha256 });
-            }
+        let unknown = self.read_some(api_key.unknown.as_ref()).unwrap_or_default();
+        let listed = self.listed(api_key.keys.iter().flatten(), seen);
+        let keys = ApiKeys::new(listed.clone());
+        if let Some(leaf) = &api_key.keys_file {
+            key_files.extend(self.key_file(leaf, listed, &keys));
+        } else if api_key.keys.is_none() && unknown != UnknownKey::Accept {
+            let problem = Problem::new(place, "this source knows no key");
+            self.refuse(problem.note("list some under `keys`, or name a `keys_file`"));
         }
-        let keys = ApiKeys::new(keys);
+        if unknown == UnknownKey::Accept {
+            let at = api_key.unknown.as_ref().and_then(|leaf| leaf.place);
+            self.doubt(Problem::new(at, "nobody verifies keys that are not listed").note(
+                "whoever invents one is a new client, bounded by the address's limits alone: let the API behind refuse them, \
+                 and list those that are known",
+            ));
+        }
         Some(ClientSource::ApiKey {
             header: header?,
             keys,
+            unknown,
         })
-    }
-
-    /// Refuses what was there already, if it was.
-    fn seen_before(&mut self, first: Option<Option<Place>>, place: Option<Place>, what: &str) {
-        if let Some(first) = first {
-            let mut problem = Problem::new(place, what);
-            if let Some(first) = first {
-                problem = problem.note(format!("the first is at {}", self.source.at(first)));
-            }
-            self.refuse(problem);
-        }
     }
 
     fn unreached_source(&mut self, source: &Placed<Source>, address: Option<Place>) {
@@ -133,10 +184,39 @@ impl Check<'_> {
         self.refuse(problem);
     }
 
+    fn everybody(&mut self, place: Option<Place>) {
+        self.doubt(Problem::new(place, "this believes everybody").note(
+            "whoever connects may say who they are and where they come from: name the networks of your proxies",
+        ));
+    }
+
+    fn nobody_tells(&mut self, place: Option<Place>) {
+        self.doubt(
+            Problem::new(place, "nobody tells an address").note(
+                "that is for proxies under `trusted_proxies`, and there are none: the peer's own counts",
+            ),
+        );
+    }
+
     fn unbelieved(&mut self, place: Option<Place>) {
         self.doubt(
             Problem::new(place, "this source never names anybody")
                 .note("a user ID is believed from `trusted_proxies` only, and there are none"),
         );
     }
+}
+
+/// What a configuration says of callers.
+pub(super) struct Callers {
+    pub(super) clients: Clients,
+    pub(super) proxy_protocol: bool,
+    pub(super) reread: Reread,
+}
+
+/// A source of one kind.
+enum Kind<'f> {
+    ApiKey(&'f ApiKey),
+    UserId(&'f UserId),
+    Jwt(&'f crate::config::file::Jwt),
+    Ip(&'f crate::config::file::Ip),
 }

@@ -12,9 +12,10 @@ use tidegate_store::{Limit, OnFailure};
 use tidegate_tower::{Per, Rule};
 
 use super::Check;
+use super::clients::IPV6_PREFIX;
 use crate::config::file::{self, File, SingleOr};
 use crate::config::report::{Place, Problem};
-use crate::config::value::{Count, Leaf, LimitName};
+use crate::config::value::{Count, Leaf, LimitName, PrefixLength};
 
 /// From this limit on, what an exact log keeps per client is worth a warning: 80 KB.
 const LONG_LOG: u64 = 10_000;
@@ -91,10 +92,13 @@ impl Check<'_> {
                 let problem = Problem::new(leaf.place, format!("`{}` is here twice", leaf.raw));
                 self.refuse(problem);
             }
+            self.wider(&part, file, leaf.place);
             let mut sources = file.clients.iter().flatten().map(|source| &source.value);
             let is_named = match part {
                 Per::ApiKey => sources.any(|source| source.api_key.is_some()),
-                Per::UserId => sources.any(|source| source.user_id.is_some()),
+                Per::UserId => {
+                    sources.any(|source| source.user_id.is_some() || source.jwt.is_some())
+                }
                 _ => true,
             };
             if !is_named {
@@ -107,6 +111,23 @@ impl Check<'_> {
             per.push(part);
         }
         per
+    }
+
+    /// A network is wider than the addresses that clients are anyway.
+    fn wider(&mut self, part: &Per, file: &File, place: Option<Place>) {
+        let Per::Network(bits) = part else {
+            return;
+        };
+        let mut sources = file.clients.iter().flatten();
+        let leaf = sources.find_map(|source| source.value.ip.as_ref()?.ipv6_prefix.as_ref());
+        let own = leaf.and_then(|leaf| self.read(leaf));
+        let own = own.map_or(IPV6_PREFIX, |PrefixLength(own)| own);
+        if *bits >= own {
+            self.refuse(
+                Problem::new(place, format!("`ip` is one client per /{own} already"))
+                    .note(format!("allowed here: ip/1 to ip/{}", own - 1)),
+            );
+        }
     }
 
     fn quota(&mut self, name: &Leaf<LimitName>, limit: &file::Limit) -> Option<Quota> {

@@ -1,6 +1,7 @@
 //! The routes: what they match, where they lead, what they are charged to, and whether any request
 //! can reach them.
 
+mod guards;
 mod hidden;
 mod upstreams;
 
@@ -9,7 +10,7 @@ use std::sync::Arc;
 
 use http::Method;
 use tidegate_store::MAX_CHARGES;
-use tidegate_tower::{Policy, Rule};
+use tidegate_tower::{Clients, Policy, Rule};
 
 use super::Check;
 use super::limits::Rules;
@@ -34,7 +35,13 @@ impl Check<'_> {
         self.rules(leaves, rules, "`always`")
     }
 
-    pub(super) fn routes(&mut self, file: &File, rules: &Rules, always: &[Rule]) -> Vec<RoutePlan> {
+    pub(super) fn routes(
+        &mut self,
+        file: &File,
+        rules: &Rules,
+        always: &[Rule],
+        clients: &Clients,
+    ) -> Vec<RoutePlan> {
         let max_body = self.read_some(file.max_body.as_ref());
         let max_body = max_body.unwrap_or(BodyLimit(None));
         let mut upstreams = self.upstreams(file);
@@ -59,6 +66,7 @@ impl Check<'_> {
             self.refuse(problem.note(format!("at least one is needed, such as `{example}`")));
         }
         self.hidden(&routes);
+        self.guards(&routes, clients);
         self.unused_upstreams(&upstreams);
         routes.into_iter().map(|(plan, _)| plan).collect()
     }
@@ -106,6 +114,7 @@ impl Check<'_> {
             policy: Policy {
                 route: Arc::from(name.as_str()),
                 rules: all.into(),
+                always: always.len(),
             },
             name,
             host,

@@ -122,8 +122,8 @@ impl Check<'_> {
         if secret.is_none() && matches!(store, Some(StorePlan::Redis(_))) {
             let place = file.secret.as_ref().and_then(|leaf| leaf.place);
             self.doubt(Problem::new(place, "there is no `secret`").note(
-                "whoever reads Redis can find out by trying which clients are in it; \
-                     `secret` is any text that all gateways share",
+                "one is made and kept in Redis, which hides names from casual eyes only: whoever can read Redis can find out \
+                 by trying which clients are in it. `secret` is any text that all gateways share",
             ));
         }
         secret

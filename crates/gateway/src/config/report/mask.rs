@@ -7,10 +7,11 @@
 use super::distance;
 
 /// Keys whose values are hidden, and how many typing mistakes still count as that key.
-const SECRETS: [(&str, usize); 9] = [
+const SECRETS: [(&str, usize); 10] = [
     ("secret", 2),
     ("hash", 1),
     ("url", 1),
+    ("jwks_url", 2),
     ("password", 2),
     ("passwd", 1),
     ("token", 1),

@@ -113,11 +113,7 @@ impl Value for Server {
         if authority.as_str().contains('@') {
             return Err(Fault::Because("a server's URL holds no user and password"));
         }
-        // The port of `http://host:` is none, and of `http://host:99999` no number.
-        let has_port = authority.as_str().rfind(':') > authority.as_str().rfind(']');
-        let port = authority.port_u16();
-        let has_host = host_of(authority.as_str()).is_some();
-        if !has_host || (has_port && port.is_none()) || port == Some(0) {
+        if !can_be_dialled(&authority) {
             return Err(Fault::Form);
         }
         match parts.path_and_query.as_ref().map(PathAndQuery::as_str) {
@@ -126,6 +122,41 @@ impl Value for Server {
                 "a server's URL has no path: requests keep theirs",
             )),
         }
+    }
+}
+
+/// Whether this is a host with a port that can be, or with none.
+fn can_be_dialled(authority: &Authority) -> bool {
+    // The port of `http://host:` is none, and of `http://host:99999` no number.
+    let has_port = authority.as_str().rfind(':') > authority.as_str().rfind(']');
+    let port = authority.port_u16();
+    let good_port = !has_port || port.is_some_and(|port| port > 0);
+    good_port && host_of(authority.as_str()).is_some()
+}
+
+/// Where a JWK set is published. Its query may hold a key of its own.
+pub(crate) struct JwksUrl(pub(crate) Uri);
+
+impl Value for JwksUrl {
+    const NAME: &'static str = "JwksUrl";
+    const WHAT: &'static str = "the URL of a key set";
+    const ALLOWED: &'static str = "https://host[:port]/path, or the same with http://";
+    const SHOWN: bool = false;
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        let uri: Uri = text.parse().map_err(|_| Fault::Form)?;
+        let schemes = [Scheme::HTTP, Scheme::HTTPS];
+        let has_scheme = uri.scheme().is_some_and(|scheme| schemes.contains(scheme));
+        let authority = uri.authority().ok_or(Fault::Form)?;
+        if authority.as_str().contains('@') {
+            return Err(Fault::Because(
+                "the URL of a key set holds no user and password",
+            ));
+        }
+        if !has_scheme || !can_be_dialled(authority) {
+            return Err(Fault::Form);
+        }
+        Ok(Self(uri))
     }
 }
 

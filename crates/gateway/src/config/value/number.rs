@@ -1,6 +1,6 @@
 //! Values that are numbers: counts, durations, rates, sizes, and yes or no.
 
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::{Map, json};
 use tidegate_core::{MAX_WINDOW, Rate};
@@ -106,6 +106,57 @@ impl Value for Duration {
 
     fn schema() -> Map<String, serde_json::Value> {
         pattern(r"^[0-9]+(ms|s|m|h|d)$")
+    }
+}
+
+/// How often a key set is fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct JwksRefresh(pub(crate) Duration);
+
+impl JwksRefresh {
+    const SOONEST: Duration = Duration::from_secs(1);
+    const LATEST: Duration = Duration::from_secs(24 * 60 * 60);
+}
+
+impl Value for JwksRefresh {
+    const NAME: &'static str = "JwksRefresh";
+    const WHAT: &'static str = "a time from one fetch to the next";
+    const ALLOWED: &'static str = "a duration from 1s to 1d, such as 30s or 5m";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        let every = Duration::read(text)?;
+        let allowed = Self::SOONEST..=Self::LATEST;
+        allowed
+            .contains(&every)
+            .then_some(Self(every))
+            .ok_or(Fault::Form)
+    }
+
+    fn schema() -> Map<String, serde_json::Value> {
+        Duration::schema()
+    }
+}
+
+/// A time, as a span since the epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Date(pub(crate) Duration);
+
+impl Value for Date {
+    const NAME: &'static str = "Date";
+    const WHAT: &'static str = "a date";
+    const ALLOWED: &'static str = "a day or a time in UTC: 2027-01-31 or 2027-01-31T12:00:00Z";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        let midnight = || humantime::parse_rfc3339(&format!("{text}T00:00:00Z"));
+        let time = humantime::parse_rfc3339(text).or_else(|_| midnight());
+        let since = time
+            .ok()
+            .and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        since.map(Self).ok_or(Fault::Form)
+    }
+
+    fn schema() -> Map<String, serde_json::Value> {
+        pattern(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9:.]+Z)?$")
     }
 }
 

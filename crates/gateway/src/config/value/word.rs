@@ -1,12 +1,17 @@
 //! Values that are words: names, and choices among a few.
 
+use std::path::PathBuf;
+
+use http::HeaderName;
 use tidegate_store::OnFailure;
 use tidegate_tower::Per;
+use tidegate_tower::api_keys::UnknownKey;
+use tidegate_tower::jwt::{InvalidToken, Signature};
 
 use crate::config::{LogFormat, Secret};
 use crate::path::EncodedSlashes;
 
-use super::{Fault, Value};
+use super::{Fault, PrefixLength, Value};
 
 /// A choice: each word with what it stands for.
 macro_rules! choice {
@@ -28,7 +33,77 @@ macro_rules! choice {
     };
 }
 
-choice!(Per, "Per", "something to count per", Per::ALL);
+impl Value for Per {
+    const NAME: &'static str = "Per";
+    const WHAT: &'static str = "something to count per";
+    const ALLOWED: &'static str = "client, ip, ip/48, api_key, user_id, route, method, host, header:NAME, cookie:NAME, path:NAME";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        if let Some((_, plain)) = Self::PLAIN.into_iter().find(|(word, _)| *word == text) {
+            return Ok(plain);
+        }
+        if let Some(bits) = text.strip_prefix("ip/") {
+            return PrefixLength::read(bits).map(|PrefixLength(bits)| Self::Network(bits));
+        }
+        match text.split_once(':').ok_or(Fault::Form)? {
+            ("header", name) => Ok(Self::Header(HeaderName::read(name)?)),
+            ("cookie", name) => cookie_name(name).map(|name| Self::Cookie(name.into())),
+            ("path", name) => LimitName::read(name).map(|LimitName(name)| Self::Path(name.into())),
+            _ => Err(Fault::Form),
+        }
+    }
+}
+
+/// A cookie's name is a token, as a header's is, in its own case.
+fn cookie_name(name: &str) -> Result<&str, Fault> {
+    HeaderName::read(name).map(|_| name)
+}
+
+choice!(
+    UnknownKey,
+    "UnknownKey",
+    "what can be done with unknown keys",
+    [
+        ("fall_through", Self::FallThrough),
+        ("reject", Self::Reject),
+        ("accept", Self::Accept),
+    ]
+);
+
+/// How a trusted proxy tells where a request came from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum AddressTold {
+    /// In a header of the request.
+    #[default]
+    XForwardedFor,
+    /// In a header of the request.
+    Forwarded,
+    /// Before the first request of a connection.
+    ProxyProtocol,
+}
+
+choice!(
+    AddressTold,
+    "AddressTold",
+    "how a proxy can tell an address",
+    [
+        ("x_forwarded_for", Self::XForwardedFor),
+        ("forwarded", Self::Forwarded),
+        ("proxy_protocol", Self::ProxyProtocol),
+    ]
+);
+
+choice!(
+    InvalidToken,
+    "InvalidToken",
+    "what can be done with invalid tokens",
+    [
+        ("fall_through", Self::FallThrough),
+        ("reject", Self::Reject),
+    ]
+);
+
+choice!(Signature, "Signature", "a signature algorithm", Self::ALL);
 
 choice!(
     OnFailure,
@@ -139,6 +214,36 @@ name!(
     "letters, digits, `.`, `_`, `-` and `:`; 128 at most",
     |c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | ':')
 );
+
+/// A file, found from the configuration's own folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FilePath(pub(crate) PathBuf);
+
+impl Value for FilePath {
+    const NAME: &'static str = "FilePath";
+    const WHAT: &'static str = "a file";
+    const ALLOWED: &'static str = "a path, from the configuration's folder or from /";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        let path = (!text.is_empty()).then(|| Self(text.into()));
+        path.ok_or(Fault::Form)
+    }
+}
+
+/// Text that is compared as it is: an issuer, an audience, a claim's name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Words(pub(crate) String);
+
+impl Value for Words {
+    const NAME: &'static str = "Words";
+    const WHAT: &'static str = "a text";
+    const ALLOWED: &'static str = "any text that is not empty";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        let words = (!text.is_empty()).then(|| Self(text.to_owned()));
+        words.ok_or(Fault::Form)
+    }
+}
 
 /// The secret; empty: none.
 pub(crate) struct SecretText(pub(crate) Option<Secret>);

@@ -1,0 +1,111 @@
+//! API keys: those that are listed, and the files that list more.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tidegate_tower::api_keys::{ApiKeys, ListedKey};
+
+use super::Seen;
+use crate::config::check::Check;
+use crate::config::file::{Key, Placed};
+use crate::config::plan::KeyFile;
+use crate::config::report::{ConfigError, Place, Problem, Source};
+use crate::config::value::{Date, FilePath, Leaf};
+
+/// Checks a file with keys beside those that are listed elsewhere.
+pub(in crate::config) fn keys(
+    written: &[Placed<Key>],
+    source: &Source<'_>,
+    listed: &[ListedKey],
+) -> Result<Vec<ListedKey>, ConfigError> {
+    // A key file names no variables: it is made by programs, and read while others run.
+    let mut check = Check::new(source, &|_| None);
+    let mut seen = Seen::default();
+    for key in listed {
+        seen.names.insert(key.name.to_string(), None);
+        seen.hashes.insert(key.sha256, None);
+    }
+    let keys = check.listed(written.iter(), &mut seen);
+    if check.problems.is_empty() {
+        return Ok(keys);
+    }
+    Err(source.refuse(check.problems))
+}
+
+impl Check<'_> {
+    /// The keys of a list, each with a name and a hash that no other has.
+    pub(super) fn listed<'f>(
+        &mut self,
+        written: impl Iterator<Item = &'f Placed<Key>>,
+        seen: &mut Seen,
+    ) -> Vec<ListedKey> {
+        let mut keys = Vec::new();
+        for key in written {
+            let key = &key.value;
+            let name = self.read(&key.name);
+            let hash = self.read(&key.hash);
+            let expires = self.read_some(key.expires.as_ref());
+            if let Some(name) = &name {
+                let first = seen.names.insert(name.0.clone(), key.name.place);
+                self.seen_before(first, key.name.place, "two keys have one name");
+            }
+            if let Some(hash) = &hash {
+                let first = seen.hashes.insert(hash.0, key.hash.place);
+                self.seen_before(first, key.hash.place, "one key has two names");
+            }
+            if let (Some(name), Some(hash)) = (name, hash) {
+                keys.push(ListedKey {
+                    name: Arc::from(name.0),
+                    sha256: hash.0,
+                    expires: expires.map(|Date(since)| since),
+                });
+            }
+        }
+        keys
+    }
+
+    /// Reads a file with keys, and puts them beside those that are listed.
+    pub(super) fn key_file(
+        &mut self,
+        leaf: &Leaf<FilePath>,
+        listed: Vec<ListedKey>,
+        keys: &ApiKeys,
+    ) -> Option<KeyFile> {
+        let path = self.file(leaf)?;
+        match crate::config::load_keys(&path, &listed) {
+            Ok(more) => keys.replace(listed.iter().cloned().chain(more)),
+            Err(error) => {
+                let mut problem = Problem::new(leaf.place, "this file with keys is refused");
+                for line in error.to_string().lines().filter(|line| !line.is_empty()) {
+                    problem = problem.note(line);
+                }
+                self.refuse(problem);
+            }
+        }
+        Some(KeyFile {
+            path,
+            keys: keys.clone(),
+            listed,
+        })
+    }
+
+    /// A file, from the folder of the configuration that names it.
+    pub(super) fn file(&mut self, leaf: &Leaf<FilePath>) -> Option<std::path::PathBuf> {
+        let FilePath(path) = self.read(leaf)?;
+        let folder = Path::new(self.source.name())
+            .parent()
+            .unwrap_or(Path::new(""));
+        Some(folder.join(path))
+    }
+
+    /// Refuses what was there already, if it was.
+    fn seen_before(&mut self, first: Option<Option<Place>>, place: Option<Place>, what: &str) {
+        if let Some(first) = first {
+            let mut problem = Problem::new(place, what);
+            if let Some(first) = first {
+                problem = problem.note(format!("the first is at {}", self.source.at(first)));
+            }
+            self.refuse(problem);
+        }
+    }
+}

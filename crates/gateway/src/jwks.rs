@@ -1,0 +1,211 @@
+//! Key sets for tokens, fetched from where their issuers publish them.
+//!
+//! Each set has one task, which fetches it at start, every so often, and early if a token names a key that is not in it;
+//! so there is never more than one fetch of a set, and no request ever waits for one. Whatever goes wrong, the keys that
+//! were known stay in force, and the set is soon tried again. This module must not know requests or tokens.
+
+use std::error::Error;
+use std::fmt::{self, Write as _};
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::USER_AGENT;
+use http::uri::Scheme;
+use http::{Request, StatusCode, Uri};
+use http_body_util::{BodyExt as _, Empty, Limited};
+use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use rustls::crypto::aws_lc_rs;
+use rustls::{ClientConfig, RootCertStore};
+use tidegate_tower::jwt::InvalidKey;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::config::JwksPlan;
+use crate::metrics::JwksMetrics;
+
+/// How long a fetch may take, from its connection to the last byte.
+const DEADLINE: Duration = Duration::from_secs(5);
+/// The longest set that is read, in bytes.
+const MAX_SET: usize = 256 << 10;
+/// How long after the first failure a set is fetched again; each further one doubles it.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+/// The shortest time between two fetches that tokens asked for.
+const EARLY: Duration = Duration::from_secs(10);
+/// What a fetch calls itself; some servers refuse whoever has no name.
+const NAME: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));
+
+/// A key set and the means to fetch it.
+#[derive(Debug)]
+pub(crate) struct Jwks {
+    plan: JwksPlan,
+    name: Arc<str>,
+    client: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
+}
+
+/// Why a fetch brought no keys.
+#[derive(Debug, thiserror::Error)]
+enum FetchError {
+    #[error("there was no whole answer within {} s", DEADLINE.as_secs())]
+    Late,
+    #[error("{0}")]
+    Broken(String),
+    #[error("the answer was {0}, not 200 OK")]
+    Status(StatusCode),
+    #[error(transparent)]
+    Keys(#[from] InvalidKey),
+}
+
+impl Jwks {
+    /// Makes the client; fails only if the machine's own authorities are needed and there are none.
+    pub(crate) fn new(plan: JwksPlan) -> io::Result<Self> {
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(tls(&plan)?)
+            .https_or_http()
+            .enable_http1()
+            .build();
+        // The next fetch is too far away to keep a connection for.
+        let client = Client::builder(TokioExecutor::new())
+            .pool_max_idle_per_host(0)
+            .build(connector);
+        Ok(Self {
+            name: without_query(&plan.url).into(),
+            plan,
+            client,
+        })
+    }
+
+    /// Its URL as it may be shown: a query may hold a secret.
+    pub(crate) const fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// Fetches the set and takes its keys; says how many there are if it is another than the one that is `known`.
+    async fn renew(&self, known: &mut Bytes) -> Result<Option<usize>, FetchError> {
+        let set = self.fetch().await?;
+        if set == *known {
+            return Ok(None);
+        }
+        let keys = self.plan.keys.replace(&self.plan.signatures, &set)?;
+        *known = set;
+        Ok(Some(keys))
+    }
+
+    /// The set as it is published now.
+    async fn fetch(&self) -> Result<Bytes, FetchError> {
+        let fetched = timeout(DEADLINE, self.get()).await;
+        fetched.unwrap_or(Err(FetchError::Late))
+    }
+
+    async fn get(&self) -> Result<Bytes, FetchError> {
+        let mut request = Request::new(Empty::new());
+        *request.uri_mut() = self.plan.url.clone();
+        let headers = request.headers_mut();
+        headers.insert(USER_AGENT, http::HeaderValue::from_static(NAME));
+        let answer = self.client.request(request).await;
+        let answer = answer.map_err(|error| FetchError::Broken(causes(&error)))?;
+        // A redirect is not followed: the configuration says whose keys are believed.
+        if answer.status() != StatusCode::OK {
+            return Err(FetchError::Status(answer.status()));
+        }
+        let body = Limited::new(answer.into_body(), MAX_SET).collect().await;
+        let body = body.map_err(|error| FetchError::Broken(causes(&*error)))?;
+        Ok(body.to_bytes())
+    }
+
+    /// Waits for the next fetch: this long, or until a token asks for one and none asked just before.
+    async fn pause(&self, wait: Duration, last_early: &mut Option<Instant>) {
+        let heard_from = last_early.map(|last| last + EARLY);
+        let asked = async {
+            if let Some(heard_from) = heard_from {
+                sleep_until(heard_from).await;
+            }
+            self.plan.missed.notified().await;
+        };
+        if timeout(wait, asked).await.is_ok() {
+            *last_early = Some(Instant::now());
+        }
+    }
+
+    /// How long to wait after so many failures in a row: ever longer, and not all gateways at once.
+    fn retry_after(&self, failures: u32) -> Duration {
+        let doubled = FIRST_RETRY.saturating_mul(1 << (failures - 1).min(20));
+        let half = doubled.min(self.plan.refresh) / 2;
+        half + half.mul_f64(random_share())
+    }
+}
+
+/// Keeps the keys of a set as they are published, for as long as the future is polled.
+pub(crate) async fn watch(jwks: Jwks, metrics: JwksMetrics) {
+    let mut known = Bytes::new();
+    let mut failures = 0;
+    let mut last_early = None;
+    loop {
+        let renewed = jwks.renew(&mut known).await;
+        failures = if renewed.is_ok() { 0 } else { failures + 1 };
+        report(&jwks, &renewed, &metrics);
+        let wait = match failures {
+            0 => jwks.plan.refresh,
+            _ => jwks.retry_after(failures),
+        };
+        jwks.pause(wait, &mut last_early).await;
+    }
+}
+
+fn report(jwks: &Jwks, renewed: &Result<Option<usize>, FetchError>, metrics: &JwksMetrics) {
+    let url = &jwks.name;
+    match renewed {
+        Ok(changed) => {
+            metrics.taken.inc();
+            if let Some(keys) = *changed {
+                metrics.keys.set(keys.try_into().unwrap_or(i64::MAX));
+                tracing::info!(%url, keys, "token keys were fetched");
+            }
+        }
+        Err(error) => {
+            metrics.failed.inc();
+            tracing::warn!(%url, %error, "token keys were not fetched; those before stay in force");
+        }
+    }
+}
+
+fn tls(plan: &JwksPlan) -> io::Result<ClientConfig> {
+    let builder = ClientConfig::builder_with_provider(aws_lc_rs::default_provider().into())
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?;
+    let builder = match &plan.authorities {
+        Some(authorities) => builder.with_root_certificates(authorities.clone()),
+        None if plan.url.scheme() == Some(&Scheme::HTTPS) => builder.with_native_roots()?,
+        // Nobody is asked who they are.
+        None => builder.with_root_certificates(RootCertStore::empty()),
+    };
+    Ok(builder.with_no_client_auth())
+}
+
+fn without_query(url: &Uri) -> String {
+    let scheme = url.scheme_str().unwrap_or_default();
+    let authority = url.authority().map_or("", http::uri::Authority::as_str);
+    format!("{scheme}://{authority}{}", url.path())
+}
+
+/// An error with all that led to it.
+fn causes(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        // Writing to a String cannot fail.
+        let _: fmt::Result = write!(text, ": {error}");
+        cause = error.source();
+    }
+    text
+}
+
+/// At least 0 and less than 1.
+fn random_share() -> f64 {
+    let random = RandomState::new().build_hasher().finish();
+    f64::from((random >> 32) as u32) / (f64::from(u32::MAX) + 1.0)
+}

@@ -1,0 +1,86 @@
+//! Files with API keys, reread when they change, without a restart.
+//!
+//! A file is looked at once a second by its name, so that a link that comes to point elsewhere (as Kubernetes does it)
+//! is a change, too. One that cannot be used leaves the keys that were known in force.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use crate::config::{self, KeyFile};
+use crate::metrics::GatewayMetrics;
+
+/// How often the files are looked at.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// What tells one content of a file from another without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    modified: Option<SystemTime>,
+    length: u64,
+    inode: u64,
+}
+
+/// Watches the files for as long as the future is polled.
+pub(crate) async fn watch(files: Vec<KeyFile>, metrics: Arc<GatewayMetrics>) {
+    if files.is_empty() {
+        return;
+    }
+    let mut every = tokio::time::interval(EVERY);
+    // They were read just now; but what changed in between is not missed if nothing is taken for known.
+    let mut known: Vec<Option<Stamp>> = vec![None; files.len()];
+    loop {
+        every.tick().await;
+        for (file, known) in files.iter().zip(&mut known) {
+            let stamp = stamp(&file.path);
+            if stamp.is_none() || stamp == *known {
+                continue;
+            }
+            let first = known.is_none();
+            *known = stamp;
+            let copy = file.clone();
+            // Reading and checking 100,000 keys takes a while, which no request should wait for.
+            let read = tokio::task::spawn_blocking(move || reread(&copy)).await;
+            if !first {
+                report(
+                    file,
+                    read.unwrap_or_else(|error| Err(error.to_string())),
+                    &metrics,
+                );
+            }
+        }
+    }
+}
+
+/// Takes the keys of a file; says how many there are, or why there are none.
+fn reread(file: &KeyFile) -> Result<usize, String> {
+    let more = config::load_keys(&file.path, &file.listed).map_err(|error| error.to_string())?;
+    let count = more.len();
+    file.keys.replace(file.listed.iter().cloned().chain(more));
+    Ok(count)
+}
+
+fn report(file: &KeyFile, read: Result<usize, String>, metrics: &GatewayMetrics) {
+    let path = file.path.display();
+    match read {
+        Ok(keys) => {
+            metrics.key_file_read("taken");
+            tracing::info!(file = %path, keys, "API keys were reread");
+        }
+        Err(error) => {
+            metrics.key_file_read("refused");
+            tracing::warn!(file = %path, %error, "API keys are refused; those before stay in force");
+        }
+    }
+}
+
+fn stamp(path: &Path) -> Option<Stamp> {
+    use std::os::unix::fs::MetadataExt as _;
+    let data = fs::metadata(path).ok()?;
+    Some(Stamp {
+        modified: data.modified().ok(),
+        length: data.len(),
+        inode: data.ino(),
+    })
+}

@@ -1,0 +1,147 @@
+//! The PROXY protocol, versions 1 and 2: how a proxy that forwards bytes tells whose they are.
+//!
+//! Read by the letter of the HAProxy project's specification, sections 2.1 and 2.2. This module only understands bytes;
+//! whose word is taken is decided where connections are served.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// What every header of version 1 begins with.
+const V1_START: &[u8] = b"PROXY ";
+/// The longest header of version 1, its line end included, in bytes.
+const V1_LONGEST: usize = 107;
+
+/// What every header of version 2 begins with.
+const V2_START: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
+/// The fixed part of version 2: the start, version and command, family, length.
+const V2_FIXED: usize = 16;
+/// The most that is read after the fixed part, in bytes: addresses take 216 at most, the rest may be certificates' names.
+const V2_LONGEST: usize = 4_096;
+
+/// What the first bytes of a connection are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// Too few to tell.
+    Incomplete,
+    /// Not a header: the connection speaks for itself.
+    Absent,
+    /// A header.
+    Header {
+        /// Whose connection it is; none: the proxy's own, such as its health checks, or one that has no such address.
+        source: Option<SocketAddr>,
+        /// How many bytes the header takes; what follows is the client's.
+        length: usize,
+    },
+    /// Begins like a header, and is none: nothing after it can be trusted.
+    Malformed,
+}
+
+/// Reads the start of a connection.
+pub fn parse(bytes: &[u8]) -> Start {
+    let begins = |start: &[u8]| {
+        let length = bytes.len().min(start.len());
+        bytes[..length] == start[..length]
+    };
+    if begins(V2_START) {
+        version_2(bytes)
+    } else if begins(V1_START) {
+        version_1(bytes)
+    } else {
+        Start::Absent
+    }
+}
+
+/// `PROXY TCP4 192.0.2.1 198.51.100.1 4711 443\r\n`, or `PROXY UNKNOWN …\r\n`.
+fn version_1(bytes: &[u8]) -> Start {
+    let head = &bytes[..bytes.len().min(V1_LONGEST)];
+    let Some(end) = head.windows(2).position(|pair| pair == b"\r\n") else {
+        return match head.len() {
+            V1_LONGEST => Start::Malformed,
+            _ => Start::Incomplete,
+        };
+    };
+    let line = std::str::from_utf8(&head[..end]);
+    let source = line.ok().and_then(|line| {
+        let mut words = line.split(' ').skip(1);
+        match words.next()? {
+            "UNKNOWN" => Some(None),
+            "TCP4" => addresses::<Ipv4Addr>(words).map(Some),
+            "TCP6" => addresses::<Ipv6Addr>(words).map(Some),
+            _ => None,
+        }
+    });
+    match source {
+        Some(source) => Start::Header {
+            source,
+            length: end + 2,
+        },
+        None => Start::Malformed,
+    }
+}
+
+/// The first of two addresses, if both are there with their ports, and nothing else.
+fn addresses<'a, A>(mut words: impl Iterator<Item = &'a str>) -> Option<SocketAddr>
+where
+    A: std::str::FromStr + Into<IpAddr>,
+{
+    let mut address = || words.next()?.parse::<A>().ok();
+    let (source, _) = (address()?, address()?);
+    let mut port = || {
+        let word = words.next()?;
+        let plain = word.bytes().all(|byte| byte.is_ascii_digit());
+        word.parse::<u16>().ok().filter(|_| plain)
+    };
+    let (port, _) = (port()?, port()?);
+    words
+        .next()
+        .is_none()
+        .then(|| SocketAddr::new(source.into(), port))
+}
+
+fn version_2(bytes: &[u8]) -> Start {
+    let Some((fixed, rest)) = bytes.split_at_checked(V2_FIXED) else {
+        return Start::Incomplete;
+    };
+    let length = usize::from(u16::from_be_bytes([fixed[14], fixed[15]]));
+    if length > V2_LONGEST {
+        return Start::Malformed;
+    }
+    let source = match fixed[12] {
+        // A connection of the proxy's own.
+        0x20 => Some(None),
+        0x21 => of_family(fixed[13], length, rest),
+        _ => None,
+    };
+    match source {
+        None => Start::Malformed,
+        Some(_) if rest.len() < length => Start::Incomplete,
+        Some(source) => Start::Header {
+            source,
+            length: V2_FIXED + length,
+        },
+    }
+}
+
+/// The source address of a family and protocol, as far as it has come; none inside if the family has no address for us.
+fn of_family(family: u8, length: usize, rest: &[u8]) -> Option<Option<SocketAddr>> {
+    match family {
+        // TCP over IPv4: two addresses, two ports.
+        0x11 if length >= 12 => Some(rest.first_chunk::<12>().map(|block| {
+            let [a, b, c, d, _, _, _, _, high, low, ..] = *block;
+            let port = u16::from_be_bytes([high, low]);
+            SocketAddr::new(Ipv4Addr::new(a, b, c, d).into(), port)
+        })),
+        // TCP over IPv6.
+        0x21 if length >= 36 => Some(rest.first_chunk::<36>().and_then(|block| {
+            let source = block.first_chunk::<16>()?;
+            let port = u16::from_be_bytes([block[32], block[33]]);
+            Some(SocketAddr::new(Ipv6Addr::from(*source).into(), port))
+        })),
+        0x11 | 0x21 => None,
+        // Unspecified, datagrams and Unix sockets.
+        0x00..=0x02 | 0x12 | 0x22 | 0x31 | 0x32 => Some(None),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

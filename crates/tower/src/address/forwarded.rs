@@ -1,0 +1,56 @@
+//! `Forwarded` (RFC 7239), read from its right end.
+//!
+//! What stands on the left may be a client's own words, and a quote that it opened must not swallow what proxies added
+//! behind it; so elements are cut off from the right, where trusted proxies write.
+
+use std::iter;
+use std::net::IpAddr;
+
+/// The hops of one line, the last one first; `None` for one that is hidden, missing or malformed.
+pub(super) fn hops(line: &[u8]) -> impl Iterator<Item = Option<IpAddr>> {
+    rsplit_unquoted(line, b',').map(|element| {
+        let mut named = rsplit_unquoted(element, b';').filter_map(|pair| {
+            let (name, value) = pair.split_at(pair.iter().position(|byte| *byte == b'=')?);
+            name.trim_ascii()
+                .eq_ignore_ascii_case(b"for")
+                .then_some(&value[1..])
+        });
+        // Two are as bad as none.
+        let (first, second) = (named.next(), named.next());
+        first.filter(|_| second.is_none()).and_then(node)
+    })
+}
+
+/// The address of a node: `192.0.2.1`, `"192.0.2.1:4711"` or `"[2001:db8::1]:4711"`; not `unknown` or `_hidden`.
+fn node(value: &[u8]) -> Option<IpAddr> {
+    let value = value.trim_ascii();
+    let quoted = value
+        .strip_prefix(b"\"")
+        .and_then(|value| value.strip_suffix(b"\""));
+    super::parse(quoted.unwrap_or(value))
+}
+
+/// The parts between separators outside of quotes, the last one first.
+fn rsplit_unquoted(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
+    let mut rest = Some(text);
+    iter::from_fn(move || {
+        let text = rest?;
+        let mut quoted = false;
+        for (index, byte) in text.iter().enumerate().rev() {
+            if *byte == b'"' && !is_escaped(text, index) {
+                quoted = !quoted;
+            } else if *byte == separator && !quoted {
+                rest = Some(&text[..index]);
+                return Some(&text[index + 1..]);
+            }
+        }
+        rest = None;
+        Some(text)
+    })
+}
+
+/// Whether an odd number of backslashes stands before `index`.
+fn is_escaped(text: &[u8], index: usize) -> bool {
+    let before = text[..index].iter().rev();
+    before.take_while(|byte| **byte == b'\\').count() % 2 == 1
+}

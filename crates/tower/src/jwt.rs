@@ -1,0 +1,338 @@
+//! User IDs from signed tokens: what a token must be, and which keys its signature is tried with.
+//!
+//! Which algorithms are accepted is fixed when the source is made, never taken from a token, and a key only verifies the
+//! algorithms of its own family, so that a public key can never pass for a shared secret. Keys are handed in; nothing
+//! here fetches any, but a token that names a key which is not among them is told of.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderName};
+use jsonwebtoken::jwk::{AlgorithmParameters, Jwk, KeyAlgorithm, PublicKeyUse};
+use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
+use serde_json::{Map, Value};
+
+/// The longest token that is looked at, in bytes.
+const MAX_TOKEN: usize = 8 * 1024;
+
+/// The most keys of a set that a token without a key ID is tried with.
+const MAX_TRIES: usize = 8;
+
+/// What becomes of a token that is not valid.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InvalidToken {
+    /// The next source names the client.
+    #[default]
+    FallThrough,
+    /// 401.
+    Reject,
+}
+
+/// How a token is signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signature {
+    /// HMAC with SHA-256 and a shared secret.
+    Hs256,
+    /// RSA (PKCS #1 v1.5) with SHA-256.
+    Rs256,
+    /// ECDSA on P-256 with SHA-256.
+    Es256,
+    /// Ed25519.
+    EdDsa,
+}
+
+impl Signature {
+    /// All of them with their names in tokens and in YAML.
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("HS256", Self::Hs256),
+        ("RS256", Self::Rs256),
+        ("ES256", Self::Es256),
+        ("EdDSA", Self::EdDsa),
+    ];
+
+    const fn algorithm(self) -> Algorithm {
+        match self {
+            Self::Hs256 => Algorithm::HS256,
+            Self::Rs256 => Algorithm::RS256,
+            Self::Es256 => Algorithm::ES256,
+            Self::EdDsa => Algorithm::EdDSA,
+        }
+    }
+}
+
+/// What a token must be.
+#[derive(Clone, Debug)]
+pub struct TokenRules {
+    /// The header that holds it; in `Authorization` behind `Bearer`.
+    pub header: HeaderName,
+    /// The signatures that are accepted; at least one.
+    pub signatures: Vec<Signature>,
+    /// The issuer that it must name, if any.
+    pub issuer: Option<String>,
+    /// The audience that it must name, if any.
+    pub audience: Option<String>,
+    /// How far clocks may differ, in seconds.
+    pub leeway: u64,
+    /// The claim that holds the user ID.
+    pub claim: String,
+    /// What becomes of one that is not valid.
+    pub invalid: InvalidToken,
+}
+
+/// A source of user IDs: tokens by these rules, signed by one of these keys.
+#[derive(Clone)]
+pub struct Tokens {
+    header: HeaderName,
+    claim: String,
+    /// One per signature that is accepted: each is for one kind of key.
+    validations: Vec<Validation>,
+    pub(crate) invalid: InvalidToken,
+    keys: TokenKeys,
+}
+
+/// The keys that tokens are verified with; cheap to clone, and all clones see a replacement.
+#[derive(Clone, Default)]
+pub struct TokenKeys {
+    keys: Arc<ArcSwap<Vec<Key>>>,
+    /// Called for a token that names a key which is not among them.
+    missed: Option<Arc<dyn Fn() + Send + Sync>>,
+}
+
+struct Key {
+    id: Option<String>,
+    algorithm: Option<Algorithm>,
+    key: DecodingKey,
+}
+
+/// Why a file or a key set holds no key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InvalidKey;
+
+impl fmt::Display for InvalidKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("there is no key for these algorithms in it")
+    }
+}
+
+impl std::error::Error for InvalidKey {}
+
+impl fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the keys: one of them may be a secret.
+        f.debug_struct("Tokens")
+            .field("header", &self.header)
+            .field("claim", &self.claim)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for TokenKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TokenKeys({})", self.keys.load().len())
+    }
+}
+
+impl TokenKeys {
+    /// No keys as yet: no token is valid until [`replace`](Self::replace) brings some.
+    ///
+    /// `missed` is called whenever a token that could be accepted names a key which is not among them. It runs while the
+    /// request does, so it must not wait for anything.
+    pub fn awaited(missed: impl Fn() + Send + Sync + 'static) -> Self {
+        Self {
+            keys: Arc::default(),
+            missed: Some(Arc::new(missed)),
+        }
+    }
+
+    /// The one key of a file: a secret for HS256, else a public key in PEM.
+    pub fn from_file(signatures: &[Signature], content: &[u8]) -> Result<Self, InvalidKey> {
+        let key = match signatures.first().ok_or(InvalidKey)? {
+            Signature::Hs256 => match content.trim_ascii_end() {
+                // A public key is everybody's, and so would be tokens that are signed with it.
+                [] | [b'-', b'-', b'-', b'-', b'-', ..] => return Err(InvalidKey),
+                secret => Ok(DecodingKey::from_secret(secret)),
+            },
+            Signature::Rs256 => DecodingKey::from_rsa_pem(content),
+            Signature::Es256 => DecodingKey::from_ec_pem(content),
+            Signature::EdDsa => DecodingKey::from_ed_pem(content),
+        };
+        let key = Key {
+            id: None,
+            algorithm: None,
+            key: key.map_err(|_| InvalidKey)?,
+        };
+        Ok(Self {
+            keys: Arc::new(ArcSwap::from_pointee(vec![key])),
+            missed: None,
+        })
+    }
+
+    /// Puts the keys of a JWK set (RFC 7517) in the place of all that were known, and says how many they are; if it
+    /// holds none, those before stay.
+    pub fn replace(&self, signatures: &[Signature], set: &[u8]) -> Result<usize, InvalidKey> {
+        let mut set: Value = serde_json::from_slice(set).map_err(|_| InvalidKey)?;
+        let Some(Value::Array(jwks)) = set.get_mut("keys").map(Value::take) else {
+            return Err(InvalidKey);
+        };
+        // A set may hold keys of kinds that are not known here (RFC 7517, 5).
+        let jwks = jwks
+            .into_iter()
+            .filter_map(|jwk| serde_json::from_value(jwk).ok());
+        let keys: Vec<Key> = jwks
+            .filter_map(|jwk| Key::from_jwk(signatures, &jwk))
+            .collect();
+        let count = keys.len();
+        if count == 0 {
+            return Err(InvalidKey);
+        }
+        self.keys.store(Arc::new(keys));
+        Ok(count)
+    }
+
+    fn tell_missed(&self) {
+        if let Some(missed) = &self.missed {
+            missed();
+        }
+    }
+}
+
+impl Key {
+    fn from_jwk(signatures: &[Signature], jwk: &Jwk) -> Option<Self> {
+        let algorithm = match jwk.common.key_algorithm {
+            None => None,
+            Some(KeyAlgorithm::HS256) => Some(Algorithm::HS256),
+            Some(KeyAlgorithm::RS256) => Some(Algorithm::RS256),
+            Some(KeyAlgorithm::ES256) => Some(Algorithm::ES256),
+            Some(KeyAlgorithm::EdDSA) => Some(Algorithm::EdDSA),
+            Some(_) => return None,
+        };
+        let public_use = &jwk.common.public_key_use;
+        let verifies = matches!(public_use, None | Some(PublicKeyUse::Signature));
+        // A secret that is empty is everybody's.
+        let empty =
+            matches!(&jwk.algorithm, AlgorithmParameters::OctetKey(key) if key.value.is_empty());
+        if !verifies || empty {
+            return None;
+        }
+        let key = DecodingKey::from_jwk(jwk).ok()?;
+        let fits = |signature: &Signature| {
+            let wanted = signature.algorithm();
+            wanted.family() == key.family() && algorithm.is_none_or(|algorithm| algorithm == wanted)
+        };
+        signatures.iter().any(fits).then_some(Self {
+            id: jwk.common.key_id.clone(),
+            algorithm,
+            key,
+        })
+    }
+
+    fn may_have_signed(&self, algorithm: Algorithm, id: Option<&str>) -> bool {
+        let named = match (&self.id, id) {
+            (Some(own), Some(id)) => own == id,
+            _ => true,
+        };
+        let fits = self.algorithm.is_none_or(|own| own == algorithm);
+        named && fits && self.key.family() == algorithm.family()
+    }
+}
+
+impl Tokens {
+    /// A source of users by these rules and keys.
+    pub fn new(rules: TokenRules, keys: TokenKeys) -> Self {
+        let mut validation = Validation {
+            leeway: rules.leeway,
+            validate_nbf: true,
+            validate_aud: rules.audience.is_some(),
+            ..Validation::default()
+        };
+        let mut required = vec!["exp"];
+        if let Some(issuer) = &rules.issuer {
+            validation.set_issuer(&[issuer]);
+            required.push("iss");
+        }
+        if let Some(audience) = &rules.audience {
+            validation.set_audience(&[audience]);
+            required.push("aud");
+        }
+        validation.set_required_spec_claims(&required);
+        let validation_of = |signature: &Signature| Validation {
+            algorithms: vec![signature.algorithm()],
+            ..validation.clone()
+        };
+        Self {
+            header: rules.header,
+            claim: rules.claim,
+            validations: rules.signatures.iter().map(validation_of).collect(),
+            invalid: rules.invalid,
+            keys,
+        }
+    }
+
+    /// The header that it looks into.
+    pub const fn header(&self) -> &HeaderName {
+        &self.header
+    }
+
+    /// The token of a request, if it has one: two are as bad as one that is not valid.
+    pub(crate) fn token<'a>(&self, headers: &'a HeaderMap) -> Option<&'a [u8]> {
+        let mut values = headers.get_all(&self.header).iter();
+        let value = values.next()?.as_bytes().trim_ascii();
+        if values.next().is_some() {
+            return Some(b"");
+        }
+        match value.split_at_checked(7) {
+            Some((scheme, token)) if scheme.eq_ignore_ascii_case(b"bearer ") => {
+                Some(token.trim_ascii())
+            }
+            // Other schemes are for the API behind.
+            _ if self.header == AUTHORIZATION => None,
+            _ => Some(value).filter(|value| !value.is_empty()),
+        }
+    }
+
+    /// The user that a token names, if it is valid.
+    pub(crate) fn user(&self, token: &[u8]) -> Option<Box<str>> {
+        if token.len() > MAX_TOKEN {
+            return None;
+        }
+        let claims = self.verified(token)?;
+        match claims.get(&self.claim)? {
+            // Control characters have no business in logs and headers, where IDs go.
+            Value::String(id) if !id.is_empty() && !id.contains(char::is_control) => {
+                Some(id.as_str().into())
+            }
+            Value::Number(id) if !id.is_f64() => Some(id.to_string().into()),
+            _ => None,
+        }
+    }
+
+    /// The claims of a token that one of the keys has signed, and that is in force.
+    fn verified(&self, token: &[u8]) -> Option<Map<String, Value>> {
+        let header = decode_header(token).ok()?;
+        // What a header calls critical (RFC 7515, 4.1.11) is not understood here.
+        if header.crit.is_some() {
+            return None;
+        }
+        let mut validations = self.validations.iter();
+        let validation = validations.find(|known| known.algorithms.contains(&header.alg))?;
+        let id = header.kid.as_deref();
+        let keys = self.keys.keys.load();
+        let candidates = keys
+            .iter()
+            .filter(|key| key.may_have_signed(header.alg, id));
+        let claims = candidates
+            .take(MAX_TRIES)
+            .find_map(|key| decode(token, &key.key, validation).ok())
+            .map(|token| token.claims);
+        let is_named = |id: &str| keys.iter().any(|key| key.id.as_deref() == Some(id));
+        if claims.is_none() && id.is_some_and(|id| !is_named(id)) {
+            self.keys.tell_missed();
+        }
+        claims
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,185 @@
+use super::*;
+
+/// Whether a token with these claims, signed with [`SECRET`], is taken for user 42.
+fn taken(tokens: &Tokens, claims: Value) -> bool {
+    is_42(tokens, &Signer::hs256(SECRET).sign(&claims))
+}
+
+/// The user that these claims name.
+fn named(claims: Value) -> Option<String> {
+    user(&by_secret(|_| ()), &Signer::hs256(SECRET).sign(&claims))
+}
+
+#[test]
+fn a_token_of_another_issuer_is_none() {
+    let tokens = by_secret(|rules| rules.issuer = Some("https://id.example".to_owned()));
+    let by = |issuer: Value| taken(&tokens, of_42_and(json!({ "iss": issuer })));
+    assert!(by(json!("https://id.example")));
+    for other in [
+        json!("https://id.example/"),
+        json!("https://ID.example"),
+        json!(""),
+        json!(null),
+        json!(1),
+    ] {
+        assert!(!by(other.clone()), "{other}");
+    }
+    assert!(!by(json!(["https://other.example"])));
+    assert!(!taken(&tokens, of_42()), "it must name one");
+    assert!(taken(
+        &by_secret(|_| ()),
+        of_42_and(json!({ "iss": "any" }))
+    ));
+}
+
+#[test]
+fn a_token_for_another_audience_is_none() {
+    let tokens = by_secret(|rules| rules.audience = Some("api".to_owned()));
+    let to = |audience: Value| taken(&tokens, of_42_and(json!({ "aud": audience })));
+    assert!(to(json!("api")));
+    assert!(to(json!(["api"])));
+    assert!(to(json!(["web", "api", "mail"])));
+    for other in [
+        json!("web"),
+        json!(["web", "mail"]),
+        json!([]),
+        json!(""),
+        json!(null),
+        json!({ "api": 1 }),
+    ] {
+        assert!(!to(other.clone()), "{other}");
+    }
+    assert!(!taken(&tokens, of_42()), "it must name one");
+    assert!(
+        taken(&by_secret(|_| ()), of_42_and(json!({ "aud": "any" }))),
+        "if none is asked for"
+    );
+}
+
+#[test]
+fn a_token_is_good_until_it_expires_and_the_leeway_after() {
+    let tokens = by_secret(|rules| rules.leeway = 60);
+    let strict = by_secret(|rules| rules.leeway = 0);
+    let ends = |tokens, seconds| {
+        taken(
+            tokens,
+            of_42_and(json!({ "exp": seconds_from_now(seconds) })),
+        )
+    };
+    assert!(ends(&tokens, 30) && ends(&strict, 30));
+    assert!(ends(&tokens, -30));
+    assert!(!ends(&strict, -30));
+    assert!(!ends(&tokens, -90));
+    assert!(!ends(&tokens, -86_400));
+}
+
+#[test]
+fn a_token_that_never_expires_is_none() {
+    let tokens = by_secret(|_| ());
+    assert!(!taken(&tokens, json!({ "sub": "42" })));
+    let tomorrow = seconds_from_now(86_400);
+    assert!(taken(&tokens, of_42_and(json!({ "exp": tomorrow }))));
+    for never in [
+        json!(null),
+        json!(tomorrow.to_string()),
+        json!(-1),
+        json!("never"),
+        json!([tomorrow]),
+        json!(true),
+        json!(0),
+    ] {
+        assert!(
+            !taken(&tokens, of_42_and(json!({ "exp": never }))),
+            "{never}"
+        );
+    }
+}
+
+#[test]
+fn a_token_is_none_before_its_time() {
+    let tokens = by_secret(|rules| rules.leeway = 60);
+    let from = |seconds| {
+        taken(
+            &tokens,
+            of_42_and(json!({ "nbf": seconds_from_now(seconds) })),
+        )
+    };
+    assert!(from(-30));
+    assert!(from(30), "within the leeway");
+    assert!(!from(90));
+    assert!(!from(86_400));
+    assert!(!taken(&tokens, of_42_and(json!({ "nbf": "tomorrow" }))));
+}
+
+#[test]
+fn the_user_is_in_the_claim_that_is_configured() {
+    let tokens = by_secret(|rules| rules.claim = "account".to_owned());
+    let named = |claims| user(&tokens, &Signer::hs256(SECRET).sign(&claims));
+    assert_eq!(
+        named(of_42_and(json!({ "account": "7" }))).as_deref(),
+        Some("7")
+    );
+    assert_eq!(named(of_42()), None, "and in no other");
+    assert_eq!(
+        named(of_42_and(
+            json!({ "Account": "7", "a": { "account": "7" } })
+        )),
+        None
+    );
+}
+
+#[test]
+fn a_user_is_text_or_a_whole_number() {
+    let named = |id: Value| named(of_42_and(json!({ "sub": id })));
+    assert_eq!(
+        named(json!("alice@example.com")).as_deref(),
+        Some("alice@example.com")
+    );
+    assert_eq!(named(json!("Zoë 🦀:*{a}")).as_deref(), Some("Zoë 🦀:*{a}"));
+    // Some libraries refuse a `sub` that is no text; a claim of another name may be a number.
+    let tokens = by_secret(|rules| rules.claim = "id".to_owned());
+    let by_id = |id: Value| {
+        let claims = of_42_and(json!({ "id": id }));
+        user(&tokens, &Signer::hs256(SECRET).sign(&claims))
+    };
+    for (id, name) in [
+        (json!(42), "42"),
+        (json!(0), "0"),
+        (json!(-7), "-7"),
+        (json!(u64::MAX), "18446744073709551615"),
+    ] {
+        assert_eq!(by_id(id).as_deref(), Some(name));
+    }
+    for nobody in [
+        json!(4.2),
+        json!(1e30),
+        json!({}),
+        json!({ "id": "42" }),
+        json!([]),
+        json!(["42"]),
+        json!(null),
+        json!(true),
+        json!(""),
+    ] {
+        assert_eq!(by_id(nobody.clone()), None, "{nobody}");
+        assert_eq!(named(nobody.clone()), None, "{nobody}");
+    }
+}
+
+#[test]
+fn a_user_with_control_characters_is_nobody() {
+    for id in [
+        "42\n",
+        "\n",
+        "4\r\n2",
+        "4\0b",
+        "\0",
+        "4\t2",
+        "\u{1b}[2J42",
+        "42\u{7f}",
+        "42\u{85}",
+        "\u{9f}42",
+    ] {
+        assert_eq!(named(of_42_and(json!({ "sub": id }))), None, "{id:?}");
+    }
+}

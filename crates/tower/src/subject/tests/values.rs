@@ -1,0 +1,316 @@
+use http::HeaderValue;
+
+use super::*;
+
+const TENANT: HeaderName = HeaderName::from_static("x-tenant");
+
+/// Where a limit counts `request` of somebody at `address`.
+fn at(address: &str, per: &[Per], request: &Request<()>) -> Subject {
+    let policy = Policy {
+        route: "route".into(),
+        rules: [rule("limit", per)].into(),
+        always: 0,
+    };
+    let caller = Caller {
+        ip: ip(address),
+        ..caller(ip(address))
+    };
+    Hasher::new("secret").subjects(&policy, &caller, request)[0]
+}
+
+/// One who is seen through three windows: a header, a cookie and a part of the path of the same name.
+struct Window {
+    per: Per,
+    /// A request with this value, or none.
+    request: fn(Option<&[u8]>) -> Request<()>,
+}
+
+fn windows() -> [Window; 3] {
+    [
+        Window {
+            per: Per::Header(TENANT),
+            request: |value| with_header(TENANT, value),
+        },
+        Window {
+            per: Per::Cookie("x-tenant".into()),
+            request: |value| {
+                with_header(COOKIE, value.map(|v| [b"x-tenant=", v].concat()).as_deref())
+            },
+        },
+        Window {
+            per: Per::Path("x-tenant".into()),
+            request: |value| {
+                let mut request = get("host");
+                let value = value.map(|value| String::from_utf8_lossy(value).into());
+                let values = value.map(|value: String| ("x-tenant".into(), value.into()));
+                request
+                    .extensions_mut()
+                    .insert(PathValues(values.into_iter().collect()));
+                request
+            },
+        },
+    ]
+}
+
+fn with_header(name: HeaderName, value: Option<&[u8]>) -> Request<()> {
+    let mut request = get("host");
+    if let Some(value) = value {
+        let value = HeaderValue::from_bytes(value).unwrap();
+        request.headers_mut().insert(name, value);
+    }
+    request
+}
+
+fn distinct(subjects: &[Subject]) -> usize {
+    subjects
+        .iter()
+        .map(|subject| (subject.tag, subject.rest))
+        .collect::<HashSet<_>>()
+        .len()
+}
+
+#[test]
+fn each_value_is_counted_alone_wherever_it_comes_from() {
+    for Window { per, request } in windows() {
+        let of =
+            |address, value: &[u8]| at(address, std::slice::from_ref(&per), &request(Some(value)));
+        assert_ne!(of("192.0.2.1", b"x"), of("192.0.2.1", b"y"), "{per}");
+        assert_ne!(of("192.0.2.1", b"x"), of("192.0.2.1", b"X"), "{per}");
+        assert_eq!(of("192.0.2.1", b"x"), of("192.0.2.2", b"x"), "{per}");
+    }
+}
+
+#[test]
+fn a_value_that_is_missing_is_the_callers_address() {
+    for Window { per, request } in windows() {
+        let without = |address| at(address, std::slice::from_ref(&per), &request(None));
+        let one = without("192.0.2.1");
+        assert_eq!(one, without("192.0.2.1"), "{per}");
+        assert_ne!(one, without("192.0.2.2"), "{per}");
+        // Nobody says who they are and is taken for somebody else's address.
+        let says = at(
+            "192.0.2.2",
+            std::slice::from_ref(&per),
+            &request(Some(b"192.0.2.1")),
+        );
+        assert_ne!(says, one, "{per}");
+        let octets = at(
+            "192.0.2.2",
+            std::slice::from_ref(&per),
+            &request(Some(b"ABCD")),
+        );
+        assert_ne!(octets, without("65.66.67.68"), "{per}");
+    }
+}
+
+#[test]
+fn an_empty_value_is_missing() {
+    let [header, cookie, _] = windows();
+    for Window { per, request } in [header, cookie] {
+        let of = |value| at("192.0.2.1", std::slice::from_ref(&per), &request(value));
+        assert_eq!(of(Some(b"")), of(None), "{per}");
+        assert_eq!(of(Some(b" \t")), of(None), "{per}");
+        assert_eq!(of(Some(b" x ")), of(Some(b"x")), "{per}");
+    }
+}
+
+#[test]
+fn a_value_of_one_kind_is_none_of_another() {
+    let x: Vec<_> = windows()
+        .iter()
+        .map(|window| {
+            at(
+                "192.0.2.1",
+                std::slice::from_ref(&window.per),
+                &(window.request)(Some(b"x")),
+            )
+        })
+        .collect();
+    assert_eq!(distinct(&x), 3);
+    let all = windows().map(|window| window.per);
+    let one_of_three = windows().map(|window| at("192.0.2.1", &all, &(window.request)(Some(b"x"))));
+    assert_eq!(distinct(&one_of_three), 3);
+    let named = |name: &'static str| {
+        let name = HeaderName::from_static(name);
+        at(
+            "192.0.2.1",
+            &[Per::Header(name.clone())],
+            &with_header(name, Some(b"x")),
+        )
+    };
+    assert_ne!(named("x-a"), named("x-b"));
+}
+
+#[test]
+fn a_header_that_comes_twice_is_missing() {
+    let per = [Per::Header(TENANT)];
+    let mut twice = with_header(TENANT, Some(b"x"));
+    twice.headers_mut().append(TENANT, "y".parse().unwrap());
+    assert_eq!(
+        at("192.0.2.1", &per, &twice),
+        at("192.0.2.1", &per, &get("host"))
+    );
+    assert_ne!(at("192.0.2.1", &per, &twice), at("192.0.2.2", &per, &twice));
+}
+
+#[test]
+fn a_cookie_is_the_first_of_its_name_among_others() {
+    let per = [Per::Cookie("session".into())];
+    let of = |line: &[u8]| at("192.0.2.1", &per, &with_header(COOKIE, Some(line)));
+    let plain = of(b"session=x");
+    for same in [
+        "a=1; session=x; b=2",
+        "a=1;session=x",
+        "session = x",
+        "session=x; session=y",
+        "flag; session=x",
+    ] {
+        assert_eq!(of(same.as_bytes()), plain, "{same}");
+    }
+    let none = at("192.0.2.1", &per, &get("host"));
+    for other in [
+        "Session=x",
+        "xsession=x",
+        "a=session=x",
+        "session",
+        "session=",
+    ] {
+        assert_eq!(of(other.as_bytes()), none, "{other}");
+    }
+    let mut two_lines = with_header(COOKIE, Some(b"a=1"));
+    two_lines
+        .headers_mut()
+        .append(COOKIE, "session=x".parse().unwrap());
+    assert_eq!(at("192.0.2.1", &per, &two_lines), plain);
+}
+
+#[test]
+fn values_do_not_run_into_each_other() {
+    let of = |one: &str, other: &str| {
+        let mut request = get("host");
+        let values = [("a", one), ("b", other)].map(|(name, value)| (name.into(), value.into()));
+        request.extensions_mut().insert(PathValues(values.into()));
+        at(
+            "192.0.2.1",
+            &[Per::Path("a".into()), Per::Path("b".into())],
+            &request,
+        )
+    };
+    let alike = [
+        of("x", "yz"),
+        of("xy", "z"),
+        of("xyz", ""),
+        of("", "xyz"),
+        of("x:y", "z"),
+        of("x", "y:z"),
+    ];
+    assert_eq!(distinct(&alike), alike.len());
+    // A value that ends like the beginning of the next part: the same bytes without their lengths.
+    let between = "\0\0\0\0\0\0\0\u{4}path\0\0\0\0\0\0\0\u{1}b";
+    let one = of("x", &format!("y{between}z"));
+    assert_ne!(one, of(&format!("x{between}y"), "z"));
+}
+
+#[test]
+fn bytes_that_mean_something_to_a_store_mean_nothing_here() {
+    let ids = [
+        "a", "a:b", "a:", ":a", "*", "a*", "a\n", "a\nb", "a\r\nb", "a\0", "a\0b", "\0", "{a}",
+        "a}", "{", "{}", "a b", " a", "\u{e9}", "e\u{301}",
+    ];
+    let clients: Vec<_> = ids.map(user).map(of_client).into();
+    assert_eq!(distinct(&clients), ids.len());
+    let tags: HashSet<_> = clients.iter().map(|subject| subject.tag).collect();
+    assert_eq!(tags.len(), ids.len());
+    let path = |id: &str| {
+        let mut request = get("host");
+        let values = PathValues(vec![("id".into(), id.into())]);
+        request.extensions_mut().insert(values);
+        at("192.0.2.1", &[Per::Path("id".into())], &request)
+    };
+    assert_eq!(distinct(&ids.map(path)), ids.len());
+}
+
+#[test]
+fn ids_with_a_hash_tag_of_their_own_spread_like_any_others() {
+    let tags: HashSet<[u8; 16]> = (0..1000)
+        .map(|i| of_client(user(&format!("{{a}}{i}"))).tag)
+        .collect();
+    assert!(tags.len() >= 900, "{}", tags.len());
+    // By any two bytes of theirs, as slots are.
+    let slots: HashSet<u16> = tags
+        .iter()
+        .map(|tag| u16::from_be_bytes([tag[0], tag[1]]) % 16384)
+        .collect();
+    assert!(slots.len() >= 900, "{}", slots.len());
+}
+
+#[test]
+fn kinds_of_clients_never_meet() {
+    let same = [
+        of_client(user("x")),
+        of_client(Client::ApiKey("x".into())),
+        of_client(Client::UserId("unlisted-00000000".into())),
+        of_client(Client::ApiKey("unlisted-00000000".into())),
+        of_client(Client::UnlistedKey([0; 16])),
+        of_client(Client::ApiKey("\0".repeat(16).into())),
+        of_client(user("ip:192.0.2.1")),
+        of_client(user("192.0.2.1")),
+        of_client(ip("192.0.2.1")),
+        of_client(ip("::ffff:192.0.2.1")),
+    ];
+    assert_eq!(distinct(&same), same.len());
+    let limit = subject(&[], "route", user("limit"), &get("host"));
+    assert_ne!(limit.tag, of_client(user("limit")).tag);
+}
+
+#[test]
+fn a_wider_network_is_one_for_all_its_addresses() {
+    let of = |address: &str, bits| at(address, &[Per::Network(bits)], &get("host"));
+    assert_eq!(of("2001:db8:1:2::", 48), of("2001:db8:1:3::", 48));
+    assert_ne!(of("2001:db8:1:2::", 48), of("2001:db8:2:2::", 48));
+    assert_ne!(of("2001:db8:1:2::", 56), of("2001:db8:1:302::", 56));
+    assert_ne!(
+        of("192.0.2.1", 48),
+        of("192.0.2.2", 48),
+        "IPv4 counts in full"
+    );
+    assert_eq!(of("192.0.2.1", 48), of("192.0.2.1", 32));
+    let both = |address: &str| at(address, &[Per::Route, Per::Network(48)], &get("host"));
+    assert_eq!(both("2001:db8:1:2::"), both("2001:db8:1:3::"));
+    assert_ne!(both("2001:db8:1:2::"), both("2001:db8:2:2::"));
+}
+
+#[test]
+fn a_network_is_the_address_of_whoever_the_client_is() {
+    let of = |client| subject(&[Per::Network(48)], "route", client, &get("host"));
+    assert_eq!(of(user("42")), of(user("43")));
+    assert_eq!(of(user("42")), of_client(ip("192.0.2.1")));
+}
+
+#[test]
+fn a_second_part_of_a_caller_is_that_part_and_no_other() {
+    let of = |per: &[Per], address: &str, user_id: Option<&str>| {
+        let policy = Policy {
+            route: "route".into(),
+            rules: [rule("limit", per)].into(),
+            always: 0,
+        };
+        let caller = Caller {
+            api_key: Some(Client::ApiKey("acme".into())),
+            user_id: user_id.map(user),
+            ip: ip(address),
+            ..caller(Client::ApiKey("acme".into()))
+        };
+        Hasher::new("secret").subjects(&policy, &caller, &get("host"))[0]
+    };
+    let by_address = |address| of(&[Per::Client, Per::Ip], address, None);
+    assert_eq!(by_address("192.0.2.1").tag, by_address("192.0.2.2").tag);
+    assert_ne!(by_address("192.0.2.1").rest, by_address("192.0.2.2").rest);
+    let by_user = |id| of(&[Per::ApiKey, Per::UserId], "192.0.2.1", id);
+    assert_ne!(by_user(Some("42")), by_user(Some("43")));
+    assert_eq!(
+        by_user(None),
+        by_address("192.0.2.1"),
+        "a missing user is the address"
+    );
+}
