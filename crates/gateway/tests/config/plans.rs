@@ -182,3 +182,16 @@ fn the_largest_that_is_named_fits_and_one_more_does_not() {
     }
     assert_eq!(tried, 7);
 }
+
+#[test]
+fn a_key_set_is_fetched_every_five_minutes_if_nothing_is_said() {
+    let jwks = |more: &str| {
+        let jwt =
+            "algorithms: [RS256, ES256, EdDSA], jwks_url: \"https://issuer.example/k?key=hunter2\"";
+        plan(&with(&format!("clients: [{{ jwt: {{ {jwt}{more} }} }}]"))).jwks
+    };
+    assert_eq!(jwks("")[0].refresh, Duration::from_secs(300));
+    assert_eq!(jwks(", jwks_refresh: 1d")[0].refresh.as_secs(), 86_400);
+    assert_eq!(jwks("")[0].signatures.len(), 3);
+    assert!(!format!("{:?}", jwks("")).contains(SECRET));
+}

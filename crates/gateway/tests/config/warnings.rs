@@ -72,3 +72,101 @@ fn a_route_without_any_limit() {
     let always = format!("{LIMIT}always: [a]");
     assert_eq!(parse(&with(&always)).unwrap().1, []);
 }
+
+#[test]
+fn key_sets_that_come_over_plain_http() {
+    let source = |rest: &str| {
+        let jwt = format!("{{ algorithms: [RS256, EdDSA], jwks_url: \"{rest} }}");
+        with(&format!("clients: [{{ jwt: {jwt} }}]"))
+    };
+    let plain = ":2:58: this key set comes over plain http";
+    warned(&source("http://issuer.example/keys.json\""), plain);
+    warned(&source("http://192.0.2.1/keys.json\""), plain);
+    for fine in [
+        "https://issuer.example/keys.json",
+        "http://127.0.0.2:8000",
+        "http://[::1]/keys",
+        "http://localhost/keys?key=value",
+    ] {
+        let (_, warnings) = parse(&source(&format!("{fine}\""))).unwrap();
+        let told = warnings.iter().map(ToString::to_string);
+        assert!(!told.collect::<String>().contains("jwks"), "{fine}");
+    }
+}
+
+#[test]
+fn keys_that_nobody_verifies() {
+    let accept = "clients: [{ api_key: { unknown: accept } }, { ip: {} }]\n";
+    let limit = LIMIT.replace(" } }\n", ", per: [ip] } }\n");
+    let text = format!("{accept}{limit}always: [a]");
+    warned(
+        &with(&text),
+        ":2:33: nobody verifies keys that are not listed",
+    );
+}
+
+#[test]
+fn proxies_that_are_everybody() {
+    let networks = with("trusted_proxies: [10.0.0.0/8, \"::/0\"]");
+    warned(&networks, ":2:31: this believes everybody");
+}
+
+#[test]
+fn addresses_that_nobody_tells() {
+    let text = with("clients: [{ ip: { from: forwarded } }]");
+    warned(&text, ":2:25: nobody tells an address");
+}
+
+/// What a caller can make up bounds nothing, unless something verified stands beside it.
+#[test]
+fn limits_that_only_count_what_callers_make_up() {
+    let counted = |per: &str, beside: &str| {
+        let limits = LIMIT.replace(" } }\n", &format!(", per: [\"{per}\"] }}, {beside} }}\n"));
+        let text = format!("{limits}always: [a, b]");
+        parse(&with(&text))
+            .unwrap_or_else(|error| panic!("{error}"))
+            .1
+    };
+    let b = "b: { fixed_window: { limit: 9, window: 1s }, per: ";
+    for per in ["header:x-session", "cookie:session", "path:id", "host"] {
+        for alone in ["[]", "[route]", "[client, \"header:X\"]"] {
+            let warnings = counted(per, &format!("{b}{alone} }}"));
+            let all: String = warnings.iter().map(ToString::to_string).collect();
+            assert!(
+                all.contains(&format!("is counted per {per}, which nobody verifies")),
+                "{all}"
+            );
+        }
+        for beside in ["[ip]", "[client]", "[ip/48, route]"] {
+            let warnings = counted(per, &format!("{b}{beside} }}"));
+            let all: String = warnings.iter().map(ToString::to_string).collect();
+            assert!(!all.contains("which nobody verifies"), "{all}");
+        }
+    }
+}
+
+#[test]
+fn a_name_that_is_not_in_the_path() {
+    let limits = LIMIT.replace(" } }\n", ", per: [client, \"path:id\"] } }\n");
+    let text = with(&format!("{limits}always: [a]"));
+    warned(&text, "there is no {id} in the path of the route `/**`");
+}
+
+#[test]
+fn a_shared_secret_that_can_be_guessed() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = folder.path().join("key");
+    fs::write(&key, "0123456789abcdef0123456789abcde\n").unwrap();
+    let jwt = format!(
+        "clients: [{{ jwt: {{ algorithms: [HS256], key_file: \"{}\" }} }}]",
+        key.display()
+    );
+    warned(&with(&jwt), "this secret is short enough to be guessed");
+    fs::write(&key, "0123456789abcdef0123456789abcdef\n").unwrap();
+    let (_, warnings) = parse(&with(&jwt)).unwrap();
+    assert!(
+        !warnings
+            .iter()
+            .any(|warning| warning.to_string().contains("guessed"))
+    );
+}

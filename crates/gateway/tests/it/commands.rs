@@ -155,6 +155,7 @@ fn the_schema_is_one_and_knows_every_key() {
             "admin",
             "always",
             "clients",
+            "forward_client",
             "limits",
             "listen",
             "log",

@@ -6,6 +6,7 @@ use std::process::Command;
 use tempfile::TempDir;
 use tidegate_testkit::{Client, RedisServer, Upstream};
 
+use crate::callers::{FAR, limit_keys, listed, token};
 use crate::kit::{exact, get};
 use crate::support::GatewayProcess;
 
@@ -88,13 +89,14 @@ fn it_names_route_client_limits_and_keys() {
         "X-API-Key: alpha-key",
     ]);
     // Keys are hashed with the secret; what is not hash is told in full.
-    let (keys, others): (Vec<_>, Vec<_>) = lines.iter().partition(|line| line.contains("key: "));
+    let (keys, others): (Vec<_>, Vec<_>) =
+        lines.iter().partition(|line| line.starts_with("  key: "));
     assert_eq!(
         others,
         [
             "route:    rides",
             "upstream: 127.0.0.1:9000",
-            "client:   api_key:alpha",
+            "client:   api_key:alpha, named by api_key: the header x-api-key",
             "limit:    guard, a token_bucket of 200, per ip",
             "limit:    own, a fixed_window of 60, per client",
             "limit:    split, a leaky_bucket of 5, per client, route",
@@ -133,7 +135,10 @@ fn what_no_route_takes_meets_what_is_always_charged() {
     ] {
         let lines = asked.explain(arguments);
         assert_eq!(lines[0], format!("route:    none; answered {status}"));
-        assert_eq!(lines[1], "client:   ip:127.0.0.1");
+        assert_eq!(
+            lines[1],
+            "client:   ip:127.0.0.1, for no source named anybody"
+        );
         assert!(lines[2].starts_with("limit:    guard,"), "{lines:?}");
         assert_eq!(lines.len(), 4, "{lines:?}");
     }
@@ -163,7 +168,10 @@ fn a_host_may_stand_in_the_url_or_in_a_header_which_wins() {
 #[test]
 fn it_tells_who_a_caller_is_taken_for() {
     let asked = Asked::in_memory();
-    let who = |more: &[&str]| asked.told("client", &[&["GET", "/all"], more].concat());
+    let who = |more: &[&str]| {
+        let told = asked.told("client", &[&["GET", "/all"], more].concat());
+        told.split_once(", ").unwrap().0.to_owned()
+    };
     let (key, user) = ("X-API-Key: alpha-key", "X-User-Id: rider-7");
     assert_eq!(who(&[]), "ip:127.0.0.1");
     assert_eq!(who(&["-H", key, "-H", user]), "api_key:alpha");
@@ -185,6 +193,102 @@ fn it_tells_who_a_caller_is_taken_for() {
 }
 
 #[test]
+fn it_names_the_source_that_named_the_caller() {
+    let mut asked = Asked::new("");
+    let file = asked.0.path().join("token.key");
+    std::fs::write(file, "the tokens' secret").unwrap();
+    let yaml = |rest: &str| {
+        let sources = format!(
+            "
+trusted_proxies: [127.0.0.1]
+clients:
+  - api_key: {{ header: X-Own-Key, unknown: reject, keys: [{}] }}
+  - jwt: {{ algorithms: [HS256], key_file: token.key, invalid: reject }}
+  - user_id: {{ header: X-Own-User }}
+{rest}",
+            listed("alpha")
+        );
+        format!(
+            "{sources}
+limits:
+  guard: {{ fixed_window: {{ limit: 9, window: 1h }}, per: [ip] }}
+  own: {{ fixed_window: {{ limit: 9, window: 1h }} }}
+always: [guard]
+routes:
+  - {{ path: /**, upstream: http://127.0.0.1:9000, limits: [own] }}
+"
+        )
+    };
+    let write = |asked: &mut Asked, rest| {
+        std::fs::write(asked.0.path().join("gateway.yaml"), yaml(rest)).unwrap();
+    };
+    write(&mut asked, "");
+    let claims = serde_json::json!({ "sub": "rider-9", "exp": FAR });
+    let bearer = |secret| format!("Authorization: Bearer {}", token(secret, &claims));
+    let (valid, forged) = (bearer("the tokens' secret"), bearer("another secret"));
+    let lines = |more: &[&str]| asked.explain(&[&["GET", "/all"], more].concat());
+    let client = |more: &[&str]| lines(more)[2].clone();
+    let user = "X-Own-User: rider-7";
+    for (headers, told) in [
+        (
+            &["-H", "X-Own-Key: alpha-key", "-H", user][..],
+            "api_key:alpha, named by api_key: the header x-own-key",
+        ),
+        (
+            &["-H", &valid, "-H", user],
+            "user_id:rider-9, named by jwt: the header authorization",
+        ),
+        (
+            &["-H", user],
+            "user_id:rider-7, named by user_id: the header x-own-user of a trusted proxy",
+        ),
+        (&[], "ip:127.0.0.1, for no source named anybody"),
+        (
+            &["--peer", "192.0.2.1", "-H", user],
+            "ip:192.0.2.1, for no source named anybody",
+        ),
+    ] {
+        assert_eq!(client(headers), format!("client:   {told}"));
+    }
+    // What is refused is told with the answer, and charged to the guard alone.
+    for (header, credentials) in [("X-Own-Key: made-up", "API key"), (&forged, "token")] {
+        let lines = lines(&["-H", header, "-H", user]);
+        assert_eq!(
+            lines[2],
+            "client:   ip:127.0.0.1, for no source named anybody"
+        );
+        assert_eq!(
+            lines[3],
+            format!(
+                "answer:   401, for this {credentials} is refused; only what is under `always` is charged"
+            )
+        );
+        assert!(!lines.concat().contains("made-up"), "{lines:?}");
+    }
+    write(&mut asked, "  - ip: { from: forwarded }");
+    let hop = ["GET", "/all", "-H", "Forwarded: for=192.0.2.9"];
+    assert_eq!(asked.told("client", &hop), "ip:192.0.2.9, named by ip");
+}
+
+#[test]
+fn the_keys_of_gateways_that_made_their_secret_are_not_known() {
+    let store = "store: { redis: { url: \"redis://127.0.0.1:1\" } }";
+    let yaml = rest("http://127.0.0.1:9000").replace("secret: a secret", store);
+    let lines = Asked::new(&yaml).explain(&["GET", "/all"]);
+    let keys: Vec<_> = lines
+        .iter()
+        .filter(|line| line.starts_with("  key: "))
+        .collect();
+    assert_eq!(keys.len(), 2, "{lines:?}");
+    for key in keys {
+        assert!(
+            key.contains("not known here") && !key.contains('{'),
+            "{key}"
+        );
+    }
+}
+
+#[test]
 fn a_limit_for_all_is_told_as_such() {
     let lines = Asked::in_memory().explain(&["GET", "/all"]);
     let all = "limit:    all, a sliding_window_log of 7, per nothing: one budget for all";
@@ -200,11 +304,8 @@ async fn it_names_the_keys_of_a_running_gateway_and_charges_nothing() {
     let yaml = yaml.replace("timeout: 5s", "timeout: 5s, key_prefix: \"own.prefix\"");
     let asked = Asked::new(&yaml);
     let written = async || -> BTreeSet<String> {
-        let keys = redis.command(&["KEYS", "*"]).await;
-        keys.as_array()
-            .iter()
-            .map(|key| key.as_str().to_owned())
-            .collect()
+        let keys = limit_keys(&redis).await.into_iter();
+        keys.filter(|key| key != "own.prefix:secret").collect()
     };
     let arguments = [
         "GET",

@@ -8,15 +8,27 @@ mod support;
 /// What several subjects need: both stores, requests in one line, answers as numbers.
 mod kit;
 
+/// What tests of identities need: keys and tokens, addresses, and what is left for whom.
+mod callers;
+
 // Limits in force, the same on both stores.
 mod algorithms;
+mod bypass;
 mod clients;
 mod headers;
+mod key_files;
+mod proxy_protocol;
 mod together;
+mod told_upstream;
+mod unknown_keys;
+
+// Keys that issuers of tokens publish.
+mod jwks;
 
 // Several gateways, and a Redis in trouble.
 mod fleet;
 mod outage;
+mod shared_secret;
 
 // Long bodies and the end of a gateway.
 mod drain;
@@ -27,6 +39,7 @@ mod access_log;
 mod admin;
 mod metrics;
 mod secrets;
+mod secrets_under_way;
 
 // The commands, by the real binary.
 mod commands;

@@ -235,12 +235,14 @@ async fn every_metric_says_what_it_is() {
             "tidegate_access_log_dropped_lines",
             "tidegate_connections_refused",
             "tidegate_decisions",
+            "tidegate_key_file_reads",
             "tidegate_memory_evicted_keys",
             "tidegate_memory_keys",
             "tidegate_memory_shared_decisions",
             "tidegate_requests",
             "tidegate_store_duration_seconds",
             "tidegate_store_errors",
+            "tidegate_unknown_api_keys",
             "tidegate_upstream_duration_seconds",
         ]
     );

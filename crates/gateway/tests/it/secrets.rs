@@ -161,8 +161,8 @@ async fn nothing_secret_stands_in_redis_logs_metrics_or_answers() {
             "no {kind} in {kept:?}"
         );
     }
-    // Three clients, of whom each lacks a key or a user and counts there by address; and one host.
-    assert_eq!(kept.len(), 3 + 3 + 2 + 2 + 1, "{kept:?}");
+    // Three clients, of whom each lacks a key or a user and counts there by address; one host; and a fingerprint.
+    assert_eq!(kept.len(), 3 + 3 + 2 + 2 + 1 + 1, "{kept:?}");
     for (key, content) in &kept {
         for text in [key, content] {
             holds_no_secret(key, text);

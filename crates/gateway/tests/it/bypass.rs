@@ -1,0 +1,12 @@
+//! Ways around a rate limit that others have fallen for, by the numbers of reliability.md, section 2: none leads anywhere.
+
+/// B1 to B4: another address.
+mod addresses;
+/// B5 and B6: another client, or very many.
+mod clients;
+/// B9 to B12: names that collide with others, or with the store's own.
+mod keys;
+/// B7, B8 and B25: another spelling, another method, another order.
+mod requests;
+/// A stranger who has somebody else's name.
+mod strangers;
