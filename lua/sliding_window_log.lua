@@ -38,7 +38,7 @@ local function heal(key, now, window)
   end
   redis.call('DEL', key)
   append(key, stamps)
-  redis.call('PEXPIRE', key, math.ceil(window / 1000))
+  redis.call('PEXPIRE', key, math.ceil(window / 1000) + 1)
 end
 
 function sliding_window_log.check(key, now, cost, quota)
@@ -77,7 +77,7 @@ function sliding_window_log.commit(key, now, cost, quota, verdict)
   append(key, stamps)
   verdict.remaining = verdict.remaining - cost
   verdict.reset = stamp + quota[2] - now
-  redis.call('PEXPIRE', key, math.ceil(verdict.reset / 1000))
+  redis.call('PEXPIRE', key, math.ceil(verdict.reset / 1000) + 1)
 end
 
 algorithms.sliding_window_log = sliding_window_log
