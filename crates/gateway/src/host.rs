@@ -9,7 +9,7 @@ use std::net::Ipv6Addr;
 
 /// The host of an authority (`Api.Example.com.:8080`), lower-case, without its port or final dot;
 /// none if the authority is not a host and perhaps a port: empty, with a user, with a path.
-pub(crate) fn host_of(authority: &str) -> Option<Cow<'_, str>> {
+pub fn host_of(authority: &str) -> Option<Cow<'_, str>> {
     // The colons inside of [::1] are not a port's.
     let (name, port) = match authority.rfind(':') {
         Some(colon) if !authority.ends_with(']') => (&authority[..colon], &authority[colon + 1..]),
@@ -24,7 +24,7 @@ pub(crate) fn host_of(authority: &str) -> Option<Cow<'_, str>> {
 /// A route's host: exactly one, or with `*.example.com` every host below `example.com`, at any
 /// depth, but not `example.com` itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum HostPattern {
+pub enum HostPattern {
     /// The host as [`host_of`] gives it.
     Exact(String),
     /// What hosts end with, from the dot on.
@@ -33,7 +33,7 @@ pub(crate) enum HostPattern {
 
 impl HostPattern {
     /// Reads a host as it stands in the configuration: without a port, since every port matches.
-    pub(crate) fn parse(text: &str) -> Result<Self, HostError> {
+    pub fn parse(text: &str) -> Result<Self, HostError> {
         let pattern = match text.strip_prefix("*.") {
             Some(name) => domain(name).map(|name| Self::Below(format!(".{name}"))),
             None => host(text).map(|host| Self::Exact(host.into_owned())),
@@ -42,7 +42,7 @@ impl HostPattern {
     }
 
     /// Whether a host that [`host_of`] gave is one of this pattern's.
-    pub(crate) fn matches(&self, host: &str) -> bool {
+    pub fn matches(&self, host: &str) -> bool {
         match self {
             Self::Exact(exact) => host == exact,
             Self::Below(suffix) => host.ends_with(suffix.as_str()),
@@ -50,7 +50,7 @@ impl HostPattern {
     }
 
     /// Whether every host that `other` matches is matched by this pattern as well.
-    pub(crate) fn covers(&self, other: &Self) -> bool {
+    pub fn covers(&self, other: &Self) -> bool {
         match (self, other) {
             (_, Self::Exact(host)) => self.matches(host),
             (Self::Below(mine), Self::Below(theirs)) => theirs.ends_with(mine.as_str()),
@@ -70,7 +70,7 @@ impl fmt::Display for HostPattern {
 
 /// Why a host of the configuration is refused, and what is allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct HostError(String);
+pub struct HostError(String);
 
 impl fmt::Display for HostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

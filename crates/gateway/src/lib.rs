@@ -6,22 +6,22 @@
 pub mod commands;
 pub mod config;
 pub mod gateway;
+pub mod host;
+pub mod path;
+pub mod pattern;
+pub mod proxy_protocol;
 
 mod access_log;
 mod activity;
 mod admin;
 mod body;
 mod frontend;
-mod host;
 mod jwks;
 mod key_files;
 mod metrics;
 mod outcome;
-mod path;
-mod pattern;
 mod problem;
 mod proxy;
-pub mod proxy_protocol;
 mod request_end;
 mod request_id;
 mod routes;

@@ -12,7 +12,7 @@ use std::fmt;
 ///
 /// Dot segments go, `//` becomes `/`, escapes of unreserved characters are decoded, once, and
 /// other escapes get upper-case digits. A trailing slash and `;parameters` stay.
-pub(crate) fn normalize(raw: &str, slashes: EncodedSlashes) -> Result<Cow<'_, str>, PathError> {
+pub fn normalize(raw: &str, slashes: EncodedSlashes) -> Result<Cow<'_, str>, PathError> {
     if !raw.starts_with('/') {
         return Err(PathError::Relative);
     }
@@ -28,7 +28,7 @@ pub(crate) fn normalize(raw: &str, slashes: EncodedSlashes) -> Result<Cow<'_, st
 /// and on [`PathError::EncodedSlash`] once more with [`Keep`](Self::Keep), which counts if the
 /// route that then matches says so.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum EncodedSlashes {
+pub enum EncodedSlashes {
     /// The path is refused.
     #[default]
     Reject,
@@ -38,7 +38,7 @@ pub(crate) enum EncodedSlashes {
 
 /// Why a path is refused, in words that can be sent to the client: nothing of the path is in them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PathError {
+pub enum PathError {
     /// It does not start with `/`.
     Relative,
     /// `\`, which some servers read as `/`.
@@ -82,7 +82,7 @@ impl std::error::Error for PathError {}
 /// `+` and `%2B` are both normal: some upstreams tell them apart, so they are forwarded as typed.
 /// But they must meet the same route and the same key, and there both are `+`. `%3B` stays what it
 /// is, since it starts no parameters.
-pub(crate) fn plain(part: &str) -> Cow<'_, str> {
+pub fn plain(part: &str) -> Cow<'_, str> {
     if !part.contains('%') || is_plainly(part, part) {
         return Cow::Borrowed(part);
     }
@@ -90,7 +90,7 @@ pub(crate) fn plain(part: &str) -> Cow<'_, str> {
 }
 
 /// Whether [`plain`] would give `expected`, found without allocating.
-pub(crate) fn is_plainly(part: &str, expected: &str) -> bool {
+pub fn is_plainly(part: &str, expected: &str) -> bool {
     if !part.contains('%') {
         return part == expected;
     }

@@ -13,7 +13,7 @@ use crate::path::{self, EncodedSlashes, PathError};
 ///
 /// A trailing slash and the `;parameters` of a segment are ignored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct PathPattern {
+pub struct PathPattern {
     text: String,
     segments: Vec<Segment>,
     rest: bool,
@@ -27,7 +27,7 @@ enum Segment {
 
 impl PathPattern {
     /// Reads a pattern as it stands in the configuration.
-    pub(crate) fn parse(text: &str) -> Result<Self, PatternError> {
+    pub fn parse(text: &str) -> Result<Self, PatternError> {
         let body = text.strip_prefix('/').ok_or(PatternError::Relative)?;
         if let Some(found) = text.chars().find(|c| matches!(c, '?' | '#' | ';')) {
             return Err(PatternError::NotPath(found));
@@ -57,7 +57,7 @@ impl PathPattern {
     }
 
     /// Whether a normalised path is one of this pattern's.
-    pub(crate) fn matches(&self, path: &str) -> bool {
+    pub fn matches(&self, path: &str) -> bool {
         let mut names = names(path);
         self.segments
             .iter()
@@ -72,7 +72,7 @@ impl PathPattern {
     }
 
     /// What stands for `{name}` in a normalised path that matches, spelled in one way.
-    pub(crate) fn capture<'path>(&self, path: &'path str, name: &str) -> Option<Cow<'path, str>> {
+    pub fn capture<'path>(&self, path: &'path str, name: &str) -> Option<Cow<'path, str>> {
         let at = self
             .segments
             .iter()
@@ -81,7 +81,7 @@ impl PathPattern {
     }
 
     /// Whether every path that `other` matches is matched by this pattern as well.
-    pub(crate) fn covers(&self, other: &Self) -> bool {
+    pub fn covers(&self, other: &Self) -> bool {
         let long_enough = if self.rest {
             other.segments.len() >= self.segments.len()
         } else {
@@ -148,7 +148,7 @@ fn names(path: &str) -> impl Iterator<Item = &str> {
 
 /// Why a path of the configuration is refused, and what is allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum PatternError {
+pub enum PatternError {
     /// A path that does not start with `/`.
     Relative,
     /// A character that no path holds when it is compared.

@@ -87,7 +87,9 @@ where
     let (source, _) = (address()?, address()?);
     let mut port = || {
         let word = words.next()?;
-        let plain = word.bytes().all(|byte| byte.is_ascii_digit());
+        // Zeros in front are forbidden: somebody else may read them as octal.
+        let plain = word == "0"
+            || (word.bytes().all(|byte| byte.is_ascii_digit()) && !word.starts_with('0'));
         word.parse::<u16>().ok().filter(|_| plain)
     };
     let (port, _) = (port()?, port()?);

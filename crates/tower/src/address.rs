@@ -86,12 +86,20 @@ pub(crate) fn network(address: IpAddr, ipv6_prefix: u8) -> IpAddr {
             let [.., a, b, c, d] = address.octets();
             IpAddr::V4(Ipv4Addr::new(a, b, c, d))
         }
+        address => cut(address, ipv6_prefix),
+    }
+}
+
+/// The network of an address that [`network`] gave: nothing is unfolded in it, since an IPv6 address whose end is cut
+/// off may look like a NAT64's.
+pub(crate) fn cut(address: IpAddr, ipv6_prefix: u8) -> IpAddr {
+    match address {
         IpAddr::V6(address) => {
             let host_bits = 128 - u32::from(ipv6_prefix.min(128));
             let mask = u128::MAX.checked_shl(host_bits).unwrap_or(0);
             IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & mask))
         }
-        address @ IpAddr::V4(_) => address,
+        IpAddr::V4(_) => address,
     }
 }
 

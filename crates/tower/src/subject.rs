@@ -1,6 +1,7 @@
 //! From what a limit is counted per to the keyed hash that a store sees.
 
 use std::borrow::Cow;
+use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -167,7 +168,7 @@ impl Caller {
     /// The network that the caller's address is of.
     fn network(&self, ipv6_prefix: u8) -> Client {
         match &self.ip {
-            Client::Ip(address) => Client::Ip(address::network(*address, ipv6_prefix)),
+            Client::Ip(address) => Client::Ip(address::cut(*address, ipv6_prefix)),
             other => other.clone(),
         }
     }
@@ -210,7 +211,7 @@ fn method(method: &Method) -> &'static str {
     }
 }
 
-/// The host that was asked for, in lower case, without port and trailing dot.
+/// The host that was asked for, in lower case, without port and trailing dot; an IPv6 address as it is shortest.
 fn host<B>(request: &Request<B>) -> Vec<u8> {
     let header = || {
         request
@@ -224,7 +225,18 @@ fn host<B>(request: &Request<B>) -> Vec<u8> {
     // In `[::1]` the last colon is no port's.
     let port = port.filter(|colon| !host[*colon..].contains(&b']'));
     let host = &host[..port.unwrap_or(host.len())];
-    host.strip_suffix(b".").unwrap_or(host).to_ascii_lowercase()
+    let host = host.strip_suffix(b".").unwrap_or(host);
+    // `[0:0::1]` is `[::1]`: a host of many spellings would have as many budgets.
+    ipv6(host).map_or_else(
+        || host.to_ascii_lowercase(),
+        |address| format!("[{address}]").into_bytes(),
+    )
+}
+
+/// The address of a host such as `[::1]`.
+fn ipv6(host: &[u8]) -> Option<Ipv6Addr> {
+    let bare = host.strip_prefix(b"[")?.strip_suffix(b"]")?;
+    std::str::from_utf8(bare).ok()?.parse().ok()
 }
 
 #[cfg(test)]

@@ -185,6 +185,9 @@ fn a_host_is_one_however_it_is_written() {
     assert_ne!(on(&get("example.org")), plain);
     assert_eq!(on(&get("[::1]:80")), on(&get("[::1]")));
     assert_ne!(on(&get("[::1]")), on(&get("[::2]")));
+    for same in ["[0:0::1]:80", "[0000::0001]", "[::0.0.0.1]"] {
+        assert_eq!(on(&get(same)), on(&get("[::1]")), "{same}");
+    }
 }
 
 #[test]

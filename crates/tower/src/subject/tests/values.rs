@@ -278,6 +278,11 @@ fn a_wider_network_is_one_for_all_its_addresses() {
     let both = |address: &str| at(address, &[Per::Route, Per::Network(48)], &get("host"));
     assert_eq!(both("2001:db8:1:2::"), both("2001:db8:1:3::"));
     assert_ne!(both("2001:db8:1:2::"), both("2001:db8:2:2::"));
+    assert_eq!(
+        of("64:ff9b::", 48),
+        of("64:ff9b:0:1::", 48),
+        "the first 64 bits of an address are no NAT64's"
+    );
 }
 
 #[test]
