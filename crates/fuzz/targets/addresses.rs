@@ -1,0 +1,534 @@
+//! Where a request came from: headers that claim an origin, against the laws of `TrustedProxies::origin`.
+//!
+//! An input is three bytes that choose the peer, whom is trusted and which header is believed, then header lines. A line
+//! is `name: value`, or else a value of that header. A line `--` divides them: what the client sent stands above it,
+//! what proxies added, in the order in which they did, below.
+//!
+//! [`Believed::surely`] and [`Believed::perhaps`] are the least and the most that a reader may understand of an entry:
+//! between them the parser is free, so that these laws are about whom to believe and not about forms.
+
+#![no_main]
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use http::header::FORWARDED;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use ipnet::IpNet;
+use libfuzzer_sys::{Corpus, fuzz_target};
+use tidegate_tower::{AddressFrom, Client, ClientSource, Clients, Peer, TrustedProxies};
+
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+const PEERS: [&str; 8] = [
+    "10.0.0.1",
+    "192.0.2.1",
+    "::ffff:10.0.0.1",
+    "2001:db8::1",
+    "fd00::1",
+    "::ffff:192.0.2.1",
+    "127.0.0.1",
+    "::1",
+];
+
+const NETWORKS: [&[&str]; 5] = [
+    &["10.0.0.0/8"],
+    &["10.0.0.0/8", "fd00::/8"],
+    &[],
+    &["0.0.0.0/0", "::/0"],
+    &["127.0.0.1/32", "::1/128", "10.0.0.0/8", "192.0.2.0/25"],
+];
+
+/// Somebody whom only the last of [`NETWORKS`] but one trusts.
+const STRANGER: &str = "203.0.113.9";
+const STRANGER_V6: &str = "2001:db8:9::9";
+
+/// How a proxy may write of them in X-Forwarded-For.
+const BARE: [(&str, &str); 6] = [
+    ("203.0.113.9", STRANGER),
+    ("203.0.113.9:4711", STRANGER),
+    ("2001:db8:9::9", STRANGER_V6),
+    ("[2001:db8:9::9]", STRANGER_V6),
+    ("[2001:db8:9::9]:4711", STRANGER_V6),
+    ("2001:db8:9::9%eth0", STRANGER_V6),
+];
+
+/// And in `Forwarded`.
+const ELEMENTS: [(&str, &str); 6] = [
+    ("for=203.0.113.9", STRANGER),
+    ("For=\"203.0.113.9:4711\"", STRANGER),
+    ("FOR=\"[2001:db8:9::9]\"", STRANGER_V6),
+    (
+        "by=_x;for=\"[2001:db8:9::9]:4711\";proto=https",
+        STRANGER_V6,
+    ),
+    ("host=\"a,b;for=6.6.6.6,\";for=203.0.113.9", STRANGER),
+    ("for=203.0.113.9;host=\"a\\\", for=6.6.6.6;\\\\\"", STRANGER),
+];
+
+type Lines<'a> = Vec<(HeaderName, &'a [u8])>;
+
+fuzz_target!(|data: &[u8]| -> Corpus {
+    let [peer, networks, from, text @ ..] = data else {
+        return Corpus::Reject;
+    };
+    let peer = address(PEERS[usize::from(*peer) % PEERS.len()]);
+    let networks = NETWORKS[usize::from(*networks) % NETWORKS.len()];
+    let from = match from % 3 {
+        0 => AddressFrom::XForwardedFor,
+        1 => AddressFrom::Forwarded,
+        _ => AddressFrom::Connection,
+    };
+    let trusted = Trusted::new(networks, from);
+    let (client, proxies) = read(text, &trusted.believed);
+    check(&trusted, peer, &client, &proxies);
+    Corpus::Keep
+});
+
+/// Whom a gateway trusts, and the same once more, for the laws to ask.
+struct Trusted {
+    proxies: TrustedProxies,
+    networks: Vec<IpNet>,
+    from: AddressFrom,
+    believed: Believed,
+}
+
+impl Trusted {
+    fn new(networks: &[&str], from: AddressFrom) -> Self {
+        let networks = networks.iter().map(|text| text.parse().expect("a network"));
+        let networks: Vec<_> = networks.collect();
+        Self {
+            proxies: TrustedProxies::new(networks.clone()),
+            networks,
+            from,
+            believed: match from {
+                AddressFrom::Forwarded => Believed::Forwarded,
+                AddressFrom::XForwardedFor | AddressFrom::Connection => Believed::XForwardedFor,
+            },
+        }
+    }
+
+    fn origin(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+        self.proxies.origin(peer, headers, self.from)
+    }
+
+    /// IPv4 written as IPv6 is IPv4.
+    fn contains(&self, address: IpAddr) -> bool {
+        let v4 = match address {
+            IpAddr::V6(address) => address.to_ipv4_mapped().map(IpAddr::V4),
+            IpAddr::V4(_) => None,
+        };
+        let address = v4.unwrap_or(address);
+        self.networks
+            .iter()
+            .any(|network| network.contains(&address))
+    }
+}
+
+fn check(trusted: &Trusted, peer: IpAddr, client: &Lines<'_>, proxies: &Lines<'_>) {
+    let believed = &trusted.believed;
+    let all = [client.as_slice(), proxies].concat();
+    let headers = map(&all);
+    let origin = trusted.origin(peer, &headers);
+    is_one_client(trusted, peer, &headers, origin);
+    if !trusted.contains(peer) {
+        assert_eq!(origin, peer, "a stranger speaks for nobody");
+        return;
+    }
+    if trusted.from == AddressFrom::Connection {
+        assert_eq!(origin, peer, "no header counts");
+        return;
+    }
+    is_the_end_of_a_walk(trusted, peer, &believed.entries(&all), origin);
+
+    // The client cannot choose: once the proxies name a stranger, or somebody whom nobody understands, no word of the
+    // client's counts.
+    let by_proxies = trusted.origin(peer, &map(proxies));
+    let by_proxies_entries = believed.entries(proxies);
+    let are_addresses = by_proxies_entries
+        .iter()
+        .all(|entry| believed.perhaps(entry).is_some());
+    if !trusted.contains(by_proxies) || !are_addresses {
+        assert_eq!(origin, by_proxies, "what comes first changes nothing");
+    }
+
+    // Proxies may add a line, or go on with the last one, whatever the client has left open there.
+    let (theirs, ours) = (believed.lines(client), believed.lines(proxies));
+    if let ([before @ .., last], [first, after @ ..]) = (theirs.as_slice(), ours.as_slice())
+        && believed.is_whole(first)
+    {
+        let joined = [last, &b", "[..], first].concat();
+        let lines = [before, &[joined.as_slice()], after].concat();
+        let headers = map(&believed.named(&lines));
+        let appended = trusted.origin(peer, &headers);
+        assert_eq!(appended, origin, "{:?}", joined.escape_ascii().to_string());
+    }
+
+    // Lines are one list, wherever they are divided, unless it is within an entry.
+    let lines = believed.lines(&all);
+    if lines.iter().skip(1).all(|line| believed.is_whole(line)) {
+        let joined = lines.join(&b","[..]);
+        let one = if lines.is_empty() {
+            vec![]
+        } else {
+            vec![joined.as_slice()]
+        };
+        let in_one = trusted.origin(peer, &map(&believed.named(&one)));
+        assert_eq!(
+            in_one, origin,
+            "lines are one list, and nothing else counts"
+        );
+    }
+
+    // The nearest proxy has the last word, in whatever form it writes, and in a line of its own or not.
+    for (text, stranger) in believed.strangers() {
+        let stranger = address(stranger);
+        if trusted.contains(stranger) {
+            continue;
+        }
+        let mut lines = lines.clone();
+        lines.push(text.as_bytes());
+        let headers = map(&believed.named(&lines));
+        assert_eq!(trusted.origin(peer, &headers), stranger, "{text}");
+        if let [before @ .., last, _] = lines.as_slice() {
+            let joined = [last, &b","[..], text.as_bytes()].concat();
+            let lines = [before, &[joined.as_slice()]].concat();
+            let headers = map(&believed.named(&lines));
+            assert_eq!(trusted.origin(peer, &headers), stranger, "{text}");
+        }
+    }
+}
+
+/// The answer is the peer or an entry, all to the right of it are trusted proxies, and it is trusted itself only if the
+/// next one cannot be read or there is none.
+fn is_the_end_of_a_walk(trusted: &Trusted, peer: IpAddr, entries: &[&[u8]], origin: IpAddr) {
+    let mut here = Some(peer);
+    for entry in entries.iter().rev() {
+        let goes_on = trusted.believed.surely(entry).is_some();
+        if here == Some(origin) && !(trusted.contains(origin) && goes_on) {
+            return;
+        }
+        assert!(
+            here.is_some_and(|here| trusted.contains(here)),
+            "{origin} stands to the left of somebody who is not trusted"
+        );
+        here = trusted.believed.perhaps(entry);
+    }
+    assert_eq!(here, Some(origin), "an address that nobody named");
+}
+
+/// What a limit counts under: IPv4 in one spelling, IPv6 by its prefix, whichever way the address came.
+fn is_one_client(trusted: &Trusted, peer: IpAddr, headers: &HeaderMap, origin: IpAddr) {
+    let clients = |trusted, address_from| Clients {
+        sources: vec![ClientSource::Ip],
+        trusted,
+        address_from,
+        ipv6_prefix: 64,
+        forward_client: None,
+    };
+    let at = |peer| Peer(SocketAddr::new(peer, 4711));
+    let caller = clients(trusted.proxies.clone(), trusted.from).identify(at(peer), headers);
+    assert_eq!(caller.client, caller.ip);
+    let others = (caller.api_key, caller.user_id, caller.refused);
+    assert_eq!(others, (None, None, None), "an address is nobody else");
+    let Client::Ip(network) = caller.ip else {
+        panic!("{:?}", caller.ip);
+    };
+    let spellings = match (unfolded(origin), network) {
+        (IpAddr::V4(origin), IpAddr::V4(network)) => {
+            assert_eq!(origin, network);
+            let translated = Ipv6Addr::from_bits((0x64_ff9b << 96) | u128::from(origin.to_bits()));
+            vec![
+                origin.into(),
+                origin.to_ipv6_mapped().into(),
+                translated.into(),
+            ]
+        }
+        (IpAddr::V6(origin), IpAddr::V6(network)) => {
+            assert_eq!(origin.to_bits() >> 64, network.to_bits() >> 64);
+            assert_eq!(network.to_bits() << 64, 0);
+            vec![origin.into()]
+        }
+        _ => panic!("{origin} is not in {network}"),
+    };
+    for spelling in spellings {
+        let directly = clients(TrustedProxies::default(), AddressFrom::default());
+        let directly = directly.identify(at(spelling), &HeaderMap::new());
+        assert_eq!(directly.client, caller.client, "a proxy makes nobody else");
+    }
+}
+
+/// IPv4 that is written as IPv6, mapped or translated by NAT64, is IPv4.
+fn unfolded(address: IpAddr) -> IpAddr {
+    let IpAddr::V6(v6) = address else {
+        return address;
+    };
+    match v6.segments() {
+        [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
+            Ipv4Addr::from_bits((u32::from(high) << 16) | u32::from(low)).into()
+        }
+        _ => address,
+    }
+}
+
+/// The lines above and below `--`; those that no request can have are left out.
+fn read<'a>(text: &'a [u8], believed: &Believed) -> (Lines<'a>, Lines<'a>) {
+    let (mut client, mut proxies) = (Vec::new(), Vec::new());
+    let mut divided = false;
+    for line in text.split(|byte| *byte == b'\n') {
+        if line == b"--" {
+            divided = true;
+            continue;
+        }
+        let colon = line.windows(2).position(|two| two == b": ");
+        let named = colon.and_then(|colon| {
+            let name = HeaderName::from_bytes(&line[..colon]).ok()?;
+            Some((name, &line[colon + 2..]))
+        });
+        let (name, value) = named.unwrap_or_else(|| (believed.name(), line));
+        if HeaderValue::from_bytes(value).is_ok() {
+            let lines = if divided { &mut proxies } else { &mut client };
+            lines.push((name, value));
+        }
+    }
+    (client, proxies)
+}
+
+fn map(lines: &[(HeaderName, &[u8])]) -> HeaderMap {
+    let value = |value| HeaderValue::from_bytes(value).expect("read lets no others through");
+    let lines = lines.iter().map(|(name, text)| (name.clone(), value(text)));
+    let mut headers = HeaderMap::new();
+    for (name, value) in lines {
+        headers.append(name, value);
+    }
+    headers
+}
+
+/// The header that carries an origin; all others carry none.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Believed {
+    XForwardedFor,
+    Forwarded,
+}
+
+impl Believed {
+    fn name(&self) -> HeaderName {
+        match self {
+            Self::XForwardedFor => X_FORWARDED_FOR,
+            Self::Forwarded => FORWARDED,
+        }
+    }
+
+    fn lines<'a>(&self, lines: &Lines<'a>) -> Vec<&'a [u8]> {
+        let believed = lines.iter().filter(|(name, _)| *name == self.name());
+        believed.map(|(_, line)| *line).collect()
+    }
+
+    fn named<'a>(&self, lines: &[&'a [u8]]) -> Lines<'a> {
+        lines.iter().map(|line| (self.name(), *line)).collect()
+    }
+
+    fn strangers(&self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::XForwardedFor => &BARE,
+            Self::Forwarded => &ELEMENTS,
+        }
+    }
+
+    /// The entries of all lines that may carry an origin, from left to right.
+    fn entries<'a>(&self, lines: &Lines<'a>) -> Vec<&'a [u8]> {
+        let entries_of = |line: &&'a [u8]| match self {
+            Self::XForwardedFor => line.split(|byte| *byte == b',').collect(),
+            Self::Forwarded => outside_quotes(line, b','),
+        };
+        self.lines(lines).iter().flat_map(entries_of).collect()
+    }
+
+    /// Whether a line divides nothing: its quotes are closed in it.
+    fn is_whole(&self, line: &[u8]) -> bool {
+        match self {
+            Self::XForwardedFor => true,
+            Self::Forwarded => {
+                let elements = elements(line);
+                if let Some(elements) = &elements {
+                    let from_the_right = outside_quotes(line, b',');
+                    assert_eq!(elements.len(), from_the_right.len(), "one way to read it");
+                }
+                elements.is_some()
+            }
+        }
+    }
+
+    /// The address of an entry that everybody must understand.
+    fn surely(&self, entry: &[u8]) -> Option<IpAddr> {
+        match self {
+            Self::XForwardedFor => surely(entry),
+            Self::Forwarded => {
+                let elements = elements(entry)?;
+                let [pairs] = elements.as_slice() else {
+                    return None;
+                };
+                let mut nodes = pairs
+                    .iter()
+                    .filter(|(name, _)| name.eq_ignore_ascii_case(b"for"));
+                let ((_, node), None) = (nodes.next()?, nodes.next()) else {
+                    return None;
+                };
+                // Without brackets it is no node, but its parser may be the one for X-Forwarded-For.
+                surely(node)
+            }
+        }
+    }
+
+    /// The address of an entry that a lenient reader may understand.
+    fn perhaps(&self, entry: &[u8]) -> Option<IpAddr> {
+        match self {
+            Self::XForwardedFor => perhaps(entry),
+            Self::Forwarded => {
+                let pairs = outside_quotes(entry, b';').into_iter();
+                let mut nodes = pairs.filter_map(|pair| {
+                    let equals = pair.iter().position(|byte| *byte == b'=')?;
+                    let is_for = pair[..equals].trim_ascii().eq_ignore_ascii_case(b"for");
+                    is_for.then_some(&pair[equals + 1..])
+                });
+                // Two are nobody's word.
+                let (node, None) = (nodes.next()?, nodes.next()) else {
+                    return None;
+                };
+                perhaps(node)
+            }
+        }
+    }
+}
+
+/// The parts between separators that no quotes hide, where the right end is outside of them; from left to right.
+fn outside_quotes(line: &[u8], separator: u8) -> Vec<&[u8]> {
+    let mut is_quote = vec![false; line.len()];
+    let mut escaped = false;
+    for (at, byte) in line.iter().enumerate() {
+        is_quote[at] = *byte == b'"' && !escaped;
+        escaped = *byte == b'\\' && !escaped;
+    }
+    let mut parts = Vec::new();
+    let (mut end, mut quotes) = (line.len(), 0);
+    for at in (0..line.len()).rev() {
+        quotes += usize::from(is_quote[at]);
+        if line[at] == separator && quotes % 2 == 0 {
+            parts.push(&line[at + 1..end]);
+            end = at;
+        }
+    }
+    parts.push(&line[..end]);
+    parts.reverse();
+    parts
+}
+
+/// The elements of a line of `Forwarded`, each the names and values of its pairs, as RFC 7239 has them: read from the
+/// left, by its grammar; none if the line is not of it.
+fn elements(line: &[u8]) -> Option<Vec<Vec<Pair>>> {
+    let is_tchar = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    let token = |text: &mut &[u8]| {
+        let length = text.iter().take_while(|byte| is_tchar(**byte)).count();
+        let (token, rest) = text.split_at(length);
+        *text = rest;
+        (length > 0).then(|| token.to_vec())
+    };
+    let mut rest = line.trim_ascii();
+    let mut elements = vec![Vec::new()];
+    loop {
+        let name = token(&mut rest)?;
+        rest = rest.strip_prefix(b"=")?;
+        let value = match rest.strip_prefix(b"\"") {
+            Some(quoted) => {
+                let mut value = Vec::new();
+                let mut bytes = quoted.iter().enumerate();
+                loop {
+                    match bytes.next()? {
+                        (at, b'"') => {
+                            rest = &quoted[at + 1..];
+                            break;
+                        }
+                        // Kept as it is written: nobody needs escapes in an address.
+                        (_, b'\\') => value.extend([b'\\', *bytes.next()?.1]),
+                        (_, byte) => value.push(*byte),
+                    }
+                }
+                value
+            }
+            None => token(&mut rest)?,
+        };
+        elements.last_mut()?.push((name, value));
+        if let Some(next) = rest.strip_prefix(b";") {
+            rest = next;
+            continue;
+        }
+        rest = rest.trim_ascii_start();
+        match rest.strip_prefix(b",") {
+            Some(next) => rest = next.trim_ascii_start(),
+            None => return rest.is_empty().then_some(elements),
+        }
+        elements.push(Vec::new());
+    }
+}
+
+type Pair = (Vec<u8>, Vec<u8>);
+
+/// The address that everybody must understand: bare, `[v6]`, with a port or with a zone.
+fn surely(entry: &[u8]) -> Option<IpAddr> {
+    let entry = std::str::from_utf8(entry.trim_ascii()).ok()?;
+    let is_port =
+        |text: &str| text.bytes().all(|b| b.is_ascii_digit()) && text.parse::<u16>().is_ok();
+    if let Some(rest) = entry.strip_prefix('[') {
+        let (inside, after) = rest.split_once(']')?;
+        let fits = after.is_empty() || after.strip_prefix(':').is_some_and(is_port);
+        return without_zone(inside)?
+            .parse()
+            .ok()
+            .filter(|_| fits)
+            .map(Ipv6Addr::into);
+    }
+    let with_port = || {
+        let (host, port) = entry.split_once(':')?;
+        host.parse()
+            .ok()
+            .filter(|_| is_port(port))
+            .map(Ipv4Addr::into)
+    };
+    let with_zone = || {
+        without_zone(entry)?
+            .parse()
+            .ok()
+            .map(|address: Ipv6Addr| address.into())
+    };
+    entry.parse().ok().or_else(with_port).or_else(with_zone)
+}
+
+/// What stands before a zone, if that is one or there is none.
+fn without_zone(text: &str) -> Option<&str> {
+    let Some((address, zone)) = text.split_once('%') else {
+        return Some(text);
+    };
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    (!zone.is_empty() && zone.bytes().all(is_plain)).then_some(address)
+}
+
+/// The address that a lenient reader may understand: in quotes, with any zone, with a port that is none.
+fn perhaps(entry: &[u8]) -> Option<IpAddr> {
+    let entry = std::str::from_utf8(entry).ok()?;
+    let entry = entry.trim_matches(|c: char| c.is_whitespace() || c == '"');
+    if let Some(rest) = entry.strip_prefix('[') {
+        let (inside, _) = rest.split_once(']')?;
+        let (address, _zone) = inside.split_once('%').unwrap_or((inside, ""));
+        return address.parse().ok();
+    }
+    let (bare, _zone) = entry.split_once('%').unwrap_or((entry, ""));
+    let with_port = || {
+        entry
+            .split_once(':')
+            .and_then(|(host, _)| host.parse().ok())
+    };
+    bare.parse().ok().or_else(with_port)
+}
+
+fn address(text: &str) -> IpAddr {
+    text.parse().expect("an address")
+}

@@ -1,0 +1,470 @@
+//! Under which keys a request is counted: whatever it holds, against the laws of `Hasher::subjects` and `Charge::key`.
+//!
+//! An input's first line says what a limit is counted per, a letter each (see [`per`]). After it stand two requests
+//! with `--` between, a line for each thing that they hold: a letter, a blank, and the thing itself (see
+//! [`Asked::read`]). The two must meet the same key exactly if what they are counted per is the same.
+
+#![no_main]
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use http::header::{COOKIE, FORWARDED, HOST};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
+use libfuzzer_sys::{Corpus, fuzz_target};
+use tidegate::host::host_of;
+use tidegate_core::FixedWindow;
+use tidegate_store::{Charge, Limit, OnFailure, Subject};
+use tidegate_tower::api_keys::{self, ApiKeys, ListedKey, UnknownKey};
+use tidegate_tower::{
+    AddressFrom, Caller, Client, ClientSource, Clients, Credentials, Hasher, PathValues, Peer, Per,
+    Policy, Rule, TrustedProxies,
+};
+
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+const USER_ID: HeaderName = HeaderName::from_static("x-user-id");
+const TENANT: HeaderName = HeaderName::from_static("x-tenant");
+const CLIENT: HeaderName = HeaderName::from_static("x-client");
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+/// The key that is listed, if one is, by whatever name.
+const LISTED: &[u8] = b"open-sesame";
+const PROXY: &str = "10.0.0.1";
+const STRANGER: &str = "198.51.100.7";
+const PREFIX: &str = "tidegate";
+/// How much of an IPv6 address is one client.
+const PREFIX_BITS: u8 = 64;
+
+fuzz_target!(|data: &[u8]| -> Corpus {
+    let mut parts = data.splitn(2, |byte| *byte == b'\n');
+    let pers: Vec<_> = parts
+        .next()
+        .unwrap_or_default()
+        .iter()
+        .take(6)
+        .filter_map(per)
+        .collect();
+    let mut requests = vec![Vec::new()];
+    for line in parts
+        .next()
+        .unwrap_or_default()
+        .split(|byte| *byte == b'\n')
+    {
+        match line {
+            b"--" => requests.push(Vec::new()),
+            line => requests.last_mut().expect("never empty").push(line),
+        }
+    }
+    let asked: Option<Vec<Asked<'_>>> = requests.iter().map(|lines| Asked::read(lines)).collect();
+    let Some([one, other]) = asked.as_deref() else {
+        return Corpus::Reject;
+    };
+    let (ours, theirs) = (
+        one.subjects(&pers, "secret"),
+        other.subjects(&pers, "secret"),
+    );
+    let (our_parts, their_parts) = (one.parts(&pers), other.parts(&pers));
+    assert_eq!(
+        ours[0] == theirs[0],
+        our_parts == their_parts,
+        "{our_parts:?} {their_parts:?}"
+    );
+    assert_eq!(ours[1] == theirs[1], one.client() == other.client());
+    assert_eq!(ours[2], theirs[2], "one budget for all");
+    for asked in [one, other] {
+        has_good_keys(asked, &pers, &hex(data));
+        is_nobody_to_strangers(asked);
+        is_nobody_with_a_bad_key(asked);
+    }
+    Corpus::Keep
+});
+
+/// What a letter of the first line stands for.
+fn per(letter: &u8) -> Option<Per> {
+    Some(match letter {
+        b'c' => Per::Client,
+        b'i' => Per::Ip,
+        b'n' => Per::Network(48),
+        b'N' => Per::Network(32),
+        b'a' => Per::ApiKey,
+        b'u' => Per::UserId,
+        b'r' => Per::Route,
+        b'm' => Per::Method,
+        b'o' => Per::Host,
+        b'h' => Per::Header(TENANT),
+        b'k' => Per::Cookie("session".into()),
+        b'p' => Per::Path("id".into()),
+        _ => return None,
+    })
+}
+
+/// A part of a key as it is meant: its kind, and what tells it from others of that kind.
+type Part = (&'static str, Vec<u8>);
+
+/// A request, and what it holds, as the fuzzer wrote it.
+struct Asked<'a> {
+    request: Request<()>,
+    listed: Option<&'a str>,
+    route: &'a str,
+    host: Vec<u8>,
+    path_value: Option<&'a str>,
+    address: IpAddr,
+    /// All that a client chose.
+    values: Vec<&'a [u8]>,
+}
+
+impl<'a> Asked<'a> {
+    /// Reads a request's lines; none if the gateway would have refused it before anything was counted.
+    fn read(lines: &[&'a [u8]]) -> Option<Self> {
+        let mut asked = Self {
+            request: Request::new(()),
+            listed: None,
+            route: "",
+            host: Vec::new(),
+            path_value: None,
+            address: STRANGER.parse().ok()?,
+            values: Vec::new(),
+        };
+        let mut host = "example.com";
+        for line in lines {
+            let [letter, b' ', value @ ..] = line else {
+                continue;
+            };
+            let text = std::str::from_utf8(value).ok();
+            asked.values.push(value);
+            match letter {
+                // The address that it came from, through a proxy that is believed.
+                b'i' => asked.address = text?.parse().ok()?,
+                // The name of the listed key, which it sends.
+                b'a' => {
+                    asked.listed = Some(text?);
+                    asked.send(API_KEY, LISTED);
+                }
+                // Any other key.
+                b'u' => asked.send(API_KEY, value),
+                b'c' => asked.send(USER_ID, value),
+                b'h' => asked.send(TENANT, value),
+                b'k' => asked.send(COOKIE, &[&b"session="[..], value].concat()),
+                // A whole line of cookies.
+                b'K' => asked.send(COOKIE, value),
+                b'm' => *asked.request.method_mut() = Method::from_bytes(value).ok()?,
+                b'r' => asked.route = text?,
+                b'o' => host = text?,
+                b'p' => asked.path_value = Some(text?),
+                _ => {}
+            }
+        }
+        asked.host = host_of(host)?.as_bytes().to_vec();
+        asked.send(HOST, host.as_bytes());
+        let values = asked.path_value.map(|value| ("id".into(), value.into()));
+        let values = PathValues(values.into_iter().collect());
+        asked.request.extensions_mut().insert(values);
+        Some(asked)
+    }
+
+    fn send(&mut self, name: HeaderName, value: &[u8]) {
+        if let Ok(value) = HeaderValue::from_bytes(value) {
+            self.request.headers_mut().append(name, value);
+        }
+    }
+
+    /// Its address, in the words of a proxy.
+    fn told(&self) -> [(HeaderName, HeaderValue); 2] {
+        let address = self.address;
+        let element = match address {
+            IpAddr::V4(address) => format!("for={address}"),
+            IpAddr::V6(address) => format!("for=\"[{address}]\""),
+        };
+        let value = |text: String| HeaderValue::try_from(text).expect("plain text");
+        [
+            (X_FORWARDED_FOR, value(address.to_string())),
+            (FORWARDED, value(element)),
+        ]
+    }
+
+    /// The caller, as seen behind a proxy that is believed, in whichever words it says who that is.
+    fn caller(&self, unknown: UnknownKey) -> Caller {
+        let [one, other] = self.told().map(|(name, value)| {
+            let from = match name == FORWARDED {
+                true => AddressFrom::Forwarded,
+                false => AddressFrom::XForwardedFor,
+            };
+            let mut headers = self.request.headers().clone();
+            headers.insert(name, value);
+            clients(self.listed, unknown, from).identify(peer(PROXY), &headers)
+        });
+        // Callers have no `PartialEq`: nothing else compares them.
+        assert_eq!(
+            format!("{one:?}"),
+            format!("{other:?}"),
+            "both say the same"
+        );
+        one
+    }
+
+    /// Where three limits count the request: one per `pers`, one per client, and one for all.
+    fn subjects(&self, pers: &[Per], secret: &str) -> [Subject; 3] {
+        let policy = policy(self.route, pers);
+        let subjects =
+            Hasher::new(secret).subjects(&policy, &self.caller(UnknownKey::Accept), &self.request);
+        <[Subject; 3]>::try_from(subjects.as_slice()).expect("a subject for each rule")
+    }
+
+    /// What the request is counted per, by the words of the documentation.
+    fn parts(&self, pers: &[Per]) -> Vec<Part> {
+        pers.iter().map(|per| self.part(per)).collect()
+    }
+
+    fn part(&self, per: &Per) -> Part {
+        let part = match per {
+            Per::Client => Some(self.client()),
+            Per::Ip => None,
+            Per::Network(bits) => Some(("ip", self.network(*bits))),
+            Per::ApiKey => self.api_key(),
+            Per::UserId => self.user(),
+            Per::Route => Some(("route", self.route.into())),
+            Per::Method => {
+                let method = self.request.method().as_str();
+                // Clients may invent as many as they like.
+                let method = match method {
+                    "HEAD" => "GET",
+                    "GET" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS" => method,
+                    _ => "",
+                };
+                Some(("method", method.into()))
+            }
+            Per::Host => Some(("host", self.host.clone())),
+            Per::Header(name) => self.only(name).map(|value| ("header", value.to_vec())),
+            Per::Cookie(_) => self.cookie().map(|value| ("cookie", value)),
+            Per::Path(_) => self.path_value.map(|value| ("path", value.into())),
+        };
+        part.unwrap_or_else(|| ("ip", self.network(PREFIX_BITS)))
+    }
+
+    fn client(&self) -> Part {
+        let named = self.api_key().or_else(|| self.user());
+        named.unwrap_or_else(|| ("ip", self.network(PREFIX_BITS)))
+    }
+
+    fn api_key(&self) -> Option<Part> {
+        let key = self.only(&API_KEY)?;
+        let listed = self.listed.filter(|_| key == LISTED);
+        Some(match listed {
+            Some(name) => ("api_key", name.into()),
+            None => ("unlisted", key.to_vec()),
+        })
+    }
+
+    fn user(&self) -> Option<Part> {
+        let id = self.only(&USER_ID)?;
+        std::str::from_utf8(id)
+            .ok()
+            .map(|id| ("user_id", id.into()))
+    }
+
+    /// IPv4 in full, also where it is mapped or translated by NAT64; of IPv6 so many bits.
+    fn network(&self, bits: u8) -> Vec<u8> {
+        let address = match self.address {
+            IpAddr::V4(address) => return address.octets().to_vec(),
+            IpAddr::V6(address) => address,
+        };
+        match address.segments() {
+            [0, 0, 0, 0, 0, 0xffff, ..] | [0x64, 0xff9b, 0, 0, 0, 0, ..] => {
+                address.octets()[12..].to_vec()
+            }
+            // All sixteen, so that no network is an IPv4 address.
+            _ => {
+                let mut octets = address.octets();
+                octets[usize::from(bits / 8)..].fill(0);
+                octets.to_vec()
+            }
+        }
+    }
+
+    /// A header that stands there once and is not empty.
+    fn only(&self, name: &HeaderName) -> Option<&[u8]> {
+        let values: Vec<_> = self.request.headers().get_all(name).iter().collect();
+        let [value] = values[..] else {
+            return None;
+        };
+        Some(value.as_bytes().trim_ascii()).filter(|value| !value.is_empty())
+    }
+
+    /// The first cookie called `session`, unless it is empty.
+    fn cookie(&self) -> Option<Vec<u8>> {
+        let lines: Vec<_> = self.request.headers().get_all(COOKIE).iter().collect();
+        let lines: Vec<_> = lines.iter().map(|line| line.as_bytes()).collect();
+        for pair in lines.join(&b';').split(|byte| *byte == b';') {
+            let mut halves = pair.splitn(2, |byte| *byte == b'=');
+            let name = halves.next().unwrap_or_default().trim_ascii();
+            if let (b"session", Some(value)) = (name, halves.next()) {
+                let value = value.trim_ascii().to_vec();
+                return Some(value).filter(|value| !value.is_empty());
+            }
+        }
+        None
+    }
+}
+
+/// Nothing but hashes and what operators chose stands in a key, and the only braces are our own.
+///
+/// The secret has to be another one for each input: libFuzzer sees the hashes that are compared, and sends them back.
+fn has_good_keys(asked: &Asked<'_>, pers: &[Per], secret: &str) {
+    let policy = policy(asked.route, pers);
+    let subjects = asked.subjects(pers, secret);
+    let mut keys = Vec::new();
+    for (rule, subject) in policy.rules.iter().zip(subjects) {
+        let charge = Charge {
+            limit: &rule.limit,
+            subject,
+            cost: 1,
+        };
+        let key = charge.key(PREFIX);
+        let rest = key
+            .strip_prefix(PREFIX)
+            .and_then(|key| key.strip_prefix(":{"));
+        let (tag, rest) = rest.and_then(|key| key.split_once("}:")).expect("a tag");
+        let id = format!("{}:{}", rule.limit.name(), rule.limit.quota().kind());
+        let rest = rest.strip_prefix(&id).expect("the limit");
+        is_hash(tag, &key);
+        if !rest.is_empty() {
+            is_hash(rest.strip_prefix(':').expect("a colon"), &key);
+        }
+        for value in asked.values.iter().filter(|value| value.len() >= 8) {
+            for hash in [tag, rest] {
+                // A window cannot match where it is longer than the hash, so `windows` is never asked for nothing.
+                let bare = hash
+                    .as_bytes()
+                    .windows(value.len())
+                    .any(|part| part == *value);
+                assert!(!bare && !hash.contains(&hex(value)), "{key}");
+            }
+        }
+        keys.push(key);
+    }
+    keys.sort_unstable();
+    keys.dedup();
+    assert_eq!(keys.len(), policy.rules.len(), "each limit has its own key");
+
+    let others = asked.subjects(pers, "another secret");
+    for (subject, other) in subjects.iter().zip(others) {
+        assert_ne!(subject.tag, other.tag, "the secret decides");
+    }
+}
+
+fn is_hash(text: &str, key: &str) {
+    let digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    assert!(text.len() == 32 && text.bytes().all(digit), "{key}");
+}
+
+/// Without a proxy that is believed, no header makes another client of anybody.
+fn is_nobody_to_strangers(asked: &Asked<'_>) {
+    let per = [
+        Per::Client,
+        Per::Ip,
+        Per::Network(48),
+        Per::ApiKey,
+        Per::UserId,
+    ];
+    let rules: Vec<_> = per.map(|per| rule("limit", &[per])).into();
+    let policy = Policy {
+        route: "route".into(),
+        rules: rules.into(),
+        always: 0,
+    };
+    let hasher = Hasher::new("secret");
+    // Who says that they speak for others.
+    let mut headers = asked.request.headers().clone();
+    for (name, value) in asked.told() {
+        headers.insert(name, value);
+    }
+    for from in [
+        AddressFrom::XForwardedFor,
+        AddressFrom::Forwarded,
+        AddressFrom::Connection,
+    ] {
+        let clients = clients(None, UnknownKey::FallThrough, from);
+        let caller = clients.identify(peer(STRANGER), &headers);
+        let bare = clients.identify(peer(STRANGER), &HeaderMap::new());
+        assert_eq!(caller.client, Client::Ip(peer(STRANGER).0.ip()));
+        assert_eq!(
+            hasher.subjects(&policy, &caller, &asked.request),
+            hasher.subjects(&policy, &bare, &asked.request)
+        );
+    }
+}
+
+/// Where keys that are not listed are refused, whoever sends one is their address, whatever else they show.
+fn is_nobody_with_a_bad_key(asked: &Asked<'_>) {
+    let caller = asked.caller(UnknownKey::Reject);
+    let mut keys = asked.request.headers().get_all(API_KEY).iter();
+    let has_key = keys.any(|key| !key.as_bytes().trim_ascii().is_empty());
+    let listed = asked.api_key().filter(|(kind, _)| *kind == "api_key");
+    let refused = has_key && listed.is_none();
+    assert_eq!(caller.refused, refused.then_some(Credentials::ApiKey));
+    assert_eq!(caller.unknown_key, refused);
+    if refused {
+        assert_eq!(caller.client, caller.ip);
+        assert_eq!(
+            (caller.named_by, caller.api_key, caller.user_id),
+            (None, None, None)
+        );
+    } else {
+        // Sources in the order of `clients`.
+        let by = ["api_key", "user_id", "ip"]
+            .iter()
+            .position(|kind| *kind == asked.client().0);
+        assert_eq!(caller.named_by, by);
+    }
+}
+
+fn clients(listed: Option<&str>, unknown: UnknownKey, address_from: AddressFrom) -> Clients {
+    let listed = listed.map(|name| ListedKey {
+        name: name.into(),
+        sha256: api_keys::hash(LISTED),
+        expires: None,
+    });
+    Clients {
+        sources: vec![
+            ClientSource::ApiKey {
+                header: API_KEY,
+                keys: ApiKeys::new(listed),
+                unknown,
+            },
+            ClientSource::UserId { header: USER_ID },
+            ClientSource::Ip,
+        ],
+        trusted: TrustedProxies::new(vec![PROXY.parse::<IpAddr>().expect("an address").into()]),
+        address_from,
+        ipv6_prefix: PREFIX_BITS,
+        forward_client: Some(CLIENT),
+    }
+}
+
+fn policy(route: &str, pers: &[Per]) -> Policy {
+    let rules = [
+        rule("some", pers),
+        rule("client", &[Per::Client]),
+        rule("all", &[]),
+    ];
+    Policy {
+        route: route.into(),
+        rules: rules.into(),
+        always: 0,
+    }
+}
+
+fn rule(name: &str, per: &[Per]) -> Rule {
+    let quota = FixedWindow::new(10, 1_000_000).expect("a good quota");
+    Rule {
+        limit: Arc::new(Limit::new(name, quota, OnFailure::Local)),
+        per: per.into(),
+    }
+}
+
+fn peer(address: &str) -> Peer {
+    Peer(SocketAddr::new(address.parse().expect("an address"), 4711))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

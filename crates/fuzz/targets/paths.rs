@@ -1,0 +1,284 @@
+//! The path of a request: any text, against the laws of `path::normalize` and of the patterns that meet its result.
+//!
+//! An input's last line is a path; the lines before it, two at most, are patterns of routes.
+
+#![no_main]
+
+use std::borrow::Cow;
+
+use libfuzzer_sys::{Corpus, fuzz_target};
+use tidegate::path::EncodedSlashes::{Keep, Reject};
+use tidegate::path::{EncodedSlashes, PathError, is_plainly, normalize, plain};
+use tidegate::pattern::PathPattern;
+
+fuzz_target!(|data: &[u8]| -> Corpus {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return Corpus::Reject;
+    };
+    let mut lines = text.rsplitn(3, '\n');
+    let raw = lines.next().unwrap_or_default();
+    let patterns: Vec<_> = lines
+        .filter_map(|line| PathPattern::parse(line).ok())
+        .collect();
+
+    let (rejecting, keeping) = (normalize(raw, Reject), normalize(raw, Keep));
+    match &rejecting {
+        // What a slash in disguise makes of the rest is for `Keep` to say.
+        Err(PathError::EncodedSlash) => {}
+        other => assert_eq!(*other, keeping, "slashes are the only difference"),
+    }
+    for (result, slashes) in [(rejecting, Reject), (keeping, Keep)] {
+        match result {
+            Ok(path) => {
+                is_normal(raw, &path, slashes);
+                is_one_for_upstreams(&path);
+                is_what_all_spellings_become(raw, &path, slashes);
+                meets(&patterns, &path);
+            }
+            Err(error) => is_refused_rightly(raw, error, slashes),
+        }
+    }
+    Corpus::Keep
+});
+
+fn is_normal(raw: &str, path: &str, slashes: EncodedSlashes) {
+    let again = normalize(path, slashes);
+    assert!(
+        matches!(again, Ok(Cow::Borrowed(same)) if same == path),
+        "{path}: {again:?}"
+    );
+    assert!(path.starts_with('/') && !path.contains("//"), "{path}");
+    assert!(path.len() <= raw.len() * 3, "{path}");
+    for segment in path.split('/') {
+        let name = segment.split(';').next();
+        assert!(!matches!(name, Some("." | "..")), "{path}");
+    }
+    let bytes = path.as_bytes();
+    for (at, &byte) in bytes.iter().enumerate() {
+        match byte {
+            b'%' => {
+                let digits = path.get(at + 1..at + 3).unwrap_or_default();
+                let upper = |b: u8| b.is_ascii_digit() || (b'A'..=b'F').contains(&b);
+                assert!(digits.len() == 2 && digits.bytes().all(upper), "{path}");
+                let meant = u8::from_str_radix(digits, 16).expect("two digits");
+                assert!(!is_unreserved(meant), "{path}");
+            }
+            b'/' => {}
+            // RFC 3986: unreserved, sub-delims, `:` and `@`.
+            _ => assert!(
+                is_unreserved(byte) || b"!$&'()*+,;=:@".contains(&byte),
+                "{path}"
+            ),
+        }
+    }
+    assert_eq!(path, defined(raw), "by the definition");
+}
+
+/// The definition, written another way: spelled segments on a stack.
+fn defined(raw: &str) -> String {
+    let mut stack: Vec<String> = Vec::new();
+    let mut ends_open = false;
+    for segment in raw.split('/').skip(1) {
+        let segment = spelled(segment);
+        ends_open = matches!(&*segment, "" | "." | "..");
+        match &*segment {
+            "" | "." => {}
+            ".." => drop(stack.pop()),
+            _ => stack.push(segment),
+        }
+    }
+    let mut path: String = stack.iter().flat_map(|name| ["/", name]).collect();
+    if ends_open || path.is_empty() {
+        path.push('/');
+    }
+    path
+}
+
+fn spelled(segment: &str) -> String {
+    let mut pieces = segment.split('%');
+    let first = pieces.next().unwrap_or_default();
+    let escaped = pieces.map(|piece| {
+        let meant = u8::from_str_radix(&piece[..2], 16).expect("two digits");
+        let escape = match is_unreserved(meant) {
+            true => char::from(meant).to_string(),
+            false => format!("%{meant:02X}"),
+        };
+        escape + &bare(&piece[2..])
+    });
+    std::iter::once(bare(first)).chain(escaped).collect()
+}
+
+fn bare(text: &str) -> String {
+    let escape = |c: char| match c {
+        '"' | '<' | '>' | '[' | ']' | '^' | '`' | '{' | '|' | '}' => {
+            format!("%{:02X}", u32::from(c))
+        }
+        _ => c.to_string(),
+    };
+    text.chars().map(escape).collect()
+}
+
+/// An upstream that decodes once finds no other path in it.
+fn is_one_for_upstreams(path: &str) {
+    // A slash that is kept in disguise is no separator, on the word of whoever configured that.
+    let kept = path.replace("%2F", "_").replace("%5C", "_");
+    let decoded = decoded(&kept);
+    for segment in decoded.split(|byte| *byte == b'/').skip(1) {
+        assert!(!matches!(segment, b"." | b".."), "{path}");
+    }
+    assert_eq!(
+        decoded.iter().filter(|byte| **byte == b'/').count(),
+        kept.matches('/').count(),
+        "{path}"
+    );
+    for (at, &byte) in decoded.iter().enumerate() {
+        let next = decoded.get(at + 1).copied();
+        assert!(byte >= b' ' && byte != 0x7F && byte != b'\\', "{path}");
+        // What a careless decoder of UTF-8 takes for ASCII, or for nothing at all.
+        assert!(!matches!(byte, 0xC0 | 0xC1 | 0xF5..), "{path}");
+        assert!(!matches!((byte, next), (0xE0, Some(0x80..0xA0))), "{path}");
+        assert!(!matches!((byte, next), (0xF0, Some(0x80..0x90))), "{path}");
+    }
+}
+
+/// Table P of the attacks: other ways to write a path are the same path, or refused.
+fn is_what_all_spellings_become(raw: &str, path: &str, slashes: EncodedSlashes) {
+    // Both from what the client wrote and from what is normal: the second has no dots to hide behind.
+    for text in [raw, path] {
+        let spellings = [
+            text.replace('/', "//"),
+            text.replace('/', "/./"),
+            text.replace('/', "/%2e/"),
+            text.replace('/', "/x/../"),
+            text.replace('/', "/x/%2E./"),
+            format!("/..{text}"),
+            format!("/x/%2e%2E{text}"),
+            escaped(text),
+            text.replace('~', "%7e"),
+        ];
+        for spelling in spellings {
+            let result = normalize(&spelling, slashes);
+            assert_eq!(result.as_deref(), Ok(path), "{spelling}");
+        }
+    }
+    let lower = lower_case_escapes(path);
+    assert_eq!(normalize(&lower, slashes).as_deref(), Ok(path), "{lower}");
+    // Escapes are undone once: an escape's own percent sign starts no other.
+    let twice = path.replace('%', "%25");
+    assert_eq!(normalize(&twice, slashes).as_deref(), Ok(&*twice));
+}
+
+fn is_refused_rightly(raw: &str, error: PathError, slashes: EncodedSlashes) {
+    let has_escape = |wanted: fn(u8) -> bool| decoded_escapes(raw).iter().any(|b| wanted(*b));
+    let right = match error {
+        PathError::Relative => !raw.starts_with('/'),
+        PathError::Backslash => raw.contains('\\'),
+        PathError::NotAscii => !raw.is_ascii(),
+        PathError::Character => raw.contains(|c: char| c.is_ascii_control() || " ?#".contains(c)),
+        PathError::BrokenEscape => raw.contains('%'),
+        PathError::EncodedSlash => {
+            slashes == Reject && has_escape(|byte| matches!(byte, b'/' | b'\\'))
+        }
+        PathError::EncodedControl => has_escape(|byte| byte.is_ascii_control()),
+        PathError::NotUtf8 => has_escape(|byte| byte >= 0x80),
+        PathError::DotParameters => raw.contains(';'),
+    };
+    assert!(right, "{raw}: {error}");
+    let doubled = raw.replace('/', "//");
+    assert_eq!(normalize(&doubled, slashes), Err(error), "{doubled}");
+}
+
+fn meets(patterns: &[PathPattern], path: &str) {
+    let open = path.trim_end_matches('/');
+    for pattern in patterns {
+        let text = pattern.to_string();
+        let matches = pattern.matches(path);
+        // Spellings that are forwarded as typed, but must meet the same route and the same key.
+        let alike = [
+            format!("{open}/"),
+            format!("{path};v=1"),
+            path.replace('+', "%2B"),
+            path.replace("%40", "@"),
+        ];
+        for alike in &alike {
+            assert_eq!(pattern.matches(alike), matches, "{text}: {alike}");
+        }
+        if !matches {
+            continue;
+        }
+        for name in text.split(['{', '}']).skip(1).step_by(2) {
+            let value = pattern
+                .capture(path, name)
+                .expect("a segment for each name");
+            assert!(!value.is_empty() && !value.contains(['/', ';']), "{value}");
+            assert_eq!(plain(&value), value, "{path}");
+            assert!(is_plainly(&value, &value), "{path}");
+            for alike in &alike {
+                let other = pattern.capture(alike, name);
+                assert_eq!(other.as_deref(), Some(&*value), "{text}: {alike}");
+            }
+        }
+    }
+    if let [one, other] = patterns
+        && one.covers(other)
+        && other.matches(path)
+    {
+        assert!(one.matches(path), "{one} covers {other}: {path}");
+    }
+    // A path that can stand in the configuration is its own pattern.
+    if let Ok(pattern) = PathPattern::parse(path) {
+        assert!(pattern.matches(path), "{path}");
+        assert!(pattern.covers(&pattern), "{path}");
+    }
+}
+
+/// Every unreserved character as an escape, the digits in either case.
+fn escaped(text: &str) -> String {
+    let mut digits = 0;
+    let escape = |c: char| {
+        if digits > 0 {
+            digits -= 1;
+        } else if c == '%' {
+            digits = 2;
+        } else if c.is_ascii() && is_unreserved(c as u8) {
+            return format!("%{:02x}", u32::from(c));
+        }
+        c.to_string()
+    };
+    text.chars().map(escape).collect()
+}
+
+fn lower_case_escapes(path: &str) -> String {
+    let mut digits = 0;
+    let lower = |c: char| {
+        if c == '%' {
+            digits = 3;
+        }
+        let in_escape = digits > 0;
+        digits -= i32::from(in_escape);
+        if in_escape { c.to_ascii_lowercase() } else { c }
+    };
+    path.chars().map(lower).collect()
+}
+
+fn decoded(path: &str) -> Vec<u8> {
+    let mut pieces = path.split('%');
+    let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();
+    for piece in pieces {
+        bytes.push(u8::from_str_radix(&piece[..2], 16).expect("two digits"));
+        bytes.extend(piece[2..].bytes());
+    }
+    bytes
+}
+
+/// What the escapes of a text stand for, as far as they are whole.
+fn decoded_escapes(raw: &str) -> Vec<u8> {
+    let pieces = raw.split('%').skip(1);
+    pieces
+        .filter_map(|piece| u8::from_str_radix(piece.get(..2)?, 16).ok())
+        .collect()
+}
+
+fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
+}
