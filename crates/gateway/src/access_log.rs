@@ -151,7 +151,8 @@ fn write(record: &Record) {
         status = record.status.map_or(499, |status| status.as_u16()),
         outcome = record.outcome.label(),
         route = record.route.as_deref(),
-        client = decided.map(|decided: &Decided| tracing::field::display(shown(&decided.client))),
+        // As text, which is quoted: users may be called anything.
+        client = decided.map(|decided: &Decided| shown(&decided.client)),
         limit = limit.map(|rule| rule.limit.name()),
         decided_by = decision.map(|decision| match decision.via {
             Via::Store => "store",

@@ -85,10 +85,14 @@ impl Admin {
         }
     }
 
-    /// Ready to take requests: not stopping, and the store answers.
+    /// Ready to take requests: not stopping, users can be told apart, and the store answers.
     async fn ready(&self) -> Response<Full<Bytes>> {
         if *self.stopping.borrow() {
             return text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n");
+        }
+        if self.frontend.clients.lack_keys() {
+            let reason = "a key set of jwt was not fetched yet\n";
+            return text(StatusCode::SERVICE_UNAVAILABLE, reason);
         }
         match self.store.ready().await {
             Ok(()) => text(StatusCode::OK, "ready\n"),

@@ -22,6 +22,14 @@ struct Stamp {
     inode: u64,
 }
 
+/// How a file was found last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    AtStart,
+    Missing,
+    As(Stamp),
+}
+
 /// Watches the files for as long as the future is polled.
 pub(crate) async fn watch(files: Vec<KeyFile>, metrics: Arc<GatewayMetrics>) {
     if files.is_empty() {
@@ -29,20 +37,19 @@ pub(crate) async fn watch(files: Vec<KeyFile>, metrics: Arc<GatewayMetrics>) {
     }
     let mut every = tokio::time::interval(EVERY);
     // They were read just now; but what changed in between is not missed if nothing is taken for known.
-    let mut known: Vec<Option<Stamp>> = vec![None; files.len()];
+    let mut known: Vec<Seen> = vec![Seen::AtStart; files.len()];
     loop {
         every.tick().await;
         for (file, known) in files.iter().zip(&mut known) {
-            let stamp = stamp(&file.path);
-            if stamp.is_none() || stamp == *known {
+            let found = stamp(&file.path).map_or(Seen::Missing, Seen::As);
+            if found == *known {
                 continue;
             }
-            let first = known.is_none();
-            *known = stamp;
+            let before = std::mem::replace(known, found);
             let copy = file.clone();
             // Reading and checking 100,000 keys takes a while, which no request should wait for.
             let read = tokio::task::spawn_blocking(move || reread(&copy)).await;
-            if !first {
+            if before != Seen::AtStart {
                 report(
                     file,
                     read.unwrap_or_else(|error| Err(error.to_string())),

@@ -32,9 +32,11 @@ impl fmt::Display for Client {
         match self {
             Self::ApiKey(name) => write!(f, "api_key:{name}"),
             Self::UnlistedKey(hash) => {
-                // Enough to tell clients apart in a log.
-                let start = u32::from_be_bytes([hash[0], hash[1], hash[2], hash[3]]);
-                write!(f, "api_key:unlisted-{start:08x}")
+                // Enough to tell clients apart, also for an upstream that is told of them.
+                let start = hash
+                    .first_chunk()
+                    .map_or(0, |start| u64::from_be_bytes(*start));
+                write!(f, "api_key:unlisted-{start:016x}")
             }
             Self::UserId(id) => write!(f, "user_id:{id}"),
             Self::Ip(address) => write!(f, "ip:{address}"),
@@ -157,6 +159,12 @@ impl Clients {
             caller.named_by = Some(index);
         }
         caller
+    }
+
+    /// Whether a source of tokens has no keys yet, so that it can name nobody.
+    pub fn lack_keys(&self) -> bool {
+        let mut sources = self.sources.iter();
+        sources.any(|source| matches!(source, ClientSource::Token(tokens) if !tokens.has_keys()))
     }
 
     /// The headers that name a user, which only trusted proxies may send on, and the one that names the client.

@@ -20,6 +20,9 @@ const MAX_TOKEN: usize = 8 * 1024;
 /// The most keys of a set that a token without a key ID is tried with.
 const MAX_TRIES: usize = 8;
 
+/// The smallest RSA key that verifies anything: 2,048 bits (RFC 7518, 3.3), in bytes.
+const RSA_BYTES: usize = 256;
+
 /// What becomes of a token that is not valid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InvalidToken {
@@ -154,6 +157,9 @@ impl TokenKeys {
                 [] | [b'-', b'-', b'-', b'-', b'-', ..] => return Err(InvalidKey),
                 secret => Ok(DecodingKey::from_secret(secret)),
             },
+            Signature::Rs256 if is_private(content) || pem_length(content) < RSA_BYTES => {
+                return Err(InvalidKey);
+            }
             Signature::Rs256 => DecodingKey::from_rsa_pem(content),
             Signature::Es256 => DecodingKey::from_ec_pem(content),
             Signature::EdDsa => DecodingKey::from_ed_pem(content),
@@ -198,6 +204,22 @@ impl TokenKeys {
     }
 }
 
+/// A private key is no business of a gateway's.
+fn is_private(pem: &[u8]) -> bool {
+    pem.windows(11).any(|word| word == b"PRIVATE KEY")
+}
+
+/// How many bytes a PEM file's content is, about: what it adds to an RSA key's modulus is less than a hundred.
+fn pem_length(pem: &[u8]) -> usize {
+    let lines = pem.split(|byte| *byte == b'\n');
+    let content = lines.filter(|line| !line.starts_with(b"-----"));
+    base64_length(content.map(|line| line.trim_ascii().len()).sum())
+}
+
+const fn base64_length(digits: usize) -> usize {
+    digits * 3 / 4
+}
+
 impl Key {
     fn from_jwk(signatures: &[Signature], jwk: &Jwk) -> Option<Self> {
         let algorithm = match jwk.common.key_algorithm {
@@ -210,10 +232,13 @@ impl Key {
         };
         let public_use = &jwk.common.public_key_use;
         let verifies = matches!(public_use, None | Some(PublicKeyUse::Signature));
-        // A secret that is empty is everybody's.
-        let empty =
-            matches!(&jwk.algorithm, AlgorithmParameters::OctetKey(key) if key.value.is_empty());
-        if !verifies || empty {
+        // A secret that is empty is everybody's, and a short RSA key verifies nothing.
+        let usable = match &jwk.algorithm {
+            AlgorithmParameters::OctetKey(key) => !key.value.is_empty(),
+            AlgorithmParameters::RSA(key) => base64_length(key.n.len()) >= RSA_BYTES,
+            _ => true,
+        };
+        if !verifies || !usable {
             return None;
         }
         let key = DecodingKey::from_jwk(jwk).ok()?;
@@ -273,6 +298,16 @@ impl Tokens {
     /// The header that it looks into.
     pub const fn header(&self) -> &HeaderName {
         &self.header
+    }
+
+    /// Whether there are any keys yet: a set that was never fetched has none.
+    pub fn has_keys(&self) -> bool {
+        !self.keys.keys.load().is_empty()
+    }
+
+    /// Whether the request has a token that nothing can be said of, because there are no keys yet.
+    pub fn is_undecided(&self, headers: &HeaderMap) -> bool {
+        !self.has_keys() && self.token(headers).is_some()
     }
 
     /// The token of a request, if it has one: two are as bad as one that is not valid.

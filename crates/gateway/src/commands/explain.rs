@@ -67,6 +67,14 @@ fn explain(plan: &Plan, question: &Question) -> String {
     }
     let peer = Peer((question.peer, 0).into());
     let caller = plan.clients.identify(peer, request.headers());
+    let undecided = plan.clients.sources.iter().any(|source| {
+        matches!(source, ClientSource::Token(tokens) if tokens.is_undecided(request.headers()))
+    });
+    if undecided {
+        let reason = "the key set of its token is fetched by running gateways only";
+        let _ = writeln!(text, "client:   not known here: {reason}");
+        return text;
+    }
     let _ = writeln!(
         text,
         "client:   {}, {}",
@@ -90,7 +98,11 @@ fn explain(plan: &Plan, question: &Question) -> String {
         StorePlan::Memory => "tidegate",
         StorePlan::Redis(options) => &options.key_prefix,
     };
-    for (rule, subject) in policy.rules.iter().zip(subjects) {
+    let charged = match caller.refused {
+        Some(_) => policy.always,
+        None => policy.rules.len(),
+    };
+    for (rule, subject) in policy.rules.iter().zip(subjects).take(charged) {
         let limit = &rule.limit;
         let charge = Charge {
             limit,

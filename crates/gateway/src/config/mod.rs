@@ -17,7 +17,7 @@ mod report;
 mod value;
 mod yaml;
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::Path;
 
@@ -75,12 +75,33 @@ pub fn parse(
 pub(crate) fn load_keys(path: &Path, listed: &[ListedKey]) -> Result<Vec<ListedKey>, ConfigError> {
     let name = path.display().to_string();
     let refuse = |problem| Source::new(&name, "").refuse(vec![problem]);
+    // Whoever opens a pipe waits for its other end.
+    let is_pipe = fs::metadata(path).is_ok_and(|data| !data.is_file() && !data.is_dir());
+    if is_pipe {
+        return Err(refuse(Problem::new(None, "this is no regular file")));
+    }
     let bytes = read(path).map_err(|error| refuse(Problem::new(None, unreadable(&error))))?;
     let text = String::from_utf8(bytes);
     let text = text.map_err(|_| refuse(Problem::new(None, "this is not UTF-8 text")))?;
-    let source = Source::new(&name, &text);
-    let keys: Vec<_> = yaml::read(&source).map_err(|problem| source.refuse(vec![problem]))?;
+    // A key that stands where its hash should must not be told, by a line or by a name.
+    let source = Source::secret(&name, &text);
+    let keys: Vec<_> = yaml::read(&source).map_err(|problem| {
+        let problem = Problem::new(problem.place(), "this is not a list of keys");
+        let form = "allowed here: - { name: acme, hash: \"sha256:…\" }, and expires: 2027-01-31";
+        source.refuse(vec![problem.note(form)])
+    })?;
+    if keys.is_empty() && !text.contains('[') {
+        let problem = Problem::new(None, "this file is empty; a list of no keys is written []");
+        return Err(refuse(problem));
+    }
     check::keys(&keys, &source, listed)
+}
+
+/// An API key's name, if it is one.
+pub(crate) fn key_name(text: &str) -> Result<String, String> {
+    use value::Value as _;
+    let name = value::KeyName::read(text).map(|name| name.0);
+    name.map_err(|_| format!("allowed here: {}", value::KeyName::ALLOWED))
 }
 
 /// The JSON Schema of the configuration, for editors.

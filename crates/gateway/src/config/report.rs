@@ -67,6 +67,7 @@ pub(super) struct Problem {
     message: String,
     notes: Vec<String>,
     hides_rest: bool,
+    hides_line: bool,
 }
 
 impl Problem {
@@ -76,7 +77,13 @@ impl Problem {
             message: message.into(),
             notes: Vec::new(),
             hides_rest: false,
+            hides_line: false,
         }
+    }
+
+    /// Where it is, if that is known.
+    pub(super) const fn place(&self) -> Option<Place> {
+        self.place
     }
 
     /// Adds what is allowed, where else to look, or what to do.
@@ -90,12 +97,16 @@ impl Problem {
     pub(super) fn unknown_key(place: Option<Place>, key: &str, allowed: &[&'static str]) -> Self {
         // What is no word may be a value that lost its key, and with it a secret.
         let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '<');
-        let message = match key.chars().all(is_word) {
-            true => format!("unknown key `{key}`"),
-            false => "this is not a key".to_owned(),
+        // So may what stands beside a hash.
+        let is_key = allowed.contains(&"hash") && nearest(key, allowed.iter().copied()).is_none();
+        let message = if key.chars().all(is_word) && !is_key {
+            format!("unknown key `{key}`")
+        } else {
+            "this is not a key that is known here".to_owned()
         };
         let length = key.chars().count();
         let mut problem = Self::new(place.map(|place| Place { length, ..place }), message);
+        problem.hides_line = is_key;
         let meant = nearest(key, allowed.iter().copied());
         problem.hides_rest = match meant {
             Some(meant) => mask::hides(meant),
@@ -133,6 +144,8 @@ impl Problem {
 pub(super) struct Source<'a> {
     name: &'a str,
     text: &'a str,
+    // Whether nothing of the text may be told.
+    is_secret: bool,
     lines: Vec<&'a str>,
     /// What each line goes on with; only what is shown needs it.
     carried: OnceCell<Vec<mask::Below>>,
@@ -143,8 +156,17 @@ impl<'a> Source<'a> {
         Self {
             name,
             text,
+            is_secret: false,
             lines: text.lines().collect(),
             carried: OnceCell::new(),
+        }
+    }
+
+    /// A text of which no line is ever shown, only places.
+    pub(super) fn secret(name: &'a str, text: &'a str) -> Self {
+        Self {
+            is_secret: true,
+            ..Self::new(name, text)
         }
     }
 
@@ -201,6 +223,12 @@ impl<'a> Source<'a> {
             return text;
         };
         let mut text = format!("{kind}: {}: {message}", self.at(place));
+        if self.is_secret || problem.hides_line {
+            for note in &problem.notes {
+                let _ = write!(text, "\n = {note}");
+            }
+            return text;
+        }
         let number = place.line.to_string();
         let gutter = " ".repeat(number.len());
         let (line, carets) = self.excerpt(place, problem.hides_rest);

@@ -198,17 +198,37 @@ fn tell_hops(headers: &mut HeaderMap, origin: &Origin<'_>) {
         AddressFrom::Forwarded => {
             headers.remove(X_FORWARDED_FOR);
             let first = clients.trusted.origin(peer, headers, clients.address_from);
+            let open = is_open(headers);
+            if open {
+                headers.remove(FORWARDED);
+            }
             if first != peer {
                 append(headers, &X_FORWARDED_FOR, &first.to_string());
+                if open {
+                    append(headers, &FORWARDED, &node(first));
+                }
             }
-            let node = match peer {
-                IpAddr::V4(_) => format!("for={peer}"),
-                IpAddr::V6(_) => format!("for=\"[{peer}]\""),
-            };
-            append(headers, &FORWARDED, &node);
+            append(headers, &FORWARDED, &node(peer));
         }
     }
     append(headers, &X_FORWARDED_FOR, &peer.to_string());
+}
+
+/// An address as `Forwarded` has it (RFC 7239, 6).
+fn node(address: IpAddr) -> String {
+    match address {
+        IpAddr::V4(_) => format!("for={address}"),
+        IpAddr::V6(_) => format!("for=\"[{address}]\""),
+    }
+}
+
+/// Whether a quote was left open, which would swallow what is added behind it.
+fn is_open(headers: &HeaderMap) -> bool {
+    let bytes = headers.get_all(FORWARDED).iter();
+    let quotes = bytes
+        .flat_map(HeaderValue::as_bytes)
+        .filter(|byte| **byte == b'"');
+    quotes.count() % 2 == 1
 }
 
 /// Tells the upstream who is calling, in a header of which no client can send its own.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use http::{Method, Request, Response};
 use serde_json::{Value, json};
-use tidegate_testkit::{Client, RawClient, RedisServer, Upstream, body};
+use tidegate_testkit::{Client, Process, RawClient, RedisServer, Upstream, body};
 
 use crate::kit::{LONG, exact, get, send};
 use crate::support::GatewayProcess;
@@ -211,6 +211,38 @@ routes: [{{ path: /**, upstream: \"{}\" }}]
         "{client}"
     );
     assert_eq!(client.chars().count(), 129);
+}
+
+/// Whatever a user is called, it is one field of one line.
+#[tokio::test]
+async fn a_name_makes_no_fields_of_its_own() {
+    let upstream = Upstream::ok();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gateway.yaml");
+    let yaml = format!(
+        "
+listen: 127.0.0.1:0
+admin: 127.0.0.1:0
+trusted_proxies: [127.0.0.1]
+clients: [{{ user_id: {{}} }}]
+routes: [{{ path: /**, upstream: \"{}\" }}]
+",
+        upstream.url()
+    );
+    std::fs::write(&file, yaml).unwrap();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.arg("run").arg("-c").arg(&file);
+    let process = Process::spawn(command);
+    let listening = process.wait_for_line("listening", LONG).await;
+    let address = listening.split("address=").nth(1).unwrap();
+    let address = address.split_whitespace().next().unwrap().parse().unwrap();
+    let id = "x status=500 client=\"user_id:alice\"";
+    get(&Client::new(address), "/", &[("x-user-id", id)]).await;
+    let line = process.wait_for_line("GET", LONG).await;
+    assert!(
+        line.contains(r#"client="user_id:x status=500 client=\"user_id:alice\"""#),
+        "{line}"
+    );
 }
 
 /// Stopped right after the last answer, the gateway still writes every line.

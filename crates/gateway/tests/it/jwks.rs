@@ -133,9 +133,13 @@ async fn until_an_issuer_comes_up_invalid_decides() {
     let answer = with(&rejects.client, &token).await;
     assert_eq!(answer.status, 401);
     assert!(answer.header("www-authenticate").is_some());
+    let (status, why) = page(rejects.gateway.admin, "/readyz").await;
+    assert_eq!(status, 503, "who has no keys can tell nobody apart");
+    assert!(why.contains("key set"), "{why}");
 
     issuer.server.restart();
     accepted(&rejects, &token, LONG).await;
+    assert_eq!(page(rejects.gateway.admin, "/readyz").await.0, 200);
     let deadline = Instant::now() + LONG;
     while told(&with(&falls.client, &token).await).2 != Some(999) {
         assert!(Instant::now() < deadline, "the user has no budget");
@@ -361,5 +365,7 @@ async fn a_request_is_explained_without_a_fetch() {
     let output = tokio::task::spawn_blocking(move || command.output());
     let output = output.await.unwrap().unwrap();
     assert!(output.status.success(), "{output:?}");
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(told.contains("client:   not known here"), "{told}");
     assert_eq!(issuer.server.connections(), 0);
 }

@@ -4,6 +4,8 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
+
 use super::RedisStore;
 use crate::StoreError;
 
@@ -24,19 +26,30 @@ pub enum Agreement {
 
 /// The last [`Agreement`], as decisions read it.
 #[derive(Debug)]
-pub(super) struct SecretState(AtomicU8);
+pub(super) struct SecretState {
+    agreement: AtomicU8,
+    // Why it could not be asked for, last.
+    error: Mutex<Option<StoreError>>,
+}
 
 impl Default for SecretState {
     fn default() -> Self {
-        Self(AtomicU8::new(Agreement::Agreed as u8))
+        Self {
+            agreement: AtomicU8::new(Agreement::Agreed as u8),
+            error: Mutex::default(),
+        }
     }
 }
 
 impl SecretState {
     pub(super) fn check(&self) -> Result<(), StoreError> {
-        match self.0.load(Ordering::Acquire) {
+        match self.agreement.load(Ordering::Acquire) {
             agreed if agreed == Agreement::Agreed as u8 => Ok(()),
-            unknown if unknown == Agreement::Unknown as u8 => Err(StoreError::SecretUnknown),
+            unknown if unknown == Agreement::Unknown as u8 => {
+                // What is in the way says more than that something is.
+                let error = self.error.lock().clone();
+                Err(error.unwrap_or(StoreError::SecretUnknown))
+            }
             _ => Err(StoreError::SecretDiffers),
         }
     }
@@ -49,11 +62,15 @@ impl RedisStore {
         let key = format!("{}:secret", self.key_prefix);
         let asked = self.client.set_once(&key, own, KEPT);
         let answer = tokio::time::timeout(self.timeout, asked).await;
-        answer.unwrap_or(Err(StoreError::Timeout))
+        let answer = answer.unwrap_or(Err(StoreError::Timeout));
+        *self.secret.error.lock() = answer.as_ref().err().cloned();
+        answer
     }
 
     /// Lets Redis decide, or not. A store begins [agreed](Agreement::Agreed).
     pub fn set_agreement(&self, agreement: Agreement) {
-        self.secret.0.store(agreement as u8, Ordering::Release);
+        self.secret
+            .agreement
+            .store(agreement as u8, Ordering::Release);
     }
 }

@@ -226,6 +226,10 @@ fn a_key_of_the_wrong_kind_is_no_key() {
         assert!(TokenKeys::from_file(&[Signature::Hs256], empty).is_err());
     }
     assert!(TokenKeys::from_file(&[], SECRET).is_err());
+    // The public half's file under a private key's name: what the words say decides.
+    let rsa = String::from_utf8(Signer::all()[1].file.clone()).unwrap();
+    let private = rsa.replace("PUBLIC KEY", "PRIVATE KEY");
+    assert!(TokenKeys::from_file(&[Signature::Rs256], private.as_bytes()).is_err());
 }
 
 #[test]

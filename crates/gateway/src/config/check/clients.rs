@@ -13,7 +13,7 @@ use super::Check;
 use crate::config::file::{ApiKey, File, Placed, Source, UserId};
 use crate::config::plan::{JwksPlan, KeyFile};
 use crate::config::report::{Place, Problem};
-use crate::config::value::{AddressTold, Network, PrefixLength};
+use crate::config::value::{AddressTold, Leaf, Network, PrefixLength};
 
 pub(in crate::config) use keys::keys;
 
@@ -21,6 +21,32 @@ const API_KEY_HEADER: HeaderName = HeaderName::from_static("x-api-key");
 const USER_ID_HEADER: HeaderName = HeaderName::from_static("x-user-id");
 /// How many bits of IPv6 one client has if nothing is said: what one home or one machine is given.
 pub(super) const IPV6_PREFIX: u8 = 64;
+
+/// Headers that frame, route or authorise messages, or that say where they came from.
+const RESERVED: [&str; 22] = [
+    "authorization",
+    "connection",
+    "content-length",
+    "content-type",
+    "cookie",
+    "expect",
+    "forwarded",
+    "host",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "set-cookie",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-port",
+    "x-forwarded-proto",
+    "x-request-id",
+];
 
 /// The keys of all sources: by name and by hash, and where each is listed.
 #[derive(Default)]
@@ -54,7 +80,10 @@ impl Check<'_> {
             trusted: TrustedProxies::new(networks),
             address_from: AddressFrom::default(),
             ipv6_prefix: IPV6_PREFIX,
-            forward_client: self.read_some(file.forward_client.as_ref()),
+            forward_client: file
+                .forward_client
+                .as_ref()
+                .and_then(|leaf| self.naming_header(leaf)),
         };
         let mut proxy_protocol = false;
         let mut reread = Reread::default();
@@ -78,7 +107,7 @@ impl Check<'_> {
                         self.unbelieved(placed.place);
                     }
                     let header = match &user_id.header {
-                        Some(leaf) => self.read(leaf),
+                        Some(leaf) => self.naming_header(leaf),
                         None => Some(USER_ID_HEADER),
                     };
                     let source = header.map(|header| ClientSource::UserId { header });
@@ -106,6 +135,7 @@ impl Check<'_> {
                 }
             }
         }
+        self.told_apart(file, &clients);
         if clients.sources.is_empty() {
             clients.sources.push(ClientSource::Ip);
         }
@@ -182,6 +212,40 @@ impl Check<'_> {
             problem = problem.note(format!("`ip`, at {at}, always answers: it comes last"));
         }
         self.refuse(problem);
+    }
+
+    /// A header that names somebody, which is removed and set as need be: none that messages need for something else.
+    fn naming_header(&mut self, leaf: &Leaf<HeaderName>) -> Option<HeaderName> {
+        let name = self.read(leaf)?;
+        if RESERVED.contains(&name.as_str()) {
+            let message = format!("`{}` has another meaning", leaf.raw);
+            let note = "allowed here: a header of your own, such as X-Client-Id";
+            self.refuse(Problem::new(leaf.place, message).note(note));
+        }
+        Some(name)
+    }
+
+    /// Headers that name a user or the client are removed from requests, so none of them may hold a key or a token.
+    fn told_apart(&mut self, file: &File, clients: &Clients) {
+        let named: Vec<&HeaderName> = clients.vouched_headers().collect();
+        let shown = clients.sources.iter().filter_map(|source| match source {
+            ClientSource::ApiKey { header, .. } => Some(header),
+            ClientSource::Token(tokens) => Some(tokens.header()),
+            ClientSource::UserId { .. } | ClientSource::Ip => None,
+        });
+        for (index, name) in named.iter().enumerate() {
+            if shown.clone().any(|shown| shown == *name) || named[..index].contains(name) {
+                let leaf = file.forward_client.as_ref();
+                let leaf = leaf.filter(|_| clients.forward_client.as_ref() == Some(name));
+                let first = file.clients.iter().flatten().next();
+                let place = leaf.map_or(first.and_then(|source| source.place), |leaf| leaf.place);
+                let message = format!("the header {name} would mean two things");
+                self.refuse(
+                    Problem::new(place, message)
+                        .note("give each source, and forward_client, a header of its own"),
+                );
+            }
+        }
     }
 
     fn everybody(&mut self, place: Option<Place>) {

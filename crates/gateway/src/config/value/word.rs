@@ -162,6 +162,9 @@ impl Value for StoreWord {
 /// Declares a kind of name: any text that a function lets through.
 macro_rules! name {
     ($(#[$doc:meta])* $type:ident, $what:literal, $allowed:literal, $is_good:expr) => {
+        name!($(#[$doc])* $type, $what, $allowed, $is_good, shown: true);
+    };
+    ($(#[$doc:meta])* $type:ident, $what:literal, $allowed:literal, $is_good:expr, shown: $shown:literal) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub(crate) struct $type(pub(crate) String);
@@ -170,6 +173,7 @@ macro_rules! name {
             const NAME: &'static str = stringify!($type);
             const WHAT: &'static str = $what;
             const ALLOWED: &'static str = $allowed;
+            const SHOWN: bool = $shown;
 
             fn read(text: &str) -> Result<Self, Fault> {
                 let is_good: fn(char) -> bool = $is_good;
@@ -192,11 +196,12 @@ name!(
 );
 
 name!(
-    /// The name of an API key, which is what its client is called.
+    /// The name of an API key, which is what its client is called. Not shown: it may be the key, by mistake.
     KeyName,
     "a key's name",
     "1 to 128 characters, without blanks",
-    |c| !c.is_whitespace() && !c.is_control()
+    |c| !c.is_whitespace() && !c.is_control(),
+    shown: false
 );
 
 name!(

@@ -165,7 +165,7 @@ fn an_unlisted_key_is_never_shown() {
     let caller = caller(&unless_listed(UnknownKey::Accept), STRANGER, &[(KEY, key)]);
     let shown = caller.client.to_string();
     let hash = api_keys::hash(key.as_bytes());
-    let start: String = hash[..4].iter().map(|byte| format!("{byte:02x}")).collect();
+    let start: String = hash[..8].iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(shown, format!("api_key:unlisted-{start}"));
     assert!(!format!("{caller:?}").contains(key));
 }

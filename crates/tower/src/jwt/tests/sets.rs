@@ -231,3 +231,13 @@ fn a_rotation_is_seen_by_all_clones_and_the_old_key_is_gone() {
     replace(&clone, Signature::Es256, &[new.jwk(Some("new"))]).unwrap();
     assert_eq!(taken(), [(false, true); 2]);
 }
+
+#[test]
+fn an_rsa_key_that_is_too_short_leaves_the_keys_that_were_known() {
+    let signer = &Signer::all()[1];
+    assert_eq!(signer.signature, Signature::Rs256);
+    let tokens = by_set(signer.signature, &[signer.jwk(Some("a"))]);
+    let short = with(&signer.jwk(Some("b")), "n", "AQAB");
+    assert!(replace(&tokens, signer.signature, &[short]).is_err());
+    assert!(is_42(&tokens, &signer.sign_as(Some("a"), &of_42())));
+}
