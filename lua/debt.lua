@@ -59,6 +59,19 @@ function debt.check(key, now, cost, quota)
   }
 end
 
+-- Who came first is paid off first: so much of the charge is still owed as will be paid off until the receipt, which was
+-- rounded up; the rest was paid off in others' place.
+function debt.give_back(key, now, cost, quota, receipt)
+  local weight, pay, full = quota[2], quota[3], quota[4]
+  local verdict = debt.check(key, now, cost, quota)
+  local left = math.min(math.max(0, receipt - verdict.at - 1), full)
+  local unpaid = math.min(left * pay, cost * weight)
+  if unpaid > 0 and verdict.owed > 0 then
+    local owed = math.max(0, verdict.owed - unpaid)
+    save(key, owed, verdict.at, weight, time_to_pay(owed, verdict.at, now, pay))
+  end
+end
+
 function debt.commit(key, now, cost, quota, verdict)
   local weight, pay = quota[2], quota[3]
   local owed = verdict.owed + cost * weight

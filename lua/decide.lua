@@ -1,10 +1,13 @@
 -- Several limits as one decision: all are checked, then all are charged, or none. The other writing of
--- crates/core/src/decide.rs; README.md beside it has the calling contract.
+-- crates/core/src/decide.rs; README.md beside it has the calling contract. `charging` is false if this is only a check.
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 
-local charges, admitted, position = {}, true, 1
+-- Whoever asked has given up by then and let something else decide: nothing may be charged any more.
+if now > tonumber(ARGV[1]) then return { now, -1 } end
+
+local charges, admitted, position = {}, true, 2
 for i, key in ipairs(KEYS) do
   local algorithm, cost, quota = algorithms[ARGV[position]], tonumber(ARGV[position + 1]), {}
   for n = 1, algorithm.numbers do quota[n] = tonumber(ARGV[position + 1 + n]) end
@@ -17,7 +20,7 @@ end
 local reply = { now, admitted and 1 or 0 }
 for i, charge in ipairs(charges) do
   local verdict = charge.verdict
-  if admitted then charge.algorithm.commit(KEYS[i], now, charge.cost, charge.quota, verdict) end
+  if admitted and charging then charge.algorithm.commit(KEYS[i], now, charge.cost, charge.quota, verdict) end
   reply[#reply + 1] = verdict.allowed and 1 or 0
   reply[#reply + 1] = verdict.remaining
   reply[#reply + 1] = verdict.reset

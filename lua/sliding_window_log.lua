@@ -80,4 +80,11 @@ function sliding_window_log.commit(key, now, cost, quota, verdict)
   redis.call('PEXPIRE', key, math.ceil(verdict.reset / 1000) + 1)
 end
 
+function sliding_window_log.give_back(key, now, cost, quota, receipt)
+  local window = quota[2]
+  local removed = redis.call('LREM', key, -cost, string.format('%.0f', receipt - window))
+  local last = removed > 0 and stamp_at(key, -1)
+  if last then redis.call('PEXPIRE', key, math.max(1, math.ceil((last + window - now) / 1000))) end
+end
+
 algorithms.sliding_window_log = sliding_window_log

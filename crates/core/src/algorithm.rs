@@ -22,8 +22,20 @@ pub trait Algorithm {
     /// Charges what [`Algorithm::check`] allowed at the same `now`, and brings the verdict's numbers up to date.
     fn commit(&self, state: &mut Self::State, cost: u64, now: Micros, verdict: &mut Verdict);
 
+    /// Takes back what was charged, as far as it still counts, and never more: what another decision was allowed since
+    /// then rests on it. `receipt` is the time of the commit and its verdict's `reset` together: when the charge, and
+    /// all before it, would have stopped to count.
+    fn give_back(&self, state: &mut Self::State, cost: u64, receipt: Micros, now: Micros);
+
     /// The time from which the state is as good as a fresh one.
     fn expires(&self, state: &Self::State) -> Micros;
+
+    /// The share that each of `parts` may give away so that together they give away no more than the whole; but each
+    /// at least 1. `parts` is at least 1.
+    #[must_use]
+    fn divided(&self, parts: u64) -> Self
+    where
+        Self: Sized;
 }
 
 macro_rules! algorithms {
@@ -79,6 +91,21 @@ macro_rules! algorithms {
                 match (self, state) {
                     $((Self::$algorithm(quota), State::$algorithm(state)) => quota.commit(state, cost, now, verdict),)+
                     (quota, state) => { *state = quota.fresh(); quota.commit(state, cost, now, verdict) }
+                }
+            }
+
+            /// As [`Algorithm::divided`].
+            #[must_use]
+            pub fn divided(&self, parts: u64) -> Self {
+                match self { $(Self::$algorithm(quota) => Self::$algorithm(quota.divided(parts)),)+ }
+            }
+
+            /// As [`Algorithm::give_back`].
+            pub fn give_back(&self, state: &mut State, cost: u64, receipt: Micros, now: Micros) {
+                match (self, state) {
+                    $((Self::$algorithm(quota), State::$algorithm(state)) => quota.give_back(state, cost, receipt, now),)+
+                    // Nothing was charged to it.
+                    (_, _) => {}
                 }
             }
 

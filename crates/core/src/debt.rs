@@ -50,6 +50,27 @@ impl Meter {
         })
     }
 
+    /// As [`crate::Algorithm::divided`]: less capacity, paid off more slowly.
+    pub(crate) fn divided(&self, parts: u64) -> Self {
+        let parts = parts.max(1);
+        let capacity = (self.capacity / parts).max(1);
+        // This meter's rate is `pay` per `weight` us. The span that does not fit a rate is cut, with its count.
+        let span = u128::from(self.weight) * u128::from(parts);
+        let per = span.min(u128::from(MAX_WINDOW));
+        let count = (u128::from(self.pay) * per / span).max(1);
+        let number = |number: u128| u64::try_from(number).unwrap_or(MAX_WINDOW);
+        let rate = Rate {
+            count: number(count),
+            per: number(per),
+        };
+        // Whatever fits, less fits too; were it not so, the whole would be too strict rather than too loose.
+        Self::new("capacity", capacity, rate).unwrap_or(Self {
+            capacity,
+            full: (capacity * self.weight).div_ceil(self.pay),
+            ..*self
+        })
+    }
+
     /// The most that may be owed, in units of cost.
     pub const fn capacity(&self) -> u64 {
         self.capacity
@@ -85,6 +106,20 @@ impl Meter {
         debt.owed += cost * self.weight;
         verdict.remaining -= cost;
         verdict.reset = self.time_to_pay(debt, debt.owed, now);
+    }
+
+    /// Takes `cost` back, as [`crate::Algorithm::give_back`]. Who came first is paid off first: so much of the charge is
+    /// still owed as will be paid off until `receipt`, and the rest was paid off in others' place.
+    pub(crate) fn give_back(&self, debt: &mut Debt, cost: u64, receipt: Micros, now: Micros) {
+        self.check(debt, cost, now);
+        let settled = self.settle(debt, now);
+        // The receipt was rounded up.
+        let left = receipt.saturating_sub(settled.at + 1).min(self.full);
+        let unpaid = (left * self.pay).min(cost * self.weight);
+        if unpaid > 0 {
+            *debt = settled;
+            debt.owed = debt.owed.saturating_sub(unpaid);
+        }
     }
 
     /// The time at which a debt of this meter's weight is paid off.

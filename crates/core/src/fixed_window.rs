@@ -81,7 +81,23 @@ impl Algorithm for FixedWindow {
         verdict.remaining -= cost;
     }
 
+    fn give_back(&self, state: &mut WindowCount, cost: u64, receipt: Micros, now: Micros) {
+        self.check(state, cost, now);
+        let settled = self.settle(state, now);
+        if settled.start + self.window == receipt {
+            *state = settled;
+            state.count = state.count.saturating_sub(cost);
+        }
+    }
+
     fn expires(&self, state: &WindowCount) -> Micros {
         state.start + self.window
+    }
+
+    fn divided(&self, parts: u64) -> Self {
+        Self {
+            limit: (self.limit / parts.max(1)).max(1),
+            ..*self
+        }
     }
 }

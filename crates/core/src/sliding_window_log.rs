@@ -93,7 +93,22 @@ impl Algorithm for SlidingWindowLog {
         verdict.reset = self.leaves(stamp, now);
     }
 
+    fn give_back(&self, Stamps(stamps): &mut Stamps, cost: u64, receipt: Micros, _now: Micros) {
+        let stamp = receipt.saturating_sub(self.window);
+        let first = stamps.partition_point(|other| *other < stamp);
+        let end = stamps.partition_point(|other| *other <= stamp);
+        let count = (end - first).min(cost as usize);
+        stamps.drain(end - count..end);
+    }
+
     fn expires(&self, Stamps(stamps): &Stamps) -> Micros {
         stamps.back().map_or(0, |last| last + self.window)
+    }
+
+    fn divided(&self, parts: u64) -> Self {
+        Self {
+            limit: (self.limit / parts.max(1)).max(1),
+            ..*self
+        }
     }
 }

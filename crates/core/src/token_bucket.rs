@@ -39,7 +39,17 @@ impl Algorithm for TokenBucket {
         self.meter.commit(state, cost, now, verdict);
     }
 
+    fn give_back(&self, state: &mut Debt, cost: u64, receipt: Micros, now: Micros) {
+        self.meter.give_back(state, cost, receipt, now);
+    }
+
     fn expires(&self, state: &Debt) -> Micros {
         self.meter.paid(state)
+    }
+
+    fn divided(&self, parts: u64) -> Self {
+        Self {
+            meter: self.meter.divided(parts),
+        }
     }
 }

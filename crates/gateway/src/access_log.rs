@@ -156,6 +156,7 @@ fn write(record: &Record) {
         limit = limit.map(|rule| rule.limit.name()),
         decided_by = decision.map(|decision| match decision.via {
             Via::Store => "store",
+            Via::Remembered => "memory",
             Via::Fallback => "on_failure",
         }),
         store_us = call.map(|call| microseconds(call.took)),

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_store::redis::InvalidUrl;
+use tidegate_store::redis::{HEARTBEAT, InvalidOptions};
 use tidegate_store::{MemoryStore, RedisStore, Store};
 use tidegate_tower::{Hasher, Policy, Rule};
 use tokio::net::TcpListener;
@@ -51,8 +51,8 @@ pub struct Gateway {
 pub enum StartError {
     /// An address cannot be bound.
     Bind(SocketAddr, io::Error),
-    /// The store's URL is none.
-    Store(InvalidUrl),
+    /// The store's URL is none, or there is nobody to trust.
+    Store(InvalidOptions),
     /// There is nothing to know the servers of key sets by.
     Authorities(io::Error),
     /// The system gives no random numbers, of which a secret is made.
@@ -117,7 +117,8 @@ impl Gateway {
                 let store = RedisStore::connect(options).await;
                 let store = Arc::new(store.map_err(StartError::Store)?);
                 let mut shared = SharedSecret::new(secret).map_err(|_| StartError::Random)?;
-                // An error is met again, by whoever keeps asking.
+                // Errors are met again, by those that keep asking.
+                let _ = store.heartbeat().await;
                 let _ = shared.settle(&store).await;
                 let hasher = shared.hasher();
                 (Store::Redis(store.clone()), hasher, Some((shared, store)))
@@ -197,7 +198,7 @@ impl Gateway {
         }
         let settling = tokio::spawn(async move {
             if let Some((secret, store)) = self.shared_secret {
-                secret.keep(&store).await;
+                tokio::join!(secret.keep(&store), heartbeats(&store));
             }
         });
         let serving = server::run(self.listeners, self.frontend, self.max_connections, stopped);
@@ -254,6 +255,16 @@ fn make_route(
 fn route_metrics(metrics: &GatewayMetrics, route: &Arc<str>, rules: &[Rule]) -> Arc<RouteMetrics> {
     let limits = rules.iter().map(|rule| rule.limit.name());
     Arc::new(RouteMetrics::new(metrics, route, limits))
+}
+
+/// Tells the other gateways on this Redis that this one is there.
+async fn heartbeats(store: &RedisStore) {
+    let mut every = tokio::time::interval(HEARTBEAT);
+    loop {
+        every.tick().await;
+        // What goes wrong is told by decisions and by readiness.
+        let _ = store.heartbeat().await;
+    }
 }
 
 async fn sweep(store: Store) {

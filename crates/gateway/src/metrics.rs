@@ -101,6 +101,10 @@ impl Default for GatewayMetrics {
         let errors = [
             StoreError::Timeout,
             StoreError::Disconnected,
+            StoreError::Late,
+            StoreError::NotAsked,
+            StoreError::Tls(""),
+            StoreError::Login(String::new()),
             StoreError::Refused(String::new()),
             StoreError::SecretUnknown,
             StoreError::SecretDiffers,
@@ -263,9 +267,9 @@ pub(crate) struct RouteMetrics {
 
 #[derive(Debug)]
 struct LimitCounters {
-    // By the store, then by on_failure.
+    // By the store, by on_failure, by a refusal that was remembered.
     allowed: [Counter; 2],
-    refused: [Counter; 2],
+    refused: [Counter; 3],
     undecided: Counter,
 }
 
@@ -284,17 +288,13 @@ impl RouteMetrics {
             };
             gateway.decisions.get_or_create_owned(&labels)
         };
-        let both = |limit: &Arc<str>, verdict| {
-            [
-                counter(limit, verdict, "store"),
-                counter(limit, verdict, "on_failure"),
-            ]
-        };
         let limits = limits.map(|limit| {
             let limit = Arc::from(limit);
+            let counters = |verdict| ["store", "on_failure"].map(|by| counter(&limit, verdict, by));
+            let [by_store, by_policy] = counters("refused");
             LimitCounters {
-                allowed: both(&limit, "allowed"),
-                refused: both(&limit, "refused"),
+                allowed: counters("allowed"),
+                refused: [by_store, by_policy, counter(&limit, "refused", "memory")],
                 undecided: counter(&limit, "undecided", "on_failure"),
             }
         });
@@ -330,12 +330,18 @@ impl RouteMetrics {
     }
 
     pub(crate) fn decided(&self, decision: &Decision) {
-        let by = usize::from(decision.via == Via::Fallback);
+        let by = match decision.via {
+            Via::Store => 0,
+            Via::Fallback => 1,
+            Via::Remembered => 2,
+        };
         // A request whose credentials are refused is charged to the first of them only.
         for (limit, verdict) in self.limits.iter().zip(&decision.verdicts) {
             match verdict {
-                Some(verdict) if verdict.allowed => limit.allowed[by].inc(),
+                Some(verdict) if verdict.allowed => limit.allowed[by.min(1)].inc(),
                 Some(_) => limit.refused[by].inc(),
+                // Beside a refusal that is remembered nobody asks the others.
+                None if decision.via == Via::Remembered => continue,
                 None => limit.undecided.inc(),
             };
         }

@@ -10,7 +10,7 @@ pub const MAX_CHARGES: usize = 16;
 /// What decides when Redis does not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
-    /// This process goes on counting, alone, with the whole quota.
+    /// This process goes on counting alone, with its share of the quota, from what Redis last said.
     #[default]
     Local,
     /// The request goes through as far as this limit is concerned.
@@ -25,6 +25,7 @@ pub struct Limit {
     name: String,
     quota: Quota,
     on_failure: OnFailure,
+    is_shared: bool,
     // "name:kind", which identifies this limit's keys in either store.
     id: String,
 }
@@ -38,6 +39,16 @@ impl Limit {
             name,
             quota,
             on_failure,
+            is_shared: false,
+        }
+    }
+
+    /// As one that many clients are charged to together: where charges are made one after the other, it comes first.
+    #[must_use]
+    pub fn shared(self) -> Self {
+        Self {
+            is_shared: true,
+            ..self
         }
     }
 
@@ -54,6 +65,11 @@ impl Limit {
     /// What decides when Redis does not.
     pub const fn on_failure(&self) -> OnFailure {
         self.on_failure
+    }
+
+    /// Whether many clients are charged to it together.
+    pub(crate) const fn is_shared(&self) -> bool {
+        self.is_shared
     }
 
     /// What identifies this limit's keys: its name, algorithm and window.

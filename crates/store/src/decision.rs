@@ -26,6 +26,8 @@ pub enum Outcome {
 pub enum Via {
     /// The store that was configured.
     Store,
+    /// A refusal of Redis's that was given a moment ago, and still holds.
+    Remembered,
     /// The limits' `on_failure`, because Redis did not decide.
     Fallback,
 }
@@ -60,9 +62,21 @@ pub enum StoreError {
     /// No answer within the store's timeout.
     #[error("Redis did not answer in time")]
     Timeout,
+    /// No connection, because TLS fails; this is how.
+    #[error("TLS with Redis failed: {0}")]
+    Tls(&'static str),
+    /// No connection, because Redis refuses the user or the password with this code.
+    #[error("Redis refused the user or the password ({0})")]
+    Login(String),
     /// No connection at the moment.
     #[error("there is no connection to Redis")]
     Disconnected,
+    /// The script found itself too late, and charged nothing.
+    #[error("Redis came to it too late")]
+    Late,
+    /// Too many decisions wait for Redis already, or it did not answer lately; it was not asked.
+    #[error("Redis was not asked, because it did not answer lately")]
+    NotAsked,
     /// Redis answered with an error, whose code this is (`OOM`, `READONLY`, `NOPERM`, …).
     #[error("Redis answered {0}")]
     Refused(String),
@@ -80,7 +94,11 @@ impl StoreError {
         match self {
             Self::Timeout => "timeout",
             Self::Disconnected => "disconnected",
+            Self::Late => "late",
+            Self::NotAsked => "not_asked",
             Self::Refused(_) => "refused",
+            Self::Tls(_) => "tls",
+            Self::Login(_) => "login",
             Self::SecretUnknown => "secret_unknown",
             Self::SecretDiffers => "secret_differs",
         }

@@ -14,7 +14,7 @@ use arrayvec::ArrayVec;
 use foldhash::fast::RandomState;
 use parking_lot::{Mutex, MutexGuard};
 use std::hash::BuildHasher as _;
-use tidegate_core::{Micros, Slot, State, Verdict, decide};
+use tidegate_core::{Micros, Quota, Slot, State, Verdict, decide};
 
 use crate::{Charge, Decision, MAX_CHARGES, Outcome, Via};
 use shard::{Key, Place, Shard};
@@ -71,6 +71,20 @@ impl MemoryStore {
 
     /// Decides at a given time, in us since the epoch.
     pub fn decide_at(&self, charges: &[Charge<'_>], now: Micros) -> Decision {
+        self.decide_by(charges, now, |charge| Terms {
+            quota: *charge.limit.quota(),
+            used: None,
+        })
+    }
+
+    /// Decides at a given time, on other terms than the limits' own.
+    pub(crate) fn decide_by(
+        &self,
+        charges: &[Charge<'_>],
+        now: Micros,
+        terms: impl Fn(&Charge<'_>) -> Terms,
+    ) -> Decision {
+        let terms: ArrayVec<Terms, MAX_CHARGES> = charges.iter().map(terms).collect();
         let mut located = ArrayVec::<(usize, Key), MAX_CHARGES>::new();
         let mut order = ArrayVec::<usize, MAX_CHARGES>::new();
         for charge in charges {
@@ -91,17 +105,20 @@ impl MemoryStore {
         let lock = |shard: usize| order.binary_search(&shard).unwrap_or_default();
 
         let mut known = ArrayVec::<Option<State>, MAX_CHARGES>::new();
-        for ((shard, key), charge) in located.iter().zip(charges) {
-            known.push(shards[lock(*shard)].take(key, charge.limit.quota(), now));
+        for ((shard, key), terms) in located.iter().zip(&terms) {
+            known.push(shards[lock(*shard)].take(key, &terms.quota, now));
         }
         let mut slots = ArrayVec::<Slot<'_>, MAX_CHARGES>::new();
         let mut places = ArrayVec::<Place, MAX_CHARGES>::new();
-        for (((shard, key), charge), known) in located.iter().zip(charges).zip(known) {
-            let (quota, cost) = (charge.limit.quota(), charge.cost);
+        let asked = charges.iter().zip(&terms);
+        for (((shard, key), (charge, terms)), known) in located.iter().zip(asked).zip(known) {
+            let quota = &terms.quota;
+            let cost = charge.cost.min(quota.capacity());
             let (state, place) = match known {
                 Some(state) => (state, Place::Own),
                 None => shards[lock(*shard)].take_new(*key, quota, now),
             };
+            let state = terms.stricter(state, now);
             places.push(place);
             slots.push(Slot { quota, state, cost });
         }
@@ -142,6 +159,30 @@ impl MemoryStore {
                 shared: sum.shared + shard.shared,
             },
         )
+    }
+}
+
+/// By what a charge is decided here.
+#[derive(Clone, Debug)]
+pub(crate) struct Terms {
+    /// The quota; a cost that it can never fit counts as all of it.
+    pub(crate) quota: Quota,
+    /// What is known to be used from elsewhere; it counts if it is more than what is known here.
+    pub(crate) used: Option<State>,
+}
+
+impl Terms {
+    /// The one of two states that leaves less.
+    fn stricter(&self, own: State, now: Micros) -> State {
+        let Some(used) = &self.used else {
+            return own;
+        };
+        let left = |state: &State| self.quota.check(&mut state.clone(), 1, now).remaining;
+        if left(used) < left(&own) {
+            used.clone()
+        } else {
+            own
+        }
     }
 }
 

@@ -7,6 +7,9 @@
 //!
 //! - [`RedisServer`]: a real redis-server in its own folder; stop, restart, pause, and [`Reply`] to
 //!   any command.
+//! - [`RedisCluster`] and [`RedisSentinels`]: several of them that watch over each other;
+//!   [`TlsRedis`] and [`Authority`]: one that speaks TLS, and its
+//!   certificates.
 //! - [`Upstream`]: an HTTP/1.1 server with a handler, which records every request that arrived.
 //! - [`RawUpstream`]: a TCP server that keeps every byte and answers with whatever bytes and
 //!   accidents a test scripts.
@@ -25,7 +28,9 @@
 )]
 
 pub mod body;
+mod certificates;
 mod client;
+mod cluster;
 mod door;
 mod fault;
 mod http1;
@@ -35,9 +40,13 @@ mod raw;
 mod raw_client;
 mod redis;
 mod resp;
+mod sentinels;
+mod tls;
 mod upstream;
 
+pub use certificates::{Authority, Certificate};
 pub use client::{Answer, Client};
+pub use cluster::RedisCluster;
 pub use fault::{FaultProxy, Way};
 pub use http1::{Malformed, Message};
 pub use port::{Port, Silent};
@@ -46,4 +55,6 @@ pub use raw::{Action, RawUpstream, Turn, When};
 pub use raw_client::{End, RawClient};
 pub use redis::RedisServer;
 pub use resp::{RedisConnection, Reply};
+pub use sentinels::RedisSentinels;
+pub use tls::TlsRedis;
 pub use upstream::{Arrival, Upstream};

@@ -4,6 +4,7 @@ use std::{
     fs::File,
     io::ErrorKind,
     net::SocketAddr,
+    path::Path,
     process::{Child, Command, Stdio},
     sync::Mutex,
     time::{Duration, Instant},
@@ -27,6 +28,9 @@ pub struct RedisServer {
     dir: TempDir,
 }
 
+/// The file of a Redis Sentinel, which keeps there what it knows.
+const SENTINEL: &str = "sentinel.conf";
+
 impl RedisServer {
     /// Starts one and waits until it answers.
     pub async fn start() -> Self {
@@ -36,14 +40,26 @@ impl RedisServer {
     /// As [`start`](Self::start) with more options, as on the command line: `["--maxmemory",
     /// "5mb"]`. With a password, it counts as ready when it asks for it.
     pub async fn start_with(options: &[&str]) -> Self {
-        let server = Self {
+        let server = Self::prepare(options);
+        server.restart().await;
+        server
+    }
+
+    /// As [`start_with`](Self::start_with), as a Redis Sentinel with this configuration.
+    pub(crate) async fn start_sentinel(config: &str) -> Self {
+        let server = Self::prepare(&[]);
+        std::fs::write(server.dir.path().join(SENTINEL), config).unwrap();
+        server.restart().await;
+        server
+    }
+
+    fn prepare(options: &[&str]) -> Self {
+        Self {
             child: Mutex::default(),
             port: Port::reserve(),
             options: options.iter().map(ToString::to_string).collect(),
             dir: TempDir::with_prefix("tidegate-redis-").unwrap(),
-        };
-        server.restart().await;
-        server
+        }
     }
 
     /// The port it listens on.
@@ -59,6 +75,11 @@ impl RedisServer {
     /// `redis://127.0.0.1:PORT`
     pub fn url(&self) -> String {
         format!("redis://{}", self.addr())
+    }
+
+    /// The folder that it works in.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
     }
 
     /// Kills it without warning (`kill -9`) and waits for its end. Folder and port stay;
@@ -140,6 +161,10 @@ impl RedisServer {
             .open(self.dir.path().join("redis.log"))
             .unwrap();
         let mut command = Command::new("redis-server");
+        let sentinel = self.dir.path().join(SENTINEL);
+        if sentinel.exists() {
+            command.arg(sentinel).arg("--sentinel");
+        }
         command.args(["--bind", "127.0.0.1", "--port", &self.port().to_string()]);
         command.args(["--save", "", "--appendonly", "no", "--daemonize", "no"]);
         command
@@ -176,6 +201,15 @@ impl RedisServer {
 impl Drop for RedisServer {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+/// Asks again and again until it is so; panics if that takes longer than anything should.
+pub(crate) async fn eventually(what: &str, is_so: impl AsyncFn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !is_so().await {
+        assert!(Instant::now() < deadline, "{what}: not in half a minute");
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 

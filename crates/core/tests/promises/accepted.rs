@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tidegate_core::{
-    FixedWindow, LeakyBucket, MAX_EXACT, MAX_SPAN, MAX_WINDOW, Micros, QuotaError, Rate,
+    FixedWindow, LeakyBucket, MAX_EXACT, MAX_SPAN, MAX_WINDOW, Micros, Quota, QuotaError, Rate,
     SlidingWindowCounter, SlidingWindowLog, TokenBucket,
 };
 
@@ -149,6 +149,35 @@ proptest! {
         prop_assert!((kept - asked) * u128::from(MILLION) < kept, "slower by a millionth");
         prop_assert!(capacity * weight + pay <= u128::from(MAX_EXACT));
         prop_assert!(full * pay <= capacity * weight + pay);
+    }
+
+    /// Shares give away no more than the whole together, unless it has less than one for each; and none is empty.
+    #[test]
+    fn shares_are_no_more_than_the_whole(
+        limit in 1..1_000_000_u64, per in 1..86_400_000_000_u64, parts in 1..5_000_u64, count in 1..100_000_u64,
+    ) {
+        let rate = Rate { count, per };
+        let quotas = [
+            TokenBucket::new(limit, rate).map(Quota::from),
+            LeakyBucket::new(limit, rate).map(Quota::from),
+            FixedWindow::new(limit, per).map(Quota::from),
+            SlidingWindowLog::new(limit, per).map(Quota::from),
+            SlidingWindowCounter::new(limit, per).map(Quota::from),
+        ];
+        for quota in quotas.into_iter().flatten() {
+            let share = quota.divided(parts);
+            prop_assert_eq!(share.kind(), quota.kind());
+            prop_assert_eq!(share.capacity(), (quota.capacity() / parts).max(1));
+            prop_assert_eq!(quota.divided(1).capacity(), quota.capacity());
+            if let (Quota::TokenBucket(whole), Quota::TokenBucket(share)) = (quota, share) {
+                let [_, weight, pay, _] = whole.meter().numbers().map(u128::from);
+                let [_, small_weight, small_pay, _] = share.meter().numbers().map(u128::from);
+                // pay / weight is the rate: the share's, `parts` times, is at most the whole's.
+                let together = u128::from(parts) * small_pay * weight;
+                let whole = pay * small_weight;
+                prop_assert!(together <= whole || small_pay == 1 && small_weight == u128::from(MAX_WINDOW));
+            }
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 //! - `clock`: clocks that step back
 //! - `changed`: quotas that change under keys that have state
 //! - `accepted`: which numbers are accepted, and what is said of those that are not
+//! - `given_back`: charges that are taken back
 //! - `traffic`: quotas and traffic to try them on
 
 #![expect(
@@ -17,6 +18,7 @@ mod accepted;
 mod buckets;
 mod changed;
 mod clock;
+mod given_back;
 mod traffic;
 mod verdicts;
 mod windows;

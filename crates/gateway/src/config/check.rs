@@ -6,16 +6,18 @@
 
 mod clients;
 mod limits;
+mod redis_tls;
 mod routes;
 mod server;
 
 use std::borrow::Cow;
+use std::path::{Path, PathBuf};
 
 use super::expand::{Unfilled, Why, expand};
 use super::file::File;
 use super::plan::Plan;
 use super::report::{ConfigError, MOST, Place, Problem, Source, Warning};
-use super::value::{Leaf, Value};
+use super::value::{FilePath, Leaf, Value};
 
 pub(super) use clients::keys;
 
@@ -126,6 +128,15 @@ impl Check<'_> {
     /// A value that may be left out; none also if it is refused.
     fn read_some<T: Value>(&mut self, leaf: Option<&Leaf<T>>) -> Option<T> {
         leaf.and_then(|leaf| self.read(leaf))
+    }
+
+    /// A file, from the folder of the configuration that names it.
+    pub(super) fn file(&mut self, leaf: &Leaf<FilePath>) -> Option<PathBuf> {
+        let FilePath(path) = self.read(leaf)?;
+        let folder = Path::new(self.source.name())
+            .parent()
+            .unwrap_or(Path::new(""));
+        Some(folder.join(path))
     }
 
     fn fill<'l, T>(&mut self, leaf: &'l Leaf<T>) -> Option<Cow<'l, str>> {

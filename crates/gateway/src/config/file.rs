@@ -24,9 +24,9 @@ use crate::pattern::PathPattern;
 
 use super::plan::LogFormat;
 use super::value::{
-    AddressTold, BodyLimit, Connections, Count, Date, FilePath, JwksRefresh, JwksUrl, KeyHash,
-    KeyName, KeyPrefix, Leaf, Level, LimitName, Network, PrefixLength, RedisUrl, RouteName,
-    SecretText, Server, StoreWord, Target, Words,
+    AddressTold, BodyLimit, Connections, Count, Date, FilePath, Gateways, JwksRefresh, JwksUrl,
+    KeyHash, KeyName, KeyPrefix, Leaf, Level, LimitName, Network, PrefixLength, RedisUrl,
+    RouteName, SecretText, Server, StoreWord, Target, Words,
 };
 
 pub(super) use shape::{Named, Placed, SingleOr};
@@ -83,12 +83,28 @@ pub(super) struct Store {
 pub(super) struct Redis {
     /// Where it is.
     pub(super) url: Leaf<RedisUrl>,
+    /// Whom to trust and who we are, if the URL asks for TLS. Default: the authorities of the system, and nobody.
+    pub(super) tls: Option<Placed<RedisTls>>,
     /// The longest that limits may hold a request up. Default: 25ms.
     pub(super) timeout: Option<Leaf<Duration>>,
     /// What decides when Redis does not: local, open or closed. Default: local.
     pub(super) on_failure: Option<Leaf<OnFailure>>,
+    /// How many gateways share it, which is what each quota is divided by in an outage. Default: auto, which counts.
+    pub(super) gateways: Option<Leaf<Gateways>>,
     /// What all keys start with. Default: tidegate.
     pub(super) key_prefix: Option<Leaf<KeyPrefix>>,
+}
+
+/// TLS to Redis. Names are always verified.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RedisTls {
+    /// A file with the certificates of the only authorities that are trusted. Default: those of the system.
+    pub(super) ca_file: Option<Leaf<FilePath>>,
+    /// A file with the certificate that the gateway shows. Default: none.
+    pub(super) cert_file: Option<Leaf<FilePath>>,
+    /// A file with the key of that certificate.
+    pub(super) key_file: Option<Leaf<FilePath>>,
 }
 
 /// A place to look for a client; exactly one of these.

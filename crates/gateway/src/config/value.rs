@@ -19,7 +19,7 @@ use serde_saphyr::Spanned;
 use super::report::{Place, Problem};
 
 pub(super) use net::{JwksUrl, KeyHash, Network, RedisUrl, Server, Target};
-pub(super) use number::{BodyLimit, Connections, Count, Date, JwksRefresh, PrefixLength};
+pub(super) use number::{BodyLimit, Connections, Count, Date, Gateways, JwksRefresh, PrefixLength};
 pub(super) use word::{
     AddressTold, FilePath, KeyName, KeyPrefix, Level, LimitName, RouteName, SecretText, StoreWord,
     Words,

@@ -1,36 +1,63 @@
-//! fred, and every setting of it, in one place.
-//!
-//! Its defaults are not for counting: no command timeout, three attempts (a script may run three times), ten seconds
-//! for a connection. What fred cannot do is done around it: the deadline of a decision is the store's own.
+//! What is asked of one Redis server, and what its errors mean.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use fred::clients::Client as Fred;
 use fred::error::{Error, ErrorKind};
 use fred::interfaces::{ClientLike as _, KeysInterface as _, LuaInterface as _};
-use fred::types::config::{
-    Config, ConnectionConfig, PerformanceConfig, ReconnectError, ReconnectPolicy, TcpConfig,
-    UnresponsiveConfig,
-};
-use fred::types::{Builder, ClientState, Expiration, SetOptions};
+use fred::types::{CustomCommand, Expiration, SetOptions, Value};
+use tokio::sync::Notify;
 
+use super::link::{Link, Route};
+use super::url::Address;
 use crate::StoreError;
 
-/// How long one connection may take to come up.
-const CONNECT: Duration = Duration::from_millis(500);
+/// Where a node of a cluster sends whoever asks it for a slot that is not its own.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Redirect {
+    pub(super) slot: u16,
+    /// Without a host it is another port of the node that was asked.
+    pub(super) host: Option<String>,
+    pub(super) port: u16,
+}
 
-/// How long to wait between attempts to reconnect; fred adds up to 100 ms of jitter.
-const RECONNECT_MS: u32 = 100;
+impl Redirect {
+    /// Reads `MOVED 3999 127.0.0.1:6381`; the address may be IPv6, which has no brackets there.
+    fn parse(details: &str) -> Option<Self> {
+        let mut words = details.split(' ').skip(1);
+        let slot = words
+            .next()?
+            .parse()
+            .ok()
+            .filter(|slot| *slot < super::slots::SLOTS)?;
+        let (host, port) = words.next()?.rsplit_once(':')?;
+        let host = Some(host.to_owned()).filter(|host| !host.is_empty());
+        Some(Self {
+            slot,
+            host,
+            port: port.parse().ok()?,
+        })
+    }
 
-/// Why a Redis URL was refused. Says nothing of its content, which may hold a password.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a Redis URL; it looks like redis://[user:password@]host:port[/database]")]
-pub struct InvalidUrl;
+    /// The address, as told by the node at `asked`.
+    pub(super) fn address(&self, asked: &Address) -> Address {
+        let host = self.host.clone().unwrap_or_else(|| asked.host.clone());
+        Address {
+            host,
+            port: self.port,
+        }
+    }
+}
 
 /// Why a script gave no reply.
+#[derive(Debug)]
 pub(super) enum Failure {
     /// Redis does not know the script, and has run nothing.
     NoScript,
+    /// The key's slot belongs to another node, and nothing has run.
+    Moved(Redirect),
+    /// The key's slot is moving: this key is already there, or will be; nothing has run.
+    Ask(Redirect),
     /// Anything else.
     Other(StoreError),
 }
@@ -39,6 +66,8 @@ impl Failure {
     pub(super) fn into_error(self) -> StoreError {
         match self {
             Self::NoScript => StoreError::Refused("NOSCRIPT".into()),
+            Self::Moved(_) => StoreError::Refused("MOVED".into()),
+            Self::Ask(_) => StoreError::Refused("ASK".into()),
             Self::Other(error) => error,
         }
     }
@@ -52,6 +81,11 @@ impl From<Error> for Failure {
                 Self::Other(StoreError::Disconnected)
             }
             (_, Some("NOSCRIPT")) => Self::NoScript,
+            (_, Some(code @ ("MOVED" | "ASK"))) => match Redirect::parse(error.details()) {
+                Some(to) if code == "MOVED" => Self::Moved(to),
+                Some(to) => Self::Ask(to),
+                None => Self::Other(StoreError::Refused(code.to_owned())),
+            },
             // Only the code: the rest may quote arguments.
             (_, Some(code)) => Self::Other(StoreError::Refused(code.to_owned())),
             // Redis's errors have a code. This one is fred's: it found no connection to write the command to.
@@ -62,61 +96,96 @@ impl From<Error> for Failure {
 }
 
 /// The first word of an error if it looks like Redis's own codes, which are in capitals.
-fn code(details: &str) -> Option<&str> {
+pub(super) fn code(details: &str) -> Option<&str> {
     let word = details.split(' ').next()?;
     let plain = word.bytes().all(|b| b.is_ascii_uppercase() || b == b'_');
     (plain && !word.is_empty()).then_some(word)
 }
 
-/// A connection to Redis that comes back by itself.
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Other(error)
+    }
+}
+
+/// A command for a node that does not own the key's slot yet: without ASKING it would send us back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asking {
+    Yes,
+    No,
+}
+
+/// One server, asked over a connection that comes back by itself.
 #[derive(Debug)]
-pub(super) struct Client(Fred);
+pub(super) struct Client(Link);
 
 impl Client {
-    /// Starts connecting, for ever.
-    pub(super) fn start(url: &str, timeout: Duration) -> Result<Self, InvalidUrl> {
-        let fred = Builder::from_config(parse(url)?)
-            .set_connection_config(connection(timeout))
-            .set_performance_config(performance(timeout))
-            .set_policy(ReconnectPolicy::new_constant(0, RECONNECT_MS))
-            .build()
-            .map_err(|_| InvalidUrl)?;
-        fred.connect();
-        Ok(Self(fred))
+    /// Starts connecting, for ever. `changed` is told whenever the connection comes up or breaks.
+    pub(super) fn start(route: Route, changed: Arc<Notify>) -> Self {
+        Self(Link::start(route, changed))
     }
 
-    pub(super) async fn wait_for_connect(&self) {
-        // Whether it came up is seen by the first decision.
-        let _ = tokio::time::timeout(CONNECT, self.0.wait_for_connect()).await;
+    /// Waits until the first attempt to connect is over, whatever came of it.
+    pub(super) async fn tried(&self) {
+        self.0.tried().await;
     }
 
-    pub(super) async fn evalsha(
+    pub(super) fn is_up(&self) -> bool {
+        self.0.is_up()
+    }
+
+    /// Runs a script by its name, or from its text.
+    pub(super) async fn run(
         &self,
-        sha: &str,
+        script: By<'_>,
         keys: &[String],
         arguments: &[String],
+        asking: Asking,
     ) -> Result<Vec<i64>, Failure> {
-        self.connected()?;
-        let reply = self.0.evalsha(sha, keys.to_vec(), arguments.to_vec());
-        Ok(reply.await?)
-    }
-
-    pub(super) async fn eval(
-        &self,
-        text: &str,
-        keys: &[String],
-        arguments: &[String],
-    ) -> Result<Vec<i64>, Failure> {
-        self.connected()?;
-        let reply = self.0.eval(text, keys.to_vec(), arguments.to_vec());
-        Ok(reply.await?)
+        let fred = self.0.fred()?;
+        let (keys, arguments) = (keys.to_vec(), arguments.to_vec());
+        let reply = match (asking, script) {
+            (Asking::No, By::Sha(sha)) => fred.evalsha(sha, keys, arguments).await?,
+            (Asking::No, By::Text(text)) => fred.eval(text, keys, arguments).await?,
+            (Asking::Yes, script) => {
+                // Both are written in one piece, so that ASKING speaks for this script and no other.
+                let (command, script) = match script {
+                    By::Sha(sha) => ("EVALSHA", sha),
+                    By::Text(text) => ("EVAL", text),
+                };
+                let mut words: Vec<Value> = vec![script.into(), keys.len().to_string().into()];
+                words.extend(keys.into_iter().chain(arguments).map(Value::from));
+                let both = fred.pipeline();
+                let _: () = both
+                    .custom(command_named("ASKING"), Vec::<Value>::new())
+                    .await?;
+                let _: () = both.custom(command_named(command), words).await?;
+                both.last().await?
+            }
+        };
+        Ok(reply)
     }
 
     pub(super) async fn ping(&self) -> Result<(), StoreError> {
-        self.connected().map_err(Failure::into_error)?;
-        let pong: Result<String, Error> = self.0.ping(None).await;
+        let pong: Result<String, Error> = self.0.fred()?.ping(None).await;
         pong.map(drop)
             .map_err(|error| Failure::from(error).into_error())
+    }
+
+    /// Who has which slots, by what this node knows; an error if it knows that it is cut off from the others.
+    pub(super) async fn cluster_slots(&self) -> Result<Value, StoreError> {
+        let fred = self.0.fred()?;
+        let error = |error| Failure::from(error).into_error();
+        let info: String = fred
+            .custom(command_named("CLUSTER"), vec!["INFO"])
+            .await
+            .map_err(error)?;
+        if !info.lines().any(|line| line.trim() == "cluster_state:ok") {
+            return Err(StoreError::Refused("CLUSTERDOWN".into()));
+        }
+        fred.custom(command_named("CLUSTER"), vec!["SLOTS"])
+            .await
+            .map_err(error)
     }
 
     /// What stands under `key`: `value`, if nothing did. It expires `kept` from now.
@@ -125,28 +194,29 @@ impl Client {
         key: &str,
         value: &str,
         kept: Duration,
-    ) -> Result<String, StoreError> {
-        self.connected().map_err(Failure::into_error)?;
+    ) -> Result<String, Failure> {
+        let fred = self.0.fred()?;
         let seconds = i64::try_from(kept.as_secs()).unwrap_or(i64::MAX);
         let expiry = Some(Expiration::EX(seconds));
-        let error = |error| Failure::from(error).into_error();
-        let set = self.0.set(key, value, expiry, Some(SetOptions::NX), true);
-        let known: Option<String> = set.await.map_err(error)?;
+        let set = fred.set(key, value, expiry, Some(SetOptions::NX), true);
+        let known: Option<String> = set.await?;
         let Some(known) = known else {
             return Ok(value.to_owned());
         };
-        let renewed: Result<(), Error> = self.0.expire(key, seconds, None).await;
-        renewed.map_err(error)?;
+        let _: () = fred.expire(key, seconds, None).await?;
         Ok(known)
     }
+}
 
-    /// Without a connection fred would queue a command until its timeout; a decision has better things to do.
-    fn connected(&self) -> Result<(), Failure> {
-        if self.0.state() == ClientState::Connected {
-            return Ok(());
-        }
-        Err(Failure::Other(StoreError::Disconnected))
-    }
+/// How a script is named to Redis.
+#[derive(Clone, Copy)]
+pub(super) enum By<'a> {
+    Sha(&'a str),
+    Text(&'a str),
+}
+
+fn command_named(name: &'static str) -> CustomCommand {
+    CustomCommand::new_static(name, None::<u16>, false)
 }
 
 /// The SHA-1 by which Redis knows a script.
@@ -154,82 +224,15 @@ pub(super) fn sha1(text: &str) -> String {
     fred::util::sha1_hash(text)
 }
 
-/// Understands a URL.
-pub(super) fn parse(url: &str) -> Result<Config, InvalidUrl> {
-    // fred takes any scheme and drops what it does not know: `rediss:` without TLS would send the password in the clear.
-    if !url.starts_with("redis://") || url.contains(['?', '#']) {
-        return Err(InvalidUrl);
-    }
-    let mut config = Config::from_url(url).map_err(|_| InvalidUrl)?;
-    // A gateway starts without Redis, and connects when it is there.
-    config.fail_fast = false;
-    Ok(config)
-}
-
-fn connection(timeout: Duration) -> ConnectionConfig {
-    ConnectionConfig {
-        connection_timeout: CONNECT,
-        internal_command_timeout: CONNECT,
-        // A script that was sent may have run; only its caller may decide to send it again.
-        max_command_attempts: 1,
-        // A bound here can end fred's router for good; the store bounds what is in flight.
-        max_command_buffer_len: 0,
-        reconnect_on_auth_error: true,
-        // Well after the last decision that waits for an answer has given up.
-        unresponsive: UnresponsiveConfig {
-            max_timeout: Some(CONNECT.max(2 * timeout)),
-            interval: Duration::from_millis(100),
-        },
-        // A demoted or loading server is left at once, not kept until its socket breaks.
-        reconnect_errors: vec![
-            ReconnectError::ClusterDown,
-            ReconnectError::Loading,
-            ReconnectError::ReadOnly,
-            ReconnectError::MasterDown,
-        ],
-        tcp: TcpConfig {
-            nodelay: Some(true),
-            ..TcpConfig::default()
-        },
-        ..ConnectionConfig::default()
-    }
-}
-
-fn performance(timeout: Duration) -> PerformanceConfig {
-    PerformanceConfig {
-        // fred then skips commands that nobody waits for any more, if they were not yet written.
-        default_command_timeout: timeout,
-        ..PerformanceConfig::default()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// The settings on which exact counting rests.
-    #[test]
-    fn fred_counts_once_and_never_waits_for_ever() {
-        let timeout = Duration::from_millis(25);
-        let connection = connection(timeout);
-        assert_eq!(connection.max_command_attempts, 1);
-        assert_eq!(connection.max_command_buffer_len, 0);
-        assert!(connection.connection_timeout <= Duration::from_secs(1));
-        assert!(
-            connection
-                .reconnect_errors
-                .contains(&ReconnectError::ReadOnly)
-        );
-        assert_eq!(performance(timeout).default_command_timeout, timeout);
-        let config = parse("redis://127.0.0.1:6379");
-        assert!(config.is_ok_and(|config| !config.fail_fast));
-    }
 
     #[test]
     fn errors_keep_their_code_and_nothing_else() {
         let error = |kind, details: &'static str| match Failure::from(Error::new(kind, details)) {
             Failure::NoScript => "no script".to_owned(),
-            Failure::Other(error) => error.to_string(),
+            other => other.into_error().to_string(),
         };
         let by_redis = |details| error(ErrorKind::Unknown, details);
         assert_eq!(by_redis("NOSCRIPT No matching script."), "no script");
@@ -247,8 +250,24 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_url_is_refused_without_being_repeated() {
-        let error = parse("redis://:hunter2@:x").map(drop).unwrap_err();
-        assert!(!error.to_string().contains("hunter2"));
+    fn redirects_are_read_and_nothing_is_made_up() {
+        let read = |details: &str| Redirect::parse(details).map(|to| (to.slot, to.host, to.port));
+        let host = |host: &str| Some(host.to_owned());
+        assert_eq!(
+            read("MOVED 3999 127.0.0.1:6381"),
+            Some((3999, host("127.0.0.1"), 6381))
+        );
+        assert_eq!(read("ASK 16383 ::1:6381"), Some((16383, host("::1"), 6381)));
+        assert_eq!(read("MOVED 0 :7000"), Some((0, None, 7000)));
+        for bad in [
+            "MOVED",
+            "MOVED 16384 a:1",
+            "MOVED x a:1",
+            "ASK 1",
+            "ASK 1 a",
+            "ASK 1 a:99999",
+        ] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
     }
 }

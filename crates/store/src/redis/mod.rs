@@ -1,86 +1,163 @@
 //! The Redis store: one script call per request, a deadline on every call, and what decides when none answers.
 //!
-//! fred's types stay in [`client`]. A decision asks once: a call that timed out may still have run, so nothing is sent
-//! a second time, except to a Redis that answered that it did not know the script.
+//! A decision asks once: a call that timed out may still have run, so nothing is sent a second time, except after an
+//! answer that says that nothing ran: the server did not know the script, the script found
+//! itself too late, or the slot is another node's.
+//!
+//! - [`url`], [`tls`]: what users write
+//! - [`link`], [`sentinels`]: a connection that is kept, and to whom
+//! - [`client`]: what is asked over it; [`shard`]: one server with its scripts
+//! - [`guard`]: whether a server may be asked, and until when; [`breaker`], [`clock`]: by what it judges
+//! - [`slots`], [`cluster`]: which server has which keys; [`shards`]: one server or many
+//! - [`script`]: the texts; [`split`]: requests that no script can decide at once
+//! - [`recent`]: what Redis last said, given again or gone on from in an outage
+//! - [`secret`]: what all gateways share; [`gateways`]: how many they are
+//!
+//! Only `link`, `client`, `sentinels`, `slots` and `cluster` know fred.
 
+mod breaker;
 mod client;
+mod clock;
+mod cluster;
+mod gateways;
+mod guard;
+mod link;
+mod recent;
 mod script;
 mod secret;
+mod sentinels;
+mod shard;
+mod shards;
+mod slots;
+mod split;
+mod tls;
+mod url;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrayvec::ArrayVec;
 use tidegate_core::{Micros, Verdict};
 
+use crate::memory::Terms;
 use crate::{
     Charge, Decision, MAX_CHARGES, MemoryStore, OnFailure, Outcome, StoreCall, StoreError,
     Verdicts, Via,
 };
-use client::Client;
-pub use client::InvalidUrl;
-use script::Scripts;
+use gateways::Gateways;
+pub use gateways::HEARTBEAT;
+use link::CONNECT;
+use recent::{Call, Recent};
 pub use secret::Agreement;
 use secret::SecretState;
+use shards::Shards;
+use split::Caller;
+pub use tls::{InvalidTls, Tls};
+pub use url::InvalidUrl;
+use url::Target;
 
 /// How to reach Redis, and how long to wait for it.
 #[derive(Clone, Debug)]
 pub struct RedisOptions {
-    /// `redis://[user:password@]host:port[/database]`.
+    /// `redis://[user:password@]host:port[/database]`, or one of the other forms of README.md.
     pub url: String,
+    /// Whom to trust if the URL asks for TLS. Without it: the authorities of the system.
+    pub tls: Option<Tls>,
     /// The longest that a decision waits.
     pub timeout: Duration,
     /// What all keys start with.
     pub key_prefix: String,
+    /// How many gateways share this Redis, if they are not to be counted.
+    pub gateways: Option<u64>,
+    /// Whether a refusal is given again for a second without asking. Only what compares every answer with something
+    /// else wants to do without.
+    pub remember_refusals: bool,
+}
+
+/// Why a store cannot be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidOptions {
+    /// The URL.
+    #[error(transparent)]
+    Url(#[from] InvalidUrl),
+    /// Certificates or keys.
+    #[error(transparent)]
+    Tls(#[from] InvalidTls),
 }
 
 /// Says whether `url` can be understood, without connecting.
 pub fn check_url(url: &str) -> Result<(), InvalidUrl> {
-    client::parse(url).map(drop)
+    Target::parse(url).map(drop)
+}
+
+/// Whether `url` asks for TLS.
+pub fn is_tls(url: &str) -> bool {
+    Target::parse(url).is_ok_and(|target| target.tls)
 }
 
 /// Limiter state in Redis.
 #[derive(Debug)]
 pub struct RedisStore {
-    client: Client,
-    scripts: Scripts,
+    caller: Caller,
+    recent: Recent,
+    remember_refusals: bool,
     fallback: MemoryStore,
+    gateways: Gateways,
     timeout: Duration,
-    key_prefix: String,
-    answering: AtomicBool,
     secret: SecretState,
 }
 
 impl RedisStore {
     /// Starts connecting in the background, and gives that as long as one connection may take; a Redis that is down
     /// does not keep a gateway from starting. Must be called inside a tokio runtime.
-    pub async fn connect(options: RedisOptions) -> Result<Self, InvalidUrl> {
-        let client = Client::start(&options.url, options.timeout)?;
-        client.wait_for_connect().await;
+    pub async fn connect(options: RedisOptions) -> Result<Self, InvalidOptions> {
+        let target = Target::parse(&options.url)?;
+        let tls = match options.tls {
+            None if target.tls => Some(Tls::new(None, None)?),
+            given => given,
+        };
+        let shards = Shards::start(target, tls, options.timeout);
+        // Whether it came up is seen by the first decision.
+        let _ = tokio::time::timeout(CONNECT, shards.tried()).await;
+        // One process may have several stores, and containers all have the same process ID.
+        let id = RandomState::new().build_hasher().finish();
         Ok(Self {
-            client,
-            scripts: Scripts::default(),
+            caller: Caller {
+                shards: Arc::new(shards),
+                scripts: Arc::default(),
+                key_prefix: options.key_prefix.into(),
+            },
+            recent: Recent::default(),
+            remember_refusals: options.remember_refusals,
             fallback: MemoryStore::default(),
+            gateways: Gateways::new(options.gateways, format!("{id:016x}")),
             timeout: options.timeout,
-            key_prefix: options.key_prefix,
-            answering: AtomicBool::new(true),
             secret: SecretState::default(),
         })
     }
 
-    /// Decides one request within the timeout, by Redis or by each limit's [`OnFailure`].
+    /// Decides one request within the timeout: by a refusal that still holds, by Redis, or by each limit's
+    /// [`OnFailure`].
     pub async fn decide(&self, charges: &[Charge<'_>]) -> Decision {
         let asked = Instant::now();
-        let answer = tokio::time::timeout(self.timeout, self.ask(charges)).await;
-        let answer = answer.unwrap_or(Err(StoreError::Timeout));
+        if self.remember_refusals
+            && let Some(refusal) = self.remembered(charges, asked)
+        {
+            return refusal;
+        }
+        let answer = self.ask(charges, asked + self.timeout).await;
         let took = asked.elapsed();
-        self.note(answer.as_ref().err());
         match answer {
             Ok(mut decision) => {
                 decision.call = Some(StoreCall { took, error: None });
                 decision
             }
             Err(error) => {
+                for charge in charges {
+                    self.recent.unanswered(charge);
+                }
                 let mut decision = self.fall_back(charges);
                 let error = Some(error);
                 decision.call = Some(StoreCall { took, error });
@@ -91,9 +168,9 @@ impl RedisStore {
 
     /// Whether decisions can be had: Redis answers within the timeout, and gateways count under the same keys.
     pub async fn ready(&self) -> Result<(), StoreError> {
-        self.secret.check()?;
-        let answer = tokio::time::timeout(self.timeout, self.client.ping()).await;
-        answer.unwrap_or(Err(StoreError::Timeout))
+        let answer = tokio::time::timeout(self.timeout, self.caller.shards.ping()).await;
+        answer.unwrap_or(Err(StoreError::Timeout))?;
+        self.secret.check()
     }
 
     /// The state that outages left in this process.
@@ -101,16 +178,41 @@ impl RedisStore {
         &self.fallback
     }
 
-    async fn ask(&self, charges: &[Charge<'_>]) -> Result<Decision, StoreError> {
+    /// The refusal that Redis gave to one of these charges a moment ago, if it still holds.
+    fn remembered(&self, charges: &[Charge<'_>], now: Instant) -> Option<Decision> {
+        let mut verdicts = Verdicts::new();
+        let mut time = None;
+        for charge in charges {
+            let refusal = self.recent.refusal(charge, now, self.timeout);
+            time = time.max(refusal.map(|(_, at)| at));
+            verdicts.push(refusal.map(|(verdict, _)| verdict));
+        }
+        Some(Decision {
+            outcome: Outcome::Refused,
+            via: Via::Remembered,
+            now: time?,
+            verdicts,
+            call: None,
+        })
+    }
+
+    async fn ask(&self, charges: &[Charge<'_>], until: Instant) -> Result<Decision, StoreError> {
         self.secret.check()?;
-        let script = self.scripts.of(charges);
-        let keys = charges
-            .iter()
-            .map(|charge| charge.key(&self.key_prefix))
-            .collect();
-        let arguments = script::arguments(charges);
-        let reply = script.call(&self.client, keys, arguments).await?;
-        read(&reply, charges.len()).ok_or_else(|| StoreError::Refused("an unknown reply".into()))
+        let Some(answer) = self.caller.decide_at_once(charges, until).await else {
+            return self.caller.decide(charges, until).await;
+        };
+        let answer = answer?;
+        let call = Call {
+            sent: answer.sent,
+            received: answer.received,
+            at: answer.content.now,
+        };
+        for (charge, verdict) in charges.iter().zip(&answer.content.verdicts) {
+            if let Some(verdict) = verdict {
+                self.recent.note(charge, verdict, call);
+            }
+        }
+        Ok(answer.content)
     }
 
     /// What each limit's `on_failure` says: one closed one makes the request wait for better times, the local ones
@@ -132,7 +234,7 @@ impl RedisStore {
                 .filter(policy(OnFailure::Local))
                 .copied()
                 .collect();
-            self.fallback.decide(&local)
+            self.decide_alone(&local)
         };
         let mut local = std::mem::take(&mut decision.verdicts).into_iter();
         decision.verdicts = charges
@@ -146,28 +248,34 @@ impl RedisStore {
         decision
     }
 
-    /// Logs when Redis stops and starts deciding; not once per request.
-    fn note(&self, error: Option<&StoreError>) {
-        let answering = error.is_none();
-        if self.answering.swap(answering, Ordering::Relaxed) == answering {
-            return;
-        }
-        match error {
-            Some(error) => {
-                tracing::warn!(%error, "Redis does not decide; each limit follows its on_failure");
+    /// Decides here, by this gateway's share of each quota, and from what Redis last said of each key.
+    fn decide_alone(&self, charges: &[Charge<'_>]) -> Decision {
+        let (now, gateways) = (crate::now(), self.gateways.count());
+        self.fallback.decide_by(charges, now, |charge| {
+            let quota = charge.limit.quota().divided(gateways);
+            Terms {
+                used: self.recent.state(charge, &quota, now),
+                quota,
             }
-            None => tracing::info!("Redis decides again"),
-        }
+        })
     }
 }
 
-/// Reads a script's reply: the time, whether all were admitted, and five numbers per limit (lua/README.md).
-fn read(reply: &[i64], charges: usize) -> Option<Decision> {
+/// Reads a script's reply: the time, whether all were admitted, and five numbers per limit (lua/README.md); only the time
+/// if it was too late.
+fn read(reply: &[i64], charges: usize) -> Option<(Micros, Option<Decision>)> {
     let (head, rows) = reply.split_at_checked(2)?;
+    let number = |value: i64| u64::try_from(value).ok();
+    let now: Micros = number(head[0])?;
+    let outcome = match head[1] {
+        1 => Outcome::Admitted,
+        0 => Outcome::Refused,
+        -1 if rows.is_empty() => return Some((now, None)),
+        _ => return None,
+    };
     if rows.len() != charges * 5 {
         return None;
     }
-    let number = |value: i64| u64::try_from(value).ok();
     let mut verdicts = Verdicts::new();
     for row in rows.chunks_exact(5) {
         verdicts.push(Some(Verdict {
@@ -178,17 +286,12 @@ fn read(reply: &[i64], charges: usize) -> Option<Decision> {
             delay: number(row[4])?,
         }));
     }
-    let now: Micros = number(head[0])?;
-    let outcome = if head[1] == 1 {
-        Outcome::Admitted
-    } else {
-        Outcome::Refused
-    };
-    Some(Decision {
+    let decision = Decision {
         outcome,
         via: Via::Store,
         now,
         verdicts,
         call: None,
-    })
+    };
+    Some((now, Some(decision)))
 }

@@ -1,13 +1,10 @@
-//! The scripts: which text a request's limits need, what is passed to it, and how a lost one is loaded again.
+//! The scripts: which text a request's limits need, and what is passed to it.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidegate_core::Quota;
-use tokio::sync::Mutex;
+use tidegate_core::{MAX_EXACT, Micros, Quota};
 
-use super::client::{Client, Failure};
-use crate::{Charge, StoreError};
+use crate::Charge;
 
 /// The parts of `lua/`: each algorithm with the files that it needs, in the order of [`Quota::ALGORITHMS`].
 const PARTS: [&[&str]; 5] = [
@@ -19,41 +16,62 @@ const PARTS: [&[&str]; 5] = [
 ];
 const DEBT: &str = include_str!("../../../../lua/debt.lua");
 const DECIDE: &str = include_str!("../../../../lua/decide.lua");
+const GIVE_BACK: &str = include_str!("../../../../lua/give_back.lua");
 
 const _: () = assert!(PARTS.len() == Quota::ALGORITHMS.len());
 
-/// One script per combination of algorithms, joined when it is first needed.
+/// What a script is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Task {
+    /// Checks all, and charges all or none.
+    Decide,
+    /// Checks all, and charges none.
+    Check,
+    /// Takes back what was charged.
+    GiveBack,
+}
+
+/// How many combinations of algorithms there are.
+const COMBINATIONS: usize = 1 << PARTS.len();
+/// How many scripts there can be.
+pub(super) const SCRIPTS: usize = 3 * COMBINATIONS;
+
+/// One script per task and combination of algorithms, joined when it is first needed.
 #[derive(Debug)]
-pub(super) struct Scripts([OnceLock<Script>; 1 << PARTS.len()]);
+pub(super) struct Scripts([OnceLock<Script>; SCRIPTS]);
 
 impl Default for Scripts {
     fn default() -> Self {
-        Self([const { OnceLock::new() }; 1 << PARTS.len()])
+        Self([const { OnceLock::new() }; SCRIPTS])
     }
 }
 
 impl Scripts {
-    /// The script for these charges' algorithms.
-    pub(super) fn of(&self, charges: &[Charge<'_>]) -> &Script {
+    /// The script that does this for these charges' algorithms.
+    pub(super) fn of(&self, task: Task, charges: &[Charge<'_>]) -> &Script {
         let combination = charges.iter().fold(0, |set, charge| {
             set | 1 << charge.limit.quota().algorithm_index()
         });
-        self.0[combination].get_or_init(|| Script::new(combination))
+        self.at(task as usize * COMBINATIONS + combination)
+    }
+
+    /// The script with this index.
+    pub(super) fn at(&self, index: usize) -> &Script {
+        let task = [Task::Decide, Task::Check, Task::GiveBack][index / COMBINATIONS];
+        self.0[index].get_or_init(|| Script::new(index, task, index % COMBINATIONS))
     }
 }
 
 /// One joined script.
 #[derive(Debug)]
 pub(super) struct Script {
+    index: usize,
     text: String,
     sha: String,
-    // How often it was loaded; whoever holds the lock loads.
-    loads: AtomicU64,
-    loading: Mutex<()>,
 }
 
 impl Script {
-    fn new(combination: usize) -> Self {
+    fn new(index: usize, task: Task, combination: usize) -> Self {
         // With this first line Redis refuses up front what it could not finish: when it is out of memory, a replica,
         // or asked for keys of several slots.
         let mut text = String::from("#!lua\nlocal algorithms = {}\n");
@@ -68,57 +86,70 @@ impl Script {
                 }
             }
         }
-        joined.push(DECIDE);
+        joined.extend(match task {
+            Task::Decide => ["local charging = true\n", DECIDE],
+            Task::Check => ["local charging = false\n", DECIDE],
+            Task::GiveBack => ["", GIVE_BACK],
+        });
         text.extend(joined);
         Self {
+            index,
             sha: super::client::sha1(&text),
             text,
-            loads: AtomicU64::new(0),
-            loading: Mutex::new(()),
         }
     }
 
-    /// Runs the script. If Redis lost it, one caller brings it back by running it from its text, and those that found
-    /// it missing meanwhile wait for that one, then try again: nothing has run, so nothing is charged twice.
-    pub(super) async fn call(
-        &self,
-        client: &Client,
-        keys: Vec<String>,
-        arguments: Vec<String>,
-    ) -> Result<Vec<i64>, StoreError> {
-        loop {
-            let loads = self.loads.load(Ordering::Acquire);
-            match client.evalsha(&self.sha, &keys, &arguments).await {
-                Err(Failure::NoScript) => {}
-                Err(Failure::Other(error)) => return Err(error),
-                Ok(reply) => return Ok(reply),
-            }
-            let _loader = self.loading.lock().await;
-            if self.loads.load(Ordering::Acquire) != loads {
-                continue;
-            }
-            let reply = client.eval(&self.text, &keys, &arguments).await;
-            self.loads.fetch_add(1, Ordering::Release);
-            return reply.map_err(Failure::into_error);
-        }
+    /// Which of the [`SCRIPTS`] it is.
+    pub(super) const fn index(&self) -> usize {
+        self.index
+    }
+
+    /// All of it.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The name by which Redis knows it.
+    pub(super) fn sha(&self) -> &str {
+        &self.sha
     }
 }
 
-/// What a script takes beside its keys: per charge the algorithm, the cost and the quota's numbers (lua/README.md).
+/// What is needed to decide, behind the deadline: per charge the algorithm, the cost and the quota's numbers
+/// (lua/README.md).
 pub(super) fn arguments(charges: &[Charge<'_>]) -> Vec<String> {
     let mut arguments = Vec::with_capacity(charges.len() * 6);
     for charge in charges {
-        let quota = charge.limit.quota();
-        arguments.push(quota.algorithm().to_owned());
-        arguments.push(charge.cost.to_string());
-        let text = |number: u64| number.to_string();
-        match quota {
-            Quota::TokenBucket(quota) => arguments.extend(quota.meter().numbers().map(text)),
-            Quota::LeakyBucket(quota) => arguments.extend(quota.meter().numbers().map(text)),
-            Quota::FixedWindow(quota) => arguments.extend(quota.numbers().map(text)),
-            Quota::SlidingWindowLog(quota) => arguments.extend(quota.numbers().map(text)),
-            Quota::SlidingWindowCounter(quota) => arguments.extend(quota.numbers().map(text)),
-        }
+        add_arguments(&mut arguments, charge);
     }
     arguments
+}
+
+/// The first argument of a decision: the time on Redis's clock after which nothing may be charged any more.
+pub(super) fn deadline(deadline: Option<Micros>) -> String {
+    deadline.unwrap_or(MAX_EXACT).to_string()
+}
+
+/// What is needed to give back: the same, and each charge's receipt behind its numbers.
+pub(super) fn arguments_with(charges: &[Charge<'_>], receipts: &[Micros]) -> Vec<String> {
+    let mut arguments = Vec::with_capacity(charges.len() * 7);
+    for (charge, receipt) in charges.iter().zip(receipts) {
+        add_arguments(&mut arguments, charge);
+        arguments.push(receipt.to_string());
+    }
+    arguments
+}
+
+fn add_arguments(arguments: &mut Vec<String>, charge: &Charge<'_>) {
+    let quota = charge.limit.quota();
+    arguments.push(quota.algorithm().to_owned());
+    arguments.push(charge.cost.to_string());
+    let text = |number: u64| number.to_string();
+    match quota {
+        Quota::TokenBucket(quota) => arguments.extend(quota.meter().numbers().map(text)),
+        Quota::LeakyBucket(quota) => arguments.extend(quota.meter().numbers().map(text)),
+        Quota::FixedWindow(quota) => arguments.extend(quota.numbers().map(text)),
+        Quota::SlidingWindowLog(quota) => arguments.extend(quota.numbers().map(text)),
+        Quota::SlidingWindowCounter(quota) => arguments.extend(quota.numbers().map(text)),
+    }
 }

@@ -59,8 +59,8 @@ impl RedisStore {
     /// What stands in Redis for all gateways under `<key_prefix>:secret`: `own`, if nothing did. It stays there for 64
     /// days after the last call.
     pub async fn shared_secret(&self, own: &str) -> Result<String, StoreError> {
-        let key = format!("{}:secret", self.key_prefix);
-        let asked = self.client.set_once(&key, own, KEPT);
+        let key = format!("{}:secret", self.caller.key_prefix);
+        let asked = self.caller.shards.set_once(&key, own, KEPT);
         let answer = tokio::time::timeout(self.timeout, asked).await;
         let answer = answer.unwrap_or(Err(StoreError::Timeout));
         *self.secret.error.lock() = answer.as_ref().err().cloned();

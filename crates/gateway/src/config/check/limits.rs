@@ -48,7 +48,8 @@ impl Check<'_> {
             };
             let rule = quota.map(|quota| {
                 let limit = Limit::new(&name, quota, own.unwrap_or(on_failure));
-                let limit = Arc::new(limit);
+                let is_shared = !per.iter().any(Per::is_callers);
+                let limit = Arc::new(if is_shared { limit.shared() } else { limit });
                 limits.push(Arc::clone(&limit));
                 Rule {
                     limit,

@@ -10,7 +10,7 @@ use super::Check;
 use crate::config::file::{File, Redis, SingleOr};
 use crate::config::plan::{LogPlan, Secret, StorePlan, Timeouts};
 use crate::config::report::{Place, Problem};
-use crate::config::value::{Connections, Leaf};
+use crate::config::value::{Connections, Gateways, Leaf};
 
 const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const LISTEN: SocketAddr = SocketAddr::new(LOCALHOST, 8080);
@@ -110,10 +110,15 @@ impl Check<'_> {
             );
         }
         let key_prefix = self.read_some(redis.key_prefix.as_ref());
+        let gateways = self.read_some(redis.gateways.as_ref());
+        let tls = self.redis_tls(redis, url.as_ref()?);
         Some(RedisOptions {
             url: url?.0,
+            tls: tls?,
             timeout: timeout.unwrap_or(Duration::from_millis(25)),
             key_prefix: key_prefix.map_or_else(|| "tidegate".into(), |prefix| prefix.0),
+            gateways: gateways.and_then(|Gateways(number)| number),
+            remember_refusals: true,
         })
     }
 

@@ -189,11 +189,12 @@ pub(crate) struct RedisUrl(pub(crate) String);
 impl Value for RedisUrl {
     const NAME: &'static str = "RedisUrl";
     const WHAT: &'static str = "a Redis URL";
-    const ALLOWED: &'static str = "redis://[user:password@]host:port[/database]";
+    const ALLOWED: &'static str = "redis://[user:password@]host:port[/database], or rediss://, redis-cluster://, redis-sentinel:// or unix://";
     const SHOWN: bool = false;
 
     fn read(text: &str) -> Result<Self, Fault> {
-        redis::check_url(text).map_err(|_| Fault::Form)?;
+        redis::check_url(text)
+            .map_err(|error| error.reason().map_or(Fault::Form, Fault::Because))?;
         Ok(Self(text.to_owned()))
     }
 }

@@ -52,6 +52,35 @@ impl Value for Connections {
     }
 }
 
+/// How many gateways there are; none: as many as call in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Gateways(pub(crate) Option<u64>);
+
+impl Gateways {
+    const MOST: u64 = 10_000;
+}
+
+impl Value for Gateways {
+    const NAME: &'static str = "Gateways";
+    const WHAT: &'static str = "a number of gateways";
+    const ALLOWED: &'static str = "auto, or a whole number from 1 to 10000";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        if text == "auto" {
+            return Ok(Self(None));
+        }
+        let number = digits(text).filter(|number| (1..=Self::MOST).contains(number));
+        number.map(|number| Self(Some(number))).ok_or(Fault::Form)
+    }
+
+    fn schema() -> Map<String, serde_json::Value> {
+        Map::from_iter([(
+            "anyOf".to_owned(),
+            serde_json::json!([{ "const": "auto" }, whole(1, Some(Self::MOST))]),
+        )])
+    }
+}
+
 /// How many bits of an IPv6 address are one client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PrefixLength(pub(crate) u8);

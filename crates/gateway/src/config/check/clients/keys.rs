@@ -1,6 +1,5 @@
 //! API keys: those that are listed, and the files that list more.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use tidegate_tower::api_keys::{ApiKeys, ListedKey};
@@ -87,15 +86,6 @@ impl Check<'_> {
             keys: keys.clone(),
             listed,
         })
-    }
-
-    /// A file, from the folder of the configuration that names it.
-    pub(super) fn file(&mut self, leaf: &Leaf<FilePath>) -> Option<std::path::PathBuf> {
-        let FilePath(path) = self.read(leaf)?;
-        let folder = Path::new(self.source.name())
-            .parent()
-            .unwrap_or(Path::new(""));
-        Some(folder.join(path))
     }
 
     /// Refuses what was there already, if it was.

@@ -1,0 +1,138 @@
+//! A circuit breaker: a Redis that does not answer is not asked by every request.
+//!
+//! ```text
+//! closed ── FAILURES in a row ──▶ open ── PAUSE ──▶ half open: one request asks ──▶ closed, or open again
+//! ```
+//!
+//! The time is passed in, as a span since some start, so that tests need no clock.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// After so many failures in a row nobody waits any more.
+const FAILURES: u32 = 5;
+
+/// How long until one request may try again. Much less than a second, within which Redis has to decide again.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Whether requests may ask.
+#[derive(Debug, Default)]
+pub(super) struct Breaker {
+    failures: AtomicU32,
+    // When the next request may try, in us since the start; 0 while closed.
+    next_try: AtomicU64,
+}
+
+/// A change of state, which is worth a line in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    Opened,
+    Closed,
+}
+
+impl Breaker {
+    /// Whether a request may ask at `now`. While the breaker is open that is one per pause.
+    pub(super) fn admits(&self, now: Duration) -> bool {
+        let next = self.next_try.load(Ordering::Acquire);
+        if next == 0 {
+            return true;
+        }
+        let now = micros(now);
+        // Whoever moves the time on is the one that tries.
+        now >= next
+            && self
+                .next_try
+                .compare_exchange(
+                    next,
+                    now + micros(PAUSE),
+                    Ordering::AcqRel,
+                    Ordering::Relaxed,
+                )
+                .is_ok()
+    }
+
+    /// Redis has decided.
+    pub(super) fn succeeded(&self) -> Option<Change> {
+        if self.failures.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        self.failures.store(0, Ordering::Relaxed);
+        let open = self.next_try.swap(0, Ordering::AcqRel) != 0;
+        open.then_some(Change::Closed)
+    }
+
+    /// Redis has not decided.
+    pub(super) fn failed(&self, now: Duration) -> Option<Change> {
+        let failures = self
+            .failures
+            .fetch_add(1, Ordering::Relaxed)
+            .saturating_add(1);
+        if failures < FAILURES {
+            return None;
+        }
+        let next = micros(now + PAUSE).max(1);
+        let closed = self
+            .next_try
+            .compare_exchange(0, next, Ordering::AcqRel, Ordering::Relaxed);
+        closed.is_ok().then_some(Change::Opened)
+    }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: Duration = Duration::from_secs(7);
+
+    fn opened() -> Breaker {
+        let breaker = Breaker::default();
+        for _ in 1..FAILURES {
+            assert_eq!(breaker.failed(START), None);
+            assert!(breaker.admits(START));
+        }
+        assert_eq!(breaker.failed(START), Some(Change::Opened));
+        breaker
+    }
+
+    #[test]
+    fn it_opens_after_failures_in_a_row_only() {
+        let breaker = Breaker::default();
+        for _ in 0..10 {
+            for _ in 1..FAILURES {
+                assert_eq!(breaker.failed(START), None);
+            }
+            assert_eq!(breaker.succeeded(), None);
+        }
+        assert!(!opened().admits(START));
+    }
+
+    #[test]
+    fn while_it_is_open_one_request_a_pause_tries() {
+        let breaker = opened();
+        assert!(!breaker.admits(START + PAUSE - Duration::from_micros(1)));
+        for pause in 1..5 {
+            let now = START + pause * PAUSE;
+            assert!(breaker.admits(now));
+            assert!(!breaker.admits(now), "only one");
+            assert_eq!(breaker.failed(now), None, "it is open already");
+        }
+    }
+
+    #[test]
+    fn one_success_closes_it() {
+        let breaker = opened();
+        assert!(breaker.admits(START + PAUSE));
+        assert_eq!(breaker.succeeded(), Some(Change::Closed));
+        assert!(breaker.admits(START + PAUSE));
+        assert_eq!(
+            breaker.failed(START + PAUSE),
+            None,
+            "failures are counted anew"
+        );
+        assert!(breaker.admits(START + PAUSE));
+    }
+}

@@ -1,0 +1,112 @@
+//! Redis's clock as this gateway last saw it, and the deadline of a script on it.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, Instant};
+
+use tidegate_core::Micros;
+
+/// What is known of Redis's clock.
+#[derive(Debug)]
+pub(super) struct Clock {
+    start: Instant,
+    // Redis's time less ours, in us; the greatest number while it is not known.
+    offset: AtomicI64,
+    // When that was seen, in us since the start.
+    seen: AtomicI64,
+}
+
+const UNKNOWN: i64 = i64::MAX;
+
+/// For so long the best answer counts, in us: clocks drift apart by less than a millisecond meanwhile.
+const BEST_OF: i64 = 10_000_000;
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self {
+            start: Instant::now(),
+            offset: AtomicI64::new(UNKNOWN),
+            seen: AtomicI64::new(0),
+        }
+    }
+}
+
+impl Clock {
+    /// The time since this clock was made.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// Notes what Redis's time was in the answer to a call that was sent at `sent` (by [`Clock::elapsed`]): a moment
+    /// before, so what is derived from it is never early; of several answers the one that was on its way for the
+    /// shortest time is late by the least.
+    pub(super) fn saw(&self, time: Micros, sent: Duration) {
+        let offset = offset(time, sent);
+        let age = micros(sent).saturating_sub(self.seen.load(Ordering::Relaxed));
+        if age > BEST_OF || offset < self.offset.load(Ordering::Relaxed) {
+            self.set(time, sent);
+        }
+    }
+
+    /// As [`Clock::saw`], from a script that found itself late: it is another server, or another clock, whatever was
+    /// known before.
+    pub(super) fn set(&self, time: Micros, sent: Duration) {
+        self.offset.store(offset(time, sent), Ordering::Relaxed);
+        self.seen.store(micros(sent), Ordering::Relaxed);
+    }
+
+    /// The time on Redis's clock at which a call sent now is given up; none while that clock is not known.
+    pub(super) fn deadline(&self, timeout: Duration) -> Option<Micros> {
+        let offset = self.offset.load(Ordering::Relaxed);
+        if offset == UNKNOWN {
+            return None;
+        }
+        let deadline = offset.saturating_add(micros(self.elapsed() + timeout));
+        Some(Micros::try_from(deadline).unwrap_or(0))
+    }
+}
+
+fn offset(time: Micros, sent: Duration) -> i64 {
+    let time = i64::try_from(time).unwrap_or(i64::MAX);
+    time.saturating_sub(micros(sent))
+}
+
+fn micros(time: Duration) -> i64 {
+    i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_lies_a_timeout_after_what_was_seen() {
+        let clock = Clock::default();
+        let timeout = Duration::from_millis(25);
+        assert_eq!(clock.deadline(timeout), None);
+        let sent = clock.elapsed();
+        clock.saw(1_000_000_000, sent);
+        let before = clock.elapsed() - sent;
+        let deadline = clock.deadline(timeout).unwrap();
+        let after = clock.elapsed() - sent;
+        let on_clock = |since: Duration| 1_000_000_000 + (since + timeout).as_micros() as u64;
+        assert!((on_clock(before)..=on_clock(after)).contains(&deadline));
+        // One that was on its way for longer says less; one whose clock is behind, more.
+        clock.saw(2_000_000_000, clock.elapsed());
+        assert!(clock.deadline(timeout).unwrap() < 1_100_000_000);
+        clock.saw(5, clock.elapsed());
+        assert!(clock.deadline(timeout).unwrap() < 1_000_000_000);
+        // A clock that is ahead makes scripts late, which then say so.
+        clock.set(2_000_000_000, clock.elapsed());
+        assert!(clock.deadline(timeout).unwrap() >= 2_000_000_000);
+    }
+
+    #[test]
+    fn what_was_seen_long_ago_gives_way() {
+        let clock = Clock::default();
+        clock.saw(5, Duration::ZERO);
+        clock.saw(1_000_000_000, Duration::from_secs(9));
+        assert!(clock.deadline(Duration::ZERO).unwrap() < 1_000_000);
+        clock.saw(1_000_000_000, Duration::from_secs(11));
+        assert!(clock.deadline(Duration::ZERO).unwrap() > 900_000_000);
+    }
+}

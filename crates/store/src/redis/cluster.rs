@@ -1,0 +1,264 @@
+//! A Redis Cluster: one connection per primary, and a map of the slots that is kept up to date in the background.
+//!
+//! A client of fred's own for the whole cluster has one task for all nodes, and reconnects inside of it: one dead node
+//! would hold up the clients of all others. Here nodes share nothing. The map is asked of any node at the start, whenever
+//! a connection breaks or a node sends us elsewhere, and every few seconds; a node that knows itself cut off from the
+//! others is not believed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+
+use super::client::{Asking, Failure};
+use super::link::{CONNECT, Route, Task};
+use super::shard::Shard;
+use super::slots::{Owner, SLOTS, owners};
+use super::url::{Address, Topology};
+use crate::StoreError;
+
+/// How often the map is asked for when nothing happens.
+const EVERY: Duration = Duration::from_secs(3);
+/// How often it is asked for at most.
+const AT_MOST: Duration = Duration::from_millis(100);
+
+/// The nodes of a cluster, found by their slots.
+#[derive(Debug)]
+pub(super) struct Cluster {
+    nodes: Arc<Nodes>,
+    #[expect(dead_code, reason = "ends the task when it is dropped")]
+    task: Task<()>,
+}
+
+#[derive(Debug)]
+struct Nodes {
+    seeds: Vec<Address>,
+    // To all of them, but for the address.
+    route: Route,
+    map: ArcSwap<Map>,
+    // A connection came up or broke, or a slot moved.
+    changed: Arc<Notify>,
+    // None until the first attempt to get a map is over.
+    asked: watch::Sender<Option<Result<(), StoreError>>>,
+    // Changes of the map are made one after the other.
+    changing: Mutex<()>,
+}
+
+#[derive(Debug)]
+struct Node {
+    address: Address,
+    shard: Arc<Shard>,
+}
+
+/// Who has which slot: places in the list of nodes.
+#[derive(Debug, Default)]
+struct Map {
+    slots: Vec<Option<u16>>,
+    nodes: Vec<Arc<Node>>,
+}
+
+impl Map {
+    fn node(&self, address: &Address) -> Option<&Arc<Node>> {
+        self.nodes.iter().find(|node| node.address == *address)
+    }
+}
+
+impl Cluster {
+    /// Starts asking these nodes for the others, for ever.
+    pub(super) fn start(seeds: Vec<Address>, route: Route) -> Self {
+        let nodes = Arc::new(Nodes {
+            seeds,
+            route,
+            map: ArcSwap::default(),
+            changed: Arc::new(Notify::new()),
+            asked: watch::Sender::new(None),
+            changing: Mutex::new(()),
+        });
+        let task = Task(tokio::spawn(keep(nodes.clone())));
+        Self { nodes, task }
+    }
+
+    /// Waits until the first attempt to find the nodes and to connect to them is over.
+    pub(super) async fn tried(&self) {
+        // The sender lives as long as this.
+        let _ = self.nodes.asked.subscribe().wait_for(Option::is_some).await;
+        for node in &self.nodes.map.load_full().nodes {
+            node.shard.client.tried().await;
+        }
+    }
+
+    /// The node that has a slot, as far as is known.
+    pub(super) fn of(&self, slot: u16) -> Result<Arc<Shard>, StoreError> {
+        let map = self.nodes.map.load();
+        let place = map.slots.get(usize::from(slot)).copied().flatten();
+        if let Some(node) = place.and_then(|place| map.nodes.get(usize::from(place))) {
+            return Ok(node.shard.clone());
+        }
+        Err(match &*self.nodes.asked.borrow() {
+            // Nobody has this slot.
+            Some(Ok(())) => StoreError::Refused("CLUSTERDOWN".into()),
+            Some(Err(why)) => why.clone(),
+            None => StoreError::Disconnected,
+        })
+    }
+
+    /// Where else to ask, once, after `asked` sent us away. A slot that has moved is remembered.
+    pub(super) async fn redirected(
+        &self,
+        asked: &Arc<Shard>,
+        failure: &Failure,
+    ) -> Option<(Arc<Shard>, Asking)> {
+        let (to, asking) = match failure {
+            Failure::Moved(to) => (to, Asking::No),
+            Failure::Ask(to) => (to, Asking::Yes),
+            _ => return None,
+        };
+        let map = self.nodes.map.load_full();
+        let from = map
+            .nodes
+            .iter()
+            .find(|node| Arc::ptr_eq(&node.shard, asked));
+        let address = to.address(&from?.address);
+        let slot = (asking == Asking::No).then_some(to.slot);
+        let shard = self.nodes.learn(address, slot);
+        // One that was not known before is being connected to.
+        shard.client.tried().await;
+        Some((shard, asking))
+    }
+
+    pub(super) async fn ping(&self) -> Result<(), StoreError> {
+        let mut why = match &*self.nodes.asked.borrow() {
+            Some(Err(why)) => why.clone(),
+            _ => StoreError::Disconnected,
+        };
+        let mut asking = JoinSet::new();
+        for node in &self.nodes.map.load_full().nodes {
+            let shard = node.shard.clone();
+            asking.spawn(async move { shard.ping().await });
+        }
+        while let Some(answer) = asking.join_next().await {
+            match answer {
+                Ok(Ok(())) => return Ok(()),
+                Ok(Err(error)) => why = error,
+                Err(_) => {}
+            }
+        }
+        Err(why)
+    }
+}
+
+impl Nodes {
+    fn start(&self, address: Address, name: Option<String>) -> Arc<Node> {
+        let route = Route {
+            to: Topology::Server(address.clone()),
+            tls_name: name,
+            ..self.route.clone()
+        };
+        Arc::new(Node {
+            address,
+            shard: Arc::new(Shard::start(route, self.changed.clone())),
+        })
+    }
+
+    /// The node at this address, which has this slot from now on.
+    fn learn(&self, address: Address, slot: Option<u16>) -> Arc<Shard> {
+        let _changing = self.changing.lock();
+        let map = self.map.load();
+        let known = map.node(&address).cloned();
+        if slot.is_none()
+            && let Some(node) = &known
+        {
+            return node.shard.clone();
+        }
+        let mut next = Map {
+            slots: map.slots.clone(),
+            nodes: map.nodes.clone(),
+        };
+        let node = known.unwrap_or_else(|| {
+            let node = self.start(address, None);
+            next.nodes.push(node.clone());
+            node
+        });
+        if let Some(slot) = slot {
+            let place = next
+                .nodes
+                .iter()
+                .position(|other| Arc::ptr_eq(other, &node));
+            next.slots.resize(usize::from(SLOTS), None);
+            next.slots[usize::from(slot)] = place.and_then(|place| u16::try_from(place).ok());
+            self.changed.notify_one();
+        }
+        self.map.store(Arc::new(next));
+        node.shard.clone()
+    }
+
+    /// Goes over to what a node said; connections to nodes that stay are kept.
+    fn learn_all(&self, owners: Vec<Owner>) {
+        let _changing = self.changing.lock();
+        let map = self.map.load();
+        let mut next = Map {
+            slots: vec![None; usize::from(SLOTS)],
+            nodes: Vec::new(),
+        };
+        for (place, owner) in (0_u16..).zip(owners) {
+            for (first, last) in owner.slots {
+                next.slots[usize::from(first)..=usize::from(last)].fill(Some(place));
+            }
+            let known = map.node(&owner.address).cloned();
+            next.nodes
+                .push(known.unwrap_or_else(|| self.start(owner.address, owner.name)));
+        }
+        self.map.store(Arc::new(next));
+    }
+
+    /// Asks one node after the other until one knows, beginning with another each time.
+    async fn ask(&self, turn: usize) -> Result<(), StoreError> {
+        let mut why = StoreError::Disconnected;
+        let mut known: Vec<Arc<Node>> = self.map.load().nodes.clone();
+        known.retain(|node| node.shard.client.is_up());
+        let turn = turn % known.len().max(1);
+        known.rotate_left(turn);
+        for node in known {
+            match self.ask_one(&node).await {
+                Ok(owners) => {
+                    self.learn_all(owners);
+                    return Ok(());
+                }
+                Err(error) => why = error,
+            }
+        }
+        for seed in &self.seeds {
+            let node = self.start(seed.clone(), None);
+            node.shard.client.tried().await;
+            match self.ask_one(&node).await {
+                Ok(owners) => {
+                    self.learn_all(owners);
+                    return Ok(());
+                }
+                Err(error) => why = error,
+            }
+        }
+        Err(why)
+    }
+
+    async fn ask_one(&self, node: &Node) -> Result<Vec<Owner>, StoreError> {
+        let answer = tokio::time::timeout(CONNECT, node.shard.client.cluster_slots()).await;
+        let answer = answer.unwrap_or(Err(StoreError::Timeout))?;
+        owners(answer, &node.address).ok_or_else(|| StoreError::Refused("an unknown reply".into()))
+    }
+}
+
+/// Keeps the map up to date.
+async fn keep(nodes: Arc<Nodes>) {
+    for turn in 0.. {
+        let answer = nodes.ask(turn).await;
+        let wait = if answer.is_ok() { EVERY } else { AT_MOST };
+        nodes.asked.send_replace(Some(answer));
+        tokio::time::sleep(AT_MOST).await;
+        // Being told is all that is wanted; not being told in time is, too.
+        let _ = tokio::time::timeout(wait, nodes.changed.notified()).await;
+    }
+}

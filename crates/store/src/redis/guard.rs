@@ -1,0 +1,158 @@
+//! What stands between decisions and a server that may not answer: a deadline, a bound on calls in flight, and a breaker.
+
+use std::future::Future;
+use std::time::Instant;
+
+use tidegate_core::Micros;
+use tokio::sync::Semaphore;
+
+use super::breaker::{Breaker, Change};
+use super::clock::Clock;
+use super::split::is_moving;
+use crate::StoreError;
+
+/// Decisions that may wait for a server at once. A server that is hung holds up no more, and gets no more to do when it
+/// comes back.
+const IN_FLIGHT: usize = 4_096;
+
+/// The guard of one server.
+#[derive(Debug)]
+pub(super) struct Guard {
+    clock: Clock,
+    breaker: Breaker,
+    places: Semaphore,
+}
+
+/// An answer, and when it was asked for and came.
+#[derive(Debug)]
+pub(super) struct Answer<T> {
+    pub(super) content: T,
+    pub(super) sent: Instant,
+    pub(super) received: Instant,
+}
+
+impl Default for Guard {
+    fn default() -> Self {
+        Self {
+            clock: Clock::default(),
+            breaker: Breaker::default(),
+            places: Semaphore::new(IN_FLIGHT),
+        }
+    }
+}
+
+impl Guard {
+    /// Makes a call that ends by `until`, if the server may be asked. The call is given the deadline on the server's clock
+    /// and says what that clock showed, and its answer, if it did not find itself too late.
+    pub(super) async fn call<T, F>(
+        &self,
+        until: Instant,
+        ask: impl FnOnce(Option<Micros>) -> F,
+    ) -> Result<Answer<T>, StoreError>
+    where
+        F: Future<Output = Result<(Micros, Option<T>), StoreError>>,
+    {
+        if !self.breaker.admits(self.clock.elapsed()) {
+            return Err(StoreError::NotAsked);
+        }
+        let Ok(_place) = self.places.try_acquire() else {
+            return Err(StoreError::NotAsked);
+        };
+        let (sent, on_clock) = (Instant::now(), self.clock.elapsed());
+        let patience = until.saturating_duration_since(sent);
+        let asked = ask(self.clock.deadline(patience));
+        let answer = tokio::time::timeout(patience, asked).await;
+        match answer.unwrap_or(Err(StoreError::Timeout)) {
+            Ok((time, None)) => {
+                self.clock.set(time, on_clock);
+                Err(StoreError::Late)
+            }
+            Ok((time, Some(content))) => {
+                self.clock.saw(time, on_clock);
+                self.log(self.breaker.succeeded(), None);
+                Ok(Answer {
+                    content,
+                    sent,
+                    received: Instant::now(),
+                })
+            }
+            // The server is well: it answered, and about these keys only.
+            Err(error) if is_moving(&error) => {
+                self.answered();
+                Err(error)
+            }
+            Err(error) => {
+                let change = self.breaker.failed(self.clock.elapsed());
+                self.log(change, Some(&error));
+                Err(error)
+            }
+        }
+    }
+
+    /// The server has answered something else than a decision, in time: decisions may ask it again.
+    pub(super) fn answered(&self) {
+        self.log(self.breaker.succeeded(), None);
+    }
+
+    /// Notes what a server's clock showed, in an answer that no decision waited for.
+    pub(super) fn saw(&self, time: Micros, sent: Instant) {
+        let ago = sent.elapsed();
+        self.clock
+            .saw(time, self.clock.elapsed().saturating_sub(ago));
+    }
+
+    /// One line when Redis stops deciding, and one when it decides again; not one per request.
+    fn log(&self, change: Option<Change>, error: Option<&StoreError>) {
+        match (change, error) {
+            (Some(Change::Opened), Some(error)) => {
+                tracing::warn!(%error, "Redis does not decide; each limit follows its on_failure");
+            }
+            (Some(Change::Closed), _) => tracing::info!("Redis decides again"),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    async fn ask(guard: &Guard, answer: Result<Option<u8>, &str>) -> Result<u8, StoreError> {
+        let answer = answer.map(|content| (1, content));
+        let answer = answer.map_err(|code| StoreError::Refused(code.to_owned()));
+        let until = Instant::now() + Duration::from_secs(5);
+        let answer = guard.call(until, |_| async { answer }).await;
+        answer.map(|answer| answer.content)
+    }
+
+    #[tokio::test]
+    async fn a_server_that_cannot_decide_is_left_alone() {
+        let guard = Guard::default();
+        let mut answers = Vec::new();
+        for _ in 0..20 {
+            answers.push(ask(&guard, Err("OOM")).await);
+        }
+        assert!(answers.contains(&Err(StoreError::NotAsked)));
+    }
+
+    #[tokio::test]
+    async fn a_slot_that_moves_is_no_fault_of_its_server() {
+        let guard = Guard::default();
+        for _ in 0..20 {
+            let answer = ask(&guard, Err("TRYAGAIN")).await;
+            assert_eq!(answer, Err(StoreError::Refused("TRYAGAIN".into())));
+        }
+        assert_eq!(ask(&guard, Ok(Some(7))).await, Ok(7));
+    }
+
+    #[tokio::test]
+    async fn a_call_that_came_too_late_is_no_answer_and_no_fault_either() {
+        let guard = Guard::default();
+        for _ in 0..20 {
+            assert_eq!(ask(&guard, Ok(None)).await, Err(StoreError::Late));
+        }
+        assert_eq!(ask(&guard, Ok(Some(7))).await, Ok(7));
+    }
+}

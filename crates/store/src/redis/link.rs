@@ -1,0 +1,341 @@
+//! One connection to Redis that is made again whenever it ends, and every setting of fred.
+//!
+//! fred's defaults are not for counting: no command timeout, three attempts (a script may run three times), ten seconds
+//! for a connection. fred makes one connection and drives it; when it ends, for whatever reason, a new client takes its
+//! place here, at once if the old one was good for a while. So there is no client that is stuck, and why there is no
+//! connection is always known. This module must not know what is asked over it.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwapOption;
+use fred::clients::Client as Fred;
+use fred::error::{Error, ErrorKind};
+use fred::interfaces::{ClientLike as _, EventInterface as _};
+use fred::types::config::{
+    Config, ConnectionConfig, PerformanceConfig, ReconnectError, Server, ServerConfig, TcpConfig,
+    TlsConfig, TlsConnector, TlsHostMapping, UnresponsiveConfig,
+};
+use fred::types::{Builder, ConnectHandle};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+
+use super::client::code;
+use super::sentinels;
+use super::tls::{self, Tls};
+use super::url::{Address, Login, Topology};
+use crate::StoreError;
+
+/// How long one connection may take to come up.
+pub(super) const CONNECT: Duration = Duration::from_millis(500);
+/// How long to wait between attempts, and how much longer at random, so that gateways do not come in step.
+const RECONNECT: Duration = Duration::from_millis(50);
+const JITTER_MS: u64 = 100;
+/// After a connection that held for so long, the next attempt is made at once.
+const STABLE: Duration = Duration::from_secs(1);
+
+/// How to come to one server.
+#[derive(Clone, Debug)]
+pub(super) struct Route {
+    pub(super) to: Topology,
+    pub(super) login: Login,
+    pub(super) database: Option<u8>,
+    pub(super) tls: Option<Tls>,
+    /// The name in the server's certificate, if it is another than its host.
+    pub(super) tls_name: Option<String>,
+    pub(super) timeout: Duration,
+}
+
+/// A connection that comes back by itself, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Link {
+    shared: Arc<Shared>,
+    #[expect(dead_code, reason = "ends the tasks when it is dropped")]
+    tasks: (Task<()>, Option<Task<()>>),
+}
+
+#[derive(Debug)]
+struct Shared {
+    fred: ArcSwapOption<Fred>,
+    // None until the first attempt is over.
+    status: watch::Sender<Option<Result<(), StoreError>>>,
+    // Where the connection goes.
+    at: Mutex<Option<Address>>,
+}
+
+impl Link {
+    /// Starts connecting, for ever. `changed` is told whenever the connection comes up or breaks.
+    pub(super) fn start(route: Route, changed: Arc<Notify>) -> Self {
+        let shared = Arc::new(Shared {
+            fred: ArcSwapOption::empty(),
+            status: watch::Sender::new(None),
+            at: Mutex::default(),
+        });
+        let leave = Arc::new(Notify::new());
+        let watcher = matches!(route.to, Topology::Sentinels { .. }).then(|| {
+            let shared = shared.clone();
+            let connected = move || shared.at.lock().clone();
+            let watching = sentinels::watch(route.clone(), connected, leave.clone());
+            // Sentinels are links too, whose futures would otherwise contain themselves.
+            let watching: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(watching);
+            Task(tokio::spawn(watching))
+        });
+        let keeper = Task(tokio::spawn(keep(route, shared.clone(), leave, changed)));
+        Self {
+            shared,
+            tasks: (keeper, watcher),
+        }
+    }
+
+    /// The client, if it is connected; if not, why.
+    ///
+    /// Without a connection fred would queue a command until its timeout; a decision has better things to do.
+    pub(super) fn fred(&self) -> Result<Arc<Fred>, StoreError> {
+        self.shared
+            .fred
+            .load_full()
+            .ok_or_else(|| match &*self.shared.status.borrow() {
+                Some(Err(why)) => why.clone(),
+                _ => StoreError::Disconnected,
+            })
+    }
+
+    /// Whether there is a connection now.
+    pub(super) fn is_up(&self) -> bool {
+        self.shared.fred.load().is_some()
+    }
+
+    /// Waits until the first attempt is over, whatever came of it.
+    pub(super) async fn tried(&self) {
+        // The sender lives as long as this.
+        let _ = self
+            .shared
+            .status
+            .subscribe()
+            .wait_for(Option::is_some)
+            .await;
+    }
+}
+
+/// Connects again and again.
+async fn keep(route: Route, shared: Arc<Shared>, leave: Arc<Notify>, changed: Arc<Notify>) {
+    for attempt in 0.. {
+        let asked = Instant::now();
+        let ended = connect(&route, attempt, &shared, &leave, &changed).await;
+        let was_up = shared.fred.swap(None).is_some();
+        *shared.at.lock() = None;
+        shared
+            .status
+            .send_replace(Some(Err(why(&ended, route.tls.is_some()))));
+        if was_up {
+            changed.notify_one();
+        }
+        if !was_up || asked.elapsed() < STABLE {
+            tokio::time::sleep(RECONNECT + jitter()).await;
+        }
+    }
+}
+
+/// Makes one connection and stays until it ends or is to be left.
+async fn connect(
+    route: &Route,
+    attempt: usize,
+    shared: &Shared,
+    leave: &Notify,
+    changed: &Notify,
+) -> Error {
+    let built = Builder::from_config(config(route, attempt))
+        .set_connection_config(connection(route.timeout))
+        .set_performance_config(performance(route.timeout))
+        // Whether to connect again is decided here.
+        .build();
+    let fred = match built {
+        Ok(fred) => fred,
+        Err(error) => return error,
+    };
+    let mut comes_up = fred.reconnect_rx();
+    let mut task = Task(fred.connect());
+    let server = tokio::select! {
+        ended = &mut task.0 => return outcome(ended),
+        server = comes_up.recv() => server,
+    };
+    *shared.at.lock() = server.ok().map(|server| Address {
+        host: server.host.to_string(),
+        port: server.port,
+    });
+    shared.fred.store(Some(Arc::new(fred)));
+    shared.status.send_replace(Some(Ok(())));
+    changed.notify_one();
+    tokio::select! {
+        ended = &mut task.0 => outcome(ended),
+        () = leave.notified() => Error::new(ErrorKind::Canceled, ""),
+    }
+}
+
+fn outcome(ended: <ConnectHandle as Future>::Output) -> Error {
+    match ended {
+        Ok(Err(error)) => error,
+        Ok(Ok(())) | Err(_) => Error::new(ErrorKind::Canceled, ""),
+    }
+}
+
+/// Why there is no connection, as far as someone can do something about it.
+fn why(error: &Error, is_tls: bool) -> StoreError {
+    let details = error.details();
+    if is_tls && let Some(reason) = tls::reason(details) {
+        return StoreError::Tls(reason);
+    }
+    match code(details) {
+        Some(code @ ("WRONGPASS" | "NOAUTH" | "NOPERM")) => StoreError::Login(code.to_owned()),
+        // A server without ACL says it so: `ERR AUTH <password> called without any password configured…`.
+        Some("ERR") if details.contains("AUTH") => StoreError::Login("ERR".to_owned()),
+        Some(code) => StoreError::Refused(code.to_owned()),
+        None if is_tls && *error.kind() == ErrorKind::Timeout => {
+            StoreError::Tls("there was no handshake in time; the port may be one without TLS")
+        }
+        None => StoreError::Disconnected,
+    }
+}
+
+fn jitter() -> Duration {
+    use std::hash::{BuildHasher as _, RandomState};
+    Duration::from_millis(RandomState::new().hash_one(0) % JITTER_MS)
+}
+
+fn config(route: &Route, attempt: usize) -> Config {
+    let server = |address: &Address| {
+        Server::new_with_tls(address.host.clone(), address.port, route.tls_name.clone())
+    };
+    let server = match &route.to {
+        Topology::Server(address) => ServerConfig::Centralized {
+            server: server(address),
+        },
+        Topology::Unix(path) => ServerConfig::Unix { path: path.clone() },
+        Topology::Sentinels {
+            hosts,
+            service,
+            login,
+        } => {
+            // fred believes the first that it can connect to. One that hangs or is cut off is not the first next time.
+            let mut hosts: Vec<Server> = hosts.iter().map(server).collect();
+            let first = attempt % hosts.len().max(1);
+            hosts.rotate_left(first);
+            ServerConfig::Sentinel {
+                hosts,
+                service_name: service.clone(),
+                username: login.user.clone(),
+                password: login.password.clone(),
+            }
+        }
+        // Whoever asks a cluster connects to its nodes, one by one.
+        Topology::Cluster(nodes) => ServerConfig::Centralized {
+            server: nodes.first().map_or_else(|| Server::new("", 0), server),
+        },
+    };
+    let tls = route.tls.as_ref().map(|tls| TlsConfig {
+        connector: TlsConnector::Rustls(tls.0.clone().into()),
+        hostnames: TlsHostMapping::None,
+    });
+    Config {
+        server,
+        username: route.login.user.clone(),
+        password: route.login.password.clone(),
+        database: route.database,
+        tls,
+        // One attempt, and its error.
+        fail_fast: true,
+        ..Config::default()
+    }
+}
+
+fn connection(timeout: Duration) -> ConnectionConfig {
+    ConnectionConfig {
+        connection_timeout: CONNECT,
+        internal_command_timeout: CONNECT,
+        // A script that was sent may have run; only its caller may decide to send it again.
+        max_command_attempts: 1,
+        // A bound here can end fred's router for good; the store bounds what is in flight.
+        max_command_buffer_len: 0,
+        reconnect_on_auth_error: true,
+        // Well after the last decision that waits for an answer has given up.
+        unresponsive: UnresponsiveConfig {
+            max_timeout: Some(CONNECT.max(2 * timeout)),
+            interval: Duration::from_millis(100),
+        },
+        // A demoted or loading server is left at once, not kept until its socket breaks.
+        reconnect_errors: vec![
+            ReconnectError::ClusterDown,
+            ReconnectError::Loading,
+            ReconnectError::ReadOnly,
+            ReconnectError::MasterDown,
+        ],
+        tcp: TcpConfig {
+            nodelay: Some(true),
+            ..TcpConfig::default()
+        },
+        ..ConnectionConfig::default()
+    }
+}
+
+fn performance(timeout: Duration) -> PerformanceConfig {
+    PerformanceConfig {
+        // fred then skips commands that nobody waits for any more, if they were not yet written.
+        default_command_timeout: timeout,
+        ..PerformanceConfig::default()
+    }
+}
+
+/// A task that ends with whoever holds it.
+#[derive(Debug)]
+pub(super) struct Task<T>(pub(super) JoinHandle<T>);
+
+impl<T> Drop for Task<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The settings on which exact counting rests.
+    #[test]
+    fn fred_counts_once_and_never_waits_for_ever() {
+        let timeout = Duration::from_millis(25);
+        let connection = connection(timeout);
+        assert_eq!(connection.max_command_attempts, 1);
+        assert_eq!(connection.max_command_buffer_len, 0);
+        assert!(connection.connection_timeout <= Duration::from_secs(1));
+        assert!(
+            connection
+                .reconnect_errors
+                .contains(&ReconnectError::ReadOnly)
+        );
+        assert_eq!(performance(timeout).default_command_timeout, timeout);
+    }
+
+    #[test]
+    fn why_there_is_no_connection_is_told_without_what_was_sent() {
+        let tell = |kind, details: &'static str, is_tls| {
+            why(&Error::new(kind, details), is_tls).to_string()
+        };
+        let told = tell(
+            ErrorKind::Auth,
+            "WRONGPASS invalid username-password pair",
+            false,
+        );
+        assert!(told.contains("WRONGPASS"), "{told}");
+        let details = "Custom { kind: InvalidData, error: InvalidCertificate(UnknownIssuer) }";
+        let told = tell(ErrorKind::IO, details, true);
+        assert!(told.contains("TLS") && told.contains("authority"), "{told}");
+        let told = tell(
+            ErrorKind::IO,
+            "Os { code: 111, kind: ConnectionRefused }",
+            true,
+        );
+        assert_eq!(told, "there is no connection to Redis");
+    }
+}

@@ -1,0 +1,182 @@
+//! The last decisions of Redis, per key: refusals that can be given again without asking, and what was used when it fell
+//! silent.
+//!
+//! The table has a fixed size; a key that finds its row full takes the place of the one that was decided longest ago. What
+//! is forgotten costs a question to Redis, or a budget that starts from nothing, and never a wrong answer.
+
+use std::hash::BuildHasher as _;
+use std::time::{Duration, Instant};
+
+use foldhash::fast::RandomState;
+use parking_lot::Mutex;
+use tidegate_core::{Micros, Quota, State, Verdict};
+
+use crate::{Charge, Subject};
+
+/// Rows of the table, a power of two, and keys in each: about 8 MB.
+const ROWS: usize = 1 << 14;
+const KEYS: usize = 4;
+
+/// The longest that a refusal is given again: so soon every reset, refund and changed limit is seen.
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// The last decisions.
+#[derive(Debug)]
+pub(super) struct Recent {
+    rows: Box<[Mutex<[Option<Seen>; KEYS]>]>,
+    // Seeded per process: nobody outside can aim keys at one row.
+    hasher: RandomState,
+}
+
+/// The last decision on one key.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    limit: u64,
+    subject: Subject,
+    cost: u64,
+    verdict: Verdict,
+    // By Redis's clock.
+    at: Micros,
+    sent: Instant,
+    received: Instant,
+    // Whether a refusal may be given again: Redis was not asked in vain since.
+    holds: bool,
+    // While it is refused from memory: until when whoever asks Redis again is waited for.
+    asking: Option<Instant>,
+}
+
+/// When a call was sent and answered, and the time of its decision by Redis's clock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Call {
+    pub(super) sent: Instant,
+    pub(super) received: Instant,
+    pub(super) at: Micros,
+}
+
+impl Default for Recent {
+    fn default() -> Self {
+        Self {
+            rows: (0..ROWS).map(|_| Mutex::default()).collect(),
+            hasher: RandomState::default(),
+        }
+    }
+}
+
+impl Recent {
+    /// Keeps what Redis said of a charge.
+    pub(super) fn note(&self, charge: &Charge<'_>, verdict: &Verdict, call: Call) {
+        let seen = Seen {
+            limit: self.hasher.hash_one(charge.limit.id()),
+            subject: charge.subject,
+            cost: charge.cost,
+            verdict: *verdict,
+            at: call.at,
+            sent: call.sent,
+            received: call.received,
+            holds: true,
+            asking: None,
+        };
+        let mut row = self.row(&seen.limit, &seen.subject).lock();
+        let own = row.iter().position(|known| match known {
+            Some(known) => known.limit == seen.limit && known.subject == seen.subject,
+            None => false,
+        });
+        let place = own.or_else(|| {
+            let ages = row.iter().enumerate();
+            ages.min_by_key(|(_, known)| known.map(|known| known.received))
+                .map(|(place, _)| place)
+        });
+        let Some(place) = place.and_then(|place| row.get_mut(place)) else {
+            return;
+        };
+        // Answers may overtake each other.
+        if own.is_some() && place.is_some_and(|known| known.at > seen.at && known.sent > seen.sent)
+        {
+            return;
+        }
+        *place = Some(seen);
+    }
+
+    /// The refusal to give to this charge without asking Redis, and the time by Redis's clock; none if it has to be
+    /// asked.
+    ///
+    /// When a refusal has been given for a second, one caller goes and asks again, for `patience` at most, and the others
+    /// are refused meanwhile, as long as the time to come back has not come.
+    pub(super) fn refusal(
+        &self,
+        charge: &Charge<'_>,
+        now: Instant,
+        patience: Duration,
+    ) -> Option<(Verdict, Micros)> {
+        self.with(charge, |seen| {
+            if seen.verdict.allowed || !seen.holds || charge.cost < seen.cost {
+                return None;
+            }
+            let since = micros(now.saturating_duration_since(seen.received));
+            let retry_after = seen.verdict.retry_after.checked_sub(since)?;
+            if retry_after == 0 {
+                return None;
+            }
+            if now.saturating_duration_since(seen.sent) >= LONGEST
+                && seen.asking.is_none_or(|until| now >= until)
+            {
+                seen.asking = Some(now + patience);
+                return None;
+            }
+            let verdict = Verdict {
+                retry_after,
+                reset: seen.verdict.reset.saturating_sub(since).max(retry_after),
+                ..seen.verdict
+            };
+            Some((verdict, seen.at + since))
+        })
+    }
+
+    /// Notes that Redis did not answer about a charge: a refusal is not given again until it does, since now each limit's
+    /// `on_failure` is to decide.
+    pub(super) fn unanswered(&self, charge: &Charge<'_>) {
+        self.with(charge, |seen| {
+            seen.holds = false;
+            None::<()>
+        });
+    }
+
+    /// What a key that Redis decided on last has used of `quota`, its share of the limit's own, as a state at `now` by
+    /// this machine's clock.
+    pub(super) fn state(&self, charge: &Charge<'_>, quota: &Quota, now: Micros) -> Option<State> {
+        self.with(charge, |seen| {
+            let whole = u128::from(charge.limit.quota().capacity());
+            let left = u128::from(seen.verdict.remaining.min(charge.limit.quota().capacity()));
+            // Rounded down: what is left is shared, and nobody gets a part twice.
+            let left = left * u128::from(quota.capacity()) / whole.max(1);
+            let used = quota.capacity() - u64::try_from(left).unwrap_or(quota.capacity());
+            if used == 0 {
+                return None;
+            }
+            let at = now.saturating_sub(micros(seen.received.elapsed()));
+            let mut state = quota.fresh();
+            let mut verdict = quota.check(&mut state, used, at);
+            quota.commit(&mut state, used, at, &mut verdict);
+            Some(state)
+        })
+    }
+
+    fn with<T>(&self, charge: &Charge<'_>, read: impl FnOnce(&mut Seen) -> Option<T>) -> Option<T> {
+        let limit = self.hasher.hash_one(charge.limit.id());
+        let mut row = self.row(&limit, &charge.subject).lock();
+        let mut known = row.iter_mut().flatten();
+        read(known.find(|known| known.limit == limit && known.subject == charge.subject)?)
+    }
+
+    fn row(&self, limit: &u64, subject: &Subject) -> &Mutex<[Option<Seen>; KEYS]> {
+        let hash = self.hasher.hash_one((limit, subject));
+        &self.rows[hash as usize & (ROWS - 1)]
+    }
+}
+
+fn micros(time: Duration) -> Micros {
+    Micros::try_from(time.as_micros()).unwrap_or(Micros::MAX)
+}
+
+#[cfg(test)]
+mod tests;

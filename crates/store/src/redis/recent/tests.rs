@@ -1,0 +1,192 @@
+use tidegate_core::{FixedWindow, Rate, TokenBucket};
+
+use super::*;
+use crate::{Limit, OnFailure};
+
+const PATIENCE: Duration = Duration::from_millis(25);
+const SECOND: Duration = Duration::from_secs(1);
+const AT: Micros = 1_000_000_000_000;
+
+fn limit(most: u64) -> Limit {
+    let quota = FixedWindow::new(most, 3_600_000_000).unwrap();
+    Limit::new("limit", quota, OnFailure::Local)
+}
+
+fn charge(limit: &Limit, client: u64, cost: u64) -> Charge<'_> {
+    let mut tag = [0; 16];
+    tag[..8].copy_from_slice(&client.to_be_bytes());
+    Charge {
+        limit,
+        subject: Subject { tag, rest: [0; 16] },
+        cost,
+    }
+}
+
+fn refused(retry_after: Micros) -> Verdict {
+    Verdict {
+        allowed: false,
+        remaining: 0,
+        reset: retry_after + 5,
+        retry_after,
+        delay: 0,
+    }
+}
+
+/// Sent at `now`, answered 2 ms later.
+fn call(now: Instant) -> Call {
+    let received = now + Duration::from_millis(2);
+    Call {
+        sent: now,
+        received,
+        at: AT,
+    }
+}
+
+#[test]
+fn a_refusal_holds_until_its_time_has_come_and_says_what_is_left_of_it() {
+    let (recent, limit, now) = (Recent::default(), limit(5), Instant::now());
+    let charge = charge(&limit, 1, 1);
+    recent.note(&charge, &refused(300_000), call(now));
+    for (ms, left) in [(2, 300_000), (3, 299_000), (102, 200_000), (301, 1_000)] {
+        let asked = now + Duration::from_millis(ms);
+        let (verdict, at) = recent.refusal(&charge, asked, PATIENCE).unwrap();
+        assert_eq!((verdict.allowed, verdict.retry_after), (false, left));
+        assert_eq!(verdict.reset, left + 5);
+        assert_eq!(at + left, AT + 300_000);
+    }
+    for ms in [302, 303, 5_000] {
+        let asked = now + Duration::from_millis(ms);
+        assert_eq!(recent.refusal(&charge, asked, PATIENCE), None);
+    }
+}
+
+#[test]
+fn after_a_second_from_its_sending_one_caller_asks_again_at_a_time() {
+    let (recent, limit, now) = (Recent::default(), limit(5), Instant::now());
+    let charge = charge(&limit, 1, 1);
+    recent.note(&charge, &refused(60_000_000), call(now));
+    let asks = |at| recent.refusal(&charge, at, PATIENCE).is_none();
+    assert!(!asks(now + SECOND - Duration::from_millis(1)));
+    assert!(asks(now + SECOND));
+    for _ in 0..100 {
+        assert!(!asks(now + SECOND));
+    }
+    // Whoever asked may have gone.
+    assert!(asks(now + SECOND + PATIENCE));
+    assert!(!asks(now + SECOND + PATIENCE));
+    let again = now + SECOND + PATIENCE;
+    recent.note(&charge, &refused(59_000_000), call(again));
+    assert!(!asks(again + SECOND - Duration::from_millis(1)));
+    assert!(asks(again + SECOND));
+}
+
+#[test]
+fn after_an_answer_that_did_not_come_nobody_is_refused_until_one_comes() {
+    let (recent, limit, now) = (Recent::default(), limit(5), Instant::now());
+    let charge = charge(&limit, 1, 1);
+    recent.note(&charge, &refused(60_000_000), call(now));
+    let later = now + SECOND;
+    assert_eq!(recent.refusal(&charge, later, PATIENCE), None);
+    assert!(recent.refusal(&charge, later, PATIENCE).is_some());
+    recent.unanswered(&charge);
+    for _ in 0..100 {
+        assert_eq!(recent.refusal(&charge, later, PATIENCE), None);
+    }
+    // What was used is still known.
+    assert!(recent.state(&charge, limit.quota(), AT).is_some());
+    recent.note(&charge, &refused(60_000_000), call(later));
+    assert!(recent.refusal(&charge, later, PATIENCE).is_some());
+}
+
+#[test]
+fn only_a_refusal_of_this_key_for_no_more_than_this_cost_counts() {
+    let (recent, limit, now) = (Recent::default(), limit(5), Instant::now());
+    recent.note(&charge(&limit, 1, 3), &refused(300_000), call(now));
+    let other = Limit::new("other", *limit.quota(), OnFailure::Local);
+    let refuses = |charge| recent.refusal(&charge, now, PATIENCE).is_some();
+    assert!(refuses(charge(&limit, 1, 3)));
+    assert!(refuses(charge(&limit, 1, 4)));
+    assert!(!refuses(charge(&limit, 1, 2)));
+    assert!(!refuses(charge(&limit, 2, 3)));
+    assert!(!refuses(charge(&other, 1, 3)));
+    let admitted = Verdict {
+        allowed: true,
+        remaining: 1,
+        ..refused(0)
+    };
+    recent.note(&charge(&limit, 1, 3), &admitted, call(now));
+    assert!(!refuses(charge(&limit, 1, 3)));
+}
+
+#[test]
+fn what_was_used_goes_on_by_share() {
+    let (recent, now) = (Recent::default(), Instant::now());
+    let limit = limit(100);
+    let charge = charge(&limit, 1, 1);
+    let left = |gateways: u64, remaining: u64| {
+        let verdict = Verdict {
+            allowed: true,
+            remaining,
+            ..refused(0)
+        };
+        recent.note(&charge, &verdict, call(now));
+        let quota = limit.quota().divided(gateways);
+        let mut state = recent
+            .state(&charge, &quota, AT)
+            .unwrap_or_else(|| quota.fresh());
+        quota.check(&mut state, 1, AT).remaining
+    };
+    assert_eq!(left(1, 100), 100);
+    assert_eq!(left(1, 30), 30);
+    assert_eq!(left(1, 0), 0);
+    assert_eq!(left(4, 100), 25);
+    assert_eq!(left(4, 30), 7);
+    assert_eq!(
+        left(4, 3),
+        0,
+        "rounded down, or four times one would be four"
+    );
+    assert_eq!(left(1_000, 100), 1, "at least one");
+}
+
+#[test]
+fn a_bucket_that_was_seen_a_while_ago_has_refilled_since() {
+    let recent = Recent::default();
+    let rate = Rate {
+        count: 10,
+        per: 1_000_000,
+    };
+    let limit = Limit::new(
+        "limit",
+        TokenBucket::new(10, rate).unwrap(),
+        OnFailure::Local,
+    );
+    let charge = charge(&limit, 1, 1);
+    let before = Instant::now() - Duration::from_millis(502);
+    recent.note(&charge, &refused(100_000), call(before));
+    let mut state = recent.state(&charge, limit.quota(), AT).unwrap();
+    let remaining = limit.quota().check(&mut state, 1, AT).remaining;
+    assert!((5..10).contains(&remaining), "{remaining}");
+}
+
+#[test]
+fn the_table_is_bounded_and_the_oldest_make_place() {
+    let (recent, limit, start) = (Recent::default(), limit(5), Instant::now());
+    let many = 3 * (ROWS * KEYS) as u64;
+    for client in 0..many {
+        let now = start + Duration::from_micros(client);
+        recent.note(&charge(&limit, client, 1), &refused(10_000_000), call(now));
+    }
+    let end = start + Duration::from_micros(many);
+    let holds = |clients: std::ops::Range<u64>| {
+        let held = clients.filter(|client| {
+            recent
+                .refusal(&charge(&limit, *client, 1), end, PATIENCE)
+                .is_some()
+        });
+        held.count()
+    };
+    // The last ones are there, but for the few whose row was filled by younger ones.
+    assert!(holds(many - 1_000..many) > 990);
+    assert!(holds(0..many) <= ROWS * KEYS);
+}

@@ -1,0 +1,105 @@
+//! Sentinels: who they say the primary is, asked again and again.
+//!
+//! fred asks them when it connects and never after. But in an orderly failover the old primary goes on taking writes for
+//! ten seconds, as if nothing had happened, and all of them are lost. So it is left as soon as most sentinels name another.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fred::interfaces::ClientLike as _;
+use fred::types::CustomCommand;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use super::link::{CONNECT, Link, Route};
+use super::url::{Address, Topology};
+
+/// How often they are asked.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Asks for ever, and tells `leave` when `connected` is not whom most sentinels name.
+pub(super) async fn watch(
+    route: Route,
+    connected: impl Fn() -> Option<Address>,
+    leave: Arc<Notify>,
+) {
+    let Topology::Sentinels {
+        hosts,
+        service,
+        login,
+    } = &route.to
+    else {
+        return;
+    };
+    let service: Arc<str> = service.as_str().into();
+    let links: Vec<Arc<Link>> = hosts
+        .iter()
+        .map(|host| {
+            let route = Route {
+                to: Topology::Server(host.clone()),
+                login: login.clone(),
+                database: None,
+                timeout: CONNECT,
+                ..route.clone()
+            };
+            Arc::new(Link::start(route, Arc::new(Notify::new())))
+        })
+        .collect();
+    loop {
+        tokio::time::sleep(EVERY).await;
+        let mut asking = JoinSet::new();
+        for link in links.iter().filter(|link| link.is_up()).cloned() {
+            asking.spawn(primary(link, service.clone()));
+        }
+        let answers: Vec<Address> = asking.join_all().await.into_iter().flatten().collect();
+        let named = named_by_most(&answers);
+        if let (Some(named), Some(connected)) = (named, connected())
+            && *named != connected
+        {
+            tracing::info!("the sentinels name another primary");
+            leave.notify_one();
+        }
+    }
+}
+
+/// Who the primary is, by one sentinel's word.
+async fn primary(link: Arc<Link>, service: Arc<str>) -> Option<Address> {
+    let fred = link.fred().ok()?;
+    let command = CustomCommand::new_static("SENTINEL", None::<u16>, false);
+    let words = vec!["GET-MASTER-ADDR-BY-NAME", &service];
+    let (host, port): (String, u16) = fred.custom(command, words).await.ok()?;
+    Some(Address { host, port })
+}
+
+fn named_by_most(answers: &[Address]) -> Option<&Address> {
+    let mut counts: HashMap<&Address, usize> = HashMap::new();
+    for answer in answers {
+        *counts.entry(answer).or_default() += 1;
+    }
+    let most = counts
+        .into_iter()
+        .find(|(_, count)| 2 * count > answers.len());
+    most.map(|(address, _)| address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_more_than_half_of_those_who_answer_are_believed() {
+        let address = |port| Address {
+            host: "a".into(),
+            port,
+        };
+        let most = |ports: &[u16]| {
+            let answers: Vec<Address> = ports.iter().copied().map(address).collect();
+            named_by_most(&answers).map(|address| address.port)
+        };
+        assert_eq!(most(&[]), None);
+        assert_eq!(most(&[1]), Some(1));
+        assert_eq!(most(&[1, 2]), None);
+        assert_eq!(most(&[1, 2, 2]), Some(2));
+    }
+}

@@ -1,0 +1,88 @@
+//! One Redis server that keeps a part of the keys, or all of them: its connection, and which scripts it knows.
+//!
+//! What is judged per server (whether to ask it at all, how many calls may wait for it) belongs here: a server of a
+//! cluster that is down or slow must concern nobody whose keys are elsewhere.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::{Mutex, Notify};
+
+use super::client::{Asking, By, Client, Failure};
+use super::guard::Guard;
+use super::link::Route;
+use super::script::{SCRIPTS, Script};
+use crate::StoreError;
+
+/// One server.
+#[derive(Debug)]
+pub(super) struct Shard {
+    pub(super) client: Client,
+    /// Whether decisions may ask it.
+    pub(super) guard: Guard,
+    // Per script, by its index.
+    loaders: [Loader; SCRIPTS],
+}
+
+/// How often a script was loaded here; whoever holds the lock loads.
+#[derive(Debug, Default)]
+struct Loader {
+    loads: AtomicU64,
+    loading: Mutex<()>,
+}
+
+impl Shard {
+    /// Starts connecting, for ever. `changed` is told whenever the connection comes up or breaks.
+    pub(super) fn start(route: Route, changed: Arc<Notify>) -> Self {
+        Self {
+            guard: Guard::default(),
+            client: Client::start(route, changed),
+            loaders: [const {
+                Loader {
+                    loads: AtomicU64::new(0),
+                    loading: Mutex::const_new(()),
+                }
+            }; SCRIPTS],
+        }
+    }
+
+    /// Whether it answers; then decisions may ask it again.
+    pub(super) async fn ping(&self) -> Result<(), StoreError> {
+        self.client.ping().await?;
+        self.guard.answered();
+        Ok(())
+    }
+
+    /// Runs a script. If the server lost it, one caller brings it back by running it from its text, and those that found
+    /// it missing meanwhile wait for that one, then try again: nothing has run, so nothing is charged twice.
+    pub(super) async fn call(
+        &self,
+        script: &Script,
+        keys: &[String],
+        arguments: &[String],
+        asking: Asking,
+    ) -> Result<Vec<i64>, Failure> {
+        let loader = &self.loaders[script.index()];
+        loop {
+            let loads = loader.loads.load(Ordering::Acquire);
+            match self
+                .client
+                .run(By::Sha(script.sha()), keys, arguments, asking)
+                .await
+            {
+                Err(Failure::NoScript) => {}
+                answer => return answer,
+            }
+            let _loader = loader.loading.lock().await;
+            if loader.loads.load(Ordering::Acquire) != loads {
+                continue;
+            }
+            let answer = self
+                .client
+                .run(By::Text(script.text()), keys, arguments, asking)
+                .await;
+            loader.loads.fetch_add(1, Ordering::Release);
+            return answer;
+        }
+    }
+}

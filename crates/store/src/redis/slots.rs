@@ -1,0 +1,169 @@
+//! The slots of a Redis Cluster: which one a client's keys are in, and which nodes have which.
+//!
+//! Knows no connection: a map says where to ask, by the place of a node in a list.
+
+use fred::types::Value;
+
+use super::url::Address;
+
+/// How many slots a cluster has.
+pub(super) const SLOTS: u16 = 16384;
+
+/// The slot of a key, by what stands in its braces if anything does.
+pub(super) fn slot_of(key: &str) -> u16 {
+    fred::util::redis_keyslot(key.as_bytes())
+}
+
+/// The slot of all keys of a client.
+pub(super) fn slot_of_tag(tag: &[u8; 16]) -> u16 {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut hex = [0; 32];
+    for (pair, byte) in hex.chunks_exact_mut(2).zip(tag) {
+        pair[0] = DIGITS[usize::from(byte >> 4)];
+        pair[1] = DIGITS[usize::from(byte & 15)];
+    }
+    fred::util::redis_keyslot(&hex)
+}
+
+/// A primary, and the slots that it has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Owner {
+    pub(super) address: Address,
+    /// The host's name by the cluster's own word, which is what a certificate is made out to.
+    pub(super) name: Option<String>,
+    pub(super) slots: Vec<(u16, u16)>,
+}
+
+/// Reads the answer to CLUSTER SLOTS that the node at `asked` gave; nothing if it is of another form.
+pub(super) fn owners(answer: Value, asked: &Address) -> Option<Vec<Owner>> {
+    let mut owners: Vec<Owner> = Vec::new();
+    for range in list(answer)? {
+        // First, last, the primary; then replicas, who are never asked.
+        let mut parts = list(range)?.into_iter();
+        let (first, last) = (number(&parts.next()?)?, number(&parts.next()?)?);
+        if first > last || last >= SLOTS {
+            return None;
+        }
+        let mut primary = list(parts.next()?)?.into_iter();
+        let told = primary
+            .next()?
+            .into_string()
+            .filter(|host| !host.is_empty() && host != "?");
+        let address = Address {
+            host: told.unwrap_or_else(|| asked.host.clone()),
+            port: number(&primary.next()?)?,
+        };
+        match owners.iter_mut().find(|owner| owner.address == address) {
+            Some(owner) => owner.slots.push((first, last)),
+            None => {
+                // Its id; then names and values in turn, since Redis 7.
+                let known = primary.nth(1).and_then(list).unwrap_or_default();
+                let name = known
+                    .chunks_exact(2)
+                    .find(|pair| pair[0].as_str().as_deref() == Some("hostname"));
+                let name = name
+                    .and_then(|pair| pair[1].as_string())
+                    .filter(|name| !name.is_empty());
+                owners.push(Owner {
+                    address,
+                    name,
+                    slots: vec![(first, last)],
+                });
+            }
+        }
+    }
+    Some(owners)
+}
+
+fn list(value: Value) -> Option<Vec<Value>> {
+    match value {
+        Value::Array(items) => Some(items),
+        _ => None,
+    }
+}
+
+fn number(value: &Value) -> Option<u16> {
+    u16::try_from(value.as_u64()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_has_the_slot_of_its_keys() {
+        for seed in 0..200_u128 {
+            let tag = seed
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835)
+                .to_be_bytes();
+            let hex = format!("{:032x}", u128::from_be_bytes(tag));
+            assert_eq!(
+                slot_of_tag(&tag),
+                slot_of(&format!("tidegate:{{{hex}}}:limit:fixed_window/1"))
+            );
+        }
+        // From the specification of Redis Cluster: CRC16 of 123456789 is 0x31c3.
+        assert_eq!(slot_of("123456789"), 0x31c3 % SLOTS);
+    }
+
+    #[test]
+    fn owners_are_read_from_every_form_of_the_answer() {
+        let text = |text: &str| Value::from(text);
+        let list = Value::Array;
+        let node = |host: Value, port: i64, names: Vec<Value>| {
+            list(vec![host, port.into(), text("id"), list(names)])
+        };
+        let asked = Address {
+            host: "asked".into(),
+            port: 1,
+        };
+        let answer = list(vec![
+            list(vec![
+                0.into(),
+                5.into(),
+                node(text("10.0.0.1"), 7000, vec![]),
+                node(text("10.0.0.9"), 1, vec![]),
+            ]),
+            list(vec![
+                6.into(),
+                9.into(),
+                node(Value::Null, 7001, vec![text("hostname"), text("b.example")]),
+            ]),
+            list(vec![
+                10.into(),
+                16383.into(),
+                list(vec![text("10.0.0.1"), 7000.into()]),
+            ]),
+        ]);
+        let owners = owners(answer, &asked).unwrap();
+        let address = |host: &str, port| Address {
+            host: host.into(),
+            port,
+        };
+        assert_eq!(
+            owners,
+            [
+                Owner {
+                    address: address("10.0.0.1", 7000),
+                    name: None,
+                    slots: vec![(0, 5), (10, 16383)]
+                },
+                Owner {
+                    address: address("asked", 7001),
+                    name: Some("b.example".into()),
+                    slots: vec![(6, 9)]
+                },
+            ]
+        );
+        for bad in [
+            Value::Null,
+            list(vec![list(vec![
+                5.into(),
+                4.into(),
+                node(text("a"), 1, vec![]),
+            ])]),
+        ] {
+            assert_eq!(super::owners(bad, &asked), None);
+        }
+    }
+}

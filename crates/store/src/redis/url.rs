@@ -1,0 +1,272 @@
+//! Redis URLs: which servers they name, and how to enter. What is not understood is refused: a word that nobody reads may
+//! have been a password, or the reason to think that a connection is private.
+//!
+//! Knows no connection. Its errors repeat nothing of a URL.
+
+use std::path::PathBuf;
+
+/// Why a Redis URL was refused. Says nothing of its content, which may hold a password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidUrl(&'static str);
+
+impl InvalidUrl {
+    /// What is wrong with it, if it is a Redis URL at all.
+    pub fn reason(&self) -> Option<&'static str> {
+        (*self != FORM && *self != SCHEME).then_some(self.0)
+    }
+}
+
+/// Where one server listens.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Address {
+    pub(super) host: String,
+    pub(super) port: u16,
+}
+
+/// Which servers a URL names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Topology {
+    Server(Address),
+    Unix(PathBuf),
+    /// Any of these sentinels knows who the primary of this service is.
+    Sentinels {
+        hosts: Vec<Address>,
+        service: String,
+        login: Login,
+    },
+    /// Any of these nodes knows the others.
+    Cluster(Vec<Address>),
+}
+
+/// A user and a password, each of which may be missing.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(super) struct Login {
+    pub(super) user: Option<String>,
+    pub(super) password: Option<String>,
+}
+
+impl std::fmt::Debug for Login {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Login")
+    }
+}
+
+/// What a URL says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Target {
+    pub(super) topology: Topology,
+    pub(super) tls: bool,
+    pub(super) login: Login,
+    pub(super) database: Option<u8>,
+}
+
+const FORM: InvalidUrl =
+    InvalidUrl("a Redis URL looks like redis://[user:password@]host:port[/database]");
+const SCHEME: InvalidUrl = InvalidUrl(
+    "a Redis URL begins with redis://, rediss://, redis-sentinel://, rediss-sentinel://, redis-cluster://, \
+     rediss-cluster:// or unix://",
+);
+const PARAMETER: InvalidUrl = InvalidUrl("this Redis URL has a parameter that nobody reads");
+const ONE_SERVER: InvalidUrl =
+    InvalidUrl("several servers need redis-cluster:// or redis-sentinel://");
+const SERVICE: InvalidUrl =
+    InvalidUrl("sentinels are asked for a service: add ?sentinelServiceName=NAME");
+const NO_DATABASE: InvalidUrl = InvalidUrl("a Redis Cluster has no databases but 0");
+const SOCKET: InvalidUrl =
+    InvalidUrl("a socket looks like unix://[user:password@]/path/to/redis.sock[?db=0]");
+
+const REDIS_PORT: u16 = 6379;
+const SENTINEL_PORT: u16 = 26379;
+
+impl Target {
+    /// Understands a URL.
+    pub(super) fn parse(url: &str) -> Result<Self, InvalidUrl> {
+        let (scheme, rest) = url.split_once("://").ok_or(SCHEME)?;
+        // A password that holds one of these ends early, or never, and is written %23 or %20.
+        if rest.contains(|c: char| c == '#' || c.is_whitespace() || c.is_control()) {
+            return Err(FORM);
+        }
+        let (rest, query) = match rest.split_once('?') {
+            Some((rest, query)) => (rest, query),
+            None => (rest, ""),
+        };
+        let mut query = Query::parse(query)?;
+        let (login, rest) = login(rest)?;
+        let (hosts, path) = match rest.find('/') {
+            Some(at) => rest.split_at(at),
+            None => (rest, ""),
+        };
+        let (scheme, tls) = match scheme {
+            "unix" | "redis+unix" => {
+                if !hosts.is_empty() || path.len() < 2 {
+                    return Err(SOCKET);
+                }
+                let database = query.take("db").map(|db| database(&db)).transpose()?;
+                query.is_used_up()?;
+                let topology = Topology::Unix(decoded(path)?.into());
+                return Ok(Self {
+                    topology,
+                    tls: false,
+                    login,
+                    database,
+                });
+            }
+            "redis" | "redis-cluster" | "redis-sentinel" => (scheme, false),
+            "rediss" => ("redis", true),
+            "rediss-cluster" => ("redis-cluster", true),
+            "rediss-sentinel" => ("redis-sentinel", true),
+            _ => return Err(SCHEME),
+        };
+        let database = match path {
+            "" | "/" => None,
+            path => Some(database(&path[1..])?),
+        };
+        let default_port = if scheme == "redis-sentinel" {
+            SENTINEL_PORT
+        } else {
+            REDIS_PORT
+        };
+        let mut hosts: Vec<Address> = hosts
+            .split(',')
+            .map(|host| address(host, Some(default_port)))
+            .collect::<Result<_, _>>()?;
+        if scheme != "redis" {
+            while let Some(node) = query.take("node") {
+                hosts.push(address(&node, None)?);
+            }
+        }
+        let topology = match scheme {
+            "redis-cluster" if database.is_some_and(|database| database != 0) => {
+                return Err(NO_DATABASE);
+            }
+            "redis-cluster" => Topology::Cluster(hosts),
+            "redis-sentinel" => Topology::Sentinels {
+                hosts,
+                service: query
+                    .take("sentinelServiceName")
+                    .filter(|name| !name.is_empty())
+                    .ok_or(SERVICE)?,
+                login: Login {
+                    user: query.take("sentinelUsername"),
+                    password: query.take("sentinelPassword"),
+                },
+            },
+            _ => match <[Address; 1]>::try_from(hosts) {
+                Ok([host]) => Topology::Server(host),
+                Err(_) => return Err(ONE_SERVER),
+            },
+        };
+        query.is_used_up()?;
+        Ok(Self {
+            topology,
+            tls,
+            login,
+            database,
+        })
+    }
+}
+
+/// The parameters that nobody has asked for yet.
+struct Query(Vec<(String, String)>);
+
+impl Query {
+    fn parse(text: &str) -> Result<Self, InvalidUrl> {
+        let pairs = text.split('&').filter(|pair| !pair.is_empty());
+        let pairs = pairs.map(|pair| {
+            let (name, value) = pair.split_once('=').ok_or(PARAMETER)?;
+            Ok((name.to_owned(), decoded(value)?))
+        });
+        pairs.collect::<Result<_, _>>().map(Self)
+    }
+
+    fn take(&mut self, name: &str) -> Option<String> {
+        let at = self.0.iter().position(|(known, _)| known == name)?;
+        Some(self.0.remove(at).1)
+    }
+
+    fn is_used_up(&self) -> Result<(), InvalidUrl> {
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            Err(PARAMETER)
+        }
+    }
+}
+
+/// What stands before the last `@`, and what comes after it.
+fn login(text: &str) -> Result<(Login, &str), InvalidUrl> {
+    let end = text.find('/').unwrap_or(text.len());
+    let Some(at) = text[..end].rfind('@') else {
+        return Ok((Login::default(), text));
+    };
+    let (user, password) = text[..at].split_once(':').ok_or(FORM)?;
+    let given = |text: &str| Ok(Some(decoded(text)?).filter(|text| !text.is_empty()));
+    let login = Login {
+        user: given(user)?,
+        password: given(password)?,
+    };
+    Ok((login, &text[at + 1..]))
+}
+
+/// A host and a port; an IPv6 address stands in brackets.
+fn address(text: &str, default_port: Option<u16>) -> Result<Address, InvalidUrl> {
+    let (host, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (host, port) = rest.split_once(']').ok_or(FORM)?;
+            host.parse::<std::net::Ipv6Addr>().map_err(|_| FORM)?;
+            (
+                host,
+                if port.is_empty() {
+                    None
+                } else {
+                    Some(port.strip_prefix(':').ok_or(FORM)?)
+                },
+            )
+        }
+        None => match text.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (text, None),
+        },
+    };
+    let name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    if host.is_empty() || !(text.starts_with('[') || host.chars().all(name)) {
+        return Err(FORM);
+    }
+    let port = match port {
+        Some(port) if port.bytes().all(|b| b.is_ascii_digit()) => port.parse().map_err(|_| FORM)?,
+        Some(_) => return Err(FORM),
+        None => default_port.ok_or(FORM)?,
+    };
+    if port == 0 {
+        return Err(FORM);
+    }
+    Ok(Address {
+        host: host.to_owned(),
+        port,
+    })
+}
+
+fn database(text: &str) -> Result<u8, InvalidUrl> {
+    let digits = text.bytes().all(|b| b.is_ascii_digit());
+    text.parse().ok().filter(|_| digits).ok_or(FORM)
+}
+
+/// Text in which `%40` stands for `@`.
+fn decoded(text: &str) -> Result<String, InvalidUrl> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let mut digit = || char::from(rest.next()?).to_digit(16);
+        let (high, low) = (digit().ok_or(FORM)?, digit().ok_or(FORM)?);
+        bytes.push(u8::try_from(high * 16 + low).map_err(|_| FORM)?);
+    }
+    String::from_utf8(bytes).map_err(|_| FORM)
+}
+
+#[cfg(test)]
+mod tests;

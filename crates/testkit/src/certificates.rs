@@ -1,0 +1,97 @@
+//! Certificates of test servers and their clients, made when they are needed.
+
+use std::path::{Path, PathBuf};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, date_time_ymd,
+};
+
+/// A private authority.
+#[derive(Debug)]
+pub struct Authority {
+    pem: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+/// A certificate with its key, both in PEM.
+#[derive(Debug)]
+pub struct Certificate {
+    /// The certificate.
+    pub pem: String,
+    /// Its key.
+    pub key: String,
+}
+
+impl Authority {
+    /// Makes a new one, whom nobody trusts yet.
+    pub fn new() -> Self {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let name = &mut params.distinguished_name;
+        name.push(DnType::CommonName, "tidegate's tests");
+        let key = KeyPair::generate().unwrap();
+        let pem = params.self_signed(&key).unwrap().pem();
+        Self {
+            pem,
+            issuer: Issuer::new(params, key),
+        }
+    }
+
+    /// Its own certificate, in PEM.
+    pub fn pem(&self) -> &str {
+        &self.pem
+    }
+
+    /// A certificate for these names and addresses, which servers and clients can show.
+    pub fn issue(&self, names: &[&str]) -> Certificate {
+        self.sign(params(names))
+    }
+
+    /// As [`issue`](Self::issue), but it ended years ago.
+    pub fn issue_expired(&self, names: &[&str]) -> Certificate {
+        let mut params = params(names);
+        params.not_before = date_time_ymd(2020, 1, 1);
+        params.not_after = date_time_ymd(2021, 1, 1);
+        self.sign(params)
+    }
+
+    fn sign(&self, params: CertificateParams) -> Certificate {
+        let key = KeyPair::generate().unwrap();
+        let signed = params.signed_by(&key, &self.issuer).unwrap();
+        Certificate {
+            pem: signed.pem(),
+            key: key.serialize_pem(),
+        }
+    }
+}
+
+impl Default for Authority {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Certificate {
+    /// Writes both to `NAME.pem` and `NAME.key` in a folder, and says where they are.
+    pub fn write(&self, dir: &Path, name: &str) -> (PathBuf, PathBuf) {
+        let paths = (
+            dir.join(format!("{name}.pem")),
+            dir.join(format!("{name}.key")),
+        );
+        std::fs::write(&paths.0, &self.pem).unwrap();
+        std::fs::write(&paths.1, &self.key).unwrap();
+        paths
+    }
+}
+
+fn params(names: &[&str]) -> CertificateParams {
+    let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+    let mut params = CertificateParams::new(names).unwrap();
+    params.extended_key_usages = vec![
+        ExtendedKeyUsagePurpose::ServerAuth,
+        ExtendedKeyUsagePurpose::ClientAuth,
+    ];
+    params
+}

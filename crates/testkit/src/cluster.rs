@@ -1,0 +1,202 @@
+//! A Redis Cluster of three primaries and three replicas.
+
+use std::ops::Range;
+
+use crate::{Port, RedisConnection, RedisServer, Reply, redis::eventually};
+
+/// How many slots a cluster has.
+const SLOTS: u16 = 16384;
+const PRIMARIES: usize = 3;
+
+/// Six nodes, which all end when this is dropped. The first three start as primaries; node 3 follows node 0, and so on.
+#[derive(Debug)]
+pub struct RedisCluster {
+    nodes: Vec<RedisServer>,
+    // The ports of the nodes' own talk.
+    buses: Vec<Port>,
+    ids: Vec<String>,
+}
+
+impl RedisCluster {
+    /// Starts the nodes, and waits until each finds the cluster in order. A node counts as down after two seconds; a
+    /// slot without a primary does not close the others.
+    pub async fn start() -> Self {
+        let buses: Vec<Port> = (0..2 * PRIMARIES).map(|_| Port::reserve()).collect();
+        let (mut nodes, mut ids) = (Vec::new(), Vec::new());
+        for bus in &buses {
+            let port = bus.number().to_string();
+            let node = RedisServer::start_with(&[
+                "--cluster-enabled",
+                "yes",
+                "--cluster-port",
+                &port,
+                "--cluster-node-timeout",
+                "2000",
+                "--cluster-require-full-coverage",
+                "no",
+                "--repl-diskless-sync-delay",
+                "0",
+            ])
+            .await;
+            ids.push(node.command(&["CLUSTER", "MYID"]).await.as_str().to_owned());
+            nodes.push(node);
+        }
+        let cluster = Self { nodes, buses, ids };
+        cluster.form().await;
+        cluster
+    }
+
+    async fn form(&self) {
+        // Before any of them knows another.
+        for (index, node) in self.nodes.iter().enumerate() {
+            let epoch = (index + 1).to_string();
+            done(node.command(&["CLUSTER", "SET-CONFIG-EPOCH", &epoch]).await);
+            if index < PRIMARIES {
+                let Range { start, end } = Self::first_slots(index);
+                let (start, end) = (start.to_string(), (end - 1).to_string());
+                done(
+                    node.command(&["CLUSTER", "ADDSLOTSRANGE", &start, &end])
+                        .await,
+                );
+            }
+        }
+        for node in &self.nodes {
+            for (other, bus) in self.nodes.iter().zip(&self.buses) {
+                let (port, bus) = (other.port().to_string(), bus.number().to_string());
+                done(
+                    node.command(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus])
+                        .await,
+                );
+            }
+        }
+        for (index, node) in self.nodes.iter().enumerate() {
+            eventually("nodes that know each other", async || {
+                let nodes = node.command(&["CLUSTER", "NODES"]).await;
+                let nodes = nodes.as_str();
+                nodes.lines().count() == 2 * PRIMARIES && !nodes.contains("handshake")
+            })
+            .await;
+            if index >= PRIMARIES {
+                let primary = &self.ids[index - PRIMARIES];
+                eventually("a replica", async || {
+                    !node
+                        .command(&["CLUSTER", "REPLICATE", primary])
+                        .await
+                        .is_error()
+                })
+                .await;
+            }
+        }
+        for (index, node) in self.nodes.iter().enumerate() {
+            eventually("a cluster in order", async || {
+                let info = node.command(&["CLUSTER", "INFO"]).await;
+                let in_order = info.as_str().contains("cluster_state:ok")
+                    && info.as_str().contains("cluster_slots_ok:16384");
+                let info = node.command(&["INFO", "replication"]).await;
+                let has_replica = info.as_str().contains("state=online");
+                let follows = info.as_str().contains("master_link_status:up");
+                in_order
+                    && if index < PRIMARIES {
+                        has_replica
+                    } else {
+                        follows
+                    }
+            })
+            .await;
+        }
+    }
+
+    /// The slots that a primary starts with.
+    pub fn first_slots(primary: usize) -> Range<u16> {
+        let share = SLOTS / 3;
+        let start = share * u16::try_from(primary).unwrap();
+        start..if primary + 1 == PRIMARIES {
+            SLOTS
+        } else {
+            start + share
+        }
+    }
+
+    /// `redis-cluster://…` with all nodes.
+    pub fn url(&self) -> String {
+        let hosts: Vec<String> = self
+            .nodes
+            .iter()
+            .map(|node| node.addr().to_string())
+            .collect();
+        format!("redis-cluster://{}", hosts.join(","))
+    }
+
+    /// One of the six.
+    pub fn node(&self, index: usize) -> &RedisServer {
+        &self.nodes[index]
+    }
+
+    /// Moves slots with their keys from one primary to another, one after the other, as redis-cli does.
+    pub async fn move_slots(&self, from: usize, to: usize, slots: Range<u16>) {
+        let mut primaries: Vec<RedisConnection> = Vec::new();
+        for node in &self.nodes[..PRIMARIES] {
+            primaries.push(node.connect().await);
+        }
+        let port = self.nodes[to].port().to_string();
+        for slot in slots {
+            let slot = slot.to_string();
+            self.open_slot(&slot, from, to).await;
+            loop {
+                let words = ["CLUSTER", "GETKEYSINSLOT", &slot, "100"];
+                let keys = primaries[from].command(&words).await.unwrap();
+                if keys.as_array().is_empty() {
+                    break;
+                }
+                let mut words = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
+                words.extend(keys.as_array().iter().map(Reply::as_str));
+                done(primaries[from].command(&words).await.unwrap());
+            }
+            let words = ["CLUSTER", "SETSLOT", &slot, "NODE", &self.ids[to]];
+            for index in [to, from, PRIMARIES - to - from] {
+                done(primaries[index].command(&words).await.unwrap());
+            }
+        }
+    }
+
+    /// Begins to move a slot, and leaves its keys where they are.
+    pub async fn open_slot(&self, slot: &str, from: usize, to: usize) {
+        let importing = ["CLUSTER", "SETSLOT", slot, "IMPORTING", &self.ids[from]];
+        done(self.nodes[to].command(&importing).await);
+        let migrating = ["CLUSTER", "SETSLOT", slot, "MIGRATING", &self.ids[to]];
+        done(self.nodes[from].command(&migrating).await);
+    }
+}
+
+fn done(reply: Reply) {
+    assert!(!reply.is_error(), "{reply:?}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn slots_move_with_their_keys_and_a_replica_takes_over() {
+        let cluster = RedisCluster::start().await;
+        // CRC16 puts `{1}` into slot 9842, which the second primary starts with.
+        done(cluster.node(1).command(&["SET", "{1}", "one"]).await);
+        cluster.move_slots(1, 2, 9842..9843).await;
+        let moved = cluster.node(1).command(&["GET", "{1}"]).await;
+        assert!(
+            matches!(&moved, Reply::Error(error) if error.starts_with("MOVED 9842")),
+            "{moved:?}"
+        );
+        assert_eq!(
+            cluster.node(2).command(&["GET", "{1}"]).await.as_str(),
+            "one"
+        );
+
+        cluster.node(0).stop();
+        eventually("a replica that takes over", async || {
+            let role = cluster.node(3).command(&["ROLE"]).await;
+            role.as_array()[0].as_str() == "master"
+        })
+        .await;
+    }
+}
