@@ -132,10 +132,13 @@ pub(crate) async fn keys(redis: &RedisServer) -> Vec<String> {
     keys
 }
 
-/// The keys of limits: all but the one under which the gateways keep what they share.
+/// Where gateways keep what they share, and count each other.
+pub(crate) const SHARED: [&str; 2] = ["tidegate:gateways", "tidegate:secret"];
+
+/// The keys of limits: all but those of the gateways themselves.
 pub(crate) async fn limit_keys(redis: &RedisServer) -> Vec<String> {
     let mut keys = keys(redis).await;
-    keys.retain(|key| key != "tidegate:secret");
+    keys.retain(|key| !SHARED.contains(&key.as_str()));
     keys
 }
 
@@ -153,14 +156,14 @@ async fn lives(connection: &mut RedisConnection, key: &str) -> i64 {
     reply.unwrap().as_int()
 }
 
-/// `tidegate:secret`, or `tidegate:{32 digits}:limit:algorithm[/window][:32 digits]`.
+/// One of the gateways' own, or `tidegate:{32 digits}:limit:algorithm[/window][:32 digits]`.
 fn has_our_form(key: &str) -> bool {
     let is_hash = |part: &str| {
         let is_digit = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
         part.len() == 32 && part.bytes().all(is_digit)
     };
     let Some(rest) = key.strip_prefix("tidegate:{") else {
-        return key == "tidegate:secret";
+        return SHARED.contains(&key);
     };
     let Some((tag, rest)) = rest.split_once("}:") else {
         return false;

@@ -26,9 +26,11 @@ mod unknown_keys;
 mod jwks;
 
 // Several gateways, and a Redis in trouble.
+mod faults;
 mod fleet;
 mod outage;
 mod shared_secret;
+mod topologies;
 
 // Long bodies and the end of a gateway.
 mod drain;

@@ -3,8 +3,12 @@
 //! - `agreement`: what Redis answered, replayed through the Rust algorithms at the times that Redis reports
 //! - `behaviour`: the same scripted traffic gets the same answers from either store
 //! - `keys`: what stands in Redis: names, and how long
+//! - `late`: a Redis that is hung or slow, and what it then must not charge
 //! - `memory`: the memory store's bound, and who makes place for whom
 //! - `outage`: what decides when Redis does not
+//! - `refusals`: refusals that are given again without asking
+//! - `shares`: what gateways give away in an outage
+//! - `topologies`: users, sockets and sentinels; `topologies_cluster`, `_slots`, `_tls`: what their names say
 //! - `trouble`: lost scripts, values of the wrong type, URLs
 //! - `support`: what they share
 
@@ -16,7 +20,14 @@
 mod agreement;
 mod behaviour;
 mod keys;
+mod late;
 mod memory;
 mod outage;
+mod refusals;
+mod shares;
 mod support;
+mod topologies;
+mod topologies_cluster;
+mod topologies_slots;
+mod topologies_tls;
 mod trouble;

@@ -8,7 +8,9 @@ use tidegate_core::{
     TokenBucket,
 };
 use tidegate_store::redis::RedisOptions;
-use tidegate_store::{Charge, Decision, Limit, MemoryStore, OnFailure, RedisStore, Store, Subject};
+use tidegate_store::{
+    Charge, Decision, Limit, MemoryStore, OnFailure, Outcome, RedisStore, Store, Subject, Via,
+};
 use tidegate_testkit::RedisServer;
 
 pub(crate) const MS: u64 = 1_000;
@@ -30,16 +32,32 @@ pub(crate) async fn redis_store(server: &RedisServer) -> Store {
 
 /// A Redis store for exactness: nothing but Redis decides, however slow the machine.
 pub(crate) async fn exact_store(server: &RedisServer) -> RedisStore {
-    connect(&server.url(), Duration::from_secs(5)).await
+    connect_exact(&server.url(), Duration::from_secs(5)).await
+}
+
+/// A store that asks Redis again after every refusal.
+pub(crate) async fn connect_exact(url: &str, timeout: Duration) -> RedisStore {
+    let options = RedisOptions {
+        remember_refusals: false,
+        ..options(url, timeout)
+    };
+    RedisStore::connect(options).await.unwrap()
 }
 
 pub(crate) async fn connect(url: &str, timeout: Duration) -> RedisStore {
-    let options = RedisOptions {
+    RedisStore::connect(options(url, timeout)).await.unwrap()
+}
+
+/// What a gateway alone on this Redis says.
+pub(crate) fn options(url: &str, timeout: Duration) -> RedisOptions {
+    RedisOptions {
         url: url.to_owned(),
+        tls: None,
         timeout,
         key_prefix: "tidegate".to_owned(),
-    };
-    RedisStore::connect(options).await.unwrap()
+        gateways: None,
+        remember_refusals: true,
+    }
 }
 
 pub(crate) fn limit(name: &str, quota: impl Into<Quota>) -> Limit {
@@ -55,6 +73,38 @@ pub(crate) fn charge(limit: &Limit, client: u64, cost: u64) -> Charge<'_> {
         limit,
         subject,
         cost,
+    }
+}
+
+/// Waits until Redis decides about this client.
+pub(crate) async fn decides(store: &RedisStore, client: u64) {
+    let probe = Limit::new(
+        "probe",
+        every_algorithm(1_000_000, HOUR)[2],
+        OnFailure::Open,
+    );
+    wait_for("a decision by Redis", async || {
+        let decision = store.decide(&[charge(&probe, client, 1)]).await;
+        (decision.via == Via::Store).then_some(())
+    })
+    .await;
+}
+
+/// Five of five are admitted and the sixth is not, for each of these clients, by Redis and under every algorithm.
+pub(crate) async fn counts_exactly(store: &RedisStore, clients: std::ops::Range<u64>) {
+    for client in clients {
+        let limits = every_algorithm(5, quiet_window()).map(|quota| limit("five", quota));
+        for turn in 0..6 {
+            let charges = [0, 1, 2, 3, 4].map(|nth: usize| charge(&limits[nth], client, 1));
+            let decision = store.decide(&charges).await;
+            assert_eq!((decision.via, error_of(&decision)), (Via::Store, None));
+            let expected = if turn < 5 {
+                Outcome::Admitted
+            } else {
+                Outcome::Refused
+            };
+            assert_eq!(decision.outcome, expected, "client {client}, turn {turn}");
+        }
     }
 }
 

@@ -185,6 +185,10 @@ fn urls_are_understood_or_refused_without_being_repeated() {
         "redis://redis.example.com:6380/3",
         "redis://:hunter2@redis:6379",
         "redis://user:hunter2@[::1]:6379/0",
+        "rediss://:hunter2@127.0.0.1:6379",
+        "redis-cluster://a:1,b:2",
+        "redis-sentinel://a:1,b:2?sentinelServiceName=main",
+        "unix:///run/redis.sock",
     ];
     for url in good {
         assert!(check_url(url).is_ok(), "{url}");
@@ -199,8 +203,7 @@ fn urls_are_understood_or_refused_without_being_repeated() {
         "redis://:hunter2@127.0.0.1:99999",
         "redis://:hunter2@127.0.0.1:6379/one",
         "redis://:hunter2@:x",
-        // Without TLS this would be a password in plain text.
-        "rediss://:hunter2@127.0.0.1:6379",
+        // Whatever this is, it may not be TLS.
         "valkeys://:hunter2@127.0.0.1:6379",
         "redis-ish://:hunter2@127.0.0.1:6379",
         // What nobody reads, and a password that ends the host's name early.

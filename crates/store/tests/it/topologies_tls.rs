@@ -1,0 +1,143 @@
+//! TLS: who is trusted, and that nothing is sent to anybody else.
+
+use std::time::Duration;
+
+use tidegate_store::redis::{InvalidTls, Tls};
+use tidegate_store::{RedisStore, StoreError};
+use tidegate_testkit::{Action, Authority, RawUpstream, RedisServer, TlsRedis, When};
+
+use crate::support::{counts_exactly, decides, options, wait_for};
+
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+/// No command came in but those of this test's own eyes.
+async fn was_not_asked(redis: &TlsRedis) {
+    let stats = redis.server().command(&["INFO", "commandstats"]).await;
+    let stats = stats.as_str();
+    for command in ["auth", "hello", "evalsha", "eval", "client"] {
+        assert!(!stats.contains(&format!("cmdstat_{command}:")), "{stats}");
+    }
+    // The server's guard sends one PING to see whether it is up.
+    assert!(stats.contains("cmdstat_ping:calls=1,"), "{stats}");
+}
+
+#[tokio::test]
+async fn the_right_authority_and_name() {
+    let authority = Authority::new();
+    let shown = authority.issue(&["127.0.0.1", "localhost"]);
+    let redis = TlsRedis::start(&authority, &shown, false).await;
+    let trusted = Tls::new(Some(authority.pem().as_bytes()), None).unwrap();
+    for host in ["127.0.0.1", "localhost"] {
+        let url = redis.url("", host);
+        let store = connect(&url, &trusted).await;
+        decides(&store, 0).await;
+        assert_eq!(store.ready().await, Ok(()));
+    }
+    let store = connect(&redis.url("", "127.0.0.1"), &trusted).await;
+    counts_exactly(&store, 1..4).await;
+}
+
+#[tokio::test]
+async fn whoever_is_not_trusted_is_sent_nothing() {
+    let authority = Authority::new();
+    let trusted = Tls::new(Some(authority.pem().as_bytes()), None).unwrap();
+    let here = ["127.0.0.1"];
+    for (shown, expected) in [
+        (Authority::new().issue(&here), "no authority"),
+        (authority.issue_expired(&here), "expired"),
+        (authority.issue(&["redis.example.com"]), "another name"),
+    ] {
+        let redis = TlsRedis::start(&authority, &shown, false).await;
+        let store = connect(&redis.url(":hunter2@", "127.0.0.1"), &trusted).await;
+        refuses(&store, expected).await;
+        was_not_asked(&redis).await;
+    }
+    // Without a file the system's authorities are trusted, who know nothing of this one.
+    if let Ok(of_the_system) = Tls::new(None, None) {
+        let redis = TlsRedis::start(&authority, &authority.issue(&here), false).await;
+        let store = connect(&redis.url(":hunter2@", "127.0.0.1"), &of_the_system).await;
+        refuses(&store, "no authority").await;
+        was_not_asked(&redis).await;
+    }
+}
+
+#[tokio::test]
+async fn a_port_without_tls_is_not_sent_a_password() {
+    let authority = Authority::new();
+    let trusted = Tls::new(Some(authority.pem().as_bytes()), None).unwrap();
+    let listener = RawUpstream::start(When::Accepted, |_| vec![Action::Hang]);
+    let url = format!("rediss://gate:hunter2@{}", listener.addr());
+    let store = connect(&url, &trusted).await;
+    refuses(&store, "TLS").await;
+    let sent = wait_for("a first try", async || {
+        listener.seen().into_iter().find(|bytes| bytes.len() > 2)
+    })
+    .await;
+    // A TLS record that holds a handshake, and nothing that could be read.
+    assert_eq!(sent[..2], [0x16, 0x03], "{sent:?}");
+    let readable = String::from_utf8_lossy(&sent).into_owned();
+    assert!(!readable.contains("hunter2") && !readable.contains("AUTH"));
+
+    let plain = RedisServer::start().await;
+    let store = connect(&format!("rediss://{}", plain.addr()), &trusted).await;
+    refuses(&store, "TLS").await;
+}
+
+#[tokio::test]
+async fn a_client_shows_its_certificate_if_it_has_one() {
+    let authority = Authority::new();
+    let redis = TlsRedis::start(&authority, &authority.issue(&["127.0.0.1"]), true).await;
+    let url = redis.url("", "127.0.0.1");
+    let own = authority.issue(&["gateway"]);
+    let identity = (own.pem.as_bytes(), own.key.as_bytes());
+    let with = Tls::new(Some(authority.pem().as_bytes()), Some(identity)).unwrap();
+    let store = connect(&url, &with).await;
+    decides(&store, 0).await;
+
+    let without = Tls::new(Some(authority.pem().as_bytes()), None).unwrap();
+    let store = connect(&url, &without).await;
+    refuses(&store, "certificate").await;
+    let foreign = Authority::new().issue(&["gateway"]);
+    let identity = (foreign.pem.as_bytes(), foreign.key.as_bytes());
+    let foreign = Tls::new(Some(authority.pem().as_bytes()), Some(identity)).unwrap();
+    refuses(&connect(&url, &foreign).await, "certificate").await;
+}
+
+#[test]
+fn files_that_hold_something_else_are_refused() {
+    let authority = Authority::new();
+    let (one, other) = (authority.issue(&["one"]), authority.issue(&["other"]));
+    let trusted = authority.pem().as_bytes();
+    let refused = |authorities: &[u8], identity| Tls::new(Some(authorities), identity).unwrap_err();
+    assert_eq!(refused(b"", None), InvalidTls::Authority);
+    assert_eq!(refused(one.key.as_bytes(), None), InvalidTls::Authority);
+    let (pem, key) = (one.pem.as_bytes(), one.key.as_bytes());
+    assert_eq!(refused(trusted, Some((key, key))), InvalidTls::Certificate);
+    assert_eq!(refused(trusted, Some((pem, pem))), InvalidTls::Key);
+    assert_eq!(
+        refused(trusted, Some((pem, other.key.as_bytes()))),
+        InvalidTls::Mismatch
+    );
+}
+
+async fn connect(url: &str, tls: &Tls) -> RedisStore {
+    let mut options = options(url, TIMEOUT);
+    options.tls = Some(tls.clone());
+    RedisStore::connect(options).await.unwrap()
+}
+
+/// Says that TLS fails and how, now or as soon as the first attempt is over.
+async fn refuses(store: &RedisStore, expected: &str) {
+    let error = wait_for("a failed handshake", async || match store.ready().await {
+        Err(StoreError::Disconnected) => None,
+        Err(error) => Some(error),
+        Ok(()) => panic!("this must not connect"),
+    })
+    .await;
+    let told = error.to_string();
+    assert!(
+        matches!(error, StoreError::Tls(_)) && told.contains(expected),
+        "{told}"
+    );
+    assert!(!told.contains("hunter2"));
+}
