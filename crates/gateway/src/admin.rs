@@ -1,4 +1,7 @@
-//! The admin port: is it alive, is it ready, what has it counted.
+//! The admin port: is it alive, is it ready, what has it counted, and how does a client stand.
+
+mod access;
+mod clients;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -16,7 +19,10 @@ use tidegate_store::Store;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 
+use crate::budgets::Budgets;
 use crate::frontend::Frontend;
+pub(crate) use access::Access;
+use clients::Question;
 
 /// Connections at once: probes and scrapers are few.
 const MAX_CONNECTIONS: usize = 64;
@@ -28,6 +34,8 @@ const LIFETIME: Duration = Duration::from_secs(300);
 pub(crate) struct Admin {
     pub(crate) frontend: Arc<Frontend>,
     pub(crate) store: Store,
+    pub(crate) budgets: Budgets,
+    pub(crate) access: Access,
     pub(crate) stopping: watch::Receiver<bool>,
 }
 
@@ -68,6 +76,9 @@ async fn connection(socket: TcpStream, admin: Arc<Admin>) -> hyper::Result<()> {
 
 impl Admin {
     async fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+        if let Some(question) = Question::of(request.uri().path()) {
+            return self.client(&question, request).await.map(Full::new);
+        }
         if ![Method::GET, Method::HEAD].contains(request.method()) {
             let mut refusal = text(StatusCode::METHOD_NOT_ALLOWED, "only GET is served here\n");
             let allowed = HeaderValue::from_static("GET, HEAD");
@@ -80,9 +91,24 @@ impl Admin {
             "/metrics" => self.metrics(),
             _ => text(
                 StatusCode::NOT_FOUND,
-                "there are /healthz, /readyz and /metrics\n",
+                "there are /healthz, /readyz, /metrics and /clients/{name}\n",
             ),
         }
+    }
+
+    /// About one client, for those who may ask.
+    async fn client(
+        &self,
+        question: &Question<'_>,
+        request: &Request<Incoming>,
+    ) -> Response<Bytes> {
+        if let Some(refusal) = self.access.refusal(request.headers()) {
+            return refusal;
+        }
+        if !question.methods().contains(request.method()) {
+            return clients::method_not_allowed(question.allow());
+        }
+        question.answer(&self.budgets).await
     }
 
     /// Ready to take requests: not stopping, users can be told apart, and the store answers.

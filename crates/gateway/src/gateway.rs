@@ -14,13 +14,15 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::access_log::{AccessLog, Writer};
-use crate::admin::{self, Admin};
+use crate::admin::{self, Access, Admin};
+use crate::budgets::Budgets;
 use crate::config::{KeyFile, Plan, RoutePlan, Secret, StorePlan, Timeouts};
 use crate::frontend::{Frontend, Route};
 use crate::jwks::{self, Jwks};
 use crate::key_files;
 use crate::metrics::{GatewayMetrics, RouteMetrics};
 use crate::proxy::{Forwarding, PoolTimeouts, Upstream};
+use crate::redis_watch;
 use crate::request_id::RequestIds;
 use crate::routes::Routes;
 use crate::server;
@@ -37,7 +39,9 @@ const LAST_LINES: Duration = Duration::from_secs(5);
 pub struct Gateway {
     listeners: Vec<TcpListener>,
     admin: TcpListener,
+    access: Access,
     frontend: Arc<Frontend>,
+    budgets: Budgets,
     store: Store,
     shared_secret: Option<(SharedSecret, Arc<RedisStore>)>,
     key_files: Vec<KeyFile>,
@@ -101,7 +105,7 @@ impl Gateway {
         for address in &plan.listen {
             listeners.push(bind(*address).await?);
         }
-        let admin = bind(plan.admin).await?;
+        let admin = bind(plan.admin.address).await?;
         let secret = plan.secret.as_ref();
         let (store, hasher, shared_secret) = match plan.store {
             StorePlan::Memory => {
@@ -145,6 +149,13 @@ impl Gateway {
             always: plan.always.len(),
             rules: plan.always,
         };
+        let routes = plan.routes.iter().map(|route| route.policy.clone());
+        let budgets = Budgets {
+            policies: std::iter::once(unmatched.clone()).chain(routes).collect(),
+            clients: enforcement.clients.clone(),
+            hasher: enforcement.hasher.clone(),
+            store: store.clone(),
+        };
         let frontend = Frontend {
             routes: Routes::new(&plan.routes, make),
             unmatched_metrics: route_metrics(&metrics, &unmatched.route, &unmatched.rules),
@@ -159,7 +170,9 @@ impl Gateway {
         Ok(Self {
             listeners,
             admin,
+            access: Access::new(&plan.admin),
             frontend: Arc::new(frontend),
+            budgets,
             store,
             shared_secret,
             key_files: plan.key_files,
@@ -185,6 +198,8 @@ impl Gateway {
         let admin = Arc::new(Admin {
             frontend: self.frontend.clone(),
             store: self.store.clone(),
+            budgets: self.budgets,
+            access: self.access,
             stopping: stopped.clone(),
         });
         let admin = tokio::spawn(admin::serve(self.admin, admin));
@@ -196,9 +211,11 @@ impl Gateway {
             let metrics = self.frontend.metrics.jwks(set.name());
             jwks_watches.spawn(jwks::watch(set, metrics));
         }
+        let metrics = self.frontend.metrics.clone();
         let settling = tokio::spawn(async move {
             if let Some((secret, store)) = self.shared_secret {
-                tokio::join!(secret.keep(&store), heartbeats(&store));
+                let watching = redis_watch::watch(&store, &metrics);
+                tokio::join!(secret.keep(&store), heartbeats(&store), watching);
             }
         });
         let serving = server::run(self.listeners, self.frontend, self.max_connections, stopped);

@@ -201,7 +201,8 @@ fn escaped(rest: &[u8], slashes: EncodedSlashes) -> Result<u8, PathError> {
     }
 }
 
-fn decode(rest: &[u8]) -> Option<u8> {
+/// The byte that an escape at the start of `rest` stands for.
+pub(crate) fn decode(rest: &[u8]) -> Option<u8> {
     let [b'%', high, low, ..] = rest else {
         return None;
     };

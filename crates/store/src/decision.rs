@@ -47,6 +47,15 @@ pub struct Decision {
     pub call: Option<StoreCall>,
 }
 
+/// What a charge would meet now: nothing was charged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outlook {
+    /// The time by the store's clock, in us since the epoch.
+    pub now: Micros,
+    /// What the limit says, on its own.
+    pub verdict: Verdict,
+}
+
 /// How a call to Redis went.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreCall {

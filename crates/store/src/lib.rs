@@ -1,7 +1,7 @@
-//! Remembers: the two stores of limiter state, and the one question that is asked of them.
+//! Remembers: the two stores of limiter state, and the one question that requests ask of them.
 //!
 //! [`Store::decide`] takes all charges of one request and answers with one [`Decision`]: all of them are charged, or
-//! none. The memory store runs the algorithms of `tidegate-core`; the Redis store runs their other writing, the scripts
+//! none. [`Store::peek`] and [`Store::reset`] are for operators: what is left, and begin anew. The memory store runs the algorithms of `tidegate-core`; the Redis store runs their other writing, the scripts
 //! of `lua/`, which are compiled in. This crate is the only one that sees fred, and fred's types stay in [`redis`]. It
 //! knows no request, no client's name and no configuration file.
 
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use charge::{Charge, Limit, MAX_CHARGES, OnFailure, Subject};
-pub use decision::{Decision, Outcome, StoreCall, StoreError, Verdicts, Via};
+pub use decision::{Decision, Outcome, Outlook, StoreCall, StoreError, Verdicts, Via};
 pub use memory::{MAX_KEYS, MemoryStore, MemoryUse};
 pub use redis::{Agreement, RedisStore};
 use tidegate_core::Micros;
@@ -36,6 +36,26 @@ impl Store {
         match self {
             Self::Memory(store) => store.decide(charges),
             Self::Redis(store) => store.decide(charges).await,
+        }
+    }
+
+    /// What each of these charges would meet if it came alone, and now; charges nothing.
+    pub async fn peek(&self, charges: &[Charge<'_>]) -> Result<Vec<Outlook>, StoreError> {
+        match self {
+            Self::Memory(store) => Ok(store.peek(charges)),
+            Self::Redis(store) => store.peek(charges).await,
+        }
+    }
+
+    /// Forgets what was used under the keys of these charges: each limit begins anew there. Every gateway gives the full
+    /// quota within a second.
+    pub async fn reset(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
+        match self {
+            Self::Memory(store) => {
+                store.reset(charges);
+                Ok(())
+            }
+            Self::Redis(store) => store.reset(charges).await,
         }
     }
 

@@ -16,7 +16,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::hash::BuildHasher as _;
 use tidegate_core::{Micros, Quota, Slot, State, Verdict, decide};
 
-use crate::{Charge, Decision, MAX_CHARGES, Outcome, Via};
+use crate::{Charge, Decision, MAX_CHARGES, Outcome, Outlook, Via};
 use shard::{Key, Place, Shard};
 
 /// The most keys that a gateway's memory store holds: about 150 MB when all are in use, logs aside.
@@ -88,9 +88,7 @@ impl MemoryStore {
         let mut located = ArrayVec::<(usize, Key), MAX_CHARGES>::new();
         let mut order = ArrayVec::<usize, MAX_CHARGES>::new();
         for charge in charges {
-            let key = Key::new(charge, &self.hasher);
-            // The map uses the low bits of its own hash; the shard is chosen by the high ones of the same seed.
-            let shard = (self.hasher.hash_one(key) >> 32) as usize & (self.shards.len() - 1);
+            let (shard, key) = self.locate(charge);
             located.push((shard, key));
             if !order.contains(&shard) {
                 order.push(shard);
@@ -141,6 +139,39 @@ impl MemoryStore {
             verdicts: verdicts.into_iter().map(Some).collect(),
             call: None,
         }
+    }
+
+    /// What each of these charges would meet if it came alone; charges nothing. A key without an entry is taken to have
+    /// used nothing, though it may find no place when it comes.
+    pub fn peek(&self, charges: &[Charge<'_>]) -> Vec<Outlook> {
+        let now = crate::now();
+        let look = |charge: &Charge<'_>| {
+            let quota = charge.limit.quota();
+            let (shard, key) = self.locate(charge);
+            let state = self.shards[shard].lock().state(&key, now);
+            let mut state = state.unwrap_or_else(|| quota.fresh());
+            Outlook {
+                now,
+                verdict: quota.check(&mut state, charge.cost.min(quota.capacity()), now),
+            }
+        };
+        charges.iter().map(look).collect()
+    }
+
+    /// Forgets what was used under these keys. What they used of a budget that they shared for want of place stays.
+    pub fn reset(&self, charges: &[Charge<'_>]) {
+        for charge in charges {
+            let (shard, key) = self.locate(charge);
+            self.shards[shard].lock().forget(&key);
+        }
+    }
+
+    /// The key of a charge, and its shard.
+    fn locate(&self, charge: &Charge<'_>) -> (usize, Key) {
+        let key = Key::new(charge, &self.hasher);
+        // The map uses the low bits of its own hash; the shard is chosen by the high ones of the same seed.
+        let shard = (self.hasher.hash_one(key) >> 32) as usize & (self.shards.len() - 1);
+        (shard, key)
     }
 
     /// Drops the expired keys of the next shard in turn, and gives memory back; call it from time to time.

@@ -56,6 +56,13 @@ impl ApiKeys {
         self.0.store(Arc::new(table(keys)));
     }
 
+    /// The name of a listed key, as it is kept, if one is called so; it may have expired.
+    pub(crate) fn called(&self, name: &str) -> Option<Arc<str>> {
+        let table = self.0.load();
+        let mut names = table.values().map(|entry| &entry.name);
+        names.find(|known| &***known == name).cloned()
+    }
+
     /// The name of a key, if it is listed and has not expired.
     pub(crate) fn name(&self, sha256: &[u8; 32]) -> Option<Arc<str>> {
         let table = self.0.load();

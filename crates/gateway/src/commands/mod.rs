@@ -3,6 +3,7 @@
 //! Exit status: 0 done, 1 failed, 2 wrong arguments or configuration.
 
 mod check;
+mod client;
 mod demo;
 mod demo_api;
 mod explain;
@@ -37,6 +38,8 @@ enum Command {
     Check,
     /// Says which route, client, limits and keys a request would meet; charges nothing.
     Explain(explain::Question),
+    /// Shows or resets one client's budgets on a running gateway, through its admin port.
+    Client(client::Question),
     /// Makes an API key, or the hash to put into the configuration.
     #[command(subcommand)]
     Keys(keys::Task),
@@ -81,6 +84,7 @@ pub fn main() -> ExitCode {
         Command::Demo => demo::run(),
         Command::Check => check::run(&cli.config),
         Command::Explain(question) => explain::run(&cli.config, &question),
+        Command::Client(question) => client::run(&cli.config, &question),
         Command::Keys(task) => keys::run(&task),
         Command::Schema => schema(),
     };

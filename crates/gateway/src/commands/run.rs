@@ -65,7 +65,7 @@ pub(super) fn announce(gateway: &Gateway) -> io::Result<()> {
     for address in gateway.addresses()? {
         tracing::info!(%address, "listening");
     }
-    tracing::info!(address = %gateway.admin_address()?, "admin port: /healthz, /readyz, /metrics");
+    tracing::info!(address = %gateway.admin_address()?, "admin port: /healthz, /readyz, /metrics, /clients");
     Ok(())
 }
 

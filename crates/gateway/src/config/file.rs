@@ -26,7 +26,7 @@ use super::plan::LogFormat;
 use super::value::{
     AddressTold, BodyLimit, Connections, Count, Date, FilePath, Gateways, JwksRefresh, JwksUrl,
     KeyHash, KeyName, KeyPrefix, Leaf, Level, LimitName, Network, PrefixLength, RedisUrl,
-    RouteName, SecretText, Server, StoreWord, Target, Words,
+    RouteName, SecretText, Server, StoreWord, Target, TokenText, Words,
 };
 
 pub(super) use shape::{Named, Placed, SingleOr};
@@ -38,8 +38,8 @@ pub(super) use shape::{Named, Placed, SingleOr};
 pub(super) struct File {
     /// Where requests come in: an address, or a list of them. Default: 127.0.0.1:8080.
     pub(super) listen: Option<SingleOr<SocketAddr, Vec<Leaf<SocketAddr>>>>,
-    /// Where health and metrics are served. Default: 127.0.0.1:9901.
-    pub(super) admin: Option<Leaf<SocketAddr>>,
+    /// Where health, metrics and clients are served: an address, or `{ address, token }`. Default: 127.0.0.1:9901.
+    pub(super) admin: Option<SingleOr<SocketAddr, Admin>>,
     /// Peers whose word on addresses and users is taken. Default: none.
     pub(super) trusted_proxies: Option<Vec<Leaf<Network>>>,
     /// Where limits keep their state: `memory`, or `redis: { url, … }`. Default: memory.
@@ -66,6 +66,16 @@ pub(super) struct File {
     pub(super) max_body: Option<Leaf<BodyLimit>>,
     /// What is logged.
     pub(super) log: Option<Log>,
+}
+
+/// An admin port that has settings.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Admin {
+    /// Where it is. Default: 127.0.0.1:9901.
+    pub(super) address: Option<Leaf<SocketAddr>>,
+    /// What whoever asks about clients shows as `Authorization: Bearer`. Default: none, and on loopback no need.
+    pub(super) token: Option<Leaf<TokenText>>,
 }
 
 /// A store that has settings.

@@ -22,7 +22,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 pub use plan::{
-    JwksPlan, KeyFile, LogFormat, LogPlan, Plan, RoutePlan, Secret, StorePlan, Timeouts,
+    AdminPlan, JwksPlan, KeyFile, LogFormat, LogPlan, Plan, RoutePlan, Secret, StorePlan, Timeouts,
 };
 pub use report::{ConfigError, Warning};
 

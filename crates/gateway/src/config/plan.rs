@@ -29,8 +29,8 @@ use crate::pattern::PathPattern;
 pub struct Plan {
     /// Where it listens; at least one.
     pub listen: Vec<SocketAddr>,
-    /// Where health and metrics are served.
-    pub admin: SocketAddr,
+    /// Where health, metrics and clients are served.
+    pub admin: AdminPlan,
     /// How it names who is calling.
     pub clients: Clients,
     /// Whether trusted peers begin a connection with a PROXY protocol header.
@@ -55,6 +55,15 @@ pub struct Plan {
     pub max_connections: usize,
     /// What it logs.
     pub log: LogPlan,
+}
+
+/// The admin port.
+#[derive(Debug, Clone)]
+pub struct AdminPlan {
+    /// Where it is.
+    pub address: SocketAddr,
+    /// What whoever asks about clients has to show.
+    pub token: Option<Secret>,
 }
 
 /// A file with API keys.
@@ -180,7 +189,7 @@ impl Secret {
         Self(text.to_owned())
     }
 
-    /// The secret itself, for hashing with.
+    /// The secret itself, for hashing and comparing with.
     pub fn expose(&self) -> &str {
         &self.0
     }

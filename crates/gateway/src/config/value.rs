@@ -22,7 +22,7 @@ pub(super) use net::{JwksUrl, KeyHash, Network, RedisUrl, Server, Target};
 pub(super) use number::{BodyLimit, Connections, Count, Date, Gateways, JwksRefresh, PrefixLength};
 pub(super) use word::{
     AddressTold, FilePath, KeyName, KeyPrefix, Level, LimitName, RouteName, SecretText, StoreWord,
-    Words,
+    TokenText, Words,
 };
 
 /// A kind of value.

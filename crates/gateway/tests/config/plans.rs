@@ -55,7 +55,8 @@ fn the_commented_redis_store_of_the_reference_is_right_too() {
 #[test]
 fn what_is_left_out_has_its_default() {
     let plan = plan(&with(""));
-    assert_eq!(plan.admin, "127.0.0.1:9901".parse().unwrap());
+    assert_eq!(plan.admin.address, "127.0.0.1:9901".parse().unwrap());
+    assert!(plan.admin.token.is_none());
     assert!(matches!(plan.store, StorePlan::Memory));
     assert_eq!(plan.max_connections, 10_000);
     assert_eq!(plan.timeouts, config::Timeouts::default());
@@ -70,6 +71,24 @@ fn what_is_left_out_has_its_default() {
         ("/**", None, &None)
     );
     assert_eq!(plan.clients.ipv6_prefix, 64);
+}
+
+#[test]
+fn the_admin_port_is_an_address_or_has_settings() {
+    let admin = |written: &str| plan(&with(&format!("admin: {written}\n"))).admin;
+    for (written, address) in [
+        ("127.0.0.1:7", "127.0.0.1:7"),
+        ("{ address: \"[::1]:7\" }", "[::1]:7"),
+        ("{ token: \"\" }", "127.0.0.1:9901"),
+        ("{}", "127.0.0.1:9901"),
+    ] {
+        let admin = admin(written);
+        assert_eq!(admin.address, address.parse().unwrap(), "{written}");
+        assert!(admin.token.is_none(), "{written}");
+    }
+    let admin = admin("{ token: \"${PASSWORD}\" }");
+    assert_eq!(admin.token.as_ref().unwrap().expose(), SECRET);
+    assert!(!format!("{admin:?}").contains(SECRET));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The admin port: health for probes, and little else. What `/readyz` says of a Redis that is away stands in `outage`,
+//! The admin port: health for probes, and what else it serves to all. `one_client` and `admin_token` have the rest. What `/readyz` says of a Redis that is away stands in `outage`,
 //! of a gateway that stops in `drain`.
 
 use http::Method;
@@ -7,7 +7,7 @@ use tidegate_testkit::Client;
 use crate::kit::{Bench, page, send};
 
 #[tokio::test]
-async fn it_serves_three_pages_and_names_them() {
+async fn it_serves_its_pages_and_names_them() {
     let bench = Bench::of_limit("", "fixed_window: { limit: 1, window: 31d }").await;
     let admin = bench.gateway.admin;
     assert_eq!(page(admin, "/healthz").await, (200, "ok\n".into()));
@@ -16,7 +16,10 @@ async fn it_serves_three_pages_and_names_them() {
     for path in ["/", "/metrics/", "/healthz/x", "/admin"] {
         let (status, text) = page(admin, path).await;
         assert_eq!(status, 404, "{path}");
-        assert!(text.contains("/healthz, /readyz and /metrics"), "{text}");
+        assert!(
+            text.contains("/healthz, /readyz, /metrics and /clients/{name}"),
+            "{text}"
+        );
     }
     bench.stop().await;
 }

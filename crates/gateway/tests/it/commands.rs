@@ -127,7 +127,7 @@ fn what_is_no_command_is_refused() {
     }
     let (status, out, err) = ended(&mut tidegate(&["--help"]));
     assert_eq!((status, &*err), (Some(0), ""));
-    for command in ["run", "demo", "check", "explain", "schema"] {
+    for command in ["run", "demo", "check", "explain", "client", "schema"] {
         assert!(
             out.contains(&format!("\n  {command} ")),
             "{command} is not in:\n{out}"

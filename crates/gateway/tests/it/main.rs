@@ -39,11 +39,15 @@ mod streams;
 // What a gateway tells about itself, and what it does not.
 mod access_log;
 mod admin;
+mod admin_token;
 mod metrics;
+mod one_client;
+mod redis_seen;
 mod secrets;
 mod secrets_under_way;
 
 // The commands, by the real binary.
+mod client_command;
 mod commands;
 mod demo;
 mod explain;

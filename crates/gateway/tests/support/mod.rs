@@ -22,7 +22,12 @@ pub(crate) struct TestGateway {
 impl TestGateway {
     /// Starts one from YAML that says nothing of `listen` and `admin`.
     pub(crate) async fn start(yaml: &str) -> Self {
-        let yaml = format!("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\n{yaml}");
+        Self::start_with_admin("127.0.0.1:0", yaml).await
+    }
+
+    /// As [`start`](Self::start), with an admin port as it is written in YAML.
+    pub(crate) async fn start_with_admin(admin: &str, yaml: &str) -> Self {
+        let yaml = format!("listen: 127.0.0.1:0\nadmin: {admin}\n{yaml}");
         let (plan, _) = config::parse("test.yaml", &yaml, |_| None)
             .unwrap_or_else(|error| panic!("the test's configuration is refused:\n{error}"));
         let gateway = Gateway::start(plan).await.unwrap();
@@ -70,9 +75,15 @@ pub(crate) struct GatewayProcess {
 impl GatewayProcess {
     /// Starts `tidegate run` from YAML that says nothing of `listen`, `admin` and `log`; waits until it listens.
     pub(crate) async fn start(yaml: &str) -> Self {
+        Self::start_with("127.0.0.1:0", "info", yaml).await
+    }
+
+    /// As [`start`](Self::start), with an admin port as it is written in YAML, and a level of the log.
+    pub(crate) async fn start_with(admin: &str, level: &str, yaml: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("gateway.yaml");
-        let head = "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nlog: { format: json }\n";
+        let log = format!("{{ format: json, level: {level} }}");
+        let head = format!("listen: 127.0.0.1:0\nadmin: {admin}\nlog: {log}\n");
         std::fs::write(&file, format!("{head}{yaml}")).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
         command.arg("run").arg("-c").arg(&file);

@@ -167,6 +167,16 @@ impl Shard {
         }
     }
 
+    /// A copy of the state of a key that is known and has not expired.
+    pub(super) fn state(&self, key: &Key, now: Micros) -> Option<State> {
+        let entry = self.entries.get(key)?;
+        (entry.expires > now).then(|| entry.state.clone())
+    }
+
+    pub(super) fn forget(&mut self, key: &Key) {
+        self.entries.swap_remove(key);
+    }
+
     pub(super) fn sweep(&mut self, now: Micros) {
         self.entries.retain(|_, entry| entry.expires > now);
         if self.entries.capacity() > 4 * self.entries.len().max(64) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fred::error::{Error, ErrorKind};
 use fred::interfaces::{ClientLike as _, KeysInterface as _, LuaInterface as _};
-use fred::types::{CustomCommand, Expiration, SetOptions, Value};
+use fred::types::{CustomCommand, Expiration, InfoKind, SetOptions, Value};
 use tokio::sync::Notify;
 
 use super::link::{Link, Route};
@@ -205,6 +205,26 @@ impl Client {
         };
         let _: () = fred.expire(key, seconds, None).await?;
         Ok(known)
+    }
+
+    /// Removes keys, which share a slot.
+    pub(super) async fn unlink(&self, keys: Vec<String>) -> Result<(), StoreError> {
+        let fred = self.0.fred()?;
+        let removed: Result<(), Error> = fred.unlink(keys).await;
+        removed.map_err(|error| Failure::from(error).into_error())
+    }
+
+    /// What Redis says of its memory, what it has done, and what commands cost.
+    pub(super) async fn info(&self) -> Result<String, StoreError> {
+        let fred = self.0.fred()?;
+        let section = async |kind| -> Result<String, Error> { fred.info(Some(kind)).await };
+        let (memory, stats, commands) = tokio::try_join!(
+            section(InfoKind::Memory),
+            section(InfoKind::Stats),
+            section(InfoKind::CommandStats),
+        )
+        .map_err(|error| Failure::from(error).into_error())?;
+        Ok([memory, stats, commands].join("\n"))
     }
 }
 

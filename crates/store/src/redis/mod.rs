@@ -16,11 +16,13 @@
 //! Only `link`, `client`, `sentinels`, `slots` and `cluster` know fred.
 
 mod breaker;
+mod budgets;
 mod client;
 mod clock;
 mod cluster;
 mod gateways;
 mod guard;
+mod info;
 mod link;
 mod recent;
 mod script;
@@ -48,6 +50,7 @@ use crate::{
 };
 use gateways::Gateways;
 pub use gateways::HEARTBEAT;
+pub use info::RedisInfo;
 use link::CONNECT;
 use recent::{Call, Recent};
 pub use secret::Agreement;

@@ -161,6 +161,16 @@ impl Recent {
         })
     }
 
+    /// Forgets what Redis said of a key.
+    pub(super) fn forget(&self, charge: &Charge<'_>) {
+        let limit = self.hasher.hash_one(charge.limit.id());
+        let mut row = self.row(&limit, &charge.subject).lock();
+        for place in row.iter_mut() {
+            let is_its = |known: &mut Seen| known.limit == limit && known.subject == charge.subject;
+            let _ = place.take_if(is_its);
+        }
+    }
+
     fn with<T>(&self, charge: &Charge<'_>, read: impl FnOnce(&mut Seen) -> Option<T>) -> Option<T> {
         let limit = self.hasher.hash_one(charge.limit.id());
         let mut row = self.row(&limit, &charge.subject).lock();

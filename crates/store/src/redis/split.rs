@@ -75,6 +75,25 @@ impl Caller {
         }
     }
 
+    /// What would be decided, charging nothing; the keys share a slot.
+    pub(super) async fn look(
+        &self,
+        charges: &[Charge<'_>],
+        until: Instant,
+    ) -> Result<Decision, StoreError> {
+        let call = self.call(Task::Check, charges);
+        Ok(self.run(call, until).await?.content)
+    }
+
+    /// Removes the keys of charges, which share a slot.
+    pub(super) async fn unlink(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
+        let Some(first) = charges.first() else {
+            return Ok(());
+        };
+        let shard = self.shards.of(&first.subject.tag)?;
+        shard.client.unlink(self.keys(charges)).await
+    }
+
     /// Decides a request that no script can decide at once.
     pub(super) async fn decide(
         &self,

@@ -2,6 +2,7 @@
 //!
 //! - `agreement`: what Redis answered, replayed through the Rust algorithms at the times that Redis reports
 //! - `behaviour`: the same scripted traffic gets the same answers from either store
+//! - `budgets`: one client's, looked at and forgotten; and what Redis tells of itself
 //! - `keys`: what stands in Redis: names, and how long
 //! - `late`: a Redis that is hung or slow, and what it then must not charge
 //! - `memory`: the memory store's bound, and who makes place for whom
@@ -19,6 +20,7 @@
 
 mod agreement;
 mod behaviour;
+mod budgets;
 mod keys;
 mod late;
 mod memory;

@@ -8,7 +8,7 @@ use tidegate_store::redis::RedisOptions;
 
 use super::Check;
 use crate::config::file::{File, Redis, SingleOr};
-use crate::config::plan::{LogPlan, Secret, StorePlan, Timeouts};
+use crate::config::plan::{AdminPlan, LogPlan, Secret, StorePlan, Timeouts};
 use crate::config::report::{Place, Problem};
 use crate::config::value::{Connections, Gateways, Leaf};
 
@@ -20,7 +20,7 @@ const ADMIN: SocketAddr = SocketAddr::new(LOCALHOST, 9901);
 const LONGEST_STORE_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Check<'_> {
-    pub(super) fn addresses(&mut self, file: &File) -> (Vec<SocketAddr>, Option<SocketAddr>) {
+    pub(super) fn addresses(&mut self, file: &File) -> (Vec<SocketAddr>, Option<AdminPlan>) {
         let leaves: &[Leaf<SocketAddr>] = match &file.listen {
             None => &[],
             Some(SingleOr::Single(leaf)) => std::slice::from_ref(leaf),
@@ -45,14 +45,30 @@ impl Check<'_> {
             listen.push(LISTEN);
             taken.push((LISTEN, None));
         }
-        let Some(leaf) = &file.admin else {
-            return (listen, Some(ADMIN));
-        };
-        let admin = self.read(leaf);
-        if let Some(address) = admin {
-            self.take(&mut taken, address, leaf.place);
-        }
+        let admin = self.admin(file, &mut taken);
         (listen, admin)
+    }
+
+    fn admin(
+        &mut self,
+        file: &File,
+        taken: &mut Vec<(SocketAddr, Option<Place>)>,
+    ) -> Option<AdminPlan> {
+        let (address, token) = match &file.admin {
+            None => (None, None),
+            Some(SingleOr::Single(address)) => (Some(address), None),
+            Some(SingleOr::Block(block)) => {
+                (block.value.address.as_ref(), block.value.token.as_ref())
+            }
+        };
+        let token = self.read_some(token).and_then(|token| token.0);
+        let Some(leaf) = address else {
+            let address = ADMIN;
+            return Some(AdminPlan { address, token });
+        };
+        let address = self.read(leaf)?;
+        self.take(taken, address, leaf.place);
+        Some(AdminPlan { address, token })
     }
 
     /// Takes an address, which must not be taken already; port 0 is any that is free.

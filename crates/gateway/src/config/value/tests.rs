@@ -215,6 +215,8 @@ fn words_and_names() {
     bad::<KeyName>(&["", "a b", "a\tb"]);
     bad::<KeyPrefix>(&["", "{a}", "a b"]);
     assert!(good::<SecretText>("").0.is_none());
+    assert!(good::<TokenText>("").0.is_none());
+    bad::<TokenText>(&["two words", "tab\t", "é"]);
     assert!(!good::<bool>("false"));
     bad::<bool>(&["yes", "True", ""]);
     bad::<PrefixLength>(&["0", "129", "256"]);

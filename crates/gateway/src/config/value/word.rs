@@ -263,3 +263,21 @@ impl Value for SecretText {
         Ok(Self((!text.is_empty()).then(|| Secret::new(text))))
     }
 }
+
+/// The token of the admin port; empty: none.
+pub(crate) struct TokenText(pub(crate) Option<Secret>);
+
+impl Value for TokenText {
+    const NAME: &'static str = "Token";
+    const WHAT: &'static str = "a token";
+    const ALLOWED: &'static str =
+        "letters, digits and signs that a header can carry, without spaces; empty is none";
+    const SHOWN: bool = false;
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(Fault::Form);
+        }
+        Ok(Self((!text.is_empty()).then(|| Secret::new(text))))
+    }
+}

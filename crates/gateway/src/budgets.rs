@@ -1,0 +1,193 @@
+//! One client's budgets, as operators ask for them: what is left of each limit, and begin anew.
+//!
+//! It goes through what requests are charged to, but knows no request: budgets that only a request could tell apart are
+//! named, not listed. It must not know who may ask.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use http::Request;
+use serde::{Deserialize, Serialize};
+use tidegate_store::{Charge, Outlook, Store, StoreError, Subject};
+use tidegate_tower::{Budget, Caller, Client, Clients, Hasher, Per, Policy, Rule, UnknownClient};
+
+/// What a gateway charges requests to, and where.
+#[derive(Debug)]
+pub(crate) struct Budgets {
+    /// Of every route, and of requests that no route takes.
+    pub(crate) policies: Vec<Policy>,
+    pub(crate) clients: Arc<Clients>,
+    pub(crate) hasher: Hasher,
+    pub(crate) store: Store,
+}
+
+/// What is known of a client: the answer of the admin port, and what `tidegate client` reads.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct Report {
+    /// Who it is, as limits know them.
+    pub(crate) client: String,
+    /// The client's own budgets.
+    pub(crate) limits: Vec<Standing>,
+    /// Limits of which the client may have many budgets, one for each value that requests bring along.
+    pub(crate) unlisted: Vec<Unlisted>,
+    /// Limits that the client shares with others.
+    pub(crate) shared: Vec<String>,
+}
+
+/// How a client stands with one limit.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct Standing {
+    pub(crate) name: String,
+    /// The route, for a limit that is counted per route.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) route: Option<String>,
+    pub(crate) algorithm: String,
+    pub(crate) per: Vec<String>,
+    /// The capacity, queue or limit.
+    pub(crate) limit: u64,
+    pub(crate) remaining: u64,
+    /// When all of it will be back, in epoch seconds, rounded up.
+    pub(crate) reset: u64,
+    /// Whether a request that costs 1 would be allowed.
+    pub(crate) allowed: bool,
+    /// In how many seconds it will be, rounded up; 0: at once.
+    pub(crate) retry_after: u64,
+}
+
+/// A limit that cannot be listed.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct Unlisted {
+    pub(crate) name: String,
+    pub(crate) per: Vec<String>,
+}
+
+/// Why there is no report.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoReport {
+    #[error(transparent)]
+    Client(#[from] UnknownClient),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Whose budgets there are, and where they are kept.
+struct Found<'a> {
+    client: Client,
+    own: Vec<Own<'a>>,
+    unlisted: Vec<Unlisted>,
+    shared: Vec<String>,
+}
+
+struct Own<'a> {
+    rule: &'a Rule,
+    route: Option<&'a str>,
+    subject: Subject,
+}
+
+impl Budgets {
+    /// How the client called `name` stands now; charges nothing.
+    pub(crate) async fn show(&self, name: &str) -> Result<Report, NoReport> {
+        let found = self.find(name)?;
+        self.report(found).await
+    }
+
+    /// Lets all listed budgets of the client called `name` begin anew, and shows them.
+    pub(crate) async fn reset(&self, name: &str) -> Result<Report, NoReport> {
+        let found = self.find(name)?;
+        self.store.reset(&found.charges()).await?;
+        self.report(found).await
+    }
+
+    async fn report(&self, found: Found<'_>) -> Result<Report, NoReport> {
+        let outlooks = self.store.peek(&found.charges()).await?;
+        let standings = found.own.iter().zip(&outlooks);
+        Ok(Report {
+            client: found.client.to_string(),
+            limits: standings
+                .map(|(own, outlook)| own.standing(outlook))
+                .collect(),
+            unlisted: found.unlisted,
+            shared: found.shared,
+        })
+    }
+
+    /// Every budget that requests of this client could be charged to, each once, in the order of the routes.
+    fn find(&self, name: &str) -> Result<Found<'_>, UnknownClient> {
+        let caller = Caller::named(&self.clients, name)?;
+        let mut found = Found {
+            client: caller.client.clone(),
+            own: Vec::new(),
+            unlisted: Vec::new(),
+            shared: Vec::new(),
+        };
+        let mut seen = HashSet::new();
+        for policy in &self.policies {
+            for rule in policy.rules.iter() {
+                let budget = rule.budget_of(&caller.client);
+                let splits = budget == Budget::Own && rule.per.contains(&Per::Route);
+                let route = splits.then_some(&*policy.route);
+                if !seen.insert((rule.limit.name(), route)) {
+                    continue;
+                }
+                let name = rule.limit.name().to_owned();
+                match budget {
+                    Budget::Own => found.own.push(Own {
+                        rule,
+                        route,
+                        subject: self.subject(rule, policy, &caller),
+                    }),
+                    Budget::OfRequest => found.unlisted.push(Unlisted {
+                        name,
+                        per: words(&rule.per),
+                    }),
+                    Budget::Shared => found.shared.push(name),
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn subject(&self, rule: &Rule, policy: &Policy, caller: &Caller) -> Subject {
+        let alone = Policy {
+            route: policy.route.clone(),
+            rules: [rule.clone()].into(),
+            always: 0,
+        };
+        // Nothing in it counts: what does only in a request is not the client's own.
+        let request = Request::new(());
+        self.hasher.subjects(&alone, caller, &request)[0]
+    }
+}
+
+impl Found<'_> {
+    fn charges(&self) -> Vec<Charge<'_>> {
+        let own = self.own.iter();
+        own.map(|own| Charge {
+            limit: &own.rule.limit,
+            subject: own.subject,
+            cost: 1,
+        })
+        .collect()
+    }
+}
+
+impl Own<'_> {
+    fn standing(&self, outlook: &Outlook) -> Standing {
+        let (limit, verdict) = (&self.rule.limit, &outlook.verdict);
+        Standing {
+            name: limit.name().to_owned(),
+            route: self.route.map(str::to_owned),
+            algorithm: limit.quota().algorithm().to_owned(),
+            per: words(&self.rule.per),
+            limit: limit.quota().capacity(),
+            remaining: verdict.remaining,
+            reset: (outlook.now + verdict.reset).div_ceil(1_000_000),
+            allowed: verdict.allowed,
+            retry_after: verdict.retry_after.div_ceil(1_000_000),
+        }
+    }
+}
+
+fn words(per: &[Per]) -> Vec<String> {
+    per.iter().map(Per::to_string).collect()
+}

@@ -1,0 +1,149 @@
+//! Who may ask about clients on the admin port: whoever has the token, or without one whoever is on this machine.
+
+use std::net::SocketAddr;
+
+use http::Method;
+use tidegate_testkit::{Answer, Client, Upstream};
+
+use crate::kit::{page, send};
+use crate::support::{GatewayProcess, TestGateway};
+
+const TOKEN: &str = "k7-Vq+0pE/2s=hunter2";
+
+const PATHS: [(Method, &str); 2] = [
+    (Method::GET, "/clients/ip:127.0.0.1"),
+    (Method::POST, "/clients/ip:127.0.0.1/reset"),
+];
+
+fn yaml() -> String {
+    let upstream = Upstream::ok();
+    format!(
+        "
+limits:
+  it: {{ fixed_window: {{ limit: 3, window: 31d }} }}
+routes:
+  - {{ path: /**, upstream: \"{}\", limits: [it] }}
+",
+        upstream.url()
+    )
+}
+
+async fn ask(admin: SocketAddr, method: &Method, path: &str, headers: &[(&str, &str)]) -> Answer {
+    let client = Client::fresh(admin).knows("www-authenticate");
+    send(&client, method.clone(), path, headers).await
+}
+
+/// The same port by an address that is surely ours.
+fn on_loopback(admin: SocketAddr) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], admin.port()))
+}
+
+#[tokio::test]
+async fn with_a_token_it_is_asked_for_wherever_the_port_is() {
+    for address in ["127.0.0.1:0", "0.0.0.0:0"] {
+        let admin = format!("{{ address: \"{address}\", token: \"{TOKEN}\" }}");
+        let gateway = TestGateway::start_with_admin(&admin, &yaml()).await;
+        let admin = on_loopback(gateway.admin);
+        for (method, path) in &PATHS {
+            let bearer = |token: &str| format!("Bearer {token}");
+            for good in [bearer(TOKEN), format!("bearer  {TOKEN} ")] {
+                let answer = ask(admin, method, path, &[("authorization", &good)]).await;
+                assert_eq!(answer.status, 200, "{good}: {answer:?}");
+            }
+            let shorter = &TOKEN[..TOKEN.len() - 1];
+            for wrong in [
+                bearer(""),
+                bearer(shorter),
+                bearer(&format!("{TOKEN}a")),
+                bearer(&TOKEN.to_lowercase()),
+                bearer(&format!("{TOKEN} {TOKEN}")),
+                format!("Basic {TOKEN}"),
+                format!("Bearer{TOKEN}"),
+                TOKEN.to_owned(),
+                "Bearer".to_owned(),
+            ] {
+                let answer = ask(admin, method, path, &[("authorization", &wrong)]).await;
+                assert_eq!(answer.status, 401, "{wrong}");
+                let challenge = answer.header("www-authenticate").unwrap();
+                assert!(challenge.starts_with("Bearer "), "{challenge}");
+                assert!(!answer.text().contains("hunter2"), "{answer:?}");
+            }
+            assert_eq!(ask(admin, method, path, &[]).await.status, 401);
+            let bearer = bearer(TOKEN);
+            let twice = [("authorization", &*bearer), ("authorization", &*bearer)];
+            assert_eq!(ask(admin, method, path, &twice).await.status, 401);
+        }
+        // Who may not ask does not learn who there is.
+        let nobody = ask(admin, &Method::GET, "/clients/nobody", &[]).await;
+        assert_eq!(nobody.status, 401);
+        for open in ["/healthz", "/readyz", "/metrics"] {
+            assert_eq!(page(admin, open).await.0, 200, "{open}");
+        }
+        gateway.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn without_one_other_machines_are_told_what_to_configure() {
+    for admin in ["\"0.0.0.0:0\"", "{ address: \"0.0.0.0:0\", token: \"\" }"] {
+        let gateway = TestGateway::start_with_admin(admin, &yaml()).await;
+        let admin = on_loopback(gateway.admin);
+        for (method, path) in &PATHS {
+            for headers in [&[][..], &[("authorization", "Bearer ")]] {
+                let answer = ask(admin, method, path, headers).await;
+                assert_eq!(answer.status, 403, "{answer:?}");
+                assert!(answer.text().contains("token: "), "{answer:?}");
+                assert!(answer.text().contains("loopback"), "{answer:?}");
+            }
+        }
+        assert_eq!(page(admin, "/metrics").await.0, 200);
+        gateway.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn on_loopback_pages_of_the_web_are_not_people() {
+    let gateway = TestGateway::start(&yaml()).await;
+    let port = gateway.admin.port();
+    for (method, path) in &PATHS {
+        for host in [
+            format!("127.0.0.1:{port}"),
+            "localhost".into(),
+            format!("[::1]:{port}"),
+        ] {
+            let answer = ask(gateway.admin, method, path, &[("host", &host)]).await;
+            assert_eq!(answer.status, 200, "{host}");
+        }
+        let page = [("origin", "https://example.com")];
+        let rebound = [("host", "rebound.example.com")];
+        for headers in [page, rebound] {
+            let answer = ask(gateway.admin, method, path, &headers).await;
+            assert_eq!(answer.status, 403, "{headers:?}");
+        }
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn the_token_is_in_no_line_of_the_log() {
+    let admin = format!("{{ address: \"127.0.0.1:0\", token: \"{TOKEN}\" }}");
+    let yaml = yaml();
+    let mut gateway = GatewayProcess::start_with(&admin, "info", &yaml).await;
+    for shown in [TOKEN, "wrong-hunter2"] {
+        for (method, path) in &PATHS {
+            let bearer = format!("Bearer {shown}");
+            ask(gateway.admin, method, path, &[("authorization", &bearer)]).await;
+        }
+    }
+    gateway
+        .process
+        .wait_for_line("were reset", crate::kit::LONG)
+        .await;
+    gateway.process.signal("TERM");
+    gateway.process.wait(crate::kit::LONG).await;
+    let output = gateway.process.output();
+    assert!(
+        !output.iter().any(|line| line.contains("hunter2")),
+        "{output:?}"
+    );
+}

@@ -1,0 +1,134 @@
+//! How Redis is, as the gateway tells: its numbers among the metrics, and a warning of one that may drop limits.
+
+use std::time::Instant;
+
+use tidegate_testkit::{Client, RedisServer, Upstream};
+
+use crate::kit::{LONG, get, page};
+use crate::support::GatewayProcess;
+
+async fn gateway(redis: &RedisServer, upstream: &Upstream, level: &str) -> GatewayProcess {
+    let yaml = format!(
+        "
+store: {{ redis: {{ url: \"{}\", timeout: 5s }} }}
+limits:
+  it: {{ fixed_window: {{ limit: 1000, window: 31d }} }}
+routes:
+  - {{ path: /**, upstream: \"{}\", limits: [it] }}
+",
+        redis.url(),
+        upstream.url()
+    );
+    GatewayProcess::start_with("127.0.0.1:0", level, &yaml).await
+}
+
+/// The page, once it shows this.
+async fn shows(gateway: &GatewayProcess, wanted: &str) -> String {
+    let deadline = Instant::now() + LONG;
+    loop {
+        let (_, text) = page(gateway.admin, "/metrics").await;
+        if text.contains(wanted) {
+            return text;
+        }
+        assert!(Instant::now() < deadline, "no {wanted} in {text}");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
+fn value(page: &str, name: &str) -> f64 {
+    let mut lines = page.lines().filter_map(|line| line.split_once(' '));
+    let found = lines.find(|(known, _)| *known == name);
+    let (_, value) = found.unwrap_or_else(|| panic!("no {name} in {page}"));
+    value.parse().unwrap()
+}
+
+async fn warnings(mut gateway: GatewayProcess) -> Vec<String> {
+    gateway.process.signal("TERM");
+    gateway.process.wait(LONG).await;
+    let lines = gateway.process.output().into_iter();
+    lines
+        .filter(|line| line.contains("\"WARN\"") && line.contains("maxmemory"))
+        .collect()
+}
+
+#[tokio::test]
+async fn its_numbers_are_metrics_and_one_that_drops_limits_is_warned_of() {
+    let options = ["--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"];
+    let redis = RedisServer::start_with(&options).await;
+    let upstream = Upstream::ok();
+    let gateway = gateway(&redis, &upstream, "info").await;
+    let first = shows(&gateway, "tidegate_redis_memory_bytes").await;
+    assert_eq!(
+        value(&first, "tidegate_redis_memory_max_bytes"),
+        f64::from(64 << 20)
+    );
+    let used = value(&first, "tidegate_redis_memory_bytes");
+    assert!((1e5..6.4e7).contains(&used), "{used} bytes");
+    for none in ["evicted_keys_total", "expired_keys_total"] {
+        assert_eq!(value(&first, &format!("tidegate_redis_{none}")), 0.0);
+    }
+    assert!(
+        first.contains("# TYPE tidegate_redis_operations_per_second gauge"),
+        "{first}"
+    );
+
+    let client = Client::new(gateway.address);
+    for _ in 0..20 {
+        assert_eq!(get(&client, "/", &[]).await, 200);
+    }
+    // Asked again within ten seconds.
+    let deadline = Instant::now() + LONG;
+    let calls = loop {
+        let page = shows(&gateway, "tidegate_redis_memory_bytes").await;
+        if page.contains("tidegate_redis_script_calls_total") {
+            let seconds = value(&page, "tidegate_redis_script_seconds_total");
+            assert!((1e-6..10.0).contains(&seconds), "{seconds} s");
+            break value(&page, "tidegate_redis_script_calls_total");
+        }
+        assert!(Instant::now() < deadline, "no scripts in {page}");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    };
+    assert!((19.0..=20.0).contains(&calls), "{calls} calls");
+
+    let warnings = warnings(gateway).await;
+    assert_eq!(warnings.len(), 1, "once: {warnings:?}");
+    assert!(warnings[0].contains("allkeys-lru") && warnings[0].contains("noeviction"));
+}
+
+#[tokio::test]
+async fn one_that_drops_nothing_is_not_warned_of() {
+    for options in [
+        &["--maxmemory", "64mb", "--maxmemory-policy", "noeviction"][..],
+        &["--maxmemory", "0", "--maxmemory-policy", "allkeys-lru"],
+    ] {
+        let redis = RedisServer::start_with(options).await;
+        let gateway = gateway(&redis, &Upstream::ok(), "info").await;
+        shows(&gateway, "tidegate_redis_memory_bytes").await;
+        let warnings = warnings(gateway).await;
+        assert!(warnings.is_empty(), "{options:?}: {warnings:?}");
+    }
+}
+
+#[tokio::test]
+async fn one_that_may_not_be_asked_limits_as_well_as_any() {
+    let redis = RedisServer::start().await;
+    redis.command(&["ACL", "SETUSER", "default", "-info"]).await;
+    let upstream = Upstream::ok();
+    let gateway = gateway(&redis, &upstream, "debug").await;
+    gateway
+        .process
+        .wait_for_line("does not say how it is", LONG)
+        .await;
+    assert_eq!(get(&Client::new(gateway.address), "/", &[]).await, 200);
+    let (_, text) = page(gateway.admin, "/metrics").await;
+    assert!(!text.contains("tidegate_redis_"), "{text}");
+    assert_eq!(page(gateway.admin, "/readyz").await.0, 200);
+    let lines = gateway.process.output();
+    let told = lines
+        .iter()
+        .filter(|line| line.contains("does not say how it is"));
+    assert!(
+        told.into_iter().all(|line| line.contains("\"DEBUG\"")),
+        "{lines:?}"
+    );
+}

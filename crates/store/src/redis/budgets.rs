@@ -1,0 +1,54 @@
+//! One client's budgets in Redis: looking at them without charging, and forgetting what was used of them.
+//!
+//! Neither is any request's business: nothing here is remembered for decisions, and without an answer of Redis nothing
+//! else answers in its place.
+
+use std::time::Instant;
+
+use tidegate_core::Verdict;
+
+use super::RedisStore;
+use crate::{Charge, MAX_CHARGES, Outlook, StoreError};
+
+impl RedisStore {
+    /// What Redis would say to each of these charges, if it came alone.
+    pub async fn peek(&self, charges: &[Charge<'_>]) -> Result<Vec<Outlook>, StoreError> {
+        self.secret.check()?;
+        let mut outlooks = Vec::with_capacity(charges.len());
+        for charges in parts(charges) {
+            let until = Instant::now() + self.timeout;
+            let decision = self.caller.look(charges, until).await?;
+            let outlook = |verdict: Verdict| Outlook {
+                now: decision.now,
+                verdict,
+            };
+            outlooks.extend(decision.verdicts.iter().flatten().copied().map(outlook));
+        }
+        Ok(outlooks)
+    }
+
+    /// Forgets what was used under these keys: in Redis, and then what this process remembers of it. After an error Redis
+    /// may have forgotten a part of it, and doing it again is safe.
+    ///
+    /// Other gateways may go on giving a refusal that they remember, for a second at most; an outage that begins before
+    /// they have asked Redis again finds them with what they saw last.
+    pub async fn reset(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
+        self.secret.check()?;
+        for charges in parts(charges) {
+            let unlinked = self.caller.unlink(charges);
+            let answer = tokio::time::timeout(self.timeout, unlinked).await;
+            answer.unwrap_or(Err(StoreError::Timeout))?;
+        }
+        self.fallback.reset(charges);
+        for charge in charges {
+            self.recent.forget(charge);
+        }
+        Ok(())
+    }
+}
+
+/// As many charges as fit into one call, whose keys share a slot of a Redis Cluster.
+fn parts<'a>(charges: &'a [Charge<'a>]) -> impl Iterator<Item = &'a [Charge<'a>]> {
+    let of_one_tag = charges.chunk_by(|a, b| a.subject.tag == b.subject.tag);
+    of_one_tag.flat_map(|charges| charges.chunks(MAX_CHARGES))
+}

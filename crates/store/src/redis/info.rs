@@ -1,0 +1,125 @@
+//! What a Redis says of itself: how full it is, what it drops, and what its scripts cost.
+
+use std::time::Duration;
+
+use super::RedisStore;
+use crate::StoreError;
+
+/// What `INFO` said. A Redis, or what stands in for one, may leave anything out.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RedisInfo {
+    /// Bytes in use.
+    pub memory: Option<u64>,
+    /// The most bytes that it may use; 0: as many as there are.
+    pub memory_max: Option<u64>,
+    /// What becomes of keys when it is full: `noeviction`, or how it chooses those that it drops.
+    pub policy: Option<String>,
+    /// Keys dropped because it was full, since its start.
+    pub evicted_keys: Option<u64>,
+    /// Keys whose time was over, since its start.
+    pub expired_keys: Option<u64>,
+    /// Commands a second, of late.
+    pub operations_per_second: Option<u64>,
+    /// Scripts run by their hash, since its start; of all that use this Redis.
+    pub script_calls: Option<u64>,
+    /// How long it was busy with them.
+    pub script_time: Option<Duration>,
+}
+
+impl RedisInfo {
+    fn read(text: &str) -> Self {
+        let word = |name: &str| {
+            let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+            lines
+                .find(|(known, _)| *known == name)
+                .map(|(_, word)| word)
+        };
+        let number = |name| word(name).and_then(|word| word.parse().ok());
+        // cmdstat_evalsha:calls=5,usec=210,usec_per_call=42.00,…
+        let scripts = word("cmdstat_evalsha");
+        let of_scripts = |name: &str| {
+            let mut parts = scripts?.split(',').filter_map(|part| part.split_once('='));
+            let (_, value) = parts.find(|(known, _)| *known == name)?;
+            value.parse().ok()
+        };
+        Self {
+            memory: number("used_memory"),
+            memory_max: number("maxmemory"),
+            policy: word("maxmemory_policy").map(str::to_owned),
+            evicted_keys: number("evicted_keys"),
+            expired_keys: number("expired_keys"),
+            operations_per_second: number("instantaneous_ops_per_sec"),
+            script_calls: of_scripts("calls"),
+            script_time: of_scripts("usec").map(Duration::from_micros),
+        }
+    }
+
+    /// The policy by which a full Redis would drop limits, if it would: a client that is being limited then begins anew.
+    pub fn drops_limits(&self) -> Option<&str> {
+        let bounded = self.memory_max.is_some_and(|bytes| bytes > 0);
+        let policy = self
+            .policy
+            .as_deref()
+            .filter(|policy| *policy != "noeviction");
+        policy.filter(|_| bounded)
+    }
+}
+
+impl RedisStore {
+    /// Asks Redis how it is. One that refuses such questions refuses them for good, and that is no trouble.
+    pub async fn info(&self) -> Result<RedisInfo, StoreError> {
+        // Of a cluster one node speaks for all.
+        let shard = self.caller.shards.of(&[0; 16])?;
+        let answer = tokio::time::timeout(self.timeout, shard.client.info()).await;
+        let text = answer.unwrap_or(Err(StoreError::Timeout))?;
+        Ok(RedisInfo::read(&text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "# Memory\r\nused_memory:1048576\r\nused_memory_human:1.00M\r\nmaxmemory:2097152\r\n\
+                        maxmemory_policy:allkeys-lru\r\n\r\n# Stats\r\ninstantaneous_ops_per_sec:7\r\nexpired_keys:4\r\n\
+                        evicted_keys:3\r\n\r\n# Commandstats\r\ncmdstat_eval:calls=1,usec=90\r\n\
+                        cmdstat_evalsha:calls=5,usec=210,usec_per_call=42.00,rejected_calls=0,failed_calls=1\r\n";
+
+    #[test]
+    fn what_it_says_is_read_and_the_rest_left_out() {
+        let info = RedisInfo::read(TEXT);
+        let expected = RedisInfo {
+            memory: Some(1_048_576),
+            memory_max: Some(2_097_152),
+            policy: Some("allkeys-lru".into()),
+            evicted_keys: Some(3),
+            expired_keys: Some(4),
+            operations_per_second: Some(7),
+            script_calls: Some(5),
+            script_time: Some(Duration::from_micros(210)),
+        };
+        assert_eq!(info, expected);
+        for odd in [
+            "",
+            "used_memory",
+            "used_memory:much\r\ncmdstat_evalsha:calls=x",
+        ] {
+            assert_eq!(RedisInfo::read(odd), RedisInfo::default(), "{odd}");
+        }
+    }
+
+    #[test]
+    fn only_a_bounded_redis_that_evicts_drops_limits() {
+        let drops = |text: String| {
+            let info = RedisInfo::read(&text);
+            info.drops_limits().map(str::to_owned)
+        };
+        let evicting = Some("allkeys-lru".to_owned());
+        assert_eq!(drops(TEXT.to_owned()), evicting);
+        assert_eq!(drops(TEXT.replace("allkeys-lru", "noeviction")), None);
+        assert_eq!(
+            drops(TEXT.replace("maxmemory:2097152", "maxmemory:0")),
+            None
+        );
+    }
+}

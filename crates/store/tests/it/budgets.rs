@@ -1,0 +1,207 @@
+//! One client's budgets: looked at without being charged, and forgotten for good.
+
+use std::time::{Duration, Instant};
+
+use tidegate_core::FixedWindow;
+use tidegate_store::{Charge, Limit, MAX_CHARGES, Outcome, Store, Via};
+use tidegate_testkit::RedisServer;
+
+use crate::support::{
+    PATIENCE, charge, connect, every_algorithm, limit, memory_store, options, quiet_window,
+    redis_store,
+};
+
+async fn on_both_stores(case: impl AsyncFn(Store)) {
+    case(memory_store()).await;
+    let server = RedisServer::start().await;
+    case(redis_store(&server).await).await;
+}
+
+/// What is left of each, by looking.
+async fn left(store: &Store, charges: &[Charge<'_>]) -> Vec<u64> {
+    let outlooks = store.peek(charges).await.unwrap();
+    assert_eq!(outlooks.len(), charges.len());
+    outlooks.iter().map(|it| it.verdict.remaining).collect()
+}
+
+async fn admitted(store: &Store, charges: &[Charge<'_>]) -> bool {
+    store.decide(charges).await.outcome == Outcome::Admitted
+}
+
+#[tokio::test]
+async fn a_look_says_what_the_next_request_would_meet_and_charges_nothing() {
+    on_both_stores(async |store| {
+        let limits = every_algorithm(4, quiet_window()).map(|quota| limit("each", quota));
+        let charges = limits.each_ref().map(|limit| charge(limit, 1, 1));
+        for used in 0..=4 {
+            for _ in 0..3 {
+                assert_eq!(left(&store, &charges).await, [4 - used; 5]);
+            }
+            let outlooks = store.peek(&charges).await.unwrap();
+            let decision = store.decide(&charges).await;
+            for (outlook, verdict) in outlooks.iter().zip(decision.verdicts.iter().flatten()) {
+                assert!(outlook.now <= decision.now);
+                assert_eq!(outlook.verdict.allowed, verdict.allowed);
+                assert_eq!(outlook.verdict.retry_after == 0, verdict.retry_after == 0);
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn each_is_looked_at_on_its_own_however_many_there_are() {
+    on_both_stores(async |store| {
+        let quota = |most| FixedWindow::new(most, quiet_window()).unwrap();
+        let limits: Vec<Limit> = (1..=40)
+            .map(|most| limit(&format!("of-{most}"), quota(most)))
+            .collect();
+        assert!(limits.len() > 2 * MAX_CHARGES);
+        // The last ones are another client's.
+        let clients = (0..).map(|index| u64::from(index >= 30));
+        let charges: Vec<_> = limits
+            .iter()
+            .zip(clients)
+            .map(|(limit, client)| charge(limit, client, 1))
+            .collect();
+        assert!(admitted(&store, &charges[..1]).await);
+        assert!(!admitted(&store, &charges[..1]).await);
+        let full: Vec<u64> = (1..=40).collect();
+        assert_eq!(left(&store, &charges).await[0], 0);
+        assert_eq!(left(&store, &charges).await[1..], full[1..]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn after_a_reset_each_begins_anew_and_nobody_else_does() {
+    on_both_stores(async |store| {
+        let limits = every_algorithm(3, quiet_window()).map(|quota| limit("each", quota));
+        let of = |client| limits.each_ref().map(|limit| charge(limit, client, 1));
+        for client in [1, 2] {
+            for _ in 0..3 {
+                assert!(admitted(&store, &of(client)).await);
+            }
+        }
+        store.reset(&of(1)[1..]).await.unwrap();
+        assert_eq!(left(&store, &of(1)).await, [0, 3, 3, 3, 3]);
+        assert_eq!(left(&store, &of(2)).await, [0; 5]);
+        for _ in 0..3 {
+            assert!(admitted(&store, &of(1)[1..]).await);
+        }
+        assert!(!admitted(&store, &of(1)[1..]).await);
+        // Of what was never used there is nothing to forget.
+        store.reset(&of(3)).await.unwrap();
+        assert_eq!(left(&store, &of(3)).await, [3; 5]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_refusal_that_is_remembered_ends_with_a_reset_here_and_within_a_second_elsewhere() {
+    let server = RedisServer::start().await;
+    let here = connect(&server.url(), Duration::from_secs(5)).await;
+    let there = connect(&server.url(), Duration::from_secs(5)).await;
+    let limit = limit("once", FixedWindow::new(1, quiet_window()).unwrap());
+    let charges = [charge(&limit, 1, 1)];
+    assert_eq!(here.decide(&charges).await.outcome, Outcome::Admitted);
+    for store in [&here, &there] {
+        assert_eq!(store.decide(&charges).await.outcome, Outcome::Refused);
+        assert_eq!(store.decide(&charges).await.via, Via::Remembered);
+    }
+    here.reset(&charges).await.unwrap();
+    let start = Instant::now();
+    let decision = here.decide(&charges).await;
+    assert_eq!(
+        (decision.outcome, decision.via),
+        (Outcome::Admitted, Via::Store)
+    );
+    here.reset(&charges).await.unwrap();
+    while there.decide(&charges).await.outcome == Outcome::Refused {
+        assert!(start.elapsed() < Duration::from_secs(2), "still refused");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_reset_reaches_what_an_outage_left_in_this_process() {
+    let server = RedisServer::start().await;
+    let quota = FixedWindow::new(1, quiet_window()).unwrap();
+    let limit = Limit::new("once", quota, tidegate_store::OnFailure::Local);
+    let store = connect(&server.url(), Duration::from_secs(5)).await;
+    let charges = [charge(&limit, 1, 1)];
+    server.stop();
+    while store.ready().await.is_ok() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(store.decide(&charges).await.outcome, Outcome::Admitted);
+    assert_eq!(store.decide(&charges).await.outcome, Outcome::Refused);
+    // What Redis does not know cannot be told, nor taken back.
+    assert!(store.peek(&charges).await.is_err());
+    assert!(store.reset(&charges).await.is_err());
+    assert_eq!(store.fallback().peek(&charges)[0].verdict.remaining, 0);
+    server.restart().await;
+    let deadline = Instant::now() + PATIENCE;
+    while store.reset(&charges).await.is_err() {
+        assert!(Instant::now() < deadline, "Redis is back");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(store.fallback().peek(&charges)[0].verdict.remaining, 1);
+}
+
+#[tokio::test]
+async fn a_redis_tells_what_it_is_like_or_that_it_may_not_be_asked() {
+    let limits = ["--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"];
+    let server = RedisServer::start_with(&limits).await;
+    let store = connect(&server.url(), Duration::from_secs(5)).await;
+    let limit = limit("many", FixedWindow::new(100, quiet_window()).unwrap());
+    for _ in 0..10 {
+        store.decide(&[charge(&limit, 1, 1)]).await;
+    }
+    let info = store.info().await.unwrap();
+    assert_eq!(info.memory_max, Some(64 << 20));
+    assert!(
+        info.memory
+            .is_some_and(|bytes| (1 << 18..64 << 20).contains(&bytes))
+    );
+    assert_eq!((info.evicted_keys, info.expired_keys), (Some(0), Some(0)));
+    // The first is sent with its text, and found to be missing before.
+    assert!(
+        info.script_calls
+            .is_some_and(|calls| (9..=10).contains(&calls))
+    );
+    assert!(info.script_time.is_some_and(|time| !time.is_zero()));
+    assert_eq!(info.drops_limits(), Some("allkeys-lru"));
+
+    let denied = ["ACL", "SETUSER", "default", "-info"];
+    server.command(&denied).await;
+    let error = store.info().await.unwrap_err();
+    assert_eq!(error.to_string(), "Redis answered NOPERM");
+    assert!(admitted(&Store::Redis(store.into()), &[charge(&limit, 1, 1)]).await);
+}
+
+#[tokio::test]
+async fn what_changed_numbers_leave_is_seen_by_looking() {
+    let server = RedisServer::start().await;
+    let store = Store::Redis(
+        tidegate_store::RedisStore::connect(options(&server.url(), Duration::from_secs(5)))
+            .await
+            .unwrap()
+            .into(),
+    );
+    for (small, large) in every_algorithm(5, quiet_window())
+        .into_iter()
+        .zip(every_algorithm(50, quiet_window()))
+    {
+        let (small, large) = (limit("same", small), limit("same", large));
+        for _ in 0..3 {
+            assert!(admitted(&store, &[charge(&small, 1, 1)]).await);
+        }
+        assert_eq!(left(&store, &[charge(&small, 1, 1)]).await, [2]);
+        assert_eq!(left(&store, &[charge(&large, 1, 1)]).await, [47]);
+        for _ in 0..17 {
+            assert!(admitted(&store, &[charge(&large, 1, 1)]).await);
+        }
+        assert_eq!(left(&store, &[charge(&small, 1, 1)]).await, [0]);
+    }
+}

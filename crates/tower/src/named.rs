@@ -1,0 +1,118 @@
+//! Callers by name: whom `api_key:acme` stands for, and which budgets are known to be theirs without a request of theirs.
+
+use crate::{Caller, Client, ClientSource, Clients, Per, Rule, address};
+
+/// Why a name stands for nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnknownClient {
+    /// It is not written as clients are.
+    #[error("a client is written api_key:NAME, user_id:ID or ip:ADDRESS")]
+    Form,
+    /// What follows `ip:` is no address.
+    #[error("what follows ip: is not an IPv4 or IPv6 address")]
+    Address,
+    /// No listed API key is called so.
+    #[error("no listed API key is called so; keys that are not listed cannot be looked up by name")]
+    ApiKey,
+    /// No source of clients names users.
+    #[error("no user has a budget here: nothing under `clients` names users")]
+    UserId,
+}
+
+/// Whose budget a limit is, as far as one client's name can say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Budget {
+    /// The client's own, one per route if it is counted per route.
+    Own,
+    /// The client's own, but it takes a request to say which of several.
+    OfRequest,
+    /// Not this client's alone.
+    Shared,
+}
+
+impl Caller {
+    /// The caller that a client's name stands for, as requests of theirs would be named. What the name does not tell, such
+    /// as the address of `api_key:acme`, is not known: see [`Rule::budget_of`].
+    pub fn named(clients: &Clients, name: &str) -> Result<Self, UnknownClient> {
+        let (kind, value) = name.split_once(':').ok_or(UnknownClient::Form)?;
+        if value.is_empty() {
+            return Err(UnknownClient::Form);
+        }
+        let mut sources = clients.sources.iter();
+        match kind {
+            "api_key" => {
+                let listed = sources.find_map(|source| match source {
+                    ClientSource::ApiKey { keys, .. } => keys.called(value),
+                    _ => None,
+                });
+                let client = Client::ApiKey(listed.ok_or(UnknownClient::ApiKey)?);
+                Ok(Self {
+                    api_key: Some(client.clone()),
+                    ..Self::only(client)
+                })
+            }
+            "user_id" => {
+                let names_users = |source: &ClientSource| {
+                    matches!(source, ClientSource::UserId { .. } | ClientSource::Token(_))
+                };
+                if !sources.any(names_users) {
+                    return Err(UnknownClient::UserId);
+                }
+                let client = Client::UserId(value.into());
+                Ok(Self {
+                    user_id: Some(client.clone()),
+                    ..Self::only(client)
+                })
+            }
+            "ip" => {
+                let address = value.parse().map_err(|_| UnknownClient::Address)?;
+                let address = address::network(address, clients.ipv6_prefix);
+                Ok(Self::only(Client::Ip(address)))
+            }
+            _ => Err(UnknownClient::Form),
+        }
+    }
+
+    /// Somebody who is this client and, as far as is known, nothing else.
+    fn only(client: Client) -> Self {
+        Self {
+            ip: client.clone(),
+            client,
+            named_by: None,
+            api_key: None,
+            user_id: None,
+            unknown_key: false,
+            refused: None,
+        }
+    }
+}
+
+impl Rule {
+    /// Whose budget this limit is, for a [named](Caller::named) client.
+    pub fn budget_of(&self, client: &Client) -> Budget {
+        if !self.per.iter().all(|per| per.is_told_by(client)) {
+            Budget::OfRequest
+        } else if self.is_shown() {
+            Budget::Own
+        } else {
+            Budget::Shared
+        }
+    }
+}
+
+impl Per {
+    /// Whether a client's name, or the route's, says under what this counts.
+    const fn is_told_by(&self, client: &Client) -> bool {
+        match self {
+            Self::Client | Self::Route => true,
+            Self::Ip | Self::Network(_) => matches!(client, Client::Ip(_)),
+            // Who has none counts under the address.
+            Self::ApiKey => !matches!(client, Client::UserId(_)),
+            Self::UserId => matches!(client, Client::UserId(_) | Client::Ip(_)),
+            Self::Method | Self::Host | Self::Header(_) | Self::Cookie(_) | Self::Path(_) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
