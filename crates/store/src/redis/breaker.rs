@@ -70,11 +70,10 @@ impl Breaker {
         if failures < FAILURES {
             return None;
         }
+        // Whoever tried may have waited for longer than a pause: the next one is counted from here.
         let next = micros(now + PAUSE).max(1);
-        let closed = self
-            .next_try
-            .compare_exchange(0, next, Ordering::AcqRel, Ordering::Relaxed);
-        closed.is_ok().then_some(Change::Opened)
+        let closed = self.next_try.fetch_max(next, Ordering::AcqRel) == 0;
+        closed.then_some(Change::Opened)
     }
 }
 
@@ -120,6 +119,16 @@ mod tests {
             assert!(!breaker.admits(now), "only one");
             assert_eq!(breaker.failed(now), None, "it is open already");
         }
+    }
+
+    #[test]
+    fn after_a_try_that_took_long_there_is_a_pause_as_well() {
+        let breaker = opened();
+        let (tried, failed) = (START + PAUSE, START + 10 * PAUSE);
+        assert!(breaker.admits(tried));
+        assert_eq!(breaker.failed(failed), None);
+        assert!(!breaker.admits(failed + PAUSE - Duration::from_micros(1)));
+        assert!(breaker.admits(failed + PAUSE));
     }
 
     #[test]
