@@ -157,6 +157,7 @@ fn write(record: &Record) {
         decided_by = decision.map(|decision| match decision.via {
             Via::Store => "store",
             Via::Remembered => "memory",
+            Via::Here => "gateway",
             Via::Fallback => "on_failure",
         }),
         store_us = call.map(|call| microseconds(call.took)),

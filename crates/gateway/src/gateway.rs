@@ -270,7 +270,7 @@ fn make_route(
 }
 
 fn route_metrics(metrics: &GatewayMetrics, route: &Arc<str>, rules: &[Rule]) -> Arc<RouteMetrics> {
-    let limits = rules.iter().map(|rule| rule.limit.name());
+    let limits = rules.iter().map(|rule| &*rule.limit);
     Arc::new(RouteMetrics::new(metrics, route, limits))
 }
 

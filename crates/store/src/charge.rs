@@ -19,12 +19,42 @@ pub enum OnFailure {
     Closed,
 }
 
-/// A named rule: a quota, and what happens to it without a store.
+/// How the gateways on one Redis share a limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Redis decides on every request.
+    #[default]
+    Exact,
+    /// A gateway borrows a slice of a budget from Redis and spends it by itself; together they never spend more.
+    Leased,
+    /// Gateways count by themselves and tell Redis the differences now and then; only for window counters.
+    Synced,
+    /// Each gateway counts for itself, and Redis is never asked.
+    Local,
+}
+
+impl Mode {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Exact, Self::Leased, Self::Synced, Self::Local];
+
+    /// Its name in YAML.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::Leased => "leased",
+            Self::Synced => "synced",
+            Self::Local => "local",
+        }
+    }
+}
+
+/// A named rule: a quota, how gateways share it, and what happens to it without a store.
 #[derive(Clone, Debug)]
 pub struct Limit {
     name: String,
     quota: Quota,
     on_failure: OnFailure,
+    mode: Mode,
     is_shared: bool,
     // "name:kind", which identifies this limit's keys in either store.
     id: String,
@@ -39,8 +69,15 @@ impl Limit {
             name,
             quota,
             on_failure,
+            mode: Mode::default(),
             is_shared: false,
         }
+    }
+
+    /// As one that gateways share in this way.
+    #[must_use]
+    pub fn in_mode(self, mode: Mode) -> Self {
+        Self { mode, ..self }
     }
 
     /// As one that many clients are charged to together: where charges are made one after the other, it comes first.
@@ -65,6 +102,11 @@ impl Limit {
     /// What decides when Redis does not.
     pub const fn on_failure(&self) -> OnFailure {
         self.on_failure
+    }
+
+    /// How gateways share it.
+    pub const fn mode(&self) -> Mode {
+        self.mode
     }
 
     /// Whether many clients are charged to it together.

@@ -28,6 +28,8 @@ pub enum Via {
     Store,
     /// A refusal of Redis's that was given a moment ago, and still holds.
     Remembered,
+    /// This process, as the modes of the limits have it.
+    Here,
     /// The limits' `on_failure`, because Redis did not decide.
     Fallback,
 }

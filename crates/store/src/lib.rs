@@ -13,7 +13,7 @@ pub mod redis;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-pub use charge::{Charge, Limit, MAX_CHARGES, OnFailure, Subject};
+pub use charge::{Charge, Limit, MAX_CHARGES, Mode, OnFailure, Subject};
 pub use decision::{Decision, Outcome, Outlook, StoreCall, StoreError, Verdicts, Via};
 pub use memory::{MAX_KEYS, MemoryStore, MemoryUse};
 pub use redis::{Agreement, RedisStore};

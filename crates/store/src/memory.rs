@@ -141,6 +141,36 @@ impl MemoryStore {
         }
     }
 
+    /// Decides one charge at a given time, by another quota than its limit's.
+    pub(crate) fn decide_one(&self, charge: &Charge<'_>, quota: &Quota, now: Micros) -> Verdict {
+        let terms = |_: &Charge<'_>| Terms {
+            quota: *quota,
+            used: None,
+        };
+        let decision = self.decide_by(std::slice::from_ref(charge), now, terms);
+        // One charge has one verdict.
+        decision
+            .verdicts
+            .into_iter()
+            .flatten()
+            .next()
+            .unwrap_or(NO_VERDICT)
+    }
+
+    /// Takes back what was charged by this quota, as far as it still counts. `receipt` is the time of the decision and
+    /// its verdict's `reset` together.
+    pub(crate) fn give_back(&self, charge: &Charge<'_>, quota: &Quota, receipt: Micros) {
+        let (shard, key) = self.locate(charge);
+        let mut shard = self.shards[shard].lock();
+        shard.give_back(
+            &key,
+            quota,
+            charge.cost.min(quota.capacity()),
+            receipt,
+            crate::now(),
+        );
+    }
+
     /// What each of these charges would meet if it came alone; charges nothing. A key without an entry is taken to have
     /// used nothing, though it may find no place when it comes.
     pub fn peek(&self, charges: &[Charge<'_>]) -> Vec<Outlook> {

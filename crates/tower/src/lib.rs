@@ -8,6 +8,9 @@
 //! The same [`Decided`] that wrote the headers is left in the response's extensions, for whoever logs and counts. A
 //! refusal is a response, never an error. This crate knows neither YAML nor hyper nor fred.
 
+// The type of a future that asks Redis is about as deep as the default allows.
+#![recursion_limit = "256"]
+
 mod address;
 pub mod api_keys;
 mod headers;

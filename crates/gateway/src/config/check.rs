@@ -59,9 +59,9 @@ impl Check<'_> {
     fn plan(&mut self, file: &File) -> Option<Plan> {
         let (listen, admin) = self.addresses(file);
         let callers = self.clients(file);
-        let (store, on_failure) = self.store(file);
+        let (store, shared) = self.store(file);
         let secret = self.secret(file, store.as_ref());
-        let (limits, rules) = self.limits(file, on_failure);
+        let (limits, rules) = self.limits(file, shared);
         let always = self.always(file, &rules);
         let routes = self.routes(file, &rules, &always, &callers.clients);
         self.unused_limits(file);

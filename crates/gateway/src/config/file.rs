@@ -13,7 +13,7 @@ use http::{HeaderName, Method};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_core::Rate;
-use tidegate_store::OnFailure;
+use tidegate_store::{Mode, OnFailure};
 use tidegate_tower::Per;
 use tidegate_tower::api_keys::UnknownKey;
 use tidegate_tower::jwt::{InvalidToken, Signature};
@@ -99,6 +99,10 @@ pub(super) struct Redis {
     pub(super) timeout: Option<Leaf<Duration>>,
     /// What decides when Redis does not: local, open or closed. Default: local.
     pub(super) on_failure: Option<Leaf<OnFailure>>,
+    /// How gateways share a limit: exact, leased, synced or local. Default: exact.
+    pub(super) mode: Option<Leaf<Mode>>,
+    /// How often synced limits are exchanged, from 1ms to 1m. Default: 100ms.
+    pub(super) sync_every: Option<Leaf<Duration>>,
     /// How many gateways share it, which is what each quota is divided by in an outage. Default: auto, which counts.
     pub(super) gateways: Option<Leaf<Gateways>>,
     /// What all keys start with. Default: tidegate.
@@ -222,6 +226,8 @@ pub(super) struct Limit {
     pub(super) per: Option<Vec<Leaf<Per>>>,
     /// What decides when Redis does not. Default: the store's.
     pub(super) on_failure: Option<Leaf<OnFailure>>,
+    /// How gateways share it: exact, leased, synced or local. Default: the store's.
+    pub(super) mode: Option<Leaf<Mode>>,
 }
 
 /// The numbers of a token bucket.

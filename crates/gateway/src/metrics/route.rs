@@ -6,7 +6,7 @@ use std::time::Duration;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
-use tidegate_store::{Decision, Via};
+use tidegate_store::{Decision, Limit, Mode, Via};
 
 use super::{DecisionLabels, ErrorLabels, GatewayMetrics, RequestLabels, RouteLabels};
 use crate::outcome::RequestOutcome;
@@ -24,18 +24,18 @@ pub(crate) struct RouteMetrics {
 
 #[derive(Debug)]
 struct LimitCounters {
-    // By the store, by on_failure, by a refusal that was remembered.
+    // By the store (or here, where the limit's mode has it so), by on_failure, by a refusal that was remembered.
     allowed: [Counter; 2],
     refused: [Counter; 3],
     undecided: Counter,
 }
 
 impl RouteMetrics {
-    /// The handles of the route `name`, whose limits are called `limits`, in order.
+    /// The handles of the route `name`, which has these limits, in order.
     pub(crate) fn new<'a>(
         gateway: &GatewayMetrics,
         name: &Arc<str>,
-        limits: impl Iterator<Item = &'a str>,
+        limits: impl Iterator<Item = &'a Limit>,
     ) -> Self {
         let counter = |limit: &Arc<str>, verdict, decided_by| {
             let labels = DecisionLabels {
@@ -46,8 +46,12 @@ impl RouteMetrics {
             gateway.decisions.get_or_create_owned(&labels)
         };
         let limits = limits.map(|limit| {
-            let limit = Arc::from(limit);
-            let counters = |verdict| ["store", "on_failure"].map(|by| counter(&limit, verdict, by));
+            let decides = match limit.mode() {
+                Mode::Exact => "store",
+                Mode::Leased | Mode::Synced | Mode::Local => "gateway",
+            };
+            let limit = Arc::from(limit.name());
+            let counters = |verdict| [decides, "on_failure"].map(|by| counter(&limit, verdict, by));
             let [by_store, by_policy] = counters("refused");
             LimitCounters {
                 allowed: counters("allowed"),
@@ -88,7 +92,7 @@ impl RouteMetrics {
 
     pub(crate) fn decided(&self, decision: &Decision) {
         let by = match decision.via {
-            Via::Store => 0,
+            Via::Store | Via::Here => 0,
             Via::Fallback => 1,
             Via::Remembered => 2,
         };
@@ -97,8 +101,8 @@ impl RouteMetrics {
             match verdict {
                 Some(verdict) if verdict.allowed => limit.allowed[by.min(1)].inc(),
                 Some(_) => limit.refused[by].inc(),
-                // Beside a refusal that is remembered nobody asks the others.
-                None if decision.via == Via::Remembered => continue,
+                // Beside a refusal that is remembered, or was given here, nobody asks the others.
+                None if decision.via != Via::Fallback => continue,
                 None => limit.undecided.inc(),
             };
         }

@@ -173,6 +173,21 @@ impl Shard {
         (entry.expires > now).then(|| entry.state.clone())
     }
 
+    /// Takes back a charge, from the key's own entry or from the budget that newcomers share.
+    pub(super) fn give_back(
+        &mut self,
+        key: &Key,
+        quota: &Quota,
+        cost: u64,
+        receipt: Micros,
+        now: Micros,
+    ) {
+        let own = self.entries.get_mut(key);
+        if let Some(entry) = own.or_else(|| self.shared.get_mut(&key.shared())) {
+            quota.give_back(&mut entry.state, cost, receipt, now);
+        }
+    }
+
     pub(super) fn forget(&mut self, key: &Key) {
         self.entries.swap_remove(key);
     }

@@ -11,6 +11,7 @@
 //! - [`slots`], [`cluster`]: which server has which keys; [`shards`]: one server or many
 //! - [`script`]: the texts; [`split`]: requests that no script can decide at once
 //! - [`recent`]: what Redis last said, given again or gone on from in an outage
+//! - [`modes`]: limits that are kept in this process; [`leases`], [`synced`]: by slices, by differences
 //! - [`secret`]: what all gateways share; [`gateways`]: how many they are
 //!
 //! Only `link`, `client`, `sentinels`, `slots` and `cluster` know fred.
@@ -23,7 +24,9 @@ mod cluster;
 mod gateways;
 mod guard;
 mod info;
+mod leases;
 mod link;
+mod modes;
 mod recent;
 mod script;
 mod secret;
@@ -32,6 +35,7 @@ mod shard;
 mod shards;
 mod slots;
 mod split;
+mod synced;
 mod tls;
 mod url;
 
@@ -45,18 +49,20 @@ use tidegate_core::{Micros, Verdict};
 
 use crate::memory::Terms;
 use crate::{
-    Charge, Decision, MAX_CHARGES, MemoryStore, OnFailure, Outcome, StoreCall, StoreError,
+    Charge, Decision, MAX_CHARGES, MemoryStore, Mode, OnFailure, Outcome, StoreCall, StoreError,
     Verdicts, Via,
 };
 use gateways::Gateways;
 pub use gateways::HEARTBEAT;
 pub use info::RedisInfo;
+use leases::Leases;
 use link::CONNECT;
 use recent::{Call, Recent};
 pub use secret::Agreement;
 use secret::SecretState;
 use shards::Shards;
 use split::Caller;
+use synced::Synced;
 pub use tls::{InvalidTls, Tls};
 pub use url::InvalidUrl;
 use url::Target;
@@ -74,6 +80,8 @@ pub struct RedisOptions {
     pub key_prefix: String,
     /// How many gateways share this Redis, if they are not to be counted.
     pub gateways: Option<u64>,
+    /// How often differences of [`Mode::Synced`] are exchanged.
+    pub sync_every: Duration,
     /// Whether a refusal is given again for a second without asking. Only what compares every answer with something
     /// else wants to do without.
     pub remember_refusals: bool,
@@ -107,6 +115,8 @@ pub struct RedisStore {
     recent: Recent,
     remember_refusals: bool,
     fallback: MemoryStore,
+    leases: Leases,
+    synced: Synced,
     gateways: Gateways,
     timeout: Duration,
     secret: SecretState,
@@ -135,16 +145,29 @@ impl RedisStore {
             recent: Recent::default(),
             remember_refusals: options.remember_refusals,
             fallback: MemoryStore::default(),
+            leases: Leases::default(),
+            synced: Synced::new(options.sync_every),
             gateways: Gateways::new(options.gateways, format!("{id:016x}")),
             timeout: options.timeout,
             secret: SecretState::default(),
         })
     }
 
-    /// Decides one request within the timeout: by a refusal that still holds, by Redis, or by each limit's
-    /// [`OnFailure`].
+    /// Decides one request within the timeout: by what this process keeps, by a refusal that still holds, by Redis, or by
+    /// each limit's [`OnFailure`].
     pub async fn decide(&self, charges: &[Charge<'_>]) -> Decision {
         let asked = Instant::now();
+        if charges
+            .iter()
+            .all(|charge| charge.limit.mode() == Mode::Exact)
+        {
+            self.decide_exactly(charges, asked).await
+        } else {
+            self.decide_in_modes(charges, asked).await
+        }
+    }
+
+    async fn decide_exactly(&self, charges: &[Charge<'_>], asked: Instant) -> Decision {
         if self.remember_refusals
             && let Some(refusal) = self.remembered(charges, asked)
         {
@@ -176,7 +199,7 @@ impl RedisStore {
         self.secret.check()
     }
 
-    /// The state that outages left in this process.
+    /// The state of limits that this process alone counts, and what outages left here.
     pub const fn fallback(&self) -> &MemoryStore {
         &self.fallback
     }

@@ -6,6 +6,7 @@
 //! - `keys`: what stands in Redis: names, and how long
 //! - `late`: a Redis that is hung or slow, and what it then must not charge
 //! - `memory`: the memory store's bound, and who makes place for whom
+//! - `modes`: limits that are kept in the gateway
 //! - `outage`: what decides when Redis does not
 //! - `refusals`: refusals that are given again without asking
 //! - `shares`: what gateways give away in an outage
@@ -24,6 +25,7 @@ mod budgets;
 mod keys;
 mod late;
 mod memory;
+mod modes;
 mod outage;
 mod refusals;
 mod shares;

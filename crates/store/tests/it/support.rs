@@ -56,6 +56,7 @@ pub(crate) fn options(url: &str, timeout: Duration) -> RedisOptions {
         timeout,
         key_prefix: "tidegate".to_owned(),
         gateways: None,
+        sync_every: Duration::from_millis(100),
         remember_refusals: true,
     }
 }

@@ -8,7 +8,7 @@ use tidegate_core::{
     FixedWindow, LeakyBucket, Micros, Quota, QuotaError, SlidingWindowCounter, SlidingWindowLog,
     TokenBucket,
 };
-use tidegate_store::{Limit, OnFailure};
+use tidegate_store::{Limit, Mode, OnFailure};
 use tidegate_tower::{Per, Rule};
 
 use super::Check;
@@ -23,31 +23,36 @@ const LONG_LOG: u64 = 10_000;
 /// The limits by name; none where the limit itself was refused.
 pub(super) type Rules = HashMap<String, Option<Rule>>;
 
+/// How limits are shared that do not say it themselves.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Shared {
+    pub(super) on_failure: OnFailure,
+    pub(super) mode: Mode,
+}
+
 impl Check<'_> {
     /// All limits in the order of the file, and each by its name.
-    pub(super) fn limits(
-        &mut self,
-        file: &File,
-        on_failure: OnFailure,
-    ) -> (Vec<Arc<Limit>>, Rules) {
+    pub(super) fn limits(&mut self, file: &File, shared: Shared) -> (Vec<Arc<Limit>>, Rules) {
         let in_memory = !matches!(&file.store, Some(SingleOr::Block(_)));
         let mut limits = Vec::new();
         let mut rules = Rules::new();
         for (name, limit) in file.limits.iter().flat_map(|limits| &limits.0) {
             let quota = self.quota(name, limit);
             let per = self.per(limit, file);
-            let own = self.read_some(limit.on_failure.as_ref());
-            if let Some(leaf) = limit.on_failure.as_ref().filter(|_| in_memory) {
-                self.doubt(
-                    Problem::new(leaf.place, "`on_failure` has no effect here")
-                        .note("with `store: memory` there is no store that could fail"),
-                );
+            let on_failure = self.read_some(limit.on_failure.as_ref());
+            let mode = self.read_some(limit.mode.as_ref()).unwrap_or(shared.mode);
+            if in_memory {
+                self.without_effect(limit);
+            }
+            if let Some(quota) = &quota {
+                self.mode_fits(name, limit, quota, mode);
             }
             let Some(LimitName(name)) = self.read(name) else {
                 continue;
             };
             let rule = quota.map(|quota| {
-                let limit = Limit::new(&name, quota, own.unwrap_or(on_failure));
+                let on_failure = on_failure.unwrap_or(shared.on_failure);
+                let limit = Limit::new(&name, quota, on_failure).in_mode(mode);
                 let is_shared = !per.iter().any(Per::is_callers);
                 let limit = Arc::new(if is_shared { limit.shared() } else { limit });
                 limits.push(Arc::clone(&limit));
@@ -78,6 +83,52 @@ impl Check<'_> {
                 );
             }
         }
+    }
+
+    /// Warns of what only matters with Redis.
+    fn without_effect(&mut self, limit: &file::Limit) {
+        if let Some(leaf) = &limit.on_failure {
+            self.doubt(
+                Problem::new(leaf.place, "`on_failure` has no effect here")
+                    .note("with `store: memory` there is no store that could fail"),
+            );
+        }
+        if let Some(leaf) = &limit.mode {
+            self.doubt(
+                Problem::new(leaf.place, "`mode` has no effect here")
+                    .note("with `store: memory` nobody shares the limit with this gateway"),
+            );
+        }
+    }
+
+    /// Refuses a mode that the limit's algorithm cannot have.
+    fn mode_fits(
+        &mut self,
+        name: &Leaf<LimitName>,
+        limit: &file::Limit,
+        quota: &Quota,
+        mode: Mode,
+    ) {
+        let allowed: &[Mode] = match quota {
+            Quota::FixedWindow(_) | Quota::SlidingWindowCounter(_) => return,
+            Quota::TokenBucket(_) | Quota::SlidingWindowLog(_) => {
+                &[Mode::Exact, Mode::Leased, Mode::Local]
+            }
+            // A slice of a queue would be a queue of its own.
+            Quota::LeakyBucket(_) => &[Mode::Exact, Mode::Local],
+        };
+        if allowed.contains(&mode) {
+            return;
+        }
+        let place = limit.mode.as_ref().map_or(name.place, |leaf| leaf.place);
+        let message = format!("a `{}` cannot be {}", quota.algorithm(), mode.word());
+        let mut problem = Problem::new(place, message);
+        if limit.mode.is_none() {
+            problem =
+                problem.note("the store's `mode` is meant for all limits; this one needs its own");
+        }
+        let allowed: Vec<_> = allowed.iter().map(|mode| mode.word()).collect();
+        self.refuse(problem.note(format!("allowed here: {}", allowed.join(", "))));
     }
 
     fn per(&mut self, limit: &file::Limit, file: &File) -> Vec<Per> {

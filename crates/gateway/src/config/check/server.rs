@@ -3,10 +3,10 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use tidegate_store::OnFailure;
 use tidegate_store::redis::RedisOptions;
 
 use super::Check;
+use super::limits::Shared;
 use crate::config::file::{File, Redis, SingleOr};
 use crate::config::plan::{AdminPlan, LogPlan, Secret, StorePlan, Timeouts};
 use crate::config::report::{Place, Problem};
@@ -15,6 +15,10 @@ use crate::config::value::{Connections, Gateways, Leaf};
 const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const LISTEN: SocketAddr = SocketAddr::new(LOCALHOST, 8080);
 const ADMIN: SocketAddr = SocketAddr::new(LOCALHOST, 9901);
+
+/// How often synced limits are exchanged: by default, and at most.
+const SYNC_EVERY: Duration = Duration::from_millis(100);
+const SLOWEST_SYNC: Duration = Duration::from_secs(60);
 
 /// Longer than this nobody waits for a limit.
 const LONGEST_STORE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -90,13 +94,13 @@ impl Check<'_> {
         taken.push((address, place));
     }
 
-    /// The store, and what its limits do by default when it does not answer.
-    pub(super) fn store(&mut self, file: &File) -> (Option<StorePlan>, OnFailure) {
+    /// The store, and how its limits are shared by default.
+    pub(super) fn store(&mut self, file: &File) -> (Option<StorePlan>, Shared) {
         let store = match &file.store {
-            None => return (Some(StorePlan::Memory), OnFailure::default()),
+            None => return (Some(StorePlan::Memory), Shared::default()),
             Some(SingleOr::Single(word)) => {
                 let memory = self.read(word).map(|_| StorePlan::Memory);
-                return (memory, OnFailure::default());
+                return (memory, Shared::default());
             }
             Some(SingleOr::Block(store)) => store,
         };
@@ -105,13 +109,16 @@ impl Check<'_> {
                 Problem::new(store.place, "no store is named here")
                     .note("allowed here: memory, or `redis: { url: … }`"),
             );
-            return (None, OnFailure::default());
+            return (None, Shared::default());
         };
-        let on_failure = self
-            .read_some(redis.on_failure.as_ref())
-            .unwrap_or_default();
+        let on_failure = self.read_some(redis.on_failure.as_ref());
+        let mode = self.read_some(redis.mode.as_ref());
+        let shared = Shared {
+            on_failure: on_failure.unwrap_or_default(),
+            mode: mode.unwrap_or_default(),
+        };
         let plan = self.redis(redis).map(StorePlan::Redis);
-        (plan, on_failure)
+        (plan, shared)
     }
 
     fn redis(&mut self, redis: &Redis) -> Option<RedisOptions> {
@@ -125,6 +132,18 @@ impl Check<'_> {
                     .note("the longest is 1m; 25ms is the default"),
             );
         }
+        let sync_every = self.read_some(redis.sync_every.as_ref());
+        if let (Some(every), Some(leaf)) = (sync_every, &redis.sync_every)
+            && !(Duration::from_millis(1)..=SLOWEST_SYNC).contains(&every)
+        {
+            self.refuse(
+                Problem::new(
+                    leaf.place,
+                    "differences cannot be exchanged so often or so seldom",
+                )
+                .note("allowed here: 1ms to 1m; 100ms is the default"),
+            );
+        }
         let key_prefix = self.read_some(redis.key_prefix.as_ref());
         let gateways = self.read_some(redis.gateways.as_ref());
         let tls = self.redis_tls(redis, url.as_ref()?);
@@ -134,6 +153,7 @@ impl Check<'_> {
             timeout: timeout.unwrap_or(Duration::from_millis(25)),
             key_prefix: key_prefix.map_or_else(|| "tidegate".into(), |prefix| prefix.0),
             gateways: gateways.and_then(|Gateways(number)| number),
+            sync_every: sync_every.unwrap_or(SYNC_EVERY),
             remember_refusals: true,
         })
     }

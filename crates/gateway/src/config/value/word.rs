@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use http::HeaderName;
-use tidegate_store::OnFailure;
+use tidegate_store::{Mode, OnFailure};
 use tidegate_tower::Per;
 use tidegate_tower::api_keys::UnknownKey;
 use tidegate_tower::jwt::{InvalidToken, Signature};
@@ -114,6 +114,13 @@ choice!(
         ("open", Self::Open),
         ("closed", Self::Closed),
     ]
+);
+
+choice!(
+    Mode,
+    "Mode",
+    "a way to share a limit",
+    Self::ALL.map(|mode| (mode.word(), mode))
 );
 
 choice!(

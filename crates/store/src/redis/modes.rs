@@ -1,0 +1,186 @@
+//! Requests with limits that are kept in this process, as their modes have it.
+//!
+//! Those limits are reserved first, without a question to Redis if possible; then what is left is decided as ever.
+//! Whatever was reserved is given back if the request is refused after all, or is not waited for any more. How slices
+//! and differences work is the business of [`super::leases`] and [`super::synced`].
+
+use std::time::Instant;
+
+use arrayvec::ArrayVec;
+use tidegate_core::{Micros, Quota};
+
+use super::RedisStore;
+use crate::{Charge, Decision, MAX_CHARGES, Mode, Outcome, StoreCall, StoreError, Via};
+
+impl RedisStore {
+    /// Decides a request of which not every limit is exact.
+    pub(super) async fn decide_in_modes(&self, charges: &[Charge<'_>], asked: Instant) -> Decision {
+        let mut decision = Decision {
+            outcome: Outcome::Admitted,
+            via: Via::Here,
+            now: crate::now(),
+            verdicts: charges.iter().map(|_| None).collect(),
+            call: None,
+        };
+        let mut reserved = Reserved {
+            store: self,
+            kept: ArrayVec::new(),
+        };
+        let failed = self
+            .reserve(charges, asked + self.timeout, &mut decision, &mut reserved)
+            .await;
+        if let Some(error) = failed
+            && decision.outcome == Outcome::Admitted
+        {
+            let unanswered = Places::of(charges, |place, charge| {
+                charge.limit.mode() != Mode::Exact && decision.verdicts[place].is_none()
+            });
+            let mut part = self.fall_back(&unanswered.pick(charges));
+            let took = asked.elapsed();
+            let error = Some(error);
+            part.call = Some(StoreCall { took, error });
+            self.reserve_shares(charges, &unanswered, &part, &mut reserved);
+            unanswered.tell(part, &mut decision);
+        }
+        let exact = Places::of(charges, |_, charge| charge.limit.mode() == Mode::Exact);
+        if decision.outcome == Outcome::Admitted && !exact.0.is_empty() {
+            let exact_charges = exact.pick(charges);
+            // Boxed: a request that is only charged to limits of this process need not make room for it.
+            let part = Box::pin(self.decide_exactly(&exact_charges, asked)).await;
+            exact.tell(part, &mut decision);
+        }
+        reserved.end(&mut decision);
+        decision
+    }
+
+    /// Reserves what is kept here, and says why not all of it could be.
+    async fn reserve<'a>(
+        &'a self,
+        charges: &[Charge<'a>],
+        until: Instant,
+        decision: &mut Decision,
+        reserved: &mut Reserved<'a>,
+    ) -> Option<StoreError> {
+        let mut failed = None;
+        for (place, charge) in charges.iter().enumerate() {
+            let quota = charge.limit.quota();
+            let (said, how) = match charge.limit.mode() {
+                Mode::Exact => continue,
+                Mode::Local => {
+                    let verdict = self.fallback.decide_one(charge, quota, decision.now);
+                    (Ok(verdict), How::Here(*quota, decision.now + verdict.reset))
+                }
+                Mode::Synced => (self.synced.reserve(charge), How::Synced),
+                Mode::Leased => (self.leases.reserve(charge, until).await, How::Leased),
+            };
+            match said {
+                Ok(verdict) => {
+                    decision.verdicts[place] = Some(verdict);
+                    if verdict.allowed {
+                        reserved.kept.push((place, *charge, how));
+                    } else {
+                        decision.outcome = Outcome::Refused;
+                    }
+                }
+                Err(error) => failed = Some(error),
+            }
+        }
+        failed
+    }
+
+    /// Notes what was charged here to go on with, instead of to Redis.
+    fn reserve_shares<'a>(
+        &self,
+        charges: &[Charge<'a>],
+        places: &Places,
+        part: &Decision,
+        reserved: &mut Reserved<'a>,
+    ) {
+        if part.outcome != Outcome::Admitted {
+            return;
+        }
+        let gateways = self.gateways.count();
+        for (place, verdict) in places.0.iter().zip(&part.verdicts) {
+            if let Some(verdict) = verdict {
+                let charge = charges[*place];
+                let share = charge.limit.quota().divided(gateways);
+                let how = How::Here(share, part.now + verdict.reset);
+                reserved.kept.push((*place, charge, how));
+            }
+        }
+    }
+}
+
+/// The places of some charges among all.
+struct Places(ArrayVec<usize, MAX_CHARGES>);
+
+impl Places {
+    fn of<'a>(charges: &[Charge<'a>], belongs: impl Fn(usize, &Charge<'a>) -> bool) -> Self {
+        let places = charges.iter().enumerate();
+        let places = places.filter(|(place, charge)| belongs(*place, charge));
+        Self(places.map(|(place, _)| place).collect())
+    }
+
+    fn pick<'a>(&self, charges: &[Charge<'a>]) -> ArrayVec<Charge<'a>, MAX_CHARGES> {
+        self.0.iter().map(|place| charges[*place]).collect()
+    }
+
+    /// Puts what was decided of these into the decision on all.
+    fn tell(&self, part: Decision, decision: &mut Decision) {
+        for (place, verdict) in self.0.iter().zip(part.verdicts) {
+            decision.verdicts[*place] = verdict;
+        }
+        decision.outcome = part.outcome;
+        decision.now = part.now;
+        // One that had to go on without the store is what is to be said of the whole.
+        if decision.via != Via::Fallback {
+            decision.via = part.via;
+        }
+        let had_error = |call: &StoreCall| call.error.is_some();
+        if !decision.call.as_ref().is_some_and(had_error) {
+            decision.call = part.call;
+        }
+    }
+}
+
+/// What was reserved so far; given back when it is dropped.
+struct Reserved<'a> {
+    store: &'a RedisStore,
+    kept: ArrayVec<(usize, Charge<'a>, How), MAX_CHARGES>,
+}
+
+/// Where a charge was reserved.
+enum How {
+    /// In a slice.
+    Leased,
+    /// Among the differences.
+    Synced,
+    /// In the memory store, by this quota; with the receipt.
+    Here(Quota, Micros),
+}
+
+impl Reserved<'_> {
+    /// All of it is kept if the request is admitted; else the verdicts say that it is there again.
+    fn end(mut self, decision: &mut Decision) {
+        if decision.outcome == Outcome::Admitted {
+            self.kept.clear();
+        }
+        for (place, charge, _) in &self.kept {
+            if let Some(verdict) = &mut decision.verdicts[*place] {
+                verdict.remaining += charge.cost;
+            }
+        }
+    }
+}
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        for (_, charge, how) in &self.kept {
+            match how {
+                How::Leased => self.store.leases.give_back(charge),
+                How::Synced => self.store.synced.give_back(charge),
+                How::Here(quota, receipt) => self.store.fallback.give_back(charge, quota, *receipt),
+            }
+        }
+    }
+}
