@@ -1,13 +1,19 @@
 -- leaky_bucket: a queue that drains at a constant rate. The other writing of crates/core/src/leaky_bucket.rs.
 -- Numbers of a quota: queue, weight, pay, full (debt.lua).
 
-local leaky_bucket = { numbers = 4, commit = debt.commit, give_back = debt.give_back }
+local leaky_bucket = { numbers = 4, commit = debt.commit }
 
 function leaky_bucket.check(key, now, cost, quota)
   local verdict = debt.check(key, now, cost, quota)
   -- Before its own cost is added, the time until all is drained is this request's turn.
   if verdict.allowed then verdict.delay = verdict.reset end
   return verdict
+end
+
+-- Only the last in the queue gives its place back: those behind it have their turns already.
+function leaky_bucket.give_back(key, now, cost, quota, receipt)
+  local verdict = debt.check(key, now, cost, quota)
+  if now + verdict.reset == receipt then debt.give_back(key, now, cost, quota, receipt) end
 end
 
 algorithms.leaky_bucket = leaky_bucket

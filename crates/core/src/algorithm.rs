@@ -1,8 +1,8 @@
 //! The algorithms under one name: which there are, and what each can do.
 
 use crate::{
-    Debt, FixedWindow, LeakyBucket, Micros, SlidingWindowCounter, SlidingWindowLog, Stamps,
-    TokenBucket, Verdict, WindowCount, WindowPair,
+    CalendarWindow, Debt, FixedWindow, LeakyBucket, Micros, SlidingWindowCounter, SlidingWindowLog,
+    Stamps, TokenBucket, Verdict, WindowCount, WindowPair,
 };
 
 /// What an algorithm is: a check that decides, and a commit that writes, on a state of its own.
@@ -130,6 +130,7 @@ algorithms! {
     FixedWindow(WindowCount) = "fixed_window",
     SlidingWindowLog(Stamps) = "sliding_window_log",
     SlidingWindowCounter(WindowPair) = "sliding_window_counter",
+    CalendarWindow(WindowCount) = "calendar_window",
 }
 
 impl Quota {
@@ -138,6 +139,9 @@ impl Quota {
     pub fn kind(&self) -> String {
         let window = match self {
             Self::TokenBucket(_) | Self::LeakyBucket(_) => return self.algorithm().to_owned(),
+            Self::CalendarWindow(quota) => {
+                return format!("{}/{}", self.algorithm(), quota.calendar().name());
+            }
             Self::FixedWindow(quota) => quota.window(),
             Self::SlidingWindowLog(quota) => quota.window(),
             Self::SlidingWindowCounter(quota) => quota.window(),

@@ -46,8 +46,13 @@ impl Algorithm for LeakyBucket {
         self.meter.commit(state, cost, now, verdict);
     }
 
+    /// Only the last in the queue gives its place back: those behind it have their turns already, and a place between
+    /// them would be a second release at one time.
     fn give_back(&self, state: &mut Debt, cost: u64, receipt: Micros, now: Micros) {
-        self.meter.give_back(state, cost, receipt, now);
+        let drained = now + self.meter.check(state, cost, now).reset;
+        if drained == receipt {
+            self.meter.give_back(state, cost, receipt, now);
+        }
     }
 
     fn expires(&self, state: &Debt) -> Micros {

@@ -8,6 +8,8 @@
 //! that could leave that range are refused when a quota is made ([`QuotaError`]), never met at run time.
 
 mod algorithm;
+mod block;
+mod calendar_window;
 mod debt;
 mod decide;
 mod fixed_window;
@@ -19,6 +21,8 @@ mod token_bucket;
 mod verdict;
 
 pub use algorithm::{Algorithm, Quota, State};
+pub use block::Block;
+pub use calendar_window::{Calendar, CalendarWindow};
 pub use debt::{Debt, Meter};
 pub use decide::{Slot, decide};
 pub use fixed_window::{FixedWindow, WindowCount};

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use tidegate_core::Quota;
+use tidegate_core::{Block, Micros, Quota, Slot, State};
 
 /// The most limits that one request can be charged to.
 pub const MAX_CHARGES: usize = 16;
@@ -56,6 +56,8 @@ pub struct Limit {
     on_failure: OnFailure,
     mode: Mode,
     is_shared: bool,
+    is_observed: bool,
+    block: Option<Block>,
     // "name:kind", which identifies this limit's keys in either store.
     id: String,
 }
@@ -71,6 +73,26 @@ impl Limit {
             on_failure,
             mode: Mode::default(),
             is_shared: false,
+            is_observed: false,
+            block: None,
+        }
+    }
+
+    /// As one that only counts, and refuses nobody.
+    #[must_use]
+    pub fn observed(self) -> Self {
+        Self {
+            is_observed: true,
+            ..self
+        }
+    }
+
+    /// As one whose keys are refused for a while once it was exceeded.
+    #[must_use]
+    pub fn blocking(self, block: Block) -> Self {
+        Self {
+            block: Some(block),
+            ..self
         }
     }
 
@@ -109,6 +131,16 @@ impl Limit {
         self.mode
     }
 
+    /// Whether it only counts, and refuses nobody.
+    pub const fn is_observed(&self) -> bool {
+        self.is_observed
+    }
+
+    /// What becomes of a key once it was exceeded.
+    pub const fn block(&self) -> Option<Block> {
+        self.block
+    }
+
     /// Whether many clients are charged to it together.
     pub(crate) const fn is_shared(&self) -> bool {
         self.is_shared
@@ -141,7 +173,31 @@ pub struct Charge<'a> {
     pub cost: u64,
 }
 
-impl Charge<'_> {
+impl<'a> Charge<'a> {
+    /// The slot to decide this charge in, at a cost that the quota can fit.
+    pub(crate) fn slot<'q>(
+        &self,
+        quota: &'q Quota,
+        state: State,
+        blocked_until: Micros,
+    ) -> Slot<'q> {
+        Slot {
+            quota,
+            state,
+            cost: self.cost.min(quota.capacity()),
+            observed: self.limit.is_observed,
+            block: self.limit.block,
+            blocked_until,
+        }
+    }
+
+    /// The keys of a charge: that of its state, and the one under which a block is kept if the limit has any.
+    pub(crate) fn keys(&self, prefix: &str) -> impl Iterator<Item = String> + use<'a> {
+        let key = self.key(prefix);
+        let block = self.limit.block.map(|_| format!("{key}:block"));
+        std::iter::once(key).chain(block)
+    }
+
     /// The Redis key, `prefix:{tag}:limit:kind` and the rest's hash: only the tag stands in braces, whatever users
     /// name their limits (names hold no braces).
     pub fn key(&self, prefix: &str) -> String {

@@ -17,7 +17,7 @@ use std::hash::BuildHasher as _;
 use tidegate_core::{Micros, Quota, Slot, State, Verdict, decide};
 
 use crate::{Charge, Decision, MAX_CHARGES, Outcome, Outlook, Via};
-use shard::{Key, Place, Shard};
+use shard::{Held, Key, Place, Shard};
 
 /// The most keys that a gateway's memory store holds: about 150 MB when all are in use, logs aside.
 pub const MAX_KEYS: usize = 1_000_000;
@@ -74,6 +74,7 @@ impl MemoryStore {
         self.decide_by(charges, now, |charge| Terms {
             quota: *charge.limit.quota(),
             used: None,
+            blocked_until: 0,
         })
     }
 
@@ -102,7 +103,7 @@ impl MemoryStore {
             .collect();
         let lock = |shard: usize| order.binary_search(&shard).unwrap_or_default();
 
-        let mut known = ArrayVec::<Option<State>, MAX_CHARGES>::new();
+        let mut known = ArrayVec::<Option<Held>, MAX_CHARGES>::new();
         for ((shard, key), terms) in located.iter().zip(&terms) {
             known.push(shards[lock(*shard)].take(key, &terms.quota, now));
         }
@@ -111,21 +112,21 @@ impl MemoryStore {
         let asked = charges.iter().zip(&terms);
         for (((shard, key), (charge, terms)), known) in located.iter().zip(asked).zip(known) {
             let quota = &terms.quota;
-            let cost = charge.cost.min(quota.capacity());
-            let (state, place) = match known {
-                Some(state) => (state, Place::Own),
+            let (held, place) = match known {
+                Some(held) => (held, Place::Own),
                 None => shards[lock(*shard)].take_new(*key, quota, now),
             };
-            let state = terms.stricter(state, now);
+            let blocked_until = held.blocked_until.max(terms.blocked_until);
+            let state = terms.stricter(held.state, now);
             places.push(place);
-            slots.push(Slot { quota, state, cost });
+            slots.push(charge.slot(quota, state, blocked_until));
         }
         let mut verdicts = ArrayVec::<Verdict, MAX_CHARGES>::new();
         verdicts.extend(slots.iter().map(|_| NO_VERDICT));
         let admitted = decide(&mut slots, now, &mut verdicts);
         let decided = slots.into_iter().zip(places).zip(&verdicts);
         for ((shard, key), ((slot, place), verdict)) in located.into_iter().zip(decided) {
-            let charged = admitted.then_some(verdict);
+            let charged = (admitted && verdict.allowed).then_some(verdict);
             shards[lock(shard)].put(key, place, slot, charged);
         }
         Decision {
@@ -146,6 +147,7 @@ impl MemoryStore {
         let terms = |_: &Charge<'_>| Terms {
             quota: *quota,
             used: None,
+            blocked_until: 0,
         };
         let decision = self.decide_by(std::slice::from_ref(charge), now, terms);
         // One charge has one verdict.
@@ -178,11 +180,12 @@ impl MemoryStore {
         let look = |charge: &Charge<'_>| {
             let quota = charge.limit.quota();
             let (shard, key) = self.locate(charge);
-            let state = self.shards[shard].lock().state(&key, now);
-            let mut state = state.unwrap_or_else(|| quota.fresh());
+            let held = self.shards[shard].lock().held(&key, now);
+            let held = held.unwrap_or_else(|| Held::fresh(quota));
+            let mut slot = charge.slot(quota, held.state, held.blocked_until);
             Outlook {
                 now,
-                verdict: quota.check(&mut state, charge.cost.min(quota.capacity()), now),
+                verdict: slot.check(now),
             }
         };
         charges.iter().map(look).collect()
@@ -230,6 +233,8 @@ pub(crate) struct Terms {
     pub(crate) quota: Quota,
     /// What is known to be used from elsewhere; it counts if it is more than what is known here.
     pub(crate) used: Option<State>,
+    /// Until when it is known from elsewhere to be blocked; 0: it is not.
+    pub(crate) blocked_until: Micros,
 }
 
 impl Terms {

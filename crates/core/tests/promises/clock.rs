@@ -112,7 +112,9 @@ fn stamp(state: &State) -> Option<Micros> {
         State::TokenBucket(debt) | State::LeakyBucket(debt) => {
             Some(debt.at).filter(|_| debt.owed > 0)
         }
-        State::FixedWindow(window) => Some(window.start).filter(|_| window.count > 0),
+        State::FixedWindow(window) | State::CalendarWindow(window) => {
+            Some(window.start).filter(|_| window.count > 0)
+        }
         State::SlidingWindowLog(stamps) => stamps.0.back().copied(),
         State::SlidingWindowCounter(pair) => Some(pair.start).filter(|_| pair.current > 0),
     }
@@ -122,7 +124,7 @@ fn stamp(state: &State) -> Option<Micros> {
 fn used(quota: &Quota, state: &State, now: Micros) -> u64 {
     match state {
         State::TokenBucket(debt) | State::LeakyBucket(debt) => debt.owed.div_ceil(debt.weight),
-        State::FixedWindow(window) => window.count,
+        State::FixedWindow(window) | State::CalendarWindow(window) => window.count,
         State::SlidingWindowLog(stamps) => stamps.0.len() as u64,
         State::SlidingWindowCounter(pair) => {
             let window = period(quota);

@@ -6,6 +6,8 @@
 //! - `clock`: clocks that step back
 //! - `changed`: quotas that change under keys that have state
 //! - `accepted`: which numbers are accepted, and what is said of those that are not
+//! - `blocks`: keys that are refused for a while, and limits that are only observed
+//! - `calendar`: windows that are not equally long
 //! - `given_back`: charges that are taken back
 //! - `traffic`: quotas and traffic to try them on
 
@@ -15,7 +17,9 @@
 )]
 
 mod accepted;
+mod blocks;
 mod buckets;
+mod calendar;
 mod changed;
 mod clock;
 mod given_back;

@@ -1,10 +1,12 @@
 //! Random quotas, at the edges more often than not, and random traffic whose costs and time steps fit the quota.
 
+use std::sync::LazyLock;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tidegate_core::{
-    FixedWindow, LeakyBucket, Micros, Quota, QuotaError, Rate, SlidingWindowCounter,
-    SlidingWindowLog, State, TokenBucket, Verdict,
+    Calendar, CalendarWindow, FixedWindow, LeakyBucket, Micros, Quota, QuotaError, Rate,
+    SlidingWindowCounter, SlidingWindowLog, State, TokenBucket, Verdict,
 };
 
 pub(crate) const MS: Micros = 1_000;
@@ -95,6 +97,17 @@ impl Key {
         cost.clamp(1, capacity)
     }
 
+    /// One request, now.
+    pub(crate) fn request(&mut self, cost: u64) -> Verdict {
+        request(&self.quota, &mut self.state, cost, self.now)
+    }
+
+    /// Uses all that there is.
+    pub(crate) fn charge_all(&mut self) {
+        let capacity = self.quota.capacity();
+        self.request(capacity);
+    }
+
     /// What would be said of a request now; nothing is charged.
     pub(crate) fn ask(&self, cost: u64) -> Verdict {
         self.ask_at(cost, self.now)
@@ -122,6 +135,7 @@ pub(crate) fn period(quota: &Quota) -> Micros {
         Quota::FixedWindow(quota) => quota.window(),
         Quota::SlidingWindowLog(quota) => quota.window(),
         Quota::SlidingWindowCounter(quota) => quota.window(),
+        Quota::CalendarWindow(_) => DAY,
     }
 }
 
@@ -159,8 +173,15 @@ pub(crate) fn quota() -> impl Strategy<Value = Quota> {
         (most(), window()).prop_map(|(most, window)| fixed(most, window).into()),
         (few(), window()).prop_map(|(most, window)| log(most, window).into()),
         (most(), window()).prop_map(|(most, window)| counter(most, window).into()),
+        most().prop_map(|most| CalendarWindow::new(most, &DAYS).unwrap().into()),
     ]
 }
+
+/// A calendar of even days, on which it is a fixed window of a day.
+static DAYS: LazyLock<Calendar> = LazyLock::new(|| {
+    let days: Vec<Micros> = (0..50_000).map(|day| day * DAY).collect();
+    Calendar::new("1d", days).unwrap()
+});
 
 /// A capacity and a rate that fit each other.
 pub(crate) fn bucket() -> impl Strategy<Value = (u64, Rate)> {

@@ -135,10 +135,9 @@ proptest! {
 }
 
 fn together(keys: &[Key; 2], costs: [u64; 2], now: Micros) -> (bool, [State; 2], [Verdict; 2]) {
-    let slot = |index: usize| Slot {
-        quota: &keys[index].quota,
-        state: keys[index].state.clone(),
-        cost: costs[index],
+    let slot = |index: usize| {
+        let state = keys[index].state.clone();
+        Slot::new(&keys[index].quota, state, costs[index])
     };
     let mut slots = [slot(0), slot(1)];
     let mut verdicts = [blank(&keys[0].quota), blank(&keys[1].quota)];

@@ -53,9 +53,27 @@ pub(super) enum Place {
     Shared,
 }
 
+/// What is kept under a key.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    pub(super) state: State,
+    /// Until when it is blocked; 0, or any time that has passed, if it is not.
+    pub(super) blocked_until: Micros,
+}
+
+impl Held {
+    pub(super) fn fresh(quota: &Quota) -> Self {
+        Self {
+            state: quota.fresh(),
+            blocked_until: 0,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Entry {
     state: State,
+    blocked_until: Micros,
     expires: Micros,
     // How much of the quota was used when it was last charged, in per mille.
     used: u16,
@@ -66,31 +84,45 @@ struct Entry {
 impl Entry {
     fn new(slot: Slot<'_>, verdict: &Verdict) -> Self {
         Self {
-            expires: slot.quota.expires(&slot.state),
+            expires: expires(&slot),
             used: share_used(slot.quota, verdict),
             state: slot.state,
+            blocked_until: slot.blocked_until,
             held: false,
         }
     }
 
-    /// The state to decide on; nothing of what has expired, as Redis has nothing of it either.
-    fn take(&mut self, quota: &Quota, now: Micros) -> State {
+    /// What to decide on; nothing of what has expired, as Redis has nothing of it either.
+    fn take(&mut self, quota: &Quota, now: Micros) -> Held {
         let state = std::mem::replace(&mut self.state, quota.fresh());
         if self.expires <= now {
-            return quota.fresh();
+            return Held::fresh(quota);
         }
-        state
+        let blocked_until = self.blocked_until;
+        Held {
+            state,
+            blocked_until,
+        }
     }
 
     /// Keeps a decided state, which may have changed without a charge: after a clock stepped back.
     fn put(&mut self, slot: Slot<'_>, charged: Option<&Verdict>) {
-        self.expires = slot.quota.expires(&slot.state);
+        self.expires = expires(&slot);
         if let Some(verdict) = charged {
             self.used = share_used(slot.quota, verdict);
         }
+        if slot.blocked_until != self.blocked_until {
+            // Whoever is blocked is not flushed.
+            self.used = KEPT_FROM.max(self.used);
+        }
+        self.blocked_until = slot.blocked_until;
         self.state = slot.state;
         self.held = false;
     }
+}
+
+fn expires(slot: &Slot<'_>) -> Micros {
+    slot.quota.expires(&slot.state).max(slot.blocked_until)
 }
 
 fn share_used(quota: &Quota, verdict: &Verdict) -> u16 {
@@ -126,7 +158,7 @@ impl Shard {
     }
 
     /// Takes out the state of a key that is known; [`Shard::put`] must follow.
-    pub(super) fn take(&mut self, key: &Key, quota: &Quota, now: Micros) -> Option<State> {
+    pub(super) fn take(&mut self, key: &Key, quota: &Quota, now: Micros) -> Option<Held> {
         let entry = self.entries.get_mut(key)?;
         entry.held = true;
         Some(entry.take(quota, now))
@@ -134,14 +166,14 @@ impl Shard {
 
     /// The state of a key that is not known, and its place; [`Shard::put`] must follow. All known keys of the decision
     /// must have been taken before, so that none of them makes place for another.
-    pub(super) fn take_new(&mut self, key: Key, quota: &Quota, now: Micros) -> (State, Place) {
+    pub(super) fn take_new(&mut self, key: Key, quota: &Quota, now: Micros) -> (Held, Place) {
         if let Some(place) = self.find_place(now) {
-            return (quota.fresh(), place);
+            return (Held::fresh(quota), place);
         }
         self.usage.shared += 1;
         let entry = self.shared.get_mut(&key.shared());
-        let state = entry.map_or_else(|| quota.fresh(), |entry| entry.take(quota, now));
-        (state, Place::Shared)
+        let held = entry.map_or_else(|| Held::fresh(quota), |entry| entry.take(quota, now));
+        (held, Place::Shared)
     }
 
     /// Puts a decided state back, charged with what `charged` says.
@@ -167,10 +199,13 @@ impl Shard {
         }
     }
 
-    /// A copy of the state of a key that is known and has not expired.
-    pub(super) fn state(&self, key: &Key, now: Micros) -> Option<State> {
+    /// A copy of what is kept under a key that is known and has not expired.
+    pub(super) fn held(&self, key: &Key, now: Micros) -> Option<Held> {
         let entry = self.entries.get(key)?;
-        (entry.expires > now).then(|| entry.state.clone())
+        (entry.expires > now).then(|| Held {
+            state: entry.state.clone(),
+            blocked_until: entry.blocked_until,
+        })
     }
 
     /// Takes back a charge, from the key's own entry or from the budget that newcomers share.

@@ -1,7 +1,7 @@
 //! What stands between decisions and a server that may not answer: a deadline, a bound on calls in flight, and a breaker.
 
 use std::future::Future;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tidegate_core::Micros;
 use tokio::sync::Semaphore;
@@ -89,6 +89,11 @@ impl Guard {
         }
     }
 
+    /// The time on the server's clock, as far as it is known.
+    pub(super) fn now(&self) -> Option<Micros> {
+        self.clock.deadline(Duration::ZERO)
+    }
+
     /// The server has answered something else than a decision, in time: decisions may ask it again.
     pub(super) fn answered(&self) {
         self.log(self.breaker.succeeded(), None);
@@ -115,8 +120,6 @@ impl Guard {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     async fn ask(guard: &Guard, answer: Result<Option<u8>, &str>) -> Result<u8, StoreError> {

@@ -209,7 +209,9 @@ impl RedisStore {
         let mut verdicts = Verdicts::new();
         let mut time = None;
         for charge in charges {
-            let refusal = self.recent.refusal(charge, now, self.timeout);
+            // What is only observed refuses nobody.
+            let refusal = Some(charge).filter(|charge| !charge.limit.is_observed());
+            let refusal = refusal.and_then(|charge| self.recent.refusal(charge, now, self.timeout));
             time = time.max(refusal.map(|(_, at)| at));
             verdicts.push(refusal.map(|(verdict, _)| verdict));
         }
@@ -246,7 +248,8 @@ impl RedisStore {
     fn fall_back(&self, charges: &[Charge<'_>]) -> Decision {
         let policy =
             |wanted: OnFailure| move |charge: &&Charge<'_>| charge.limit.on_failure() == wanted;
-        let mut decision = if charges.iter().any(|c| policy(OnFailure::Closed)(&c)) {
+        let mut enforced = charges.iter().filter(|charge| !charge.limit.is_observed());
+        let mut decision = if enforced.any(|charge| policy(OnFailure::Closed)(&charge)) {
             Decision {
                 outcome: Outcome::Unavailable,
                 via: Via::Fallback,
@@ -281,6 +284,7 @@ impl RedisStore {
             let quota = charge.limit.quota().divided(gateways);
             Terms {
                 used: self.recent.state(charge, &quota, now),
+                blocked_until: self.recent.blocked_until(charge, now),
                 quota,
             }
         })

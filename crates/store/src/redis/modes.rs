@@ -78,7 +78,7 @@ impl RedisStore {
                     decision.verdicts[place] = Some(verdict);
                     if verdict.allowed {
                         reserved.kept.push((place, *charge, how));
-                    } else {
+                    } else if !charge.limit.is_observed() {
                         decision.outcome = Outcome::Refused;
                     }
                 }

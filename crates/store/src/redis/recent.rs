@@ -161,6 +161,21 @@ impl Recent {
         })
     }
 
+    /// Until when a key is blocked by what Redis said last, by this machine's clock; 0 if it is not.
+    pub(super) fn blocked_until(&self, charge: &Charge<'_>, now: Micros) -> Micros {
+        if charge.limit.block().is_none() {
+            return 0;
+        }
+        let until = self.with(charge, |seen| {
+            let left = seen
+                .verdict
+                .retry_after
+                .checked_sub(micros(seen.received.elapsed()))?;
+            Some(now + left).filter(|_| !seen.verdict.allowed)
+        });
+        until.unwrap_or(0)
+    }
+
     /// Forgets what Redis said of a key.
     pub(super) fn forget(&self, charge: &Charge<'_>) {
         let limit = self.hasher.hash_one(charge.limit.id());

@@ -2,23 +2,27 @@
 
 use std::sync::OnceLock;
 
-use tidegate_core::{MAX_EXACT, Micros, Quota};
+use tidegate_core::{Block, CalendarWindow, MAX_EXACT, Micros, Quota};
 
 use crate::Charge;
 
-/// The parts of `lua/`: each algorithm with the files that it needs, in the order of [`Quota::ALGORITHMS`].
-const PARTS: [&[&str]; 5] = [
+/// The parts of `lua/`: each algorithm with the files that it needs, in the order of [`Quota::ALGORITHMS`], and blocks.
+const PARTS: [&[&str]; 7] = [
     &[DEBT, include_str!("../../../../lua/token_bucket.lua")],
     &[DEBT, include_str!("../../../../lua/leaky_bucket.lua")],
     &[include_str!("../../../../lua/fixed_window.lua")],
     &[include_str!("../../../../lua/sliding_window_log.lua")],
     &[include_str!("../../../../lua/sliding_window_counter.lua")],
+    &[include_str!("../../../../lua/calendar_window.lua")],
+    &[include_str!("../../../../lua/block.lua")],
 ];
+/// The last part, which is for limits that block, whatever their algorithm.
+const BLOCK: usize = PARTS.len() - 1;
 const DEBT: &str = include_str!("../../../../lua/debt.lua");
 const DECIDE: &str = include_str!("../../../../lua/decide.lua");
 const GIVE_BACK: &str = include_str!("../../../../lua/give_back.lua");
 
-const _: () = assert!(PARTS.len() == Quota::ALGORITHMS.len());
+const _: () = assert!(BLOCK == Quota::ALGORITHMS.len());
 
 /// What a script is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,12 +35,12 @@ pub(super) enum Task {
     GiveBack,
 }
 
-/// How many combinations of algorithms there are.
+/// How many combinations of parts there are.
 const COMBINATIONS: usize = 1 << PARTS.len();
 /// How many scripts there can be.
 pub(super) const SCRIPTS: usize = 3 * COMBINATIONS;
 
-/// One script per task and combination of algorithms, joined when it is first needed.
+/// One script per task and combination of parts, joined when it is first needed.
 #[derive(Debug)]
 pub(super) struct Scripts([OnceLock<Script>; SCRIPTS]);
 
@@ -50,7 +54,8 @@ impl Scripts {
     /// The script that does this for these charges' algorithms.
     pub(super) fn of(&self, task: Task, charges: &[Charge<'_>]) -> &Script {
         let combination = charges.iter().fold(0, |set, charge| {
-            set | 1 << charge.limit.quota().algorithm_index()
+            let blocks = usize::from(charge.limit.block().is_some()) << BLOCK;
+            set | 1 << charge.limit.quota().algorithm_index() | blocks
         });
         self.at(task as usize * COMBINATIONS + combination)
     }
@@ -115,41 +120,93 @@ impl Script {
     }
 }
 
-/// What is needed to decide, behind the deadline: per charge the algorithm, the cost and the quota's numbers
+/// What is passed to a script: per charge the algorithm, the cost, the limit's ways, and the quota's numbers
 /// (lua/README.md).
-pub(super) fn arguments(charges: &[Charge<'_>]) -> Vec<String> {
-    let mut arguments = Vec::with_capacity(charges.len() * 6);
-    for charge in charges {
-        add_arguments(&mut arguments, charge);
+#[derive(Debug)]
+pub(super) struct Arguments {
+    words: Vec<String>,
+    // Those of a calendar are known when the time of the call is; each with its place among the words.
+    calendars: Vec<(usize, CalendarWindow)>,
+}
+
+impl Arguments {
+    /// What is needed to decide.
+    pub(super) fn of(charges: &[Charge<'_>]) -> Self {
+        let mut arguments = Self {
+            words: Vec::with_capacity(1 + charges.len() * 8),
+            calendars: Vec::new(),
+        };
+        // In the deadline's place, which every attempt has of its own.
+        arguments.words.push(String::new());
+        for charge in charges {
+            arguments.add(charge);
+        }
+        arguments
     }
-    arguments
-}
 
-/// The first argument of a decision: the time on Redis's clock after which nothing may be charged any more.
-pub(super) fn deadline(deadline: Option<Micros>) -> String {
-    deadline.unwrap_or(MAX_EXACT).to_string()
-}
-
-/// What is needed to give back: the same, and each charge's receipt behind its numbers.
-pub(super) fn arguments_with(charges: &[Charge<'_>], receipts: &[Micros]) -> Vec<String> {
-    let mut arguments = Vec::with_capacity(charges.len() * 7);
-    for (charge, receipt) in charges.iter().zip(receipts) {
-        add_arguments(&mut arguments, charge);
-        arguments.push(receipt.to_string());
+    /// What is needed to give back: the same without a deadline, and each charge's receipt behind its numbers.
+    pub(super) fn with_receipts(
+        charges: &[Charge<'_>],
+        receipts: &[Micros],
+        now: Micros,
+    ) -> Vec<String> {
+        let mut arguments = Self {
+            words: Vec::with_capacity(charges.len() * 9),
+            calendars: Vec::new(),
+        };
+        for (charge, receipt) in charges.iter().zip(receipts) {
+            arguments.add(charge);
+            arguments.words.push(receipt.to_string());
+        }
+        arguments.fill_in(now);
+        arguments.words
     }
-    arguments
-}
 
-fn add_arguments(arguments: &mut Vec<String>, charge: &Charge<'_>) {
-    let quota = charge.limit.quota();
-    arguments.push(quota.algorithm().to_owned());
-    arguments.push(charge.cost.to_string());
-    let text = |number: u64| number.to_string();
-    match quota {
-        Quota::TokenBucket(quota) => arguments.extend(quota.meter().numbers().map(text)),
-        Quota::LeakyBucket(quota) => arguments.extend(quota.meter().numbers().map(text)),
-        Quota::FixedWindow(quota) => arguments.extend(quota.numbers().map(text)),
-        Quota::SlidingWindowLog(quota) => arguments.extend(quota.numbers().map(text)),
-        Quota::SlidingWindowCounter(quota) => arguments.extend(quota.numbers().map(text)),
+    /// The words of a decision at `now` on Redis's clock, which may not be made after `deadline`.
+    pub(super) fn at(&self, now: Micros, deadline: Option<Micros>) -> Vec<String> {
+        let mut filled = Self {
+            words: self.words.clone(),
+            calendars: self.calendars.clone(),
+        };
+        filled.words[0] = deadline.unwrap_or(MAX_EXACT).to_string();
+        filled.fill_in(now);
+        filled.words
+    }
+
+    fn fill_in(&mut self, now: Micros) {
+        for (place, quota) in &self.calendars {
+            for (word, number) in self.words[*place..].iter_mut().zip(quota.numbers(now)) {
+                *word = number.to_string();
+            }
+        }
+    }
+
+    fn add(&mut self, charge: &Charge<'_>) {
+        let (limit, quota) = (charge.limit, charge.limit.quota());
+        let words = &mut self.words;
+        words.push(quota.algorithm().to_owned());
+        words.push(charge.cost.to_string());
+        words.push(u8::from(limit.is_observed()).to_string());
+        // Below 0 if refused requests prolong it.
+        words.push(match limit.block() {
+            None => "0".to_owned(),
+            Some(Block {
+                span,
+                extend: false,
+            }) => span.to_string(),
+            Some(Block { span, extend: true }) => format!("-{span}"),
+        });
+        let text = |number: u64| number.to_string();
+        match quota {
+            Quota::TokenBucket(quota) => words.extend(quota.meter().numbers().map(text)),
+            Quota::LeakyBucket(quota) => words.extend(quota.meter().numbers().map(text)),
+            Quota::FixedWindow(quota) => words.extend(quota.numbers().map(text)),
+            Quota::SlidingWindowLog(quota) => words.extend(quota.numbers().map(text)),
+            Quota::SlidingWindowCounter(quota) => words.extend(quota.numbers().map(text)),
+            Quota::CalendarWindow(quota) => {
+                self.calendars.push((words.len(), *quota));
+                words.extend(quota.numbers(0).map(text));
+            }
+        }
     }
 }

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 
 use super::guard::Answer;
 use super::read;
-use super::script::{Scripts, Task, arguments, arguments_with, deadline};
+use super::script::{Arguments, Scripts, Task};
 use super::shards::Shards;
 use crate::{Charge, Decision, MAX_CHARGES, Outcome, StoreError, Verdicts};
 
@@ -41,7 +41,16 @@ struct Call {
     tag: [u8; 16],
     script: usize,
     keys: Vec<String>,
-    // Without the deadline of a decision, which every attempt has of its own.
+    arguments: Arguments,
+    charges: usize,
+}
+
+/// A call that takes back what was charged.
+#[derive(Debug)]
+struct GiveBack {
+    tag: [u8; 16],
+    script: usize,
+    keys: Vec<String>,
     arguments: Vec<String>,
 }
 
@@ -123,13 +132,25 @@ impl Caller {
     ) -> Result<Decision, StoreError> {
         let groups = grouped(charges, split);
         let mut decision = self.check(&groups, charges.len(), until).await?;
-        if decision.outcome == Outcome::Refused {
-            return Ok(decision);
-        }
         let mut charged = Charged {
             caller: self,
             calls: Vec::new(),
         };
+        if decision.outcome == Outcome::Refused {
+            // A check leaves no trace: what blocks is decided as well, to be blocked.
+            let checked = decision.verdicts.clone();
+            for group in groups.iter().filter(|group| group.blocks(&checked)) {
+                let call = self.call(Task::Decide, &group.charges);
+                let answer = self.run(call, until).await?.content;
+                if answer.outcome == Outcome::Admitted {
+                    // It fits by now, and is given back as this is dropped.
+                    charged.calls.push(self.give_back(group, &answer));
+                } else {
+                    group.tell(&answer, &mut decision.verdicts);
+                }
+            }
+            return Ok(decision);
+        }
         let mut answers: ArrayVec<Decision, MAX_CHARGES> = ArrayVec::new();
         for group in &groups {
             let call = self.call(Task::Decide, &group.charges);
@@ -188,38 +209,47 @@ impl Caller {
             tag: charges.first().map_or([0; 16], |charge| charge.subject.tag),
             script: self.scripts.of(task, charges).index(),
             keys: self.keys(charges),
-            arguments: arguments(charges),
+            arguments: Arguments::of(charges),
+            charges: charges.len(),
         }
     }
 
     /// What undoes this answer: when a charge would have stopped to count is its receipt.
-    fn give_back(&self, group: &Group<'_>, answer: &Decision) -> Call {
-        let ends = |reset: Micros| answer.now + reset;
-        let receipts: Vec<Micros> = answer
-            .verdicts
-            .iter()
-            .flatten()
-            .map(|verdict| ends(verdict.reset))
-            .collect();
-        Call {
+    fn give_back(&self, group: &Group<'_>, answer: &Decision) -> GiveBack {
+        let mut charged = ArrayVec::<Charge<'_>, MAX_CHARGES>::new();
+        let mut receipts = ArrayVec::<Micros, MAX_CHARGES>::new();
+        for (charge, verdict) in group.charges.iter().zip(answer.verdicts.iter().flatten()) {
+            // One that is only observed may have been left out.
+            if verdict.allowed {
+                charged.push(*charge);
+                receipts.push(answer.now + verdict.reset);
+            }
+        }
+        GiveBack {
             tag: group.tag(),
-            script: self.scripts.of(Task::GiveBack, &group.charges).index(),
-            keys: self.keys(&group.charges),
-            arguments: arguments_with(&group.charges, &receipts),
+            script: self.scripts.of(Task::GiveBack, &charged).index(),
+            keys: charged
+                .iter()
+                .map(|charge| charge.key(&self.key_prefix))
+                .collect(),
+            arguments: Arguments::with_receipts(&charged, &receipts, answer.now),
         }
     }
 
     fn keys(&self, charges: &[Charge<'_>]) -> Vec<String> {
         charges
             .iter()
-            .map(|charge| charge.key(&self.key_prefix))
+            .flat_map(|charge| charge.keys(&self.key_prefix))
             .collect()
     }
 
     /// Has the script decide by `until`, if its server may be asked.
     async fn run(&self, call: Call, until: Instant) -> Result<Answer<Decision>, StoreError> {
         let shard = self.shards.of(&call.tag)?;
-        let ask = |on_clock| self.decided(&call, on_clock);
+        let ask = |deadline| {
+            let now = shard.guard.now().unwrap_or_else(crate::now);
+            self.decided(&call, call.arguments.at(now, deadline))
+        };
         match shard.guard.call(until, ask).await {
             // It has charged nothing, and told the time, by which another one may be in time.
             Err(StoreError::Late) => shard.guard.call(until, ask).await,
@@ -231,23 +261,19 @@ impl Caller {
     async fn decided(
         &self,
         call: &Call,
-        on_clock: Option<Micros>,
+        arguments: Vec<String>,
     ) -> Result<(Micros, Option<Decision>), StoreError> {
-        let mut arguments = Vec::with_capacity(1 + call.arguments.len());
-        arguments.push(deadline(on_clock));
-        arguments.extend_from_slice(&call.arguments);
-        let reply = self.send(call, &arguments).await?;
-        read(&reply, call.keys.len()).ok_or_else(|| StoreError::Refused("an unknown reply".into()))
+        let script = self.scripts.at(call.script);
+        let reply = self.shards.call(&call.tag, script, &call.keys, &arguments);
+        read(&reply.await?, call.charges)
+            .ok_or_else(|| StoreError::Refused("an unknown reply".into()))
     }
 
     /// Sends a give-back: without a guard, whose places are for decisions, and without a deadline, since it charges
     /// nothing.
-    async fn give(&self, call: &Call) -> Result<Vec<i64>, StoreError> {
-        self.send(call, &call.arguments).await
-    }
-
-    async fn send(&self, call: &Call, arguments: &[String]) -> Result<Vec<i64>, StoreError> {
+    async fn give(&self, call: &GiveBack) -> Result<Vec<i64>, StoreError> {
         let script = self.scripts.at(call.script);
+        let arguments = &call.arguments;
         self.shards
             .call(&call.tag, script, &call.keys, arguments)
             .await
@@ -257,7 +283,7 @@ impl Caller {
 /// What was charged so far, and is given back if this is dropped with something in it.
 struct Charged<'a> {
     caller: &'a Caller,
-    calls: Vec<Call>,
+    calls: Vec<GiveBack>,
 }
 
 impl Drop for Charged<'_> {
@@ -286,6 +312,15 @@ impl Group<'_> {
         for (place, verdict) in self.places.iter().zip(&answer.verdicts) {
             verdicts[*place] = *verdict;
         }
+    }
+
+    /// Whether one of its limits was exceeded that blocks.
+    fn blocks(&self, verdicts: &Verdicts) -> bool {
+        let verdicts = self.places.iter().map(|place| verdicts[*place]);
+        self.charges.iter().zip(verdicts).any(|(charge, verdict)| {
+            let refused = verdict.is_some_and(|verdict| !verdict.allowed);
+            refused && charge.limit.block().is_some()
+        })
     }
 
     /// Whose turn it is: what many share is the likeliest to refuse, and a queue's turns follow each other.

@@ -8,20 +8,21 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tidegate_core::{
-    Debt, FixedWindow, LeakyBucket, MAX_WINDOW, Quota, Rate, SlidingWindowCounter,
-    SlidingWindowLog, Slot, Stamps, State, TokenBucket, Verdict, WindowCount, WindowPair, decide,
+    Block, CalendarWindow, Debt, FixedWindow, LeakyBucket, MAX_WINDOW, Quota, Rate,
+    SlidingWindowCounter, SlidingWindowLog, Slot, Stamps, State, TokenBucket, Verdict, WindowCount,
+    WindowPair, decide,
 };
 use tidegate_store::{Charge, Limit, Outcome, RedisStore};
 use tidegate_testkit::{RedisConnection, RedisServer};
 
-use crate::support::{MS, Random, charge, exact_store, limit};
+use crate::support::{MS, Random, charge, even_calendar, exact_store, limit};
 
 /// Per algorithm, and for mixed lists.
 const OPERATIONS: u64 = 100_000;
 /// As many clients at once, each with keys of its own.
 const TASKS: u64 = 32;
 /// The mixed lists, beside the algorithms by their index.
-const MIXED: usize = 5;
+const MIXED: usize = 6;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn token_bucket() {
@@ -46,6 +47,11 @@ async fn sliding_window_log() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sliding_window_counter() {
     agrees(4).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calendar_window() {
+    agrees(5).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -83,6 +89,13 @@ async fn agrees(algorithm: usize) {
     assert!(admitted > OPERATIONS / 10 && refused > OPERATIONS / 10);
 }
 
+/// What is known of one key.
+#[derive(Clone, Debug)]
+struct Kept {
+    state: State,
+    blocked_until: u64,
+}
+
 #[derive(Default)]
 struct Seen {
     operations: u64,
@@ -99,15 +112,19 @@ async fn cross_boundaries(store: Arc<RedisStore>, algorithm: usize, seed: u64, e
         .iter()
         .enumerate()
         .map(|(index, kind)| {
-            let window = random.between(5, 50) * MS;
+            // A calendar's are sent along, for a time that a busy machine knows to a tenth of a second.
+            let longer = if *kind == 5 { 40 } else { 1 };
+            let window = random.between(5, 50) * longer * MS;
             let most = random.between(1, 12);
-            limit(
-                &format!("short-{index}"),
-                quota(*kind, most, window, &mut random),
-            )
+            let quota = quota(*kind, most, window, &mut random);
+            ways(limit(&format!("short-{index}"), quota), window, &mut random)
         })
         .collect();
-    let mut states: Vec<State> = limits.iter().map(|limit| limit.quota().fresh()).collect();
+    let fresh = |limit: &Limit| Kept {
+        state: limit.quota().fresh(),
+        blocked_until: 0,
+    };
+    let mut states: Vec<Kept> = limits.iter().map(fresh).collect();
     for _ in 0..each {
         let costs: Vec<u64> = limits
             .iter()
@@ -138,10 +155,8 @@ async fn start_from_planted(
             let window =
                 random.pick(&[60 * 1_000 * MS, 3_599_999 * MS, 3_600_000 * MS, MAX_WINDOW]);
             let most = random.pick(&[1, 2, 3, 10, 1_000, 999_983, 1_000_000]);
-            let limit = limit(
-                &format!("long-{index}"),
-                quota(*kind, most, window, &mut random),
-            );
+            let quota = quota(*kind, most, window, &mut random);
+            let limit = ways(limit(&format!("long-{index}"), quota), window, &mut random);
             let state = plant(
                 &mut planter,
                 &charge(&limit, client, 1),
@@ -173,7 +188,7 @@ async fn ask(
     store: &RedisStore,
     limits: &[Limit],
     costs: &[u64],
-    states: &mut [State],
+    states: &mut [Kept],
     client: u64,
     seen: &mut Seen,
 ) {
@@ -190,10 +205,11 @@ async fn ask(
     let mut slots: Vec<Slot<'_>> = charges
         .iter()
         .zip(states.iter())
-        .map(|(charge, state)| Slot {
-            quota: charge.limit.quota(),
-            state: state.clone(),
-            cost: charge.cost,
+        .map(|(charge, key)| Slot {
+            observed: charge.limit.is_observed(),
+            block: charge.limit.block(),
+            blocked_until: key.blocked_until,
+            ..Slot::new(charge.limit.quota(), key.state.clone(), charge.cost)
         })
         .collect();
     let none = Verdict {
@@ -205,8 +221,9 @@ async fn ask(
     };
     let mut verdicts = vec![none; slots.len()];
     let admitted = decide(&mut slots, decision.now, &mut verdicts);
-    for (state, slot) in states.iter_mut().zip(slots) {
-        *state = slot.state;
+    for (key, slot) in states.iter_mut().zip(slots) {
+        key.state = slot.state;
+        key.blocked_until = slot.blocked_until;
     }
 
     let by_redis: Vec<Verdict> = decision.verdicts.iter().flatten().copied().collect();
@@ -258,7 +275,27 @@ fn quota(kind: usize, most: u64, window: u64, random: &mut Random) -> Quota {
         2 => FixedWindow::new(most, window).unwrap().into(),
         // A long log costs what it holds; its own limits are tried by the other tests.
         3 => SlidingWindowLog::new(most.min(500), window).unwrap().into(),
-        _ => SlidingWindowCounter::new(most, window).unwrap().into(),
+        4 => SlidingWindowCounter::new(most, window).unwrap().into(),
+        _ => CalendarWindow::new(most, even_calendar(window))
+            .unwrap()
+            .into(),
+    }
+}
+
+/// Whether it only counts, and whether it blocks: more often than not neither.
+fn ways(limit: Limit, window: u64, random: &mut Random) -> Limit {
+    let limit = match random.between(0, 3) {
+        0 => limit.observed(),
+        _ => limit,
+    };
+    let span = random.pick(&[1, window / 2, 3 * window]);
+    match random.between(0, 4) {
+        0 => limit.blocking(Block {
+            span,
+            extend: false,
+        }),
+        1 => limit.blocking(Block { span, extend: true }),
+        _ => limit,
     }
 }
 
@@ -268,7 +305,7 @@ async fn plant(
     charge: &Charge<'_>,
     window: u64,
     random: &mut Random,
-) -> State {
+) -> Kept {
     let key = charge.key("tidegate");
     let quota = charge.limit.quota();
     let most = quota.capacity();
@@ -301,6 +338,11 @@ async fn plant(
             let state = State::FixedWindow(WindowCount { start, count });
             (state, vec![format!("{start} {count}")])
         }
+        Quota::CalendarWindow(_) => {
+            let (start, count) = (aligned(around(random, now)), used(random));
+            let state = State::CalendarWindow(WindowCount { start, count });
+            (state, vec![format!("{start} {count}")])
+        }
         Quota::SlidingWindowCounter(_) => {
             let start = aligned(around(random, now));
             let (current, previous) = (used(random), used(random));
@@ -320,7 +362,14 @@ async fn plant(
             (State::SlidingWindowLog(Stamps(stamps.into())), words)
         }
     };
-    planter.command(&["DEL", &key]).await.unwrap();
+    let block_key = format!("{key}:block");
+    planter.command(&["DEL", &key, &block_key]).await.unwrap();
+    let mut blocked_until = 0;
+    if charge.limit.block().is_some() && random.between(0, 2) == 0 {
+        blocked_until = around(random, now);
+        let words = ["SET", &block_key, &blocked_until.to_string()];
+        planter.command(&words).await.unwrap();
+    }
     let command = match quota {
         Quota::SlidingWindowLog(_) => "RPUSH",
         _ => "SET",
@@ -333,5 +382,8 @@ async fn plant(
         let reply = planter.command(&words).await.unwrap();
         assert!(!reply.is_error(), "{reply:?}");
     }
-    state
+    Kept {
+        state,
+        blocked_until,
+    }
 }

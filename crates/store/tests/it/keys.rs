@@ -85,7 +85,9 @@ async fn a_stamp_that_was_moved_gets_a_time_to_live_too() {
         let planted: Vec<String> = match quota {
             Quota::TokenBucket(bucket) => debt(ahead, bucket.meter().numbers()),
             Quota::LeakyBucket(bucket) => debt(ahead, bucket.meter().numbers()),
-            Quota::FixedWindow(_) => vec!["SET".into(), format!("{start} 3")],
+            Quota::FixedWindow(_) | Quota::CalendarWindow(_) => {
+                vec!["SET".into(), format!("{start} 3")]
+            }
             Quota::SlidingWindowCounter(_) => vec!["SET".into(), format!("{start} 3 1")],
             Quota::SlidingWindowLog(_) => {
                 let stamp = ahead.to_string();

@@ -25,7 +25,7 @@ async fn admitted(store: &RedisStore, charges: &[Charge<'_>], requests: usize) -
 }
 
 /// Limits of every algorithm that each gateway counts for itself.
-fn local() -> [Limit; 5] {
+fn local() -> [Limit; 6] {
     every_algorithm(5, quiet_window()).map(|quota| limit("local", quota).in_mode(Mode::Local))
 }
 

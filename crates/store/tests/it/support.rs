@@ -1,11 +1,12 @@
 //! What these tests share: stores, limits, charges, random numbers, and waiting for what must come.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tidegate_core::{
-    FixedWindow, LeakyBucket, Micros, Quota, Rate, SlidingWindowCounter, SlidingWindowLog,
-    TokenBucket,
+    Calendar, CalendarWindow, FixedWindow, LeakyBucket, Micros, Quota, Rate, SlidingWindowCounter,
+    SlidingWindowLog, TokenBucket,
 };
 use tidegate_store::redis::RedisOptions;
 use tidegate_store::{
@@ -144,7 +145,7 @@ pub(crate) async fn wait_for<T>(what: &str, ask: impl AsyncFn() -> Option<T>) ->
 }
 
 /// A quota of every algorithm: so much, per so long, in us.
-pub(crate) fn every_algorithm(limit: u64, window: u64) -> [Quota; 5] {
+pub(crate) fn every_algorithm(limit: u64, window: u64) -> [Quota; 6] {
     let rate = Rate {
         count: limit,
         per: window,
@@ -155,7 +156,24 @@ pub(crate) fn every_algorithm(limit: u64, window: u64) -> [Quota; 5] {
         FixedWindow::new(limit, window).unwrap().into(),
         SlidingWindowLog::new(limit, window).unwrap().into(),
         SlidingWindowCounter::new(limit, window).unwrap().into(),
+        CalendarWindow::new(limit, even_calendar(window))
+            .unwrap()
+            .into(),
     ]
+}
+
+/// A calendar whose windows are all as long, and which so is a fixed window; around the time of the tests.
+pub(crate) fn even_calendar(window: u64) -> &'static Calendar {
+    static KNOWN: Mutex<BTreeMap<u64, &'static Calendar>> = Mutex::new(BTreeMap::new());
+    let mut known = KNOWN.lock().unwrap();
+    known.entry(window).or_insert_with(|| {
+        let current = now() / window;
+        // Windows beyond the last start are as long.
+        let starts: Vec<u64> = (current - 100..=current).map(|nth| nth * window).collect();
+        Box::leak(Box::new(
+            Calendar::new(format!("even/{window}"), starts).unwrap(),
+        ))
+    })
 }
 
 /// Random numbers that can be had again from their seed (SplitMix64, Steele et al. 2014).

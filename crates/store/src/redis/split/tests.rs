@@ -53,11 +53,11 @@ async fn lua_and_rust_give_back_the_same() {
                 // An older one is paid off in part, or long ended.
                 let (receipt, cost) = receipts[nth].remove(random(known) as usize);
                 let charge = Charge { cost, ..charge };
-                let call = Call {
+                let call = GiveBack {
                     tag: subject.tag,
                     script: caller.scripts.of(Task::GiveBack, &[charge]).index(),
                     keys: caller.keys(&group.charges),
-                    arguments: arguments_with(&[charge], &[receipt]),
+                    arguments: Arguments::with_receipts(&[charge], &[receipt], 0),
                 };
                 let now = u64::try_from(caller.give(&call).await.unwrap()[0]).unwrap();
                 quotas[nth].give_back(&mut states[nth], cost, receipt, now);
@@ -67,11 +67,7 @@ async fn lua_and_rust_give_back_the_same() {
             let call = caller.call(Task::Decide, &group.charges);
             let until = Instant::now() + Duration::from_secs(5);
             let answer = caller.run(call, until).await.unwrap().content;
-            let mut slots = [Slot {
-                quota: &quotas[nth],
-                state: states[nth].clone(),
-                cost,
-            }];
+            let mut slots = [Slot::new(&quotas[nth], states[nth].clone(), cost)];
             let mut verdicts = [answer.verdicts[0].unwrap()];
             let allowed = decide(&mut slots, answer.now, &mut verdicts);
             assert_eq!(

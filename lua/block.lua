@@ -1,0 +1,40 @@
+-- block: once a limit is exceeded, its key is refused for a while. The other writing of crates/core/src/block.rs.
+-- Kept as a string, the time until which it lasts, under a key of its own. `span` is below 0 if refused requests prolong it.
+
+local block = {}
+
+local function tell(left, verdict)
+  verdict.remaining = 0
+  verdict.reset = math.max(verdict.reset, left)
+  verdict.retry_after = math.max(verdict.retry_after, left)
+end
+
+local function save(key, blocked, left)
+  redis.call('SET', key, string.format('%.0f', blocked), 'PX', math.ceil(left / 1000) + 1)
+end
+
+-- Until when it lasts; 0 if there is none. One that lasts for longer than its span is cut: the clock stepped back.
+function block.check(key, now, span, verdict)
+  local value = redis.call('GET', key)
+  if not value then return 0 end
+  local blocked, most = tonumber(value), now + math.abs(span)
+  if blocked > most then
+    blocked = most
+    save(key, blocked, most - now)
+  end
+  local left = blocked - now
+  if left > 0 then
+    verdict.allowed = false
+    verdict.delay = 0
+    tell(left, verdict)
+  end
+  return blocked
+end
+
+-- Starts it, or prolongs it, after a check that refused.
+function block.start(key, now, span, blocked, verdict)
+  if blocked > now and span > 0 then return end
+  span = math.abs(span)
+  save(key, now + span, span)
+  tell(span, verdict)
+end

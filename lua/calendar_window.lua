@@ -1,0 +1,58 @@
+-- calendar_window: so many per day or month. The other writing of crates/core/src/calendar_window.rs.
+-- Kept as a string "start count". Numbers of a quota: limit, the start of a window, and the ends of that and the next two;
+-- `check` answers nothing if the clock is in neither of the first two.
+
+local calendar_window = { numbers = 5 }
+
+local function save(key, start, count, left)
+  redis.call('SET', key, string.format('%.0f %.0f', start, count), 'PX', math.ceil(left / 1000) + 1)
+end
+
+function calendar_window.check(key, now, cost, quota)
+  local limit, start, finish, next_finish = unpack(quota)
+  if now < start or now >= next_finish then return nil end
+  if now >= finish then start, finish, next_finish = finish, next_finish, quota[5] end
+  local count = 0
+  local value = redis.call('GET', key)
+  if value then
+    local old_start, old_count = string.match(value, '^(%d+) (%d+)$')
+    old_start, old_count = tonumber(old_start), tonumber(old_count)
+    if old_start == start then
+      count = old_count
+    elseif old_start >= finish then
+      -- The clock stepped back: from the next window, or from beyond, and then the count moves to the current one.
+      count = old_count
+      if old_start == finish then
+        start, finish = finish, next_finish
+      else
+        save(key, start, count, finish - now)
+      end
+    end
+  end
+  local remaining = math.max(0, limit - count)
+  local left = finish - now
+  local allowed = cost <= remaining
+  return {
+    allowed = allowed,
+    remaining = remaining,
+    reset = left,
+    retry_after = allowed and 0 or left,
+    delay = 0,
+    start = start,
+    count = count,
+  }
+end
+
+function calendar_window.commit(key, now, cost, quota, verdict)
+  verdict.remaining = verdict.remaining - cost
+  save(key, verdict.start, verdict.count + cost, verdict.reset)
+end
+
+function calendar_window.give_back(key, now, cost, quota, receipt)
+  local verdict = calendar_window.check(key, now, cost, quota)
+  if verdict and verdict.count > 0 and now + verdict.reset == receipt then
+    save(key, verdict.start, math.max(0, verdict.count - cost), verdict.reset)
+  end
+end
+
+algorithms.calendar_window = calendar_window
