@@ -137,15 +137,25 @@ impl Quota {
     /// What a key of this quota is called beside its limit's name: the algorithm, and the window in us where there is
     /// one. Another algorithm or window is another key; every other number may change under a key that has state.
     pub fn kind(&self) -> String {
-        let window = match self {
-            Self::TokenBucket(_) | Self::LeakyBucket(_) => return self.algorithm().to_owned(),
+        match self {
+            Self::TokenBucket(_) | Self::LeakyBucket(_) => self.algorithm().to_owned(),
             Self::CalendarWindow(quota) => {
-                return format!("{}/{}", self.algorithm(), quota.calendar().name());
+                format!("{}/{}", self.algorithm(), quota.calendar().name())
             }
+            _ => format!("{}/{}", self.algorithm(), self.period()),
+        }
+    }
+
+    /// The window, or the time in which a full bucket is paid off, in us: so long does the whole capacity last for a client
+    /// that uses it evenly.
+    pub fn period(&self) -> Micros {
+        match self {
+            Self::TokenBucket(quota) => quota.meter().numbers()[3],
+            Self::LeakyBucket(quota) => quota.meter().numbers()[3],
             Self::FixedWindow(quota) => quota.window(),
             Self::SlidingWindowLog(quota) => quota.window(),
             Self::SlidingWindowCounter(quota) => quota.window(),
-        };
-        format!("{}/{window}", self.algorithm())
+            Self::CalendarWindow(quota) => quota.calendar().nominal(),
+        }
     }
 }

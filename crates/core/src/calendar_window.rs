@@ -31,6 +31,14 @@ impl Calendar {
         &self.name
     }
 
+    /// How long its windows are, in us: the last one that is known, as others may differ.
+    pub fn nominal(&self) -> Micros {
+        match *self.starts {
+            [.., before, last] => last - before,
+            _ => Micros::MAX,
+        }
+    }
+
     /// The start and end of the window at `now`, and the end of the next one.
     pub fn windows(&self, now: Micros) -> [Micros; 3] {
         let next = self.starts.partition_point(|start| *start <= now);
@@ -43,7 +51,7 @@ impl Calendar {
         let [.., before, last] = *self.starts else {
             return [0, Micros::MAX, Micros::MAX];
         };
-        let length = last - before;
+        let length = self.nominal();
         if now < last {
             return [before, last, last + length];
         }

@@ -422,6 +422,7 @@ fn clients(listed: Option<&str>, unknown: UnknownKey, address_from: AddressFrom)
         name: name.into(),
         sha256: api_keys::hash(LISTED),
         expires: None,
+        plan: None,
     });
     Clients {
         sources: vec![
@@ -455,10 +456,7 @@ fn policy(route: &str, pers: &[Per]) -> Policy {
 
 fn rule(name: &str, per: &[Per]) -> Rule {
     let quota = FixedWindow::new(10, 1_000_000).expect("a good quota");
-    Rule {
-        limit: Arc::new(Limit::new(name, quota, OnFailure::Local)),
-        per: per.into(),
-    }
+    Rule::new(Limit::new(name, quota, OnFailure::Local), per)
 }
 
 fn peer(address: &str) -> Peer {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use http::{Method, Request, StatusCode};
 use tidegate_store::Via;
-use tidegate_tower::{Client, Decided};
+use tidegate_tower::{Client, ClientPlan, Decided};
 
 use crate::outcome::RequestOutcome;
 use crate::proxy::Forwarded;
@@ -153,6 +153,7 @@ fn write(record: &Record) {
         route = record.route.as_deref(),
         // As text, which is quoted: users may be called anything.
         client = decided.map(|decided: &Decided| shown(&decided.client)),
+        plan = decided.and_then(|decided| decided.plan.as_ref()).map(ClientPlan::name),
         limit = limit.map(|rule| rule.limit.name()),
         decided_by = decision.map(|decision| match decision.via {
             Via::Store => "store",

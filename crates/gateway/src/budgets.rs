@@ -8,8 +8,11 @@ use std::sync::Arc;
 
 use http::Request;
 use serde::{Deserialize, Serialize};
-use tidegate_store::{Charge, Outlook, Store, StoreError, Subject};
-use tidegate_tower::{Budget, Caller, Client, Clients, Hasher, Per, Policy, Rule, UnknownClient};
+use tidegate_store::{Charge, Limit, Outlook, Store, StoreError, Subject};
+use tidegate_tower::{
+    Budget, Caller, Client, ClientPlan, ClientSource, Clients, Hasher, Per, Policy, Rule,
+    UnknownClient,
+};
 
 /// What a gateway charges requests to, and where.
 #[derive(Debug)]
@@ -26,8 +29,17 @@ pub(crate) struct Budgets {
 pub(crate) struct Report {
     /// Who it is, as limits know them.
     pub(crate) client: String,
+    /// The client's plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) plan: Option<String>,
+    /// Whether only a token tells the client's plan, so that the limits' own numbers stand here.
+    #[serde(default)]
+    pub(crate) plan_by_token: bool,
     /// The client's own budgets.
     pub(crate) limits: Vec<Standing>,
+    /// Limits that the client's plan takes away.
+    #[serde(default)]
+    pub(crate) unlimited: Vec<String>,
     /// Limits of which the client may have many budgets, one for each value that requests bring along.
     pub(crate) unlisted: Vec<Unlisted>,
     /// Limits that the client shares with others.
@@ -73,13 +85,16 @@ pub(crate) enum NoReport {
 /// Whose budgets there are, and where they are kept.
 struct Found<'a> {
     client: Client,
+    plan: Option<ClientPlan>,
     own: Vec<Own<'a>>,
+    unlimited: Vec<String>,
     unlisted: Vec<Unlisted>,
     shared: Vec<String>,
 }
 
 struct Own<'a> {
     rule: &'a Rule,
+    limit: &'a Limit,
     route: Option<&'a str>,
     subject: Subject,
 }
@@ -103,9 +118,12 @@ impl Budgets {
         let standings = found.own.iter().zip(&outlooks);
         Ok(Report {
             client: found.client.to_string(),
+            plan: found.plan.map(|plan| plan.name().to_owned()),
+            plan_by_token: self.plan_by_token(&found.client),
             limits: standings
                 .map(|(own, outlook)| own.standing(outlook))
                 .collect(),
+            unlimited: found.unlimited,
             unlisted: found.unlisted,
             shared: found.shared,
         })
@@ -116,7 +134,9 @@ impl Budgets {
         let caller = Caller::named(&self.clients, name)?;
         let mut found = Found {
             client: caller.client.clone(),
+            plan: caller.plan.clone(),
             own: Vec::new(),
+            unlimited: Vec::new(),
             unlisted: Vec::new(),
             shared: Vec::new(),
         };
@@ -130,9 +150,16 @@ impl Budgets {
                     continue;
                 }
                 let name = rule.limit.name().to_owned();
+                let Some(limit) = rule.limit_for(caller.plan.as_ref()) else {
+                    if !found.unlimited.contains(&name) {
+                        found.unlimited.push(name);
+                    }
+                    continue;
+                };
                 match budget {
                     Budget::Own => found.own.push(Own {
                         rule,
+                        limit,
                         route,
                         subject: self.subject(rule, policy, &caller),
                     }),
@@ -145,6 +172,13 @@ impl Budgets {
             }
         }
         Ok(found)
+    }
+
+    /// Whether it takes a token to say which plan this client has.
+    fn plan_by_token(&self, client: &Client) -> bool {
+        let tells =
+            |source: &ClientSource| matches!(source, ClientSource::Token(it) if it.tell_plans());
+        matches!(client, Client::UserId(_)) && self.clients.sources.iter().any(tells)
     }
 
     fn subject(&self, rule: &Rule, policy: &Policy, caller: &Caller) -> Subject {
@@ -163,7 +197,7 @@ impl Found<'_> {
     fn charges(&self) -> Vec<Charge<'_>> {
         let own = self.own.iter();
         own.map(|own| Charge {
-            limit: &own.rule.limit,
+            limit: own.limit,
             subject: own.subject,
             cost: 1,
         })
@@ -173,7 +207,7 @@ impl Found<'_> {
 
 impl Own<'_> {
     fn standing(&self, outlook: &Outlook) -> Standing {
-        let (limit, verdict) = (&self.rule.limit, &outlook.verdict);
+        let (limit, verdict) = (self.limit, &outlook.verdict);
         Standing {
             name: limit.name().to_owned(),
             route: self.route.map(str::to_owned),

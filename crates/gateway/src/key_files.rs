@@ -62,7 +62,8 @@ pub(crate) async fn watch(files: Vec<KeyFile>, metrics: Arc<GatewayMetrics>) {
 
 /// Takes the keys of a file; says how many there are, or why there are none.
 fn reread(file: &KeyFile) -> Result<usize, String> {
-    let more = config::load_keys(&file.path, &file.listed).map_err(|error| error.to_string())?;
+    let more = config::load_keys(&file.path, &file.listed, &file.plans)
+        .map_err(|error| error.to_string())?;
     let count = more.len();
     file.keys.replace(file.listed.iter().cloned().chain(more));
     Ok(count)

@@ -2,6 +2,7 @@
 
 mod redis;
 mod route;
+mod unknown_plans;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,6 +17,7 @@ use tidegate_store::{Store, StoreError};
 
 use redis::RedisMetrics;
 pub(crate) use route::RouteMetrics;
+use unknown_plans::UnknownPlans;
 
 /// Where the histograms of the store split, in seconds: around the usual timeout of 25 ms.
 const STORE_BUCKETS: [f64; 10] = [
@@ -70,6 +72,7 @@ pub(crate) struct GatewayMetrics {
     store_errors: Family<ErrorLabels, Counter>,
     connections_refused: Counter,
     unknown_keys: Counter,
+    unknown_plans: Arc<UnknownPlans>,
     key_files: Family<OutcomeLabels, Counter>,
     jwks_fetches: Family<OutcomeLabels, Counter>,
     jwks_keys: Family<JwksLabels, Gauge>,
@@ -92,6 +95,7 @@ impl Default for GatewayMetrics {
             store_errors: Family::default(),
             connections_refused: Counter::default(),
             unknown_keys: Counter::default(),
+            unknown_plans: Arc::default(),
             key_files: Family::default(),
             jwks_fetches: Family::default(),
             jwks_keys: Family::default(),
@@ -167,6 +171,11 @@ impl GatewayMetrics {
             "unknown_api_keys",
             "Requests with an API key that is not listed",
             self.unknown_keys.clone(),
+        );
+        registry.register(
+            "unknown_plans",
+            "Requests whose token names a plan that is not defined",
+            self.unknown_plans.requests.clone(),
         );
         registry.register(
             "key_file_reads",

@@ -57,11 +57,8 @@ impl RequestEnd {
         if let Some(forwarded) = forwarded.filter(|forwarded| forwarded.answered) {
             self.metrics.forwarded(forwarded.took);
         }
-        if let Some(decision) = decision {
-            self.metrics.decided(decision);
-        }
-        if decided.as_ref().is_some_and(|decided| decided.unknown_key) {
-            self.metrics.unknown_key();
+        if let Some(decided) = &decided {
+            self.metrics.decided(decided);
         }
         if let Some(record) = &mut self.record {
             record.answered(status, decided, forwarded);

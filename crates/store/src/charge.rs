@@ -111,6 +111,17 @@ impl Limit {
         }
     }
 
+    /// The same limit with other numbers. Its keys are the same if the quotas are of one [kind](Quota::kind).
+    #[must_use]
+    pub fn with_quota(&self, quota: impl Into<Quota>) -> Self {
+        let quota = quota.into();
+        Self {
+            id: format!("{}:{}", self.name, quota.kind()),
+            quota,
+            ..self.clone()
+        }
+    }
+
     /// The name that users gave it.
     pub fn name(&self) -> &str {
         &self.name

@@ -7,7 +7,9 @@ use std::time::{Duration, SystemTime};
 use arc_swap::ArcSwap;
 use aws_lc_rs::digest;
 
-/// An API key as it is listed: a name, the SHA-256 of the key, and until when it counts.
+use crate::ClientPlan;
+
+/// An API key as it is listed: a name, the SHA-256 of the key, until when it counts, and its client's plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedKey {
     /// What the client is called.
@@ -16,6 +18,8 @@ pub struct ListedKey {
     pub sha256: [u8; 32],
     /// From then on the key is unknown, as a time since the epoch; none: it never ends.
     pub expires: Option<Duration>,
+    /// The plan of the client; none: the limits' own quotas.
+    pub plan: Option<ClientPlan>,
 }
 
 /// What becomes of a key that is not listed, or no longer.
@@ -41,8 +45,15 @@ type Table = HashMap<[u8; 32], Entry>;
 
 #[derive(Debug)]
 struct Entry {
-    name: Arc<str>,
+    client: KeyClient,
     expires: Option<Duration>,
+}
+
+/// Whose a listed key is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeyClient {
+    pub(crate) name: Arc<str>,
+    pub(crate) plan: Option<ClientPlan>,
 }
 
 impl ApiKeys {
@@ -56,15 +67,15 @@ impl ApiKeys {
         self.0.store(Arc::new(table(keys)));
     }
 
-    /// The name of a listed key, as it is kept, if one is called so; it may have expired.
-    pub(crate) fn called(&self, name: &str) -> Option<Arc<str>> {
+    /// Whose the listed key of this name is, if there is one; it may have expired.
+    pub(crate) fn called(&self, name: &str) -> Option<KeyClient> {
         let table = self.0.load();
-        let mut names = table.values().map(|entry| &entry.name);
-        names.find(|known| &***known == name).cloned()
+        let mut clients = table.values().map(|entry| &entry.client);
+        clients.find(|client| &*client.name == name).cloned()
     }
 
-    /// The name of a key, if it is listed and has not expired.
-    pub(crate) fn name(&self, sha256: &[u8; 32]) -> Option<Arc<str>> {
+    /// Whose a key is, if it is listed and has not expired.
+    pub(crate) fn client(&self, sha256: &[u8; 32]) -> Option<KeyClient> {
         let table = self.0.load();
         let entry = table.get(sha256)?;
         let expired = entry.expires.is_some_and(|end| {
@@ -72,7 +83,7 @@ impl ApiKeys {
             let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
             now.is_ok_and(|now| now >= end)
         });
-        (!expired).then(|| entry.name.clone())
+        (!expired).then(|| entry.client.clone())
     }
 }
 
@@ -90,8 +101,10 @@ fn table(keys: impl IntoIterator<Item = ListedKey>) -> Table {
             name,
             sha256,
             expires,
+            plan,
         } = key;
-        (sha256, Entry { name, expires })
+        let client = KeyClient { name, plan };
+        (sha256, Entry { client, expires })
     };
     keys.into_iter().map(entry).collect()
 }

@@ -1,10 +1,12 @@
 //! The rate-limit headers: which limit they describe, and how they are written.
 
+use std::cmp::Reverse;
+
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tidegate_core::{Micros, Verdict};
-use tidegate_store::{Decision, Outcome};
+use tidegate_store::{Limit, Outcome};
 
-use crate::Rule;
+use crate::Said;
 
 /// The limit that the three headers describe.
 pub const X_RATELIMIT_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
@@ -13,35 +15,34 @@ pub const X_RATELIMIT_REMAINING: HeaderName = HeaderName::from_static("x-ratelim
 /// When all of it will be back, in epoch seconds, rounded up.
 pub const X_RATELIMIT_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
-/// The rule that an answer speaks of: refused, the one with the longest wait; admitted, of those that are the caller's
-/// own the one with the smallest share left, ties by the longer reset.
-pub(crate) fn tightest(rules: &[Rule], decision: &Decision) -> Option<usize> {
-    let decided = || {
-        let verdicts = decision.verdicts.iter().enumerate();
-        verdicts.filter_map(|(index, verdict)| verdict.as_ref().map(|verdict| (index, verdict)))
-    };
-    match decision.outcome {
+/// The rule that an answer speaks of, as its index: refused, the one with the longest wait; admitted, of those that are
+/// the caller's own the one with the smallest share left, ties by the longer reset.
+pub(crate) fn tightest<'a>(
+    outcome: Outcome,
+    said: impl Iterator<Item = Said<'a>>,
+) -> Option<usize> {
+    let said = said.filter_map(|said| Some((said, said.verdict?)));
+    let tightest = match outcome {
         Outcome::Unavailable => None,
-        // `max_by` keeps the last of equals, and the first is wanted.
-        Outcome::Refused => decided()
+        // The first of equals.
+        Outcome::Refused => said
             .filter(|(_, verdict)| !verdict.allowed)
-            .rev()
-            .max_by_key(|(_, verdict)| verdict.retry_after)
-            .map(|(index, _)| index),
-        Outcome::Admitted => decided()
-            .filter(|(index, _)| rules[*index].is_shown())
-            .min_by(|(a, left), (b, right)| {
-                let capacity = |index: &usize| u128::from(rules[*index].limit.quota().capacity());
-                let share_a = u128::from(left.remaining) * capacity(b);
-                let share_b = u128::from(right.remaining) * capacity(a);
-                share_a.cmp(&share_b).then(right.reset.cmp(&left.reset))
-            })
-            .map(|(index, _)| index),
-    }
+            .min_by_key(|(_, verdict)| Reverse(verdict.retry_after)),
+        Outcome::Admitted => {
+            said.filter(|(said, _)| said.rule.is_shown())
+                .min_by(|(a, left), (b, right)| {
+                    let capacity = |said: &Said<'_>| u128::from(said.limit.quota().capacity());
+                    let share_a = u128::from(left.remaining) * capacity(b);
+                    let share_b = u128::from(right.remaining) * capacity(a);
+                    share_a.cmp(&share_b).then(right.reset.cmp(&left.reset))
+                })
+        }
+    };
+    tightest.map(|(said, _)| said.index)
 }
 
 /// Writes the three headers, unless the upstream wrote three of its own that leave less.
-pub(crate) fn write(headers: &mut HeaderMap, rule: &Rule, verdict: &Verdict, now: Micros) {
+pub(crate) fn write(headers: &mut HeaderMap, limit: &Limit, verdict: &Verdict, now: Micros) {
     let triple = [
         &X_RATELIMIT_LIMIT,
         &X_RATELIMIT_REMAINING,
@@ -53,7 +54,7 @@ pub(crate) fn write(headers: &mut HeaderMap, rule: &Rule, verdict: &Verdict, now
         return;
     }
     let reset = (now + verdict.reset).div_ceil(1_000_000);
-    headers.insert(X_RATELIMIT_LIMIT, rule.limit.quota().capacity().into());
+    headers.insert(X_RATELIMIT_LIMIT, limit.quota().capacity().into());
     headers.insert(X_RATELIMIT_REMAINING, verdict.remaining.into());
     headers.insert(X_RATELIMIT_RESET, reset.into());
 }

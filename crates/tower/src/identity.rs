@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName};
 
+use crate::ClientPlan;
 use crate::address::{self, AddressFrom, TrustedProxies};
 use crate::api_keys::{self, ApiKeys, UnknownKey};
 use crate::jwt::{InvalidToken, Tokens};
+use crate::plan::Told;
 
 /// The address at the other end of the connection, in a request's extensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +53,10 @@ pub struct Caller {
     pub client: Client,
     /// Which source that was, as an index; none: nobody answered, and the address counts.
     pub named_by: Option<usize>,
+    /// The plan that this source says the client has; none: the limits' own quotas.
+    pub plan: Option<ClientPlan>,
+    /// The plan that it named in vain, for there is none of that name.
+    pub unknown_plan: Option<Box<str>>,
     /// The listed API key that was sent, if any.
     pub api_key: Option<Client>,
     /// The user that a trusted proxy named, if any.
@@ -135,28 +141,34 @@ impl Clients {
                 } => {
                     let answer = caller.by_key(headers, header, keys, *unknown);
                     // Of several sources of one kind, too, the first that answers counts.
-                    caller.api_key = caller.api_key.take().or_else(|| answer.clone());
+                    let key = answer.as_ref().map(|(client, _)| client);
+                    caller.api_key = caller.api_key.take().or_else(|| key.cloned());
                     answer
                 }
                 ClientSource::UserId { header } if trusted => {
                     let id = single(headers, header).and_then(|id| std::str::from_utf8(id).ok());
-                    caller.by_user(id.map(Box::from))
+                    caller.by_user(id.map(|id| (id.into(), Told::Nothing)))
                 }
                 ClientSource::UserId { .. } => None,
                 ClientSource::Token(tokens) => {
                     let user = caller.by_token(headers, tokens);
                     caller.by_user(user)
                 }
-                ClientSource::Ip => Some(caller.ip.clone()),
+                ClientSource::Ip => Some((caller.ip.clone(), Told::Nothing)),
             };
-            first = first.or(answer.map(|client| (index, client)));
+            first = first.or(answer.map(|(client, plan)| (index, client, plan)));
         }
         if caller.refused.is_some() {
             // Nobody but their address, whatever else they showed.
             (caller.api_key, caller.user_id) = (None, None);
-        } else if let Some((index, client)) = first {
+        } else if let Some((index, client, plan)) = first {
             caller.client = client;
             caller.named_by = Some(index);
+            match plan {
+                Told::Nothing => {}
+                Told::Plan(plan) => caller.plan = Some(plan),
+                Told::Unknown(name) => caller.unknown_plan = Some(name),
+            }
         }
         caller
     }
@@ -183,6 +195,8 @@ impl Caller {
         Self {
             client: Client::Ip(address),
             named_by: None,
+            plan: None,
+            unknown_plan: None,
             api_key: None,
             user_id: None,
             ip: Client::Ip(address),
@@ -191,23 +205,24 @@ impl Caller {
         }
     }
 
-    /// The client that an API key names.
+    /// The client that an API key names, and its plan.
     fn by_key(
         &mut self,
         headers: &HeaderMap,
         header: &HeaderName,
         keys: &ApiKeys,
         unknown: UnknownKey,
-    ) -> Option<Client> {
+    ) -> Option<(Client, Told)> {
         let mut values = headers.get_all(header).iter();
         if values.all(|value| value.as_bytes().trim_ascii().is_empty()) {
             // An empty key is none, not an unknown one.
             return None;
         }
         let sha256 = single(headers, header).map(api_keys::hash);
-        let name = sha256.as_ref().and_then(|sha256| keys.name(sha256));
-        if let Some(name) = name {
-            return Some(Client::ApiKey(name));
+        let listed = sha256.as_ref().and_then(|sha256| keys.client(sha256));
+        if let Some(listed) = listed {
+            let plan = listed.plan.map_or(Told::Nothing, Told::Plan);
+            return Some((Client::ApiKey(listed.name), plan));
         }
         self.unknown_key = true;
         match unknown {
@@ -219,13 +234,13 @@ impl Caller {
             UnknownKey::Accept => sha256.map(|sha256| {
                 let mut cut = [0; 16];
                 cut.copy_from_slice(&sha256[..16]);
-                Client::UnlistedKey(cut)
+                (Client::UnlistedKey(cut), Told::Nothing)
             }),
         }
     }
 
-    /// The user that a token names.
-    fn by_token(&mut self, headers: &HeaderMap, tokens: &Tokens) -> Option<Box<str>> {
+    /// The user that a token names, and their plan.
+    fn by_token(&mut self, headers: &HeaderMap, tokens: &Tokens) -> Option<(Box<str>, Told)> {
         let user = tokens.user(tokens.token(headers)?);
         if user.is_none() && tokens.invalid == InvalidToken::Reject {
             self.refused = self.refused.or(Some(Credentials::Token));
@@ -233,11 +248,12 @@ impl Caller {
         user
     }
 
-    /// The client with this user ID.
-    fn by_user(&mut self, id: Option<Box<str>>) -> Option<Client> {
-        let answer = id.map(Client::UserId);
-        self.user_id = self.user_id.take().or_else(|| answer.clone());
-        answer
+    /// The client with this user ID, and their plan.
+    fn by_user(&mut self, user: Option<(Box<str>, Told)>) -> Option<(Client, Told)> {
+        let (id, plan) = user?;
+        let client = Client::UserId(id);
+        self.user_id.get_or_insert_with(|| client.clone());
+        Some((client, plan))
     }
 }
 

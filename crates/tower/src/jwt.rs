@@ -14,6 +14,9 @@ use jsonwebtoken::jwk::{AlgorithmParameters, Jwk, KeyAlgorithm, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 use serde_json::{Map, Value};
 
+use crate::ClientPlans;
+use crate::plan::Told;
+
 /// The longest token that is looked at, in bytes.
 const MAX_TOKEN: usize = 8 * 1024;
 
@@ -80,6 +83,10 @@ pub struct TokenRules {
     pub leeway: u64,
     /// The claim that holds the user ID.
     pub claim: String,
+    /// The claim that holds the name of the user's plan, if any does.
+    pub plan_claim: Option<String>,
+    /// The plans that there are.
+    pub plans: ClientPlans,
     /// What becomes of one that is not valid.
     pub invalid: InvalidToken,
 }
@@ -89,6 +96,8 @@ pub struct TokenRules {
 pub struct Tokens {
     header: HeaderName,
     claim: String,
+    plan_claim: Option<String>,
+    plans: ClientPlans,
     /// One per signature that is accepted: each is for one kind of key.
     validations: Vec<Validation>,
     pub(crate) invalid: InvalidToken,
@@ -289,6 +298,8 @@ impl Tokens {
         Self {
             header: rules.header,
             claim: rules.claim,
+            plan_claim: rules.plan_claim,
+            plans: rules.plans,
             validations: rules.signatures.iter().map(validation_of).collect(),
             invalid: rules.invalid,
             keys,
@@ -327,20 +338,31 @@ impl Tokens {
         }
     }
 
-    /// The user that a token names, if it is valid.
-    pub(crate) fn user(&self, token: &[u8]) -> Option<Box<str>> {
+    /// Whether its tokens may say which plan a user has.
+    pub const fn tell_plans(&self) -> bool {
+        self.plan_claim.is_some()
+    }
+
+    /// The user that a token names, and what it says of their plan, if it is valid.
+    pub(crate) fn user(&self, token: &[u8]) -> Option<(Box<str>, Told)> {
         if token.len() > MAX_TOKEN {
             return None;
         }
         let claims = self.verified(token)?;
-        match claims.get(&self.claim)? {
+        let id = match claims.get(&self.claim)? {
             // Control characters have no business in logs and headers, where IDs go.
             Value::String(id) if !id.is_empty() && !id.contains(char::is_control) => {
-                Some(id.as_str().into())
+                id.as_str().into()
             }
-            Value::Number(id) if !id.is_f64() => Some(id.to_string().into()),
-            _ => None,
-        }
+            Value::Number(id) if !id.is_f64() => id.to_string().into(),
+            _ => return None,
+        };
+        let claim = self.plan_claim.as_ref();
+        let plan = claim.and_then(|claim| claims.get(claim));
+        Some((
+            id,
+            plan.map_or(Told::Nothing, |plan| Told::by(plan, &self.plans)),
+        ))
     }
 
     /// The claims of a token that one of the keys has signed, and that is in force.

@@ -10,27 +10,10 @@ use std::task::{Context, Poll};
 use arrayvec::ArrayVec;
 use bytes::Bytes;
 use http::{Request, Response};
-use tidegate_store::{Charge, Decision, MAX_CHARGES, Outcome, Store, Subject};
+use tidegate_store::{Charge, MAX_CHARGES, Store, Subject};
 use tower::{Layer, Service};
 
-use crate::{Caller, Client, Clients, Credentials, Hasher, Peer, Policy, Rule, headers, refusal};
-
-/// What was decided about a request, in its response's extensions.
-#[derive(Clone, Debug)]
-pub struct Decided {
-    /// Who was calling.
-    pub client: Client,
-    /// What the store said; `None` when the route has no limits.
-    pub decision: Option<Decision>,
-    /// The route's rules, the first of which were charged, in the order of the decision's verdicts.
-    pub rules: Arc<[Rule]>,
-    /// The rule that the headers describe, as an index.
-    pub tightest: Option<usize>,
-    /// Whether an API key was sent that is not listed.
-    pub unknown_key: bool,
-    /// The credentials that are refused, if they are.
-    pub refused: Option<Credentials>,
-}
+use crate::{Caller, Clients, Decided, Hasher, Peer, Policy};
 
 /// Makes [`RateLimit`] services for one route.
 #[derive(Clone, Debug)]
@@ -129,66 +112,28 @@ impl Enforced {
 
     /// Asks the store. Whose credentials are refused is charged to what is always charged: guessing is limited, too.
     async fn decide(&self, caller: Caller, subjects: Subjects) -> Decided {
-        let mut decided = Decided {
-            client: caller.client,
-            decision: None,
-            rules: self.policy.rules.clone(),
-            tightest: None,
-            unknown_key: caller.unknown_key,
-            refused: caller.refused,
-        };
-        let charged = match caller.refused {
+        let mut decided = Decided::of(caller, &self.policy);
+        let rules = match decided.refused {
             Some(_) => &self.policy.rules[..self.policy.always],
             None => &self.policy.rules,
         };
-        if charged.is_empty() {
-            return decided;
-        }
         let mut charges = ArrayVec::<Charge<'_>, MAX_CHARGES>::new();
-        for (rule, subject) in charged.iter().zip(subjects) {
-            let limit = &rule.limit;
-            charges.push(Charge {
-                limit,
-                subject,
-                cost: 1,
-            });
-        }
-        let decision = self.store.decide(&charges).await;
-        // A 401 is not any limit's, and says nothing of one.
-        let says = caller.refused.is_none() || decision.outcome == Outcome::Refused;
-        decided.tightest = headers::tightest(charged, &decision).filter(|_| says);
-        decided.decision = Some(decision);
-        decided
-    }
-}
-
-impl Decided {
-    /// The answer to give instead of going on, if there is one.
-    fn refusal(&self) -> Option<Response<Bytes>> {
-        let outcome = self.decision.as_ref().map(|decision| decision.outcome);
-        match outcome {
-            None | Some(Outcome::Admitted) => self.refused.map(refusal::unauthorized),
-            Some(Outcome::Unavailable) => Some(refusal::no_store()),
-            Some(Outcome::Refused) => {
-                let verdicts = self.decision.iter().flat_map(|decision| &decision.verdicts);
-                let verdicts = self.rules.iter().zip(verdicts);
-                let refused = verdicts.filter_map(|(rule, verdict)| {
-                    let verdict = verdict.as_ref().filter(|verdict| !verdict.allowed)?;
-                    Some((rule, verdict))
+        for (index, (rule, subject)) in rules.iter().zip(subjects).enumerate() {
+            // What is unlimited for this client's plan is not asked at all.
+            if let Some(limit) = rule.limit_for(decided.plan.as_ref()) {
+                decided.charged.push(index);
+                charges.push(Charge {
+                    limit,
+                    subject,
+                    cost: 1,
                 });
-                Some(refusal::too_many(refused))
             }
         }
-    }
-
-    fn write_headers<R>(&self, response: &mut Response<R>) {
-        let described = self.tightest.zip(self.decision.as_ref());
-        if let Some((index, decision)) = described
-            && let Some(Some(verdict)) = decision.verdicts.get(index)
-        {
-            let rule = &self.rules[index];
-            headers::write(response.headers_mut(), rule, verdict, decision.now);
+        if !charges.is_empty() {
+            let decision = self.store.decide(&charges).await;
+            decided.decide(decision);
         }
+        decided
     }
 }
 

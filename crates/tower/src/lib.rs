@@ -13,20 +13,24 @@
 
 mod address;
 pub mod api_keys;
+mod decided;
 mod headers;
 mod identity;
 pub mod jwt;
 mod layer;
 mod named;
+mod plan;
 mod refusal;
 mod rule;
 mod subject;
 
 pub use address::{AddressFrom, TrustedProxies};
+pub use decided::{Decided, Said};
 pub use headers::{X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET};
 pub use identity::{Caller, Client, ClientSource, Clients, Credentials, Peer};
-pub use layer::{Decided, RateLimit, RateLimitLayer};
+pub use layer::{RateLimit, RateLimitLayer};
 pub use named::{Budget, UnknownClient};
+pub use plan::{ClientPlan, ClientPlans};
 pub use refusal::problem;
 pub use rule::{PathValues, Per, Policy, Rule};
 pub use subject::Hasher;

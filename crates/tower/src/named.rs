@@ -45,9 +45,11 @@ impl Caller {
                     ClientSource::ApiKey { keys, .. } => keys.called(value),
                     _ => None,
                 });
-                let client = Client::ApiKey(listed.ok_or(UnknownClient::ApiKey)?);
+                let listed = listed.ok_or(UnknownClient::ApiKey)?;
+                let client = Client::ApiKey(listed.name);
                 Ok(Self {
                     api_key: Some(client.clone()),
+                    plan: listed.plan,
                     ..Self::only(client)
                 })
             }
@@ -79,6 +81,8 @@ impl Caller {
             ip: client.clone(),
             client,
             named_by: None,
+            plan: None,
+            unknown_plan: None,
             api_key: None,
             user_id: None,
             unknown_key: false,

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use http::HeaderName;
 use tidegate_store::Limit;
 
+use crate::ClientPlan;
+
 /// One thing that a limit is counted per. Whatever is missing in a request counts under the caller's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Per {
@@ -72,16 +74,36 @@ impl fmt::Display for Per {
 /// A limit as a route is charged to it.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// The limit.
+    /// The limit, with the quota of clients without a plan.
     pub limit: Arc<Limit>,
     /// What it is counted per; empty: one budget for all.
     pub per: Arc<[Per]>,
+    /// The same limit with the quota of each plan, by [`ClientPlan::index`]; `None`: unlimited. A plan without an entry
+    /// changes nothing.
+    pub plans: Arc<[Option<Arc<Limit>>]>,
 }
 
 impl Rule {
+    /// A rule that is the same for every plan.
+    pub fn new(limit: impl Into<Arc<Limit>>, per: impl Into<Arc<[Per]>>) -> Self {
+        Self {
+            limit: limit.into(),
+            per: per.into(),
+            plans: Arc::default(),
+        }
+    }
+
     /// Whether the limit's numbers may be shown to an admitted caller: only what is counted for them alone.
     pub fn is_shown(&self) -> bool {
         self.per.iter().any(Per::is_callers)
+    }
+
+    /// The limit for clients of this plan; none if they are unlimited.
+    pub fn limit_for(&self, plan: Option<&ClientPlan>) -> Option<&Limit> {
+        match plan.and_then(|plan| self.plans.get(plan.index())) {
+            Some(of_plan) => of_plan.as_deref(),
+            None => Some(&self.limit),
+        }
     }
 }
 

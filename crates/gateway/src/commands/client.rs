@@ -161,7 +161,14 @@ fn table(report: &Report) -> String {
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells.max().unwrap_or_default()
     });
-    let mut text = format!("{}\n", report.client);
+    let mut text = report.client.clone();
+    if let Some(plan) = &report.plan {
+        let _ = write!(text, ", of the plan {plan}");
+    }
+    text.push('\n');
+    if report.plan_by_token {
+        text.push_str("a token tells a user's plan; these are the numbers of users without one\n");
+    }
     if report.limits.is_empty() {
         text.push_str("no limit is this client's own\n");
         rows.clear();
@@ -172,6 +179,10 @@ fn table(report: &Report) -> String {
             let _ = write!(line, "  {cell:<width$}");
         }
         let _ = writeln!(text, "{}", line.trim_end());
+    }
+    if !report.unlimited.is_empty() {
+        let names = report.unlimited.join(", ");
+        let _ = writeln!(text, "unlimited under this plan: {names}");
     }
     if !report.unlisted.is_empty() {
         let unlisted = report.unlisted.iter();

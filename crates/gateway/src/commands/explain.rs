@@ -81,6 +81,14 @@ fn explain(plan: &Plan, question: &Question) -> String {
         caller.client,
         named_by(plan, &caller)
     );
+    if let Some(plan) = &caller.plan {
+        let _ = writeln!(text, "plan:     {plan}");
+    } else if let Some(unknown) = &caller.unknown_plan {
+        let _ = writeln!(
+            text,
+            "plan:     none, for `{unknown}` is not defined: the limits' own quotas"
+        );
+    }
     if let Some(credentials) = caller.refused {
         let _ = writeln!(
             text,
@@ -103,7 +111,14 @@ fn explain(plan: &Plan, question: &Question) -> String {
         None => policy.rules.len(),
     };
     for (rule, subject) in policy.rules.iter().zip(subjects).take(charged) {
-        let limit = &rule.limit;
+        let Some(limit) = rule.limit_for(caller.plan.as_ref()) else {
+            let _ = writeln!(
+                text,
+                "limit:    {}, unlimited under this plan",
+                rule.limit.name()
+            );
+            continue;
+        };
         let charge = Charge {
             limit,
             subject,

@@ -58,13 +58,16 @@ impl Check<'_> {
     /// The parts of a plan, in the order in which they need each other.
     fn plan(&mut self, file: &File) -> Option<Plan> {
         let (listen, admin) = self.addresses(file);
-        let callers = self.clients(file);
+        let plans = self.plan_names(file);
+        let callers = self.clients(file, &plans);
         let (store, shared) = self.store(file);
         let secret = self.secret(file, store.as_ref());
-        let (limits, rules) = self.limits(file, shared);
+        let (limits, mut rules) = self.limits(file, shared);
+        self.plans(file, &plans, &mut rules);
         let always = self.always(file, &rules);
         let routes = self.routes(file, &rules, &always, &callers.clients);
         self.unused_limits(file);
+        self.unused_plans(file);
         Some(Plan {
             listen,
             admin: admin?,

@@ -25,8 +25,8 @@ use crate::pattern::PathPattern;
 use super::plan::LogFormat;
 use super::value::{
     AddressTold, BodyLimit, Connections, Count, Date, FilePath, Gateways, JwksRefresh, JwksUrl,
-    KeyHash, KeyName, KeyPrefix, Leaf, Level, LimitName, Network, PrefixLength, RedisUrl,
-    RouteName, SecretText, Server, StoreWord, Target, TokenText, Words,
+    KeyHash, KeyName, KeyPrefix, Leaf, Level, LimitName, Network, PlanName, PrefixLength, RedisUrl,
+    RouteName, SecretText, Server, StoreWord, Target, TokenText, Unlimited, Words,
 };
 
 pub(super) use shape::{Named, Placed, SingleOr};
@@ -52,6 +52,8 @@ pub(super) struct File {
     pub(super) forward_client: Option<Leaf<HeaderName>>,
     /// The limits, by name. Each is one budget per client, shared by all routes that list it.
     pub(super) limits: Option<Named<Limit>>,
+    /// Named quotas that replace those of limits for a class of clients: by plan, then by limit.
+    pub(super) plans: Option<Named<Named<SingleOr<Unlimited, PlanQuota>>>>,
     /// Limits that every request is charged to, matched or not.
     pub(super) always: Option<Vec<Leaf<LimitName>>>,
     /// The routes; the first match wins.
@@ -160,6 +162,8 @@ pub(super) struct Key {
     pub(super) hash: Leaf<KeyHash>,
     /// From then on it is unknown. Default: never.
     pub(super) expires: Option<Leaf<Date>>,
+    /// The plan of its client, a name from `plans`. Default: none, and the limits' own quotas.
+    pub(super) plan: Option<Leaf<PlanName>>,
 }
 
 /// User IDs.
@@ -194,6 +198,8 @@ pub(super) struct Jwt {
     pub(super) leeway: Option<Leaf<Duration>>,
     /// The claim that holds the user ID. Default: sub.
     pub(super) claim: Option<Leaf<Words>>,
+    /// The claim that holds the name of the user's plan. Default: none, and no token gives a plan.
+    pub(super) plan_claim: Option<Leaf<Words>>,
     /// What becomes of a token that is not valid: fall_through or reject. Default: fall_through.
     pub(super) invalid: Option<Leaf<InvalidToken>>,
 }
@@ -228,6 +234,23 @@ pub(super) struct Limit {
     pub(super) on_failure: Option<Leaf<OnFailure>>,
     /// How gateways share it: exact, leased, synced or local. Default: the store's.
     pub(super) mode: Option<Leaf<Mode>>,
+}
+
+/// A plan's quota for a limit: the algorithm and window that the limit has, with other numbers.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
+pub(super) struct PlanQuota {
+    /// As the limit's own.
+    pub(super) token_bucket: Option<TokenBucket>,
+    /// As the limit's own.
+    pub(super) leaky_bucket: Option<LeakyBucket>,
+    /// As the limit's own.
+    pub(super) fixed_window: Option<Window>,
+    /// As the limit's own.
+    pub(super) sliding_window_log: Option<Window>,
+    /// As the limit's own.
+    pub(super) sliding_window_counter: Option<Window>,
 }
 
 /// The numbers of a token bucket.

@@ -27,6 +27,7 @@ pub use plan::{
 pub use report::{ConfigError, Warning};
 
 use report::{Place, Problem, Source};
+use tidegate_tower::ClientPlans;
 use tidegate_tower::api_keys::ListedKey;
 
 /// The longest configuration that is read, in bytes.
@@ -71,8 +72,12 @@ pub fn parse(
     check::check(&file, &source, &env)
 }
 
-/// Reads a file with API keys, and checks it beside the keys that are `listed` elsewhere.
-pub(crate) fn load_keys(path: &Path, listed: &[ListedKey]) -> Result<Vec<ListedKey>, ConfigError> {
+/// Reads a file with API keys, and checks it beside the keys that are `listed` elsewhere and the `plans` that there are.
+pub(crate) fn load_keys(
+    path: &Path,
+    listed: &[ListedKey],
+    plans: &ClientPlans,
+) -> Result<Vec<ListedKey>, ConfigError> {
     let name = path.display().to_string();
     let refuse = |problem| Source::new(&name, "").refuse(vec![problem]);
     // Whoever opens a pipe waits for its other end.
@@ -87,14 +92,14 @@ pub(crate) fn load_keys(path: &Path, listed: &[ListedKey]) -> Result<Vec<ListedK
     let source = Source::secret(&name, &text);
     let keys: Vec<_> = yaml::read(&source).map_err(|problem| {
         let problem = Problem::new(problem.place(), "this is not a list of keys");
-        let form = "allowed here: - { name: acme, hash: \"sha256:…\" }, and expires: 2027-01-31";
+        let form = "allowed here: - { name: acme, hash: \"sha256:…\" }, and expires: 2027-01-31, plan: gold";
         source.refuse(vec![problem.note(form)])
     })?;
     if keys.is_empty() && !text.contains('[') {
         let problem = Problem::new(None, "this file is empty; a list of no keys is written []");
         return Err(refuse(problem));
     }
-    check::keys(&keys, &source, listed)
+    check::keys(&keys, &source, listed, plans)
 }
 
 /// An API key's name, if it is one.

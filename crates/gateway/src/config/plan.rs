@@ -16,7 +16,7 @@ use tidegate_store::Limit;
 use tidegate_store::redis::RedisOptions;
 use tidegate_tower::api_keys::{ApiKeys, ListedKey};
 use tidegate_tower::jwt::{Signature, TokenKeys};
-use tidegate_tower::{Clients, Policy, Rule};
+use tidegate_tower::{ClientPlans, Clients, Policy, Rule};
 use tokio::sync::Notify;
 
 use crate::host::HostPattern;
@@ -75,6 +75,8 @@ pub struct KeyFile {
     pub keys: ApiKeys,
     /// The keys that the configuration itself lists beside it.
     pub listed: Vec<ListedKey>,
+    /// The plans that its keys may have.
+    pub plans: ClientPlans,
 }
 
 /// A key set that is fetched, and whom its keys are for.

@@ -92,6 +92,14 @@ impl Problem {
         self
     }
 
+    /// Does not show the line: it may hold a secret, by mistake.
+    pub(super) fn without_line(self) -> Self {
+        Self {
+            hides_line: true,
+            ..self
+        }
+    }
+
     /// An unknown key where some are allowed. If it may stand for one whose values are secret, the
     /// rest of the line is not shown.
     pub(super) fn unknown_key(place: Option<Place>, key: &str, allowed: &[&'static str]) -> Self {

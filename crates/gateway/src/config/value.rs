@@ -21,8 +21,8 @@ use super::report::{Place, Problem};
 pub(super) use net::{JwksUrl, KeyHash, Network, RedisUrl, Server, Target};
 pub(super) use number::{BodyLimit, Connections, Count, Date, Gateways, JwksRefresh, PrefixLength};
 pub(super) use word::{
-    AddressTold, FilePath, KeyName, KeyPrefix, Level, LimitName, RouteName, SecretText, StoreWord,
-    TokenText, Words,
+    AddressTold, FilePath, KeyName, KeyPrefix, Level, LimitName, PlanName, RouteName, SecretText,
+    StoreWord, TokenText, Unlimited, Words,
 };
 
 /// A kind of value.

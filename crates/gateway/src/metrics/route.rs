@@ -7,8 +7,11 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use tidegate_store::{Decision, Limit, Mode, Via};
+use tidegate_tower::Decided;
 
-use super::{DecisionLabels, ErrorLabels, GatewayMetrics, RequestLabels, RouteLabels};
+use super::{
+    DecisionLabels, ErrorLabels, GatewayMetrics, RequestLabels, RouteLabels, UnknownPlans,
+};
 use crate::outcome::RequestOutcome;
 
 /// The handles of one route.
@@ -20,6 +23,7 @@ pub(crate) struct RouteMetrics {
     store: Histogram,
     store_errors: Family<ErrorLabels, Counter>,
     unknown_keys: Counter,
+    unknown_plans: Arc<UnknownPlans>,
 }
 
 #[derive(Debug)]
@@ -74,6 +78,7 @@ impl RouteMetrics {
             store: gateway.store.clone(),
             store_errors: gateway.store_errors.clone(),
             unknown_keys: gateway.unknown_keys.clone(),
+            unknown_plans: gateway.unknown_plans.clone(),
         }
     }
 
@@ -85,20 +90,31 @@ impl RouteMetrics {
         self.upstream.observe(took.as_secs_f64());
     }
 
-    /// An API key was sent that is not listed.
-    pub(crate) fn unknown_key(&self) {
-        self.unknown_keys.inc();
+    /// What the limits said, and what there was to note of the caller.
+    pub(crate) fn decided(&self, decided: &Decided) {
+        if decided.unknown_key {
+            self.unknown_keys.inc();
+        }
+        if let Some(plan) = &decided.unknown_plan {
+            self.unknown_plans.named(plan);
+        }
+        if let Some(decision) = &decided.decision {
+            self.verdicts(decided, decision);
+            self.store_call(decision);
+        }
     }
 
-    pub(crate) fn decided(&self, decision: &Decision) {
+    fn verdicts(&self, decided: &Decided, decision: &Decision) {
         let by = match decision.via {
             Via::Store | Via::Here => 0,
             Via::Fallback => 1,
             Via::Remembered => 2,
         };
-        // A request whose credentials are refused is charged to the first of them only.
-        for (limit, verdict) in self.limits.iter().zip(&decision.verdicts) {
-            match verdict {
+        for said in decided.said() {
+            let Some(limit) = self.limits.get(said.index) else {
+                continue;
+            };
+            match said.verdict {
                 Some(verdict) if verdict.allowed => limit.allowed[by.min(1)].inc(),
                 Some(_) => limit.refused[by].inc(),
                 // Beside a refusal that is remembered, or was given here, nobody asks the others.
@@ -106,14 +122,18 @@ impl RouteMetrics {
                 None => limit.undecided.inc(),
             };
         }
-        if let Some(call) = &decision.call {
-            self.store.observe(call.took.as_secs_f64());
-            if let Some(error) = &call.error {
-                let error = error.label();
-                self.store_errors
-                    .get_or_create(&ErrorLabels { error })
-                    .inc();
-            }
+    }
+
+    fn store_call(&self, decision: &Decision) {
+        let Some(call) = &decision.call else {
+            return;
+        };
+        self.store.observe(call.took.as_secs_f64());
+        if let Some(error) = &call.error {
+            let error = error.label();
+            self.store_errors
+                .get_or_create(&ErrorLabels { error })
+                .inc();
         }
     }
 }

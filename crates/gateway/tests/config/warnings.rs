@@ -170,3 +170,34 @@ fn a_shared_secret_that_can_be_guessed() {
             .any(|warning| warning.to_string().contains("guessed"))
     );
 }
+
+#[test]
+fn plans_that_nobody_has_and_claims_that_name_none() {
+    let key = |plan: &str| {
+        let hash = "c48a01f49fd0f2cc404bc3cbbc80e91457a3d41bb429a695243de4c61794155c";
+        format!(
+            "clients: [{{ api_key: {{ keys: [{{ name: a, hash: sha256:{hash}{plan} }}] }} }}]\n"
+        )
+    };
+    let plans = format!("{LIMIT}plans: {{ gold: {{ a: unlimited }} }}\n");
+    let nobody = "no client has the plan `gold`";
+    warned(&with(&format!("{plans}{}", key(""))), nobody);
+    let (_, warnings) = parse(&with(&format!("{plans}{}", key(", plan: gold")))).unwrap();
+    assert!(
+        !warnings
+            .iter()
+            .any(|warning| warning.to_string().contains(nobody))
+    );
+
+    let file = "tests/broken/keys/secret.txt";
+    let jwt = format!(
+        "clients: [{{ jwt: {{ algorithms: [HS256], key_file: {file}, plan_claim: tier }} }}]\n"
+    );
+    warned(&with(&jwt), "`plan_claim` has no effect here");
+    let (_, warnings) = parse(&with(&format!("{plans}{jwt}"))).unwrap();
+    let all: String = warnings.iter().map(ToString::to_string).collect();
+    assert!(
+        !all.contains(nobody) && !all.contains("plan_claim"),
+        "{all}"
+    );
+}

@@ -27,10 +27,12 @@ limits:
   guard: {{ token_bucket: {{ capacity: 20, refill: 1/31d }}, per: [ip] }}
   each: {{ fixed_window: {{ limit: 9, window: 31d }}, per: [client, route] }}
   all: {{ fixed_window: {{ limit: 9, window: 31d }}, per: [] }}
+  spare: {{ fixed_window: {{ limit: 7, window: 31d }} }}
+plans: {{ gold: {{ month: {{ fixed_window: {{ limit: 500, window: 31d }} }}, spare: unlimited }} }}
 routes:
-  - {{ name: api, path: /**, upstream: \"{upstream}\", limits: [month, guard, each, all] }}
+  - {{ name: api, path: /**, upstream: \"{upstream}\", limits: [month, guard, each, all, spare] }}
 ",
-        listed("alpha")
+        listed("alpha").replace(" }", ", plan: gold }")
     )
 }
 
@@ -99,7 +101,7 @@ async fn it_shows_and_resets_by_the_configuration_of_the_gateway() {
         let (status, out, err) = client(&running.folder, &["api_key:alpha", "show"]).await;
         assert_eq!((status, &*err), (Some(0), ""), "{admin}");
         let lines = words(&out);
-        assert_eq!(lines[0], ["api_key:alpha"]);
+        assert_eq!(lines[0], ["api_key:alpha, of the plan gold"]);
         let head = [
             "limit",
             "algorithm",
@@ -119,6 +121,10 @@ async fn it_shows_and_resets_by_the_configuration_of_the_gateway() {
             ["each on api", "fixed_window", "client, route", "6", "9"]
         );
         assert_eq!(lines[3].last(), Some(&"now"));
+        assert!(
+            out.contains("\nunlimited under this plan: spare\n"),
+            "{out}"
+        );
         assert!(
             out.contains("under what they count: guard (per ip)\n"),
             "{out}"

@@ -161,6 +161,7 @@ fn the_schema_is_one_and_knows_every_key() {
             "log",
             "max_body",
             "max_connections",
+            "plans",
             "routes",
             "secret",
             "store",

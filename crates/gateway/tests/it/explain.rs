@@ -338,3 +338,53 @@ async fn it_names_the_keys_of_a_running_gateway_and_charges_nothing() {
     assert!(found.remove("own.prefix:gateways"), "the gateway calls in");
     assert_eq!(found, named);
 }
+
+#[test]
+fn it_names_the_plan_and_its_numbers() {
+    let asked = Asked::new(&format!(
+        "
+clients:
+  - api_key: {{ keys: [{}] }}
+  - jwt: {{ algorithms: [HS256], key_file: token.key, plan_claim: tier }}
+limits:
+  burst: {{ token_bucket: {{ capacity: 20, refill: 10/s }} }}
+  daily: {{ fixed_window: {{ limit: 60, window: 1d }} }}
+plans:
+  gold: {{ burst: {{ token_bucket: {{ capacity: 200, refill: 100/s }} }}, daily: unlimited }}
+routes:
+  - {{ path: /**, upstream: http://127.0.0.1:9000, limits: [burst, daily] }}
+",
+        listed("alpha").replace(" }", ", plan: gold }")
+    ));
+    std::fs::write(asked.0.path().join("token.key"), "the tokens' secret").unwrap();
+    let lines = |more: &[&str]| {
+        let lines = asked.explain(&[&["GET", "/"], more].concat());
+        let lines = lines.into_iter().skip(3);
+        let lines: Vec<String> = lines.filter(|line| !line.contains("key:")).collect();
+        lines
+    };
+    let gold = lines(&["-H", "X-API-Key: alpha-key"]);
+    let expected = [
+        "plan:     gold",
+        "limit:    burst, a token_bucket of 200, per client",
+        "limit:    daily, unlimited under this plan",
+    ];
+    assert_eq!(gold, expected);
+    let bearer = |plan: &str| {
+        let claims = serde_json::json!({ "sub": "rider-9", "exp": FAR, "tier": plan });
+        let token = token("the tokens' secret", &claims);
+        lines(&["-H", &format!("Authorization: Bearer {token}")])
+    };
+    assert_eq!(bearer("gold"), expected);
+    let own = [
+        "limit:    burst, a token_bucket of 20, per client",
+        "limit:    daily, a fixed_window of 60, per client",
+    ];
+    assert_eq!(lines(&[]), own);
+    let unknown = bearer("platinum");
+    assert_eq!(
+        unknown[0],
+        "plan:     none, for `platinum` is not defined: the limits' own quotas"
+    );
+    assert_eq!(unknown[1..], own);
+}

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant, SystemTime};
 use tempfile::TempDir;
 use tidegate_testkit::{Client, Upstream};
 
-use crate::callers::{listed, sha256};
-use crate::kit::{Bench, LONG, get, page};
+use crate::callers::{ask, listed, sha256};
+use crate::kit::{Bench, LONG, get, number, page};
 use crate::support::TestGateway;
 
 /// A gateway whose keys stand in a file, beside one that stands in its configuration.
@@ -257,4 +257,53 @@ routes:
         assert_eq!(arrived.header("x-client-id"), Some(name));
     }
     gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_reread_file_may_change_a_clients_plan_and_no_other_keys() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("keys.yaml");
+    let with_plan = |plan: &str| format!("- {}\n", listed("alpha").replace(" }", plan));
+    fs::write(&file, with_plan(" }")).unwrap();
+    let bench = Bench::start(&format!(
+        "
+clients: [{{ api_key: {{ keys_file: \"{}\" }} }}]
+limits: {{ own: {{ fixed_window: {{ limit: 1000000, window: 31d }} }} }}
+plans: {{ gold: {{ own: {{ fixed_window: {{ limit: 2000000, window: 31d }} }} }} }}
+routes:
+  - {{ path: /**, upstream: UPSTREAM, limits: [own] }}
+",
+        file.display()
+    ))
+    .await;
+    let limit = async || {
+        let answer = ask(&bench.client, "/", &[("x-api-key", "alpha-key")]).await;
+        number(&answer, "x-ratelimit-limit").unwrap()
+    };
+    assert_eq!(limit().await, 1_000_000);
+    let until = async |wanted: u64| {
+        let deadline = Instant::now() + LONG;
+        while limit().await != wanted {
+            assert!(Instant::now() < deadline, "the limit should be {wanted}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    fs::write(&file, with_plan(", plan: gold }")).unwrap();
+    until(2_000_000).await;
+    // Which plans there are stands in the configuration.
+    fs::write(&file, with_plan(", plan: platinum }")).unwrap();
+    let refused = "tidegate_key_file_reads_total{outcome=\"refused\"} 1";
+    let deadline = Instant::now() + LONG;
+    while !page(bench.gateway.admin, "/metrics")
+        .await
+        .1
+        .contains(refused)
+    {
+        assert!(Instant::now() < deadline, "no file was refused");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(limit().await, 2_000_000);
+    fs::write(&file, with_plan(" }")).unwrap();
+    until(1_000_000).await;
+    bench.stop().await;
 }

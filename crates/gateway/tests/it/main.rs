@@ -17,6 +17,7 @@ mod bypass;
 mod clients;
 mod headers;
 mod key_files;
+mod plans;
 mod proxy_protocol;
 mod together;
 mod told_upstream;

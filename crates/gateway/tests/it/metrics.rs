@@ -243,6 +243,7 @@ async fn every_metric_says_what_it_is() {
             "tidegate_store_duration_seconds",
             "tidegate_store_errors",
             "tidegate_unknown_api_keys",
+            "tidegate_unknown_plans",
             "tidegate_upstream_duration_seconds",
         ]
     );

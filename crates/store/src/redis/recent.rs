@@ -33,6 +33,8 @@ pub(super) struct Recent {
 struct Seen {
     limit: u64,
     subject: Subject,
+    // A key has a decision for each plan: what one refuses another may admit.
+    capacity: u64,
     cost: u64,
     verdict: Verdict,
     // By Redis's clock.
@@ -68,6 +70,7 @@ impl Recent {
         let seen = Seen {
             limit: self.hasher.hash_one(charge.limit.id()),
             subject: charge.subject,
+            capacity: charge.limit.quota().capacity(),
             cost: charge.cost,
             verdict: *verdict,
             at: call.at,
@@ -78,7 +81,7 @@ impl Recent {
         };
         let mut row = self.row(&seen.limit, &seen.subject).lock();
         let own = row.iter().position(|known| match known {
-            Some(known) => known.limit == seen.limit && known.subject == seen.subject,
+            Some(known) => known.is_of(seen.limit, charge),
             None => false,
         });
         let place = own.or_else(|| {
@@ -190,12 +193,21 @@ impl Recent {
         let limit = self.hasher.hash_one(charge.limit.id());
         let mut row = self.row(&limit, &charge.subject).lock();
         let mut known = row.iter_mut().flatten();
-        read(known.find(|known| known.limit == limit && known.subject == charge.subject)?)
+        read(known.find(|known| known.is_of(limit, charge))?)
     }
 
     fn row(&self, limit: &u64, subject: &Subject) -> &Mutex<[Option<Seen>; KEYS]> {
         let hash = self.hasher.hash_one((limit, subject));
         &self.rows[hash as usize & (ROWS - 1)]
+    }
+}
+
+impl Seen {
+    /// Whether it decided on this charge's key, by this charge's numbers; `limit` is the hash of the limit's ID.
+    fn is_of(&self, limit: u64, charge: &Charge<'_>) -> bool {
+        self.limit == limit
+            && self.subject == charge.subject
+            && self.capacity == charge.limit.quota().capacity()
     }
 }
 

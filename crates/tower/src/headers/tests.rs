@@ -1,10 +1,8 @@
-use std::sync::Arc;
-
 use tidegate_core::{FixedWindow, Micros};
-use tidegate_store::{Limit, OnFailure, Via};
+use tidegate_store::OnFailure;
 
 use super::*;
-use crate::Per;
+use crate::{Per, Rule};
 
 const SECOND: Micros = 1_000_000;
 
@@ -15,10 +13,7 @@ fn own(capacity: u64) -> Rule {
 
 fn counted(capacity: u64, per: &[Per]) -> Rule {
     let quota = FixedWindow::new(capacity, SECOND).unwrap();
-    Rule {
-        limit: Arc::new(Limit::new("limit", quota, OnFailure::Local)),
-        per: per.into(),
-    }
+    Rule::new(Limit::new("limit", quota, OnFailure::Local), per)
 }
 
 fn allowed(remaining: u64, reset: Micros) -> Option<Verdict> {
@@ -41,18 +36,20 @@ fn refused(retry_after: Micros) -> Option<Verdict> {
     })
 }
 
-fn decision(outcome: Outcome, verdicts: &[Option<Verdict>]) -> Decision {
-    Decision {
-        outcome,
-        via: Via::Store,
-        now: 0,
-        verdicts: verdicts.iter().copied().collect(),
-        call: None,
-    }
+/// The rule that is told of, when each of `rules` said this.
+fn told(outcome: Outcome, rules: &[Rule], verdicts: &[Option<Verdict>]) -> Option<usize> {
+    let said = rules.iter().zip(verdicts).enumerate();
+    let said = said.map(|(index, (rule, verdict))| Said {
+        index,
+        rule,
+        limit: &rule.limit,
+        verdict: verdict.as_ref(),
+    });
+    tightest(outcome, said)
 }
 
 fn admitted(rules: &[Rule], verdicts: &[Option<Verdict>]) -> Option<usize> {
-    tightest(rules, &decision(Outcome::Admitted, verdicts))
+    told(Outcome::Admitted, rules, verdicts)
 }
 
 #[test]
@@ -94,7 +91,7 @@ fn admitted_only_what_is_counted_for_the_caller_is_shown() {
 #[test]
 fn refused_the_longest_wait_counts_whoever_it_is_counted_for() {
     let rules = [own(10), counted(10, &[]), own(10)];
-    let told = |verdicts: [_; 3]| tightest(&rules, &decision(Outcome::Refused, &verdicts));
+    let told = |verdicts: [_; 3]| told(Outcome::Refused, &rules, &verdicts);
     assert_eq!(told([refused(5), allowed(0, 9), refused(7)]), Some(2));
     assert_eq!(told([refused(5), refused(9), refused(7)]), Some(1));
     assert_eq!(told([allowed(0, 9), refused(9), refused(9)]), Some(1));
@@ -105,8 +102,8 @@ fn without_a_verdict_there_is_nothing_to_tell() {
     let rules = [own(10), own(10)];
     assert_eq!(admitted(&rules, &[None, None]), None);
     assert_eq!(admitted(&rules, &[None, allowed(9, 0)]), Some(1));
-    let nowhere = decision(Outcome::Unavailable, &[None, allowed(0, 0)]);
-    assert_eq!(tightest(&rules, &nowhere), None);
+    let nowhere = [None, allowed(0, 0)];
+    assert_eq!(told(Outcome::Unavailable, &rules, &nowhere), None);
 }
 
 /// The three headers after writing `remaining` of 10 over what an upstream sent.
@@ -117,7 +114,7 @@ fn written(theirs: [Option<&str>; 3], remaining: u64) -> [Option<String>; 3] {
         headers.extend(value.map(|value| (name, value.parse().unwrap())));
     }
     let verdict = allowed(remaining, 60 * SECOND).unwrap();
-    write(&mut headers, &own(10), &verdict, 100 * SECOND);
+    write(&mut headers, &own(10).limit, &verdict, 100 * SECOND);
     NAMES.map(|name| Some(headers.get(name)?.to_str().unwrap().to_owned()))
 }
 
@@ -148,7 +145,8 @@ fn an_upstreams_numbers_that_say_nothing_are_replaced_whole() {
 fn the_reset_is_rounded_up_to_a_whole_second() {
     let reset = |now, reset| {
         let mut headers = HeaderMap::new();
-        write(&mut headers, &own(10), &allowed(5, reset).unwrap(), now);
+        let verdict = allowed(5, reset).unwrap();
+        write(&mut headers, &own(10).limit, &verdict, now);
         headers[X_RATELIMIT_RESET].to_str().unwrap().to_owned()
     };
     assert_eq!(reset(100 * SECOND, 0), "100");

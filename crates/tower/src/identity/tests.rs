@@ -1,6 +1,7 @@
 use std::time::{Duration, SystemTime};
 
 use super::*;
+use crate::ClientPlans;
 use crate::api_keys::ListedKey;
 
 /// Whoever makes something up.
@@ -18,6 +19,7 @@ fn listed(name: &str, expires: Option<Duration>) -> ListedKey {
         name: name.into(),
         sha256: api_keys::hash(format!("{name}'s key").as_bytes()),
         expires,
+        plan: None,
     }
 }
 
@@ -255,4 +257,47 @@ fn the_header_that_names_the_client_is_vouched_for_like_a_users() {
         clients.vouched_headers().collect::<Vec<_>>(),
         [&USER, &told]
     );
+}
+
+/// A client's plan is what the source says that names the client, and no other's.
+#[test]
+fn a_plan_comes_with_the_name() {
+    let plans = ClientPlans::new(["silver", "gold"]);
+    let gold = ListedKey {
+        plan: plans.called("gold"),
+        ..listed("acme", None)
+    };
+    let of = |header, keys: Vec<ListedKey>| ClientSource::ApiKey {
+        header,
+        keys: ApiKeys::new(keys),
+        unknown: UnknownKey::FallThrough,
+    };
+    let clients = Clients {
+        sources: vec![
+            of(KEY, vec![gold, listed("umbrella", None)]),
+            of(
+                PARTNER_KEY,
+                vec![ListedKey {
+                    plan: plans.called("silver"),
+                    ..listed("partner", None)
+                }],
+            ),
+            ClientSource::Ip,
+        ],
+        ..clients()
+    };
+    let plan = |headers: &[(HeaderName, &str)]| {
+        let plan = caller(&clients, STRANGER, headers).plan;
+        plan.map(|plan| (plan.index(), plan.to_string()))
+    };
+    let silver = || Some((0, "silver".to_owned()));
+    assert_eq!(plan(&[(KEY, "acme's key")]), Some((1, "gold".to_owned())));
+    assert_eq!(plan(&[(KEY, "umbrella's key")]), None);
+    assert_eq!(plan(&[]), None);
+    assert_eq!(plan(&[(PARTNER_KEY, "partner's key")]), silver());
+    let both = |key| [(PARTNER_KEY, "partner's key"), (KEY, key)];
+    assert_eq!(plan(&both("umbrella's key")), None, "the first one names");
+    assert_eq!(plan(&both("made up")), silver());
+    let named = Caller::named(&clients, "api_key:acme").unwrap();
+    assert_eq!(named.plan, plans.called("gold"));
 }

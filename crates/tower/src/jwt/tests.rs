@@ -110,6 +110,8 @@ fn rules(signature: Signature) -> TokenRules {
         audience: None,
         leeway: 60,
         claim: "sub".to_owned(),
+        plan_claim: None,
+        plans: ClientPlans::default(),
         invalid: InvalidToken::FallThrough,
     }
 }
@@ -144,7 +146,7 @@ fn of_42_and(more: Value) -> Value {
 
 /// The user that a token names here.
 fn user(tokens: &Tokens, token: &str) -> Option<String> {
-    tokens.user(token.as_bytes()).map(String::from)
+    tokens.user(token.as_bytes()).map(|(id, _)| id.into())
 }
 
 fn is_42(tokens: &Tokens, token: &str) -> bool {

@@ -6,14 +6,14 @@ use http::header::{AUTHORIZATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, StatusCode};
 use serde_json::{Value, json};
 use tidegate_core::{FixedWindow, MAX_WINDOW};
-use tidegate_store::{Limit, MemoryStore, OnFailure, Via};
+use tidegate_store::{Limit, MemoryStore, OnFailure, Outcome, Via};
 
 use super::*;
 use crate::api_keys::{ApiKeys, ListedKey, UnknownKey, hash};
 use crate::jwt::{InvalidToken, Signature, TokenKeys, TokenRules, Tokens};
 use crate::{
-    AddressFrom, ClientSource, Per, TrustedProxies, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING,
-    X_RATELIMIT_RESET,
+    AddressFrom, Client, ClientPlans, ClientSource, Credentials, Per, Rule, TrustedProxies,
+    X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET,
 };
 
 const KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -39,10 +39,7 @@ struct Bench {
 /// A limit that admits `capacity` requests.
 fn rule(name: &str, capacity: u64, per: &[Per]) -> Rule {
     let quota = FixedWindow::new(capacity, MAX_WINDOW).unwrap();
-    Rule {
-        limit: Arc::new(Limit::new(name, quota, OnFailure::Local)),
-        per: per.into(),
-    }
+    Rule::new(Limit::new(name, quota, OnFailure::Local), per)
 }
 
 impl Bench {
@@ -173,6 +170,7 @@ fn strict(always: u64, route: u64) -> Bench {
         name: "acme".into(),
         sha256: hash(b"acme's key"),
         expires: None,
+        plan: None,
     };
     let key = ClientSource::ApiKey {
         header: KEY,
@@ -186,6 +184,8 @@ fn strict(always: u64, route: u64) -> Bench {
         audience: None,
         leeway: 60,
         claim: "sub".to_owned(),
+        plan_claim: None,
+        plans: ClientPlans::default(),
         invalid: InvalidToken::Reject,
     };
     let keys = TokenKeys::from_file(&rules.signatures, b"secret").unwrap();
@@ -334,4 +334,65 @@ async fn the_inner_service_is_told_the_client_where_it_is_to_be_forwarded() {
     bench.ask(HOME).await;
     assert_eq!(bench.called.load(Ordering::Relaxed), 1);
     assert_eq!(bench.told(), None);
+}
+
+/// Two limits of 2, of which `gold` has 4 of the first, and as many as it likes of the second.
+fn planned() -> Bench {
+    let plans = ClientPlans::new(["gold"]);
+    let more = FixedWindow::new(4, MAX_WINDOW).unwrap();
+    let first = rule("first", 2, &[Per::Client]);
+    let first = Rule {
+        plans: [Some(Arc::new(first.limit.with_quota(more)))].into(),
+        ..first
+    };
+    let second = Rule {
+        plans: [None].into(),
+        ..rule("second", 2, &[Per::Client])
+    };
+    let acme = ListedKey {
+        name: "acme".into(),
+        sha256: hash(b"acme's key"),
+        expires: None,
+        plan: plans.called("gold"),
+    };
+    let key = ClientSource::ApiKey {
+        header: KEY,
+        keys: ApiKeys::new([acme]),
+        unknown: UnknownKey::FallThrough,
+    };
+    let policy = Policy {
+        route: "route".into(),
+        rules: [second, first, rule("third", 9, &[Per::Client])].into(),
+        always: 0,
+    };
+    let clients = Clients {
+        sources: vec![key, ClientSource::Ip],
+        ..clients()
+    };
+    Bench::of(policy, clients)
+}
+
+#[tokio::test]
+async fn a_plans_numbers_replace_the_limits_own_and_what_is_unlimited_is_not_asked() {
+    let bench = planned();
+    let gold = [(KEY, "acme's key")];
+    for left in [3, 2, 1, 0] {
+        let response = bench.ask_with(HOME, &gold).await;
+        assert_eq!(response.headers()[X_RATELIMIT_LIMIT], "4");
+        assert_eq!(response.headers()[X_RATELIMIT_REMAINING], left.to_string());
+        let decided = decided(&response);
+        assert_eq!(decided.plan.as_ref().unwrap().name(), "gold");
+        let said: Vec<_> = decided.said().map(|said| said.limit.name()).collect();
+        assert_eq!(said, ["first", "third"]);
+        assert_eq!(decided.tightest, Some(1));
+    }
+    let response = bench.ask_with(HOME, &gold).await;
+    let body: Value = serde_json::from_slice(response.body()).unwrap();
+    assert_eq!(body["violated-policies"], json!(["first"]));
+    // Whoever has no plan has the limits' own numbers.
+    for status in [200, 200, 429] {
+        let response = bench.ask(HOME).await;
+        assert_eq!(response.status(), status);
+        assert_eq!(response.headers()[X_RATELIMIT_LIMIT], "2");
+    }
 }

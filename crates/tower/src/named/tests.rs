@@ -1,5 +1,4 @@
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Request};
 use tidegate_core::FixedWindow;
@@ -28,6 +27,7 @@ fn all() -> Clients {
         name: "acme".into(),
         sha256: hash(b"acme-key"),
         expires: None,
+        plan: None,
     };
     clients(vec![
         ClientSource::ApiKey {
@@ -42,10 +42,7 @@ fn all() -> Clients {
 
 fn rule(per: &[Per]) -> Rule {
     let quota = FixedWindow::new(10, 1_000_000).unwrap();
-    Rule {
-        limit: Arc::new(Limit::new("limit", quota, OnFailure::Local)),
-        per: per.into(),
-    }
+    Rule::new(Limit::new("limit", quota, OnFailure::Local), per)
 }
 
 /// Who sends these headers, from behind the trusted proxy.

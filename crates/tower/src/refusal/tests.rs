@@ -1,5 +1,3 @@
-use std::sync::Arc;
-
 use serde_json::json;
 use tidegate_core::FixedWindow;
 use tidegate_store::{Limit, OnFailure};
@@ -8,10 +6,7 @@ use super::*;
 
 fn refused(name: &str, retry_after: Micros) -> (Rule, Verdict) {
     let quota = FixedWindow::new(1, 1_000_000).unwrap();
-    let rule = Rule {
-        limit: Arc::new(Limit::new(name, quota, OnFailure::Local)),
-        per: [].into(),
-    };
+    let rule = Rule::new(Limit::new(name, quota, OnFailure::Local), []);
     let verdict = Verdict {
         allowed: false,
         remaining: 0,

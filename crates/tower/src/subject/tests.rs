@@ -1,6 +1,5 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use tidegate_core::FixedWindow;
 use tidegate_store::{Limit, OnFailure};
@@ -12,10 +11,7 @@ mod values;
 
 fn rule(name: &str, per: &[Per]) -> Rule {
     let quota = FixedWindow::new(10, 1_000_000).unwrap();
-    Rule {
-        limit: Arc::new(Limit::new(name, quota, OnFailure::Local)),
-        per: per.into(),
-    }
+    Rule::new(Limit::new(name, quota, OnFailure::Local), per)
 }
 
 fn ip(address: &str) -> Client {
@@ -34,6 +30,8 @@ fn caller(client: Client) -> Caller {
         client,
         ip: ip("192.0.2.1"),
         named_by: None,
+        plan: None,
+        unknown_plan: None,
         unknown_key: false,
         refused: None,
     }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use http::HeaderName;
 use tidegate_tower::api_keys::{ApiKeys, UnknownKey};
-use tidegate_tower::{AddressFrom, ClientSource, Clients, TrustedProxies};
+use tidegate_tower::{AddressFrom, ClientPlans, ClientSource, Clients, TrustedProxies};
 
 use super::Check;
 use crate::config::file::{ApiKey, File, Placed, Source, UserId};
@@ -63,7 +63,7 @@ pub(super) struct Reread {
 }
 
 impl Check<'_> {
-    pub(super) fn clients(&mut self, file: &File) -> Callers {
+    pub(super) fn clients(&mut self, file: &File, plans: &ClientPlans) -> Callers {
         let proxies = file.trusted_proxies.as_deref().unwrap_or_default();
         let mut networks = Vec::new();
         for leaf in proxies {
@@ -99,7 +99,7 @@ impl Check<'_> {
             match kind {
                 Kind::ApiKey(api_key) => {
                     let files = &mut reread.key_files;
-                    let source = self.api_key(api_key, placed.place, &mut seen, files);
+                    let source = self.api_key(api_key, placed.place, plans, &mut seen, files);
                     clients.sources.extend(source);
                 }
                 Kind::UserId(user_id) => {
@@ -114,7 +114,7 @@ impl Check<'_> {
                     clients.sources.extend(source);
                 }
                 Kind::Jwt(jwt) => {
-                    let source = self.jwt(jwt, placed.place, &mut reread.jwks);
+                    let source = self.jwt(jwt, placed.place, plans, &mut reread.jwks);
                     clients.sources.extend(source);
                 }
                 Kind::Ip(ip) => {
@@ -175,6 +175,7 @@ impl Check<'_> {
         &mut self,
         api_key: &ApiKey,
         place: Option<Place>,
+        plans: &ClientPlans,
         seen: &mut Seen,
         key_files: &mut Vec<KeyFile>,
     ) -> Option<ClientSource> {
@@ -183,10 +184,10 @@ impl Check<'_> {
             None => Some(API_KEY_HEADER),
         };
         let unknown = self.read_some(api_key.unknown.as_ref()).unwrap_or_default();
-        let listed = self.listed(api_key.keys.iter().flatten(), seen);
+        let listed = self.listed(api_key.keys.iter().flatten(), plans, seen);
         let keys = ApiKeys::new(listed.clone());
         if let Some(leaf) = &api_key.keys_file {
-            key_files.extend(self.key_file(leaf, listed, &keys));
+            key_files.extend(self.key_file(leaf, listed, &keys, plans));
         } else if api_key.keys.is_none() && unknown != UnknownKey::Accept {
             let problem = Problem::new(place, "this source knows no key");
             self.refuse(problem.note("list some under `keys`, or name a `keys_file`"));

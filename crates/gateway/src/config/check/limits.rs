@@ -1,13 +1,12 @@
-//! The limits: their algorithms and numbers, what they are counted per, and who lists them.
+//! The limits: what they are counted per, what plans make of them, and who lists them.
+
+mod plans;
+mod quota;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
 
-use tidegate_core::{
-    FixedWindow, LeakyBucket, Micros, Quota, QuotaError, SlidingWindowCounter, SlidingWindowLog,
-    TokenBucket,
-};
+use tidegate_core::Quota;
 use tidegate_store::{Limit, Mode, OnFailure};
 use tidegate_tower::{Per, Rule};
 
@@ -15,10 +14,8 @@ use super::Check;
 use super::clients::IPV6_PREFIX;
 use crate::config::file::{self, File, SingleOr};
 use crate::config::report::{Place, Problem};
-use crate::config::value::{Count, Leaf, LimitName, PrefixLength};
-
-/// From this limit on, what an exact log keeps per client is worth a warning: 80 KB.
-const LONG_LOG: u64 = 10_000;
+use crate::config::value::{Leaf, LimitName, PrefixLength};
+use quota::Written;
 
 /// The limits by name; none where the limit itself was refused.
 pub(super) type Rules = HashMap<String, Option<Rule>>;
@@ -37,7 +34,9 @@ impl Check<'_> {
         let mut limits = Vec::new();
         let mut rules = Rules::new();
         for (name, limit) in file.limits.iter().flat_map(|limits| &limits.0) {
-            let quota = self.quota(name, limit);
+            let written = Written::of_limit(limit);
+            let whose = format!("the limit `{}`", name.raw);
+            let quota = self.quota(&whose, name.place, written);
             let per = self.per(limit, file);
             let on_failure = self.read_some(limit.on_failure.as_ref());
             let mode = self.read_some(limit.mode.as_ref()).unwrap_or(shared.mode);
@@ -56,10 +55,7 @@ impl Check<'_> {
                 let is_shared = !per.iter().any(Per::is_callers);
                 let limit = Arc::new(if is_shared { limit.shared() } else { limit });
                 limits.push(Arc::clone(&limit));
-                Rule {
-                    limit,
-                    per: per.into(),
-                }
+                Rule::new(limit, per)
             });
             rules.insert(name, rule);
         }
@@ -181,115 +177,4 @@ impl Check<'_> {
             );
         }
     }
-
-    fn quota(&mut self, name: &Leaf<LimitName>, limit: &file::Limit) -> Option<Quota> {
-        let buckets = [
-            limit.token_bucket.as_ref().map(Written::TokenBucket),
-            limit.leaky_bucket.as_ref().map(Written::LeakyBucket),
-        ];
-        let windows = [
-            (&limit.fixed_window, Kind::Fixed),
-            (&limit.sliding_window_log, Kind::Log),
-            (&limit.sliding_window_counter, Kind::Counter),
-        ];
-        let windows = windows.map(|(window, kind)| Some(Written::Window(window.as_ref()?, kind)));
-        let mut written = buckets.into_iter().chain(windows).flatten();
-        let (first, second) = (written.next(), written.next());
-        let allowed = || {
-            format!(
-                "allowed here: exactly one of {}",
-                Quota::ALGORITHMS.join(", ")
-            )
-        };
-        match (first, second) {
-            (Some(only), None) => self.numbers(&only),
-            (None, _) => {
-                let message = format!("the limit `{}` has no algorithm", name.raw);
-                self.refuse(Problem::new(name.place, message).note(allowed()));
-                None
-            }
-            (Some(_), Some(_)) => {
-                let message = format!("the limit `{}` has more than one algorithm", name.raw);
-                self.refuse(Problem::new(name.place, message).note(allowed()));
-                None
-            }
-        }
-    }
-
-    fn numbers(&mut self, written: &Written<'_>) -> Option<Quota> {
-        match *written {
-            Written::TokenBucket(file::TokenBucket { capacity, refill }) => {
-                let (count, rate) = (self.read(capacity), self.read(refill));
-                let quota = TokenBucket::new(count?.0, rate?).map(Quota::from);
-                self.fit(quota, capacity, refill.place)
-            }
-            Written::LeakyBucket(file::LeakyBucket { queue, drain }) => {
-                let (count, rate) = (self.read(queue), self.read(drain));
-                let quota = LeakyBucket::new(count?.0, rate?).map(Quota::from);
-                self.fit(quota, queue, drain.place)
-            }
-            Written::Window(file::Window { limit, window }, kind) => {
-                let (count, length) = (self.read(limit), self.read(window));
-                let (count, length) = (count?.0, micros(length?));
-                if kind == Kind::Log && count > LONG_LOG {
-                    self.long_log(limit, count);
-                }
-                let quota = match kind {
-                    Kind::Fixed => FixedWindow::new(count, length).map(Quota::from),
-                    Kind::Log => SlidingWindowLog::new(count, length).map(Quota::from),
-                    Kind::Counter => SlidingWindowCounter::new(count, length).map(Quota::from),
-                };
-                self.fit(quota, limit, window.place)
-            }
-        }
-    }
-
-    /// A quota, if its numbers fit together; else the number that does not is pointed at.
-    fn fit(
-        &mut self,
-        quota: Result<Quota, QuotaError>,
-        count: &Leaf<Count>,
-        time: Option<Place>,
-    ) -> Option<Quota> {
-        let error = match quota {
-            Ok(quota) => return Some(quota),
-            Err(error) => error,
-        };
-        let place = match error {
-            QuotaError::TooLarge { .. } => count.place,
-            QuotaError::Zero(what) if !matches!(what, "window" | "rate") => count.place,
-            _ => time,
-        };
-        self.refuse(Problem::new(place, error.to_string()));
-        None
-    }
-
-    fn long_log(&mut self, limit: &Leaf<Count>, count: u64) {
-        let kilobytes = count.saturating_mul(8) / 1_000;
-        self.doubt(
-            Problem::new(limit.place, "an exact log of this length is costly").note(format!(
-                "every client may take {kilobytes} KB; sliding_window_counter takes a few bytes"
-            )),
-        );
-    }
-}
-
-/// An algorithm with its numbers, as written.
-enum Written<'a> {
-    TokenBucket(&'a file::TokenBucket),
-    LeakyBucket(&'a file::LeakyBucket),
-    Window(&'a file::Window, Kind),
-}
-
-/// The algorithms that have a window.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Fixed,
-    Log,
-    Counter,
-}
-
-/// A duration that was read fits: it is 31 days at most.
-fn micros(duration: Duration) -> Micros {
-    Micros::try_from(duration.as_micros()).unwrap_or(Micros::MAX)
 }

@@ -166,6 +166,20 @@ impl Value for StoreWord {
     }
 }
 
+/// A plan without a quota for a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Unlimited;
+
+impl Value for Unlimited {
+    const NAME: &'static str = "Unlimited";
+    const WHAT: &'static str = "a plan's quota";
+    const ALLOWED: &'static str = "unlimited, or the limit's algorithm with other numbers";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        (text == "unlimited").then_some(Self).ok_or(Fault::Form)
+    }
+}
+
 /// Declares a kind of name: any text that a function lets through.
 macro_rules! name {
     ($(#[$doc:meta])* $type:ident, $what:literal, $allowed:literal, $is_good:expr) => {
@@ -195,11 +209,20 @@ macro_rules! name {
 const LONGEST_NAME: usize = 128;
 
 name!(
-    /// The name of a limit or an upstream. A limit's becomes a part of its keys in Redis.
+    /// The name of a limit, a plan or an upstream. A limit's becomes a part of its keys in Redis.
     LimitName,
     "a name",
     "letters, digits, `.`, `_` and `-`; 128 at most",
     |c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-')
+);
+
+name!(
+    /// The plan of an API key. Not shown: it may be the key, by mistake.
+    PlanName,
+    "a plan's name",
+    "letters, digits, `.`, `_` and `-`; 128 at most",
+    |c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'),
+    shown: false
 );
 
 name!(

@@ -190,3 +190,22 @@ fn the_table_is_bounded_and_the_oldest_make_place() {
     assert!(holds(many - 1_000..many) > 990);
     assert!(holds(0..many) <= ROWS * KEYS);
 }
+
+/// Two plans on one key: a refusal under the smaller quota says nothing of the larger one, and a reset forgets both.
+#[test]
+fn a_refusal_is_given_again_under_the_quota_that_refused_alone() {
+    let (recent, free, now) = (Recent::default(), limit(5), Instant::now());
+    let gold = free.with_quota(FixedWindow::new(50, 3_600_000_000).unwrap());
+    let (by_free, by_gold) = (charge(&free, 1, 1), charge(&gold, 1, 1));
+    let soon = now + Duration::from_millis(3);
+    recent.note(&by_free, &refused(300_000), call(now));
+    assert!(recent.refusal(&by_free, soon, PATIENCE).is_some());
+    assert_eq!(recent.refusal(&by_gold, soon, PATIENCE), None);
+    recent.note(&by_gold, &refused(200_000), call(now));
+    for (charge, left) in [(&by_free, 299_000), (&by_gold, 199_000)] {
+        let (verdict, _) = recent.refusal(charge, soon, PATIENCE).unwrap();
+        assert_eq!(verdict.retry_after, left);
+    }
+    recent.forget(&by_gold);
+    assert_eq!(recent.refusal(&by_free, soon, PATIENCE), None);
+}

@@ -183,3 +183,45 @@ fn a_user_with_control_characters_is_nobody() {
         assert_eq!(named(of_42_and(json!({ "sub": id }))), None, "{id:?}");
     }
 }
+
+#[test]
+fn a_claim_may_name_the_plan_and_one_that_nobody_defined_is_told() {
+    let plans = ClientPlans::new(["silver", "gold"]);
+    let tokens = |claim: Option<&str>| {
+        by_secret(|rules| {
+            rules.plan_claim = claim.map(str::to_owned);
+            rules.plans = plans.clone();
+        })
+    };
+    let told = |claim, more| {
+        let token = Signer::hs256(SECRET).sign(&of_42_and(more));
+        let (_, told) = tokens(claim).user(token.as_bytes()).unwrap();
+        told
+    };
+    let gold = || Told::Plan(plans.called("gold").unwrap());
+    let plan = Some("https://id.example/plan");
+    assert_eq!(
+        told(plan, json!({ "https://id.example/plan": "gold" })),
+        gold()
+    );
+    assert_eq!(told(Some("plan"), json!({ "plan": "gold" })), gold());
+    for nothing in [
+        json!({}),
+        json!({ "plan": null }),
+        json!({ "Plan": "gold" }),
+    ] {
+        assert_eq!(told(Some("plan"), nothing), Told::Nothing);
+    }
+    assert_eq!(told(None, json!({ "plan": "gold" })), Told::Nothing);
+    for (claim, name) in [
+        (json!("Gold"), "Gold"),
+        (json!(""), ""),
+        (json!("a\nb"), "a b"),
+        (json!(7), "7"),
+        (json!(["gold"]), "[\"gold\"]"),
+        (json!("x".repeat(9_000 / 2)), &"x".repeat(64)),
+    ] {
+        let told = told(Some("plan"), json!({ "plan": claim }));
+        assert_eq!(told, Told::Unknown(name.into()));
+    }
+}

@@ -3,19 +3,21 @@
 use std::sync::Arc;
 
 use tidegate_tower::api_keys::{ApiKeys, ListedKey};
+use tidegate_tower::{ClientPlan, ClientPlans};
 
 use super::Seen;
 use crate::config::check::Check;
 use crate::config::file::{Key, Placed};
 use crate::config::plan::KeyFile;
 use crate::config::report::{ConfigError, Place, Problem, Source};
-use crate::config::value::{Date, FilePath, Leaf};
+use crate::config::value::{Date, FilePath, Leaf, PlanName};
 
 /// Checks a file with keys beside those that are listed elsewhere.
 pub(in crate::config) fn keys(
     written: &[Placed<Key>],
     source: &Source<'_>,
     listed: &[ListedKey],
+    plans: &ClientPlans,
 ) -> Result<Vec<ListedKey>, ConfigError> {
     // A key file names no variables: it is made by programs, and read while others run.
     let mut check = Check::new(source, &|_| None);
@@ -24,7 +26,7 @@ pub(in crate::config) fn keys(
         seen.names.insert(key.name.to_string(), None);
         seen.hashes.insert(key.sha256, None);
     }
-    let keys = check.listed(written.iter(), &mut seen);
+    let keys = check.listed(written.iter(), plans, &mut seen);
     if check.problems.is_empty() {
         return Ok(keys);
     }
@@ -36,6 +38,7 @@ impl Check<'_> {
     pub(super) fn listed<'f>(
         &mut self,
         written: impl Iterator<Item = &'f Placed<Key>>,
+        plans: &ClientPlans,
         seen: &mut Seen,
     ) -> Vec<ListedKey> {
         let mut keys = Vec::new();
@@ -44,6 +47,8 @@ impl Check<'_> {
             let name = self.read(&key.name);
             let hash = self.read(&key.hash);
             let expires = self.read_some(key.expires.as_ref());
+            let plan = key.plan.as_ref();
+            let plan = plan.and_then(|leaf| self.plan_of_key(leaf, plans));
             if let Some(name) = &name {
                 let first = seen.names.insert(name.0.clone(), key.name.place);
                 self.seen_before(first, key.name.place, "two keys have one name");
@@ -57,10 +62,25 @@ impl Check<'_> {
                     name: Arc::from(name.0),
                     sha256: hash.0,
                     expires: expires.map(|Date(since)| since),
+                    plan,
                 });
             }
         }
         keys
+    }
+
+    /// The plan of a key. Its name is not told if it is wrong: it may be the key, by mistake.
+    fn plan_of_key(&mut self, leaf: &Leaf<PlanName>, plans: &ClientPlans) -> Option<ClientPlan> {
+        let PlanName(name) = self.read(leaf)?;
+        let plan = plans.called(&name);
+        if plan.is_none() {
+            let problem = Problem::new(leaf.place, "there is no such plan").without_line();
+            self.refuse(match plans.iter().len() {
+                0 => problem.note("no plan is defined; they stand under `plans`"),
+                _ => problem.choices(&name, plans.iter().map(ClientPlan::name)),
+            });
+        }
+        plan
     }
 
     /// Reads a file with keys, and puts them beside those that are listed.
@@ -69,9 +89,10 @@ impl Check<'_> {
         leaf: &Leaf<FilePath>,
         listed: Vec<ListedKey>,
         keys: &ApiKeys,
+        plans: &ClientPlans,
     ) -> Option<KeyFile> {
         let path = self.file(leaf)?;
-        match crate::config::load_keys(&path, &listed) {
+        match crate::config::load_keys(&path, &listed, plans) {
             Ok(more) => keys.replace(listed.iter().cloned().chain(more)),
             Err(error) => {
                 let mut problem = Problem::new(leaf.place, "this file with keys is refused");
@@ -85,6 +106,7 @@ impl Check<'_> {
             path,
             keys: keys.clone(),
             listed,
+            plans: plans.clone(),
         })
     }
 

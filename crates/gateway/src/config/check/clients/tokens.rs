@@ -11,8 +11,8 @@ use http::uri::Scheme;
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
-use tidegate_tower::ClientSource;
 use tidegate_tower::jwt::{Signature, TokenKeys, TokenRules, Tokens};
+use tidegate_tower::{ClientPlans, ClientSource};
 use tokio::sync::Notify;
 
 use crate::config::check::Check;
@@ -35,6 +35,7 @@ impl Check<'_> {
         &mut self,
         jwt: &Jwt,
         place: Option<Place>,
+        plans: &ClientPlans,
         jwks: &mut Vec<JwksPlan>,
     ) -> Option<ClientSource> {
         let header = match &jwt.header {
@@ -67,6 +68,8 @@ impl Check<'_> {
             audience: words(self.read_some(jwt.audience.as_ref())),
             leeway: leeway.as_secs(),
             claim: claim.unwrap_or_else(|| SUBJECT.to_owned()),
+            plan_claim: words(self.read_some(jwt.plan_claim.as_ref())),
+            plans: plans.clone(),
             invalid: self.read_some(jwt.invalid.as_ref()).unwrap_or_default(),
         };
         Some(ClientSource::Token(Arc::new(Tokens::new(rules, keys))))

@@ -1,0 +1,155 @@
+//! Quotas: exactly one algorithm, whose numbers fit together.
+
+use std::time::Duration;
+
+use tidegate_core::{
+    FixedWindow, LeakyBucket, Micros, Quota, QuotaError, SlidingWindowCounter, SlidingWindowLog,
+    TokenBucket,
+};
+
+use crate::config::check::Check;
+use crate::config::file;
+use crate::config::report::{Place, Problem};
+use crate::config::value::{Count, Leaf};
+
+/// From this limit on, what an exact log keeps per client is worth a warning: 80 KB.
+const LONG_LOG: u64 = 10_000;
+
+impl Check<'_> {
+    /// The one algorithm that stands there, and its numbers; `whose` they are and where that stands is for messages.
+    pub(super) fn quota(
+        &mut self,
+        whose: &str,
+        place: Option<Place>,
+        written: [Option<Written<'_>>; 5],
+    ) -> Option<Quota> {
+        let mut written = written.into_iter().flatten();
+        let many = match (written.next(), written.next()) {
+            (Some(only), None) => return self.numbers(&only),
+            (None, _) => "no algorithm",
+            (Some(_), Some(_)) => "more than one algorithm",
+        };
+        let allowed = Quota::ALGORITHMS.join(", ");
+        self.refuse(
+            Problem::new(place, format!("{whose} has {many}"))
+                .note(format!("allowed here: exactly one of {allowed}")),
+        );
+        None
+    }
+
+    fn numbers(&mut self, written: &Written<'_>) -> Option<Quota> {
+        match *written {
+            Written::TokenBucket(file::TokenBucket { capacity, refill }) => {
+                let (count, rate) = (self.read(capacity), self.read(refill));
+                let quota = TokenBucket::new(count?.0, rate?).map(Quota::from);
+                self.fit(quota, capacity, refill.place)
+            }
+            Written::LeakyBucket(file::LeakyBucket { queue, drain }) => {
+                let (count, rate) = (self.read(queue), self.read(drain));
+                let quota = LeakyBucket::new(count?.0, rate?).map(Quota::from);
+                self.fit(quota, queue, drain.place)
+            }
+            Written::Window(file::Window { limit, window }, kind) => {
+                let (count, length) = (self.read(limit), self.read(window));
+                let (count, length) = (count?.0, micros(length?));
+                if kind == Kind::Log && count > LONG_LOG {
+                    self.long_log(limit, count);
+                }
+                let quota = match kind {
+                    Kind::Fixed => FixedWindow::new(count, length).map(Quota::from),
+                    Kind::Log => SlidingWindowLog::new(count, length).map(Quota::from),
+                    Kind::Counter => SlidingWindowCounter::new(count, length).map(Quota::from),
+                };
+                self.fit(quota, limit, window.place)
+            }
+        }
+    }
+
+    /// A quota, if its numbers fit together; else the number that does not is pointed at.
+    fn fit(
+        &mut self,
+        quota: Result<Quota, QuotaError>,
+        count: &Leaf<Count>,
+        time: Option<Place>,
+    ) -> Option<Quota> {
+        let error = match quota {
+            Ok(quota) => return Some(quota),
+            Err(error) => error,
+        };
+        let place = match error {
+            QuotaError::TooLarge { .. } => count.place,
+            QuotaError::Zero(what) if !matches!(what, "window" | "rate") => count.place,
+            _ => time,
+        };
+        self.refuse(Problem::new(place, error.to_string()));
+        None
+    }
+
+    fn long_log(&mut self, limit: &Leaf<Count>, count: u64) {
+        let kilobytes = count.saturating_mul(8) / 1_000;
+        self.doubt(
+            Problem::new(limit.place, "an exact log of this length is costly").note(format!(
+                "every client may take {kilobytes} KB; sliding_window_counter takes a few bytes"
+            )),
+        );
+    }
+}
+
+/// An algorithm with its numbers, as written.
+#[derive(Clone, Copy)]
+pub(super) enum Written<'a> {
+    TokenBucket(&'a file::TokenBucket),
+    LeakyBucket(&'a file::LeakyBucket),
+    Window(&'a file::Window, Kind),
+}
+
+/// What stands under each algorithm's key.
+macro_rules! written {
+    ($of:expr) => {{
+        let of = $of;
+        [
+            of.token_bucket.as_ref().map(Written::TokenBucket),
+            of.leaky_bucket.as_ref().map(Written::LeakyBucket),
+            Written::window(&of.fixed_window, Kind::Fixed),
+            Written::window(&of.sliding_window_log, Kind::Log),
+            Written::window(&of.sliding_window_counter, Kind::Counter),
+        ]
+    }};
+}
+
+impl<'a> Written<'a> {
+    /// The algorithms of a limit.
+    pub(super) fn of_limit(limit: &'a file::Limit) -> [Option<Self>; 5] {
+        written!(limit)
+    }
+
+    /// The algorithms of a plan's quota.
+    pub(super) fn of_plan(quota: &'a file::PlanQuota) -> [Option<Self>; 5] {
+        written!(quota)
+    }
+
+    fn window(window: &'a Option<file::Window>, kind: Kind) -> Option<Self> {
+        Some(Self::Window(window.as_ref()?, kind))
+    }
+
+    /// Where its window stands, if it has one.
+    pub(super) const fn window_place(&self) -> Option<Place> {
+        match self {
+            Self::TokenBucket(_) | Self::LeakyBucket(_) => None,
+            Self::Window(window, _) => window.window.place,
+        }
+    }
+}
+
+/// The algorithms that have a window.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Fixed,
+    Log,
+    Counter,
+}
+
+/// A duration that was read fits: it is 31 days at most.
+fn micros(duration: Duration) -> Micros {
+    Micros::try_from(duration.as_micros()).unwrap_or(Micros::MAX)
+}

@@ -1,0 +1,121 @@
+//! What was decided about a request: who asked, what each of its limits said, and the answer that follows.
+
+use std::sync::Arc;
+
+use arrayvec::ArrayVec;
+use bytes::Bytes;
+use http::Response;
+use tidegate_core::Verdict;
+use tidegate_store::{Decision, Limit, MAX_CHARGES, Outcome};
+
+use crate::{Caller, Client, ClientPlan, Credentials, Policy, Rule, headers, refusal};
+
+/// What was decided about a request, in its response's extensions.
+#[derive(Clone, Debug)]
+pub struct Decided {
+    /// Who was calling.
+    pub client: Client,
+    /// The client's plan.
+    pub plan: Option<ClientPlan>,
+    /// The plan that the client's token named in vain.
+    pub unknown_plan: Option<Box<str>>,
+    /// What the store said; `None` when it was not asked.
+    pub decision: Option<Decision>,
+    /// The route's rules.
+    pub rules: Arc<[Rule]>,
+    /// Which of them the store was asked about, as indices, in the order of the decision's verdicts.
+    pub charged: Charged,
+    /// The rule that the headers describe, as an index.
+    pub tightest: Option<usize>,
+    /// Whether an API key was sent that is not listed.
+    pub unknown_key: bool,
+    /// The credentials that are refused, if they are.
+    pub refused: Option<Credentials>,
+}
+
+/// Indices of rules.
+pub(crate) type Charged = ArrayVec<usize, MAX_CHARGES>;
+
+/// What one limit said of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Said<'a> {
+    /// The rule's index among the route's.
+    pub index: usize,
+    /// The rule.
+    pub rule: &'a Rule,
+    /// Its limit, with the quota of the client's plan.
+    pub limit: &'a Limit,
+    /// What it said; `None`: nothing, as nobody could be asked.
+    pub verdict: Option<&'a Verdict>,
+}
+
+impl Decided {
+    /// Of a request of which only the caller is known.
+    pub(crate) fn of(caller: Caller, policy: &Policy) -> Self {
+        Self {
+            client: caller.client,
+            plan: caller.plan,
+            unknown_plan: caller.unknown_plan,
+            decision: None,
+            rules: policy.rules.clone(),
+            charged: Charged::new(),
+            tightest: None,
+            unknown_key: caller.unknown_key,
+            refused: caller.refused,
+        }
+    }
+
+    /// What each limit said that was asked, in the order of the rules.
+    pub fn said(&self) -> impl Iterator<Item = Said<'_>> + Clone {
+        let verdicts = self.decision.iter().flat_map(|decision| &decision.verdicts);
+        let asked = self.charged.iter().zip(verdicts);
+        asked.filter_map(|(index, verdict)| {
+            let rule = self.rules.get(*index)?;
+            Some(Said {
+                index: *index,
+                rule,
+                limit: rule.limit_for(self.plan.as_ref())?,
+                verdict: verdict.as_ref(),
+            })
+        })
+    }
+
+    /// Takes what the store said.
+    pub(crate) fn decide(&mut self, decision: Decision) {
+        // A 401 is not any limit's, and says nothing of one.
+        let says = self.refused.is_none() || decision.outcome == Outcome::Refused;
+        let outcome = decision.outcome;
+        self.decision = Some(decision);
+        self.tightest = headers::tightest(outcome, self.said()).filter(|_| says);
+    }
+
+    /// The answer to give instead of going on, if there is one.
+    pub(crate) fn refusal(&self) -> Option<Response<Bytes>> {
+        let outcome = self.decision.as_ref().map(|decision| decision.outcome);
+        match outcome {
+            None | Some(Outcome::Admitted) => self.refused.map(refusal::unauthorized),
+            Some(Outcome::Unavailable) => Some(refusal::no_store()),
+            Some(Outcome::Refused) => Some(refusal::too_many(self.refusing())),
+        }
+    }
+
+    /// The limits that refused, and their verdicts.
+    fn refusing(&self) -> impl Iterator<Item = (&Rule, &Verdict)> + Clone {
+        self.said().filter_map(|said| {
+            let verdict = said.verdict.filter(|verdict| !verdict.allowed)?;
+            Some((said.rule, verdict))
+        })
+    }
+
+    pub(crate) fn write_headers<R>(&self, response: &mut Response<R>) {
+        let Some(decision) = &self.decision else {
+            return;
+        };
+        let described = self.said().find(|said| Some(said.index) == self.tightest);
+        if let Some(said) = described
+            && let Some(verdict) = said.verdict
+        {
+            headers::write(response.headers_mut(), said.limit, verdict, decision.now);
+        }
+    }
+}
