@@ -26,7 +26,8 @@ use super::plan::LogFormat;
 use super::value::{
     AddressTold, BodyLimit, Connections, Count, Date, FilePath, Gateways, JwksRefresh, JwksUrl,
     KeyHash, KeyName, KeyPrefix, Leaf, Level, LimitName, Network, PlanName, PrefixLength, RedisUrl,
-    RouteName, SecretText, Server, StoreWord, Target, TokenText, Unlimited, Words,
+    RouteName, SecretText, Server, StoreWord, Target, TokenText, Unlimited, WindowLength, Words,
+    Zone,
 };
 
 pub(super) use shape::{Named, Placed, SingleOr};
@@ -223,13 +224,17 @@ pub(super) struct Limit {
     /// A queue that drains at a constant rate.
     pub(super) leaky_bucket: Option<LeakyBucket>,
     /// So many per window; windows start at multiples of their length.
-    pub(super) fixed_window: Option<Window>,
+    pub(super) fixed_window: Option<FixedWindow>,
     /// So many in any window, exactly; keeps one stamp per request.
     pub(super) sliding_window_log: Option<Window>,
     /// So many in any window, by estimate; keeps two numbers.
     pub(super) sliding_window_counter: Option<Window>,
     /// What it is counted per; `[]` is one budget for all. Default: [client].
     pub(super) per: Option<Vec<Leaf<Per>>>,
+    /// Once it is exceeded, the key is refused for this long. Default: not.
+    pub(super) block: Option<Leaf<Duration>>,
+    /// Whether requests that are refused meanwhile begin the block anew. Default: false.
+    pub(super) extend: Option<Leaf<bool>>,
     /// What decides when Redis does not. Default: the store's.
     pub(super) on_failure: Option<Leaf<OnFailure>>,
     /// How gateways share it: exact, leased, synced or local. Default: the store's.
@@ -246,7 +251,7 @@ pub(super) struct PlanQuota {
     /// As the limit's own.
     pub(super) leaky_bucket: Option<LeakyBucket>,
     /// As the limit's own.
-    pub(super) fixed_window: Option<Window>,
+    pub(super) fixed_window: Option<FixedWindow>,
     /// As the limit's own.
     pub(super) sliding_window_log: Option<Window>,
     /// As the limit's own.
@@ -271,6 +276,18 @@ pub(super) struct LeakyBucket {
     pub(super) queue: Leaf<Count>,
     /// How many leave per how long.
     pub(super) drain: Leaf<Rate>,
+}
+
+/// The numbers of a fixed window.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FixedWindow {
+    /// How many per window.
+    pub(super) limit: Leaf<Count>,
+    /// How long it is, at most 31d, or 1mo for months.
+    pub(super) window: Leaf<WindowLength>,
+    /// The time zone in which a 1d or 1mo begins, such as Asia/Jakarta. Default: UTC.
+    pub(super) zone: Option<Leaf<Zone>>,
 }
 
 /// The numbers of a window.

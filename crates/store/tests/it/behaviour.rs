@@ -118,7 +118,7 @@ async fn a_refused_request_is_charged_to_none() {
             for _ in 0..5 {
                 let verdicts = refused(store, &charges).await;
                 let allowed: Vec<bool> = verdicts.iter().map(|verdict| verdict.allowed).collect();
-                assert_eq!(allowed, [true, true, false, true, true, true]);
+                assert_eq!(allowed, [true, true, false, true, true, true, true]);
             }
             charges.remove(2);
             let left = admitted(store, &charges).await;
@@ -183,7 +183,7 @@ async fn two_gateways_at_once_get_exactly_the_limit_twenty_times_over() {
 }
 
 /// Runs a case on a memory store, and on a real Redis.
-async fn on_both(case: impl AsyncFn(&Store)) {
+pub(crate) async fn on_both(case: impl AsyncFn(&Store)) {
     case(&memory_store()).await;
     let server = RedisServer::start().await;
     case(&redis_store(&server).await).await;
@@ -269,11 +269,11 @@ fn named(name: &str, algorithm: usize, most: u64) -> Limit {
     limit(name, every_algorithm(most, quiet_window())[algorithm])
 }
 
-async fn admitted(store: &Store, charges: &[Charge<'_>]) -> Vec<Verdict> {
+pub(crate) async fn admitted(store: &Store, charges: &[Charge<'_>]) -> Vec<Verdict> {
     decided(store, charges, Outcome::Admitted).await
 }
 
-async fn refused(store: &Store, charges: &[Charge<'_>]) -> Vec<Verdict> {
+pub(crate) async fn refused(store: &Store, charges: &[Charge<'_>]) -> Vec<Verdict> {
     decided(store, charges, Outcome::Refused).await
 }
 

@@ -84,7 +84,7 @@ async fn after_a_reset_each_begins_anew_and_nobody_else_does() {
             }
         }
         store.reset(&of(1)[1..]).await.unwrap();
-        assert_eq!(left(&store, &of(1)).await, [0, 3, 3, 3, 3]);
+        assert_eq!(left(&store, &of(1)).await, [0, 3, 3, 3, 3, 3]);
         assert_eq!(left(&store, &of(2)).await, [0; 6]);
         for _ in 0..3 {
             assert!(admitted(&store, &of(1)[1..]).await);

@@ -12,6 +12,7 @@
 //! - `shares`: what gateways give away in an outage
 //! - `topologies`: users, sockets and sentinels; `topologies_cluster`, `_slots`, `_tls`: what their names say
 //! - `trouble`: lost scripts, values of the wrong type, URLs
+//! - `ways`: limits that block, and limits that are only observed
 //! - `support`: what they share
 
 #![expect(
@@ -35,3 +36,4 @@ mod topologies_cluster;
 mod topologies_slots;
 mod topologies_tls;
 mod trouble;
+mod ways;

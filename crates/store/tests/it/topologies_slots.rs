@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_core::Quota;
 use tidegate_store::{Limit, OnFailure, Outcome, RedisStore, Via};
 use tidegate_testkit::RedisCluster;
 use tokio::task::JoinSet;
@@ -19,7 +20,7 @@ pub(crate) async fn several_slots_are_one_decision(cluster: &RedisCluster) {
     let url = cluster.url().replace("://", "://gate:hunter2@");
     let store = Arc::new(connect_exact(&url, Duration::from_secs(5)).await);
     decides(&store, 0).await;
-    for (index, most) in (0..5).flat_map(|index| [(index, 30), (index, 1_000)]) {
+    for (index, most) in (0..6).flat_map(|index| [(index, 30), (index, 1_000)]) {
         let name = format!("own-{most}");
         let own = Arc::new(limit(&name, every_algorithm(3, quiet_window())[index]));
         let quota = every_algorithm(most, quiet_window())[index];
@@ -47,6 +48,10 @@ pub(crate) async fn several_slots_are_one_decision(cluster: &RedisCluster) {
         }
         assert!(admitted.values().all(|count| *count <= 3), "{admitted:?}");
         assert!(admitted.values().sum::<u64>() <= most);
+        // A place in the midst of a queue is not given back: whoever came later has their turn already.
+        if matches!(quota, Quota::LeakyBucket(_)) {
+            continue;
+        }
         // Whoever lost a place to another that was given back too late gets it now.
         for client in CLIENTS {
             let count = admitted.entry(client).or_default();

@@ -6,7 +6,7 @@ mod quota;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use tidegate_core::Quota;
+use tidegate_core::{Block, Micros, Quota};
 use tidegate_store::{Limit, Mode, OnFailure};
 use tidegate_tower::{Per, Rule};
 
@@ -43,6 +43,7 @@ impl Check<'_> {
             if in_memory {
                 self.without_effect(limit);
             }
+            let block = self.block(limit, mode);
             if let Some(quota) = &quota {
                 self.mode_fits(name, limit, quota, mode);
             }
@@ -52,6 +53,10 @@ impl Check<'_> {
             let rule = quota.map(|quota| {
                 let on_failure = on_failure.unwrap_or(shared.on_failure);
                 let limit = Limit::new(&name, quota, on_failure).in_mode(mode);
+                let limit = match block {
+                    Some(block) => limit.blocking(block),
+                    None => limit,
+                };
                 let is_shared = !per.iter().any(Per::is_callers);
                 let limit = Arc::new(if is_shared { limit.shared() } else { limit });
                 limits.push(Arc::clone(&limit));
@@ -79,6 +84,26 @@ impl Check<'_> {
                 );
             }
         }
+    }
+
+    /// What becomes of a key once the limit was exceeded.
+    fn block(&mut self, limit: &file::Limit, mode: Mode) -> Option<Block> {
+        let span = self.read_some(limit.block.as_ref());
+        let extend = self.read_some(limit.extend.as_ref()).unwrap_or_default();
+        let Some(leaf) = &limit.block else {
+            if let Some(leaf) = &limit.extend {
+                let problem = Problem::new(leaf.place, "there is no `block` to extend");
+                self.refuse(problem.note("`block: 30m` refuses a key for so long"));
+            }
+            return None;
+        };
+        if matches!(mode, Mode::Leased | Mode::Synced) {
+            let message = format!("a limit that is {} cannot block", mode.word());
+            let problem = Problem::new(leaf.place, message);
+            self.refuse(problem.note("every gateway must see a block at once: `mode: exact`"));
+        }
+        let span = Micros::try_from(span?.as_micros()).ok()?;
+        Some(Block { span, extend })
     }
 
     /// Warns of what only matters with Redis.
@@ -111,13 +136,17 @@ impl Check<'_> {
                 &[Mode::Exact, Mode::Leased, Mode::Local]
             }
             // A slice of a queue would be a queue of its own.
-            Quota::LeakyBucket(_) => &[Mode::Exact, Mode::Local],
+            Quota::LeakyBucket(_) | Quota::CalendarWindow(_) => &[Mode::Exact, Mode::Local],
         };
         if allowed.contains(&mode) {
             return;
         }
         let place = limit.mode.as_ref().map_or(name.place, |leaf| leaf.place);
-        let message = format!("a `{}` cannot be {}", quota.algorithm(), mode.word());
+        let what = match quota {
+            Quota::CalendarWindow(_) => "window of days or months",
+            _ => quota.algorithm(),
+        };
+        let message = format!("a {what} cannot be {}", mode.word());
         let mut problem = Problem::new(place, message);
         if limit.mode.is_none() {
             problem =

@@ -290,7 +290,7 @@ fn whole(least: u64, most: Option<u64>) -> Map<String, serde_json::Value> {
     schema
 }
 
-fn pattern(pattern: &str) -> Map<String, serde_json::Value> {
+pub(super) fn pattern(pattern: &str) -> Map<String, serde_json::Value> {
     object(json!({ "type": "string", "pattern": pattern }))
 }
 

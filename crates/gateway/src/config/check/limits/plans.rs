@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use tidegate_core::Quota;
 use tidegate_store::Limit;
 use tidegate_tower::{ClientPlans, Rule};
 
@@ -103,7 +104,11 @@ impl Check<'_> {
         if quota.kind() == own.kind() {
             return Some(Some(Arc::new(rule.limit.with_quota(quota))));
         }
-        let (place, what) = if quota.algorithm() == own.algorithm() {
+        let is_fixed =
+            |quota: &Quota| matches!(quota, Quota::FixedWindow(_) | Quota::CalendarWindow(_));
+        let same_algorithm =
+            quota.algorithm() == own.algorithm() || is_fixed(&quota) && is_fixed(own);
+        let (place, what) = if same_algorithm {
             let window = written.iter().flatten().find_map(Written::window_place);
             (window, "window")
         } else {

@@ -2,15 +2,28 @@
 
 use std::time::Duration;
 
+use jiff::tz::TimeZone;
 use tidegate_core::{
-    FixedWindow, LeakyBucket, Micros, Quota, QuotaError, SlidingWindowCounter, SlidingWindowLog,
-    TokenBucket,
+    CalendarWindow, FixedWindow, LeakyBucket, Micros, Quota, QuotaError, SlidingWindowCounter,
+    SlidingWindowLog, TokenBucket,
 };
 
+use crate::calendar::{Period, calendar};
 use crate::config::check::Check;
 use crate::config::file;
 use crate::config::report::{Place, Problem};
-use crate::config::value::{Count, Leaf};
+use crate::config::value::{Count, Leaf, WindowLength, Zone};
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The algorithms as they are written; a calendar's windows are fixed ones.
+const WRITTEN: [&str; 5] = [
+    "token_bucket",
+    "leaky_bucket",
+    "fixed_window",
+    "sliding_window_log",
+    "sliding_window_counter",
+];
 
 /// From this limit on, what an exact log keeps per client is worth a warning: 80 KB.
 const LONG_LOG: u64 = 10_000;
@@ -29,7 +42,7 @@ impl Check<'_> {
             (None, _) => "no algorithm",
             (Some(_), Some(_)) => "more than one algorithm",
         };
-        let allowed = Quota::ALGORITHMS.join(", ");
+        let allowed = WRITTEN.join(", ");
         self.refuse(
             Problem::new(place, format!("{whose} has {many}"))
                 .note(format!("allowed here: exactly one of {allowed}")),
@@ -49,6 +62,7 @@ impl Check<'_> {
                 let quota = LeakyBucket::new(count?.0, rate?).map(Quota::from);
                 self.fit(quota, queue, drain.place)
             }
+            Written::Fixed(written) => self.fixed_window(written),
             Written::Window(file::Window { limit, window }, kind) => {
                 let (count, length) = (self.read(limit), self.read(window));
                 let (count, length) = (count?.0, micros(length?));
@@ -56,13 +70,46 @@ impl Check<'_> {
                     self.long_log(limit, count);
                 }
                 let quota = match kind {
-                    Kind::Fixed => FixedWindow::new(count, length).map(Quota::from),
                     Kind::Log => SlidingWindowLog::new(count, length).map(Quota::from),
                     Kind::Counter => SlidingWindowCounter::new(count, length).map(Quota::from),
                 };
                 self.fit(quota, limit, window.place)
             }
         }
+    }
+
+    fn fixed_window(&mut self, written: &file::FixedWindow) -> Option<Quota> {
+        let file::FixedWindow {
+            limit,
+            window,
+            zone,
+        } = written;
+        let (count, length) = (self.read(limit), self.read(window));
+        let named = self.read_some(zone.as_ref());
+        let period = match (length?, zone) {
+            (WindowLength::Month, _) => Period::Month,
+            (WindowLength::Even(DAY), Some(_)) => Period::Day,
+            (WindowLength::Even(_), Some(leaf)) => {
+                self.refuse(
+                    Problem::new(leaf.place, "this window begins at the same time everywhere")
+                        .note("a `zone` says where a window of 1d or 1mo begins"),
+                );
+                return None;
+            }
+            (WindowLength::Even(length), None) => {
+                let quota = FixedWindow::new(count?.0, micros(length)).map(Quota::from);
+                return self.fit(quota, limit, window.place);
+            }
+        };
+        let zone = match (named, zone) {
+            (Some(Zone(zone)), _) => zone,
+            (None, None) => TimeZone::UTC,
+            (None, Some(_)) => return None,
+        };
+        // Every zone that can be written has a name.
+        let calendar = calendar(period, &zone)?;
+        let quota = CalendarWindow::new(count?.0, calendar).map(Quota::from);
+        self.fit(quota, limit, window.place)
     }
 
     /// A quota, if its numbers fit together; else the number that does not is pointed at.
@@ -100,6 +147,7 @@ impl Check<'_> {
 pub(super) enum Written<'a> {
     TokenBucket(&'a file::TokenBucket),
     LeakyBucket(&'a file::LeakyBucket),
+    Fixed(&'a file::FixedWindow),
     Window(&'a file::Window, Kind),
 }
 
@@ -110,7 +158,7 @@ macro_rules! written {
         [
             of.token_bucket.as_ref().map(Written::TokenBucket),
             of.leaky_bucket.as_ref().map(Written::LeakyBucket),
-            Written::window(&of.fixed_window, Kind::Fixed),
+            of.fixed_window.as_ref().map(Written::Fixed),
             Written::window(&of.sliding_window_log, Kind::Log),
             Written::window(&of.sliding_window_counter, Kind::Counter),
         ]
@@ -136,15 +184,15 @@ impl<'a> Written<'a> {
     pub(super) const fn window_place(&self) -> Option<Place> {
         match self {
             Self::TokenBucket(_) | Self::LeakyBucket(_) => None,
+            Self::Fixed(window) => window.window.place,
             Self::Window(window, _) => window.window.place,
         }
     }
 }
 
-/// The algorithms that have a window.
+/// The algorithms that have a sliding window.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    Fixed,
     Log,
     Counter,
 }

@@ -1,0 +1,61 @@
+//! Days and months of a time zone, as the starts of windows.
+//!
+//! A day begins at midnight, or, where clocks are put forward over midnight, at the first moment of the day. The starts of
+//! thirty years are made once per zone and kept for good: each is named by a configuration file, so they are few.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use jiff::{Span, ToSpan as _};
+use parking_lot::Mutex;
+use tidegate_core::{Calendar, Micros};
+
+/// The first and the last year of a calendar. Windows beyond it are as long as the last one.
+const YEARS: [i16; 2] = [2020, 2050];
+
+/// What a window of the calendar is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Period {
+    /// From midnight to midnight: 23 to 25 hours.
+    Day,
+    /// From the first of a month to the first of the next.
+    Month,
+}
+
+/// The calendar of this zone; none for a zone that has no name.
+pub(crate) fn calendar(period: Period, zone: &TimeZone) -> Option<&'static Calendar> {
+    static KNOWN: LazyLock<Mutex<BTreeMap<String, &'static Calendar>>> =
+        LazyLock::new(Mutex::default);
+    let (word, step) = match period {
+        Period::Day => ("1d", 1.day()),
+        Period::Month => ("1mo", 1.month()),
+    };
+    let name = format!("{word}/{}", zone.iana_name()?);
+    let mut known = KNOWN.lock();
+    if let Some(calendar) = known.get(&name) {
+        return Some(calendar);
+    }
+    let calendar = Calendar::new(name.clone(), starts(step, zone))?;
+    let calendar: &'static Calendar = Box::leak(Box::new(calendar));
+    known.insert(name, calendar);
+    Some(calendar)
+}
+
+/// When each of these days begins, in us.
+fn starts(step: Span, zone: &TimeZone) -> Vec<Micros> {
+    let [first, last] = YEARS;
+    let days = Date::new(first, 1, 1)
+        .into_iter()
+        .flat_map(|day| day.series(step));
+    days.take_while(|day| day.year() <= last)
+        .filter_map(|day| {
+            let start = day.to_zoned(zone.clone()).ok()?.start_of_day().ok()?;
+            Micros::try_from(start.timestamp().as_microsecond()).ok()
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;
