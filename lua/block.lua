@@ -25,6 +25,7 @@ function block.check(key, now, span, verdict)
   local left = blocked - now
   if left > 0 then
     verdict.allowed = false
+    verdict.settling = false
     verdict.delay = 0
     tell(left, verdict)
   end

@@ -1,8 +1,8 @@
 //! The algorithms under one name: which there are, and what each can do.
 
 use crate::{
-    CalendarWindow, Debt, FixedWindow, LeakyBucket, Micros, SlidingWindowCounter, SlidingWindowLog,
-    Stamps, TokenBucket, Verdict, WindowCount, WindowPair,
+    CalendarWindow, Concurrency, Debt, FixedWindow, LeakyBucket, Micros, Places,
+    SlidingWindowCounter, SlidingWindowLog, Stamps, TokenBucket, Verdict, WindowCount, WindowPair,
 };
 
 /// What an algorithm is: a check that decides, and a commit that writes, on a state of its own.
@@ -131,6 +131,7 @@ algorithms! {
     SlidingWindowLog(Stamps) = "sliding_window_log",
     SlidingWindowCounter(WindowPair) = "sliding_window_counter",
     CalendarWindow(WindowCount) = "calendar_window",
+    Concurrency(Places) = "concurrency",
 }
 
 impl Quota {
@@ -138,7 +139,9 @@ impl Quota {
     /// one. Another algorithm or window is another key; every other number may change under a key that has state.
     pub fn kind(&self) -> String {
         match self {
-            Self::TokenBucket(_) | Self::LeakyBucket(_) => self.algorithm().to_owned(),
+            Self::TokenBucket(_) | Self::LeakyBucket(_) | Self::Concurrency(_) => {
+                self.algorithm().to_owned()
+            }
             Self::CalendarWindow(quota) => {
                 format!("{}/{}", self.algorithm(), quota.calendar().name())
             }
@@ -156,6 +159,7 @@ impl Quota {
             Self::SlidingWindowLog(quota) => quota.window(),
             Self::SlidingWindowCounter(quota) => quota.window(),
             Self::CalendarWindow(quota) => quota.calendar().nominal(),
+            Self::Concurrency(quota) => quota.lease(),
         }
     }
 }

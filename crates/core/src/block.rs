@@ -23,6 +23,7 @@ impl Block {
         let left = until.saturating_sub(now);
         if left > 0 {
             verdict.allowed = false;
+            verdict.settling = false;
             verdict.delay = 0;
             self.tell(left, verdict);
         }

@@ -124,6 +124,7 @@ impl Algorithm for CalendarWindow {
         let allowed = cost <= remaining;
         Verdict {
             allowed,
+            settling: false,
             remaining,
             reset: left,
             retry_after: if allowed { 0 } else { left },

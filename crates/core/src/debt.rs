@@ -93,6 +93,7 @@ impl Meter {
         let missing = needed.saturating_sub(room);
         Verdict {
             allowed: missing == 0,
+            settling: false,
             remaining: room / self.weight,
             reset: self.time_to_pay(&settled, settled.owed, now),
             retry_after: self.time_to_pay(&settled, missing, now),

@@ -1,6 +1,6 @@
 //! Several limits as one decision: all are checked, then all are charged, or none.
 
-use crate::{Block, Micros, Quota, State, Verdict};
+use crate::{Block, Micros, Places, Quota, State, Verdict};
 
 /// One limit of a request: its quota, the state of its key, and what the request costs there.
 #[derive(Debug)]
@@ -17,11 +17,15 @@ pub struct Slot<'a> {
     pub block: Option<Block>,
     /// Until when the key is refused; 0 or any time that has passed if it is not.
     pub blocked_until: Micros,
+    /// How long a charge is only a reservation, in us, if what it costs is known afterwards; then it must be settled.
+    pub reserves: Option<Micros>,
+    /// The units that are reserved and not settled.
+    pub unsettled: Places,
 }
 
 impl<'a> Slot<'a> {
     /// A limit that is enforced and does not block.
-    pub const fn new(quota: &'a Quota, state: State, cost: u64) -> Self {
+    pub fn new(quota: &'a Quota, state: State, cost: u64) -> Self {
         Self {
             quota,
             state,
@@ -29,21 +33,52 @@ impl<'a> Slot<'a> {
             observed: false,
             block: None,
             blocked_until: 0,
+            reserves: None,
+            unsettled: Places::default(),
         }
     }
 
     /// What this limit says on its own, as [`crate::Algorithm::check`].
     pub fn check(&mut self, now: Micros) -> Verdict {
         let mut verdict = self.quota.check(&mut self.state, self.cost, now);
+        if let Some(lease) = self.reserves {
+            let unsettled = self.unsettled.taken(lease, now);
+            let would_fit = verdict.remaining + unsettled >= self.cost;
+            verdict.settling = !verdict.allowed && unsettled > 0 && would_fit;
+        }
         if let Some(block) = &self.block {
             block.check(&mut self.blocked_until, now, &mut verdict);
         }
         verdict
     }
 
+    fn commit(&mut self, now: Micros, verdict: &mut Verdict) {
+        self.quota.commit(&mut self.state, self.cost, now, verdict);
+        if let Some(lease) = self.reserves {
+            self.unsettled.take(self.cost, now + lease, now);
+        }
+    }
+
     fn refused(&mut self, now: Micros, verdict: &mut Verdict) {
-        if let Some(block) = &self.block {
+        if let Some(block) = self.block.filter(|_| !verdict.settling) {
             block.start(&mut self.blocked_until, now, verdict);
+        }
+    }
+
+    /// Settles a reservation of this slot's cost: `used` of it is what it has come to, and if that is more, so much of the
+    /// rest is charged as fits. `receipt` is the time of the decision and its verdict's `reset` together, `lapse` that
+    /// time and the lease.
+    pub fn settle(&mut self, used: u64, receipt: Micros, lapse: Micros, now: Micros) {
+        self.unsettled.give_back(self.cost, lapse);
+        if let Some(unused) = self.cost.checked_sub(used).filter(|unused| *unused > 0) {
+            self.quota.give_back(&mut self.state, unused, receipt, now);
+        }
+        if let Some(rest) = used.checked_sub(self.cost).filter(|rest| *rest > 0) {
+            let mut verdict = self.quota.check(&mut self.state, 1, now);
+            let rest = rest.min(verdict.remaining);
+            if rest > 0 {
+                self.quota.commit(&mut self.state, rest, now, &mut verdict);
+            }
         }
     }
 }
@@ -62,7 +97,7 @@ pub fn decide(slots: &mut [Slot<'_>], now: Micros, verdicts: &mut [Verdict]) -> 
         if !verdict.allowed {
             slot.refused(now, verdict);
         } else if admitted {
-            slot.quota.commit(&mut slot.state, slot.cost, now, verdict);
+            slot.commit(now, verdict);
         }
     }
     admitted

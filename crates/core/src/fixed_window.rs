@@ -68,6 +68,7 @@ impl Algorithm for FixedWindow {
         let allowed = cost <= remaining;
         Verdict {
             allowed,
+            settling: false,
             remaining,
             reset: end,
             retry_after: if allowed { 0 } else { end },

@@ -140,6 +140,7 @@ impl Algorithm for SlidingWindowCounter {
         let allowed = cost <= remaining;
         Verdict {
             allowed,
+            settling: false,
             remaining,
             reset: self.reset(&pair, now),
             retry_after: if allowed {

@@ -73,6 +73,7 @@ impl Algorithm for SlidingWindowLog {
         let missing = || (live + cost - self.limit) as usize;
         Verdict {
             allowed,
+            settling: false,
             remaining,
             reset: last.map_or(0, |last| self.leaves(*last, now)),
             retry_after: if allowed {

@@ -10,6 +10,8 @@ use crate::Micros;
 pub struct Verdict {
     /// Whether this limit lets the request through.
     pub allowed: bool,
+    /// Whether it is refused only because of reservations that are not settled yet: it may fit once they are.
+    pub settling: bool,
     /// How much more could be admitted now, in units of cost.
     pub remaining: u64,
     /// How long until nothing used is counted any more, in us.

@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use tidegate_core::{Block, Micros, Quota, Slot, State};
+use tidegate_core::{Block, Micros, Quota, Slot};
+
+use crate::memory::Held;
 
 /// The most limits that one request can be charged to.
 pub const MAX_CHARGES: usize = 16;
@@ -58,6 +60,7 @@ pub struct Limit {
     is_shared: bool,
     is_observed: bool,
     block: Option<Block>,
+    reserves: Option<Micros>,
     // "name:kind", which identifies this limit's keys in either store.
     id: String,
 }
@@ -75,6 +78,7 @@ impl Limit {
             is_shared: false,
             is_observed: false,
             block: None,
+            reserves: None,
         }
     }
 
@@ -122,6 +126,16 @@ impl Limit {
         }
     }
 
+    /// As one whose charges are reservations, which are settled when it is known what a request has come to. One that is
+    /// neither settled nor renewed for `lease` us stays charged.
+    #[must_use]
+    pub fn reserving(self, lease: Micros) -> Self {
+        Self {
+            reserves: Some(lease),
+            ..self
+        }
+    }
+
     /// The name that users gave it.
     pub fn name(&self) -> &str {
         &self.name
@@ -150,6 +164,19 @@ impl Limit {
     /// What becomes of a key once it was exceeded.
     pub const fn block(&self) -> Option<Block> {
         self.block
+    }
+
+    /// For how long a charge is a reservation that is not renewed, in us; none: charges are final.
+    pub const fn reserves(&self) -> Option<Micros> {
+        self.reserves
+    }
+
+    /// For how long an admitted request holds a place or a reservation that is not renewed, in us; none: it holds nothing.
+    pub const fn lease(&self) -> Option<Micros> {
+        match (&self.quota, self.reserves) {
+            (Quota::Concurrency(quota), _) => Some(quota.lease()),
+            (_, reserves) => reserves,
+        }
     }
 
     /// Whether many clients are charged to it together.
@@ -186,27 +213,25 @@ pub struct Charge<'a> {
 
 impl<'a> Charge<'a> {
     /// The slot to decide this charge in, at a cost that the quota can fit.
-    pub(crate) fn slot<'q>(
-        &self,
-        quota: &'q Quota,
-        state: State,
-        blocked_until: Micros,
-    ) -> Slot<'q> {
+    pub(crate) fn slot<'q>(&self, quota: &'q Quota, held: Held) -> Slot<'q> {
         Slot {
             quota,
-            state,
+            state: held.state,
             cost: self.cost.min(quota.capacity()),
             observed: self.limit.is_observed,
             block: self.limit.block,
-            blocked_until,
+            blocked_until: held.blocked_until,
+            reserves: self.limit.reserves,
+            unsettled: held.unsettled,
         }
     }
 
-    /// The keys of a charge: that of its state, and the one under which a block is kept if the limit has any.
+    /// The keys of a charge: that of its state, and those of unsettled reservations and of a block, if the limit has any.
     pub(crate) fn keys(&self, prefix: &str) -> impl Iterator<Item = String> + use<'a> {
         let key = self.key(prefix);
+        let unsettled = self.limit.reserves.map(|_| unsettled_key(&key));
         let block = self.limit.block.map(|_| format!("{key}:block"));
-        std::iter::once(key).chain(block)
+        std::iter::once(key).chain(unsettled).chain(block)
     }
 
     /// The Redis key, `prefix:{tag}:limit:kind` and the rest's hash: only the tag stands in braces, whatever users
@@ -224,6 +249,11 @@ impl<'a> Charge<'a> {
         }
         key
     }
+}
+
+/// Where the unsettled reservations of a key are kept.
+pub(crate) fn unsettled_key(key: &str) -> String {
+    format!("{key}:unsettled")
 }
 
 fn push_hex(text: &mut String, bytes: &[u8; 16]) {

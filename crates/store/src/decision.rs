@@ -10,6 +10,18 @@ use crate::MAX_CHARGES;
 /// One verdict per charge, in the order of the charges; `None` where a limit without a store stands open.
 pub type Verdicts = ArrayVec<Option<Verdict>, MAX_CHARGES>;
 
+/// Where each verdict comes from, in the order of the charges.
+pub type Sources = ArrayVec<Source, MAX_CHARGES>;
+
+/// By whom a verdict was given, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// The time by the clock of who gave it, in us since the epoch.
+    pub at: Micros,
+    /// Whether that was this process, and not Redis.
+    pub here: bool,
+}
+
 /// Whether the request goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -45,8 +57,17 @@ pub struct Decision {
     pub now: Micros,
     /// What each limit said.
     pub verdicts: Verdicts,
+    /// Where that comes from.
+    pub sources: Sources,
     /// The call to Redis, if there was one.
     pub call: Option<StoreCall>,
+}
+
+impl Decision {
+    /// The sources of a decision that was made at once.
+    pub(crate) fn sources(charges: usize, at: Micros, here: bool) -> Sources {
+        (0..charges).map(|_| Source { at, here }).collect()
+    }
 }
 
 /// What a charge would meet now: nothing was charged.

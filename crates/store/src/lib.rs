@@ -9,15 +9,19 @@ mod charge;
 mod decision;
 mod memory;
 pub mod redis;
+mod under_way;
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use charge::{Charge, Limit, MAX_CHARGES, Mode, OnFailure, Subject};
-pub use decision::{Decision, Outcome, Outlook, StoreCall, StoreError, Verdicts, Via};
+pub use decision::{
+    Decision, Outcome, Outlook, Source, Sources, StoreCall, StoreError, Verdicts, Via,
+};
 pub use memory::{MAX_KEYS, MemoryStore, MemoryUse};
 pub use redis::{Agreement, RedisStore};
 use tidegate_core::Micros;
+pub use under_way::{RENEW_EVERY, UnderWay};
 
 /// Where limits keep their state: one of two, chosen at start.
 #[derive(Clone, Debug)]

@@ -16,8 +16,10 @@ use parking_lot::{Mutex, MutexGuard};
 use std::hash::BuildHasher as _;
 use tidegate_core::{Micros, Quota, Slot, State, Verdict, decide};
 
+use crate::under_way::Registry;
 use crate::{Charge, Decision, MAX_CHARGES, Outcome, Outlook, Via};
-use shard::{Held, Key, Place, Shard};
+pub(crate) use shard::Held;
+use shard::{Key, Place, Shard};
 
 /// The most keys that a gateway's memory store holds: about 150 MB when all are in use, logs aside.
 pub const MAX_KEYS: usize = 1_000_000;
@@ -31,6 +33,7 @@ pub struct MemoryStore {
     // Seeded per process: nobody outside can aim keys at one shard.
     hasher: RandomState,
     next_sweep: AtomicUsize,
+    registry: Registry,
 }
 
 /// How full the memory store is, and what that has cost.
@@ -61,7 +64,13 @@ impl MemoryStore {
                 .collect(),
             hasher: RandomState::default(),
             next_sweep: AtomicUsize::new(0),
+            registry: Registry::default(),
         }
+    }
+
+    /// What requests hold that are under way.
+    pub(crate) const fn registry(&self) -> &Registry {
+        &self.registry
     }
 
     /// Decides by the system's clock.
@@ -116,10 +125,13 @@ impl MemoryStore {
                 Some(held) => (held, Place::Own),
                 None => shards[lock(*shard)].take_new(*key, quota, now),
             };
-            let blocked_until = held.blocked_until.max(terms.blocked_until);
-            let state = terms.stricter(held.state, now);
+            let held = Held {
+                state: terms.stricter(held.state, now),
+                blocked_until: held.blocked_until.max(terms.blocked_until),
+                ..held
+            };
             places.push(place);
-            slots.push(charge.slot(quota, state, blocked_until));
+            slots.push(charge.slot(quota, held));
         }
         let mut verdicts = ArrayVec::<Verdict, MAX_CHARGES>::new();
         verdicts.extend(slots.iter().map(|_| NO_VERDICT));
@@ -137,6 +149,7 @@ impl MemoryStore {
             },
             via: Via::Store,
             now,
+            sources: Decision::sources(verdicts.len(), now, true),
             verdicts: verdicts.into_iter().map(Some).collect(),
             call: None,
         }
@@ -163,14 +176,47 @@ impl MemoryStore {
     /// its verdict's `reset` together.
     pub(crate) fn give_back(&self, charge: &Charge<'_>, quota: &Quota, receipt: Micros) {
         let (shard, key) = self.locate(charge);
-        let mut shard = self.shards[shard].lock();
-        shard.give_back(
-            &key,
-            quota,
-            charge.cost.min(quota.capacity()),
-            receipt,
-            crate::now(),
-        );
+        let cost = charge.cost.min(quota.capacity());
+        self.shards[shard].lock().change(&key, |held| {
+            quota.give_back(&mut held.state, cost, receipt, crate::now());
+        });
+    }
+
+    /// Settles a reservation that was made by this quota and lapses at `lapse`: `used` is what it has come to.
+    pub(crate) fn settle(
+        &self,
+        charge: &Charge<'_>,
+        quota: &Quota,
+        receipt: Micros,
+        lapse: Micros,
+        used: u64,
+    ) {
+        let (shard, key) = self.locate(charge);
+        self.shards[shard].lock().change(&key, |held| {
+            let mut slot = charge.slot(quota, std::mem::replace(held, Held::fresh(quota)));
+            slot.settle(used, receipt, lapse, crate::now());
+            *held = Held::of(slot);
+        });
+    }
+
+    /// Holds places, or a reservation, that lapse at `lapse` for another lease; when they lapse then, if they are there.
+    pub(crate) fn renew(
+        &self,
+        charge: &Charge<'_>,
+        quota: &Quota,
+        lapse: Micros,
+    ) -> Option<Micros> {
+        let (shard, key) = self.locate(charge);
+        let (now, lease) = (crate::now(), charge.limit.lease()?);
+        let renewed = self.shards[shard].lock().change(&key, |held| {
+            let places = match &mut held.state {
+                State::Concurrency(places) => places,
+                _ => &mut held.unsettled,
+            };
+            let cost = charge.cost.min(quota.capacity());
+            (places.renew(cost, lapse, now + lease, now) == cost).then_some(now + lease)
+        });
+        renewed.flatten()
     }
 
     /// What each of these charges would meet if it came alone; charges nothing. A key without an entry is taken to have
@@ -182,7 +228,7 @@ impl MemoryStore {
             let (shard, key) = self.locate(charge);
             let held = self.shards[shard].lock().held(&key, now);
             let held = held.unwrap_or_else(|| Held::fresh(quota));
-            let mut slot = charge.slot(quota, held.state, held.blocked_until);
+            let mut slot = charge.slot(quota, held);
             Outlook {
                 now,
                 verdict: slot.check(now),
@@ -259,4 +305,5 @@ const NO_VERDICT: Verdict = Verdict {
     reset: 0,
     retry_after: 0,
     delay: 0,
+    settling: false,
 };

@@ -159,6 +159,7 @@ impl History {
             reset,
             retry_after: retry_after(allowed),
             delay: 0,
+            settling: false,
         };
         let verdict = key.ask(cost);
         prop_assert_eq!(verdict, expected);

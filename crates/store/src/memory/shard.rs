@@ -4,7 +4,7 @@ use std::hash::BuildHasher as _;
 
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
-use tidegate_core::{Micros, Quota, Slot, State, Verdict};
+use tidegate_core::{Micros, Places, Quota, Slot, State, Verdict};
 
 use super::MemoryUse;
 use crate::{Charge, Subject};
@@ -55,25 +55,36 @@ pub(super) enum Place {
 
 /// What is kept under a key.
 #[derive(Clone, Debug)]
-pub(super) struct Held {
-    pub(super) state: State,
+pub(crate) struct Held {
+    pub(crate) state: State,
     /// Until when it is blocked; 0, or any time that has passed, if it is not.
-    pub(super) blocked_until: Micros,
+    pub(crate) blocked_until: Micros,
+    /// The reservations that are not settled.
+    pub(crate) unsettled: Places,
 }
 
 impl Held {
-    pub(super) fn fresh(quota: &Quota) -> Self {
+    /// What a slot holds after its decision.
+    pub(crate) fn of(slot: Slot<'_>) -> Self {
+        Self {
+            state: slot.state,
+            blocked_until: slot.blocked_until,
+            unsettled: slot.unsettled,
+        }
+    }
+
+    pub(crate) fn fresh(quota: &Quota) -> Self {
         Self {
             state: quota.fresh(),
             blocked_until: 0,
+            unsettled: Places::default(),
         }
     }
 }
 
 #[derive(Debug)]
 struct Entry {
-    state: State,
-    blocked_until: Micros,
+    content: Held,
     expires: Micros,
     // How much of the quota was used when it was last charged, in per mille.
     used: u16,
@@ -86,23 +97,18 @@ impl Entry {
         Self {
             expires: expires(&slot),
             used: share_used(slot.quota, verdict),
-            state: slot.state,
-            blocked_until: slot.blocked_until,
+            content: Held::of(slot),
             held: false,
         }
     }
 
     /// What to decide on; nothing of what has expired, as Redis has nothing of it either.
     fn take(&mut self, quota: &Quota, now: Micros) -> Held {
-        let state = std::mem::replace(&mut self.state, quota.fresh());
+        let content = std::mem::replace(&mut self.content, Held::fresh(quota));
         if self.expires <= now {
             return Held::fresh(quota);
         }
-        let blocked_until = self.blocked_until;
-        Held {
-            state,
-            blocked_until,
-        }
+        content
     }
 
     /// Keeps a decided state, which may have changed without a charge: after a clock stepped back.
@@ -111,18 +117,18 @@ impl Entry {
         if let Some(verdict) = charged {
             self.used = share_used(slot.quota, verdict);
         }
-        if slot.blocked_until != self.blocked_until {
+        if slot.blocked_until > 0 {
             // Whoever is blocked is not flushed.
             self.used = KEPT_FROM.max(self.used);
         }
-        self.blocked_until = slot.blocked_until;
-        self.state = slot.state;
+        self.content = Held::of(slot);
         self.held = false;
     }
 }
 
 fn expires(slot: &Slot<'_>) -> Micros {
-    slot.quota.expires(&slot.state).max(slot.blocked_until)
+    let state = slot.quota.expires(&slot.state);
+    state.max(slot.blocked_until).max(slot.unsettled.last())
 }
 
 fn share_used(quota: &Quota, verdict: &Verdict) -> u16 {
@@ -202,25 +208,25 @@ impl Shard {
     /// A copy of what is kept under a key that is known and has not expired.
     pub(super) fn held(&self, key: &Key, now: Micros) -> Option<Held> {
         let entry = self.entries.get(key)?;
-        (entry.expires > now).then(|| Held {
-            state: entry.state.clone(),
-            blocked_until: entry.blocked_until,
-        })
+        (entry.expires > now).then(|| entry.content.clone())
     }
 
-    /// Takes back a charge, from the key's own entry or from the budget that newcomers share.
-    pub(super) fn give_back(
+    /// Changes what is kept under a key, or for newcomers together; nothing if there is nothing.
+    pub(super) fn change<T>(
         &mut self,
         key: &Key,
-        quota: &Quota,
-        cost: u64,
-        receipt: Micros,
-        now: Micros,
-    ) {
+        change: impl FnOnce(&mut Held) -> T,
+    ) -> Option<T> {
         let own = self.entries.get_mut(key);
-        if let Some(entry) = own.or_else(|| self.shared.get_mut(&key.shared())) {
-            quota.give_back(&mut entry.state, cost, receipt, now);
-        }
+        let entry = own.or_else(|| self.shared.get_mut(&key.shared()))?;
+        let changed = change(&mut entry.content);
+        // It only ever gets less, but for places that are held for longer.
+        let places = match &entry.content.state {
+            State::Concurrency(places) => places.last(),
+            _ => entry.content.unsettled.last(),
+        };
+        entry.expires = entry.expires.max(places);
+        Some(changed)
     }
 
     pub(super) fn forget(&mut self, key: &Key) {

@@ -9,13 +9,15 @@
 //! - [`client`]: what is asked over it; [`shard`]: one server with its scripts
 //! - [`guard`]: whether a server may be asked, and until when; [`breaker`], [`clock`]: by what it judges
 //! - [`slots`], [`cluster`]: which server has which keys; [`shards`]: one server or many
-//! - [`script`]: the texts; [`split`]: requests that no script can decide at once
+//! - [`script`]: the texts; [`split`]: requests that no script can decide at once; [`afterwards`]: what is
+//!   said of a charge later
 //! - [`recent`]: what Redis last said, given again or gone on from in an outage
 //! - [`modes`]: limits that are kept in this process; [`leases`], [`synced`]: by slices, by differences
 //! - [`secret`]: what all gateways share; [`gateways`]: how many they are
 //!
 //! Only `link`, `client`, `sentinels`, `slots` and `cluster` know fred.
 
+mod afterwards;
 mod breaker;
 mod budgets;
 mod client;
@@ -45,12 +47,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrayvec::ArrayVec;
-use tidegate_core::{Micros, Verdict};
+use tidegate_core::{Micros, Quota, Verdict};
 
 use crate::memory::Terms;
+use crate::under_way::Registry;
 use crate::{
-    Charge, Decision, MAX_CHARGES, MemoryStore, Mode, OnFailure, Outcome, StoreCall, StoreError,
-    Verdicts, Via,
+    Charge, Decision, Limit, MAX_CHARGES, MemoryStore, Mode, OnFailure, Outcome, Sources,
+    StoreCall, StoreError, Verdicts, Via,
 };
 use gateways::Gateways;
 pub use gateways::HEARTBEAT;
@@ -120,6 +123,7 @@ pub struct RedisStore {
     gateways: Gateways,
     timeout: Duration,
     secret: SecretState,
+    registry: Registry,
 }
 
 impl RedisStore {
@@ -150,6 +154,7 @@ impl RedisStore {
             gateways: Gateways::new(options.gateways, format!("{id:016x}")),
             timeout: options.timeout,
             secret: SecretState::default(),
+            registry: Registry::default(),
         })
     }
 
@@ -199,6 +204,16 @@ impl RedisStore {
         self.secret.check()
     }
 
+    /// What requests hold that are under way.
+    pub(crate) const fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// What this gateway gives away of a limit in an outage.
+    pub(crate) fn share(&self, limit: &Limit) -> Quota {
+        limit.quota().divided(self.gateways.count())
+    }
+
     /// The state of limits that this process alone counts, and what outages left here.
     pub const fn fallback(&self) -> &MemoryStore {
         &self.fallback
@@ -219,6 +234,7 @@ impl RedisStore {
             outcome: Outcome::Refused,
             via: Via::Remembered,
             now: time?,
+            sources: Decision::sources(verdicts.len(), time?, false),
             verdicts,
             call: None,
         })
@@ -255,6 +271,7 @@ impl RedisStore {
                 via: Via::Fallback,
                 now: crate::now(),
                 verdicts: Verdicts::new(),
+                sources: Sources::new(),
                 call: None,
             }
         } else {
@@ -273,6 +290,7 @@ impl RedisStore {
                 decided.then(|| local.next().flatten()).flatten()
             })
             .collect();
+        decision.sources = Decision::sources(charges.len(), decision.now, true);
         decision.via = Via::Fallback;
         decision
     }
@@ -310,6 +328,7 @@ fn read(reply: &[i64], charges: usize) -> Option<(Micros, Option<Decision>)> {
     for row in rows.chunks_exact(5) {
         verdicts.push(Some(Verdict {
             allowed: row[0] == 1,
+            settling: row[0] == 2,
             remaining: number(row[1])?,
             reset: number(row[2])?,
             retry_after: number(row[3])?,
@@ -320,6 +339,7 @@ fn read(reply: &[i64], charges: usize) -> Option<(Micros, Option<Decision>)> {
         outcome,
         via: Via::Store,
         now,
+        sources: Decision::sources(verdicts.len(), now, false),
         verdicts,
         call: None,
     };

@@ -15,11 +15,13 @@ use crate::{Charge, Decision, MAX_CHARGES, Mode, Outcome, StoreCall, StoreError,
 impl RedisStore {
     /// Decides a request of which not every limit is exact.
     pub(super) async fn decide_in_modes(&self, charges: &[Charge<'_>], asked: Instant) -> Decision {
+        let now = crate::now();
         let mut decision = Decision {
             outcome: Outcome::Admitted,
             via: Via::Here,
-            now: crate::now(),
+            now,
             verdicts: charges.iter().map(|_| None).collect(),
+            sources: Decision::sources(charges.len(), now, true),
             call: None,
         };
         let mut reserved = Reserved {
@@ -129,6 +131,9 @@ impl Places {
     fn tell(&self, part: Decision, decision: &mut Decision) {
         for (place, verdict) in self.0.iter().zip(part.verdicts) {
             decision.verdicts[*place] = verdict;
+        }
+        for (place, source) in self.0.iter().zip(part.sources) {
+            decision.sources[*place] = source;
         }
         decision.outcome = part.outcome;
         decision.now = part.now;

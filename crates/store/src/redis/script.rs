@@ -7,22 +7,28 @@ use tidegate_core::{Block, CalendarWindow, MAX_EXACT, Micros, Quota};
 use crate::Charge;
 
 /// The parts of `lua/`: each algorithm with the files that it needs, in the order of [`Quota::ALGORITHMS`], and blocks.
-const PARTS: [&[&str]; 7] = [
+const PARTS: [&[&str]; 9] = [
     &[DEBT, include_str!("../../../../lua/token_bucket.lua")],
     &[DEBT, include_str!("../../../../lua/leaky_bucket.lua")],
     &[include_str!("../../../../lua/fixed_window.lua")],
     &[include_str!("../../../../lua/sliding_window_log.lua")],
     &[include_str!("../../../../lua/sliding_window_counter.lua")],
     &[include_str!("../../../../lua/calendar_window.lua")],
+    &[PLACES, include_str!("../../../../lua/concurrency.lua")],
     &[include_str!("../../../../lua/block.lua")],
+    &[PLACES],
 ];
-/// The last part, which is for limits that block, whatever their algorithm.
-const BLOCK: usize = PARTS.len() - 1;
+/// The parts for limits that block, and for those that reserve, whatever their algorithm.
+const BLOCK: usize = Quota::ALGORITHMS.len();
+const RESERVE: usize = BLOCK + 1;
+const PLACES: &str = include_str!("../../../../lua/places.lua");
 const DEBT: &str = include_str!("../../../../lua/debt.lua");
 const DECIDE: &str = include_str!("../../../../lua/decide.lua");
 const GIVE_BACK: &str = include_str!("../../../../lua/give_back.lua");
+const SETTLE: &str = include_str!("../../../../lua/settle.lua");
+const RENEW: &str = include_str!("../../../../lua/renew.lua");
 
-const _: () = assert!(BLOCK == Quota::ALGORITHMS.len());
+const _: () = assert!(RESERVE == PARTS.len() - 1);
 
 /// What a script is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,20 +39,45 @@ pub(super) enum Task {
     Check,
     /// Takes back what was charged.
     GiveBack,
+    /// Settles a reservation.
+    Settle,
+    /// Renews places.
+    Renew,
+}
+
+impl Task {
+    const ALL: [Self; 5] = [
+        Self::Decide,
+        Self::Check,
+        Self::GiveBack,
+        Self::Settle,
+        Self::Renew,
+    ];
+
+    /// What stands behind the parts.
+    const fn text(self) -> [&'static str; 2] {
+        match self {
+            Self::Decide => ["local charging = true\n", DECIDE],
+            Self::Check => ["local charging = false\n", DECIDE],
+            Self::GiveBack => ["", GIVE_BACK],
+            Self::Settle => ["", SETTLE],
+            Self::Renew => ["", RENEW],
+        }
+    }
 }
 
 /// How many combinations of parts there are.
 const COMBINATIONS: usize = 1 << PARTS.len();
 /// How many scripts there can be.
-pub(super) const SCRIPTS: usize = 3 * COMBINATIONS;
+pub(super) const SCRIPTS: usize = Task::ALL.len() * COMBINATIONS;
 
 /// One script per task and combination of parts, joined when it is first needed.
 #[derive(Debug)]
-pub(super) struct Scripts([OnceLock<Script>; SCRIPTS]);
+pub(super) struct Scripts(Box<[OnceLock<Script>]>);
 
 impl Default for Scripts {
     fn default() -> Self {
-        Self([const { OnceLock::new() }; SCRIPTS])
+        Self((0..SCRIPTS).map(|_| OnceLock::new()).collect())
     }
 }
 
@@ -55,14 +86,15 @@ impl Scripts {
     pub(super) fn of(&self, task: Task, charges: &[Charge<'_>]) -> &Script {
         let combination = charges.iter().fold(0, |set, charge| {
             let blocks = usize::from(charge.limit.block().is_some()) << BLOCK;
-            set | 1 << charge.limit.quota().algorithm_index() | blocks
+            let reserves = usize::from(charge.limit.reserves().is_some()) << RESERVE;
+            set | 1 << charge.limit.quota().algorithm_index() | blocks | reserves
         });
         self.at(task as usize * COMBINATIONS + combination)
     }
 
     /// The script with this index.
     pub(super) fn at(&self, index: usize) -> &Script {
-        let task = [Task::Decide, Task::Check, Task::GiveBack][index / COMBINATIONS];
+        let task = Task::ALL[index / COMBINATIONS];
         self.0[index].get_or_init(|| Script::new(index, task, index % COMBINATIONS))
     }
 }
@@ -91,11 +123,7 @@ impl Script {
                 }
             }
         }
-        joined.extend(match task {
-            Task::Decide => ["local charging = true\n", DECIDE],
-            Task::Check => ["local charging = false\n", DECIDE],
-            Task::GiveBack => ["", GIVE_BACK],
-        });
+        joined.extend(task.text());
         text.extend(joined);
         Self {
             index,
@@ -133,7 +161,7 @@ impl Arguments {
     /// What is needed to decide.
     pub(super) fn of(charges: &[Charge<'_>]) -> Self {
         let mut arguments = Self {
-            words: Vec::with_capacity(1 + charges.len() * 8),
+            words: Vec::with_capacity(1 + charges.len() * 9),
             calendars: Vec::new(),
         };
         // In the deadline's place, which every attempt has of its own.
@@ -144,21 +172,15 @@ impl Arguments {
         arguments
     }
 
-    /// What is needed to give back: the same without a deadline, and each charge's receipt behind its numbers.
-    pub(super) fn with_receipts(
-        charges: &[Charge<'_>],
-        receipts: &[Micros],
-        now: Micros,
-    ) -> Vec<String> {
+    /// What is needed to give back or to settle one charge: the same without a deadline, and numbers behind it.
+    pub(super) fn with_receipts(charge: &Charge<'_>, numbers: &[u64], now: Micros) -> Vec<String> {
         let mut arguments = Self {
-            words: Vec::with_capacity(charges.len() * 9),
+            words: Vec::with_capacity(10 + numbers.len()),
             calendars: Vec::new(),
         };
-        for (charge, receipt) in charges.iter().zip(receipts) {
-            arguments.add(charge);
-            arguments.words.push(receipt.to_string());
-        }
+        arguments.add(charge);
         arguments.fill_in(now);
+        arguments.words.extend(numbers.iter().map(u64::to_string));
         arguments.words
     }
 
@@ -196,6 +218,7 @@ impl Arguments {
             }) => span.to_string(),
             Some(Block { span, extend: true }) => format!("-{span}"),
         });
+        words.push(limit.reserves().unwrap_or(0).to_string());
         let text = |number: u64| number.to_string();
         match quota {
             Quota::TokenBucket(quota) => words.extend(quota.meter().numbers().map(text)),
@@ -203,6 +226,7 @@ impl Arguments {
             Quota::FixedWindow(quota) => words.extend(quota.numbers().map(text)),
             Quota::SlidingWindowLog(quota) => words.extend(quota.numbers().map(text)),
             Quota::SlidingWindowCounter(quota) => words.extend(quota.numbers().map(text)),
+            Quota::Concurrency(quota) => words.extend(quota.numbers().map(text)),
             Quota::CalendarWindow(quota) => {
                 self.calendars.push((words.len(), *quota));
                 words.extend(quota.numbers(0).map(text));

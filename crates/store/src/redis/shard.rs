@@ -21,7 +21,7 @@ pub(super) struct Shard {
     /// Whether decisions may ask it.
     pub(super) guard: Guard,
     // Per script, by its index.
-    loaders: [Loader; SCRIPTS],
+    loaders: Box<[Loader]>,
 }
 
 /// How often a script was loaded here; whoever holds the lock loads.
@@ -37,12 +37,7 @@ impl Shard {
         Self {
             guard: Guard::default(),
             client: Client::start(route, changed),
-            loaders: [const {
-                Loader {
-                    loads: AtomicU64::new(0),
-                    loading: Mutex::const_new(()),
-                }
-            }; SCRIPTS],
+            loaders: (0..SCRIPTS).map(|_| Loader::default()).collect(),
         }
     }
 

@@ -7,15 +7,15 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use arrayvec::ArrayVec;
 use tidegate_core::{Micros, Quota};
 use tokio::task::JoinSet;
 
+use super::afterwards::Afterwards;
 use super::guard::Answer;
 use super::read;
 use super::script::{Arguments, Scripts, Task};
 use super::shards::Shards;
-use crate::{Charge, Decision, MAX_CHARGES, Outcome, StoreError, Verdicts};
+use crate::{Charge, Decision, Outcome, StoreError, Verdicts, Via};
 
 /// What may stand in one script call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,20 +45,11 @@ struct Call {
     charges: usize,
 }
 
-/// A call that takes back what was charged.
-#[derive(Debug)]
-struct GiveBack {
-    tag: [u8; 16],
-    script: usize,
-    keys: Vec<String>,
-    arguments: Vec<String>,
-}
-
 /// The charges of a request whose keys share a slot, and their places among all.
 #[derive(Debug)]
 struct Group<'a> {
-    charges: ArrayVec<Charge<'a>, MAX_CHARGES>,
-    places: ArrayVec<usize, MAX_CHARGES>,
+    charges: Vec<Charge<'a>>,
+    places: Vec<usize>,
 }
 
 impl Caller {
@@ -144,31 +135,31 @@ impl Caller {
                 let answer = self.run(call, until).await?.content;
                 if answer.outcome == Outcome::Admitted {
                     // It fits by now, and is given back as this is dropped.
-                    charged.calls.push(self.give_back(group, &answer));
+                    charged.calls.extend(self.undo(group, &answer));
                 } else {
-                    group.tell(&answer, &mut decision.verdicts);
+                    group.tell(&answer, &mut decision);
                 }
             }
             return Ok(decision);
         }
-        let mut answers: ArrayVec<Decision, MAX_CHARGES> = ArrayVec::new();
+        let mut answers = Vec::with_capacity(groups.len());
         for group in &groups {
             let call = self.call(Task::Decide, &group.charges);
             let answer = self.run(call, until).await?.content;
             if answer.outcome == Outcome::Admitted {
-                charged.calls.push(self.give_back(group, &answer));
+                charged.calls.extend(self.undo(group, &answer));
             }
             decision.now = answer.now;
             decision.outcome = answer.outcome;
             if answer.outcome == Outcome::Refused {
                 // Nothing stays charged: what the check said of the others holds.
-                group.tell(&answer, &mut decision.verdicts);
+                group.tell(&answer, &mut decision);
                 return Ok(decision);
             }
             answers.push(answer);
         }
         for (group, answer) in groups.iter().zip(answers) {
-            group.tell(&answer, &mut decision.verdicts);
+            group.tell(&answer, &mut decision);
         }
         charged.calls.clear();
         Ok(decision)
@@ -186,21 +177,24 @@ impl Caller {
             let (caller, call) = (self.clone(), self.call(Task::Check, &group.charges));
             asking.spawn(async move { (index, caller.run(call, until).await) });
         }
-        let mut all: Option<Decision> = None;
-        let mut verdicts: Verdicts = (0..count).map(|_| None).collect();
+        let mut all = Decision {
+            outcome: Outcome::Admitted,
+            via: Via::Store,
+            now: 0,
+            verdicts: (0..count).map(|_| None).collect(),
+            sources: Decision::sources(count, 0, false),
+            call: None,
+        };
         while let Some(answered) = asking.join_next().await {
             // A task of ours that is gone was not answered.
             let (index, answer) = answered.map_err(|_| StoreError::Disconnected)?;
             let answer = answer?.content;
-            groups[index].tell(&answer, &mut verdicts);
-            match &mut all {
-                Some(all) if answer.outcome == Outcome::Refused => all.outcome = Outcome::Refused,
-                Some(_) => {}
-                None => all = Some(answer),
+            groups[index].tell(&answer, &mut all);
+            all.now = all.now.max(answer.now);
+            if answer.outcome == Outcome::Refused {
+                all.outcome = Outcome::Refused;
             }
         }
-        let mut all = all.ok_or(StoreError::Disconnected)?;
-        all.verdicts = verdicts;
         Ok(all)
     }
 
@@ -214,26 +208,13 @@ impl Caller {
         }
     }
 
-    /// What undoes this answer: when a charge would have stopped to count is its receipt.
-    fn give_back(&self, group: &Group<'_>, answer: &Decision) -> GiveBack {
-        let mut charged = ArrayVec::<Charge<'_>, MAX_CHARGES>::new();
-        let mut receipts = ArrayVec::<Micros, MAX_CHARGES>::new();
-        for (charge, verdict) in group.charges.iter().zip(answer.verdicts.iter().flatten()) {
-            // One that is only observed may have been left out.
-            if verdict.allowed {
-                charged.push(*charge);
-                receipts.push(answer.now + verdict.reset);
-            }
-        }
-        GiveBack {
-            tag: group.tag(),
-            script: self.scripts.of(Task::GiveBack, &charged).index(),
-            keys: charged
-                .iter()
-                .map(|charge| charge.key(&self.key_prefix))
-                .collect(),
-            arguments: Arguments::with_receipts(&charged, &receipts, answer.now),
-        }
+    /// What undoes this answer.
+    fn undo(&self, group: &Group<'_>, answer: &Decision) -> impl Iterator<Item = Afterwards> {
+        let verdicts = answer.verdicts.iter().flatten();
+        let charged = group.charges.iter().zip(verdicts);
+        // One that is only observed may have been left out.
+        let charged = charged.filter(|(_, verdict)| verdict.allowed);
+        charged.map(|(charge, verdict)| self.given_back(charge, answer.now, verdict))
     }
 
     fn keys(&self, charges: &[Charge<'_>]) -> Vec<String> {
@@ -268,22 +249,12 @@ impl Caller {
         read(&reply.await?, call.charges)
             .ok_or_else(|| StoreError::Refused("an unknown reply".into()))
     }
-
-    /// Sends a give-back: without a guard, whose places are for decisions, and without a deadline, since it charges
-    /// nothing.
-    async fn give(&self, call: &GiveBack) -> Result<Vec<i64>, StoreError> {
-        let script = self.scripts.at(call.script);
-        let arguments = &call.arguments;
-        self.shards
-            .call(&call.tag, script, &call.keys, arguments)
-            .await
-    }
 }
 
 /// What was charged so far, and is given back if this is dropped with something in it.
 struct Charged<'a> {
     caller: &'a Caller,
-    calls: Vec<GiveBack>,
+    calls: Vec<Afterwards>,
 }
 
 impl Drop for Charged<'_> {
@@ -295,7 +266,7 @@ impl Drop for Charged<'_> {
         for call in self.calls.drain(..) {
             let caller = self.caller.clone();
             // Nobody waits for it: whoever was refused has an answer.
-            runtime.spawn(async move { caller.give(&call).await });
+            runtime.spawn(async move { caller.send(&call).await });
         }
     }
 }
@@ -308,9 +279,11 @@ impl Group<'_> {
     }
 
     /// Puts this group's verdicts into their places.
-    fn tell(&self, answer: &Decision, verdicts: &mut Verdicts) {
-        for (place, verdict) in self.places.iter().zip(&answer.verdicts) {
-            verdicts[*place] = *verdict;
+    fn tell(&self, answer: &Decision, decision: &mut Decision) {
+        let said = answer.verdicts.iter().zip(&answer.sources);
+        for (place, (verdict, source)) in self.places.iter().zip(said) {
+            decision.verdicts[*place] = *verdict;
+            decision.sources[*place] = *source;
         }
     }
 
@@ -337,15 +310,15 @@ pub(super) fn is_moving(error: &StoreError) -> bool {
 }
 
 /// The charges as they can be decided together, in the order in which they are charged.
-fn grouped<'a>(charges: &[Charge<'a>], split: Split) -> ArrayVec<Group<'a>, MAX_CHARGES> {
-    let mut groups: ArrayVec<Group<'a>, MAX_CHARGES> = ArrayVec::new();
+fn grouped<'a>(charges: &[Charge<'a>], split: Split) -> Vec<Group<'a>> {
+    let mut groups: Vec<Group<'a>> = Vec::new();
     for (place, charge) in charges.iter().enumerate() {
         let joins = |group: &Group<'_>| split == Split::BySlot && group.tag() == charge.subject.tag;
         let known = groups.iter().position(joins);
         let index = known.unwrap_or_else(|| {
             groups.push(Group {
-                charges: ArrayVec::new(),
-                places: ArrayVec::new(),
+                charges: Vec::new(),
+                places: Vec::new(),
             });
             groups.len() - 1
         });
@@ -357,4 +330,4 @@ fn grouped<'a>(charges: &[Charge<'a>], split: Split) -> ArrayVec<Group<'a>, MAX_
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tidegate_core::{
-    Block, CalendarWindow, Debt, FixedWindow, LeakyBucket, MAX_WINDOW, Quota, Rate,
-    SlidingWindowCounter, SlidingWindowLog, Slot, Stamps, State, TokenBucket, Verdict, WindowCount,
-    WindowPair, decide,
+    Block, CalendarWindow, Concurrency, Debt, FixedWindow, LeakyBucket, MAX_WINDOW, Places, Quota,
+    Rate, SlidingWindowCounter, SlidingWindowLog, Slot, Stamps, State, TokenBucket, Verdict,
+    WindowCount, WindowPair, decide,
 };
 use tidegate_store::{Charge, Limit, Outcome, RedisStore};
 use tidegate_testkit::{RedisConnection, RedisServer};
@@ -22,7 +22,7 @@ const OPERATIONS: u64 = 100_000;
 /// As many clients at once, each with keys of its own.
 const TASKS: u64 = 32;
 /// The mixed lists, beside the algorithms by their index.
-const MIXED: usize = 6;
+const MIXED: usize = 7;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn token_bucket() {
@@ -52,6 +52,11 @@ async fn sliding_window_counter() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calendar_window() {
     agrees(5).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn concurrency() {
+    agrees(6).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -94,6 +99,7 @@ async fn agrees(algorithm: usize) {
 struct Kept {
     state: State,
     blocked_until: u64,
+    unsettled: Places,
 }
 
 #[derive(Default)]
@@ -123,6 +129,7 @@ async fn cross_boundaries(store: Arc<RedisStore>, algorithm: usize, seed: u64, e
     let fresh = |limit: &Limit| Kept {
         state: limit.quota().fresh(),
         blocked_until: 0,
+        unsettled: Places::default(),
     };
     let mut states: Vec<Kept> = limits.iter().map(fresh).collect();
     for _ in 0..each {
@@ -209,6 +216,8 @@ async fn ask(
             observed: charge.limit.is_observed(),
             block: charge.limit.block(),
             blocked_until: key.blocked_until,
+            reserves: charge.limit.reserves(),
+            unsettled: key.unsettled.clone(),
             ..Slot::new(charge.limit.quota(), key.state.clone(), charge.cost)
         })
         .collect();
@@ -218,12 +227,14 @@ async fn ask(
         reset: 0,
         retry_after: 0,
         delay: 0,
+        settling: false,
     };
     let mut verdicts = vec![none; slots.len()];
     let admitted = decide(&mut slots, decision.now, &mut verdicts);
     for (key, slot) in states.iter_mut().zip(slots) {
         key.state = slot.state;
         key.blocked_until = slot.blocked_until;
+        key.unsettled = slot.unsettled;
     }
 
     let by_redis: Vec<Verdict> = decision.verdicts.iter().flatten().copied().collect();
@@ -276,6 +287,7 @@ fn quota(kind: usize, most: u64, window: u64, random: &mut Random) -> Quota {
         // A long log costs what it holds; its own limits are tried by the other tests.
         3 => SlidingWindowLog::new(most.min(500), window).unwrap().into(),
         4 => SlidingWindowCounter::new(most, window).unwrap().into(),
+        6 => Concurrency::new(most.min(500), window).unwrap().into(),
         _ => CalendarWindow::new(most, even_calendar(window))
             .unwrap()
             .into(),
@@ -286,6 +298,11 @@ fn quota(kind: usize, most: u64, window: u64, random: &mut Random) -> Quota {
 fn ways(limit: Limit, window: u64, random: &mut Random) -> Limit {
     let limit = match random.between(0, 3) {
         0 => limit.observed(),
+        _ => limit,
+    };
+    let is_held = matches!(limit.quota(), Quota::LeakyBucket(_) | Quota::Concurrency(_));
+    let limit = match random.between(0, 3) {
+        0 if !is_held => limit.reserving(window / 3 + 1),
         _ => limit,
     };
     let span = random.pick(&[1, window / 2, 3 * window]);
@@ -338,6 +355,16 @@ async fn plant(
             let state = State::FixedWindow(WindowCount { start, count });
             (state, vec![format!("{start} {count}")])
         }
+        Quota::Concurrency(_) => {
+            let mut places = Places::default();
+            let mut words = Vec::new();
+            for nth in 0..used(random).min(600) {
+                let lapse = around(random, now);
+                places.take(1, lapse, 0);
+                words.extend([lapse.to_string(), nth.to_string()]);
+            }
+            (State::Concurrency(places), words)
+        }
         Quota::CalendarWindow(_) => {
             let (start, count) = (aligned(around(random, now)), used(random));
             let state = State::CalendarWindow(WindowCount { start, count });
@@ -363,7 +390,9 @@ async fn plant(
         }
     };
     let block_key = format!("{key}:block");
-    planter.command(&["DEL", &key, &block_key]).await.unwrap();
+    let unsettled_key = format!("{key}:unsettled");
+    let keys = ["DEL", &key, &block_key, &unsettled_key];
+    planter.command(&keys).await.unwrap();
     let mut blocked_until = 0;
     if charge.limit.block().is_some() && random.between(0, 2) == 0 {
         blocked_until = around(random, now);
@@ -372,6 +401,7 @@ async fn plant(
     }
     let command = match quota {
         Quota::SlidingWindowLog(_) => "RPUSH",
+        Quota::Concurrency(_) => "ZADD",
         _ => "SET",
     };
     if !words.is_empty() {
@@ -385,5 +415,6 @@ async fn plant(
     Kept {
         state,
         blocked_until,
+        unsettled: Places::default(),
     }
 }

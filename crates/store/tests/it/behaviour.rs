@@ -118,7 +118,7 @@ async fn a_refused_request_is_charged_to_none() {
             for _ in 0..5 {
                 let verdicts = refused(store, &charges).await;
                 let allowed: Vec<bool> = verdicts.iter().map(|verdict| verdict.allowed).collect();
-                assert_eq!(allowed, [true, true, false, true, true, true, true]);
+                assert_eq!(allowed, [true, true, false, true, true, true, true, true]);
             }
             charges.remove(2);
             let left = admitted(store, &charges).await;

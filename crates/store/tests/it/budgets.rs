@@ -35,7 +35,7 @@ async fn a_look_says_what_the_next_request_would_meet_and_charges_nothing() {
         let charges = limits.each_ref().map(|limit| charge(limit, 1, 1));
         for used in 0..=4 {
             for _ in 0..3 {
-                assert_eq!(left(&store, &charges).await, [4 - used; 6]);
+                assert_eq!(left(&store, &charges).await, [4 - used; 7]);
             }
             let outlooks = store.peek(&charges).await.unwrap();
             let decision = store.decide(&charges).await;
@@ -84,15 +84,15 @@ async fn after_a_reset_each_begins_anew_and_nobody_else_does() {
             }
         }
         store.reset(&of(1)[1..]).await.unwrap();
-        assert_eq!(left(&store, &of(1)).await, [0, 3, 3, 3, 3, 3]);
-        assert_eq!(left(&store, &of(2)).await, [0; 6]);
+        assert_eq!(left(&store, &of(1)).await, [0, 3, 3, 3, 3, 3, 3]);
+        assert_eq!(left(&store, &of(2)).await, [0; 7]);
         for _ in 0..3 {
             assert!(admitted(&store, &of(1)[1..]).await);
         }
         assert!(!admitted(&store, &of(1)[1..]).await);
         // Of what was never used there is nothing to forget.
         store.reset(&of(3)).await.unwrap();
-        assert_eq!(left(&store, &of(3)).await, [3; 6]);
+        assert_eq!(left(&store, &of(3)).await, [3; 7]);
     })
     .await;
 }

@@ -93,6 +93,14 @@ async fn a_stamp_that_was_moved_gets_a_time_to_live_too() {
                 let stamp = ahead.to_string();
                 vec!["RPUSH".into(), stamp.clone(), stamp.clone(), stamp]
             }
+            Quota::Concurrency(_) => {
+                let places = ["a", "b", "c"].map(|name| format!("{ahead} {name}"));
+                let words = places.iter().flat_map(|place| place.split(' '));
+                std::iter::once("ZADD")
+                    .chain(words)
+                    .map(str::to_owned)
+                    .collect()
+            }
         };
         let mut words = vec![planted[0].as_str(), &key];
         words.extend(planted[1..].iter().map(String::as_str));
@@ -205,6 +213,8 @@ impl Need {
 fn limits_of(window: Micros) -> Vec<Limit> {
     let mut limits: Vec<Limit> = every_algorithm(4, window)
         .into_iter()
+        // A calendar's windows are told to Redis, and are a day long at least.
+        .filter(|quota| window >= SECOND || !matches!(quota, Quota::CalendarWindow(_)))
         .map(|quota| limit(&format!("{}-{window}", quota.algorithm()), quota))
         .collect();
     let rate = Rate {

@@ -25,7 +25,7 @@ async fn admitted(store: &RedisStore, charges: &[Charge<'_>], requests: usize) -
 }
 
 /// Limits of every algorithm that each gateway counts for itself.
-fn local() -> [Limit; 6] {
+fn local() -> [Limit; 7] {
     every_algorithm(5, quiet_window()).map(|quota| limit("local", quota).in_mode(Mode::Local))
 }
 

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tidegate_core::{
-    Calendar, CalendarWindow, FixedWindow, LeakyBucket, Micros, Quota, Rate, SlidingWindowCounter,
-    SlidingWindowLog, TokenBucket,
+    Calendar, CalendarWindow, Concurrency, FixedWindow, LeakyBucket, Micros, Quota, Rate,
+    SlidingWindowCounter, SlidingWindowLog, TokenBucket,
 };
 use tidegate_store::redis::RedisOptions;
 use tidegate_store::{
@@ -145,7 +145,7 @@ pub(crate) async fn wait_for<T>(what: &str, ask: impl AsyncFn() -> Option<T>) ->
 }
 
 /// A quota of every algorithm: so much, per so long, in us.
-pub(crate) fn every_algorithm(limit: u64, window: u64) -> [Quota; 6] {
+pub(crate) fn every_algorithm(limit: u64, window: u64) -> [Quota; 7] {
     let rate = Rate {
         count: limit,
         per: window,
@@ -159,6 +159,7 @@ pub(crate) fn every_algorithm(limit: u64, window: u64) -> [Quota; 6] {
         CalendarWindow::new(limit, even_calendar(window))
             .unwrap()
             .into(),
+        Concurrency::new(limit, window).unwrap().into(),
     ]
 }
 

@@ -20,7 +20,7 @@ pub(crate) async fn several_slots_are_one_decision(cluster: &RedisCluster) {
     let url = cluster.url().replace("://", "://gate:hunter2@");
     let store = Arc::new(connect_exact(&url, Duration::from_secs(5)).await);
     decides(&store, 0).await;
-    for (index, most) in (0..6).flat_map(|index| [(index, 30), (index, 1_000)]) {
+    for (index, most) in (0..7).flat_map(|index| [(index, 30), (index, 1_000)]) {
         let name = format!("own-{most}");
         let own = Arc::new(limit(&name, every_algorithm(3, quiet_window())[index]));
         let quota = every_algorithm(most, quiet_window())[index];

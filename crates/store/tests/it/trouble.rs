@@ -217,7 +217,7 @@ fn urls_are_understood_or_refused_without_being_repeated() {
 }
 
 /// Asks under one of two scripts, for one limit of an algorithm that they share, and says how many got through.
-async fn ask(store: &RedisStore, limits: &[Limit; 6], turn: u64, client: u64) -> u64 {
+async fn ask(store: &RedisStore, limits: &[Limit; 7], turn: u64, client: u64) -> u64 {
     let beside = if turn.is_multiple_of(2) { 3 } else { 4 };
     let charges = [
         charge(&limits[2], client, 1),

@@ -23,6 +23,7 @@ fn allowed(remaining: u64, reset: Micros) -> Option<Verdict> {
         reset,
         retry_after: 0,
         delay: 0,
+        settling: false,
     })
 }
 
@@ -33,6 +34,7 @@ fn refused(retry_after: Micros) -> Option<Verdict> {
         reset: retry_after,
         retry_after,
         delay: 0,
+        settling: false,
     })
 }
 

@@ -13,6 +13,7 @@ fn refused(name: &str, retry_after: Micros) -> (Rule, Verdict) {
         reset: retry_after,
         retry_after,
         delay: 0,
+        settling: false,
     };
     (rule, verdict)
 }

@@ -29,6 +29,7 @@ fn refused(retry_after: Micros) -> Verdict {
         reset: retry_after + 5,
         retry_after,
         delay: 0,
+        settling: false,
     }
 }
 

@@ -1,0 +1,85 @@
+//! `concurrency`: so many requests under way at a time.
+//!
+//! Admits cost c when the places taken + c <= the limit. A place is a lease: it is given back when its request has ended,
+//! renewed while that lasts, and lapses if nobody does either. Promise: at most the limit at any time. The other writing of
+//! this file is `lua/concurrency.lua`.
+
+use crate::quota::{at_most, window_quota};
+use crate::{Algorithm, Micros, Places, QuotaError, Verdict};
+
+/// The most places of one key: so many entries may be kept in Redis.
+const LARGEST: u64 = 1_000_000;
+
+/// When to ask again: nobody knows when the next request ends.
+const RETRY_AFTER: Micros = 1_000_000;
+
+/// The quota of a concurrency limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Concurrency {
+    limit: u64,
+    lease: Micros,
+}
+
+impl Concurrency {
+    /// At most `limit` at a time, each place for `lease` us unless it is renewed.
+    pub fn new(limit: u64, lease: Micros) -> Result<Self, QuotaError> {
+        window_quota(limit, lease)?;
+        at_most(LARGEST, limit)?;
+        Ok(Self { limit, lease })
+    }
+
+    /// How long a place lasts that is not renewed, in us.
+    pub const fn lease(&self) -> Micros {
+        self.lease
+    }
+
+    /// What the script takes: limit, and lease in us.
+    pub const fn numbers(&self) -> [u64; 2] {
+        [self.limit, self.lease]
+    }
+}
+
+impl Algorithm for Concurrency {
+    type State = Places;
+
+    fn capacity(&self) -> u64 {
+        self.limit
+    }
+
+    /// The verdict's `reset` is the time until the last place lapses, if none is renewed: with the time of the commit, the
+    /// receipt of a place.
+    fn check(&self, places: &mut Places, cost: u64, now: Micros) -> Verdict {
+        let taken = places.taken(self.lease, now);
+        let remaining = self.limit.saturating_sub(taken);
+        let allowed = cost <= remaining;
+        Verdict {
+            allowed,
+            settling: false,
+            remaining,
+            reset: places.last().saturating_sub(now),
+            retry_after: if allowed { 0 } else { RETRY_AFTER },
+            delay: 0,
+        }
+    }
+
+    fn commit(&self, places: &mut Places, cost: u64, now: Micros, verdict: &mut Verdict) {
+        places.take(cost, now + self.lease, now);
+        verdict.remaining -= cost;
+        verdict.reset = self.lease;
+    }
+
+    fn give_back(&self, places: &mut Places, cost: u64, receipt: Micros, _now: Micros) {
+        places.give_back(cost, receipt);
+    }
+
+    fn expires(&self, places: &Places) -> Micros {
+        places.last()
+    }
+
+    fn divided(&self, parts: u64) -> Self {
+        Self {
+            limit: (self.limit / parts.max(1)).max(1),
+            ..*self
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Giving back, settling and renewing, in Lua and in Rust: what Redis did is replayed through the Rust algorithms, at the times
+//! that Redis reports, and every number of the decisions in between must be equal.
+
+use std::time::{Duration, Instant};
+
+use tidegate_core::{
+    Concurrency, FixedWindow, LeakyBucket, Quota, Rate, SlidingWindowCounter, SlidingWindowLog,
+    Slot, State, TokenBucket, decide,
+};
+use tidegate_testkit::RedisServer;
+
+use super::*;
+use crate::memory::Held;
+use crate::redis::split::tests::caller;
+use crate::{Limit, OnFailure, Subject};
+
+/// Per algorithm.
+const OPERATIONS: u64 = 1_500;
+/// How long reservations last that nobody settles.
+const LEASE: Micros = 30_000;
+
+/// One charge that was admitted, and what may still become of it.
+#[derive(Clone, Copy)]
+struct Charged {
+    cost: u64,
+    receipt: Micros,
+    lapse: Micros,
+}
+
+/// One key, in Redis and here.
+struct Key<'a> {
+    caller: &'a Caller,
+    limit: &'a Limit,
+    subject: Subject,
+    held: Held,
+    charged: Vec<Charged>,
+}
+
+impl Key<'_> {
+    fn charge(&self, cost: u64) -> Charge<'_> {
+        let (limit, subject) = (self.limit, self.subject);
+        Charge {
+            limit,
+            subject,
+            cost,
+        }
+    }
+
+    async fn send(&self, call: Afterwards) -> Vec<u64> {
+        let reply = self.caller.send(&call).await.unwrap();
+        let numbers = reply
+            .into_iter()
+            .map(|number| u64::try_from(number).unwrap());
+        numbers.collect()
+    }
+
+    fn slot(&mut self, cost: u64) -> Slot<'static> {
+        let quota = self.limit.quota();
+        // The limits of this test live as long as the test.
+        let quota: &'static Quota = Box::leak(Box::new(*quota));
+        let held = std::mem::replace(&mut self.held, Held::fresh(quota));
+        self.charge(cost).slot(quota, held)
+    }
+
+    /// Asks for so much, and says whether it was admitted.
+    async fn ask(&mut self, cost: u64) -> bool {
+        let until = Instant::now() + Duration::from_secs(5);
+        let answer = self
+            .caller
+            .decide_at_once(&[self.charge(cost)], until)
+            .await;
+        let decision = answer.unwrap().unwrap().content;
+        let mut slots = [self.slot(cost)];
+        let mut verdicts = [decision.verdicts[0].unwrap()];
+        let admitted = decide(&mut slots, decision.now, &mut verdicts);
+        assert_eq!(decision.verdicts[0], Some(verdicts[0]), "{:?}", self.limit);
+        let [slot] = slots;
+        self.held = Held::of(slot);
+        if admitted {
+            self.charged.push(Charged {
+                cost,
+                receipt: decision.now + verdicts[0].reset,
+                lapse: decision.now + self.limit.lease().unwrap_or(0),
+            });
+            self.charged.drain(..self.charged.len().saturating_sub(8));
+        }
+        admitted
+    }
+
+    async fn give_back(&mut self, Charged { cost, receipt, .. }: Charged) {
+        let call = self.caller.by_receipt(&self.charge(cost), receipt);
+        let now = self.send(call).await[0];
+        let quota = self.limit.quota();
+        quota.give_back(&mut self.held.state, cost, receipt, now);
+    }
+
+    async fn settle(&mut self, charged: Charged, used: u64) {
+        let Charged {
+            cost,
+            receipt,
+            lapse,
+        } = charged;
+        let call = self
+            .caller
+            .settled(&self.charge(cost), receipt, lapse, used);
+        let now = self.send(call).await[0];
+        let mut slot = self.slot(cost);
+        slot.settle(used, receipt, lapse, now);
+        self.held = Held::of(slot);
+    }
+
+    /// Lets it last for longer; it may be given back, or settled, later.
+    async fn renew(&mut self, charged: Charged) {
+        let lease = self.limit.lease().unwrap();
+        let call = self
+            .caller
+            .renewed(&self.charge(charged.cost), charged.lapse, lease);
+        let reply = self.send(call).await;
+        let (now, lapse) = (reply[0], reply[1]);
+        let places = match &mut self.held.state {
+            State::Concurrency(places) => places,
+            _ => &mut self.held.unsettled,
+        };
+        let renewed = places.renew(charged.cost, charged.lapse, now + lease, now);
+        assert_eq!(
+            lapse,
+            if renewed == charged.cost {
+                now + lease
+            } else {
+                0
+            }
+        );
+        if lapse > 0 {
+            let is_place = self.limit.reserves().is_none();
+            self.charged.push(Charged {
+                receipt: if is_place { lapse } else { charged.receipt },
+                lapse,
+                ..charged
+            });
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lua_and_rust_do_the_same_afterwards() {
+    let server = RedisServer::start().await;
+    let caller = caller(&server).await;
+    let mut seed = 1;
+    let mut random = move |below: u64| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed % below
+    };
+    // Windows of a few round trips, so that receipts are used before, at and after their ends.
+    let sizes = [(3, 2_000), (7, 5_000), (20, 40_000)];
+    for (index, quotas) in
+        (0..6).map(|kind| (kind, sizes.map(|(most, window)| quota(kind, most, window))))
+    {
+        for reserves in [false, true] {
+            // A queue and places are never reserved.
+            if reserves && matches!(quotas[0], Quota::LeakyBucket(_) | Quota::Concurrency(_)) {
+                continue;
+            }
+            let limits = quotas.map(|quota| {
+                let limit = Limit::new(format!("it-{reserves}"), quota, OnFailure::Closed);
+                if reserves {
+                    limit.reserving(LEASE)
+                } else {
+                    limit
+                }
+            });
+            let mut keys = limits.each_ref().map(|limit| Key {
+                caller: &caller,
+                limit,
+                subject: Subject {
+                    tag: [limit.quota().capacity() as u8; 16],
+                    rest: [index; 16],
+                },
+                held: Held::fresh(limit.quota()),
+                charged: Vec::new(),
+            });
+            let (mut admitted, mut afterwards) = (0, 0);
+            for _ in 0..OPERATIONS {
+                let key = &mut keys[random(3) as usize];
+                let known = key.charged.len() as u64;
+                if known == 0 || random(3) > 0 {
+                    admitted += u64::from(key.ask(1 + random(3)).await);
+                    continue;
+                }
+                // An older one is paid off in part, or long ended.
+                let charged = key.charged.remove(random(known) as usize);
+                let renewable = key.limit.lease().is_some();
+                match random(4) {
+                    0 if renewable => key.renew(charged).await,
+                    _ if reserves => key.settle(charged, random(6)).await,
+                    _ => key.give_back(charged).await,
+                }
+                afterwards += 1;
+            }
+            let name = quotas[0].algorithm();
+            eprintln!("{name}: {admitted} admitted, {afterwards} afterwards");
+            assert!(admitted > OPERATIONS / 10 && afterwards > OPERATIONS / 20);
+        }
+    }
+}
+
+fn quota(kind: u8, most: u64, window: Micros) -> Quota {
+    let rate = Rate {
+        count: most,
+        per: window,
+    };
+    match kind {
+        0 => TokenBucket::new(most, rate).unwrap().into(),
+        1 => LeakyBucket::new(most, rate).unwrap().into(),
+        2 => FixedWindow::new(most, window).unwrap().into(),
+        3 => SlidingWindowLog::new(most, window).unwrap().into(),
+        4 => SlidingWindowCounter::new(most, window).unwrap().into(),
+        _ => Concurrency::new(most, window).unwrap().into(),
+    }
+}

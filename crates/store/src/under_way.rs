@@ -1,0 +1,284 @@
+//! What requests hold while they are under way: places of `concurrency`, and reservations until they are settled.
+//!
+//! Each lapses after a lease, so that a gateway that dies holds nothing for longer than that; a gateway that lives renews
+//! what its requests hold. How it is kept is the stores' business; this is the list of it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use arrayvec::ArrayVec;
+use parking_lot::Mutex;
+use tidegate_core::{Micros, Quota};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use crate::{Charge, Decision, Limit, MAX_CHARGES, Mode, Outcome, Store, Subject};
+
+/// How often [`Store::renew`] should be called: a part of the shortest lease.
+pub const RENEW_EVERY: Duration = Duration::from_millis(250);
+
+/// A lease is renewed when this part of it is over.
+const RENEWED_AFTER: u32 = 3;
+
+/// Calls of one round that wait for Redis at once.
+const AT_ONCE: usize = 256;
+
+/// Everything that requests of this process hold.
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    holds: Mutex<HashMap<u64, Hold>>,
+    next: AtomicU64,
+    /// Told whenever something was settled or given back.
+    settled: Notify,
+}
+
+#[derive(Clone, Debug)]
+struct Hold {
+    limit: Arc<Limit>,
+    subject: Subject,
+    cost: u64,
+    home: Home,
+    /// The receipt of the charge.
+    receipt: Micros,
+    /// By the clock of its home.
+    lapse: Micros,
+    renewed: Instant,
+    state: State,
+}
+
+/// Where it is kept.
+#[derive(Clone, Copy, Debug)]
+enum Home {
+    Redis,
+    /// In this process, by this quota.
+    Here(Quota),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Held,
+    /// It is known under another time in a moment.
+    Renewing,
+    /// It ended while it was being renewed, and has come to so much.
+    Ended(u64),
+}
+
+impl Hold {
+    fn charge(&self) -> Charge<'_> {
+        Charge {
+            limit: &self.limit,
+            subject: self.subject,
+            cost: self.cost,
+        }
+    }
+
+    fn is_due(&self) -> bool {
+        let lease = Duration::from_micros(self.limit.lease().unwrap_or(Micros::MAX));
+        matches!(self.state, State::Held) && self.renewed.elapsed() >= lease / RENEWED_AFTER
+    }
+}
+
+/// What one admitted request holds. When it is dropped, its places are free again, and its reservations stay charged.
+#[derive(Debug)]
+pub struct UnderWay {
+    store: Store,
+    holds: ArrayVec<(u64, Arc<Limit>), MAX_CHARGES>,
+}
+
+impl UnderWay {
+    /// Settles the reservations: `used` says what this request has come to under a limit; none: what was reserved.
+    pub fn settle(&mut self, used: impl Fn(&Limit) -> Option<u64>) {
+        let reserved = |(_, limit): &(u64, Arc<Limit>)| limit.reserves().is_some();
+        let holds = std::mem::take(&mut self.holds);
+        let (reserved, places) = holds.into_iter().partition::<Vec<_>, _>(reserved);
+        self.holds.extend(places);
+        for (id, limit) in reserved {
+            self.store.end(id, used(&limit));
+        }
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        for (id, _) in self.holds.drain(..) {
+            self.store.end(id, None);
+        }
+    }
+}
+
+impl Store {
+    /// What a request holds that was admitted by this decision on these limits, subjects and costs, in the order of the
+    /// verdicts; none if it holds nothing.
+    pub fn under_way<'a>(
+        &self,
+        charged: impl Iterator<Item = (&'a Arc<Limit>, Subject, u64)>,
+        decision: &Decision,
+    ) -> Option<UnderWay> {
+        if decision.outcome != Outcome::Admitted {
+            return None;
+        }
+        let mut holds = ArrayVec::new();
+        let said = decision.verdicts.iter().zip(&decision.sources);
+        for ((limit, subject, cost), (verdict, source)) in charged.zip(said) {
+            let verdict = verdict.filter(|verdict| verdict.allowed);
+            let (Some(lease), Some(verdict)) = (limit.lease(), verdict) else {
+                continue;
+            };
+            let quota = if decision.via == crate::Via::Fallback && limit.mode() != Mode::Local {
+                self.share(limit)
+            } else {
+                *limit.quota()
+            };
+            let hold = Hold {
+                limit: limit.clone(),
+                subject,
+                cost,
+                home: if source.here {
+                    Home::Here(quota)
+                } else {
+                    Home::Redis
+                },
+                receipt: source.at + verdict.reset,
+                lapse: source.at + lease,
+                renewed: Instant::now(),
+                state: State::Held,
+            };
+            holds.push((self.registry().add(hold), limit.clone()));
+        }
+        let store = self.clone();
+        (!holds.is_empty()).then_some(UnderWay { store, holds })
+    }
+
+    /// Waits until something is settled or given back in this process.
+    pub async fn settled(&self) {
+        self.registry().settled.notified().await;
+    }
+
+    /// Renews what is held and due; to be called every [`RENEW_EVERY`].
+    pub async fn renew(&self) {
+        let mut calls = JoinSet::new();
+        for (id, hold) in self.registry().due() {
+            while calls.len() >= AT_ONCE {
+                calls.join_next().await;
+            }
+            let store = self.clone();
+            calls.spawn(async move {
+                let renewed = store.hold_on(&hold).await;
+                if let Some((hold, used)) = store.registry().renewed(id, renewed) {
+                    store.give_up(hold, used).await;
+                }
+            });
+        }
+        while calls.join_next().await.is_some() {}
+    }
+
+    /// A request has ended that holds this, and has come to so much.
+    fn end(&self, id: u64, used: Option<u64>) {
+        let Some((hold, used)) = self.registry().end(id, used) else {
+            return;
+        };
+        if let Home::Here(_) = hold.home {
+            self.give_up_here(&hold, used);
+            return;
+        }
+        // Without a runtime, which is ending, there is nothing left to do it: it lapses.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let store = self.clone();
+            runtime.spawn(async move { store.give_up(hold, used).await });
+        }
+    }
+
+    async fn give_up(&self, hold: Hold, used: u64) {
+        match (hold.home, self) {
+            (Home::Redis, Self::Redis(store)) => {
+                store
+                    .give_up(&hold.charge(), hold.receipt, hold.lapse, used)
+                    .await;
+                self.registry().settled.notify_waiters();
+            }
+            _ => self.give_up_here(&hold, used),
+        }
+    }
+
+    fn give_up_here(&self, hold: &Hold, used: u64) {
+        if let Home::Here(quota) = &hold.home {
+            let (memory, charge) = (self.memory(), hold.charge());
+            match hold.limit.reserves() {
+                Some(_) => memory.settle(&charge, quota, hold.receipt, hold.lapse, used),
+                None => memory.give_back(&charge, quota, hold.lapse),
+            }
+        }
+        self.registry().settled.notify_waiters();
+    }
+
+    async fn hold_on(&self, hold: &Hold) -> Option<Micros> {
+        match (hold.home, self) {
+            (Home::Redis, Self::Redis(store)) => store.hold_on(&hold.charge(), hold.lapse).await,
+            (Home::Here(quota), _) => self.memory().renew(&hold.charge(), &quota, hold.lapse),
+            (Home::Redis, Self::Memory(_)) => None,
+        }
+    }
+
+    /// What this process gives away of a limit during an outage.
+    fn share(&self, limit: &Limit) -> Quota {
+        match self {
+            Self::Memory(_) => *limit.quota(),
+            Self::Redis(store) => store.share(limit),
+        }
+    }
+
+    fn registry(&self) -> &Registry {
+        match self {
+            Self::Memory(store) => store.registry(),
+            Self::Redis(store) => store.registry(),
+        }
+    }
+}
+
+impl Registry {
+    fn add(&self, hold: Hold) -> u64 {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        self.holds.lock().insert(id, hold);
+        id
+    }
+
+    /// What is to be given up now, and what it has come to; none if that has to wait for its renewal.
+    fn end(&self, id: u64, used: Option<u64>) -> Option<(Hold, u64)> {
+        let mut holds = self.holds.lock();
+        let hold = holds.get_mut(&id)?;
+        let used = used.unwrap_or(hold.cost);
+        if matches!(hold.state, State::Renewing) {
+            hold.state = State::Ended(used);
+            return None;
+        }
+        holds.remove(&id).map(|hold| (hold, used))
+    }
+
+    /// What is due to be renewed, which from now on is being renewed.
+    fn due(&self) -> Vec<(u64, Hold)> {
+        let mut holds = self.holds.lock();
+        let due = holds.iter_mut().filter(|(_, hold)| hold.is_due());
+        due.map(|(id, hold)| {
+            hold.state = State::Renewing;
+            (*id, hold.clone())
+        })
+        .collect()
+    }
+
+    /// Notes when it lapses now, if that is known; what is to be given up, if it ended meanwhile.
+    fn renewed(&self, id: u64, lapse: Option<Micros>) -> Option<(Hold, u64)> {
+        let mut holds = self.holds.lock();
+        let hold = holds.get_mut(&id)?;
+        if let Some(lapse) = lapse {
+            hold.lapse = lapse;
+            hold.renewed = Instant::now();
+        }
+        let State::Ended(used) = hold.state else {
+            hold.state = State::Held;
+            return None;
+        };
+        holds.remove(&id).map(|hold| (hold, used))
+    }
+}

@@ -1,0 +1,30 @@
+-- concurrency: so many requests under way at a time. The other writing of crates/core/src/concurrency.rs.
+-- Kept as places.lua has it. Numbers of a quota: limit, lease.
+
+local concurrency = { numbers = 2 }
+
+function concurrency.check(key, now, cost, quota)
+  local limit, lease = quota[1], quota[2]
+  local remaining = math.max(0, limit - places.taken(key, now, lease))
+  local allowed = cost <= remaining
+  return {
+    allowed = allowed,
+    remaining = remaining,
+    reset = math.max(0, places.last(key) - now),
+    -- Nobody knows when the next request ends.
+    retry_after = allowed and 0 or 1000000,
+    delay = 0,
+  }
+end
+
+function concurrency.commit(key, now, cost, quota, verdict)
+  places.take(key, now, cost, now + quota[2])
+  verdict.remaining = verdict.remaining - cost
+  verdict.reset = quota[2]
+end
+
+function concurrency.give_back(key, now, cost, quota, receipt)
+  places.give_back(key, now, cost, receipt)
+end
+
+algorithms.concurrency = concurrency

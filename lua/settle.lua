@@ -1,0 +1,21 @@
+-- Settles a reservation: what a request has come to is known. The other writing of Slot::settle in crates/core/src/decide.rs;
+-- README.md beside it has the calling contract.
+
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+
+local key, unsettled_key = KEYS[1], KEYS[2]
+local algorithm, cost, quota = algorithms[ARGV[1]], tonumber(ARGV[2]), {}
+for n = 1, algorithm.numbers do quota[n] = tonumber(ARGV[5 + n]) end
+local receipt, lapse, used = unpack(ARGV, 6 + algorithm.numbers)
+receipt, lapse, used = tonumber(receipt), tonumber(lapse), tonumber(used)
+
+places.give_back(unsettled_key, now, cost, lapse)
+if used < cost then
+  algorithm.give_back(key, now, cost - used, quota, receipt)
+elseif used > cost then
+  local verdict = algorithm.check(key, now, 1, quota)
+  local rest = verdict and math.min(used - cost, verdict.remaining) or 0
+  if rest > 0 then algorithm.commit(key, now, rest, quota, verdict) end
+end
+return { now }
