@@ -116,6 +116,8 @@ fn stamp(state: &State) -> Option<Micros> {
             Some(window.start).filter(|_| window.count > 0)
         }
         State::SlidingWindowLog(stamps) => stamps.0.back().copied(),
+        // Places lapse; they are tried on their own.
+        State::Concurrency(_) => None,
         State::SlidingWindowCounter(pair) => Some(pair.start).filter(|_| pair.current > 0),
     }
 }
@@ -126,6 +128,7 @@ fn used(quota: &Quota, state: &State, now: Micros) -> u64 {
         State::TokenBucket(debt) | State::LeakyBucket(debt) => debt.owed.div_ceil(debt.weight),
         State::FixedWindow(window) | State::CalendarWindow(window) => window.count,
         State::SlidingWindowLog(stamps) => stamps.0.len() as u64,
+        State::Concurrency(_) => 0,
         State::SlidingWindowCounter(pair) => {
             let window = period(quota);
             let unit = if window < 3_600_000_000 { 1 } else { 1_000 };

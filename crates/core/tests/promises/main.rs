@@ -9,6 +9,8 @@
 //! - `blocks`: keys that are refused for a while, and limits that are only observed
 //! - `calendar`: windows that are not equally long
 //! - `given_back`: charges that are taken back
+//! - `places`: requests under way at a time, and leases that lapse
+//! - `reservations`: what is charged for good once it is known
 //! - `traffic`: quotas and traffic to try them on
 
 #![expect(
@@ -23,6 +25,8 @@ mod calendar;
 mod changed;
 mod clock;
 mod given_back;
+mod places;
+mod reservations;
 mod traffic;
 mod verdicts;
 mod windows;

@@ -136,6 +136,7 @@ pub(crate) fn period(quota: &Quota) -> Micros {
         Quota::SlidingWindowLog(quota) => quota.window(),
         Quota::SlidingWindowCounter(quota) => quota.window(),
         Quota::CalendarWindow(_) => DAY,
+        Quota::Concurrency(quota) => quota.lease(),
     }
 }
 

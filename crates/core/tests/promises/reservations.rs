@@ -1,0 +1,100 @@
+//! Reservations: charged at once, settled when it is known what a request has come to.
+
+use proptest::prelude::*;
+use tidegate_core::{Micros, Quota, Slot, Verdict, decide};
+
+use crate::traffic::{Key, SECOND, cases, fixed, quota, start, traffic};
+
+const LEASE: Micros = 30 * SECOND;
+
+/// One request, as a reservation.
+fn reserve(quota: &Quota, slot: &mut Slot<'static>, cost: u64, now: Micros) -> Verdict {
+    slot.cost = cost;
+    slot.reserves = Some(LEASE);
+    let mut verdicts = [quota.check(&mut quota.fresh(), 1, now)];
+    decide(std::slice::from_mut(slot), now, &mut verdicts);
+    verdicts[0]
+}
+
+fn slot(quota: Quota) -> Slot<'static> {
+    Slot::new(Box::leak(Box::new(quota)), quota.fresh(), 1)
+}
+
+proptest! {
+    #![proptest_config(cases(256))]
+
+    /// What has come to nothing leaves no more than if it had never come; what is kept is charged as any other.
+    #[test]
+    fn what_comes_to_all_is_charged_and_to_nothing_is_not(
+        quota in quota(), now in start(), ops in traffic(30), kept in any::<bool>(),
+    ) {
+        // A queue's places are turns, and are not reserved.
+        prop_assume!(!matches!(quota, Quota::LeakyBucket(_)));
+        let (mut slot, mut plain) = (slot(quota), Key::new(quota, now));
+        for op in ops {
+            let cost = plain.wait(op);
+            let verdict = reserve(&quota, &mut slot, cost, plain.now);
+            if verdict.allowed {
+                let used = if kept { cost } else { 0 };
+                slot.settle(used, plain.now + verdict.reset, plain.now + LEASE, plain.now);
+            }
+            if kept {
+                prop_assert_eq!(plain.request(cost), verdict);
+                prop_assert_eq!(&slot.state, &plain.state);
+            } else {
+                // Receipts of buckets are rounded: up to two microseconds of the rate per operation stay.
+                let left = quota.check(&mut slot.state, 1, plain.now);
+                prop_assert!(left.remaining == quota.capacity() || left.reset <= 2 * 30, "{left:?}");
+            }
+        }
+    }
+}
+
+/// Five may fail. Who comes while five are undecided may fit later; who comes when five have failed does not.
+#[test]
+fn only_what_may_still_come_to_nothing_is_waited_for() {
+    let quota = Quota::from(fixed(5, 3_600 * SECOND));
+    let (mut slot, now) = (slot(quota), 7_200 * SECOND);
+    let mut receipts = Vec::new();
+    for _ in 0..5 {
+        let verdict = reserve(&quota, &mut slot, 1, now);
+        assert!(verdict.allowed && !verdict.settling);
+        receipts.push(now + verdict.reset);
+    }
+    let sixth = reserve(&quota, &mut slot, 1, now);
+    assert_eq!((sixth.allowed, sixth.settling), (false, true));
+    // One of them succeeds, and is not counted.
+    slot.cost = 1;
+    slot.settle(0, receipts[0], now + LEASE, now);
+    assert!(reserve(&quota, &mut slot, 1, now).allowed);
+    // All others fail.
+    for receipt in &receipts {
+        slot.settle(1, *receipt, now + LEASE, now);
+    }
+    let late = reserve(&quota, &mut slot, 1, now);
+    assert_eq!((late.allowed, late.settling), (false, false));
+}
+
+/// Nobody settles it: it stays charged, and is waited for until its lease is over.
+#[test]
+fn what_is_abandoned_stays_charged() {
+    let quota = Quota::from(fixed(1, 3_600 * SECOND));
+    let (mut slot, now) = (slot(quota), 7_200 * SECOND);
+    assert!(reserve(&quota, &mut slot, 1, now).allowed);
+    assert!(reserve(&quota, &mut slot, 1, now + LEASE - 1).settling);
+    let lapsed = reserve(&quota, &mut slot, 1, now + LEASE);
+    assert_eq!((lapsed.allowed, lapsed.settling), (false, false));
+}
+
+/// Ten are reserved: three of them were needed; or fifteen were, of which all that is left is charged.
+#[test]
+fn more_and_less_than_reserved() {
+    let quota = Quota::from(fixed(30, 3_600 * SECOND));
+    let now = 7_200 * SECOND;
+    for (used, left) in [(3, 27), (10, 20), (15, 15), (1_000, 0)] {
+        let mut slot = slot(quota);
+        let verdict = reserve(&quota, &mut slot, 10, now);
+        slot.settle(used, now + verdict.reset, now + LEASE, now);
+        assert_eq!(quota.check(&mut slot.state, 1, now).remaining, left);
+    }
+}
