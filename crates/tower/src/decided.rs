@@ -31,6 +31,17 @@ pub struct Decided {
     pub unknown_key: bool,
     /// The credentials that are refused, if they are.
     pub refused: Option<Credentials>,
+    /// The limit that could never admit what the request costs, if there is one: then the store was not asked.
+    pub oversized: Option<Oversized>,
+}
+
+/// A cost that a limit can never admit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Oversized {
+    /// The rule's index among the route's.
+    pub index: usize,
+    /// What the request costs there.
+    pub cost: u64,
 }
 
 /// Indices of rules.
@@ -62,6 +73,7 @@ impl Decided {
             tightest: None,
             unknown_key: caller.unknown_key,
             refused: caller.refused,
+            oversized: None,
         }
     }
 
@@ -91,12 +103,21 @@ impl Decided {
 
     /// The answer to give instead of going on, if there is one.
     pub(crate) fn refusal(&self) -> Option<Response<Bytes>> {
+        if let Some(refusal) = self.oversized.and_then(|it| self.too_costly(it)) {
+            return Some(refusal);
+        }
         let outcome = self.decision.as_ref().map(|decision| decision.outcome);
         match outcome {
             None | Some(Outcome::Admitted) => self.refused.map(refusal::unauthorized),
             Some(Outcome::Unavailable) => Some(refusal::no_store()),
             Some(Outcome::Refused) => Some(refusal::too_many(self.refusing())),
         }
+    }
+
+    fn too_costly(&self, oversized: Oversized) -> Option<Response<Bytes>> {
+        let rule = self.rules.get(oversized.index)?;
+        let limit = rule.limit_for(self.plan.as_ref())?;
+        Some(refusal::too_costly(limit, oversized.cost))
     }
 
     /// The limits that refused, and their verdicts.

@@ -10,6 +10,7 @@
 
 mod address;
 pub mod api_keys;
+mod cost;
 mod decided;
 mod headers;
 mod identity;
@@ -22,7 +23,8 @@ mod rule;
 mod subject;
 
 pub use address::{AddressFrom, TrustedProxies};
-pub use decided::{Decided, Said};
+pub use cost::Cost;
+pub use decided::{Decided, Oversized, Said};
 pub use headers::{X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET};
 pub use identity::{Caller, Client, ClientSource, Clients, Credentials, Peer};
 pub use layer::{RateLimit, RateLimitLayer};

@@ -5,6 +5,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
 use serde_json::{Map, Value};
 use tidegate_core::{Micros, Verdict};
+use tidegate_store::Limit;
 
 use crate::{Credentials, Rule};
 
@@ -33,6 +34,22 @@ pub(crate) fn too_many<'a>(
     );
     response.headers_mut().insert(RETRY_AFTER, seconds.into());
     response
+}
+
+/// 400: what the request costs is more than a limit ever admits, so there is no time at which to come back.
+pub(crate) fn too_costly(limit: &Limit, cost: u64) -> Response<Bytes> {
+    let (name, capacity) = (limit.name(), limit.quota().capacity());
+    let mut members = Map::new();
+    members.insert("violated-policies".into(), vec![name].into());
+    respond(
+        StatusCode::BAD_REQUEST,
+        "about:blank",
+        "cost_exceeds_limit",
+        &format!(
+            "This request costs {cost}, and the limit {name} never admits more than {capacity}."
+        ),
+        members,
+    )
 }
 
 /// 401: the credentials that were sent are not valid.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::HeaderName;
 use tidegate_store::Limit;
 
-use crate::ClientPlan;
+use crate::{ClientPlan, Cost};
 
 /// One thing that a limit is counted per. Whatever is missing in a request counts under the caller's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,15 +81,18 @@ pub struct Rule {
     /// The same limit with the quota of each plan, by [`ClientPlan::index`]; `None`: unlimited. A plan without an entry
     /// changes nothing.
     pub plans: Arc<[Option<Arc<Limit>>]>,
+    /// What a request costs.
+    pub cost: Cost,
 }
 
 impl Rule {
-    /// A rule that is the same for every plan.
+    /// A rule that is the same for every plan, and at which each request costs 1.
     pub fn new(limit: impl Into<Arc<Limit>>, per: impl Into<Arc<[Per]>>) -> Self {
         Self {
             limit: limit.into(),
             per: per.into(),
             plans: Arc::default(),
+            cost: Cost::default(),
         }
     }
 

@@ -119,18 +119,21 @@ fn explain(plan: &Plan, question: &Question) -> String {
             );
             continue;
         };
+        let trusted = plan.clients.trusted.contains(question.peer);
+        let cost = rule.cost.of(request.headers(), trusted);
         let charge = Charge {
             limit,
             subject,
-            cost: 1,
+            cost,
         };
         let _ = writeln!(
             text,
-            "limit:    {}, a {} of {}, per {}\n  key:    {}",
+            "limit:    {}, a {} of {}, per {}{}\n  key:    {}",
             limit.name(),
             limit.quota().algorithm(),
             limit.quota().capacity(),
             per_list(&rule.per),
+            costs(cost, limit.quota().capacity()),
             if is_made {
                 "not known here: it is hashed with the secret that the gateways made in Redis"
                     .to_owned()
@@ -165,6 +168,15 @@ fn named_by(plan: &Plan, caller: &Caller) -> String {
         }
         Some(ClientSource::Ip) => "named by ip".to_owned(),
         None => "for no source named anybody".to_owned(),
+    }
+}
+
+/// What a request costs, where that says something.
+fn costs(cost: u64, capacity: u64) -> String {
+    match cost {
+        1 => String::new(),
+        cost if cost > capacity => format!("; costs {cost}, which never fits: answered 400"),
+        cost => format!("; costs {cost}"),
     }
 }
 

@@ -226,8 +226,20 @@ pub(super) struct Limit {
     pub(super) sliding_window_counter: Option<Window>,
     /// What it is counted per; `[]` is one budget for all. Default: [client].
     pub(super) per: Option<Vec<Leaf<Per>>>,
+    /// What a request costs: a whole number, or what a header of a trusted proxy says. Default: 1.
+    pub(super) cost: Option<SingleOr<Count, Cost>>,
     /// What decides when Redis does not. Default: the store's.
     pub(super) on_failure: Option<Leaf<OnFailure>>,
+}
+
+/// A cost that differs from request to request.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Cost {
+    /// The header that says it, believed from `trusted_proxies` only; without it a request costs 1.
+    pub(super) header: Leaf<HeaderName>,
+    /// What a request costs that is said to cost more.
+    pub(super) max: Leaf<Count>,
 }
 
 /// A plan's quota for a limit: the algorithm and window that the limit has, with other numbers.

@@ -15,6 +15,7 @@ mod callers;
 mod algorithms;
 mod bypass;
 mod clients;
+mod costs;
 mod headers;
 mod key_files;
 mod plans;

@@ -1,6 +1,6 @@
 use serde_json::json;
 use tidegate_core::FixedWindow;
-use tidegate_store::{Limit, OnFailure};
+use tidegate_store::OnFailure;
 
 use super::*;
 
@@ -130,6 +130,25 @@ fn a_401_for_a_token_is_the_one_of_rfc_6750() {
             "status": 401,
             "detail": "The token is not valid.",
             "error": "invalid_token",
+        })
+    );
+}
+
+#[test]
+fn a_cost_that_never_fits_is_a_400_without_a_time_to_come_back() {
+    let quota = FixedWindow::new(20, 1_000_000).unwrap();
+    let response = too_costly(&Limit::new("reports", quota, OnFailure::Local), 21);
+    assert_eq!(response.status(), StatusCode::BAD_REQUEST);
+    assert!(!response.headers().contains_key(RETRY_AFTER));
+    assert_eq!(
+        members(&response),
+        json!({
+            "type": "about:blank",
+            "title": "Bad Request",
+            "status": 400,
+            "detail": "This request costs 21, and the limit reports never admits more than 20.",
+            "error": "cost_exceeds_limit",
+            "violated-policies": ["reports"],
         })
     );
 }

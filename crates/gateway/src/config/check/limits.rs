@@ -1,5 +1,6 @@
 //! The limits: what they are counted per, what plans make of them, and who lists them.
 
+mod cost;
 mod plans;
 mod quota;
 
@@ -34,6 +35,7 @@ impl Check<'_> {
             let whose = format!("the limit `{}`", name.raw);
             let quota = self.quota(&whose, name.place, written);
             let per = self.per(limit, file);
+            let cost = self.cost(limit, quota.as_ref(), file);
             let own = self.read_some(limit.on_failure.as_ref());
             if let Some(leaf) = limit.on_failure.as_ref().filter(|_| in_memory) {
                 self.doubt(
@@ -49,7 +51,10 @@ impl Check<'_> {
                 let is_shared = !per.iter().any(Per::is_callers);
                 let limit = Arc::new(if is_shared { limit.shared() } else { limit });
                 limits.push(Arc::clone(&limit));
-                Rule::new(limit, per)
+                Rule {
+                    cost: cost.unwrap_or_default(),
+                    ..Rule::new(limit, per)
+                }
             });
             rules.insert(name, rule);
         }
