@@ -8,7 +8,8 @@ use http::Response;
 use tidegate_core::Verdict;
 use tidegate_store::{Decision, Limit, MAX_CHARGES, Outcome};
 
-use crate::{Caller, Client, ClientPlan, Credentials, Policy, Rule, headers, refusal};
+use crate::{Answers, Caller, Client, ClientPlan, Credentials, Policy, Rule};
+use crate::{headers, ietf, refusal};
 
 /// What was decided about a request, in its response's extensions.
 #[derive(Clone, Debug)]
@@ -102,7 +103,7 @@ impl Decided {
     }
 
     /// The answer to give instead of going on, if there is one.
-    pub(crate) fn refusal(&self) -> Option<Response<Bytes>> {
+    pub(crate) fn refusal(&self, answers: &Answers) -> Option<Response<Bytes>> {
         if let Some(refusal) = self.oversized.and_then(|it| self.too_costly(it)) {
             return Some(refusal);
         }
@@ -110,7 +111,7 @@ impl Decided {
         match outcome {
             None | Some(Outcome::Admitted) => self.refused.map(refusal::unauthorized),
             Some(Outcome::Unavailable) => Some(refusal::no_store()),
-            Some(Outcome::Refused) => Some(refusal::too_many(self.refusing())),
+            Some(Outcome::Refused) => Some(refusal::too_many(self.refusing(), &answers.reject)),
         }
     }
 
@@ -128,15 +129,31 @@ impl Decided {
         })
     }
 
-    pub(crate) fn write_headers<R>(&self, response: &mut Response<R>) {
+    /// Writes the headers that tell of limits, if there is anything to tell.
+    pub(crate) fn write_headers<R>(&self, response: &mut Response<R>, answers: &Answers) {
         let Some(decision) = &self.decision else {
             return;
         };
-        let described = self.said().find(|said| Some(said.index) == self.tightest);
-        if let Some(said) = described
-            && let Some(verdict) = said.verdict
-        {
-            headers::write(response.headers_mut(), said.limit, verdict, decision.now);
+        let tightest = self.said().find(|said| Some(said.index) == self.tightest);
+        let Some((tightest, verdict)) = tightest.and_then(|said| Some((said, said.verdict?)))
+        else {
+            return;
+        };
+        let headers = response.headers_mut();
+        if let Some(reset) = answers.headers.x_ratelimit {
+            headers::write(headers, tightest.limit, verdict, decision.now, reset);
+        }
+        if answers.headers.ietf {
+            let told = self.said().filter(|said| {
+                let is_own = said.rule.is_shown() && said.verdict.is_some();
+                is_own || said.index == tightest.index
+            });
+            ietf::write(
+                headers,
+                told.map(|said| said.limit),
+                tightest.limit,
+                verdict,
+            );
         }
     }
 }

@@ -89,11 +89,12 @@ where
         }
         Box::pin(async move {
             let decided = enforced.decide(caller, counted).await;
-            let mut response = match decided.refusal() {
+            let answers = &enforced.policy.answers;
+            let mut response = match decided.refusal(answers) {
                 Some(refusal) => refusal.map(R::from),
                 None => inner.call(request).await?,
             };
-            decided.write_headers(&mut response);
+            decided.write_headers(&mut response, answers);
             response.extensions_mut().insert(decided);
             Ok(response)
         })

@@ -9,11 +9,13 @@
 //! refusal is a response, never an error. This crate knows neither YAML nor hyper nor fred.
 
 mod address;
+mod answers;
 pub mod api_keys;
 mod cost;
 mod decided;
 mod headers;
 mod identity;
+mod ietf;
 pub mod jwt;
 mod layer;
 mod named;
@@ -23,9 +25,12 @@ mod rule;
 mod subject;
 
 pub use address::{AddressFrom, TrustedProxies};
+pub use answers::{Answers, RateLimitHeaders, Reject, Reset};
 pub use cost::Cost;
 pub use decided::{Decided, Oversized, Said};
-pub use headers::{X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET};
+pub use headers::{
+    RATELIMIT, RATELIMIT_POLICY, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET,
+};
 pub use identity::{Caller, Client, ClientSource, Clients, Credentials, Peer};
 pub use layer::{RateLimit, RateLimitLayer};
 pub use named::{Budget, UnknownClient};

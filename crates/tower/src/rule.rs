@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::HeaderName;
 use tidegate_store::Limit;
 
-use crate::{ClientPlan, Cost};
+use crate::{Answers, ClientPlan, Cost};
 
 /// One thing that a limit is counted per. Whatever is missing in a request counts under the caller's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,6 +119,8 @@ pub struct Policy {
     pub rules: Arc<[Rule]>,
     /// How many of the first are charged on every request, also on one whose credentials are refused.
     pub always: usize,
+    /// How it answers.
+    pub answers: Answers,
 }
 
 /// What stands in a request's path for the names of its route's pattern, in the request's extensions.

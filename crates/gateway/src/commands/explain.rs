@@ -8,7 +8,7 @@ use clap::Args;
 use http::header::HOST;
 use http::{HeaderName, HeaderValue, Method, Request, Uri};
 use tidegate_store::Charge;
-use tidegate_tower::{Caller, ClientSource, Hasher, Peer, Per, Policy};
+use tidegate_tower::{Caller, ClientSource, Hasher, Peer, Per};
 
 use super::Failure;
 use crate::config::{Plan, RoutePlan, StorePlan};
@@ -53,14 +53,9 @@ fn explain(plan: &Plan, question: &Question) -> String {
         Ok((route, _)) => describe_route(&mut text, route),
         Err(problem) => writeln!(text, "route:    none; answered {}", problem.status),
     };
-    let unmatched = Policy {
-        route: "none".into(),
-        always: plan.always.len(),
-        rules: plan.always.clone(),
-    };
     let policy = found
         .as_ref()
-        .map_or(&unmatched, |(route, _)| &route.policy);
+        .map_or(&plan.unmatched, |(route, _)| &route.policy);
     if let Ok((_, Some(values))) = &found {
         let values = values.clone();
         request.extensions_mut().insert(values);

@@ -4,6 +4,8 @@
 //! [`File`] is well-formed but nothing in it is checked. The comments on keys are what editors show
 //! through `tidegate schema`. This module must not know what a value means.
 
+mod answers;
+mod plans;
 mod shape;
 
 use std::net::SocketAddr;
@@ -24,11 +26,13 @@ use crate::pattern::PathPattern;
 
 use super::plan::LogFormat;
 use super::value::{
-    AddressTold, BodyLimit, Connections, Count, Date, FilePath, Gateways, JwksRefresh, JwksUrl,
-    KeyHash, KeyName, KeyPrefix, Leaf, Level, LimitName, Network, PlanName, PrefixLength, RedisUrl,
-    RouteName, SecretText, Server, StoreWord, Target, TokenText, Unlimited, Words,
+    AddressTold, BodyLimit, Connections, Count, Date, FilePath, Gateways, HeadersWord, JwksRefresh,
+    JwksUrl, KeyHash, KeyName, KeyPrefix, Leaf, Level, LimitName, Network, PlanName, PrefixLength,
+    RedisUrl, RouteName, SecretText, Server, StoreWord, Target, TokenText, Unlimited, Words,
 };
 
+pub(super) use answers::{Headers, Reject};
+pub(super) use plans::{Cost, PlanQuota};
 pub(super) use shape::{Named, Placed, SingleOr};
 
 /// The configuration of a tidegate gateway.
@@ -56,6 +60,10 @@ pub(super) struct File {
     pub(super) plans: Option<Named<Named<SingleOr<Unlimited, PlanQuota>>>>,
     /// Limits that every request is charged to, matched or not.
     pub(super) always: Option<Vec<Leaf<LimitName>>>,
+    /// The headers that tell of limits: x-ratelimit, none, or `{ reset, ietf }`. Default: x-ratelimit.
+    pub(super) headers: Option<SingleOr<HeadersWord, Headers>>,
+    /// What a refusal by a limit looks like. Default: 429 with problem details.
+    pub(super) reject: Option<Reject>,
     /// The routes; the first match wins.
     pub(super) routes: Option<Placed<Vec<Placed<Route>>>>,
     /// Groups of servers, by name.
@@ -232,33 +240,6 @@ pub(super) struct Limit {
     pub(super) on_failure: Option<Leaf<OnFailure>>,
 }
 
-/// A cost that differs from request to request.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Cost {
-    /// The header that says it, believed from `trusted_proxies` only; without it a request costs 1.
-    pub(super) header: Leaf<HeaderName>,
-    /// What a request costs that is said to cost more.
-    pub(super) max: Leaf<Count>,
-}
-
-/// A plan's quota for a limit: the algorithm and window that the limit has, with other numbers.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
-pub(super) struct PlanQuota {
-    /// As the limit's own.
-    pub(super) token_bucket: Option<TokenBucket>,
-    /// As the limit's own.
-    pub(super) leaky_bucket: Option<LeakyBucket>,
-    /// As the limit's own.
-    pub(super) fixed_window: Option<Window>,
-    /// As the limit's own.
-    pub(super) sliding_window_log: Option<Window>,
-    /// As the limit's own.
-    pub(super) sliding_window_counter: Option<Window>,
-}
-
 /// The numbers of a token bucket.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -307,6 +288,10 @@ pub(super) struct Route {
     pub(super) limits: Option<Vec<Leaf<LimitName>>>,
     /// The largest request body. Default: the file's.
     pub(super) max_body: Option<Leaf<BodyLimit>>,
+    /// The headers that tell of its limits. Default: the file's.
+    pub(super) headers: Option<SingleOr<HeadersWord, Headers>>,
+    /// What a refusal by its limits looks like. Default: the file's.
+    pub(super) reject: Option<Reject>,
     /// What becomes of %2F and %5C in paths: reject or keep. Default: reject.
     pub(super) encoded_slashes: Option<Leaf<EncodedSlashes>>,
 }

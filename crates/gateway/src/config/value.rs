@@ -4,6 +4,7 @@
 //! are filled in, so it is read by the check, which can then tell all that is wrong at once.
 //! [`Value`] is one kind of value. This module must not know which keys there are.
 
+mod answer;
 mod net;
 mod number;
 mod word;
@@ -18,6 +19,7 @@ use serde_saphyr::Spanned;
 
 use super::report::{Place, Problem};
 
+pub(super) use answer::{HeadersWord, IetfDraft, MediaType, RejectBody, RejectStatus};
 pub(super) use net::{JwksUrl, KeyHash, Network, RedisUrl, Server, Target};
 pub(super) use number::{BodyLimit, Connections, Count, Date, Gateways, JwksRefresh, PrefixLength};
 pub(super) use word::{

@@ -13,6 +13,7 @@ mod callers;
 
 // Limits in force, the same on both stores.
 mod algorithms;
+mod answers;
 mod bypass;
 mod clients;
 mod costs;

@@ -12,8 +12,8 @@ use super::*;
 use crate::api_keys::{ApiKeys, ListedKey, UnknownKey, hash};
 use crate::jwt::{InvalidToken, Signature, TokenKeys, TokenRules, Tokens};
 use crate::{
-    AddressFrom, Client, ClientPlans, ClientSource, Credentials, Per, Rule, TrustedProxies,
-    X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET,
+    AddressFrom, Answers, Client, ClientPlans, ClientSource, Credentials, Per, Rule,
+    TrustedProxies, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET,
 };
 
 const KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -51,6 +51,7 @@ impl Bench {
             route: "route".into(),
             rules: rules.collect(),
             always: 0,
+            answers: Answers::default(),
         };
         Self::of(policy, clients())
     }
@@ -198,6 +199,7 @@ fn strict(always: u64, route: u64) -> Bench {
         ]
         .into(),
         always: 1,
+        answers: Answers::default(),
     };
     let clients = Clients {
         sources: vec![key, token, ClientSource::Ip],
@@ -322,6 +324,7 @@ async fn the_inner_service_is_told_the_client_where_it_is_to_be_forwarded() {
         route: "route".into(),
         rules: [].into(),
         always: 0,
+        answers: Answers::default(),
     };
     let told = Clients {
         forward_client: Some(HeaderName::from_static("x-client")),
@@ -364,6 +367,7 @@ fn planned() -> Bench {
         route: "route".into(),
         rules: [second, first, rule("third", 9, &[Per::Client])].into(),
         always: 0,
+        answers: Answers::default(),
     };
     let clients = Clients {
         sources: vec![key, ClientSource::Ip],
