@@ -16,6 +16,7 @@ mod activity;
 mod admin;
 mod body;
 mod budgets;
+mod dropped;
 mod frontend;
 mod jwks;
 mod key_files;

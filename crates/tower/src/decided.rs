@@ -8,7 +8,7 @@ use http::Response;
 use tidegate_core::Verdict;
 use tidegate_store::{Decision, Limit, MAX_CHARGES, Outcome};
 
-use crate::{Answers, Caller, Client, ClientPlan, Credentials, Policy, Rule};
+use crate::{Action, Answers, Caller, Client, ClientPlan, Credentials, Policy, Rule};
 use crate::{headers, ietf, refusal};
 
 /// What was decided about a request, in its response's extensions.
@@ -113,6 +113,13 @@ impl Decided {
             Some(Outcome::Unavailable) => Some(refusal::no_store()),
             Some(Outcome::Refused) => Some(refusal::too_many(self.refusing(), &answers.reject)),
         }
+    }
+
+    /// What becomes of the request: the strongest action of the limits that refused it; none if none did.
+    pub fn action(&self) -> Option<Action> {
+        let outcome = self.decision.as_ref().map(|decision| decision.outcome);
+        let refusing = self.refusing().map(|(rule, _)| rule.action);
+        refusing.max().filter(|_| outcome == Some(Outcome::Refused))
     }
 
     fn too_costly(&self, oversized: Oversized) -> Option<Response<Bytes>> {

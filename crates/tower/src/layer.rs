@@ -55,7 +55,8 @@ impl<S> Layer<S> for RateLimitLayer {
 
 /// Charges each request to its limits before the inner service sees it.
 ///
-/// A request must carry its [`Peer`] in its extensions. A client that leaves while the store is asked may have been
+/// A request must carry its [`Peer`] in its extensions. An answer whose [`Decided::action`] is [`Action::Drop`](crate::Action::Drop) is
+/// not to be sent: whoever serves the connection closes it instead. A client that leaves while the store is asked may have been
 /// charged: the script cannot be called back.
 #[derive(Clone, Debug)]
 pub struct RateLimit<S> {

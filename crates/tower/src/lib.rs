@@ -36,5 +36,5 @@ pub use layer::{RateLimit, RateLimitLayer};
 pub use named::{Budget, UnknownClient};
 pub use plan::{ClientPlan, ClientPlans};
 pub use refusal::problem;
-pub use rule::{PathValues, Per, Policy, Rule};
+pub use rule::{Action, PathValues, Per, Policy, Rule};
 pub use subject::Hasher;

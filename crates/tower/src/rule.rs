@@ -71,6 +71,16 @@ impl fmt::Display for Per {
     }
 }
 
+/// What becomes of a request that a limit refuses; the weakest first, for the strongest of those that refuse wins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Action {
+    /// It is answered with [`Answers::reject`].
+    #[default]
+    Reject,
+    /// It is not answered at all: its connection is closed, or its stream reset, by whoever serves it.
+    Drop,
+}
+
 /// A limit as a route is charged to it.
 #[derive(Clone, Debug)]
 pub struct Rule {
@@ -83,16 +93,19 @@ pub struct Rule {
     pub plans: Arc<[Option<Arc<Limit>>]>,
     /// What a request costs.
     pub cost: Cost,
+    /// What becomes of a request that is refused.
+    pub action: Action,
 }
 
 impl Rule {
-    /// A rule that is the same for every plan, and at which each request costs 1.
+    /// A rule that is the same for every plan, at which each request costs 1, and which rejects.
     pub fn new(limit: impl Into<Arc<Limit>>, per: impl Into<Arc<[Per]>>) -> Self {
         Self {
             limit: limit.into(),
             per: per.into(),
             plans: Arc::default(),
             cost: Cost::default(),
+            action: Action::default(),
         }
     }
 

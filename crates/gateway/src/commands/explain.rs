@@ -8,7 +8,7 @@ use clap::Args;
 use http::header::HOST;
 use http::{HeaderName, HeaderValue, Method, Request, Uri};
 use tidegate_store::Charge;
-use tidegate_tower::{Caller, ClientSource, Hasher, Peer, Per};
+use tidegate_tower::{Action, Caller, ClientSource, Hasher, Peer, Per};
 
 use super::Failure;
 use crate::config::{Plan, RoutePlan, StorePlan};
@@ -123,12 +123,16 @@ fn explain(plan: &Plan, question: &Question) -> String {
         };
         let _ = writeln!(
             text,
-            "limit:    {}, a {} of {}, per {}{}\n  key:    {}",
+            "limit:    {}, a {} of {}, per {}{}{}\n  key:    {}",
             limit.name(),
             limit.quota().algorithm(),
             limit.quota().capacity(),
             per_list(&rule.per),
             costs(cost, limit.quota().capacity()),
+            match rule.action {
+                Action::Reject => "",
+                Action::Drop => "; drops what it refuses",
+            },
             if is_made {
                 "not known here: it is hashed with the secret that the gateways made in Redis"
                     .to_owned()

@@ -16,9 +16,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_core::Rate;
 use tidegate_store::OnFailure;
-use tidegate_tower::Per;
 use tidegate_tower::api_keys::UnknownKey;
 use tidegate_tower::jwt::{InvalidToken, Signature};
+use tidegate_tower::{Action, Per};
 
 use crate::host::HostPattern;
 use crate::path::EncodedSlashes;
@@ -236,6 +236,8 @@ pub(super) struct Limit {
     pub(super) per: Option<Vec<Leaf<Per>>>,
     /// What a request costs: a whole number, or what a header of a trusted proxy says. Default: 1.
     pub(super) cost: Option<SingleOr<Count, Cost>>,
+    /// What becomes of a refused request: reject or drop. Default: reject.
+    pub(super) action: Option<Leaf<Action>>,
     /// What decides when Redis does not. Default: the store's.
     pub(super) on_failure: Option<Leaf<OnFailure>>,
 }

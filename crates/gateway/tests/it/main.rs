@@ -17,6 +17,7 @@ mod answers;
 mod bypass;
 mod clients;
 mod costs;
+mod dropped;
 mod headers;
 mod key_files;
 mod plans;

@@ -36,6 +36,7 @@ impl Check<'_> {
             let quota = self.quota(&whose, name.place, written);
             let per = self.per(limit, file);
             let cost = self.cost(limit, quota.as_ref(), file);
+            let action = self.read_some(limit.action.as_ref());
             let own = self.read_some(limit.on_failure.as_ref());
             if let Some(leaf) = limit.on_failure.as_ref().filter(|_| in_memory) {
                 self.doubt(
@@ -53,6 +54,7 @@ impl Check<'_> {
                 limits.push(Arc::clone(&limit));
                 Rule {
                     cost: cost.unwrap_or_default(),
+                    action: action.unwrap_or_default(),
                     ..Rule::new(limit, per)
                 }
             });
