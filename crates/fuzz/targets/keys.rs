@@ -7,7 +7,6 @@
 #![no_main]
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 
 use http::header::{COOKIE, FORWARDED, HOST};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request};

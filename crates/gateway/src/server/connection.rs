@@ -91,10 +91,7 @@ pub(crate) async fn serve<S>(
         )
         .await
     } else {
-        let service = service_fn(move |request| {
-            let answer = answer(request);
-            async move { answer.await }
-        });
+        let service = service_fn(answer);
         let mut builder = http1::Builder::new();
         builder
             .timer(TokioTimer::new())
