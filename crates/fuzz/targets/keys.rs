@@ -7,7 +7,6 @@
 #![no_main]
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 
 use http::header::{COOKIE, FORWARDED, HOST};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
@@ -17,8 +16,8 @@ use tidegate_core::FixedWindow;
 use tidegate_store::{Charge, Limit, OnFailure, Subject};
 use tidegate_tower::api_keys::{self, ApiKeys, ListedKey, UnknownKey};
 use tidegate_tower::{
-    AddressFrom, Caller, Client, ClientSource, Clients, Credentials, Hasher, PathValues, Peer, Per,
-    Policy, Rule, TrustedProxies,
+    AddressFrom, Answers, Caller, Client, ClientSource, Clients, Credentials, Hasher, PathValues,
+    Peer, Per, Policy, Rule, TrustedProxies,
 };
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -370,6 +369,7 @@ fn is_nobody_to_strangers(asked: &Asked<'_>) {
         route: "route".into(),
         rules: rules.into(),
         always: 0,
+        answers: Answers::default(),
     };
     let hasher = Hasher::new("secret");
     // Who says that they speak for others.
@@ -451,6 +451,7 @@ fn policy(route: &str, pers: &[Per]) -> Policy {
         route: route.into(),
         rules: rules.into(),
         always: 0,
+        answers: Answers::default(),
     }
 }
 

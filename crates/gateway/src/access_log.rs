@@ -115,11 +115,11 @@ impl Record {
 
     pub(crate) fn answered(
         &mut self,
-        status: StatusCode,
+        status: Option<StatusCode>,
         decided: Option<Decided>,
         forwarded: Option<Forwarded>,
     ) {
-        self.status = Some(status);
+        self.status = status;
         self.decided = decided;
         self.forwarded = forwarded;
     }
@@ -147,8 +147,7 @@ fn write(record: &Record) {
         id = record.id.0.to_str().unwrap_or("-"),
         method = record.method.as_str(),
         path = &*record.path,
-        // What a client left before it was answered has no status; 499 is what the field writes for it.
-        status = record.status.map_or(499, |status| status.as_u16()),
+        status = record.status.map_or(unanswered(record.outcome), |status| status.as_u16()),
         outcome = record.outcome.label(),
         route = record.route.as_deref(),
         // As text, which is quoted: users may be called anything.
@@ -165,6 +164,15 @@ fn write(record: &Record) {
         upstream_us = record.forwarded.map(|forwarded| microseconds(forwarded.took)),
         total_us = microseconds(record.took),
     );
+}
+
+/// What stands for the status of a request that was not answered, as the field writes it: 444 where we did not want to,
+/// 499 where its client left before.
+const fn unanswered(outcome: RequestOutcome) -> u16 {
+    match outcome {
+        RequestOutcome::Dropped => 444,
+        _ => 499,
+    }
 }
 
 /// The client as text, cut where a name is too long for a log.

@@ -186,6 +186,7 @@ impl Budgets {
             route: policy.route.clone(),
             rules: [rule.clone()].into(),
             always: 0,
+            answers: policy.answers.clone(),
         };
         // Nothing in it counts: what does only in a request is not the client's own.
         let request = Request::new(());

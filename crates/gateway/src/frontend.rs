@@ -16,6 +16,7 @@ use crate::access_log::{AccessLog, Record};
 use crate::activity::InRequest;
 use crate::body::Body;
 use crate::config::Timeouts;
+use crate::dropped::Dropped;
 use crate::metrics::{GatewayMetrics, RouteMetrics};
 use crate::problem::Problem;
 use crate::proxy::X_REQUEST_ID;
@@ -56,12 +57,12 @@ pub(crate) struct Arrival {
 }
 
 impl Frontend {
-    /// Answers one request.
+    /// Answers one request, unless it is to be dropped.
     pub(crate) async fn handle(
         &self,
         request: Request<Incoming>,
         arrival: Arrival,
-    ) -> Response<Body> {
+    ) -> Result<Response<Body>, Dropped> {
         let found = Target::of(&request).and_then(|target| {
             let found = self.routes.find(&target, request.method())?;
             Ok((found, rewritten(&request, &target)))
@@ -109,8 +110,10 @@ impl Frontend {
                 response
             }
         };
-        end.answered(&mut response);
-        response.map(|body| body.ending(end))
+        if !end.answered(&mut response) {
+            return Err(Dropped::default());
+        }
+        Ok(response.map(|body| body.ending(end)))
     }
 
     /// Whether a connection from `peer` begins with a PROXY protocol header, as far as we believe it.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tidegate_store::redis::{HEARTBEAT, InvalidOptions};
 use tidegate_store::{MemoryStore, RedisStore, Store};
-use tidegate_tower::{Hasher, Policy, Rule};
+use tidegate_tower::{Hasher, Rule};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -144,11 +144,7 @@ impl Gateway {
         };
         let metrics = Arc::new(GatewayMetrics::default());
         let make = |route| make_route(route, &enforcement, plan.timeouts, &metrics);
-        let unmatched = Policy {
-            route: "none".into(),
-            always: plan.always.len(),
-            rules: plan.always,
-        };
+        let unmatched = plan.unmatched;
         let routes = plan.routes.iter().map(|route| route.policy.clone());
         let budgets = Budgets {
             policies: std::iter::once(unmatched.clone()).chain(routes).collect(),

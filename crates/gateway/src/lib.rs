@@ -17,6 +17,7 @@ mod admin;
 mod body;
 mod budgets;
 mod calendar;
+mod dropped;
 mod frontend;
 mod jwks;
 mod key_files;

@@ -7,6 +7,8 @@ pub(crate) enum RequestOutcome {
     Forwarded,
     /// 429: a limit refused it.
     Limited,
+    /// A limit refused it, and it was not answered.
+    Dropped,
     /// 503: a limit had no store.
     Unavailable,
     /// 4xx: the request itself cannot be served.
@@ -19,9 +21,10 @@ pub(crate) enum RequestOutcome {
 
 impl RequestOutcome {
     /// All of them, in the order of their numbers.
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::Forwarded,
         Self::Limited,
+        Self::Dropped,
         Self::Unavailable,
         Self::Rejected,
         Self::Failed,
@@ -33,6 +36,7 @@ impl RequestOutcome {
         match self {
             Self::Forwarded => "forwarded",
             Self::Limited => "limited",
+            Self::Dropped => "dropped",
             Self::Unavailable => "unavailable",
             Self::Rejected => "rejected",
             Self::Failed => "failed",

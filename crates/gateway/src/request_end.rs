@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::Response;
 use tidegate_store::Outcome;
-use tidegate_tower::Decided;
+use tidegate_tower::{Action, Decided};
 
 use crate::access_log::{AccessLog, Record};
 use crate::activity::InRequest;
@@ -39,19 +39,23 @@ impl RequestEnd {
         }
     }
 
-    /// Notes what the layers left in the answer.
-    pub(crate) fn answered<B>(&mut self, response: &mut Response<B>) {
-        let status = response.status();
+    /// Notes what the layers left in the answer, and says whether it is to be sent.
+    pub(crate) fn answered<B>(&mut self, response: &mut Response<B>) -> bool {
         let decided = response.extensions_mut().remove::<Decided>();
         let forwarded = response.extensions_mut().remove::<Forwarded>();
         let decision = decided
             .as_ref()
             .and_then(|decided| decided.decision.as_ref());
+        let dropped = decided
+            .as_ref()
+            .is_some_and(|decided| decided.action() == Some(Action::Drop));
+        let status = Some(response.status()).filter(|_| !dropped);
         self.outcome = match (decision.map(|decision| decision.outcome), forwarded) {
+            _ if dropped => RequestOutcome::Dropped,
             (Some(Outcome::Refused), _) => RequestOutcome::Limited,
             (Some(Outcome::Unavailable), _) => RequestOutcome::Unavailable,
             (_, Some(forwarded)) if forwarded.answered => RequestOutcome::Forwarded,
-            _ if status.is_server_error() => RequestOutcome::Failed,
+            _ if response.status().is_server_error() => RequestOutcome::Failed,
             _ => RequestOutcome::Rejected,
         };
         if let Some(forwarded) = forwarded.filter(|forwarded| forwarded.answered) {
@@ -63,6 +67,7 @@ impl RequestEnd {
         if let Some(record) = &mut self.record {
             record.answered(status, decided, forwarded);
         }
+        !dropped
     }
 }
 

@@ -8,7 +8,8 @@ use http::Response;
 use tidegate_core::Verdict;
 use tidegate_store::{Decision, Limit, MAX_CHARGES, Outcome};
 
-use crate::{Caller, Client, ClientPlan, Credentials, Policy, Rule, headers, refusal};
+use crate::{Action, Answers, Caller, Client, ClientPlan, Credentials, Policy, Rule};
+use crate::{headers, ietf, refusal};
 
 /// What was decided about a request, in its response's extensions.
 #[derive(Clone, Debug)]
@@ -31,6 +32,17 @@ pub struct Decided {
     pub unknown_key: bool,
     /// The credentials that are refused, if they are.
     pub refused: Option<Credentials>,
+    /// The limit that could never admit what the request costs, if there is one: then the store was not asked.
+    pub oversized: Option<Oversized>,
+}
+
+/// A cost that a limit can never admit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Oversized {
+    /// The rule's index among the route's.
+    pub index: usize,
+    /// What the request costs there.
+    pub cost: u64,
 }
 
 /// Indices of rules.
@@ -62,6 +74,7 @@ impl Decided {
             tightest: None,
             unknown_key: caller.unknown_key,
             refused: caller.refused,
+            oversized: None,
         }
     }
 
@@ -90,13 +103,29 @@ impl Decided {
     }
 
     /// The answer to give instead of going on, if there is one.
-    pub(crate) fn refusal(&self) -> Option<Response<Bytes>> {
+    pub(crate) fn refusal(&self, answers: &Answers) -> Option<Response<Bytes>> {
+        if let Some(refusal) = self.oversized.and_then(|it| self.too_costly(it)) {
+            return Some(refusal);
+        }
         let outcome = self.decision.as_ref().map(|decision| decision.outcome);
         match outcome {
             None | Some(Outcome::Admitted) => self.refused.map(refusal::unauthorized),
             Some(Outcome::Unavailable) => Some(refusal::no_store()),
-            Some(Outcome::Refused) => Some(refusal::too_many(self.refusing())),
+            Some(Outcome::Refused) => Some(refusal::too_many(self.refusing(), &answers.reject)),
         }
+    }
+
+    /// What becomes of the request: the strongest action of the limits that refused it; none if none did.
+    pub fn action(&self) -> Option<Action> {
+        let outcome = self.decision.as_ref().map(|decision| decision.outcome);
+        let refusing = self.refusing().map(|(rule, _)| rule.action);
+        refusing.max().filter(|_| outcome == Some(Outcome::Refused))
+    }
+
+    fn too_costly(&self, oversized: Oversized) -> Option<Response<Bytes>> {
+        let rule = self.rules.get(oversized.index)?;
+        let limit = rule.limit_for(self.plan.as_ref())?;
+        Some(refusal::too_costly(limit, oversized.cost))
     }
 
     /// The limits that refused, and their verdicts.
@@ -107,15 +136,31 @@ impl Decided {
         })
     }
 
-    pub(crate) fn write_headers<R>(&self, response: &mut Response<R>) {
+    /// Writes the headers that tell of limits, if there is anything to tell.
+    pub(crate) fn write_headers<R>(&self, response: &mut Response<R>, answers: &Answers) {
         let Some(decision) = &self.decision else {
             return;
         };
-        let described = self.said().find(|said| Some(said.index) == self.tightest);
-        if let Some(said) = described
-            && let Some(verdict) = said.verdict
-        {
-            headers::write(response.headers_mut(), said.limit, verdict, decision.now);
+        let tightest = self.said().find(|said| Some(said.index) == self.tightest);
+        let Some((tightest, verdict)) = tightest.and_then(|said| Some((said, said.verdict?)))
+        else {
+            return;
+        };
+        let headers = response.headers_mut();
+        if let Some(reset) = answers.headers.x_ratelimit {
+            headers::write(headers, tightest.limit, verdict, decision.now, reset);
+        }
+        if answers.headers.ietf {
+            let told = self.said().filter(|said| {
+                let is_own = said.rule.is_shown() && said.verdict.is_some();
+                is_own || said.index == tightest.index
+            });
+            ietf::write(
+                headers,
+                told.map(|said| said.limit),
+                tightest.limit,
+                verdict,
+            );
         }
     }
 }

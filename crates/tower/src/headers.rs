@@ -6,14 +6,18 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use tidegate_core::{Micros, Verdict};
 use tidegate_store::{Limit, Outcome};
 
-use crate::Said;
+use crate::{Reset, Said};
 
 /// The limit that the three headers describe.
 pub const X_RATELIMIT_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 /// How much of it is left.
 pub const X_RATELIMIT_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
-/// When all of it will be back, in epoch seconds, rounded up.
+/// When all of it will be back, in seconds since the epoch or from now, rounded up.
 pub const X_RATELIMIT_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+/// The IETF's: what each limit admits, and in which time.
+pub const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+/// The IETF's: what is left of one of them.
+pub const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
 /// The rule that an answer speaks of, as its index: refused, the one with the longest wait; admitted, of those that are
 /// the caller's own the one with the smallest share left, ties by the longer reset.
@@ -42,7 +46,13 @@ pub(crate) fn tightest<'a>(
 }
 
 /// Writes the three headers, unless the upstream wrote three of its own that leave less.
-pub(crate) fn write(headers: &mut HeaderMap, limit: &Limit, verdict: &Verdict, now: Micros) {
+pub(crate) fn write(
+    headers: &mut HeaderMap,
+    limit: &Limit,
+    verdict: &Verdict,
+    now: Micros,
+    reset: Reset,
+) {
     let triple = [
         &X_RATELIMIT_LIMIT,
         &X_RATELIMIT_REMAINING,
@@ -53,7 +63,11 @@ pub(crate) fn write(headers: &mut HeaderMap, limit: &Limit, verdict: &Verdict, n
     if whole && theirs.is_some_and(|theirs| theirs < verdict.remaining) {
         return;
     }
-    let reset = (now + verdict.reset).div_ceil(1_000_000);
+    let reset = match reset {
+        Reset::Epoch => now + verdict.reset,
+        Reset::Delta => verdict.reset,
+    };
+    let reset = reset.div_ceil(1_000_000);
     headers.insert(X_RATELIMIT_LIMIT, limit.quota().capacity().into());
     headers.insert(X_RATELIMIT_REMAINING, verdict.remaining.into());
     headers.insert(X_RATELIMIT_RESET, reset.into());

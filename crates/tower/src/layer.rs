@@ -13,13 +13,14 @@ use http::{Request, Response};
 use tidegate_store::{Charge, MAX_CHARGES, Store, Subject};
 use tower::{Layer, Service};
 
-use crate::{Caller, Clients, Decided, Hasher, Peer, Policy};
+use crate::{Caller, Clients, Decided, Hasher, Oversized, Peer, Policy};
 
 /// Makes [`RateLimit`] services for one route.
 #[derive(Clone, Debug)]
 pub struct RateLimitLayer(Arc<Enforced>);
 
-type Subjects = ArrayVec<Subject, MAX_CHARGES>;
+/// Whom each rule counts a request for, and what it costs there.
+type Counted = ArrayVec<(Subject, u64), MAX_CHARGES>;
 
 #[derive(Debug)]
 struct Enforced {
@@ -54,7 +55,8 @@ impl<S> Layer<S> for RateLimitLayer {
 
 /// Charges each request to its limits before the inner service sees it.
 ///
-/// A request must carry its [`Peer`] in its extensions. A client that leaves while the store is asked may have been
+/// A request must carry its [`Peer`] in its extensions. An answer whose [`Decided::action`] is [`Action::Drop`](crate::Action::Drop) is
+/// not to be sent: whoever serves the connection closes it instead. A client that leaves while the store is asked may have been
 /// charged: the script cannot be called back.
 #[derive(Clone, Debug)]
 pub struct RateLimit<S> {
@@ -82,17 +84,18 @@ where
         let clone = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, clone);
         let enforced = self.enforced.clone();
-        let (caller, subjects) = enforced.name(&request);
+        let (caller, counted) = enforced.name(&request);
         if enforced.clients.forward_client.is_some() {
             request.extensions_mut().insert(caller.client.clone());
         }
         Box::pin(async move {
-            let decided = enforced.decide(caller, subjects).await;
-            let mut response = match decided.refusal() {
+            let decided = enforced.decide(caller, counted).await;
+            let answers = &enforced.policy.answers;
+            let mut response = match decided.refusal(answers) {
                 Some(refusal) => refusal.map(R::from),
                 None => inner.call(request).await?,
             };
-            decided.write_headers(&mut response);
+            decided.write_headers(&mut response, answers);
             response.extensions_mut().insert(decided);
             Ok(response)
         })
@@ -100,34 +103,43 @@ where
 }
 
 impl Enforced {
-    /// Names the caller, and whom each limit counts the request for.
-    fn name<B>(&self, request: &Request<B>) -> (Caller, Subjects) {
+    /// Names the caller, and whom each limit counts the request for, and as how many.
+    fn name<B>(&self, request: &Request<B>) -> (Caller, Counted) {
         // Without a peer all requests are one caller's: too strict, and never unlimited.
         let peer = request.extensions().get::<Peer>().copied();
         let peer = peer.unwrap_or(Peer((Ipv4Addr::UNSPECIFIED, 0).into()));
         let caller = self.clients.identify(peer, request.headers());
         let subjects = self.hasher.subjects(&self.policy, &caller, request);
-        (caller, subjects)
+        let trusted = self.clients.trusted.contains(peer.0.ip());
+        let costs = self.policy.rules.iter();
+        let costs = costs.map(|rule| rule.cost.of(request.headers(), trusted));
+        (caller, subjects.into_iter().zip(costs).collect())
     }
 
     /// Asks the store. Whose credentials are refused is charged to what is always charged: guessing is limited, too.
-    async fn decide(&self, caller: Caller, subjects: Subjects) -> Decided {
+    async fn decide(&self, caller: Caller, counted: Counted) -> Decided {
         let mut decided = Decided::of(caller, &self.policy);
         let rules = match decided.refused {
             Some(_) => &self.policy.rules[..self.policy.always],
             None => &self.policy.rules,
         };
         let mut charges = ArrayVec::<Charge<'_>, MAX_CHARGES>::new();
-        for (index, (rule, subject)) in rules.iter().zip(subjects).enumerate() {
+        for (index, (rule, (subject, cost))) in rules.iter().zip(counted).enumerate() {
             // What is unlimited for this client's plan is not asked at all.
-            if let Some(limit) = rule.limit_for(decided.plan.as_ref()) {
-                decided.charged.push(index);
-                charges.push(Charge {
-                    limit,
-                    subject,
-                    cost: 1,
-                });
+            let Some(limit) = rule.limit_for(decided.plan.as_ref()) else {
+                continue;
+            };
+            if cost > limit.quota().capacity() {
+                decided.charged.clear();
+                decided.oversized = Some(Oversized { index, cost });
+                return decided;
             }
+            decided.charged.push(index);
+            charges.push(Charge {
+                limit,
+                subject,
+                cost,
+            });
         }
         if !charges.is_empty() {
             let decision = self.store.decide(&charges).await;

@@ -12,10 +12,13 @@
 #![recursion_limit = "256"]
 
 mod address;
+mod answers;
 pub mod api_keys;
+mod cost;
 mod decided;
 mod headers;
 mod identity;
+mod ietf;
 pub mod jwt;
 mod layer;
 mod named;
@@ -25,12 +28,16 @@ mod rule;
 mod subject;
 
 pub use address::{AddressFrom, TrustedProxies};
-pub use decided::{Decided, Said};
-pub use headers::{X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET};
+pub use answers::{Answers, RateLimitHeaders, Reject, Reset};
+pub use cost::Cost;
+pub use decided::{Decided, Oversized, Said};
+pub use headers::{
+    RATELIMIT, RATELIMIT_POLICY, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET,
+};
 pub use identity::{Caller, Client, ClientSource, Clients, Credentials, Peer};
 pub use layer::{RateLimit, RateLimitLayer};
 pub use named::{Budget, UnknownClient};
 pub use plan::{ClientPlan, ClientPlans};
 pub use refusal::problem;
-pub use rule::{PathValues, Per, Policy, Rule};
+pub use rule::{Action, PathValues, Per, Policy, Rule};
 pub use subject::Hasher;

@@ -5,8 +5,9 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
 use serde_json::{Map, Value};
 use tidegate_core::{Micros, Verdict};
+use tidegate_store::Limit;
 
-use crate::{Credentials, Rule};
+use crate::{Credentials, Reject, Rule};
 
 /// The answer to a request that does not go on: problem details (RFC 9457) with a short `error` for programs and a
 /// `detail` for people. Never cached.
@@ -14,9 +15,10 @@ pub fn problem(status: StatusCode, error: &str, detail: &str) -> Response<Bytes>
     respond(status, "about:blank", error, detail, Map::new())
 }
 
-/// 429: a limit was exceeded.
+/// 429, or what `reject` makes of it: a limit was exceeded.
 pub(crate) fn too_many<'a>(
     refused: impl Iterator<Item = (&'a Rule, &'a Verdict)> + Clone,
+    reject: &Reject,
 ) -> Response<Bytes> {
     let longest = refused.clone().map(|(_, verdict)| verdict.retry_after);
     let seconds = whole_seconds(longest.max().unwrap_or_default());
@@ -24,15 +26,34 @@ pub(crate) fn too_many<'a>(
     let mut members = Map::new();
     members.insert("retry_after".into(), seconds.into());
     members.insert("violated-policies".into(), names.into());
-    let mut response = respond(
-        StatusCode::TOO_MANY_REQUESTS,
-        "https://iana.org/assignments/http-problem-types#quota-exceeded",
-        "rate_limit_exceeded",
-        &format!("Too many requests; the next one is admitted in {seconds} s."),
-        members,
-    );
+    let mut response = match &reject.body {
+        Some((kind, body)) => answer(reject.status, kind.clone(), body.clone()),
+        None => respond(
+            reject.status,
+            "https://iana.org/assignments/http-problem-types#quota-exceeded",
+            "rate_limit_exceeded",
+            &format!("Too many requests; the next one is admitted in {seconds} s."),
+            members,
+        ),
+    };
     response.headers_mut().insert(RETRY_AFTER, seconds.into());
     response
+}
+
+/// 400: what the request costs is more than a limit ever admits, so there is no time at which to come back.
+pub(crate) fn too_costly(limit: &Limit, cost: u64) -> Response<Bytes> {
+    let (name, capacity) = (limit.name(), limit.quota().capacity());
+    let mut members = Map::new();
+    members.insert("violated-policies".into(), vec![name].into());
+    respond(
+        StatusCode::BAD_REQUEST,
+        "about:blank",
+        "cost_exceeds_limit",
+        &format!(
+            "This request costs {cost}, and the limit {name} never admits more than {capacity}."
+        ),
+        members,
+    )
 }
 
 /// 401: the credentials that were sent are not valid.
@@ -76,23 +97,26 @@ fn respond(
     mut members: Map<String, Value>,
 ) -> Response<Bytes> {
     members.insert("type".into(), kind.into());
-    members.insert("title".into(), status.canonical_reason().into());
+    let title = status.canonical_reason().unwrap_or("Refused");
+    members.insert("title".into(), title.into());
     members.insert("status".into(), status.as_u16().into());
     members.insert("detail".into(), detail.into());
     members.insert("error".into(), error.into());
-    let mut response = Response::new(Bytes::from(Value::Object(members).to_string()));
+    let kind = HeaderValue::from_static("application/problem+json");
+    answer(status, kind, Value::Object(members).to_string().into())
+}
+
+fn answer(status: StatusCode, kind: HeaderValue, body: Bytes) -> Response<Bytes> {
+    let mut response = Response::new(body);
     *response.status_mut() = status;
     let headers = response.headers_mut();
-    headers.insert(
-        CONTENT_TYPE,
-        HeaderValue::from_static("application/problem+json"),
-    );
+    headers.insert(CONTENT_TYPE, kind);
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 
 /// Rounded up, and never 0: a client that comes back at once would only be refused again.
-fn whole_seconds(micros: Micros) -> u64 {
+pub(crate) fn whole_seconds(micros: Micros) -> u64 {
     micros.div_ceil(1_000_000).max(1)
 }
 

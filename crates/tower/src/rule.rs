@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::HeaderName;
 use tidegate_store::Limit;
 
-use crate::ClientPlan;
+use crate::{Answers, ClientPlan, Cost};
 
 /// One thing that a limit is counted per. Whatever is missing in a request counts under the caller's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +71,16 @@ impl fmt::Display for Per {
     }
 }
 
+/// What becomes of a request that a limit refuses; the weakest first, for the strongest of those that refuse wins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Action {
+    /// It is answered with [`Answers::reject`].
+    #[default]
+    Reject,
+    /// It is not answered at all: its connection is closed, or its stream reset, by whoever serves it.
+    Drop,
+}
+
 /// A limit as a route is charged to it.
 #[derive(Clone, Debug)]
 pub struct Rule {
@@ -81,15 +91,21 @@ pub struct Rule {
     /// The same limit with the quota of each plan, by [`ClientPlan::index`]; `None`: unlimited. A plan without an entry
     /// changes nothing.
     pub plans: Arc<[Option<Arc<Limit>>]>,
+    /// What a request costs.
+    pub cost: Cost,
+    /// What becomes of a request that is refused.
+    pub action: Action,
 }
 
 impl Rule {
-    /// A rule that is the same for every plan.
+    /// A rule that is the same for every plan, at which each request costs 1, and which rejects.
     pub fn new(limit: impl Into<Arc<Limit>>, per: impl Into<Arc<[Per]>>) -> Self {
         Self {
             limit: limit.into(),
             per: per.into(),
             plans: Arc::default(),
+            cost: Cost::default(),
+            action: Action::default(),
         }
     }
 
@@ -116,6 +132,8 @@ pub struct Policy {
     pub rules: Arc<[Rule]>,
     /// How many of the first are charged on every request, also on one whose credentials are refused.
     pub always: usize,
+    /// How it answers.
+    pub answers: Answers,
 }
 
 /// What stands in a request's path for the names of its route's pattern, in the request's extensions.

@@ -8,7 +8,7 @@ use clap::Args;
 use http::header::HOST;
 use http::{HeaderName, HeaderValue, Method, Request, Uri};
 use tidegate_store::Charge;
-use tidegate_tower::{Caller, ClientSource, Hasher, Peer, Per, Policy};
+use tidegate_tower::{Action, Caller, ClientSource, Hasher, Peer, Per};
 
 use super::Failure;
 use crate::config::{Plan, RoutePlan, StorePlan};
@@ -53,14 +53,9 @@ fn explain(plan: &Plan, question: &Question) -> String {
         Ok((route, _)) => describe_route(&mut text, route),
         Err(problem) => writeln!(text, "route:    none; answered {}", problem.status),
     };
-    let unmatched = Policy {
-        route: "none".into(),
-        always: plan.always.len(),
-        rules: plan.always.clone(),
-    };
     let policy = found
         .as_ref()
-        .map_or(&unmatched, |(route, _)| &route.policy);
+        .map_or(&plan.unmatched, |(route, _)| &route.policy);
     if let Ok((_, Some(values))) = &found {
         let values = values.clone();
         request.extensions_mut().insert(values);
@@ -119,18 +114,25 @@ fn explain(plan: &Plan, question: &Question) -> String {
             );
             continue;
         };
+        let trusted = plan.clients.trusted.contains(question.peer);
+        let cost = rule.cost.of(request.headers(), trusted);
         let charge = Charge {
             limit,
             subject,
-            cost: 1,
+            cost,
         };
         let _ = writeln!(
             text,
-            "limit:    {}, a {} of {}, per {}\n  key:    {}",
+            "limit:    {}, a {} of {}, per {}{}{}\n  key:    {}",
             limit.name(),
             limit.quota().algorithm(),
             limit.quota().capacity(),
             per_list(&rule.per),
+            costs(cost, limit.quota().capacity()),
+            match rule.action {
+                Action::Reject => "",
+                Action::Drop => "; drops what it refuses",
+            },
             if is_made {
                 "not known here: it is hashed with the secret that the gateways made in Redis"
                     .to_owned()
@@ -165,6 +167,15 @@ fn named_by(plan: &Plan, caller: &Caller) -> String {
         }
         Some(ClientSource::Ip) => "named by ip".to_owned(),
         None => "for no source named anybody".to_owned(),
+    }
+}
+
+/// What a request costs, where that says something.
+fn costs(cost: u64, capacity: u64) -> String {
+    match cost {
+        1 => String::new(),
+        cost if cost > capacity => format!("; costs {cost}, which never fits: answered 400"),
+        cost => format!("; costs {cost}"),
     }
 }
 

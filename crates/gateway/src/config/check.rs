@@ -4,6 +4,7 @@
 //! plan is made only if there is none, nothing incomplete ever leaves. This module must not know
 //! YAML.
 
+mod answers;
 mod clients;
 mod limits;
 mod redis_tls;
@@ -12,6 +13,8 @@ mod server;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
+
+use tidegate_tower::{Answers, Policy};
 
 use super::expand::{Unfilled, Why, expand};
 use super::file::File;
@@ -65,7 +68,15 @@ impl Check<'_> {
         let (limits, mut rules) = self.limits(file, shared);
         self.plans(file, &plans, &mut rules);
         let always = self.always(file, &rules);
-        let routes = self.routes(file, &rules, &always, &callers.clients);
+        let answers = Answers::default();
+        let answers = self.answers(file.headers.as_ref(), file.reject.as_ref(), &answers);
+        let unmatched = Policy {
+            route: "none".into(),
+            always: always.len(),
+            rules: always.into(),
+            answers,
+        };
+        let routes = self.routes(file, &rules, &unmatched, &callers.clients);
         self.unused_limits(file);
         self.unused_plans(file);
         Some(Plan {
@@ -77,7 +88,7 @@ impl Check<'_> {
             jwks: callers.reread.jwks,
             store: store?,
             secret,
-            always: always.into(),
+            unmatched,
             limits,
             routes,
             timeouts: self.timeouts(file),

@@ -4,6 +4,8 @@
 //! [`File`] is well-formed but nothing in it is checked. The comments on keys are what editors show
 //! through `tidegate schema`. This module must not know what a value means.
 
+mod answers;
+mod plans;
 mod shape;
 
 use std::net::SocketAddr;
@@ -14,9 +16,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_core::Rate;
 use tidegate_store::{Mode, OnFailure};
-use tidegate_tower::Per;
 use tidegate_tower::api_keys::UnknownKey;
 use tidegate_tower::jwt::{InvalidToken, Signature};
+use tidegate_tower::{Action, Per};
 
 use crate::host::HostPattern;
 use crate::path::EncodedSlashes;
@@ -24,12 +26,14 @@ use crate::pattern::PathPattern;
 
 use super::plan::LogFormat;
 use super::value::{
-    AddressTold, BodyLimit, Connections, Count, Date, FilePath, Gateways, JwksRefresh, JwksUrl,
-    KeyHash, KeyName, KeyPrefix, Leaf, Level, LimitName, Network, PlanName, PrefixLength, RedisUrl,
-    RouteName, SecretText, Server, StoreWord, Target, TokenText, Unlimited, WindowLength, Words,
-    Zone,
+    AddressTold, BodyLimit, Connections, Count, Date, FilePath, Gateways, HeadersWord, JwksRefresh,
+    JwksUrl, KeyHash, KeyName, KeyPrefix, Leaf, Level, LimitName, Network, PlanName, PrefixLength,
+    RedisUrl, RouteName, SecretText, Server, StoreWord, Target, TokenText, Unlimited, WindowLength,
+    Words, Zone,
 };
 
+pub(super) use answers::{Headers, Reject};
+pub(super) use plans::{Cost, PlanQuota};
 pub(super) use shape::{Named, Placed, SingleOr};
 
 /// The configuration of a tidegate gateway.
@@ -57,6 +61,10 @@ pub(super) struct File {
     pub(super) plans: Option<Named<Named<SingleOr<Unlimited, PlanQuota>>>>,
     /// Limits that every request is charged to, matched or not.
     pub(super) always: Option<Vec<Leaf<LimitName>>>,
+    /// The headers that tell of limits: x-ratelimit, none, or `{ reset, ietf }`. Default: x-ratelimit.
+    pub(super) headers: Option<SingleOr<HeadersWord, Headers>>,
+    /// What a refusal by a limit looks like. Default: 429 with problem details.
+    pub(super) reject: Option<Reject>,
     /// The routes; the first match wins.
     pub(super) routes: Option<Placed<Vec<Placed<Route>>>>,
     /// Groups of servers, by name.
@@ -231,6 +239,10 @@ pub(super) struct Limit {
     pub(super) sliding_window_counter: Option<Window>,
     /// What it is counted per; `[]` is one budget for all. Default: [client].
     pub(super) per: Option<Vec<Leaf<Per>>>,
+    /// What a request costs: a whole number, or what a header of a trusted proxy says. Default: 1.
+    pub(super) cost: Option<SingleOr<Count, Cost>>,
+    /// What becomes of a refused request: reject or drop. Default: reject.
+    pub(super) action: Option<Leaf<Action>>,
     /// Once it is exceeded, the key is refused for this long. Default: not.
     pub(super) block: Option<Leaf<Duration>>,
     /// Whether requests that are refused meanwhile begin the block anew. Default: false.
@@ -239,23 +251,6 @@ pub(super) struct Limit {
     pub(super) on_failure: Option<Leaf<OnFailure>>,
     /// How gateways share it: exact, leased, synced or local. Default: the store's.
     pub(super) mode: Option<Leaf<Mode>>,
-}
-
-/// A plan's quota for a limit: the algorithm and window that the limit has, with other numbers.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
-pub(super) struct PlanQuota {
-    /// As the limit's own.
-    pub(super) token_bucket: Option<TokenBucket>,
-    /// As the limit's own.
-    pub(super) leaky_bucket: Option<LeakyBucket>,
-    /// As the limit's own.
-    pub(super) fixed_window: Option<FixedWindow>,
-    /// As the limit's own.
-    pub(super) sliding_window_log: Option<Window>,
-    /// As the limit's own.
-    pub(super) sliding_window_counter: Option<Window>,
 }
 
 /// The numbers of a token bucket.
@@ -318,6 +313,10 @@ pub(super) struct Route {
     pub(super) limits: Option<Vec<Leaf<LimitName>>>,
     /// The largest request body. Default: the file's.
     pub(super) max_body: Option<Leaf<BodyLimit>>,
+    /// The headers that tell of its limits. Default: the file's.
+    pub(super) headers: Option<SingleOr<HeadersWord, Headers>>,
+    /// What a refusal by its limits looks like. Default: the file's.
+    pub(super) reject: Option<Reject>,
     /// What becomes of %2F and %5C in paths: reject or keep. Default: reject.
     pub(super) encoded_slashes: Option<Leaf<EncodedSlashes>>,
 }

@@ -16,7 +16,7 @@ use tidegate_store::Limit;
 use tidegate_store::redis::RedisOptions;
 use tidegate_tower::api_keys::{ApiKeys, ListedKey};
 use tidegate_tower::jwt::{Signature, TokenKeys};
-use tidegate_tower::{ClientPlans, Clients, Policy, Rule};
+use tidegate_tower::{ClientPlans, Clients, Policy};
 use tokio::sync::Notify;
 
 use crate::host::HostPattern;
@@ -43,8 +43,8 @@ pub struct Plan {
     pub store: StorePlan,
     /// Keys the hashes under which clients are kept.
     pub secret: Option<Secret>,
-    /// What every request is charged to, matched or not.
-    pub always: Arc<[Rule]>,
+    /// What requests that no route takes are charged to, which is what every request is, and how they are answered.
+    pub unmatched: Policy,
     /// All limits, in the order of the file.
     pub limits: Vec<Arc<Limit>>,
     /// The routes, in the order of the file: the first match wins.

@@ -4,6 +4,7 @@
 //! are filled in, so it is read by the check, which can then tell all that is wrong at once.
 //! [`Value`] is one kind of value. This module must not know which keys there are.
 
+mod answer;
 mod calendar;
 mod net;
 mod number;
@@ -19,6 +20,7 @@ use serde_saphyr::Spanned;
 
 use super::report::{Place, Problem};
 
+pub(super) use answer::{HeadersWord, IetfDraft, MediaType, RejectBody, RejectStatus};
 pub(super) use calendar::{WindowLength, Zone};
 pub(super) use net::{JwksUrl, KeyHash, Network, RedisUrl, Server, Target};
 pub(super) use number::{BodyLimit, Connections, Count, Date, Gateways, JwksRefresh, PrefixLength};

@@ -67,6 +67,14 @@ fn problem(error: &Error, source: &Source<'_>) -> Problem {
             }
         }
         Error::NullIntoString { .. } => Problem::new(place, "a value is missing here"),
+        // Its place is that of the key before it; the line is not shown, for a list has no keys that tell which values are secret.
+        Error::SerdeInvalidType {
+            unexpected,
+            expected,
+            ..
+        } if unexpected == "sequence" => {
+            Problem::new(place, format!("expected {expected}, found a list")).without_line()
+        }
         Error::SerdeInvalidType { expected, .. }
         | Error::SerdeInvalidValue { expected, .. }
         | Error::SerdeInvalidLength { expected, .. } => {

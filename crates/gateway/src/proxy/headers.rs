@@ -142,6 +142,7 @@ fn remove_named_by_connection(headers: &mut HeaderMap, vouched: &[HeaderName]) {
 fn is_protected(name: &HeaderName, vouched: &[HeaderName]) -> bool {
     [HOST, CONTENT_LENGTH, TRAILER].contains(name)
         || name.as_str().starts_with("x-ratelimit-")
+        || name.as_str().starts_with("ratelimit")
         || *name == http::header::AUTHORIZATION
         || *name == http::header::RETRY_AFTER
         || ORIGIN.contains(name)

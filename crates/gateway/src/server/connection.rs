@@ -1,6 +1,5 @@
 //! One client connection, from its first byte to its last.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use super::http2::{Offered, Streams};
 use super::opening::Opening;
 use super::stream::ClientStream;
 use crate::activity::{Activity, Watch};
+use crate::dropped::Dropped;
 use crate::frontend::{Arrival, Frontend};
 
 /// The most that hyper buffers of a head; the frontend refuses heads long before, with the right status.
@@ -72,7 +72,7 @@ pub(crate) async fn serve<S>(
     let _ = if is_http2 {
         let service = service_fn(move |request| {
             let answer = answer(request);
-            async move { Ok::<_, Infallible>(answer.await.map(Offered::new)) }
+            async move { Ok::<_, Dropped>(answer.await?.map(Offered::new)) }
         });
         let patience = timeouts.idle;
         let mut builder = http2::Builder::new(Streams { patience });
@@ -91,10 +91,7 @@ pub(crate) async fn serve<S>(
         )
         .await
     } else {
-        let service = service_fn(move |request| {
-            let answer = answer(request);
-            async move { Ok::<_, Infallible>(answer.await) }
-        });
+        let service = service_fn(answer);
         let mut builder = http1::Builder::new();
         builder
             .timer(TokioTimer::new())

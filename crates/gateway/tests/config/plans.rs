@@ -64,7 +64,7 @@ fn what_is_left_out_has_its_default() {
         (plan.log.format, plan.log.access, plan.log.level.as_str()),
         (LogFormat::Text, true, "info")
     );
-    assert!(plan.secret.is_none() && plan.always.is_empty());
+    assert!(plan.secret.is_none() && plan.unmatched.rules.is_empty());
     let route = &plan.routes[0];
     assert_eq!(
         (route.name.as_str(), route.max_body, &route.methods),

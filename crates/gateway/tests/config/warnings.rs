@@ -201,3 +201,16 @@ fn plans_that_nobody_has_and_claims_that_name_none() {
         "{all}"
     );
 }
+
+#[test]
+fn costs_that_nobody_is_believed_to_say() {
+    let text = LIMIT.replace(" } }\n", ", cost: { header: X-Cost, max: 1 } } }\n");
+    let unbelieved = "this header is never believed";
+    warned(&with(&text), unbelieved);
+    let (_, warnings) = parse(&with(&format!("trusted_proxies: [10.0.0.1]\n{text}"))).unwrap();
+    assert!(
+        !warnings
+            .iter()
+            .any(|warning| warning.to_string().contains(unbelieved))
+    );
+}

@@ -388,3 +388,31 @@ routes:
     );
     assert_eq!(unknown[1..], own);
 }
+
+#[test]
+fn it_names_costs_that_are_not_1() {
+    let asked = Asked::new(
+        "
+trusted_proxies: [127.0.0.1]
+limits:
+  fixed: { token_bucket: { capacity: 20, refill: 10/s }, cost: 5 }
+  told: { token_bucket: { capacity: 20, refill: 10/s }, cost: { header: X-Cost, max: 50 } }
+routes:
+  - { path: /**, upstream: http://127.0.0.1:9000, limits: [fixed, told] }
+",
+    );
+    let costs = |more: &[&str]| {
+        let lines = asked.explain(&[&["GET", "/"], more].concat());
+        let limits = lines.iter().filter(|line| line.starts_with("limit:"));
+        let costs = limits.map(|line| line.split_once("per client").unwrap().1.to_owned());
+        costs.collect::<Vec<_>>()
+    };
+    assert_eq!(costs(&[]), ["; costs 5", ""]);
+    assert_eq!(costs(&["-H", "X-Cost: 7"]), ["; costs 5", "; costs 7"]);
+    let stranger = ["--peer", "192.0.2.1", "-H", "X-Cost: 7"];
+    assert_eq!(costs(&stranger), ["; costs 5", ""]);
+    assert_eq!(
+        costs(&["-H", "X-Cost: 70"])[1],
+        "; costs 50, which never fits: answered 400"
+    );
+}

@@ -13,8 +13,11 @@ mod callers;
 
 // Limits in force, the same on both stores.
 mod algorithms;
+mod answers;
 mod bypass;
 mod clients;
+mod costs;
+mod dropped;
 mod headers;
 mod key_files;
 mod plans;

@@ -116,7 +116,8 @@ fn written(theirs: [Option<&str>; 3], remaining: u64) -> [Option<String>; 3] {
         headers.extend(value.map(|value| (name, value.parse().unwrap())));
     }
     let verdict = allowed(remaining, 60 * SECOND).unwrap();
-    write(&mut headers, &own(10).limit, &verdict, 100 * SECOND);
+    let limit = own(10).limit;
+    write(&mut headers, &limit, &verdict, 100 * SECOND, Reset::Epoch);
     NAMES.map(|name| Some(headers.get(name)?.to_str().unwrap().to_owned()))
 }
 
@@ -145,15 +146,19 @@ fn an_upstreams_numbers_that_say_nothing_are_replaced_whole() {
 
 #[test]
 fn the_reset_is_rounded_up_to_a_whole_second() {
-    let reset = |now, reset| {
+    let reset_by = |by, now, reset| {
         let mut headers = HeaderMap::new();
         let verdict = allowed(5, reset).unwrap();
-        write(&mut headers, &own(10).limit, &verdict, now);
+        write(&mut headers, &own(10).limit, &verdict, now, by);
         headers[X_RATELIMIT_RESET].to_str().unwrap().to_owned()
     };
+    let reset = |now, reset| reset_by(Reset::Epoch, now, reset);
     assert_eq!(reset(100 * SECOND, 0), "100");
     assert_eq!(reset(100 * SECOND, 1), "101");
     assert_eq!(reset(100 * SECOND - 1, SECOND), "101");
     assert_eq!(reset(100 * SECOND - 1, SECOND + 1), "101");
     assert_eq!(reset(100 * SECOND, SECOND + 1), "102");
+    let delta = |reset| reset_by(Reset::Delta, 100 * SECOND - 1, reset);
+    assert_eq!((&*delta(0), &*delta(1)), ("0", "1"));
+    assert_eq!((&*delta(SECOND), &*delta(SECOND + 1)), ("1", "2"));
 }

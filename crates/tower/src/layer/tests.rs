@@ -12,8 +12,8 @@ use super::*;
 use crate::api_keys::{ApiKeys, ListedKey, UnknownKey, hash};
 use crate::jwt::{InvalidToken, Signature, TokenKeys, TokenRules, Tokens};
 use crate::{
-    AddressFrom, Client, ClientPlans, ClientSource, Credentials, Per, Rule, TrustedProxies,
-    X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET,
+    Action, AddressFrom, Answers, Client, ClientPlans, ClientSource, Credentials, Per, Rule,
+    TrustedProxies, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET,
 };
 
 const KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -51,6 +51,7 @@ impl Bench {
             route: "route".into(),
             rules: rules.collect(),
             always: 0,
+            answers: Answers::default(),
         };
         Self::of(policy, clients())
     }
@@ -198,6 +199,7 @@ fn strict(always: u64, route: u64) -> Bench {
         ]
         .into(),
         always: 1,
+        answers: Answers::default(),
     };
     let clients = Clients {
         sources: vec![key, token, ClientSource::Ip],
@@ -322,6 +324,7 @@ async fn the_inner_service_is_told_the_client_where_it_is_to_be_forwarded() {
         route: "route".into(),
         rules: [].into(),
         always: 0,
+        answers: Answers::default(),
     };
     let told = Clients {
         forward_client: Some(HeaderName::from_static("x-client")),
@@ -364,6 +367,7 @@ fn planned() -> Bench {
         route: "route".into(),
         rules: [second, first, rule("third", 9, &[Per::Client])].into(),
         always: 0,
+        answers: Answers::default(),
     };
     let clients = Clients {
         sources: vec![key, ClientSource::Ip],
@@ -394,5 +398,42 @@ async fn a_plans_numbers_replace_the_limits_own_and_what_is_unlimited_is_not_ask
         let response = bench.ask(HOME).await;
         assert_eq!(response.status(), status);
         assert_eq!(response.headers()[X_RATELIMIT_LIMIT], "2");
+    }
+}
+
+#[tokio::test]
+async fn the_strongest_action_of_the_limits_that_refuse_wins() {
+    let action_of = async |actions: &[(Action, u64)]| {
+        let rules = actions.iter().enumerate();
+        let rules = rules.map(|(index, (action, capacity))| Rule {
+            action: *action,
+            ..rule(&format!("limit-{index}"), *capacity, &[Per::Client])
+        });
+        let policy = Policy {
+            route: "route".into(),
+            rules: rules.collect(),
+            always: 0,
+            answers: Answers::default(),
+        };
+        let bench = Bench::of(policy, clients());
+        let first = bench.ask(HOME).await;
+        assert_eq!(
+            decided(&first).action(),
+            None,
+            "what is admitted has no action"
+        );
+        decided(&bench.ask(HOME).await).action()
+    };
+    use Action::{Drop, Reject};
+    for (actions, expected) in [
+        (&[(Reject, 1)][..], Some(Reject)),
+        (&[(Drop, 1)], Some(Drop)),
+        (&[(Drop, 1), (Reject, 1)], Some(Drop)),
+        (&[(Reject, 1), (Drop, 1)], Some(Drop)),
+        (&[(Reject, 1), (Drop, 2)], Some(Reject)),
+        (&[(Reject, 2), (Drop, 1)], Some(Drop)),
+        (&[(Reject, 2), (Drop, 2)], None),
+    ] {
+        assert_eq!(action_of(actions).await, expected, "{actions:?}");
     }
 }

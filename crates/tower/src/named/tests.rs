@@ -5,6 +5,7 @@ use tidegate_core::FixedWindow;
 use tidegate_store::{Limit, OnFailure};
 
 use super::*;
+use crate::Answers;
 use crate::api_keys::{ApiKeys, ListedKey, UnknownKey, hash};
 use crate::{AddressFrom, Hasher, Peer, Policy, TrustedProxies};
 
@@ -93,6 +94,7 @@ fn a_name_counts_where_requests_of_the_client_do() {
                 route: "route".into(),
                 rules: [rule].into(),
                 always: 0,
+                answers: Answers::default(),
             };
             let hasher = Hasher::new("secret");
             let subjects = |caller| hasher.subjects(&policy, caller, &Request::new(()));

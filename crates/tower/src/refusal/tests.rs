@@ -1,6 +1,6 @@
 use serde_json::json;
 use tidegate_core::FixedWindow;
-use tidegate_store::{Limit, OnFailure};
+use tidegate_store::OnFailure;
 
 use super::*;
 
@@ -18,6 +18,10 @@ fn refused(name: &str, retry_after: Micros) -> (Rule, Verdict) {
     (rule, verdict)
 }
 
+fn by(refused: &[(Rule, Verdict)]) -> impl Iterator<Item = (&Rule, &Verdict)> + Clone {
+    refused.iter().map(|(rule, verdict)| (rule, verdict))
+}
+
 fn members(response: &Response<Bytes>) -> Value {
     assert_eq!(response.headers()[CONTENT_TYPE], "application/problem+json");
     assert_eq!(response.headers()[CACHE_CONTROL], "no-store");
@@ -27,7 +31,7 @@ fn members(response: &Response<Bytes>) -> Value {
 #[test]
 fn a_429_names_all_that_refused_and_the_longest_wait() {
     let refused = [refused("burst", 10), refused("daily", 61_000_001)];
-    let response = too_many(refused.iter().map(|(rule, verdict)| (rule, verdict)));
+    let response = too_many(by(&refused), &Reject::default());
     assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(response.headers()[RETRY_AFTER], "62");
     assert_eq!(
@@ -48,7 +52,7 @@ fn a_429_names_all_that_refused_and_the_longest_wait() {
 fn a_wait_is_whole_seconds_rounded_up_and_never_none() {
     let seconds = |micros| {
         let refused = [refused("limit", micros)];
-        let response = too_many(refused.iter().map(|(rule, verdict)| (rule, verdict)));
+        let response = too_many(by(&refused), &Reject::default());
         let header = response.headers()[RETRY_AFTER].to_str().unwrap().to_owned();
         assert_eq!(members(&response)["retry_after"].to_string(), header);
         header
@@ -133,4 +137,54 @@ fn a_401_for_a_token_is_the_one_of_rfc_6750() {
             "error": "invalid_token",
         })
     );
+}
+
+#[test]
+fn a_cost_that_never_fits_is_a_400_without_a_time_to_come_back() {
+    let quota = FixedWindow::new(20, 1_000_000).unwrap();
+    let response = too_costly(&Limit::new("reports", quota, OnFailure::Local), 21);
+    assert_eq!(response.status(), StatusCode::BAD_REQUEST);
+    assert!(!response.headers().contains_key(RETRY_AFTER));
+    assert_eq!(
+        members(&response),
+        json!({
+            "type": "about:blank",
+            "title": "Bad Request",
+            "status": 400,
+            "detail": "This request costs 21, and the limit reports never admits more than 20.",
+            "error": "cost_exceeds_limit",
+            "violated-policies": ["reports"],
+        })
+    );
+}
+
+#[test]
+fn a_refusal_may_look_otherwise_and_still_says_when_to_come_back() {
+    let refused = [refused("burst", 4_000_000)];
+    let own = Reject {
+        status: StatusCode::SERVICE_UNAVAILABLE,
+        body: Some((HeaderValue::from_static("text/html"), "<p>busy".into())),
+    };
+    let response = too_many(by(&refused), &own);
+    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(response.headers()[CONTENT_TYPE], "text/html");
+    assert_eq!(response.headers()[CACHE_CONTROL], "no-store");
+    assert_eq!(response.headers()[RETRY_AFTER], "4");
+    assert_eq!(response.body(), "<p>busy");
+
+    // With a status of its own alone it stays a problem, and agrees with itself.
+    for (status, title) in [(420, "Refused"), (503, "Service Unavailable")] {
+        let own = Reject {
+            status: StatusCode::from_u16(status).unwrap(),
+            body: None,
+        };
+        let response = too_many(by(&refused), &own);
+        assert_eq!(response.status(), status);
+        let members = members(&response);
+        assert_eq!(
+            (&members["status"], &members["title"]),
+            (&json!(status), &json!(title))
+        );
+        assert_eq!(members["violated-policies"], json!(["burst"]));
+    }
 }

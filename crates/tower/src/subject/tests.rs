@@ -5,6 +5,7 @@ use tidegate_core::FixedWindow;
 use tidegate_store::{Limit, OnFailure};
 
 use super::*;
+use crate::Answers;
 
 /// Values that callers choose.
 mod values;
@@ -47,6 +48,7 @@ fn subject(per: &[Per], route: &str, client: Client, request: &Request<()>) -> S
         route: route.into(),
         rules: [rule("limit", per)].into(),
         always: 0,
+        answers: Answers::default(),
     };
     Hasher::new("secret").subjects(&policy, &caller(client), request)[0]
 }
@@ -120,6 +122,7 @@ fn a_request_of_several_limits_is_counted_as_by_each_alone() {
         route: "route".into(),
         rules: per.map(|per| rule("limit", per)).into(),
         always: 0,
+        answers: Answers::default(),
     };
     let together = Hasher::new("secret").subjects(&policy, &caller(user("42")), &get("host"));
     let alone = per.map(|per| subject(per, "route", user("42"), &get("host")));
@@ -147,6 +150,7 @@ fn a_limit_for_all_is_one_and_no_other_limits() {
             route: "route".into(),
             rules: [rule(name, &[])].into(),
             always: 0,
+            answers: Answers::default(),
         };
         Hasher::new("secret").subjects(&policy, &caller(client), &get("host"))[0]
     };
@@ -194,6 +198,7 @@ fn another_secret_makes_other_hashes() {
         route: "route".into(),
         rules: [rule("limit", &[Per::Client, Per::Route])].into(),
         always: 0,
+        answers: Answers::default(),
     };
     let with = |secret| Hasher::new(secret).subjects(&policy, &caller(user("42")), &get("host"))[0];
     assert_ne!(with("one").tag, with("two").tag);
@@ -207,6 +212,7 @@ fn another_secret_is_used_by_all_clones_and_told_apart_without_being_told() {
         route: "route".into(),
         rules: [rule("limit", &[Per::Client])].into(),
         always: 0,
+        answers: Answers::default(),
     };
     let of = |hasher: &Hasher| hasher.subjects(&policy, &caller(user("42")), &get("host"))[0];
     let (hasher, other) = (Hasher::new("one"), Hasher::new("two"));

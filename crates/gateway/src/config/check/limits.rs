@@ -1,5 +1,6 @@
 //! The limits: what they are counted per, what plans make of them, and who lists them.
 
+mod cost;
 mod plans;
 mod quota;
 
@@ -43,6 +44,8 @@ impl Check<'_> {
             if in_memory {
                 self.without_effect(limit);
             }
+            let cost = self.cost(limit, quota.as_ref(), file);
+            let action = self.read_some(limit.action.as_ref());
             let block = self.block(limit, mode);
             if let Some(quota) = &quota {
                 self.mode_fits(name, limit, quota, mode);
@@ -60,7 +63,11 @@ impl Check<'_> {
                 let is_shared = !per.iter().any(Per::is_callers);
                 let limit = Arc::new(if is_shared { limit.shared() } else { limit });
                 limits.push(Arc::clone(&limit));
-                Rule::new(limit, per)
+                Rule {
+                    cost: cost.unwrap_or_default(),
+                    action: action.unwrap_or_default(),
+                    ..Rule::new(limit, per)
+                }
             });
             rules.insert(name, rule);
         }
@@ -136,7 +143,10 @@ impl Check<'_> {
                 &[Mode::Exact, Mode::Leased, Mode::Local]
             }
             // A slice of a queue would be a queue of its own.
-            Quota::LeakyBucket(_) | Quota::CalendarWindow(_) => &[Mode::Exact, Mode::Local],
+            // Nor are places, or days, handed out in slices.
+            Quota::LeakyBucket(_) | Quota::CalendarWindow(_) | Quota::Concurrency(_) => {
+                &[Mode::Exact, Mode::Local]
+            }
         };
         if allowed.contains(&mode) {
             return;

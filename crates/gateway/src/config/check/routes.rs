@@ -39,7 +39,7 @@ impl Check<'_> {
         &mut self,
         file: &File,
         rules: &Rules,
-        always: &[Rule],
+        unmatched: &Policy,
         clients: &Clients,
     ) -> Vec<RoutePlan> {
         let max_body = self.read_some(file.max_body.as_ref());
@@ -50,7 +50,7 @@ impl Check<'_> {
         let mut routes: Vec<(RoutePlan, Option<Place>)> = Vec::new();
         for route in written.iter().flat_map(|routes| &routes.value) {
             let route = &route.value;
-            let Some((plan, named)) = self.route(route, rules, always, &mut upstreams, max_body)
+            let Some((plan, named)) = self.route(route, rules, unmatched, &mut upstreams, max_body)
             else {
                 continue;
             };
@@ -75,7 +75,7 @@ impl Check<'_> {
         &mut self,
         route: &file::Route,
         rules: &Rules,
-        always: &[Rule],
+        unmatched: &Policy,
         upstreams: &mut Upstreams<'_>,
         BodyLimit(max_body): BodyLimit,
     ) -> Option<(RoutePlan, Named)> {
@@ -86,6 +86,8 @@ impl Check<'_> {
         let servers = self.servers(&route.upstream, upstreams);
         let own = self.read_some(route.max_body.as_ref());
         let encoded_slashes = self.read_some(route.encoded_slashes.as_ref());
+        let (headers, reject) = (route.headers.as_ref(), route.reject.as_ref());
+        let answers = self.answers(headers, reject, &unmatched.answers);
         let leaves = route.limits.as_deref().unwrap_or_default();
         let own_rules = self.rules(leaves, rules, "this route");
         // What was refused is left out only now, after everything else was read.
@@ -103,7 +105,7 @@ impl Check<'_> {
                 .as_ref()
                 .map_or(route.path.place, |leaf| leaf.place),
         };
-        let all = self.charged(always, own_rules, route);
+        let all = self.charged(&unmatched.rules, own_rules, route);
         if all.is_empty() && leaves.is_empty() {
             self.doubt(
                 Problem::new(named.place, format!("the route `{name}` has no limit"))
@@ -114,7 +116,8 @@ impl Check<'_> {
             policy: Policy {
                 route: Arc::from(name.as_str()),
                 rules: all.into(),
-                always: always.len(),
+                always: unmatched.always,
+                answers,
             },
             name,
             host,

@@ -9,8 +9,9 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
+use serde::forward_to_deserialize_any;
 use serde_saphyr::Spanned;
 
 use crate::config::report::Place;
@@ -173,7 +174,7 @@ impl<'de, B: Deserialize<'de>> Deserialize<'de> for Written<B> {
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
-                B::deserialize(SeqAccessDeserializer::new(list)).map(Written::Block)
+                B::deserialize(List(list)).map(Written::Block)
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
@@ -182,5 +183,31 @@ impl<'de, B: Deserialize<'de>> Deserialize<'de> for Written<B> {
         }
 
         deserializer.deserialize_any(Either(PhantomData))
+    }
+}
+
+/// A list, which is never taken for the values of a struct in the order of its keys.
+struct List<A>(A);
+
+impl<'de, A: SeqAccess<'de>> Deserializer<'de> for List<A> {
+    type Error = A::Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, A::Error> {
+        visitor.visit_seq(self.0)
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        _: V,
+    ) -> Result<V::Value, A::Error> {
+        let expected = "a single value, or keys with values (`key: value`)";
+        Err(Error::invalid_type(Unexpected::Seq, &expected))
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
     }
 }

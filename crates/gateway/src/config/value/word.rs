@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use http::HeaderName;
 use tidegate_store::{Mode, OnFailure};
-use tidegate_tower::Per;
 use tidegate_tower::api_keys::UnknownKey;
 use tidegate_tower::jwt::{InvalidToken, Signature};
+use tidegate_tower::{Action, Per};
 
 use crate::config::{LogFormat, Secret};
 use crate::path::EncodedSlashes;
@@ -104,6 +104,13 @@ choice!(
 );
 
 choice!(Signature, "Signature", "a signature algorithm", Self::ALL);
+
+choice!(
+    Action,
+    "Action",
+    "what can become of a refused request",
+    [("reject", Self::Reject), ("drop", Self::Drop)]
+);
 
 choice!(
     OnFailure,

@@ -10,6 +10,7 @@ fn at(address: &str, per: &[Per], request: &Request<()>) -> Subject {
         route: "route".into(),
         rules: [rule("limit", per)].into(),
         always: 0,
+        answers: Answers::default(),
     };
     let caller = Caller {
         ip: ip(address),
@@ -299,6 +300,7 @@ fn a_second_part_of_a_caller_is_that_part_and_no_other() {
             route: "route".into(),
             rules: [rule("limit", per)].into(),
             always: 0,
+            answers: Answers::default(),
         };
         let caller = Caller {
             api_key: Some(Client::ApiKey("acme".into())),

@@ -102,6 +102,8 @@ impl Check<'_> {
         let quota = self.quota(&whose, block.place, written)?;
         let own = rule.limit.quota();
         if quota.kind() == own.kind() {
+            let place = written.iter().flatten().find_map(Written::capacity_place);
+            self.fits(&rule.cost, &quota, place);
             return Some(Some(Arc::new(rule.limit.with_quota(quota))));
         }
         let is_fixed =

@@ -180,6 +180,16 @@ impl<'a> Written<'a> {
         Some(Self::Window(window.as_ref()?, kind))
     }
 
+    /// Where the number stands that says how much it admits at once.
+    pub(super) const fn capacity_place(&self) -> Option<Place> {
+        match self {
+            Self::TokenBucket(bucket) => bucket.capacity.place,
+            Self::LeakyBucket(bucket) => bucket.queue.place,
+            Self::Fixed(window) => window.limit.place,
+            Self::Window(window, _) => window.limit.place,
+        }
+    }
+
     /// Where its window stands, if it has one.
     pub(super) const fn window_place(&self) -> Option<Place> {
         match self {

@@ -1,0 +1,68 @@
+//! Costs: what a request is charged as, and whether that can ever fit.
+
+use tidegate_core::Quota;
+use tidegate_tower::Cost;
+
+use crate::config::check::Check;
+use crate::config::file::{self, File, SingleOr};
+use crate::config::report::{Place, Problem};
+use crate::config::value::{Count, Leaf};
+
+impl Check<'_> {
+    /// What a request costs at a limit with this quota.
+    pub(super) fn cost(
+        &mut self,
+        limit: &file::Limit,
+        quota: Option<&Quota>,
+        file: &File,
+    ) -> Option<Cost> {
+        let cost = match limit.cost.as_ref()? {
+            SingleOr::Single(leaf) => {
+                let cost = self.at_least_1(leaf, "cost")?;
+                if let Some(quota) = quota {
+                    self.fits(&Cost::Fixed(cost), quota, leaf.place);
+                }
+                Cost::Fixed(cost)
+            }
+            SingleOr::Block(block) => {
+                let file::Cost { header, max } = &block.value;
+                let name = self.read(header);
+                let max = self.at_least_1(max, "max");
+                if file.trusted_proxies.iter().flatten().next().is_none() {
+                    let problem = Problem::new(header.place, "this header is never believed");
+                    self.doubt(problem.note(
+                        "a cost is believed from `trusted_proxies` only, and there are none: every request costs 1",
+                    ));
+                }
+                Cost::Header {
+                    name: name?,
+                    max: max?,
+                }
+            }
+        };
+        Some(cost)
+    }
+
+    /// Refuses a cost that is the same for every request, and never fits.
+    pub(super) fn fits(&mut self, cost: &Cost, quota: &Quota, place: Option<Place>) {
+        let capacity = quota.capacity();
+        if let Cost::Fixed(cost) = cost
+            && *cost > capacity
+        {
+            self.refuse(Problem::new(
+                place,
+                format!("a cost of {cost} never fits where at most {capacity} is admitted at once"),
+            ));
+        }
+    }
+
+    fn at_least_1(&mut self, leaf: &Leaf<Count>, what: &str) -> Option<u64> {
+        let Count(number) = self.read(leaf)?;
+        if number == 0 {
+            let message = format!("`{what}` must be at least 1");
+            self.refuse(Problem::new(leaf.place, message));
+            return None;
+        }
+        Some(number)
+    }
+}

@@ -1,0 +1,35 @@
+//! How plans and costs are written down. This module must not know what a value means.
+
+use http::HeaderName;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{FixedWindow, LeakyBucket, TokenBucket, Window};
+use crate::config::value::{Count, Leaf};
+
+/// A plan's quota for a limit: the algorithm and window that the limit has, with other numbers.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
+pub(crate) struct PlanQuota {
+    /// As the limit's own.
+    pub(crate) token_bucket: Option<TokenBucket>,
+    /// As the limit's own.
+    pub(crate) leaky_bucket: Option<LeakyBucket>,
+    /// As the limit's own.
+    pub(crate) fixed_window: Option<FixedWindow>,
+    /// As the limit's own.
+    pub(crate) sliding_window_log: Option<Window>,
+    /// As the limit's own.
+    pub(crate) sliding_window_counter: Option<Window>,
+}
+
+/// A cost that differs from request to request.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Cost {
+    /// The header that says it, believed from `trusted_proxies` only; without it a request costs 1.
+    pub(crate) header: Leaf<HeaderName>,
+    /// What a request costs that is said to cost more.
+    pub(crate) max: Leaf<Count>,
+}

@@ -1,0 +1,108 @@
+//! What a request costs at a limit: the same for all, or what a trusted proxy says of each.
+
+use http::{HeaderMap, HeaderName};
+
+/// What a request costs, in units of the limit's quota.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cost {
+    /// The same for every request; at least 1.
+    Fixed(u64),
+    /// What a header says, if a trusted proxy sent the request; else 1.
+    Header {
+        /// The header.
+        name: HeaderName,
+        /// What a request costs that is said to cost more; at least 1.
+        max: u64,
+    },
+}
+
+impl Default for Cost {
+    fn default() -> Self {
+        Self::Fixed(1)
+    }
+}
+
+impl Cost {
+    /// What a request with these headers costs; at least 1. `trusted` says whether a trusted proxy sent it.
+    pub fn of(&self, headers: &HeaderMap, trusted: bool) -> u64 {
+        match self {
+            Self::Fixed(cost) => *cost,
+            Self::Header { name, max } if trusted => told(headers, name).clamp(1, *max),
+            Self::Header { .. } => 1,
+        }
+    }
+}
+
+/// The largest number that a header says: a proxy that adds its own behind a client's is not talked down. What is no
+/// whole number says nothing, and nothing is 1.
+fn told(headers: &HeaderMap, name: &HeaderName) -> u64 {
+    let values = headers.get_all(name).iter();
+    let values = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    values.filter_map(number).max().unwrap_or(1)
+}
+
+/// A number in digits; one that is too large for any use is the largest there is.
+fn number(text: &[u8]) -> Option<u64> {
+    let text = text.trim_ascii();
+    let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    let digits = std::str::from_utf8(text).ok().filter(|_| is_number)?;
+    Some(digits.parse().unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAME: HeaderName = HeaderName::from_static("x-cost");
+
+    fn cost(values: &[&str], trusted: bool) -> u64 {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(NAME, value.parse().unwrap());
+        }
+        Cost::Header {
+            name: NAME,
+            max: 100,
+        }
+        .of(&headers, trusted)
+    }
+
+    #[test]
+    fn a_header_is_believed_from_trusted_proxies_and_up_to_its_bound() {
+        for (values, expected) in [
+            (&["7"][..], 7),
+            (&[" 100 "], 100),
+            (&["101"], 100),
+            (&["99999999999999999999999"], 100),
+            (&["007"], 7),
+            (&["0"], 1),
+            (&[], 1),
+        ] {
+            assert_eq!(cost(values, true), expected, "{values:?}");
+            assert_eq!(cost(values, false), 1, "{values:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_whole_number_says_nothing_and_of_several_the_largest_counts() {
+        for broken in ["", "many", "-7", "+7", "7.5", "7e1", "0x7", "7 8", "٧"] {
+            let value = http::HeaderValue::from_bytes(broken.as_bytes()).unwrap();
+            let headers = HeaderMap::from_iter([(NAME, value)]);
+            let max = 100;
+            let cost = Cost::Header { name: NAME, max }.of(&headers, true);
+            assert_eq!(cost, 1, "{broken}");
+        }
+        assert_eq!(cost(&["1", "50"], true), 50);
+        assert_eq!(cost(&["50", "1"], true), 50);
+        assert_eq!(cost(&["1, 50,"], true), 50);
+        assert_eq!(cost(&["50", "many"], true), 50);
+    }
+
+    #[test]
+    fn what_is_fixed_is_the_same_for_all() {
+        let headers = HeaderMap::from_iter([(NAME, "7".parse().unwrap())]);
+        assert_eq!(Cost::Fixed(5).of(&headers, true), 5);
+        assert_eq!(Cost::Fixed(5).of(&headers, false), 5);
+        assert_eq!(Cost::default().of(&headers, true), 1);
+    }
+}

@@ -1,0 +1,82 @@
+//! `RateLimit-Policy` and `RateLimit`: draft 11 of the IETF's specification, as structured fields (RFC 9651).
+
+use std::fmt::Write as _;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use tidegate_core::{Micros, Quota, Verdict};
+use tidegate_store::Limit;
+
+use crate::headers::{RATELIMIT, RATELIMIT_POLICY};
+use crate::refusal::whole_seconds;
+
+/// The largest integer of a structured field.
+const LARGEST: u64 = 999_999_999_999_999;
+
+/// Writes what each of `limits` admits, and what `verdict` leaves of the `tightest`, behind what the upstream says of its
+/// own.
+pub(crate) fn write<'a>(
+    headers: &mut HeaderMap,
+    limits: impl Iterator<Item = &'a Limit>,
+    tightest: &Limit,
+    verdict: &Verdict,
+) {
+    let mut policies = String::new();
+    for limit in limits {
+        if !policies.is_empty() {
+            policies.push_str(", ");
+        }
+        policy(&mut policies, limit);
+    }
+    add(headers, RATELIMIT_POLICY, policies);
+    let (left, seconds) = left(tightest.quota(), verdict);
+    let left = left.min(LARGEST);
+    let left = format!("\"{}\";r={left};t={seconds}", tightest.name());
+    add(headers, RATELIMIT, left);
+}
+
+/// One item: the limit's name, which needs no escapes, its quota, and the window in whole seconds, of which a shorter one
+/// has none.
+fn policy(text: &mut String, limit: &Limit) {
+    let (quota, period) = (limit.quota().capacity(), limit.quota().period());
+    // Writing to a String cannot fail.
+    let _ = write!(text, "\"{}\";q={}", limit.name(), quota.min(LARGEST));
+    if period >= 1_000_000 {
+        let _ = write!(text, ";w={}", period.div_ceil(1_000_000));
+    }
+}
+
+/// How much may be used in how many seconds: all of what is left before the window ends, or at a bucket's own pace;
+/// nothing until the time to come back.
+fn left(quota: &Quota, verdict: &Verdict) -> (u64, Micros) {
+    if !verdict.allowed {
+        return (0, whole_seconds(verdict.retry_after));
+    }
+    let left = verdict.remaining;
+    let time = match quota {
+        Quota::TokenBucket(_) | Quota::LeakyBucket(_) => paced(quota, left.max(1)),
+        _ => verdict.reset,
+    };
+    (left, time.div_ceil(1_000_000))
+}
+
+/// The time in which a bucket lets through so much at its own rate.
+fn paced(quota: &Quota, amount: u64) -> Micros {
+    let time = u128::from(quota.period()) * u128::from(amount);
+    let time = time.div_ceil(u128::from(quota.capacity().max(1)));
+    // No more than the period, which a whole capacity takes.
+    u64::try_from(time).unwrap_or(Micros::MAX)
+}
+
+/// Adds to a field that is a list, in one line.
+fn add(headers: &mut HeaderMap, name: HeaderName, ours: String) {
+    let theirs = headers.get_all(&name).iter().map(HeaderValue::as_bytes);
+    let theirs = theirs.filter(|line| !line.trim_ascii().is_empty());
+    let lines: Vec<&[u8]> = theirs.chain([ours.as_bytes()]).collect();
+    // Parts that are values make a value when they are joined.
+    if let Ok(value) = HeaderValue::from_bytes(&lines.join(&b", "[..])) {
+        headers.insert(name, value);
+    }
+}
+
+#[cfg(test)]
+mod tests;
