@@ -15,13 +15,14 @@ use fred::error::{Error, ErrorKind};
 use fred::interfaces::{ClientLike as _, EventInterface as _};
 use fred::types::config::{
     Config, ConnectionConfig, PerformanceConfig, ReconnectError, Server, ServerConfig, TcpConfig,
-    TlsConfig, TlsConnector, TlsHostMapping, UnresponsiveConfig,
+    TlsConfig, TlsConnector, TlsHostMapping,
 };
 use fred::types::{Builder, ConnectHandle};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
+use super::alive;
 use super::client::code;
 use super::sentinels;
 use super::tls::{self, Tls};
@@ -147,7 +148,7 @@ async fn connect(
     changed: &Notify,
 ) -> Error {
     let built = Builder::from_config(config(route, attempt))
-        .set_connection_config(connection(route.timeout))
+        .set_connection_config(connection())
         .set_performance_config(performance(route.timeout))
         // Whether to connect again is decided here.
         .build();
@@ -165,12 +166,16 @@ async fn connect(
         host: server.host.to_string(),
         port: server.port,
     });
-    shared.fred.store(Some(Arc::new(fred)));
+    let fred = Arc::new(fred);
+    shared.fred.store(Some(fred.clone()));
     shared.status.send_replace(Some(Ok(())));
     changed.notify_one();
+    // Well after the last decision that waits for an answer has given up.
+    let patience = CONNECT.max(2 * route.timeout);
     tokio::select! {
         ended = &mut task.0 => outcome(ended),
         () = leave.notified() => Error::new(ErrorKind::Canceled, ""),
+        () = alive::until_silent(&fred, patience) => Error::new(ErrorKind::Canceled, ""),
     }
 }
 
@@ -250,7 +255,7 @@ fn config(route: &Route, attempt: usize) -> Config {
     }
 }
 
-fn connection(timeout: Duration) -> ConnectionConfig {
+fn connection() -> ConnectionConfig {
     ConnectionConfig {
         connection_timeout: CONNECT,
         internal_command_timeout: CONNECT,
@@ -259,11 +264,6 @@ fn connection(timeout: Duration) -> ConnectionConfig {
         // A bound here can end fred's router for good; the store bounds what is in flight.
         max_command_buffer_len: 0,
         reconnect_on_auth_error: true,
-        // Well after the last decision that waits for an answer has given up.
-        unresponsive: UnresponsiveConfig {
-            max_timeout: Some(CONNECT.max(2 * timeout)),
-            interval: Duration::from_millis(100),
-        },
         // A demoted or loading server is left at once, not kept until its socket breaks.
         reconnect_errors: vec![
             ReconnectError::ClusterDown,
@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn fred_counts_once_and_never_waits_for_ever() {
         let timeout = Duration::from_millis(25);
-        let connection = connection(timeout);
+        let connection = connection();
         assert_eq!(connection.max_command_attempts, 1);
         assert_eq!(connection.max_command_buffer_len, 0);
         assert!(connection.connection_timeout <= Duration::from_secs(1));

@@ -5,7 +5,7 @@
 //! itself too late, or the slot is another node's.
 //!
 //! - [`url`], [`tls`]: what users write
-//! - [`link`], [`sentinels`]: a connection that is kept, and to whom
+//! - [`link`], [`sentinels`]: a connection that is kept, and to whom; [`alive`]: whether it carries anything
 //! - [`client`]: what is asked over it; [`shard`]: one server with its scripts
 //! - [`guard`]: whether a server may be asked, and until when; [`breaker`], [`clock`]: by what it judges
 //! - [`slots`], [`cluster`]: which server has which keys; [`shards`]: one server or many
@@ -13,8 +13,9 @@
 //! - [`recent`]: what Redis last said, given again or gone on from in an outage
 //! - [`secret`]: what all gateways share; [`gateways`]: how many they are
 //!
-//! Only `link`, `client`, `sentinels`, `slots` and `cluster` know fred.
+//! Only `link`, `alive`, `client`, `sentinels`, `slots` and `cluster` know fred.
 
+mod alive;
 mod breaker;
 mod budgets;
 mod client;
