@@ -32,7 +32,7 @@ use crate::StoreError;
 /// How long one connection may take to come up.
 pub(super) const CONNECT: Duration = Duration::from_millis(500);
 /// How long to wait between attempts, and how much longer at random, so that gateways do not come in step.
-const RECONNECT: Duration = Duration::from_millis(50);
+const RECONNECT: Duration = Duration::from_millis(100);
 const JITTER_MS: u64 = 100;
 /// After a connection that held for so long, the next attempt is made at once.
 const STABLE: Duration = Duration::from_secs(1);
@@ -127,9 +127,14 @@ async fn keep(route: Route, shared: Arc<Shared>, leave: Arc<Notify>, changed: Ar
         let ended = connect(&route, attempt, &shared, &leave, &changed).await;
         let was_up = shared.fred.swap(None).is_some();
         *shared.at.lock() = None;
-        shared
-            .status
-            .send_replace(Some(Err(why(&ended, route.tls.is_some()))));
+        let why = why(&ended, route.tls.is_some());
+        let before = shared.status.send_replace(Some(Err(why.clone())));
+        // Waiting does not help against these. Whatever comes and goes by itself is told by the decisions that it costs.
+        if let StoreError::Login(_) | StoreError::Tls(_) = why
+            && before.as_ref().and_then(|before| before.as_ref().err()) != Some(&why)
+        {
+            tracing::warn!(error = %why, "no connection to Redis");
+        }
         if was_up {
             changed.notify_one();
         }
