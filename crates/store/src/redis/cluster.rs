@@ -15,7 +15,8 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
 use super::client::{Asking, Failure};
-use super::link::{CONNECT, Route, Task};
+use super::link::{Route, Task};
+use super::settings::CONNECT;
 use super::shard::Shard;
 use super::slots::{Owner, SLOTS, owners};
 use super::url::{Address, Topology};
@@ -235,11 +236,8 @@ impl Nodes {
         known.rotate_left(first);
         let mut why = StoreError::Disconnected;
         for node in &known {
-            match self.ask_one(node).await {
-                Ok(owners) => {
-                    self.learn_all(owners);
-                    return Ok(());
-                }
+            match self.learn_from(node).await {
+                Ok(()) => return Ok(()),
                 Err(error) => why = worse(why, error),
             }
         }
@@ -250,27 +248,20 @@ impl Nodes {
         for seed in self.seeds.iter().filter(|seed| !is_asked(seed)) {
             let node = self.start(seed.clone(), None);
             node.shard.client.tried().await;
-            match self.ask_one(&node).await {
-                Ok(owners) => {
-                    self.learn_all(owners);
-                    return Ok(());
-                }
+            match self.learn_from(&node).await {
+                Ok(()) => return Ok(()),
                 Err(error) => why = worse(why, error),
             }
         }
         Err(why)
     }
 
-    /// Whether each node that has slots is connected to.
-    fn are_all_up(&self) -> bool {
-        let map = self.map.load();
-        map.nodes.iter().all(|node| node.shard.client.is_up())
-    }
-
-    async fn ask_one(&self, node: &Node) -> Result<Vec<Owner>, StoreError> {
+    async fn learn_from(&self, node: &Node) -> Result<(), StoreError> {
         let answer = tokio::time::timeout(CONNECT, node.shard.client.cluster_slots()).await;
         let answer = answer.unwrap_or(Err(StoreError::Timeout))?;
-        owners(answer, &node.address).ok_or_else(|| StoreError::Refused("an unknown reply".into()))
+        let owners = owners(answer, &node.address);
+        self.learn_all(owners.ok_or_else(|| StoreError::Refused("an unknown reply".into()))?);
+        Ok(())
     }
 }
 
@@ -287,9 +278,10 @@ fn is_down(error: &StoreError) -> bool {
 async fn keep(nodes: Arc<Nodes>) {
     for turn in 0.. {
         let answer = nodes.ask(turn).await;
+        let is_away = |node: &Arc<Node>| !node.shard.client.is_up();
         let wait = match &answer {
-            Ok(()) if nodes.are_all_up() => EVERY,
-            Ok(()) => WHILE_AWAY,
+            Ok(()) if nodes.map.load().nodes.iter().any(is_away) => WHILE_AWAY,
+            Ok(()) => EVERY,
             Err(_) => AT_MOST,
         };
         let before = nodes.asked.send_replace(Some(answer.clone()));

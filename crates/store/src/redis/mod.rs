@@ -5,7 +5,8 @@
 //! itself too late, or the slot is another node's.
 //!
 //! - [`url`], [`tls`]: what users write
-//! - [`link`], [`sentinels`]: a connection that is kept, and to whom; [`alive`]: whether it carries anything
+//! - [`link`], [`sentinels`]: a connection that is kept, and to whom; [`alive`]: whether it carries anything;
+//!   [`settings`]: how fred is set
 //! - [`client`]: what is asked over it; [`shard`]: one server with its scripts
 //! - [`guard`]: whether a server may be asked, and until when; [`breaker`], [`clock`]: by what it judges
 //! - [`slots`], [`cluster`]: which server has which keys; [`shards`]: one server or many
@@ -13,7 +14,7 @@
 //! - [`recent`]: what Redis last said, given again or gone on from in an outage
 //! - [`secret`]: what all gateways share; [`gateways`]: how many they are
 //!
-//! Only `link`, `alive`, `client`, `sentinels`, `slots` and `cluster` know fred.
+//! Only `link`, `settings`, `alive`, `client`, `sentinels`, `slots` and `cluster` know fred.
 
 mod alive;
 mod breaker;
@@ -29,6 +30,7 @@ mod recent;
 mod script;
 mod secret;
 mod sentinels;
+mod settings;
 mod shard;
 mod shards;
 mod slots;
@@ -52,10 +54,10 @@ use crate::{
 use gateways::Gateways;
 pub use gateways::HEARTBEAT;
 pub use info::RedisInfo;
-use link::CONNECT;
 use recent::{Call, Recent};
 pub use secret::Agreement;
 use secret::SecretState;
+use settings::CONNECT;
 use shards::Shards;
 use split::Caller;
 pub use tls::{InvalidTls, Tls};
