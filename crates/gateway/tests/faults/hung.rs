@@ -122,7 +122,7 @@ async fn broken_for_a_while(
     fault.tell(name, rig, &shots);
     eprintln!("  {changes} changes of who decides; {grown} KiB more memory");
     let settled = fault.settled(&shots);
-    let by_redis = rig.decided_by_redis(&settled).count();
+    let by_redis = fault.still_by_redis(rig, &shots);
     if alone {
         assert_eq!(by_redis, 0, "of {}", settled.count());
         assert!(changes as u64 <= 2 * WHILE.div_ceil(10), "{changes}");

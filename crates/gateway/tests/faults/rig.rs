@@ -228,6 +228,13 @@ impl Fault {
         shots.during(self.broken + Duration::from_secs(1)..self.mended)
     }
 
+    /// How many were decided by Redis in the middle of it, from the first question to the answer.
+    pub(crate) fn still_by_redis(&self, rig: &Rig, shots: &Shots) -> usize {
+        let settled = self.settled(shots);
+        let inside = settled.only(|shot| shot.answered() < self.mended);
+        rig.decided_by_redis(&inside).count()
+    }
+
     /// Prints what clients saw of it, and demands that none saw an error but 503 under `closed`.
     pub(crate) fn tell(&self, name: &str, rig: &Rig, shots: &Shots) {
         let before = shots.only(|shot| shot.due < self.broken);
@@ -249,7 +256,7 @@ impl Fault {
             during.p99(),
             during.worst(),
             settled.p99(),
-            rig.decided_by_redis(&settled).count(),
+            self.still_by_redis(rig, shots),
             rig.decided_without(&settled).count(),
             self.detected(rig, shots),
             self.recovered(rig, shots),
