@@ -125,6 +125,26 @@ async fn a_connection_that_died_without_a_word_is_left() {
     decides_again(&store).await;
 }
 
+/// As above, and so much was asked before that nothing more can be written to it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_takes_no_more_is_left() {
+    let server = RedisServer::start().await;
+    let proxy = FaultProxy::start(server.addr());
+    let store = Arc::new(connect(&format!("redis://{}", proxy.addr()), TIMEOUT).await);
+    decides_again(&store).await;
+    proxy.strand();
+    let long = Arc::new(limit(&"x".repeat(64 * 1024), 5, OnFailure::Closed));
+    let mut tasks = tokio::task::JoinSet::new();
+    for client in 0..500 {
+        let (store, long) = (store.clone(), long.clone());
+        tasks.spawn(async move { decide(&store, &[charge(&long, client, 1)]).await });
+    }
+    for decision in tasks.join_all().await {
+        assert_eq!(decision.outcome, Outcome::Unavailable);
+    }
+    decides_again(&store).await;
+}
+
 /// Every policy alone and mixed, on a store whose Redis does not answer.
 async fn follows_on_failure(store: &RedisStore) {
     let (closed, open) = (closed(), limit("open", 2, OnFailure::Open));
