@@ -97,6 +97,12 @@ async fn behind_a_proxy(redis: &RedisServer, timeout: &str) -> (FaultProxy, Rig)
     (proxy, rig)
 }
 
+/// How many decisions waited for Redis in vain.
+async fn timeouts(rig: &Rig) -> f64 {
+    rig.metric(0, "tidegate_store_errors_total{error=\"timeout\"}")
+        .await
+}
+
 /// Breaks something for a while, under load; `alone` says whether nobody is then decided by Redis.
 async fn broken_for_a_while(
     name: &str,
@@ -109,9 +115,11 @@ async fn broken_for_a_while(
     let load = rig.load();
     seconds(3).await;
     let (changes, memory) = (rig.changes(), rig.gateways[0].process.rss_kb());
+    let waited = timeouts(rig).await;
     breaks();
     let broken = Instant::now();
     seconds(WHILE).await;
+    let waited = timeouts(rig).await - waited;
     let changes = rig.changes() - changes;
     let grown = rig.gateways[0].process.rss_kb().saturating_sub(memory);
     mends();
@@ -120,7 +128,9 @@ async fn broken_for_a_while(
     let shots = load.stop().await;
     let fault = Fault { broken, mended };
     fault.tell(name, rig, &shots);
-    eprintln!("  {changes} changes of who decides; {grown} KiB more memory");
+    eprintln!(
+        "  {waited} waited in vain; {changes} changes of who decides; {grown} KiB more memory"
+    );
     let settled = fault.settled(&shots);
     let by_redis = fault.still_by_redis(rig, &shots);
     if alone {
