@@ -24,7 +24,7 @@ async fn ten_thousand_refused_requests_a_second_on_one_key() {
     let upstream = Upstream::ok();
     let yaml = format!(
         "
-store: {{ redis: {{ url: \"{}\", timeout: 1s, on_failure: closed }} }}
+store: {{ redis: {{ url: \"{}\", timeout: 5s, on_failure: closed }} }}
 secret: the same for both
 limits:
   it: {{ fixed_window: {{ limit: 5, window: 31d }} }}
