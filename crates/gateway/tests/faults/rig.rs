@@ -10,7 +10,7 @@ use tidegate_testkit::{Client, Load, RedisServer, Shot, Shots, Upstream, body};
 use crate::support::GatewayProcess;
 
 /// Requests a second, over so many connections.
-pub(crate) const RATE: u32 = 1_000;
+const RATE: u32 = 1_000;
 const CONNECTIONS: u32 = 100;
 
 /// Clients who share the load of a lane, in turn.
