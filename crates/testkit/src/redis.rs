@@ -99,7 +99,8 @@ impl RedisServer {
     /// Starts it again on the same port, and waits until it answers; stops it first if it runs. It is empty, unless it
     /// was told to `SAVE`.
     pub async fn restart(&self) {
-        self.launch();
+        self.stop();
+        *self.child.lock().unwrap() = Some(self.spawn());
         let deadline = Instant::now() + Duration::from_secs(10);
         while !self.answers().await {
             let exit = self
@@ -117,12 +118,6 @@ impl RedisServer {
             }
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
-    }
-
-    /// As [`restart`](Self::restart), without waiting for anything.
-    pub fn launch(&self) {
-        self.stop();
-        *self.child.lock().unwrap() = Some(self.spawn());
     }
 
     /// Freezes it (SIGSTOP): it keeps its connections, takes new ones, and answers none.
