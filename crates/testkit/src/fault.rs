@@ -39,6 +39,7 @@ struct Switches {
     faults: [Faults; 2],
     cuts: usize,
     resets: usize,
+    strandings: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -93,6 +94,12 @@ impl FaultProxy {
         self.switch(|switches| switches.resets += 1);
     }
 
+    /// Leaves all connections open and carries nothing over them any more, without telling anyone; new ones are well. So
+    /// it is when a server, or what stands between, has lost its power and come back.
+    pub fn strand(&self) {
+        self.switch(|switches| switches.strandings += 1);
+    }
+
     /// Refuses new connections from now on; those that are open stay.
     pub async fn refuse(&self) {
         self.door.close().await;
@@ -113,31 +120,47 @@ impl FaultProxy {
     }
 }
 
+/// How a connection ends.
+#[derive(Clone, Copy, PartialEq)]
+enum Ending {
+    Close,
+    Reset,
+    Silence,
+}
+
 type Watch = watch::Receiver<Switches>;
 
 /// Carries one connection until both sides have closed, one of them breaks, or the test ends it.
 async fn carry(mut client: TcpStream, server: SocketAddr, board: Arc<watch::Sender<Switches>>) {
     let mut switches = board.subscribe();
-    let accidents = |switches: &Switches| (switches.cuts, switches.resets);
+    let accidents = |switches: &Switches| (switches.cuts, switches.resets, switches.strandings);
     let before = accidents(&switches.borrow());
     let Ok(mut server) = TcpStream::connect(server).await else {
         client.set_zero_linger().ok();
         return;
     };
     server.set_nodelay(true).ok();
-    let reset = {
+    let end = {
         let ((from_client, to_client), (from_server, to_server)) = (client.split(), server.split());
         let there = pump(from_client, to_server, Way::ToServer, switches.clone());
         let back = pump(from_server, to_client, Way::ToClient, switches.clone());
         tokio::select! {
-            ended = async { tokio::try_join!(there, back) } => ended.is_err(),
-            now = switches.wait_for(|now| accidents(now) != before) => {
-                now.is_ok_and(|now| now.resets != before.1)
+            ended = async { tokio::try_join!(there, back) } => {
+                if ended.is_err() { Ending::Reset } else { Ending::Close }
+            }
+            now = switches.wait_for(|now| accidents(now) != before) => match now {
+                Ok(now) if now.resets != before.1 => Ending::Reset,
+                Ok(now) if now.strandings != before.2 => Ending::Silence,
+                _ => Ending::Close,
             }
         }
     };
+    if end == Ending::Silence {
+        // Open at both ends, until the proxy is dropped.
+        std::future::pending::<()>().await;
+    }
     for mut stream in [client, server] {
-        if reset {
+        if end == Ending::Reset {
             stream.set_zero_linger().ok();
         } else {
             stream.shutdown().await.ok();

@@ -15,7 +15,8 @@
 //!   accidents a test scripts.
 //! - [`RawClient`]: a TCP client that sends exactly these bytes, and reads [`Message`]s strictly.
 //! - [`Client`]: an HTTP client (1.1 or 2) that panics on a response header it was not told about.
-//! - [`FaultProxy`]: a TCP proxy that delays, stalls, drips, cuts and refuses at run time.
+//! - [`FaultProxy`]: a TCP proxy that delays, stalls, drips, strands, cuts and refuses at run time.
+//! - [`Load`]: requests at a fixed rate, however slow the answers; [`Shots`]: what became of them.
 //! - [`Process`]: a guard for a child process: its lines, signals, exit and memory.
 //! - [`Port`]: a port kept for one server, before, between and after its runs; [`Silent`]: one that
 //!   never answers.
@@ -34,6 +35,7 @@ mod cluster;
 mod door;
 mod fault;
 mod http1;
+mod load;
 mod port;
 mod process;
 mod raw;
@@ -49,6 +51,7 @@ pub use client::{Answer, Client};
 pub use cluster::RedisCluster;
 pub use fault::{FaultProxy, Way};
 pub use http1::{Malformed, Message};
+pub use load::{Load, Shot, Shots};
 pub use port::{Port, Silent};
 pub use process::Process;
 pub use raw::{Action, RawUpstream, Turn, When};

@@ -1,4 +1,5 @@
-//! A real redis-server for one test: no mock, no fixed port, no shared database.
+//! A real redis-server for one test: no mock, no fixed port, no shared database. Another server that speaks like it takes
+//! its place if `TIDEGATE_REDIS_SERVER` names one.
 
 use std::{
     fs::File,
@@ -17,7 +18,8 @@ use crate::{
     process::{signal, stopped},
 };
 
-/// A redis-server from `PATH` in its own folder, without persistence. Killed when dropped.
+/// A redis-server from `PATH`, or the program that [`PROGRAM`] names, in its own folder, without persistence. Killed when
+/// dropped.
 ///
 /// Tests that share one keep apart by the keys they use.
 #[derive(Debug)]
@@ -27,6 +29,9 @@ pub struct RedisServer {
     options: Vec<String>,
     dir: TempDir,
 }
+
+/// The variable of the environment that names another server's program, such as `/usr/bin/valkey-server`.
+const PROGRAM: &str = "TIDEGATE_REDIS_SERVER";
 
 /// The file of a Redis Sentinel, which keeps there what it knows.
 const SENTINEL: &str = "sentinel.conf";
@@ -91,8 +96,8 @@ impl RedisServer {
         }
     }
 
-    /// Starts it again, empty, on the same port, and waits until it answers; stops it first if it
-    /// runs.
+    /// Starts it again on the same port, and waits until it answers; stops it first if it runs. It is empty, unless it
+    /// was told to `SAVE`.
     pub async fn restart(&self) {
         self.stop();
         *self.child.lock().unwrap() = Some(self.spawn());
@@ -160,7 +165,8 @@ impl RedisServer {
             .append(true)
             .open(self.dir.path().join("redis.log"))
             .unwrap();
-        let mut command = Command::new("redis-server");
+        let program = std::env::var_os(PROGRAM).unwrap_or_else(|| "redis-server".into());
+        let mut command = Command::new(&program);
         let sentinel = self.dir.path().join(SENTINEL);
         if sentinel.exists() {
             command.arg(sentinel).arg("--sentinel");
@@ -179,10 +185,11 @@ impl RedisServer {
             Ok(child) => child,
             Err(e) if e.kind() == ErrorKind::NotFound => {
                 panic!(
-                    "no redis-server in PATH; install the package redis-server (apt, apk: redis)"
+                    "there is no {program:?}; install the package redis-server (apt, apk: redis), or let {PROGRAM} name \
+                     another server"
                 )
             }
-            Err(e) => panic!("cannot start redis-server: {e}"),
+            Err(e) => panic!("cannot start {program:?}: {e}"),
         }
     }
 

@@ -128,7 +128,7 @@ async fn on_loopback_pages_of_the_web_are_not_people() {
 async fn the_token_is_in_no_line_of_the_log() {
     let admin = format!("{{ address: \"127.0.0.1:0\", token: \"{TOKEN}\" }}");
     let yaml = yaml();
-    let mut gateway = GatewayProcess::start_with(&admin, "info", &yaml).await;
+    let mut gateway = GatewayProcess::start_with(&admin, "level: info", &yaml).await;
     for shown in [TOKEN, "wrong-hunter2"] {
         for (method, path) in &PATHS {
             let bearer = format!("Bearer {shown}");

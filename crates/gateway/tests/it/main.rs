@@ -30,9 +30,9 @@ mod unknown_keys;
 mod jwks;
 
 // Several gateways, and a Redis in trouble.
-mod faults;
 mod fleet;
 mod outage;
+mod redis_refuses;
 mod shared_secret;
 mod topologies;
 

@@ -19,7 +19,7 @@ routes:
         redis.url(),
         upstream.url()
     );
-    GatewayProcess::start_with("127.0.0.1:0", level, &yaml).await
+    GatewayProcess::start_with("127.0.0.1:0", &format!("level: {level}"), &yaml).await
 }
 
 /// The page, once it shows this.

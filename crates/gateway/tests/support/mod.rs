@@ -75,14 +75,14 @@ pub(crate) struct GatewayProcess {
 impl GatewayProcess {
     /// Starts `tidegate run` from YAML that says nothing of `listen`, `admin` and `log`; waits until it listens.
     pub(crate) async fn start(yaml: &str) -> Self {
-        Self::start_with("127.0.0.1:0", "info", yaml).await
+        Self::start_with("127.0.0.1:0", "level: info", yaml).await
     }
 
-    /// As [`start`](Self::start), with an admin port as it is written in YAML, and a level of the log.
-    pub(crate) async fn start_with(admin: &str, level: &str, yaml: &str) -> Self {
+    /// As [`start`](Self::start), with an admin port and settings of the log as they are written in YAML.
+    pub(crate) async fn start_with(admin: &str, log: &str, yaml: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("gateway.yaml");
-        let log = format!("{{ format: json, level: {level} }}");
+        let log = format!("{{ format: json, {log} }}");
         let head = format!("listen: 127.0.0.1:0\nadmin: {admin}\nlog: {log}\n");
         std::fs::write(&file, format!("{head}{yaml}")).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));

@@ -4,6 +4,9 @@
 //! closed ── FAILURES in a row ──▶ open ── PAUSE ──▶ half open: one request asks ──▶ closed, or open again
 //! ```
 //!
+//! A failure that nobody had to wait for, since there is no connection, needs no pause: the next request may ask, and finds
+//! the connection as soon as there is one.
+//!
 //! The time is passed in, as a span since some start, so that tests need no clock.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -12,8 +15,9 @@ use std::time::Duration;
 /// After so many failures in a row nobody waits any more.
 const FAILURES: u32 = 5;
 
-/// How long until one request may try again. Much less than a second, within which Redis has to decide again.
-const PAUSE: Duration = Duration::from_millis(100);
+/// How long until one request may try again, and wait in vain. Less than one in a hundred does, from 500 a second up; and
+/// it is much less than a second, within which Redis has to decide again.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// Whether requests may ask.
 #[derive(Debug, Default)]
@@ -53,7 +57,9 @@ impl Breaker {
 
     /// Redis has decided.
     pub(super) fn succeeded(&self) -> Option<Change> {
-        if self.failures.load(Ordering::Relaxed) == 0 {
+        // Both: a failure that was counted before may have opened it after the last success.
+        let failures = self.failures.load(Ordering::Relaxed);
+        if failures == 0 && self.next_try.load(Ordering::Relaxed) == 0 {
             return None;
         }
         self.failures.store(0, Ordering::Relaxed);
@@ -61,8 +67,25 @@ impl Breaker {
         open.then_some(Change::Closed)
     }
 
-    /// Redis has not decided.
+    /// Redis has not decided, and somebody waited for that.
     pub(super) fn failed(&self, now: Duration) -> Option<Change> {
+        self.failed_until(now + PAUSE)
+    }
+
+    /// There was nobody to ask, and nobody waited.
+    pub(super) fn failed_at_once(&self, now: Duration) -> Option<Change> {
+        let change = self.failed_until(now);
+        if change.is_none() {
+            // Only if it is open, still.
+            let open = |next: u64| (next != 0).then_some(micros(now).max(1));
+            let _ = self
+                .next_try
+                .fetch_update(Ordering::AcqRel, Ordering::Acquire, open);
+        }
+        change
+    }
+
+    fn failed_until(&self, next_try: Duration) -> Option<Change> {
         let failures = self
             .failures
             .fetch_add(1, Ordering::Relaxed)
@@ -71,7 +94,7 @@ impl Breaker {
             return None;
         }
         // Whoever tried may have waited for longer than a pause: the next one is counted from here.
-        let next = micros(now + PAUSE).max(1);
+        let next = micros(next_try).max(1);
         let closed = self.next_try.fetch_max(next, Ordering::AcqRel) == 0;
         closed.then_some(Change::Opened)
     }
@@ -143,5 +166,33 @@ mod tests {
             "failures are counted anew"
         );
         assert!(breaker.admits(START + PAUSE));
+    }
+
+    #[test]
+    fn one_that_opened_after_a_success_closes_with_the_next() {
+        let breaker = opened();
+        breaker.failures.store(0, Ordering::Relaxed);
+        assert_eq!(breaker.succeeded(), Some(Change::Closed));
+        assert!(breaker.admits(START) && breaker.admits(START));
+    }
+
+    #[test]
+    fn without_a_connection_every_request_may_try() {
+        let breaker = Breaker::default();
+        for _ in 1..FAILURES {
+            assert_eq!(breaker.failed_at_once(START), None);
+        }
+        assert_eq!(breaker.failed_at_once(START), Some(Change::Opened));
+        for _ in 0..10 {
+            assert!(breaker.admits(START));
+            assert!(!breaker.admits(START), "only one at a time");
+            assert_eq!(breaker.failed_at_once(START), None, "it is open already");
+        }
+        // One that waited in vain makes the others pause again.
+        assert!(breaker.admits(START));
+        assert_eq!(breaker.failed(START), None);
+        assert!(!breaker.admits(START));
+        assert!(breaker.admits(START + PAUSE));
+        assert_eq!(breaker.succeeded(), Some(Change::Closed));
     }
 }

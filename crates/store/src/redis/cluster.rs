@@ -2,8 +2,9 @@
 //!
 //! A client of fred's own for the whole cluster has one task for all nodes, and reconnects inside of it: one dead node
 //! would hold up the clients of all others. Here nodes share nothing. The map is asked of any node at the start, whenever
-//! a connection breaks or a node sends us elsewhere, and every few seconds; a node that knows itself cut off from the
-//! others is not believed.
+//! a connection breaks or a node sends us elsewhere, again and again while a node is away, and else every few seconds; a
+//! node that knows itself cut off from the others is not believed. While all of them do, none is asked to decide: fred
+//! closes a connection over which it hears that the cluster is down.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,8 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
 use super::client::{Asking, Failure};
-use super::link::{CONNECT, Route, Task};
+use super::link::{Route, Task};
+use super::settings::CONNECT;
 use super::shard::Shard;
 use super::slots::{Owner, SLOTS, owners};
 use super::url::{Address, Topology};
@@ -22,8 +24,14 @@ use crate::StoreError;
 
 /// How often the map is asked for when nothing happens.
 const EVERY: Duration = Duration::from_secs(3);
+/// How often while a node is away, whose slots another one may get.
+const WHILE_AWAY: Duration = Duration::from_millis(200);
 /// How often it is asked for at most.
 const AT_MOST: Duration = Duration::from_millis(100);
+/// While nodes answer that the cluster is down, the seeds are asked as well every so many times.
+const SEEDS_EVERY: usize = 5;
+/// What nodes answer then.
+const DOWN: &str = "CLUSTERDOWN";
 
 /// The nodes of a cluster, found by their slots.
 #[derive(Debug)]
@@ -92,14 +100,20 @@ impl Cluster {
 
     /// The node that has a slot, as far as is known.
     pub(super) fn of(&self, slot: u16) -> Result<Arc<Shard>, StoreError> {
+        let asked = self.nodes.asked.borrow();
+        if let Some(Err(why)) = &*asked
+            && is_down(why)
+        {
+            return Err(why.clone());
+        }
         let map = self.nodes.map.load();
         let place = map.slots.get(usize::from(slot)).copied().flatten();
         if let Some(node) = place.and_then(|place| map.nodes.get(usize::from(place))) {
             return Ok(node.shard.clone());
         }
-        Err(match &*self.nodes.asked.borrow() {
+        Err(match &*asked {
             // Nobody has this slot.
-            Some(Ok(())) => StoreError::Refused("CLUSTERDOWN".into()),
+            Some(Ok(())) => StoreError::Refused(DOWN.into()),
             Some(Err(why)) => why.clone(),
             None => StoreError::Disconnected,
         })
@@ -216,47 +230,68 @@ impl Nodes {
 
     /// Asks one node after the other until one knows, beginning with another each time.
     async fn ask(&self, turn: usize) -> Result<(), StoreError> {
-        let mut why = StoreError::Disconnected;
         let mut known: Vec<Arc<Node>> = self.map.load().nodes.clone();
         known.retain(|node| node.shard.client.is_up());
-        let turn = turn % known.len().max(1);
-        known.rotate_left(turn);
-        for node in known {
-            match self.ask_one(&node).await {
-                Ok(owners) => {
-                    self.learn_all(owners);
-                    return Ok(());
-                }
-                Err(error) => why = error,
+        let first = turn % known.len().max(1);
+        known.rotate_left(first);
+        let mut why = StoreError::Disconnected;
+        for node in &known {
+            match self.learn_from(node).await {
+                Ok(()) => return Ok(()),
+                Err(error) => why = worse(why, error),
             }
         }
-        for seed in &self.seeds {
+        if is_down(&why) && !turn.is_multiple_of(SEEDS_EVERY) {
+            return Err(why);
+        }
+        let is_asked = |seed: &&Address| known.iter().any(|node| node.address == **seed);
+        for seed in self.seeds.iter().filter(|seed| !is_asked(seed)) {
             let node = self.start(seed.clone(), None);
             node.shard.client.tried().await;
-            match self.ask_one(&node).await {
-                Ok(owners) => {
-                    self.learn_all(owners);
-                    return Ok(());
-                }
-                Err(error) => why = error,
+            match self.learn_from(&node).await {
+                Ok(()) => return Ok(()),
+                Err(error) => why = worse(why, error),
             }
         }
         Err(why)
     }
 
-    async fn ask_one(&self, node: &Node) -> Result<Vec<Owner>, StoreError> {
+    async fn learn_from(&self, node: &Node) -> Result<(), StoreError> {
         let answer = tokio::time::timeout(CONNECT, node.shard.client.cluster_slots()).await;
         let answer = answer.unwrap_or(Err(StoreError::Timeout))?;
-        owners(answer, &node.address).ok_or_else(|| StoreError::Refused("an unknown reply".into()))
+        let owners = owners(answer, &node.address);
+        self.learn_all(owners.ok_or_else(|| StoreError::Refused("an unknown reply".into()))?);
+        Ok(())
     }
+}
+
+/// That the cluster is down says more than that a node is.
+fn worse(known: StoreError, error: StoreError) -> StoreError {
+    if is_down(&known) { known } else { error }
+}
+
+fn is_down(error: &StoreError) -> bool {
+    matches!(error, StoreError::Refused(code) if code == DOWN)
 }
 
 /// Keeps the map up to date.
 async fn keep(nodes: Arc<Nodes>) {
     for turn in 0.. {
         let answer = nodes.ask(turn).await;
-        let wait = if answer.is_ok() { EVERY } else { AT_MOST };
-        nodes.asked.send_replace(Some(answer));
+        let is_away = |node: &Arc<Node>| !node.shard.client.is_up();
+        let wait = match &answer {
+            Ok(()) if nodes.map.load().nodes.iter().any(is_away) => WHILE_AWAY,
+            Ok(()) => EVERY,
+            Err(_) => AT_MOST,
+        };
+        let before = nodes.asked.send_replace(Some(answer.clone()));
+        match (before, answer) {
+            (None | Some(Ok(())), Err(error)) => {
+                tracing::warn!(%error, "no node knows who has which slots; each limit follows its on_failure");
+            }
+            (Some(Err(_)), Ok(())) => tracing::info!("the nodes know again who has which slots"),
+            _ => {}
+        }
         tokio::time::sleep(AT_MOST).await;
         // Being told is all that is wanted; not being told in time is, too.
         let _ = tokio::time::timeout(wait, nodes.changed.notified()).await;

@@ -82,7 +82,15 @@ impl Guard {
                 Err(error)
             }
             Err(error) => {
-                let change = self.breaker.failed(self.clock.elapsed());
+                let now = self.clock.elapsed();
+                let change = if matches!(
+                    error,
+                    StoreError::Disconnected | StoreError::Login(_) | StoreError::Tls(_)
+                ) {
+                    self.breaker.failed_at_once(now)
+                } else {
+                    self.breaker.failed(now)
+                };
                 self.log(change, Some(&error));
                 Err(error)
             }

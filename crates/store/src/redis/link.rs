@@ -1,7 +1,6 @@
-//! One connection to Redis that is made again whenever it ends, and every setting of fred.
+//! One connection to Redis that is made again whenever it ends.
 //!
-//! fred's defaults are not for counting: no command timeout, three attempts (a script may run three times), ten seconds
-//! for a connection. fred makes one connection and drives it; when it ends, for whatever reason, a new client takes its
+//! fred makes one connection and drives it; when it ends, for whatever reason, a new client takes its
 //! place here, at once if the old one was good for a while. So there is no client that is stuck, and why there is no
 //! connection is always known. This module must not know what is asked over it.
 
@@ -13,25 +12,21 @@ use arc_swap::ArcSwapOption;
 use fred::clients::Client as Fred;
 use fred::error::{Error, ErrorKind};
 use fred::interfaces::{ClientLike as _, EventInterface as _};
-use fred::types::config::{
-    Config, ConnectionConfig, PerformanceConfig, ReconnectError, Server, ServerConfig, TcpConfig,
-    TlsConfig, TlsConnector, TlsHostMapping, UnresponsiveConfig,
-};
 use fred::types::{Builder, ConnectHandle};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
+use super::alive;
 use super::client::code;
 use super::sentinels;
+use super::settings::{CONNECT, config, connection, performance};
 use super::tls::{self, Tls};
 use super::url::{Address, Login, Topology};
 use crate::StoreError;
 
-/// How long one connection may take to come up.
-pub(super) const CONNECT: Duration = Duration::from_millis(500);
 /// How long to wait between attempts, and how much longer at random, so that gateways do not come in step.
-const RECONNECT: Duration = Duration::from_millis(50);
+const RECONNECT: Duration = Duration::from_millis(100);
 const JITTER_MS: u64 = 100;
 /// After a connection that held for so long, the next attempt is made at once.
 const STABLE: Duration = Duration::from_secs(1);
@@ -126,9 +121,14 @@ async fn keep(route: Route, shared: Arc<Shared>, leave: Arc<Notify>, changed: Ar
         let ended = connect(&route, attempt, &shared, &leave, &changed).await;
         let was_up = shared.fred.swap(None).is_some();
         *shared.at.lock() = None;
-        shared
-            .status
-            .send_replace(Some(Err(why(&ended, route.tls.is_some()))));
+        let why = why(&ended, route.tls.is_some());
+        let before = shared.status.send_replace(Some(Err(why.clone())));
+        // Waiting does not help against these. Whatever comes and goes by itself is told by the decisions that it costs.
+        if let StoreError::Login(_) | StoreError::Tls(_) = why
+            && before.as_ref().and_then(|before| before.as_ref().err()) != Some(&why)
+        {
+            tracing::warn!(error = %why, "no connection to Redis");
+        }
         if was_up {
             changed.notify_one();
         }
@@ -147,7 +147,7 @@ async fn connect(
     changed: &Notify,
 ) -> Error {
     let built = Builder::from_config(config(route, attempt))
-        .set_connection_config(connection(route.timeout))
+        .set_connection_config(connection())
         .set_performance_config(performance(route.timeout))
         // Whether to connect again is decided here.
         .build();
@@ -165,12 +165,16 @@ async fn connect(
         host: server.host.to_string(),
         port: server.port,
     });
-    shared.fred.store(Some(Arc::new(fred)));
+    let fred = Arc::new(fred);
+    shared.fred.store(Some(fred.clone()));
     shared.status.send_replace(Some(Ok(())));
     changed.notify_one();
+    // Well after the last decision that waits for an answer has given up.
+    let patience = CONNECT.max(2 * route.timeout);
     tokio::select! {
         ended = &mut task.0 => outcome(ended),
         () = leave.notified() => Error::new(ErrorKind::Canceled, ""),
+        () = alive::until_silent(&fred, patience) => Error::new(ErrorKind::Canceled, ""),
     }
 }
 
@@ -204,89 +208,6 @@ fn jitter() -> Duration {
     Duration::from_millis(RandomState::new().hash_one(0) % JITTER_MS)
 }
 
-fn config(route: &Route, attempt: usize) -> Config {
-    let server = |address: &Address| {
-        Server::new_with_tls(address.host.clone(), address.port, route.tls_name.clone())
-    };
-    let server = match &route.to {
-        Topology::Server(address) => ServerConfig::Centralized {
-            server: server(address),
-        },
-        Topology::Unix(path) => ServerConfig::Unix { path: path.clone() },
-        Topology::Sentinels {
-            hosts,
-            service,
-            login,
-        } => {
-            // fred believes the first that it can connect to. One that hangs or is cut off is not the first next time.
-            let mut hosts: Vec<Server> = hosts.iter().map(server).collect();
-            let first = attempt % hosts.len().max(1);
-            hosts.rotate_left(first);
-            ServerConfig::Sentinel {
-                hosts,
-                service_name: service.clone(),
-                username: login.user.clone(),
-                password: login.password.clone(),
-            }
-        }
-        // Whoever asks a cluster connects to its nodes, one by one.
-        Topology::Cluster(nodes) => ServerConfig::Centralized {
-            server: nodes.first().map_or_else(|| Server::new("", 0), server),
-        },
-    };
-    let tls = route.tls.as_ref().map(|tls| TlsConfig {
-        connector: TlsConnector::Rustls(tls.0.clone().into()),
-        hostnames: TlsHostMapping::None,
-    });
-    Config {
-        server,
-        username: route.login.user.clone(),
-        password: route.login.password.clone(),
-        database: route.database,
-        tls,
-        // One attempt, and its error.
-        fail_fast: true,
-        ..Config::default()
-    }
-}
-
-fn connection(timeout: Duration) -> ConnectionConfig {
-    ConnectionConfig {
-        connection_timeout: CONNECT,
-        internal_command_timeout: CONNECT,
-        // A script that was sent may have run; only its caller may decide to send it again.
-        max_command_attempts: 1,
-        // A bound here can end fred's router for good; the store bounds what is in flight.
-        max_command_buffer_len: 0,
-        reconnect_on_auth_error: true,
-        // Well after the last decision that waits for an answer has given up.
-        unresponsive: UnresponsiveConfig {
-            max_timeout: Some(CONNECT.max(2 * timeout)),
-            interval: Duration::from_millis(100),
-        },
-        // A demoted or loading server is left at once, not kept until its socket breaks.
-        reconnect_errors: vec![
-            ReconnectError::ClusterDown,
-            ReconnectError::Loading,
-            ReconnectError::ReadOnly,
-            ReconnectError::MasterDown,
-        ],
-        tcp: TcpConfig {
-            nodelay: Some(true),
-            ..TcpConfig::default()
-        },
-        ..ConnectionConfig::default()
-    }
-}
-
-fn performance(timeout: Duration) -> PerformanceConfig {
-    PerformanceConfig {
-        // fred then skips commands that nobody waits for any more, if they were not yet written.
-        default_command_timeout: timeout,
-        ..PerformanceConfig::default()
-    }
-}
-
 /// A task that ends with whoever holds it.
 #[derive(Debug)]
 pub(super) struct Task<T>(pub(super) JoinHandle<T>);
@@ -300,22 +221,6 @@ impl<T> Drop for Task<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// The settings on which exact counting rests.
-    #[test]
-    fn fred_counts_once_and_never_waits_for_ever() {
-        let timeout = Duration::from_millis(25);
-        let connection = connection(timeout);
-        assert_eq!(connection.max_command_attempts, 1);
-        assert_eq!(connection.max_command_buffer_len, 0);
-        assert!(connection.connection_timeout <= Duration::from_secs(1));
-        assert!(
-            connection
-                .reconnect_errors
-                .contains(&ReconnectError::ReadOnly)
-        );
-        assert_eq!(performance(timeout).default_command_timeout, timeout);
-    }
 
     #[test]
     fn why_there_is_no_connection_is_told_without_what_was_sent() {

@@ -5,7 +5,8 @@
 //! itself too late, or the slot is another node's.
 //!
 //! - [`url`], [`tls`]: what users write
-//! - [`link`], [`sentinels`]: a connection that is kept, and to whom
+//! - [`link`], [`sentinels`]: a connection that is kept, and to whom; [`alive`]: whether it carries anything;
+//!   [`settings`]: how fred is set
 //! - [`client`]: what is asked over it; [`shard`]: one server with its scripts
 //! - [`guard`]: whether a server may be asked, and until when; [`breaker`], [`clock`]: by what it judges
 //! - [`slots`], [`cluster`]: which server has which keys; [`shards`]: one server or many
@@ -15,9 +16,10 @@
 //! - [`modes`]: limits that are kept in this process; [`leases`], [`synced`]: by slices, by differences
 //! - [`secret`]: what all gateways share; [`gateways`]: how many they are
 //!
-//! Only `link`, `client`, `sentinels`, `slots` and `cluster` know fred.
+//! Only `link`, `settings`, `alive`, `client`, `sentinels`, `slots` and `cluster` know fred.
 
 mod afterwards;
+mod alive;
 mod breaker;
 mod budgets;
 mod client;
@@ -33,6 +35,7 @@ mod recent;
 mod script;
 mod secret;
 mod sentinels;
+mod settings;
 mod shard;
 mod shards;
 mod slots;
@@ -59,10 +62,10 @@ use gateways::Gateways;
 pub use gateways::HEARTBEAT;
 pub use info::RedisInfo;
 use leases::Leases;
-use link::CONNECT;
 use recent::{Call, Recent};
 pub use secret::Agreement;
 use secret::SecretState;
+use settings::CONNECT;
 use shards::Shards;
 use split::Caller;
 use synced::Synced;

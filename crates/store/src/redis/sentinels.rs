@@ -12,7 +12,8 @@ use fred::types::CustomCommand;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use super::link::{CONNECT, Link, Route};
+use super::link::{Link, Route};
+use super::settings::CONNECT;
 use super::url::{Address, Topology};
 
 /// How often they are asked.

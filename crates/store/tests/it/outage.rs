@@ -7,7 +7,7 @@ use tidegate_core::Quota;
 use tidegate_store::{
     Charge, Decision, Limit, OnFailure, Outcome, RedisStore, Store, StoreError, Via,
 };
-use tidegate_testkit::{Port, RedisServer, Silent};
+use tidegate_testkit::{FaultProxy, Port, RedisServer, Silent};
 
 use crate::support::{
     PATIENCE, charge, connect, error_of, every_algorithm, quiet_window, wait_for,
@@ -109,6 +109,39 @@ async fn many_at_once_wait_no_longer_than_one() {
     }
     assert!(started.elapsed() < TIMEOUT + SLACK);
     server.resume();
+    decides_again(&store).await;
+}
+
+/// The other end has lost its power and come back: nothing tells, and there is somebody who asks all the time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_died_without_a_word_is_left() {
+    let server = RedisServer::start().await;
+    let proxy = FaultProxy::start(server.addr());
+    let store = connect(&format!("redis://{}", proxy.addr()), TIMEOUT).await;
+    decides_again(&store).await;
+    proxy.strand();
+    let first = decide(&store, &[charge(&closed(), 1, 1)]).await;
+    assert_eq!(error_of(&first), Some(StoreError::Timeout));
+    decides_again(&store).await;
+}
+
+/// As above, and so much was asked before that nothing more can be written to it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_takes_no_more_is_left() {
+    let server = RedisServer::start().await;
+    let proxy = FaultProxy::start(server.addr());
+    let store = Arc::new(connect(&format!("redis://{}", proxy.addr()), TIMEOUT).await);
+    decides_again(&store).await;
+    proxy.strand();
+    let long = Arc::new(limit(&"x".repeat(64 * 1024), 5, OnFailure::Closed));
+    let mut tasks = tokio::task::JoinSet::new();
+    for client in 0..500 {
+        let (store, long) = (store.clone(), long.clone());
+        tasks.spawn(async move { decide(&store, &[charge(&long, client, 1)]).await });
+    }
+    for decision in tasks.join_all().await {
+        assert_eq!(decision.outcome, Outcome::Unavailable);
+    }
     decides_again(&store).await;
 }
 

@@ -100,3 +100,17 @@ async fn a_close_in_one_direction_passes_and_the_answer_still_comes_back() {
         (b"x".to_vec(), End::Closed)
     );
 }
+
+#[tokio::test]
+async fn a_stranded_connection_says_nothing_and_a_new_one_is_well() {
+    let redis = RedisServer::start().await;
+    let proxy = FaultProxy::start(redis.addr());
+    let mut connection = crate::RedisConnection::open(proxy.addr()).await.unwrap();
+    connection.command(&["PING"]).await.unwrap();
+    proxy.strand();
+    tokio::time::timeout(SHORT, connection.command(&["PING"]))
+        .await
+        .unwrap_err();
+    let mut connection = crate::RedisConnection::open(proxy.addr()).await.unwrap();
+    connection.command(&["PING"]).await.unwrap();
+}
