@@ -17,6 +17,7 @@ const PARTS: [&[&str]; 5] = [
 const DEBT: &str = include_str!("../../../../lua/debt.lua");
 const DECIDE: &str = include_str!("../../../../lua/decide.lua");
 const GIVE_BACK: &str = include_str!("../../../../lua/give_back.lua");
+const LEASE: &str = include_str!("../../../../lua/lease.lua");
 
 const _: () = assert!(PARTS.len() == Quota::ALGORITHMS.len());
 
@@ -29,12 +30,18 @@ pub(super) enum Task {
     Check,
     /// Takes back what was charged.
     GiveBack,
+    /// Lends a slice of one limit's budget.
+    Lease,
+}
+
+impl Task {
+    const ALL: [Self; 4] = [Self::Decide, Self::Check, Self::GiveBack, Self::Lease];
 }
 
 /// How many combinations of algorithms there are.
 const COMBINATIONS: usize = 1 << PARTS.len();
 /// How many scripts there can be.
-pub(super) const SCRIPTS: usize = 3 * COMBINATIONS;
+pub(super) const SCRIPTS: usize = Task::ALL.len() * COMBINATIONS;
 
 /// One script per task and combination of algorithms, joined when it is first needed.
 #[derive(Debug)]
@@ -57,7 +64,7 @@ impl Scripts {
 
     /// The script with this index.
     pub(super) fn at(&self, index: usize) -> &Script {
-        let task = [Task::Decide, Task::Check, Task::GiveBack][index / COMBINATIONS];
+        let task = Task::ALL[index / COMBINATIONS];
         self.0[index].get_or_init(|| Script::new(index, task, index % COMBINATIONS))
     }
 }
@@ -90,6 +97,7 @@ impl Script {
             Task::Decide => ["local charging = true\n", DECIDE],
             Task::Check => ["local charging = false\n", DECIDE],
             Task::GiveBack => ["", GIVE_BACK],
+            Task::Lease => ["", LEASE],
         });
         text.extend(joined);
         Self {

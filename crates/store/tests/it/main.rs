@@ -24,6 +24,8 @@ mod behaviour;
 mod budgets;
 mod keys;
 mod late;
+mod laws;
+mod leases_fleet;
 mod memory;
 mod modes;
 mod outage;
