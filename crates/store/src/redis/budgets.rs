@@ -45,6 +45,7 @@ impl RedisStore {
         self.fallback.reset(charges);
         for charge in charges {
             self.recent.forget(charge);
+            self.leases.forget(charge);
         }
         Ok(())
     }

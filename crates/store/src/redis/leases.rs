@@ -21,6 +21,7 @@ use tokio::task::AbortHandle;
 
 use held::{Held, Next};
 pub(super) use lender::Lender;
+use table::MAX_SLICES;
 
 use crate::{Charge, StoreError};
 
@@ -44,7 +45,11 @@ pub(super) struct Taken {
 impl Leases {
     /// No slices yet, and a task that looks after them. Must be called inside a tokio runtime.
     pub(super) fn start(lender: Lender) -> Self {
-        let held = Arc::new(Held::new(lender));
+        Self::with_places(lender, MAX_SLICES)
+    }
+
+    fn with_places(lender: Lender, places: usize) -> Self {
+        let held = Arc::new(Held::new(lender, places));
         let keeper = tokio::spawn(held::keep(Arc::downgrade(&held))).abort_handle();
         Self { held, keeper }
     }
@@ -75,7 +80,12 @@ impl Leases {
         }
     }
 
-    /// Tells Redis what was spent of this key, and returns the rest. Nothing holds any more that Redis said of it.
+    /// Forgets what Redis said of a key, which was reset.
+    pub(super) fn forget(&self, charge: &Charge<'_>) {
+        self.held.forget(charge);
+    }
+
+    /// Tells Redis what was spent of this key, and returns the rest.
     pub(super) async fn settle(
         &self,
         charge: &Charge<'_>,
@@ -124,3 +134,6 @@ async fn answer(until: Instant, next: impl Fn() -> Next) -> Result<Taken, StoreE
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

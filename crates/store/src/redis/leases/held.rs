@@ -9,10 +9,11 @@ use tidegate_core::{Micros, Quota, Verdict};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use super::super::guard::Answer;
 use super::Taken;
-use super::lender::{Ask, Lender, Lent};
+use super::lender::{Ask, Budget, Lender, Lent};
 use super::slice::{Slice, Step};
-use super::table::{Entry, Key, MAX_SLICES, Table, Told};
+use super::table::{Entry, Key, Table, Told};
 use crate::{Charge, StoreError};
 
 /// How often it is looked for slices that have to be settled.
@@ -21,6 +22,7 @@ const ROUND: Duration = Duration::from_millis(100);
 /// How many are settled at once.
 const AT_ONCE: usize = 64;
 
+/// The slices, and whom to ask for them.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) lender: Lender,
@@ -41,10 +43,11 @@ pub(super) enum Next {
 }
 
 impl Held {
-    pub(super) fn new(lender: Lender) -> Self {
+    /// No slices; with so many places for them.
+    pub(super) fn new(lender: Lender, places: usize) -> Self {
         Self {
             lender,
-            table: Table::new(MAX_SLICES),
+            table: Table::new(places),
             last_number: AtomicU64::new(0),
         }
     }
@@ -77,7 +80,14 @@ impl Held {
         self.table.known(&key)?.slice.give_back(charge.cost)
     }
 
-    /// Settles one key, returns all of its slice, and forgets what Redis said before.
+    /// Forgets what Redis said of a key.
+    pub(super) fn forget(&self, charge: &Charge<'_>) {
+        if let Some(mut entry) = self.table.known(&self.table.key(charge)) {
+            entry.slice.forget();
+        }
+    }
+
+    /// Settles one key, and returns all of its slice.
     pub(super) fn end(self: &Arc<Self>, charge: &Charge<'_>, until: Instant) -> Next {
         let key = self.table.key(charge);
         let nothing = Charge { cost: 0, ..*charge };
@@ -87,7 +97,6 @@ impl Held {
         if entry.slice.is_asking() {
             return Next::Wait(entry.told.clone());
         }
-        entry.slice.forget();
         let ask = entry.slice.end(self.number());
         Next::Asking(self.ask(key, entry, ask, until))
     }
@@ -162,24 +171,38 @@ impl Held {
         drop(entry);
         tokio::spawn(async move {
             let answer = held.lender.ask(&budget, &ask, until).await;
-            if let Some(mut entry) = held.table.known(&key) {
-                match &answer {
-                    Ok(answer) => {
-                        let quota = budget.limit.quota();
-                        let lent = answer.content;
-                        entry
-                            .slice
-                            .answered(lent, quota, answer.sent, answer.received);
-                    }
-                    Err(_) => entry.slice.failed(Instant::now()),
-                }
-            }
+            let returning = held.note(&key, &budget, &answer);
             let answer = answer.map(|answer| taken(&ask, &answer.content));
             let said = answer.as_ref().map(drop).map_err(Clone::clone);
             // Nobody may be waiting.
             let _ = tell.send(Some(said));
+            if let Some((cost, receipt)) = returning {
+                held.lender.give_back(&budget, cost, receipt).await;
+            }
             answer
         })
+    }
+
+    /// Tells the slice what was answered; what is to be given back of what was charged.
+    fn note(
+        &self,
+        key: &Key,
+        budget: &Budget,
+        answer: &Result<Answer<Lent>, StoreError>,
+    ) -> Option<(u64, Micros)> {
+        let mut entry = self.table.known(key)?;
+        match answer {
+            Ok(answer) => {
+                let (lent, quota) = (answer.content, budget.limit.quota());
+                entry
+                    .slice
+                    .answered(lent, quota, answer.sent, answer.received)
+            }
+            Err(_) => {
+                entry.slice.failed(Instant::now());
+                None
+            }
+        }
     }
 
     /// Decides a charge that has no place for a slice of its own.
@@ -208,6 +231,16 @@ impl Held {
             let answer = held.lender.ask(&budget, &ask, until).await;
             answer.map(|answer| taken(&ask, &answer.content))
         })
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    #[cfg(test)]
+    pub(super) fn knows(&self, charge: &Charge<'_>) -> bool {
+        self.table.known(&self.table.key(charge)).is_some()
     }
 
     fn number(&self) -> u64 {

@@ -30,8 +30,12 @@ pub(super) struct Slice {
     size: u64,
     // What was asked and is not answered yet.
     asked: Option<Ask>,
+    // Whether the answer to it is worth nothing any more.
+    is_void: bool,
     // What those asked for that wait for the answer.
     waiting: u64,
+    // What was told as spent with it and has been taken back since.
+    returning: u64,
     last: Option<Answered>,
     // When something may be asked in the background again.
     not_before: Option<Instant>,
@@ -76,7 +80,9 @@ impl Slice {
             lapse: 0,
             size: 0,
             asked: None,
+            is_void: false,
             waiting: 0,
+            returning: 0,
             last: None,
             not_before: None,
         }
@@ -109,24 +115,42 @@ impl Slice {
         Step::Ask(self.ask(cost, 0, number()))
     }
 
-    /// Takes back what was spent and not told to Redis yet; of the rest, says what is to be given back there, and by which
-    /// receipt.
+    /// Takes back what was spent. What Redis has charged already is to be given back there: so much, by this receipt.
     pub(super) fn give_back(&mut self, cost: u64) -> Option<(u64, Micros)> {
-        let told = self.asked.map_or(0, |ask| ask.spent).max(self.settled);
+        let told = self.asked.map_or(self.settled, |ask| ask.spent);
         let untold = self.spent.saturating_sub(told).min(cost);
         self.spent -= untold;
         let rest = cost - untold;
+        if self.asked.is_some() {
+            // It is being charged at this moment.
+            self.returning += rest;
+            return None;
+        }
         let receipt = self.last.as_ref()?.lent.receipt();
-        // What is being settled at this moment has no receipt yet, and stays charged.
-        (rest > 0 && self.asked.is_none()).then_some((rest, receipt))
+        (rest > 0).then_some((rest, receipt))
     }
 
-    /// Notes the answer to what was asked last.
-    pub(super) fn answered(&mut self, lent: Lent, quota: &Quota, sent: Instant, received: Instant) {
-        let Some(ask) = self.asked.take() else {
-            return;
-        };
+    /// Notes the answer to what was asked last. Says what of it is to be given back after all, as
+    /// [`give_back`](Self::give_back).
+    pub(super) fn answered(
+        &mut self,
+        lent: Lent,
+        quota: &Quota,
+        sent: Instant,
+        received: Instant,
+    ) -> Option<(u64, Micros)> {
+        let ask = self.asked.take()?;
+        let returning = std::mem::take(&mut self.returning);
+        self.note(&ask, lent, quota, sent, received);
+        (returning > 0).then(|| (returning, lent.receipt()))
+    }
+
+    fn note(&mut self, ask: &Ask, lent: Lent, quota: &Quota, sent: Instant, received: Instant) {
         self.settled = ask.spent;
+        self.not_before = None;
+        if std::mem::take(&mut self.is_void) {
+            return;
+        }
         self.allowance = ask.spent + lent.out;
         self.lapse = lent.lapse;
         // Counted from before Redis did, and by a clock that may run slower than Redis's by one part in a thousand.
@@ -142,12 +166,15 @@ impl Slice {
             spent: ask.spent,
             refusing,
         });
-        self.not_before = None;
     }
 
     /// Notes that there was no answer.
     pub(super) fn failed(&mut self, now: Instant) {
         self.asked = None;
+        self.is_void = false;
+        // If it was charged all the same, that stays charged.
+        let returning = std::mem::take(&mut self.returning);
+        self.spent -= returning.min(self.spent - self.settled);
         self.not_before = Some(now + RETRY);
     }
 
@@ -192,10 +219,11 @@ impl Slice {
         self.ask(0, 0, number)
     }
 
-    /// Nothing that Redis said before holds any more, and nothing is spent before it has said something again.
+    /// Nothing holds any more that Redis was asked before, and nothing is spent until it is asked again.
     pub(super) fn forget(&mut self) {
         self.allowance = self.spent;
         self.last = None;
+        self.is_void = self.asked.is_some();
     }
 
     pub(super) const fn is_asking(&self) -> bool {

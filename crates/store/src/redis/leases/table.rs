@@ -112,6 +112,11 @@ impl Table {
         keys
     }
 
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().len()).sum()
+    }
+
     fn shard(&self, key: &Key) -> &Mutex<HashMap<Key, Entry, RandomState>> {
         // The map uses the low bits of its own hash; the shard is chosen by the high ones of this seed.
         let hash = self.hasher.hash_one(key);
