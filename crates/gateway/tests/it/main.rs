@@ -28,6 +28,7 @@ mod jwks;
 // Several gateways, and a Redis in trouble.
 mod faults;
 mod fleet;
+mod leased;
 mod outage;
 mod shared_secret;
 mod topologies;

@@ -3,6 +3,8 @@
 //! An admission is known by when its request began to ask and when it was answered; it happened between the two. So a
 //! log is only found to break a law where it does so however its admissions happened.
 
+use std::collections::BTreeSet;
+
 use tidegate_core::{Micros, Quota};
 
 /// When requests that were admitted asked, and when they had their answers, by one clock.
@@ -20,7 +22,7 @@ impl Admissions {
         }
     }
 
-    pub(crate) fn join(&mut self, other: Self) {
+    fn join(&mut self, other: Self) {
         self.asked.extend(other.asked);
         self.answered.extend(other.answered);
     }
@@ -63,8 +65,11 @@ impl Admissions {
             }
             Quota::FixedWindow(quota) => {
                 let window = quota.window();
-                let starts = asked.iter().map(|at| at - at % window);
-                let worst = starts.map(|start| self.within(start, start + window)).max();
+                let starts: BTreeSet<_> = asked.iter().map(|at| at - at % window).collect();
+                let worst = starts
+                    .into_iter()
+                    .map(|start| self.within(start, start + window))
+                    .max();
                 worst.unwrap_or(0).saturating_sub(limit)
             }
             Quota::SlidingWindowLog(quota) => {
@@ -84,6 +89,13 @@ impl Admissions {
             }
             Quota::LeakyBucket(_) => unreachable!("no queue is lent"),
         }
+    }
+}
+
+/// Adds the logs of some keys to those of the same keys.
+pub(crate) fn join(logs: &mut [Admissions], more: Vec<Admissions>) {
+    for (log, more) in logs.iter_mut().zip(more) {
+        log.join(more);
     }
 }
 

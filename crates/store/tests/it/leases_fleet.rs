@@ -13,7 +13,7 @@ use tidegate_store::{Limit, Mode, Outcome, RedisStore};
 use tidegate_testkit::RedisServer;
 use tokio::task::JoinSet;
 
-use crate::laws::Admissions;
+use crate::laws::{Admissions, join};
 use crate::support::{SECOND, charge, connect, every_algorithm, limit, now};
 
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -102,9 +102,7 @@ async fn play(run: Run) -> Result {
         let mut log = demand(pausing.clone(), limits.clone(), run, 2, pause).await;
         tokio::time::sleep(Duration::from_micros(run.window / 10)).await;
         let more = demand(pausing, limits, run, 2, end).await;
-        log.iter_mut()
-            .zip(more)
-            .for_each(|(log, more)| log.join(more));
+        join(&mut log, more);
         log
     });
     // Gone without a word, and another one in its place.
@@ -114,17 +112,13 @@ async fn play(run: Run) -> Result {
         let crash = start + run.window * 3 / 4;
         let mut log = demand(crashing, limits.clone(), run, 3, crash).await;
         let more = demand(next, limits, run, 3, end).await;
-        log.iter_mut()
-            .zip(more)
-            .for_each(|(log, more)| log.join(more));
+        join(&mut log, more);
         log
     });
     let before = calls(&server).await;
     let mut keys = vec![Admissions::default(); run.keys as usize];
     for log in tasks.join_all().await {
-        keys.iter_mut()
-            .zip(log)
-            .for_each(|(all, log)| all.join(log));
+        join(&mut keys, log);
     }
     let calls = calls(&server).await - before;
     Result { keys, start, calls }
@@ -203,7 +197,12 @@ async fn a_fleet_uses_up_a_limit_of_minutes() {
     let window = 60 * SECOND;
     let started = Instant::now();
     for quota in lendable(10_000, window) {
-        let (keys, demand, windows) = (20, 150, 2);
+        // A bucket begins full, so that it takes more to use it up.
+        let demand = match quota {
+            Quota::TokenBucket(_) => 200,
+            _ => 150,
+        };
+        let (keys, windows) = (20, 2);
         let run = Run {
             quota,
             window,

@@ -1,14 +1,14 @@
 //! Leased limits under whatever may happen in any order: several gateways, costs, pauses, requests that another limit
-//! refuses, gateways that end or vanish; never more than the limit, by its plain law.
+//! refuses, lost answers, gateways that end or vanish; never more than the limit, by its plain law.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::{FixedWindow, Quota};
 use tidegate_store::{Charge, Limit, Mode, Outcome, RedisStore};
-use tidegate_testkit::RedisServer;
+use tidegate_testkit::{FaultProxy, RedisServer, Way};
 
-use crate::laws::Admissions;
+use crate::laws::{Admissions, join};
 use crate::support::{
     MS, Random, charge, connect, connect_exact, every_algorithm, limit, now, quiet_window,
 };
@@ -78,9 +78,20 @@ async fn whatever_happens_it_is_never_more_than_the_limit() {
         first.decide(&[charge(&never, client, 1)]).await;
     }
     let end = now() + 6_000 * MS;
-    let gateways = (0..3).map(|_| {
+    // One of them loses its connection, and with it answers, all the time.
+    let proxy = FaultProxy::start(server.addr());
+    proxy.delay(Way::ToClient, Duration::from_millis(3));
+    let losing = format!("redis://{}", proxy.addr());
+    let mut cuts = Random(dice.next());
+    let cutting = tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(Duration::from_millis(cuts.between(50, 400))).await;
+            proxy.cut();
+        }
+    });
+    let gateways = [losing, server.url(), server.url()].map(|url| {
         let seed = dice.next();
-        let (limits, never, url) = (limits.clone(), never.clone(), server.url());
+        let (limits, never) = (limits.clone(), never.clone());
         tokio::spawn(async move {
             let mut dice = Random(seed);
             let mut logs = vec![Admissions::default(); limits.len()];
@@ -96,9 +107,7 @@ async fn whatever_happens_it_is_never_more_than_the_limit() {
                     life,
                 );
                 let played = played.await;
-                logs.iter_mut()
-                    .zip(played)
-                    .for_each(|(all, log)| all.join(log));
+                join(&mut logs, played);
                 if dice.between(0, 1) == 0 {
                     store.settle().await;
                 }
@@ -107,12 +116,11 @@ async fn whatever_happens_it_is_never_more_than_the_limit() {
         })
     });
     let mut logs = vec![Admissions::default(); limits.len()];
-    for gateway in gateways.collect::<Vec<_>>() {
+    for gateway in gateways {
         let played = gateway.await.unwrap();
-        logs.iter_mut()
-            .zip(played)
-            .for_each(|(all, log)| all.join(log));
+        join(&mut logs, played);
     }
+    cutting.abort();
     for (log, quota) in logs.iter().zip(&quotas) {
         assert!(log.len() > quota.capacity(), "{quota:?}: {}", log.len());
         assert_eq!(log.excess(quota), 0, "{quota:?}: {}", log.len());

@@ -104,7 +104,13 @@ impl Lender {
                     received: answer.received,
                     at: lent.now,
                 };
-                self.recent.note(&charge, &lent.verdict(), call);
+                // What is in hand is spent before anything is made of this.
+                let remaining = lent.left;
+                let verdict = Verdict {
+                    remaining,
+                    ..lent.verdict()
+                };
+                self.recent.note(&charge, &verdict, call);
             }
             Err(_) => self.recent.unanswered(&charge),
         }
