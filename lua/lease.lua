@@ -97,10 +97,16 @@ else
 end
 
 local lapse = now + math.min(term, algorithm.counts(now, now, quota))
-if out > 0 or wanted > 0 then
+local holds = out > 0 or wanted > 0
+if holds then
   save(id, { session = session, call = call, settled = spent, out = out, lapse = lapse })
-  redis.call('PEXPIRE', slices, math.ceil(math.max(lapse - now, algorithm.counts(lapse - 1, now, quota)) / 1000) + 1)
 elseif own then
   redis.call('HDEL', slices, id)
+end
+if holds or holders > 1 then
+  -- What is out is charged should it lapse, whenever that is noticed.
+  local matters = lapse - now
+  if lent + out > 0 then matters = math.max(matters, algorithm.counts(lapse - 1, now, quota)) end
+  redis.call('PEXPIRE', slices, math.ceil(matters / 1000) + 1)
 end
 return { now, admitted and 1 or 0, left, verdict.reset, retry_after, out, lapse }

@@ -82,5 +82,5 @@ async fn a_gateway_that_is_killed_makes_room_for_nobody() {
     }
     let count = upstream.count();
     assert!((LIMIT / 2..=LIMIT).contains(&count), "{count}");
-    println!("{count} of {LIMIT} admitted");
+    eprintln!("{count} of {LIMIT} admitted");
 }

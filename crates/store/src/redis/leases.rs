@@ -1,20 +1,21 @@
 //! Leases: slices of budgets that this gateway has borrowed from Redis and spends by itself.
 //!
 //! A slice that is out counts as spent for as long as it is out, so all gateways together never spend more than the limit.
-//! Redis is asked when a slice is used up, by the request that finds it so; in the background when half of it is gone; and
+//! Redis is asked when a slice is used up, by the request that finds it so; in the background when little of it is left; and
 //! when it has lasted for a while, to settle what was spent and return what was not needed. A key that is seldom used has
 //! no slice: Redis decides each of its requests, as it does for exact limits.
 //!
 //! - [`slice`]: what to ask for, and when; [`table`]: all slices; [`held`]: both put to work
-//! - [`lender`]: the question and its answer
+//! - [`lender`]: the question and its answer; [`answered`]: what requests are told by it
 
+mod answered;
 mod held;
 mod lender;
 mod slice;
 mod table;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tidegate_core::{Micros, Verdict};
 use tokio::task::AbortHandle;
@@ -23,7 +24,11 @@ use held::{Held, Next};
 pub(super) use lender::Lender;
 use table::MAX_SLICES;
 
+use super::RedisStore;
 use crate::{Charge, StoreError};
+
+/// How long a store that ends may take to settle.
+const SETTLE: Duration = Duration::from_secs(1);
 
 /// All slices that are out to this gateway. What is out when this is dropped lapses, as if all of it had been spent.
 #[derive(Debug)]
@@ -98,6 +103,14 @@ impl Leases {
     /// Settles and returns all slices, as far as that can be done by then.
     pub(super) async fn end(&self, until: Instant) {
         let _ = tokio::time::timeout_at(until.into(), self.held.end_all()).await;
+    }
+}
+
+impl RedisStore {
+    /// Settles what this gateway has borrowed and spent by itself, and returns the rest, within a second: for a gateway that
+    /// ends. What is not settled by then lapses, as if all of it had been spent.
+    pub async fn settle(&self) {
+        self.leases.end(Instant::now() + SETTLE).await;
     }
 }
 

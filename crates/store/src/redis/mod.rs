@@ -67,9 +67,6 @@ pub use tls::{InvalidTls, Tls};
 pub use url::InvalidUrl;
 use url::Target;
 
-/// How long a store that ends may take to settle.
-const SETTLE: Duration = Duration::from_secs(1);
-
 /// How to reach Redis, and how long to wait for it.
 #[derive(Clone, Debug)]
 pub struct RedisOptions {
@@ -205,12 +202,6 @@ impl RedisStore {
                 decision
             }
         }
-    }
-
-    /// Settles what this gateway has borrowed and spent by itself, and returns the rest, within a second: for a gateway that
-    /// ends. What is not settled by then lapses, as if all of it had been spent.
-    pub async fn settle(&self) {
-        self.leases.end(Instant::now() + SETTLE).await;
     }
 
     /// Whether decisions can be had: Redis answers within the timeout, and gateways count under the same keys.

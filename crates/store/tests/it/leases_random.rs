@@ -65,7 +65,7 @@ async fn play(
 async fn whatever_happens_it_is_never_more_than_the_limit() {
     let server = RedisServer::start().await;
     let seed = now();
-    println!("seed {seed}");
+    eprintln!("seed {seed}");
     let mut dice = Random(seed);
     let quotas = quotas(&mut dice);
     let of =

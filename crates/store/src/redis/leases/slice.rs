@@ -4,13 +4,11 @@ use std::time::{Duration, Instant};
 
 use tidegate_core::{Micros, Quota, Verdict};
 
+use super::answered::Answered;
 use super::lender::{Ask, Lent};
 
 /// A slice should last for so long; what is left of it after this time is returned, and what was spent is settled.
 pub(super) const HORIZON: Duration = Duration::from_secs(2);
-
-/// The longest that requests are refused because Redis had nothing left.
-const LONGEST_REFUSAL: Duration = Duration::from_secs(1);
 
 /// How long nothing is asked in the background after a call that failed.
 const RETRY: Duration = Duration::from_millis(100);
@@ -39,22 +37,6 @@ pub(super) struct Slice {
     last: Option<Answered>,
     // When something may be asked in the background again.
     not_before: Option<Instant>,
-}
-
-/// The last answer.
-#[derive(Clone, Copy, Debug)]
-struct Answered {
-    lent: Lent,
-    sent: Instant,
-    received: Instant,
-    // Of what cost it was the answer.
-    cost: u64,
-    // Whether Redis lent less than was wanted.
-    is_short: bool,
-    // What was spent when it was asked.
-    spent: u64,
-    // While requests of this cost are refused without asking.
-    refusing: Option<Instant>,
 }
 
 /// What becomes of a charge.
@@ -99,19 +81,21 @@ impl Slice {
         if cost <= self.rest(now) {
             self.spent += cost;
             let ask = self.is_low(now).then(|| {
-                self.grow(quota, now);
+                self.adapt(quota, 0, now);
                 self.ask(0, self.rest(now), number())
             });
-            return Step::Done(self.spent_verdict(quota, now), ask);
+            return Step::Done(self.verdict(quota, now), ask);
         }
         if self.asked.is_some() {
             self.waiting += cost;
             return Step::Wait;
         }
-        if let Some(refusal) = self.refusal(quota, cost, now) {
+        if let Some(last) = &mut self.last
+            && let Some(refusal) = last.refusal(quota, cost, now)
+        {
             return Step::Done(refusal, None);
         }
-        self.grow(quota, now);
+        self.adapt(quota, cost, now);
         Step::Ask(self.ask(cost, 0, number()))
     }
 
@@ -156,16 +140,7 @@ impl Slice {
         // Counted from before Redis did, and by a clock that may run slower than Redis's by one part in a thousand.
         let term = Duration::from_micros(lent.lapse.saturating_sub(lent.now));
         self.ends = Some(sent + term - term / 1_000);
-        let refusing = (!lent.admitted).then(|| sent + pause(&lent, quota));
-        self.last = Some(Answered {
-            lent,
-            sent,
-            received,
-            cost: ask.cost.max(1),
-            is_short: !lent.admitted || lent.out < ask.wanted,
-            spent: ask.spent,
-            refusing,
-        });
+        self.last = Some(Answered::new(ask, lent, quota, sent, received));
     }
 
     /// Notes that there was no answer.
@@ -201,15 +176,7 @@ impl Slice {
 
     /// Settles: gives back what is not needed.
     pub(super) fn settle(&mut self, quota: &Quota, now: Instant, number: u64) -> Ask {
-        if let Some(last) = self.last {
-            let used = self.spent.saturating_sub(last.spent);
-            if used == 0 {
-                self.size = 0;
-            } else if used < last.lent.out / 2 {
-                self.size /= 2;
-            }
-        }
-        self.size = self.size.min(quota.capacity());
+        self.adapt(quota, 0, now);
         self.ask(0, self.rest(now).min(self.size), number)
     }
 
@@ -228,6 +195,22 @@ impl Slice {
 
     pub(super) const fn is_asking(&self) -> bool {
         self.asked.is_some()
+    }
+
+    /// What a request is told whose cost has just been spent.
+    fn verdict(&self, quota: &Quota, now: Instant) -> Verdict {
+        let (rest, unsettled) = (self.allowance - self.spent, self.spent - self.settled);
+        match &self.last {
+            Some(last) => last.spent(quota, rest, unsettled, now),
+            // Nothing is spent before something was answered.
+            None => Verdict {
+                allowed: true,
+                remaining: rest,
+                reset: 0,
+                retry_after: 0,
+                delay: 0,
+            },
+        }
     }
 
     /// Begins to ask; what is not kept is not spent any more, whether an answer comes or not.
@@ -260,98 +243,31 @@ impl Slice {
     /// Whether more should be borrowed, before the slice is used up.
     fn is_low(&self, now: Instant) -> bool {
         // Where Redis had nothing left it is asked when this is spent.
-        let can_have = |last: &Answered| last.lent.left >= last.cost;
-        2 * self.rest(now) < self.size
+        4 * self.rest(now) < self.size
             && self.may_ask(now)
-            && self.last.as_ref().is_some_and(can_have)
+            && self.last.as_ref().is_some_and(Answered::has_left)
     }
 
     fn may_ask(&self, now: Instant) -> bool {
         self.asked.is_none() && self.not_before.is_none_or(|time| now >= time)
     }
 
-    /// A slice that did not last is followed by one of twice the size, unless Redis had less already.
-    fn grow(&mut self, quota: &Quota, now: Instant) {
-        let is_fast = |last: &Answered| now < last.sent + HORIZON && !last.is_short;
-        let doubled = if self.last.as_ref().is_some_and(is_fast) {
-            (2 * self.size).max(1)
-        } else {
-            self.size
-        };
-        self.size = doubled.max(self.waiting).min(quota.capacity());
-    }
-
-    /// The refusal that can be given without asking: Redis had nothing left for such a cost a moment ago.
-    fn refusal(&mut self, quota: &Quota, cost: u64, now: Instant) -> Option<Verdict> {
-        let last = self.last.as_mut()?;
-        if cost < last.cost || last.lent.left >= cost {
-            return None;
-        }
-        let until = *last.refusing.get_or_insert_with(|| {
-            // The last of the budget was lent, and has been spent.
-            (now + pause(&last.lent, quota)).min(last.sent + HORIZON)
-        });
-        if now >= until {
-            return None;
-        }
-        let since = micros(now.saturating_duration_since(last.received));
-        let told = last.lent.retry_after.saturating_sub(since);
-        let retry_after = told.max(micros(until - now)).max(1);
-        Some(Verdict {
-            allowed: false,
-            remaining: last.lent.left.min(cost - 1),
-            reset: last.lent.reset.saturating_sub(since).max(retry_after),
-            retry_after,
-            delay: 0,
-        })
-    }
-
-    /// What a request is told whose cost has just been spent.
-    fn spent_verdict(&self, quota: &Quota, now: Instant) -> Verdict {
-        let (mut left, mut reset) = (0, 0);
+    /// Adapts the size to what is spent within the horizon, and `cost` now: it doubles at most, and stays where Redis had less
+    /// than was wanted, so that nobody knows.
+    fn adapt(&mut self, quota: &Quota, cost: u64, now: Instant) {
         if let Some(last) = &self.last {
-            let since = micros(now.saturating_duration_since(last.received));
-            left = last.lent.left;
-            reset = last.lent.reset.saturating_sub(since);
+            let elapsed = now.saturating_duration_since(last.sent);
+            let used = u128::from(self.spent.saturating_sub(last.spent) + cost);
+            let demand = used * HORIZON.as_micros() / elapsed.as_micros().max(1);
+            let demand = u64::try_from(demand).unwrap_or(u64::MAX);
+            if elapsed >= HORIZON {
+                self.size = self.size.min(demand);
+            } else if !last.is_short {
+                self.size = demand.clamp(self.size / 2, (2 * self.size).max(1));
+            }
         }
-        Verdict {
-            allowed: true,
-            remaining: left + self.allowance - self.spent,
-            reset: reset_of(quota, reset, self.spent - self.settled),
-            retry_after: 0,
-            delay: 0,
-        }
+        self.size = self.size.max(self.waiting).min(quota.capacity());
     }
-}
-
-/// How long until all is forgotten, where that is so for what is settled, and `unsettled` will be stamped now.
-fn reset_of(quota: &Quota, settled: Micros, unsettled: u64) -> Micros {
-    match quota {
-        Quota::TokenBucket(bucket) => {
-            let [_, weight, pay, _] = bucket.meter().numbers();
-            settled + (unsettled * weight).div_ceil(pay)
-        }
-        Quota::SlidingWindowLog(log) => log.window(),
-        _ => settled,
-    }
-}
-
-/// For how long nothing is asked once Redis has nothing left: until it has, and for a second at most. What comes back bit
-/// by bit is left to become worth a call.
-fn pause(lent: &Lent, quota: &Quota) -> Duration {
-    let period = match quota {
-        Quota::TokenBucket(quota) => quota.meter().numbers()[3],
-        Quota::SlidingWindowLog(quota) => quota.window(),
-        Quota::SlidingWindowCounter(quota) => quota.window(),
-        // All at once, or never lent.
-        Quota::FixedWindow(_) | Quota::LeakyBucket(_) => 0,
-    };
-    let least = Duration::from_micros(period / 32).min(LONGEST_REFUSAL);
-    Duration::from_micros(lent.retry_after).clamp(least, LONGEST_REFUSAL)
-}
-
-fn micros(time: Duration) -> Micros {
-    Micros::try_from(time.as_micros()).unwrap_or(Micros::MAX)
 }
 
 #[cfg(test)]

@@ -101,8 +101,14 @@ fn a_cold_key_borrows_nothing_and_a_hot_one_twice_as_much_each_time() {
     }
     assert_eq!(wanted, [0, 1, 2, 4, 8]);
     // One that lasted long enough is not followed by a larger one.
-    case.now += HORIZON;
-    assert_eq!(case.ask(1).wanted, 8);
+    case.now = case.slice.last.unwrap().sent + HORIZON;
+    let ask = case.ask(1);
+    assert_eq!(ask.wanted, 8);
+    // Nor one that was used slowly: so much as is spent in 2 s.
+    case.answer(lent(ask, 1_000));
+    case.slice.spent += 8;
+    case.now = case.slice.last.unwrap().sent + HORIZON * 3 / 2;
+    assert_eq!(case.ask(1).wanted, 6);
     // Nor one that Redis could not give.
     let mut case = Case::new(hour(1_000_000));
     case.grow(8);
@@ -133,29 +139,24 @@ fn what_others_wait_for_is_asked_for_at_once() {
 }
 
 #[test]
-fn more_is_asked_for_in_the_background_when_half_is_gone() {
+fn more_is_asked_for_in_the_background_when_little_is_left() {
     let mut case = Case::new(hour(1_000));
-    case.grow(8);
-    for left in [7, 6, 5, 4] {
+    case.grow(16);
+    for left in (4..16).rev() {
         let (verdict, ask) = case.spend(1);
         assert_eq!((verdict.remaining, ask), (10_000 + left, None));
-        assert_eq!(
-            verdict.reset,
-            60_000_000 - micros(case.now - case.slice.last.unwrap().received)
-        );
+        let since = (case.now - case.slice.last.unwrap().received).as_micros() as u64;
+        assert_eq!(verdict.reset, 60_000_000 - since);
     }
     let (_, ask) = case.spend(1);
     let ask = ask.unwrap();
-    assert_eq!((ask.cost, ask.kept, ask.wanted), (0, 3, 16));
-    assert_eq!((ask.spent, ask.unsettled), (case.slice.spent, 5));
+    assert_eq!((ask.cost, ask.kept, ask.wanted), (0, 3, 32));
+    assert_eq!((ask.spent, ask.unsettled), (case.slice.spent, 13));
     // Meanwhile the rest is spent, and then waited for.
     assert_eq!(case.spend(3).1, None);
     assert_eq!(case.take(1), Step::Wait);
-    case.answer(Lent {
-        out: 16,
-        ..lent(ask, 0)
-    });
-    assert_eq!(case.spend(1).0.remaining, 12);
+    case.answer(lent(ask, 0));
+    assert_eq!(case.spend(1).0.remaining, 28);
 }
 
 #[test]
@@ -270,9 +271,9 @@ fn it_is_settled_when_it_has_lasted_and_shrinks_if_it_was_too_large() {
     case.now = sent + HORIZON;
     assert!(case.slice.is_due(case.now));
     let ask = case.slice.settle(&case.quota, case.now, 50);
-    assert_eq!((ask.unsettled, ask.kept, ask.wanted), (3, 8, 8));
+    assert_eq!((ask.unsettled, ask.kept, ask.wanted), (3, 3, 3));
     assert!(!case.slice.is_due(case.now), "it is being settled");
-    assert_eq!(case.slice.rest(case.now), 8);
+    assert_eq!(case.slice.rest(case.now), 3);
     case.answer(lent(ask, 900));
     case.now += HORIZON;
     let ask = case.slice.settle(&case.quota, case.now, 51);
@@ -286,14 +287,14 @@ fn it_is_settled_when_it_has_lasted_and_shrinks_if_it_was_too_large() {
 #[test]
 fn a_call_without_an_answer() {
     let mut case = Case::new(hour(1_000));
-    case.grow(8);
-    case.slice.spent += 4;
+    case.grow(16);
+    case.slice.spent += 12;
     let ask = case.spend(1).1.unwrap();
     case.slice.failed(case.now);
     assert_eq!(case.spend(1).1, None);
     case.now += RETRY;
     let again = case.spend(1).1.unwrap();
-    assert!(again.call > ask.call && again.unsettled == 7 && again.kept == 1);
+    assert!(again.call > ask.call && again.unsettled == 15 && again.kept == 1);
     case.slice.failed(case.now);
     // What the request at hand gave up is gone.
     assert_eq!(case.ask(5).kept, 0);
@@ -304,12 +305,12 @@ fn a_call_without_an_answer() {
 #[test]
 fn what_is_given_back_is_spent_again_or_returned_where_it_was_charged() {
     let mut case = Case::new(hour(1_000));
-    case.grow(8);
+    case.grow(16);
     case.spend(3);
     assert_eq!(case.slice.give_back(3), None);
-    assert_eq!(case.slice.rest(case.now), 8);
+    assert_eq!(case.slice.rest(case.now), 16);
     // In the middle of being charged, and after.
-    case.spend(2);
+    case.spend(10);
     let ask = case.spend(3).1.unwrap();
     assert_eq!(case.slice.give_back(2), None);
     let receipt = NOW + 60_000_000;
