@@ -86,7 +86,7 @@ if admitted then
   if cost > 0 then algorithm.commit(state, now, cost, quota, verdict) end
   left = left - cost
   -- A share, so that others find something, but not less than is worth a call.
-  local share = math.max(math.ceil(left / (holders + 1)), math.ceil(wanted / 4))
+  local share = math.max(math.ceil(left / (holders + 1)), math.ceil(wanted / 2))
   local more = math.max(0, math.min(wanted - out, share, left))
   out, left, retry_after = out + more, left - more, 0
   local next_cost = math.max(cost, 1)

@@ -94,7 +94,7 @@ async fn others_find_a_share_and_small_rests_are_not_split() {
                 .await;
             out.push(lent.out);
         }
-        assert_eq!(out, [50, 20, 20, 10, 0, 0]);
+        assert_eq!(out, [50, 40, 10, 0, 0, 0]);
         let refused = key
             .ask(Ask {
                 gateway: "seven",

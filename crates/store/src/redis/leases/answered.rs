@@ -45,11 +45,6 @@ impl Answered {
         }
     }
 
-    /// Whether Redis had something left.
-    pub(super) const fn has_left(&self) -> bool {
-        self.lent.left >= self.cost
-    }
-
     /// The refusal that can be given without asking: Redis had nothing left for such a cost a moment ago.
     pub(super) fn refusal(&mut self, quota: &Quota, cost: u64, now: Instant) -> Option<Verdict> {
         if cost < self.cost || self.lent.left >= cost {

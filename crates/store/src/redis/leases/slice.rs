@@ -7,8 +7,11 @@ use tidegate_core::{Micros, Quota, Verdict};
 use super::answered::Answered;
 use super::lender::{Ask, Lent};
 
-/// A slice should last for so long; what is left of it after this time is returned, and what was spent is settled.
+/// After so long what was spent is settled, and what is not needed returned.
 pub(super) const HORIZON: Duration = Duration::from_secs(2);
+
+/// A slice should last for so long: until it is settled, and a little longer.
+const SUPPLY: Duration = Duration::from_secs(3);
 
 /// How long nothing is asked in the background after a call that failed.
 const RETRY: Duration = Duration::from_millis(100);
@@ -147,9 +150,11 @@ impl Slice {
     pub(super) fn failed(&mut self, now: Instant) {
         self.asked = None;
         self.is_void = false;
-        // If it was charged all the same, that stays charged.
+        // Redis may have charged it all the same, and then it has lent less than is known here.
         let returning = std::mem::take(&mut self.returning);
-        self.spent -= returning.min(self.spent - self.settled);
+        let returning = returning.min(self.spent - self.settled);
+        self.spent -= returning;
+        self.allowance -= returning;
         self.not_before = Some(now + RETRY);
     }
 
@@ -240,25 +245,26 @@ impl Slice {
         }
     }
 
-    /// Whether more should be borrowed, before the slice is used up.
+    /// Whether more should be borrowed, before the slice is used up. Where Redis had little left it is asked when this is
+    /// spent.
     fn is_low(&self, now: Instant) -> bool {
-        // Where Redis had nothing left it is asked when this is spent.
+        let is_worth_it = |last: &Answered| last.lent.left >= last.cost.max(self.size / 4);
         4 * self.rest(now) < self.size
             && self.may_ask(now)
-            && self.last.as_ref().is_some_and(Answered::has_left)
+            && self.last.as_ref().is_some_and(is_worth_it)
     }
 
     fn may_ask(&self, now: Instant) -> bool {
         self.asked.is_none() && self.not_before.is_none_or(|time| now >= time)
     }
 
-    /// Adapts the size to what is spent within the horizon, and `cost` now: it doubles at most, and stays where Redis had less
+    /// Adapts the size to what was spent since the last answer, and `cost` now: it doubles at most, and stays where Redis had less
     /// than was wanted, so that nobody knows.
     fn adapt(&mut self, quota: &Quota, cost: u64, now: Instant) {
         if let Some(last) = &self.last {
             let elapsed = now.saturating_duration_since(last.sent);
             let used = u128::from(self.spent.saturating_sub(last.spent) + cost);
-            let demand = used * HORIZON.as_micros() / elapsed.as_micros().max(1);
+            let demand = used * SUPPLY.as_micros() / elapsed.as_micros().max(1);
             let demand = u64::try_from(demand).unwrap_or(u64::MAX);
             if elapsed >= HORIZON {
                 self.size = self.size.min(demand);

@@ -104,11 +104,11 @@ fn a_cold_key_borrows_nothing_and_a_hot_one_twice_as_much_each_time() {
     case.now = case.slice.last.unwrap().sent + HORIZON;
     let ask = case.ask(1);
     assert_eq!(ask.wanted, 8);
-    // Nor one that was used slowly: so much as is spent in 2 s.
+    // Nor one that was used slowly: so much as is spent in 3 s.
     case.answer(lent(ask, 1_000));
     case.slice.spent += 8;
-    case.now = case.slice.last.unwrap().sent + HORIZON * 3 / 2;
-    assert_eq!(case.ask(1).wanted, 6);
+    case.now = case.slice.last.unwrap().sent + HORIZON * 3;
+    assert_eq!(case.ask(1).wanted, 4);
     // Nor one that Redis could not give.
     let mut case = Case::new(hour(1_000_000));
     case.grow(8);
@@ -271,9 +271,9 @@ fn it_is_settled_when_it_has_lasted_and_shrinks_if_it_was_too_large() {
     case.now = sent + HORIZON;
     assert!(case.slice.is_due(case.now));
     let ask = case.slice.settle(&case.quota, case.now, 50);
-    assert_eq!((ask.unsettled, ask.kept, ask.wanted), (3, 3, 3));
+    assert_eq!((ask.unsettled, ask.kept, ask.wanted), (3, 4, 4));
     assert!(!case.slice.is_due(case.now), "it is being settled");
-    assert_eq!(case.slice.rest(case.now), 3);
+    assert_eq!(case.slice.rest(case.now), 4);
     case.answer(lent(ask, 900));
     case.now += HORIZON;
     let ask = case.slice.settle(&case.quota, case.now, 51);
