@@ -33,6 +33,10 @@ local function save(key, owed, at, weight, period)
   redis.call('SET', key, string.format('%.0f %.0f %.0f', owed, at, weight), 'PX', ms)
 end
 
+function debt.counts(at, now, quota)
+  return at + quota[4] - now
+end
+
 function debt.check(key, now, cost, quota)
   local capacity, weight, pay, full = quota[1], quota[2], quota[3], quota[4]
   local owed, at = 0, now

@@ -7,6 +7,11 @@ local function save(key, start, count, window, now)
   redis.call('SET', key, string.format('%.0f %.0f', start, count), 'PX', math.ceil((start + window - now) / 1000) + 1)
 end
 
+function fixed_window.counts(at, now, quota)
+  local window = quota[2]
+  return at - at % window + window - now
+end
+
 function fixed_window.check(key, now, cost, quota)
   local limit, window = quota[1], quota[2]
   local start, count = now - now % window, 0

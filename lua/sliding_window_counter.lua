@@ -31,6 +31,11 @@ local function fits_after(current, previous, cost, limit, window, unit)
   return window + math.max(0, steps - share) * unit
 end
 
+function sliding_window_counter.counts(at, now, quota)
+  local window = quota[2]
+  return at - at % window + 2 * window - now
+end
+
 function sliding_window_counter.check(key, now, cost, quota)
   local limit, window, unit = quota[1], quota[2], quota[3]
   local steps = window / unit

@@ -41,6 +41,10 @@ local function heal(key, now, window)
   redis.call('PEXPIRE', key, math.ceil(window / 1000) + 1)
 end
 
+function sliding_window_log.counts(at, now, quota)
+  return at + quota[2] - now
+end
+
 function sliding_window_log.check(key, now, cost, quota)
   local limit, window = quota[1], quota[2]
   local count, dead, last = redis.call('LLEN', key), 0, nil

@@ -199,7 +199,7 @@ impl Gateway {
             stopping: stopped.clone(),
         });
         let admin = tokio::spawn(admin::serve(self.admin, admin));
-        let sweeper = tokio::spawn(sweep(self.store));
+        let sweeper = tokio::spawn(sweep(self.store.clone()));
         let metrics = self.frontend.metrics.clone();
         let key_watch = tokio::spawn(key_files::watch(self.key_files, metrics));
         let mut jwks_watches = JoinSet::new();
@@ -222,6 +222,7 @@ impl Gateway {
             let _ = stopping.send(true);
         };
         tokio::join!(serving, stop);
+        self.store.settle().await;
         sweeper.abort();
         key_watch.abort();
         jwks_watches.abort_all();

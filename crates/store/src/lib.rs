@@ -63,6 +63,13 @@ impl Store {
         }
     }
 
+    /// Settles what this process still has to tell the store: for a gateway that ends. Takes a second at most.
+    pub async fn settle(&self) {
+        if let Self::Redis(store) = self {
+            store.settle().await;
+        }
+    }
+
     /// Whether the store answers; the memory store always does.
     pub async fn ready(&self) -> Result<(), StoreError> {
         match self {

@@ -31,6 +31,7 @@ mod jwks;
 
 // Several gateways, and a Redis in trouble.
 mod fleet;
+mod leased;
 mod outage;
 mod redis_refuses;
 mod shared_secret;

@@ -8,13 +8,14 @@ use std::time::Instant;
 use tidegate_core::Verdict;
 
 use super::RedisStore;
-use crate::{Charge, MAX_CHARGES, Outlook, StoreError};
+use crate::{Charge, MAX_CHARGES, Mode, Outlook, StoreError};
 
 impl RedisStore {
     /// What Redis would say to each of these charges, if it came alone.
     pub async fn peek(&self, charges: &[Charge<'_>]) -> Result<Vec<Outlook>, StoreError> {
         self.secret.check()?;
         let mut outlooks = Vec::with_capacity(charges.len());
+        self.settle_leased(charges).await?;
         for charges in parts(charges) {
             let until = Instant::now() + self.timeout;
             let decision = self.caller.look(charges, until).await?;
@@ -31,9 +32,11 @@ impl RedisStore {
     /// may have forgotten a part of it, and doing it again is safe.
     ///
     /// Other gateways may go on giving a refusal that they remember, for a second at most; an outage that begins before
-    /// they have asked Redis again finds them with what they saw last.
+    /// they have asked Redis again finds them with what they saw last. What they have borrowed stays lent, and what they
+    /// spend of it counts, so that a reset never makes room for more than the limit.
     pub async fn reset(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
         self.secret.check()?;
+        self.settle_leased(charges).await?;
         for charges in parts(charges) {
             let unlinked = self.caller.unlink(charges);
             let answer = tokio::time::timeout(self.timeout, unlinked).await;
@@ -42,6 +45,17 @@ impl RedisStore {
         self.fallback.reset(charges);
         for charge in charges {
             self.recent.forget(charge);
+            self.leases.forget(charge);
+        }
+        Ok(())
+    }
+
+    /// Brings into Redis's state what is known of leased limits here, and returns what this gateway has borrowed.
+    async fn settle_leased(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
+        let leased = |charge: &&Charge<'_>| charge.limit.mode() == Mode::Leased;
+        for charge in charges.iter().filter(leased) {
+            let until = Instant::now() + self.timeout;
+            self.leases.settle(charge, until).await?;
         }
         Ok(())
     }

@@ -1,25 +1,152 @@
 //! Leases: slices of budgets that this gateway has borrowed from Redis and spends by itself.
+//!
+//! A slice that is out counts as spent for as long as it is out, so all gateways together never spend more than the limit.
+//! Redis is asked when a slice is used up, by the request that finds it so; in the background when little of it is left; and
+//! when it has lasted for a while, to settle what was spent and return what was not needed. A key that is seldom used has
+//! no slice: Redis decides each of its requests, as it does for exact limits.
+//!
+//! - [`slice`]: what to ask for, and when; [`table`]: all slices; [`held`]: both put to work
+//! - [`lender`]: the question and its answer; [`answered`]: what requests are told by it
 
-use std::time::Instant;
+mod answered;
+mod held;
+mod lender;
+mod slice;
+mod table;
 
-use tidegate_core::Verdict;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use tidegate_core::{Micros, Verdict};
+use tokio::task::AbortHandle;
+
+use held::{Held, Next};
+pub(super) use lender::Lender;
+use table::MAX_SLICES;
+
+use super::RedisStore;
 use crate::{Charge, StoreError};
 
-/// All slices that are out to this gateway.
-#[derive(Debug, Default)]
-pub(super) struct Leases;
+/// How long a store that ends may take to settle.
+const SETTLE: Duration = Duration::from_secs(1);
+
+/// All slices that are out to this gateway. What is out when this is dropped lapses, as if all of it had been spent.
+#[derive(Debug)]
+pub(super) struct Leases {
+    held: Arc<Held>,
+    keeper: AbortHandle,
+}
+
+/// What was said to a charge, and how it was charged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Taken {
+    pub(super) verdict: Verdict,
+    /// Whether Redis was asked.
+    pub(super) asked: bool,
+    /// If Redis charged it: the receipt.
+    pub(super) receipt: Option<Micros>,
+}
 
 impl Leases {
-    /// Spends from the charge's slice, which is borrowed first if there is none.
+    /// No slices yet, and a task that looks after them. Must be called inside a tokio runtime.
+    pub(super) fn start(lender: Lender) -> Self {
+        Self::with_places(lender, MAX_SLICES)
+    }
+
+    fn with_places(lender: Lender, places: usize) -> Self {
+        let held = Arc::new(Held::new(lender, places));
+        let keeper = tokio::spawn(held::keep(Arc::downgrade(&held))).abort_handle();
+        Self { held, keeper }
+    }
+
+    /// Spends from the charge's slice, or has Redis decide, which then lends one if the key is in demand. Where Redis is
+    /// being asked for this key already, that answer is waited for.
     pub(super) async fn reserve(
         &self,
-        _charge: &Charge<'_>,
-        _until: Instant,
-    ) -> Result<Verdict, StoreError> {
-        Err(StoreError::NotAsked)
+        charge: &Charge<'_>,
+        until: Instant,
+    ) -> Result<Taken, StoreError> {
+        answer(until, || self.held.take(charge, until)).await
     }
 
     /// Takes back what was spent for a request that was refused.
-    pub(super) fn give_back(&self, _charge: &Charge<'_>) {}
+    pub(super) fn give_back(&self, charge: &Charge<'_>, taken: &Taken) {
+        let in_redis = match taken.receipt {
+            Some(receipt) => Some((charge.cost, receipt)),
+            None => self.held.give_back(charge),
+        };
+        // Without a runtime, which is ending, there is nothing left to do it: what was charged lapses.
+        if let Some((cost, receipt)) = in_redis
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let (held, budget) = (self.held.clone(), self.held.lender.budget(charge));
+            // Nobody waits for it: whoever was refused has an answer.
+            runtime.spawn(async move { held.lender.give_back(&budget, cost, receipt).await });
+        }
+    }
+
+    /// Forgets what Redis said of a key, which was reset.
+    pub(super) fn forget(&self, charge: &Charge<'_>) {
+        self.held.forget(charge);
+    }
+
+    /// Tells Redis what was spent of this key, and returns the rest.
+    pub(super) async fn settle(
+        &self,
+        charge: &Charge<'_>,
+        until: Instant,
+    ) -> Result<(), StoreError> {
+        let settled = answer(until, || self.held.end(charge, until));
+        settled.await.map(drop)
+    }
+
+    /// Settles and returns all slices, as far as that can be done by then.
+    pub(super) async fn end(&self, until: Instant) {
+        let _ = tokio::time::timeout_at(until.into(), self.held.end_all()).await;
+    }
 }
+
+impl RedisStore {
+    /// Settles what this gateway has borrowed and spent by itself, and returns the rest, within a second: for a gateway that
+    /// ends. What is not settled by then lapses, as if all of it had been spent.
+    pub async fn settle(&self) {
+        self.leases.end(Instant::now() + SETTLE).await;
+    }
+}
+
+impl Drop for Leases {
+    fn drop(&mut self) {
+        self.keeper.abort();
+    }
+}
+
+/// Does the next step until there is an answer.
+async fn answer(until: Instant, next: impl Fn() -> Next) -> Result<Taken, StoreError> {
+    loop {
+        let mut told = match next() {
+            Next::Done(verdict) => {
+                return Ok(Taken {
+                    verdict,
+                    asked: false,
+                    receipt: None,
+                });
+            }
+            // It goes on by itself should nobody wait for it any more.
+            Next::Asking(asking) => return asking.await.unwrap_or(Err(StoreError::Disconnected)),
+            Next::Wait(told) => told,
+        };
+        let said = told.wait_for(Option::is_some);
+        match tokio::time::timeout_at(until.into(), said).await {
+            Ok(Ok(said)) => {
+                if let Some(Err(error)) = &*said {
+                    return Err(error.clone());
+                }
+            }
+            Ok(Err(_)) => return Err(StoreError::Disconnected),
+            Err(_) => return Err(StoreError::Timeout),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

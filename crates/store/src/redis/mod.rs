@@ -61,7 +61,7 @@ use crate::{
 use gateways::Gateways;
 pub use gateways::HEARTBEAT;
 pub use info::RedisInfo;
-use leases::Leases;
+use leases::{Leases, Lender};
 use recent::{Call, Recent};
 pub use secret::Agreement;
 use secret::SecretState;
@@ -118,14 +118,14 @@ pub fn is_tls(url: &str) -> bool {
 #[derive(Debug)]
 pub struct RedisStore {
     caller: Caller,
-    recent: Recent,
+    recent: Arc<Recent>,
     remember_refusals: bool,
     fallback: MemoryStore,
     leases: Leases,
     synced: Synced,
     gateways: Gateways,
     timeout: Duration,
-    secret: SecretState,
+    secret: Arc<SecretState>,
     registry: Registry,
 }
 
@@ -143,20 +143,30 @@ impl RedisStore {
         let _ = tokio::time::timeout(CONNECT, shards.tried()).await;
         // One process may have several stores, and containers all have the same process ID.
         let id = RandomState::new().build_hasher().finish();
+        let id = format!("{id:016x}");
+        let caller = Caller {
+            shards: Arc::new(shards),
+            scripts: Arc::default(),
+            key_prefix: options.key_prefix.into(),
+        };
+        let (recent, secret) = (Arc::<Recent>::default(), Arc::<SecretState>::default());
+        let lender = Lender {
+            caller: caller.clone(),
+            secret: secret.clone(),
+            recent: recent.clone(),
+            id: id.clone(),
+            timeout: options.timeout,
+        };
         Ok(Self {
-            caller: Caller {
-                shards: Arc::new(shards),
-                scripts: Arc::default(),
-                key_prefix: options.key_prefix.into(),
-            },
-            recent: Recent::default(),
+            caller,
+            recent,
             remember_refusals: options.remember_refusals,
             fallback: MemoryStore::default(),
-            leases: Leases::default(),
+            leases: Leases::start(lender),
             synced: Synced::new(options.sync_every),
-            gateways: Gateways::new(options.gateways, format!("{id:016x}")),
+            gateways: Gateways::new(options.gateways, id),
             timeout: options.timeout,
-            secret: SecretState::default(),
+            secret,
             registry: Registry::default(),
         })
     }
@@ -176,11 +186,13 @@ impl RedisStore {
     }
 
     async fn decide_exactly(&self, charges: &[Charge<'_>], asked: Instant) -> Decision {
-        if self.remember_refusals
-            && let Some(refusal) = self.remembered(charges, asked)
-        {
-            return refusal;
+        match self.remembered(charges, asked) {
+            Some(refusal) => refusal,
+            None => self.ask_or_fall_back(charges, asked).await,
         }
+    }
+
+    async fn ask_or_fall_back(&self, charges: &[Charge<'_>], asked: Instant) -> Decision {
         let answer = self.ask(charges, asked + self.timeout).await;
         let took = asked.elapsed();
         match answer {
@@ -224,6 +236,9 @@ impl RedisStore {
 
     /// The refusal that Redis gave to one of these charges a moment ago, if it still holds.
     fn remembered(&self, charges: &[Charge<'_>], now: Instant) -> Option<Decision> {
+        if !self.remember_refusals {
+            return None;
+        }
         let mut verdicts = Verdicts::new();
         let mut time = None;
         for charge in charges {

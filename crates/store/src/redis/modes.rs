@@ -10,6 +10,7 @@ use arrayvec::ArrayVec;
 use tidegate_core::{Micros, Quota};
 
 use super::RedisStore;
+use super::leases::Taken;
 use crate::{Charge, Decision, MAX_CHARGES, Mode, Outcome, StoreCall, StoreError, Via};
 
 impl RedisStore {
@@ -24,12 +25,18 @@ impl RedisStore {
             sources: Decision::sources(charges.len(), now, true),
             call: None,
         };
+        let exact = Places::of(charges, |_, charge| charge.limit.mode() == Mode::Exact);
+        let exact_charges = exact.pick(charges);
+        if let Some(refusal) = self.remembered(&exact_charges, asked) {
+            exact.tell(refusal, &mut decision);
+            return decision;
+        }
         let mut reserved = Reserved {
             store: self,
             kept: ArrayVec::new(),
         };
         let failed = self
-            .reserve(charges, asked + self.timeout, &mut decision, &mut reserved)
+            .reserve(charges, asked, &mut decision, &mut reserved)
             .await;
         if let Some(error) = failed
             && decision.outcome == Outcome::Admitted
@@ -44,11 +51,9 @@ impl RedisStore {
             self.reserve_shares(charges, &unanswered, &part, &mut reserved);
             unanswered.tell(part, &mut decision);
         }
-        let exact = Places::of(charges, |_, charge| charge.limit.mode() == Mode::Exact);
-        if decision.outcome == Outcome::Admitted && !exact.0.is_empty() {
-            let exact_charges = exact.pick(charges);
+        if decision.outcome == Outcome::Admitted && !exact_charges.is_empty() {
             // Boxed: a request that is only charged to limits of this process need not make room for it.
-            let part = Box::pin(self.decide_exactly(&exact_charges, asked)).await;
+            let part = Box::pin(self.ask_or_fall_back(&exact_charges, asked)).await;
             exact.tell(part, &mut decision);
         }
         reserved.end(&mut decision);
@@ -59,32 +64,49 @@ impl RedisStore {
     async fn reserve<'a>(
         &'a self,
         charges: &[Charge<'a>],
-        until: Instant,
+        asked: Instant,
         decision: &mut Decision,
         reserved: &mut Reserved<'a>,
     ) -> Option<StoreError> {
         let mut failed = None;
         for (place, charge) in charges.iter().enumerate() {
             let quota = charge.limit.quota();
-            let (said, how) = match charge.limit.mode() {
+            let said = match charge.limit.mode() {
                 Mode::Exact => continue,
+                // Redis is not asked in vain.
+                Mode::Leased if decision.outcome == Outcome::Refused => continue,
+                Mode::Leased => self
+                    .leases
+                    .reserve(charge, asked + self.timeout)
+                    .await
+                    .map(|taken| (taken.verdict, How::Leased(taken))),
+                Mode::Synced => self
+                    .synced
+                    .reserve(charge)
+                    .map(|verdict| (verdict, How::Synced)),
                 Mode::Local => {
                     let verdict = self.fallback.decide_one(charge, quota, decision.now);
-                    (Ok(verdict), How::Here(*quota, decision.now + verdict.reset))
+                    let receipt = decision.now + verdict.reset;
+                    Ok((verdict, How::Here(*quota, receipt)))
                 }
-                Mode::Synced => (self.synced.reserve(charge), How::Synced),
-                Mode::Leased => (self.leases.reserve(charge, until).await, How::Leased),
             };
-            match said {
-                Ok(verdict) => {
-                    decision.verdicts[place] = Some(verdict);
-                    if verdict.allowed {
-                        reserved.kept.push((place, *charge, how));
-                    } else if !charge.limit.is_observed() {
-                        decision.outcome = Outcome::Refused;
-                    }
+            let (verdict, how) = match said {
+                Ok(said) => said,
+                Err(error) => {
+                    failed = Some(error);
+                    continue;
                 }
-                Err(error) => failed = Some(error),
+            };
+            if matches!(how, How::Leased(Taken { asked: true, .. })) {
+                let took = asked.elapsed();
+                decision.via = Via::Store;
+                decision.call = Some(StoreCall { took, error: None });
+            }
+            decision.verdicts[place] = Some(verdict);
+            if verdict.allowed {
+                reserved.kept.push((place, *charge, how));
+            } else if !charge.limit.is_observed() {
+                decision.outcome = Outcome::Refused;
             }
         }
         failed
@@ -156,8 +178,8 @@ struct Reserved<'a> {
 
 /// Where a charge was reserved.
 enum How {
-    /// In a slice.
-    Leased,
+    /// In a slice, or by Redis, which was asked for one.
+    Leased(Taken),
     /// Among the differences.
     Synced,
     /// In the memory store, by this quota; with the receipt.
@@ -182,7 +204,7 @@ impl Drop for Reserved<'_> {
     fn drop(&mut self) {
         for (_, charge, how) in &self.kept {
             match how {
-                How::Leased => self.store.leases.give_back(charge),
+                How::Leased(taken) => self.store.leases.give_back(charge, taken),
                 How::Synced => self.store.synced.give_back(charge),
                 How::Here(quota, receipt) => self.store.fallback.give_back(charge, quota, *receipt),
             }

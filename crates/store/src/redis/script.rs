@@ -27,6 +27,7 @@ const DECIDE: &str = include_str!("../../../../lua/decide.lua");
 const GIVE_BACK: &str = include_str!("../../../../lua/give_back.lua");
 const SETTLE: &str = include_str!("../../../../lua/settle.lua");
 const RENEW: &str = include_str!("../../../../lua/renew.lua");
+const LEASE: &str = include_str!("../../../../lua/lease.lua");
 
 const _: () = assert!(RESERVE == PARTS.len() - 1);
 
@@ -43,15 +44,18 @@ pub(super) enum Task {
     Settle,
     /// Renews places.
     Renew,
+    /// Lends a slice of one limit's budget.
+    Lease,
 }
 
 impl Task {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::Decide,
         Self::Check,
         Self::GiveBack,
         Self::Settle,
         Self::Renew,
+        Self::Lease,
     ];
 
     /// What stands behind the parts.
@@ -62,6 +66,7 @@ impl Task {
             Self::GiveBack => ["", GIVE_BACK],
             Self::Settle => ["", SETTLE],
             Self::Renew => ["", RENEW],
+            Self::Lease => ["", LEASE],
         }
     }
 }

@@ -4,6 +4,8 @@
 //! - `behaviour`: the same scripted traffic gets the same answers from either store
 //! - `budgets`: one client's, looked at and forgotten; and what Redis tells of itself
 //! - `keys`: what stands in Redis: names, and how long
+//! - `laws`: what no limit may admit, whoever keeps it
+//! - `leases`, `leases_fleet`, `_random`, `_script`, `_trouble`: limits that gateways borrow slices of
 //! - `late`: a Redis that is hung or slow, and what it then must not charge
 //! - `memory`: the memory store's bound, and who makes place for whom
 //! - `modes`: limits that are kept in the gateway
@@ -25,6 +27,12 @@ mod behaviour;
 mod budgets;
 mod keys;
 mod late;
+mod laws;
+mod leases;
+mod leases_fleet;
+mod leases_random;
+mod leases_script;
+mod leases_trouble;
 mod memory;
 mod modes;
 mod outage;

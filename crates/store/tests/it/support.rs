@@ -163,6 +163,12 @@ pub(crate) fn every_algorithm(limit: u64, window: u64) -> [Quota; 7] {
     ]
 }
 
+/// Of every algorithm that can be lent.
+pub(crate) fn lendable(limit: u64, window: u64) -> [Quota; 4] {
+    let [bucket, _, fixed, log, counter, ..] = every_algorithm(limit, window);
+    [bucket, fixed, log, counter]
+}
+
 /// A calendar whose windows are all as long, and which so is a fixed window; around the time of the tests.
 pub(crate) fn even_calendar(window: u64) -> &'static Calendar {
     static KNOWN: Mutex<BTreeMap<u64, &'static Calendar>> = Mutex::new(BTreeMap::new());

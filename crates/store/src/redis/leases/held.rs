@@ -1,0 +1,275 @@
+//! The slices of this gateway at work: who spends, who asks, who waits, and the task that settles.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use parking_lot::MappedMutexGuard;
+use tidegate_core::{Micros, Quota, Verdict};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::super::guard::Answer;
+use super::Taken;
+use super::lender::{Ask, Budget, Lender, Lent};
+use super::slice::{Slice, Step};
+use super::table::{Entry, Key, Table, Told};
+use crate::{Charge, StoreError};
+
+/// How often it is looked for slices that have to be settled.
+const ROUND: Duration = Duration::from_millis(100);
+
+/// How many are settled at once.
+const AT_ONCE: usize = 64;
+
+/// The slices, and whom to ask for them.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) lender: Lender,
+    table: Table,
+    // The last number given to a session or a call.
+    last_number: AtomicU64,
+}
+
+/// What a request does next.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// It has been decided here.
+    Done(Verdict),
+    /// Redis decides.
+    Asking(JoinHandle<Result<Taken, StoreError>>),
+    /// It waits until this is told, and looks again.
+    Wait(Told),
+}
+
+impl Held {
+    /// No slices; with so many places for them.
+    pub(super) fn new(lender: Lender, places: usize) -> Self {
+        Self {
+            lender,
+            table: Table::new(places),
+            last_number: AtomicU64::new(0),
+        }
+    }
+
+    /// Spends, asks or waits.
+    pub(super) fn take(self: &Arc<Self>, charge: &Charge<'_>, until: Instant) -> Next {
+        let key = self.table.key(charge);
+        let Some(mut entry) = self.entry(key, charge) else {
+            return self.without_slice(charge, until);
+        };
+        let number = || self.number();
+        let step = entry
+            .slice
+            .take(charge.limit.quota(), charge.cost, Instant::now(), number);
+        match step {
+            Step::Done(verdict, ask) => {
+                if let Some(ask) = ask {
+                    self.ask(key, entry, ask, Instant::now() + self.lender.timeout);
+                }
+                Next::Done(verdict)
+            }
+            Step::Ask(ask) => Next::Asking(self.ask(key, entry, ask, until)),
+            Step::Wait => Next::Wait(entry.told.clone()),
+        }
+    }
+
+    /// As [`Slice::give_back`].
+    pub(super) fn give_back(&self, charge: &Charge<'_>) -> Option<(u64, Micros)> {
+        let key = self.table.key(charge);
+        self.table.known(&key)?.slice.give_back(charge.cost)
+    }
+
+    /// Forgets what Redis said of a key.
+    pub(super) fn forget(&self, charge: &Charge<'_>) {
+        if let Some(mut entry) = self.table.known(&self.table.key(charge)) {
+            entry.slice.forget();
+        }
+    }
+
+    /// Settles one key, and returns all of its slice.
+    pub(super) fn end(self: &Arc<Self>, charge: &Charge<'_>, until: Instant) -> Next {
+        let key = self.table.key(charge);
+        let nothing = Charge { cost: 0, ..*charge };
+        let Some(mut entry) = self.entry(key, charge) else {
+            return Next::Asking(self.ask_once(&nothing, until));
+        };
+        if entry.slice.is_asking() {
+            return Next::Wait(entry.told.clone());
+        }
+        let ask = entry.slice.end(self.number());
+        Next::Asking(self.ask(key, entry, ask, until))
+    }
+
+    /// Settles and returns everything; while Redis does not answer it goes on trying.
+    pub(super) async fn end_all(self: &Arc<Self>) {
+        loop {
+            let now = Instant::now();
+            let is_out = |slice: &Slice| slice.is_out(now) || slice.is_asking();
+            let keys = self.table.sweep(now, is_out);
+            if keys.is_empty() {
+                return;
+            }
+            let end = |slice: &mut Slice, _: &Quota| slice.end(self.number());
+            self.settle(&keys, end).await;
+            // Some were being asked for already, or had no answer.
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Asks about many keys, a few at a time.
+    async fn settle(
+        self: &Arc<Self>,
+        keys: &[Key],
+        mut ask: impl FnMut(&mut Slice, &Quota) -> Ask,
+    ) {
+        for keys in keys.chunks(AT_ONCE) {
+            let mut asking = Vec::with_capacity(keys.len());
+            for key in keys {
+                let Some(mut entry) = self.table.known(key) else {
+                    continue;
+                };
+                if entry.slice.is_asking() {
+                    continue;
+                }
+                let budget = entry.budget.clone();
+                let ask = ask(&mut entry.slice, budget.limit.quota());
+                asking.push(self.ask(*key, entry, ask, Instant::now() + self.lender.timeout));
+            }
+            for asking in asking {
+                // What went wrong stays out, and is tried again or lapses.
+                let _ = asking.await;
+            }
+        }
+    }
+
+    /// The entry of a charge, if it has or finds a place. Numbers that have changed are taken over.
+    fn entry(&self, key: Key, charge: &Charge<'_>) -> Option<MappedMutexGuard<'_, Entry>> {
+        let begin = || {
+            let budget = Arc::new(self.lender.budget(charge));
+            Entry::new(budget, Slice::new(self.number()))
+        };
+        let mut entry = self.table.entry(key, begin)?;
+        if entry.budget.limit.quota() != charge.limit.quota() {
+            entry.budget = Arc::new(self.lender.budget(charge));
+            entry.slice.forget();
+        }
+        Some(entry)
+    }
+
+    /// Asks what the slice of this entry says, in a task of its own.
+    fn ask(
+        self: &Arc<Self>,
+        key: Key,
+        mut entry: MappedMutexGuard<'_, Entry>,
+        ask: Ask,
+        until: Instant,
+    ) -> JoinHandle<Result<Taken, StoreError>> {
+        let (tell, told) = watch::channel(None);
+        entry.told = told;
+        let (held, budget) = (self.clone(), entry.budget.clone());
+        drop(entry);
+        tokio::spawn(async move {
+            let answer = held.lender.ask(&budget, &ask, until).await;
+            let returning = held.note(&key, &budget, &answer);
+            let answer = answer.map(|answer| taken(&ask, &answer.content));
+            let said = answer.as_ref().map(drop).map_err(Clone::clone);
+            // Nobody may be waiting.
+            let _ = tell.send(Some(said));
+            if let Some((cost, receipt)) = returning {
+                held.lender.give_back(&budget, cost, receipt).await;
+            }
+            answer
+        })
+    }
+
+    /// Tells the slice what was answered; what is to be given back of what was charged.
+    fn note(
+        &self,
+        key: &Key,
+        budget: &Budget,
+        answer: &Result<Answer<Lent>, StoreError>,
+    ) -> Option<(u64, Micros)> {
+        let mut entry = self.table.known(key)?;
+        match answer {
+            Ok(answer) => {
+                let (lent, quota) = (answer.content, budget.limit.quota());
+                entry
+                    .slice
+                    .answered(lent, quota, answer.sent, answer.received)
+            }
+            Err(_) => {
+                entry.slice.failed(Instant::now());
+                None
+            }
+        }
+    }
+
+    /// Decides a charge that has no place for a slice of its own.
+    fn without_slice(self: &Arc<Self>, charge: &Charge<'_>, until: Instant) -> Next {
+        let patience = self.lender.timeout;
+        match self.lender.recent.refusal(charge, Instant::now(), patience) {
+            Some((refusal, _)) => Next::Done(refusal),
+            None => Next::Asking(self.ask_once(charge, until)),
+        }
+    }
+
+    /// Asks without a slice, and for none.
+    fn ask_once(
+        self: &Arc<Self>,
+        charge: &Charge<'_>,
+        until: Instant,
+    ) -> JoinHandle<Result<Taken, StoreError>> {
+        let (held, budget) = (self.clone(), self.lender.budget(charge));
+        let ask = Ask {
+            cost: charge.cost,
+            session: self.number(),
+            call: self.number(),
+            ..Ask::default()
+        };
+        tokio::spawn(async move {
+            let answer = held.lender.ask(&budget, &ask, until).await;
+            answer.map(|answer| taken(&ask, &answer.content))
+        })
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    #[cfg(test)]
+    pub(super) fn knows(&self, charge: &Charge<'_>) -> bool {
+        self.table.known(&self.table.key(charge)).is_some()
+    }
+
+    fn number(&self) -> u64 {
+        self.last_number.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
+
+/// What the request behind a question is told.
+fn taken(ask: &Ask, lent: &Lent) -> Taken {
+    let is_charged = lent.admitted && ask.cost > 0;
+    Taken {
+        verdict: lent.verdict(),
+        asked: true,
+        receipt: is_charged.then(|| lent.receipt()),
+    }
+}
+
+/// Settles slices when they are due, for as long as there are any to come.
+pub(super) async fn keep(held: Weak<Held>) {
+    let mut rounds = tokio::time::interval(ROUND);
+    rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        rounds.tick().await;
+        let Some(held) = held.upgrade() else {
+            return;
+        };
+        let now = Instant::now();
+        let due = held.table.sweep(now, |slice| slice.is_due(now));
+        let settle = |slice: &mut Slice, quota: &Quota| slice.settle(quota, now, held.number());
+        held.settle(&due, settle).await;
+    }
+}

@@ -1,0 +1,235 @@
+//! What is told to `lua/lease.lua` and what it answers: one call per question, for one key.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tidegate_core::{Micros, Verdict};
+
+use super::super::guard;
+use super::super::recent::{self, Recent};
+use super::super::script::{Arguments, Task};
+use super::super::secret::SecretState;
+use super::super::split::Caller;
+use crate::{Charge, Limit, StoreError, Subject};
+
+/// After so long without a word a slice lapses: its gateway is taken to be gone, and to have spent all of it.
+pub(super) const TERM: Duration = Duration::from_secs(5);
+
+/// Whom slices are borrowed from, and by whom.
+#[derive(Debug)]
+pub(in crate::redis) struct Lender {
+    pub(in crate::redis) caller: Caller,
+    pub(in crate::redis) secret: Arc<SecretState>,
+    pub(in crate::redis) recent: Arc<Recent>,
+    /// This gateway.
+    pub(in crate::redis) id: String,
+    pub(in crate::redis) timeout: Duration,
+}
+
+/// A key of which slices are borrowed.
+#[derive(Debug)]
+pub(super) struct Budget {
+    pub(super) limit: Limit,
+    subject: Subject,
+    // The limit's own state, and who holds what of it.
+    keys: [String; 2],
+}
+
+/// What a gateway tells of its slice, and what it asks for. Units are counted from the beginning of a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Ask {
+    /// What the request at hand costs, which Redis decides; 0 if there is none.
+    pub(super) cost: u64,
+    /// Which session it is.
+    pub(super) session: u64,
+    /// Which call it is; later ones have greater numbers.
+    pub(super) call: u64,
+    /// Spent so far.
+    pub(super) spent: u64,
+    /// Of these, what no answer has settled yet.
+    pub(super) unsettled: u64,
+    /// How much of the slice is not given back.
+    pub(super) kept: u64,
+    /// When it lapses, by Redis's clock, as far as is known; 0 if there is none.
+    pub(super) lapse: Micros,
+    /// How large the slice should be.
+    pub(super) wanted: u64,
+}
+
+/// What Redis answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Lent {
+    /// Its clock.
+    pub(super) now: Micros,
+    /// Whether the request was admitted, and its cost charged.
+    pub(super) admitted: bool,
+    /// How much more can be lent.
+    pub(super) left: u64,
+    /// How long until all that is charged is forgotten, in us.
+    pub(super) reset: Micros,
+    /// How long until a request of this cost (without one, of 1) would be admitted, in us; 0: at once.
+    pub(super) retry_after: Micros,
+    /// The size of the slice.
+    pub(super) out: u64,
+    /// When it lapses.
+    pub(super) lapse: Micros,
+}
+
+impl Lender {
+    /// The budget of a charge.
+    pub(super) fn budget(&self, charge: &Charge<'_>) -> Budget {
+        let key = charge.key(&self.caller.key_prefix);
+        let slices = format!("{key}:slices");
+        Budget {
+            limit: charge.limit.clone(),
+            subject: charge.subject,
+            keys: [key, slices],
+        }
+    }
+
+    /// Asks, until then.
+    pub(super) async fn ask(
+        &self,
+        budget: &Budget,
+        ask: &Ask,
+        until: Instant,
+    ) -> Result<guard::Answer<Lent>, StoreError> {
+        let charge = budget.charge(ask.cost);
+        let answer = self.ask_guarded(budget, ask, until).await;
+        match &answer {
+            Ok(answer) => {
+                let lent = &answer.content;
+                let call = recent::Call {
+                    sent: answer.sent,
+                    received: answer.received,
+                    at: lent.now,
+                };
+                // What is in hand is spent before anything is made of this.
+                let remaining = lent.left;
+                let verdict = Verdict {
+                    remaining,
+                    ..lent.verdict()
+                };
+                self.recent.note(&charge, &verdict, call);
+            }
+            Err(_) => self.recent.unanswered(&charge),
+        }
+        answer
+    }
+
+    async fn ask_guarded(
+        &self,
+        budget: &Budget,
+        ask: &Ask,
+        until: Instant,
+    ) -> Result<guard::Answer<Lent>, StoreError> {
+        self.secret.check()?;
+        let shard = self.caller.shards.of(&budget.subject.tag)?;
+        let asked = |on_clock| self.call(budget, ask, on_clock);
+        match shard.guard.call(until, asked).await {
+            // It has done nothing, and told the time, by which another one may be in time.
+            Err(StoreError::Late) => shard.guard.call(until, asked).await,
+            answer => answer,
+        }
+    }
+
+    async fn call(
+        &self,
+        budget: &Budget,
+        ask: &Ask,
+        on_clock: Option<Micros>,
+    ) -> Result<(Micros, Option<Lent>), StoreError> {
+        let charges = [budget.charge(ask.cost)];
+        let mut words = Arguments::of(&charges).at(crate::now(), on_clock);
+        words.push(self.id.clone());
+        let term = u64::try_from(TERM.as_micros()).unwrap_or(u64::MAX);
+        let Ask {
+            session,
+            call,
+            spent,
+            unsettled,
+            kept,
+            lapse,
+            wanted,
+            ..
+        } = *ask;
+        let numbers = [session, call, spent, unsettled, kept, lapse, wanted, term];
+        words.extend(numbers.map(|number| number.to_string()));
+        let reply = self
+            .run(Task::Lease, &charges, &budget.keys, &words)
+            .await?;
+        Lent::read(&reply).ok_or_else(|| StoreError::Refused("an unknown reply".into()))
+    }
+
+    /// Gives back what Redis had charged already, by its receipt. It is sent once, and lost if that fails.
+    pub(super) async fn give_back(&self, budget: &Budget, cost: u64, receipt: Micros) {
+        let charges = [budget.charge(cost)];
+        let words = Arguments::with_receipts(&charges[0], &[receipt], crate::now());
+        // Nobody waits for it, and what is lost lapses with its key.
+        let _ = self
+            .run(Task::GiveBack, &charges, &budget.keys[..1], &words)
+            .await;
+    }
+
+    async fn run(
+        &self,
+        task: Task,
+        charges: &[Charge<'_>],
+        keys: &[String],
+        words: &[String],
+    ) -> Result<Vec<i64>, StoreError> {
+        let script = self.caller.scripts.of(task, charges);
+        let tag = &charges[0].subject.tag;
+        self.caller.shards.call(tag, script, keys, words).await
+    }
+}
+
+impl Budget {
+    fn charge(&self, cost: u64) -> Charge<'_> {
+        Charge {
+            limit: &self.limit,
+            subject: self.subject,
+            cost,
+        }
+    }
+}
+
+impl Lent {
+    /// Reads a reply (lua/README.md): the time, and the rest, if the call was in time.
+    fn read(reply: &[i64]) -> Option<(Micros, Option<Self>)> {
+        let number = |at: usize| u64::try_from(*reply.get(at)?).ok();
+        let now = number(0)?;
+        if reply.get(1) == Some(&-1) {
+            return Some((now, None));
+        }
+        let lent = Self {
+            now,
+            admitted: number(1)? == 1,
+            left: number(2)?,
+            reset: number(3)?,
+            retry_after: number(4)?,
+            out: number(5)?,
+            lapse: number(6)?,
+        };
+        Some((now, Some(lent)))
+    }
+
+    /// What a request that asked is told.
+    pub(super) fn verdict(&self) -> Verdict {
+        let retry_after = if self.admitted { 0 } else { self.retry_after };
+        Verdict {
+            allowed: self.admitted,
+            remaining: self.left + self.out,
+            // Where nothing is used it may yet wait for what is lent.
+            reset: self.reset.max(retry_after),
+            retry_after,
+            delay: 0,
+            settling: false,
+        }
+    }
+
+    /// By what a charge of this answer is given back.
+    pub(super) const fn receipt(&self) -> Micros {
+        self.now + self.reset
+    }
+}

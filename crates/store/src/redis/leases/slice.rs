@@ -1,0 +1,281 @@
+//! One slice: what may be spent of it, and what is to be asked of Redis when. Times and call numbers are passed in.
+
+use std::time::{Duration, Instant};
+
+use tidegate_core::{Micros, Quota, Verdict};
+
+use super::answered::Answered;
+use super::lender::{Ask, Lent};
+
+/// After so long what was spent is settled, and what is not needed returned.
+pub(super) const HORIZON: Duration = Duration::from_secs(2);
+
+/// A slice should last for so long: until it is settled, and a little longer.
+const SUPPLY: Duration = Duration::from_secs(3);
+
+/// How long nothing is asked in the background after a call that failed.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// One limit's slice for one key.
+#[derive(Debug)]
+pub(super) struct Slice {
+    session: u64,
+    // Units since the session began: spent, of these settled, and how many may be spent.
+    spent: u64,
+    settled: u64,
+    allowance: u64,
+    // When the rest may not be spent any more; and that by Redis's clock, which is later.
+    ends: Option<Instant>,
+    lapse: Micros,
+    // How large the slice should be: nothing on a cold key.
+    size: u64,
+    // What was asked and is not answered yet.
+    asked: Option<Ask>,
+    // Whether the answer to it is worth nothing any more.
+    is_void: bool,
+    // What those asked for that wait for the answer.
+    waiting: u64,
+    // What was told as spent with it and has been taken back since.
+    returning: u64,
+    last: Option<Answered>,
+    // When something may be asked in the background again.
+    not_before: Option<Instant>,
+}
+
+/// What becomes of a charge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// It was spent, or refused, here; and something is to be asked in the background.
+    Done(Verdict, Option<Ask>),
+    /// Redis has to be asked.
+    Ask(Ask),
+    /// Redis is being asked for this key already.
+    Wait,
+}
+
+impl Slice {
+    /// No slice, in a new session.
+    pub(super) const fn new(session: u64) -> Self {
+        Self {
+            session,
+            spent: 0,
+            settled: 0,
+            allowance: 0,
+            ends: None,
+            lapse: 0,
+            size: 0,
+            asked: None,
+            is_void: false,
+            waiting: 0,
+            returning: 0,
+            last: None,
+            not_before: None,
+        }
+    }
+
+    /// Spends, or says what to do instead.
+    pub(super) fn take(
+        &mut self,
+        quota: &Quota,
+        cost: u64,
+        now: Instant,
+        number: impl FnOnce() -> u64,
+    ) -> Step {
+        if cost <= self.rest(now) {
+            self.spent += cost;
+            let ask = self.is_low(now).then(|| {
+                self.adapt(quota, 0, now);
+                self.ask(0, self.rest(now), number())
+            });
+            return Step::Done(self.verdict(quota, now), ask);
+        }
+        if self.asked.is_some() {
+            self.waiting += cost;
+            return Step::Wait;
+        }
+        if let Some(last) = &mut self.last
+            && let Some(refusal) = last.refusal(quota, cost, now)
+        {
+            return Step::Done(refusal, None);
+        }
+        self.adapt(quota, cost, now);
+        Step::Ask(self.ask(cost, 0, number()))
+    }
+
+    /// Takes back what was spent. What Redis has charged already is to be given back there: so much, by this receipt.
+    pub(super) fn give_back(&mut self, cost: u64) -> Option<(u64, Micros)> {
+        let told = self.asked.map_or(self.settled, |ask| ask.spent);
+        let untold = self.spent.saturating_sub(told).min(cost);
+        self.spent -= untold;
+        let rest = cost - untold;
+        if self.asked.is_some() {
+            // It is being charged at this moment.
+            self.returning += rest;
+            return None;
+        }
+        let receipt = self.last.as_ref()?.lent.receipt();
+        (rest > 0).then_some((rest, receipt))
+    }
+
+    /// Notes the answer to what was asked last. Says what of it is to be given back after all, as
+    /// [`give_back`](Self::give_back).
+    pub(super) fn answered(
+        &mut self,
+        lent: Lent,
+        quota: &Quota,
+        sent: Instant,
+        received: Instant,
+    ) -> Option<(u64, Micros)> {
+        let ask = self.asked.take()?;
+        let returning = std::mem::take(&mut self.returning);
+        self.note(&ask, lent, quota, sent, received);
+        (returning > 0).then(|| (returning, lent.receipt()))
+    }
+
+    fn note(&mut self, ask: &Ask, lent: Lent, quota: &Quota, sent: Instant, received: Instant) {
+        self.settled = ask.spent;
+        self.not_before = None;
+        if std::mem::take(&mut self.is_void) {
+            return;
+        }
+        self.allowance = ask.spent + lent.out;
+        self.lapse = lent.lapse;
+        // Counted from before Redis did, and by a clock that may run slower than Redis's by one part in a thousand.
+        let term = Duration::from_micros(lent.lapse.saturating_sub(lent.now));
+        self.ends = Some(sent + term - term / 1_000);
+        self.last = Some(Answered::new(ask, lent, quota, sent, received));
+    }
+
+    /// Notes that there was no answer.
+    pub(super) fn failed(&mut self, now: Instant) {
+        self.asked = None;
+        self.is_void = false;
+        // Redis may have charged it all the same, and then it has lent less than is known here.
+        let returning = std::mem::take(&mut self.returning);
+        let returning = returning.min(self.spent - self.settled);
+        self.spent -= returning;
+        self.allowance -= returning;
+        self.not_before = Some(now + RETRY);
+    }
+
+    /// Whether Redis is to be told what was spent, and given back what was not.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        let Some(last) = self.last else {
+            return false;
+        };
+        // Well before it lapses, should that be sooner.
+        let soon = Duration::from_micros(last.lent.lapse.saturating_sub(last.lent.now)) / 2;
+        self.is_out(now) && self.may_ask(now) && now >= last.sent + HORIZON.min(soon)
+    }
+
+    /// Whether anything of it is out: lent, or spent and not settled.
+    pub(super) fn is_out(&self, now: Instant) -> bool {
+        self.allowance.max(self.spent) > self.settled && self.ends.is_some_and(|ends| now < ends)
+    }
+
+    /// Whether nothing would be lost with it.
+    pub(super) fn is_idle(&self, now: Instant) -> bool {
+        let is_new = |last: Answered| now < last.received + HORIZON;
+        !self.is_out(now) && self.asked.is_none() && !self.last.is_some_and(is_new)
+    }
+
+    /// Settles: gives back what is not needed.
+    pub(super) fn settle(&mut self, quota: &Quota, now: Instant, number: u64) -> Ask {
+        self.adapt(quota, 0, now);
+        self.ask(0, self.rest(now).min(self.size), number)
+    }
+
+    /// Settles, and gives back all.
+    pub(super) fn end(&mut self, number: u64) -> Ask {
+        self.size = 0;
+        self.ask(0, 0, number)
+    }
+
+    /// Nothing holds any more that Redis was asked before, and nothing is spent until it is asked again.
+    pub(super) fn forget(&mut self) {
+        self.allowance = self.spent;
+        self.last = None;
+        self.is_void = self.asked.is_some();
+    }
+
+    pub(super) const fn is_asking(&self) -> bool {
+        self.asked.is_some()
+    }
+
+    /// What a request is told whose cost has just been spent.
+    fn verdict(&self, quota: &Quota, now: Instant) -> Verdict {
+        let (rest, unsettled) = (self.allowance - self.spent, self.spent - self.settled);
+        match &self.last {
+            Some(last) => last.spent(quota, rest, unsettled, now),
+            // Nothing is spent before something was answered.
+            None => Verdict {
+                allowed: true,
+                remaining: rest,
+                reset: 0,
+                retry_after: 0,
+                delay: 0,
+                settling: false,
+            },
+        }
+    }
+
+    /// Begins to ask; what is not kept is not spent any more, whether an answer comes or not.
+    fn ask(&mut self, cost: u64, kept: u64, call: u64) -> Ask {
+        self.allowance = self.spent + kept;
+        self.waiting = 0;
+        let ask = Ask {
+            cost,
+            session: self.session,
+            call,
+            spent: self.spent,
+            unsettled: self.spent - self.settled,
+            kept,
+            lapse: self.lapse,
+            wanted: self.size,
+        };
+        self.asked = Some(ask);
+        ask
+    }
+
+    /// What can be spent.
+    fn rest(&self, now: Instant) -> u64 {
+        if self.ends.is_some_and(|ends| now < ends) {
+            self.allowance.saturating_sub(self.spent)
+        } else {
+            0
+        }
+    }
+
+    /// Whether more should be borrowed, before the slice is used up. Where Redis had little left it is asked when this is
+    /// spent.
+    fn is_low(&self, now: Instant) -> bool {
+        let is_worth_it = |last: &Answered| last.lent.left >= last.cost.max(self.size / 4);
+        4 * self.rest(now) < self.size
+            && self.may_ask(now)
+            && self.last.as_ref().is_some_and(is_worth_it)
+    }
+
+    fn may_ask(&self, now: Instant) -> bool {
+        self.asked.is_none() && self.not_before.is_none_or(|time| now >= time)
+    }
+
+    /// Adapts the size to what was spent since the last answer, and `cost` now: it doubles at most, and stays where Redis had less
+    /// than was wanted, so that nobody knows.
+    fn adapt(&mut self, quota: &Quota, cost: u64, now: Instant) {
+        if let Some(last) = &self.last {
+            let elapsed = now.saturating_duration_since(last.sent);
+            let used = u128::from(self.spent.saturating_sub(last.spent) + cost);
+            let demand = used * SUPPLY.as_micros() / elapsed.as_micros().max(1);
+            let demand = u64::try_from(demand).unwrap_or(u64::MAX);
+            if elapsed >= HORIZON {
+                self.size = self.size.min(demand);
+            } else if !last.is_short {
+                self.size = demand.clamp(self.size / 2, (2 * self.size).max(1));
+            }
+        }
+        self.size = self.size.max(self.waiting).min(quota.capacity());
+    }
+}
+
+#[cfg(test)]
+mod tests;

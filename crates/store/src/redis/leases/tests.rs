@@ -1,0 +1,84 @@
+use std::time::Duration;
+
+use tidegate_core::FixedWindow;
+use tidegate_testkit::RedisServer;
+
+use super::super::shards::Shards;
+use super::super::split::Caller;
+use super::super::url::Target;
+use super::*;
+use crate::{Limit, OnFailure, Subject};
+
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+async fn leases(server: &RedisServer, places: usize) -> Leases {
+    let target = Target::parse(&server.url()).unwrap();
+    let shards = Shards::start(target, None, TIMEOUT);
+    shards.tried().await;
+    let lender = Lender {
+        caller: Caller {
+            shards: Arc::new(shards),
+            scripts: Arc::default(),
+            key_prefix: "tidegate".into(),
+        },
+        secret: Arc::default(),
+        recent: Arc::default(),
+        id: "one".to_owned(),
+        timeout: TIMEOUT,
+    };
+    Leases::with_places(lender, places)
+}
+
+/// Keys that find no place are decided by Redis, one request at a time, and exactly; slices that others hold count.
+#[tokio::test]
+async fn a_full_table_is_exact_and_grows_no_further() {
+    let server = RedisServer::start().await;
+    let leases = leases(&server, 64).await;
+    let limit = Limit::new(
+        "limit",
+        FixedWindow::new(30, 31 * 86_400_000_000).unwrap(),
+        OnFailure::Closed,
+    );
+    let charge = |client: u64| Charge {
+        limit: &limit,
+        subject: Subject {
+            tag: u128::from(client).to_be_bytes(),
+            rest: [0; 16],
+        },
+        cost: 1,
+    };
+    let until = || Instant::now() + TIMEOUT;
+    let mut asked = 0;
+    for client in 0..150 {
+        let mut admitted = 0;
+        for _ in 0..33 {
+            let taken = leases.reserve(&charge(client), until()).await.unwrap();
+            admitted += u64::from(taken.verdict.allowed);
+            asked += u64::from(taken.asked);
+        }
+        assert_eq!(admitted, 30, "client {client}");
+    }
+    assert!(leases.held.len() <= 64, "{}", leases.held.len());
+    // Without a place each of 30 is asked for, and refused once; with one, a few are.
+    assert!((86 * 30..150 * 31).contains(&asked), "{asked}");
+    // What is given back is there again.
+    let full = (0..150).find(|client| !leases.held.knows(&charge(*client)));
+    let charge = charge(full.unwrap());
+    leases.settle(&charge, until()).await.unwrap();
+    server.command(&["FLUSHALL"]).await;
+    leases.held.lender.recent.forget(&charge);
+    for _ in 0..40 {
+        let taken = leases.reserve(&charge, until()).await.unwrap();
+        assert!(taken.verdict.allowed);
+        leases.give_back(&charge, &taken);
+        let deadline = until();
+        let left = async || {
+            let looked = Charge { cost: 0, ..charge };
+            let looked = leases.reserve(&looked, until()).await.unwrap();
+            looked.verdict.remaining
+        };
+        while left().await != 30 {
+            assert!(Instant::now() < deadline, "it does not come back");
+        }
+    }
+}
