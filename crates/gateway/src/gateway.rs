@@ -203,7 +203,7 @@ impl Gateway {
             stopping: stopped.clone(),
         });
         let admin = tokio::spawn(admin::serve(self.admin, admin));
-        let sweeper = tokio::spawn(sweep(self.store));
+        let sweeper = tokio::spawn(sweep(self.store.clone()));
         let metrics = self.frontend.metrics.clone();
         let key_watch = tokio::spawn(key_files::watch(self.key_files, metrics));
         let mut jwks_watches = JoinSet::new();
@@ -215,7 +215,12 @@ impl Gateway {
         let settling = tokio::spawn(async move {
             if let Some((secret, store)) = self.shared_secret {
                 let watching = redis_watch::watch(&store, &metrics);
-                tokio::join!(secret.keep(&store), heartbeats(&store), watching);
+                tokio::join!(
+                    secret.keep(&store),
+                    heartbeats(&store),
+                    watching,
+                    store.keep_synced()
+                );
             }
         });
         let serving = server::run(self.listeners, self.frontend, self.max_connections, stopped);
@@ -231,6 +236,9 @@ impl Gateway {
         jwks_watches.abort_all();
         settling.abort();
         admin.abort();
+        // Whatever it was doing has ended.
+        let _ = settling.await;
+        self.store.close().await;
         // All requests have ended and handed their lines over.
         if let Some(writer) = self.log_writer {
             let finished = tokio::task::spawn_blocking(|| writer.finish());

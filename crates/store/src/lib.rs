@@ -16,7 +16,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub use charge::{Charge, Limit, MAX_CHARGES, Mode, OnFailure, Subject};
 pub use decision::{Decision, Outcome, Outlook, StoreCall, StoreError, Verdicts, Via};
 pub use memory::{MAX_KEYS, MemoryStore, MemoryUse};
-pub use redis::{Agreement, RedisStore};
+pub use redis::{Agreement, Overshoot, RedisStore, SyncedUse};
 use tidegate_core::Micros;
 
 /// Where limits keep their state: one of two, chosen at start.
@@ -59,11 +59,27 @@ impl Store {
         }
     }
 
+    /// Tells others what only this process knows, for a second at most; to be called at the end.
+    pub async fn close(&self) {
+        match self {
+            Self::Memory(_) => {}
+            Self::Redis(store) => store.close().await,
+        }
+    }
+
     /// Whether the store answers; the memory store always does.
     pub async fn ready(&self) -> Result<(), StoreError> {
         match self {
             Self::Memory(_) => Ok(()),
             Self::Redis(store) => store.ready().await,
+        }
+    }
+
+    /// What limits of [`Mode::Synced`] cost and let through; nothing in memory.
+    pub fn synced_usage(&self) -> SyncedUse {
+        match self {
+            Self::Memory(_) => SyncedUse::default(),
+            Self::Redis(store) => store.synced_usage(),
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::Instant;
 use tidegate_core::Verdict;
 
 use super::RedisStore;
-use crate::{Charge, MAX_CHARGES, Outlook, StoreError};
+use crate::{Charge, MAX_CHARGES, Mode, Outlook, StoreError};
 
 impl RedisStore {
     /// What Redis would say to each of these charges, if it came alone.
@@ -35,8 +35,14 @@ impl RedisStore {
     pub async fn reset(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
         self.secret.check()?;
         for charges in parts(charges) {
-            let unlinked = self.caller.unlink(charges);
-            let answer = tokio::time::timeout(self.timeout, unlinked).await;
+            let (synced, others): (Vec<Charge<'_>>, Vec<Charge<'_>>) = charges
+                .iter()
+                .partition(|charge| charge.limit.mode() == Mode::Synced);
+            let forgotten = async {
+                self.caller.unlink(&others).await?;
+                self.forget_synced(&synced).await
+            };
+            let answer = tokio::time::timeout(self.timeout, forgotten).await;
             answer.unwrap_or(Err(StoreError::Timeout))?;
         }
         self.fallback.reset(charges);

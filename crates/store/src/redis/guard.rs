@@ -1,6 +1,7 @@
 //! What stands between decisions and a server that may not answer: a deadline, a bound on calls in flight, and a breaker.
 
 use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use tidegate_core::Micros;
@@ -21,6 +22,8 @@ pub(super) struct Guard {
     clock: Clock,
     breaker: Breaker,
     places: Semaphore,
+    // The last call that was made was not answered as it should.
+    fails: AtomicBool,
 }
 
 /// An answer, and when it was asked for and came.
@@ -37,6 +40,7 @@ impl Default for Guard {
             clock: Clock::default(),
             breaker: Breaker::default(),
             places: Semaphore::new(IN_FLIGHT),
+            fails: AtomicBool::new(false),
         }
     }
 }
@@ -69,7 +73,7 @@ impl Guard {
             }
             Ok((time, Some(content))) => {
                 self.clock.saw(time, on_clock);
-                self.log(self.breaker.succeeded(), None);
+                self.answered();
                 Ok(Answer {
                     content,
                     sent,
@@ -82,6 +86,7 @@ impl Guard {
                 Err(error)
             }
             Err(error) => {
+                self.fails.store(true, Ordering::Relaxed);
                 let change = self.breaker.failed(self.clock.elapsed());
                 self.log(change, Some(&error));
                 Err(error)
@@ -91,7 +96,18 @@ impl Guard {
 
     /// The server has answered something else than a decision, in time: decisions may ask it again.
     pub(super) fn answered(&self) {
+        self.fails.store(false, Ordering::Relaxed);
         self.log(self.breaker.succeeded(), None);
+    }
+
+    /// Whether the server failed to answer the last call.
+    pub(super) fn fails(&self) -> bool {
+        self.fails.load(Ordering::Relaxed)
+    }
+
+    /// The time by the server's clock, as far as is known.
+    pub(super) fn now(&self) -> Option<Micros> {
+        self.clock.now()
     }
 
     /// Notes what a server's clock showed, in an answer that no decision waited for.

@@ -63,6 +63,7 @@ use secret::SecretState;
 use shards::Shards;
 use split::Caller;
 use synced::Synced;
+pub use synced::{Overshoot, SyncedUse};
 pub use tls::{InvalidTls, Tls};
 pub use url::InvalidUrl;
 use url::Target;

@@ -4,15 +4,24 @@
 //! Whatever was reserved is given back if the request is refused after all, or is not waited for any more. How slices
 //! and differences work is the business of [`super::leases`] and [`super::synced`].
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use arrayvec::ArrayVec;
-use tidegate_core::{Micros, Quota};
+use tidegate_core::{Micros, Quota, Verdict};
 
 use super::RedisStore;
 use crate::{Charge, Decision, MAX_CHARGES, Mode, Outcome, StoreCall, StoreError, Via};
 
+/// How long a gateway that ends may take to tell Redis what only it knows.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 impl RedisStore {
+    /// Tells Redis what only this gateway knows, for a second at most; what cannot be told by then is lost. To be called
+    /// when nothing is decided any more, and nothing else of this store runs.
+    pub async fn close(&self) {
+        let _ = tokio::time::timeout(LAST_WORDS, self.tell_all_counts()).await;
+    }
+
     /// Decides a request of which not every limit is exact.
     pub(super) async fn decide_in_modes(&self, charges: &[Charge<'_>], asked: Instant) -> Decision {
         let mut decision = Decision {
@@ -26,15 +35,17 @@ impl RedisStore {
             store: self,
             kept: ArrayVec::new(),
         };
-        let failed = self
-            .reserve(charges, asked + self.timeout, &mut decision, &mut reserved)
+        let until = asked + self.timeout;
+        let Undecided {
+            exactly,
+            unanswered,
+            error,
+        } = self
+            .reserve(charges, until, &mut decision, &mut reserved)
             .await;
-        if let Some(error) = failed
+        if let Some(error) = error
             && decision.outcome == Outcome::Admitted
         {
-            let unanswered = Places::of(charges, |place, charge| {
-                charge.limit.mode() != Mode::Exact && decision.verdicts[place].is_none()
-            });
             let mut part = self.fall_back(&unanswered.pick(charges));
             let took = asked.elapsed();
             let error = Some(error);
@@ -42,50 +53,69 @@ impl RedisStore {
             self.reserve_shares(charges, &unanswered, &part, &mut reserved);
             unanswered.tell(part, &mut decision);
         }
-        let exact = Places::of(charges, |_, charge| charge.limit.mode() == Mode::Exact);
-        if decision.outcome == Outcome::Admitted && !exact.0.is_empty() {
-            let exact_charges = exact.pick(charges);
+        if decision.outcome == Outcome::Admitted && !exactly.0.is_empty() {
+            let exact_charges = exactly.pick(charges);
             // Boxed: a request that is only charged to limits of this process need not make room for it.
             let part = Box::pin(self.decide_exactly(&exact_charges, asked)).await;
-            exact.tell(part, &mut decision);
+            exactly.tell(part, &mut decision);
         }
         reserved.end(&mut decision);
         decision
     }
 
-    /// Reserves what is kept here, and says why not all of it could be.
+    /// Reserves what is kept here, and says what is left to others to decide.
     async fn reserve<'a>(
         &'a self,
         charges: &[Charge<'a>],
         until: Instant,
         decision: &mut Decision,
         reserved: &mut Reserved<'a>,
-    ) -> Option<StoreError> {
-        let mut failed = None;
+    ) -> Undecided {
+        let mut undecided = Undecided::default();
         for (place, charge) in charges.iter().enumerate() {
-            let quota = charge.limit.quota();
-            let (said, how) = match charge.limit.mode() {
-                Mode::Exact => continue,
+            let said = match charge.limit.mode() {
+                Mode::Exact => {
+                    undecided.exactly.0.push(place);
+                    continue;
+                }
                 Mode::Local => {
+                    let quota = charge.limit.quota();
                     let verdict = self.fallback.decide_one(charge, quota, decision.now);
-                    (Ok(verdict), How::Here(*quota, decision.now + verdict.reset))
+                    let receipt = decision.now + verdict.reset;
+                    Ok((Said::Here(verdict), How::Here(*quota, receipt)))
                 }
-                Mode::Synced => (self.synced.reserve(charge), How::Synced),
-                Mode::Leased => (self.leases.reserve(charge, until).await, How::Leased),
+                Mode::Synced => {
+                    let said = self.reserve_synced(charge);
+                    said.map(|(said, start)| (said, How::Synced(start)))
+                }
+                Mode::Leased => {
+                    let said = self.leases.reserve(charge, until).await;
+                    said.map(|verdict| (Said::Here(verdict), How::Leased))
+                }
             };
-            match said {
-                Ok(verdict) => {
-                    decision.verdicts[place] = Some(verdict);
-                    if verdict.allowed {
-                        reserved.kept.push((place, *charge, how));
-                    } else {
-                        decision.outcome = Outcome::Refused;
-                    }
+            let (said, how) = match said {
+                Ok((Said::NoPlace, _)) => {
+                    undecided.exactly.0.push(place);
+                    continue;
                 }
-                Err(error) => failed = Some(error),
+                Ok(said) => said,
+                Err(error) => {
+                    undecided.unanswered.0.push(place);
+                    undecided.error = Some(error);
+                    continue;
+                }
+            };
+            if matches!(said, Said::Alone(_)) {
+                decision.via = Via::Fallback;
+            }
+            decision.verdicts[place] = said.verdict();
+            if said.is_refusal() {
+                decision.outcome = Outcome::Refused;
+            } else {
+                reserved.kept.push((place, *charge, how));
             }
         }
-        failed
+        undecided
     }
 
     /// Notes what was charged here to go on with, instead of to Redis.
@@ -111,16 +141,46 @@ impl RedisStore {
     }
 }
 
+/// What a limit that is kept here says of a charge, which is reserved unless that is a refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    /// By what is kept.
+    Here(Verdict),
+    /// By its `on_failure`, since Redis is silent: one that is open says nothing.
+    Alone(Option<Verdict>),
+    /// It cannot be kept here: Redis decides, as if the limit were exact.
+    NoPlace,
+}
+
+impl Said {
+    const fn verdict(self) -> Option<Verdict> {
+        match self {
+            Self::Here(verdict) => Some(verdict),
+            Self::Alone(verdict) => verdict,
+            Self::NoPlace => None,
+        }
+    }
+
+    pub(super) fn is_refusal(&self) -> bool {
+        self.verdict().is_some_and(|verdict| !verdict.allowed)
+    }
+}
+
+/// The charges that are not decided by what is kept here.
+#[derive(Default)]
+struct Undecided {
+    /// By Redis.
+    exactly: Places,
+    /// By their limits' `on_failure`, because of an error.
+    unanswered: Places,
+    error: Option<StoreError>,
+}
+
 /// The places of some charges among all.
+#[derive(Default)]
 struct Places(ArrayVec<usize, MAX_CHARGES>);
 
 impl Places {
-    fn of<'a>(charges: &[Charge<'a>], belongs: impl Fn(usize, &Charge<'a>) -> bool) -> Self {
-        let places = charges.iter().enumerate();
-        let places = places.filter(|(place, charge)| belongs(*place, charge));
-        Self(places.map(|(place, _)| place).collect())
-    }
-
     fn pick<'a>(&self, charges: &[Charge<'a>]) -> ArrayVec<Charge<'a>, MAX_CHARGES> {
         self.0.iter().map(|place| charges[*place]).collect()
     }
@@ -153,8 +213,8 @@ struct Reserved<'a> {
 enum How {
     /// In a slice.
     Leased,
-    /// Among the differences.
-    Synced,
+    /// Among the counts of the window that started then.
+    Synced(Micros),
     /// In the memory store, by this quota; with the receipt.
     Here(Quota, Micros),
 }
@@ -178,7 +238,7 @@ impl Drop for Reserved<'_> {
         for (_, charge, how) in &self.kept {
             match how {
                 How::Leased => self.store.leases.give_back(charge),
-                How::Synced => self.store.synced.give_back(charge),
+                How::Synced(start) => self.store.synced.give_back(charge, *start),
                 How::Here(quota, receipt) => self.store.fallback.give_back(charge, quota, *receipt),
             }
         }

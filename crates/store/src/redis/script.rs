@@ -16,6 +16,7 @@ const PARTS: [&[&str]; 5] = [
 ];
 const DEBT: &str = include_str!("../../../../lua/debt.lua");
 const DECIDE: &str = include_str!("../../../../lua/decide.lua");
+const EXCHANGE: &str = include_str!("../../../../lua/exchange.lua");
 const GIVE_BACK: &str = include_str!("../../../../lua/give_back.lua");
 
 const _: () = assert!(PARTS.len() == Quota::ALGORITHMS.len());
@@ -29,12 +30,14 @@ pub(super) enum Task {
     Check,
     /// Takes back what was charged.
     GiveBack,
+    /// Adds what a gateway has counted by itself.
+    Exchange,
 }
 
 /// How many combinations of algorithms there are.
 const COMBINATIONS: usize = 1 << PARTS.len();
 /// How many scripts there can be.
-pub(super) const SCRIPTS: usize = 3 * COMBINATIONS;
+pub(super) const SCRIPTS: usize = 4 * COMBINATIONS;
 
 /// One script per task and combination of algorithms, joined when it is first needed.
 #[derive(Debug)]
@@ -47,17 +50,22 @@ impl Default for Scripts {
 }
 
 impl Scripts {
-    /// The script that does this for these charges' algorithms.
-    pub(super) fn of(&self, task: Task, charges: &[Charge<'_>]) -> &Script {
-        let combination = charges.iter().fold(0, |set, charge| {
-            set | 1 << charge.limit.quota().algorithm_index()
-        });
+    /// The script that does this for these algorithms.
+    pub(super) fn of<'a>(
+        &self,
+        task: Task,
+        quotas: impl IntoIterator<Item = &'a Quota>,
+    ) -> &Script {
+        let combination = quotas
+            .into_iter()
+            .fold(0, |set, quota| set | 1 << quota.algorithm_index());
         self.at(task as usize * COMBINATIONS + combination)
     }
 
     /// The script with this index.
     pub(super) fn at(&self, index: usize) -> &Script {
-        let task = [Task::Decide, Task::Check, Task::GiveBack][index / COMBINATIONS];
+        const TASKS: [Task; 4] = [Task::Decide, Task::Check, Task::GiveBack, Task::Exchange];
+        let task = TASKS[index / COMBINATIONS];
         self.0[index].get_or_init(|| Script::new(index, task, index % COMBINATIONS))
     }
 }
@@ -90,6 +98,7 @@ impl Script {
             Task::Decide => ["local charging = true\n", DECIDE],
             Task::Check => ["local charging = false\n", DECIDE],
             Task::GiveBack => ["", GIVE_BACK],
+            Task::Exchange => ["", EXCHANGE],
         });
         text.extend(joined);
         Self {
@@ -144,6 +153,11 @@ fn add_arguments(arguments: &mut Vec<String>, charge: &Charge<'_>) {
     let quota = charge.limit.quota();
     arguments.push(quota.algorithm().to_owned());
     arguments.push(charge.cost.to_string());
+    add_numbers(arguments, quota);
+}
+
+/// A quota's numbers.
+pub(super) fn add_numbers(arguments: &mut Vec<String>, quota: &Quota) {
     let text = |number: u64| number.to_string();
     match quota {
         Quota::TokenBucket(quota) => arguments.extend(quota.meter().numbers().map(text)),

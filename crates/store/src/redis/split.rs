@@ -184,9 +184,10 @@ impl Caller {
     }
 
     fn call(&self, task: Task, charges: &[Charge<'_>]) -> Call {
+        let quotas = charges.iter().map(|charge| charge.limit.quota());
         Call {
             tag: charges.first().map_or([0; 16], |charge| charge.subject.tag),
-            script: self.scripts.of(task, charges).index(),
+            script: self.scripts.of(task, quotas).index(),
             keys: self.keys(charges),
             arguments: arguments(charges),
         }
@@ -201,9 +202,10 @@ impl Caller {
             .flatten()
             .map(|verdict| ends(verdict.reset))
             .collect();
+        let quotas = group.charges.iter().map(|charge| charge.limit.quota());
         Call {
             tag: group.tag(),
-            script: self.scripts.of(Task::GiveBack, &group.charges).index(),
+            script: self.scripts.of(Task::GiveBack, quotas).index(),
             keys: self.keys(&group.charges),
             arguments: arguments_with(&group.charges, &receipts),
         }

@@ -10,6 +10,8 @@
 //! - `outage`: what decides when Redis does not
 //! - `refusals`: refusals that are given again without asking
 //! - `shares`: what gateways give away in an outage
+//! - `synced`: counts that gateways exchange; `synced_script`: call by call, `synced_fleet`: how far limits are exceeded,
+//!   `synced_outage`: what Redis misses, and what becomes of it
 //! - `topologies`: users, sockets and sentinels; `topologies_cluster`, `_slots`, `_tls`: what their names say
 //! - `trouble`: lost scripts, values of the wrong type, URLs
 //! - `support`: what they share
@@ -30,6 +32,10 @@ mod outage;
 mod refusals;
 mod shares;
 mod support;
+mod synced;
+mod synced_fleet;
+mod synced_outage;
+mod synced_script;
 mod topologies;
 mod topologies_cluster;
 mod topologies_slots;

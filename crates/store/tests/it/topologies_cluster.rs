@@ -13,6 +13,7 @@ use crate::support::{
     charge, connect, connect_exact, counts_exactly, decides, error_of, every_algorithm, limit,
     quiet_window, wait_for,
 };
+use crate::synced_fleet::{counts_meet, counts_meet_while_slots_move};
 use crate::topologies::{COMMANDS, allow};
 use crate::topologies_slots::several_slots_are_one_decision;
 
@@ -58,11 +59,13 @@ async fn keys_are_spread_and_decided_where_they_are() {
     scripts_lost_at_one_node(&cluster, &store).await;
     an_open_slot_is_asked_for_at_its_new_node(&cluster, &store).await;
     several_slots_are_one_decision(&cluster).await;
+    counts_meet(&url).await;
     for node in 0..3 {
         let refused = cluster.node(node).command(&["ACL", "LOG"]).await;
         assert!(refused.as_array().is_empty(), "{refused:?}");
     }
     slots_that_move_under_load(&cluster).await;
+    counts_meet_while_slots_move(&cluster).await;
     gateways_are_counted_where_their_slot_goes(&cluster, &store).await;
 }
 
