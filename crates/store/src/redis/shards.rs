@@ -79,9 +79,9 @@ impl Shards {
         }
     }
 
-    /// Whether the server of a client's keys failed to answer last.
+    /// Whether the server of a client's keys failed to answer last, or is not known.
     pub(super) fn fails(&self, tag: &[u8; 16]) -> bool {
-        self.of(tag).is_ok_and(|shard| shard.guard.fails())
+        self.of(tag).map_or(true, |shard| shard.guard.fails())
     }
 
     /// Runs a script where the keys of this client are.

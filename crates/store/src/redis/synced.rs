@@ -78,7 +78,9 @@ pub struct Overshoot {
 }
 
 impl Synced {
+    /// Exchanges `every` so often, a millisecond at least.
     pub(super) fn new(every: Duration) -> Self {
+        let every = every.max(Duration::from_millis(1));
         Self {
             table: Table::new(MAX_KEYS, every),
             every,

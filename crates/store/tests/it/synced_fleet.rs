@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use tidegate_core::Quota;
 use tidegate_store::{Limit, Mode, OnFailure};
-use tidegate_testkit::{RedisCluster, RedisServer};
+use tidegate_testkit::RedisServer;
 use tokio::task::JoinSet;
 
-use crate::support::{Random, charge, limit, now, quiet_window, wait_for};
-use crate::synced::{Gateway, has_told, leaves, quotas};
+use crate::support::{Random, charge, limit, now, quiet_window};
+use crate::synced_kit::{Gateway, has_told, quotas, synced};
 
 const GATEWAYS: usize = 4;
 
@@ -209,7 +209,7 @@ async fn calls(server: &RedisServer) -> u64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_grow_with_keys_and_time_and_not_with_requests() {
     let server = RedisServer::start().await;
-    let [limit, _] = crate::synced::synced(1_000_000);
+    let [limit, _] = synced(1_000_000);
     for (every, keys) in [(10, 1), (50, 1), (50, 320)] {
         for pause in [5, 0] {
             let gateway = Gateway::start(&server.url(), Duration::from_millis(every)).await;
@@ -234,48 +234,5 @@ async fn calls_grow_with_keys_and_time_and_not_with_requests() {
                 calls as f64 / took.as_secs_f64(),
             );
         }
-    }
-}
-
-/// Two gateways count for many clients, and find each other's counts at this Redis.
-pub(crate) async fn counts_meet(url: &str) {
-    meet(url, 1_000, async |_| {}).await;
-}
-
-/// As [`counts_meet`], while keys are moved from one node to another.
-pub(crate) async fn counts_meet_while_slots_move(cluster: &RedisCluster) {
-    meet(&cluster.url(), 2_000, async |round| {
-        if round == 1 {
-            let slots = RedisCluster::first_slots(1).start;
-            cluster.move_slots(1, 2, slots..slots + 200).await;
-        }
-    })
-    .await;
-}
-
-async fn meet(url: &str, first: u64, meanwhile: impl AsyncFn(u64)) {
-    let every = Duration::from_millis(10);
-    let gateways = [
-        Gateway::start(url, every).await,
-        Gateway::start(url, every).await,
-    ];
-    let clients = first..first + 50;
-    for limit in crate::synced::synced(1_000) {
-        for round in 0..3 {
-            for client in clients.clone() {
-                for gateway in &gateways {
-                    assert!(gateway.admits(&[charge(&limit, client, 2)]).await);
-                }
-            }
-            meanwhile(round).await;
-        }
-        for client in clients.clone() {
-            leaves(&gateways[0], charge(&limit, client, 1), 1_000 - 12).await;
-        }
-        gateways[0]
-            .reset(&[charge(&limit, first, 1)])
-            .await
-            .unwrap();
-        leaves(&gateways[1], charge(&limit, first, 1), 1_000).await;
     }
 }

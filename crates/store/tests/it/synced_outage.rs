@@ -8,7 +8,7 @@ use tidegate_store::{Limit, Mode, OnFailure, Outcome, Via};
 use tidegate_testkit::{FaultProxy, RedisServer, Way};
 
 use crate::support::{Random, charge, every_algorithm, options, quiet_window, wait_for};
-use crate::synced::{Gateway, leaves, quotas};
+use crate::synced_kit::{Gateway, leaves, quotas};
 
 const TIMEOUT: Duration = Duration::from_millis(150);
 const OFTEN: Duration = Duration::from_millis(20);

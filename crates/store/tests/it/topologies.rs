@@ -10,7 +10,7 @@ use crate::support::{
     PATIENCE, charge, connect, counts_exactly, decides, error_of, every_algorithm, options,
     quiet_window, wait_for,
 };
-use crate::synced_fleet::counts_meet;
+use crate::synced_cluster::counts_meet;
 
 const TIMEOUT: Duration = Duration::from_millis(500);
 

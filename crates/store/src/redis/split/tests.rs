@@ -55,7 +55,10 @@ async fn lua_and_rust_give_back_the_same() {
                 let charge = Charge { cost, ..charge };
                 let call = Call {
                     tag: subject.tag,
-                    script: caller.scripts.of(Task::GiveBack, &[charge]).index(),
+                    script: caller
+                        .scripts
+                        .of(Task::GiveBack, [charge.limit.quota()])
+                        .index(),
                     keys: caller.keys(&group.charges),
                     arguments: arguments_with(&[charge], &[receipt]),
                 };

@@ -38,7 +38,13 @@ type Batch = Vec<Telling>;
 /// A call that is over.
 struct Ended {
     batch: Batch,
-    answer: Result<Answer<(Micros, Vec<Totals>)>, StoreError>,
+    answer: Result<Answer<Told>, StoreError>,
+}
+
+/// What Redis says of the keys of a call, and when by its clock.
+struct Told {
+    now: Micros,
+    totals: Vec<Totals>,
 }
 
 /// Calls under way, and what waits to be sent.
@@ -136,8 +142,13 @@ impl RedisStore {
             let number = self.synced.next.fetch_add(1, Ordering::Relaxed);
             let until = Instant::now() + self.timeout;
             calls.under_way.spawn(async move {
-                let call = Call::new(&caller, &batch, &gateway, number);
-                let answer = call.exchange(&caller, until).await;
+                let call = Call {
+                    caller: &caller,
+                    batch: &batch,
+                    gateway: &gateway,
+                    number,
+                };
+                let answer = call.exchange(until).await;
                 Ended { batch, answer }
             });
         }
@@ -153,7 +164,7 @@ impl RedisStore {
         match answer {
             Ok(answer) => {
                 self.synced.exchanges.fetch_add(1, Ordering::Relaxed);
-                let (now, totals) = answer.content;
+                let Told { now, totals } = answer.content;
                 for (telling, totals) in batch.iter().zip(totals) {
                     self.synced.table.learn(telling, totals, answer.sent, now);
                 }
@@ -185,52 +196,27 @@ impl RedisStore {
     }
 }
 
-/// A script call that knows all it needs.
-struct Call {
-    tag: [u8; 16],
-    script: usize,
-    keys: Vec<String>,
-    // Without the deadline, which every attempt has of its own.
-    arguments: Vec<String>,
+/// One call that tells some keys' counts.
+struct Call<'a> {
+    caller: &'a Caller,
+    batch: &'a Batch,
+    gateway: &'a str,
+    number: u64,
 }
 
-impl Call {
-    fn new(caller: &Caller, batch: &Batch, gateway: &str, number: u64) -> Self {
-        let quotas = batch.iter().map(|telling| &telling.quota);
-        let mut keys = Vec::with_capacity(2 * batch.len());
-        let mut arguments = vec![gateway.to_owned(), number.to_string()];
-        for telling in batch {
-            let key = key_of(&caller.key_prefix, telling.limit_id(), telling.subject());
-            let notes = notes_of(&key);
-            keys.extend([key, notes]);
-            arguments.push(telling.quota.algorithm().to_owned());
-            arguments.push(telling.start.to_string());
-            arguments.push(telling.own.current.to_string());
-            arguments.push(telling.own.previous.to_string());
-            script::add_numbers(&mut arguments, &telling.quota);
-        }
-        Self {
-            tag: batch
-                .first()
-                .map_or([0; 16], |telling| telling.subject().tag),
-            script: caller.scripts.of(Task::Exchange, quotas).index(),
-            keys,
-            arguments,
-        }
-    }
-
-    async fn exchange(
-        &self,
-        caller: &Caller,
-        until: Instant,
-    ) -> Result<Answer<(Micros, Vec<Totals>)>, StoreError> {
+impl Call<'_> {
+    async fn exchange(&self, until: Instant) -> Result<Answer<Told>, StoreError> {
+        let tag = self.tag();
         loop {
-            let shard = caller.shards.of(&self.tag)?;
-            let ask = |on_clock| self.told(caller, on_clock);
-            match shard.guard.call(until, ask).await {
+            let shard = self.caller.shards.of(&tag)?;
+            match shard
+                .guard
+                .call(until, |on_clock| self.tell(on_clock))
+                .await
+            {
                 // It has added nothing, and told the time, by which another one may be in time.
                 Err(StoreError::Late) if Instant::now() < until => {}
-                // One of the keys is elsewhere already.
+                // One part of a key has moved to another node, and the other has not yet.
                 Err(error) if is_moving(&error) && Instant::now() + MOVING < until => {
                     tokio::time::sleep(MOVING).await;
                 }
@@ -240,26 +226,44 @@ impl Call {
     }
 
     /// The time, and what a script that did not find itself too late has told.
-    async fn told(
-        &self,
-        caller: &Caller,
-        on_clock: Option<Micros>,
-    ) -> Result<(Micros, Option<(Micros, Vec<Totals>)>), StoreError> {
-        let mut arguments = Vec::with_capacity(1 + self.arguments.len());
-        arguments.push(script::deadline(on_clock));
-        arguments.extend_from_slice(&self.arguments);
-        let script = caller.scripts.at(self.script);
-        let call = caller
-            .shards
-            .call(&self.tag, script, &self.keys, &arguments);
-        let reply = call.await?;
-        read(&reply, self.keys.len() / 2)
-            .ok_or_else(|| StoreError::Refused("an unknown reply".into()))
+    async fn tell(&self, on_clock: Option<Micros>) -> Result<(Micros, Option<Told>), StoreError> {
+        let mut keys = Vec::with_capacity(2 * self.batch.len());
+        let mut arguments = vec![
+            script::deadline(on_clock),
+            self.gateway.to_owned(),
+            self.number.to_string(),
+        ];
+        for telling in self.batch {
+            let prefix = &self.caller.key_prefix;
+            let key = key_of(prefix, telling.limit_id(), telling.subject());
+            let notes = notes_of(&key);
+            keys.extend([key, notes]);
+            arguments.push(telling.quota.algorithm().to_owned());
+            let Counts { current, previous } = telling.own;
+            let numbers = [telling.start, count(current), count(previous)];
+            arguments.extend(numbers.map(|number| number.to_string()));
+            script::add_numbers(&mut arguments, &telling.quota);
+        }
+        let quotas = self.batch.iter().map(|telling| &telling.quota);
+        let script = self.caller.scripts.of(Task::Exchange, quotas);
+        let shards = &self.caller.shards;
+        let reply = shards.call(&self.tag(), script, &keys, &arguments).await?;
+        read(&reply, self.batch.len()).ok_or_else(|| StoreError::Refused("an unknown reply".into()))
+    }
+
+    fn tag(&self) -> [u8; 16] {
+        let first = self.batch.first();
+        first.map_or([0; 16], |telling| telling.subject().tag)
     }
 }
 
+/// A gateway's own count, which is never less than nothing.
+fn count(count: i64) -> u64 {
+    count.max(0).unsigned_abs()
+}
+
 /// Reads a script's reply: the time, and five numbers per key (lua/README.md); only the time if it was too late.
-fn read(reply: &[i64], keys: usize) -> Option<(Micros, Option<(Micros, Vec<Totals>)>)> {
+fn read(reply: &[i64], keys: usize) -> Option<(Micros, Option<Told>)> {
     let (head, rows) = reply.split_at_checked(2)?;
     let now = Micros::try_from(head[0]).ok()?;
     match head[1] {
@@ -276,5 +280,5 @@ fn read(reply: &[i64], keys: usize) -> Option<(Micros, Option<(Micros, Vec<Total
             own: counts(row[3], row[4]),
         });
     }
-    Some((now, Some((now, totals))))
+    Some((now, Some(Told { now, totals })))
 }

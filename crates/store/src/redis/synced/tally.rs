@@ -257,3 +257,6 @@ fn beyond(quota: &Quota, totals: Totals, now: Micros) -> u64 {
 fn signed(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
+
+#[cfg(test)]
+mod tests;
