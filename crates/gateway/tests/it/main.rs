@@ -30,6 +30,7 @@ mod faults;
 mod fleet;
 mod outage;
 mod shared_secret;
+mod synced;
 mod topologies;
 
 // Long bodies and the end of a gateway.

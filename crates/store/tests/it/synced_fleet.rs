@@ -102,7 +102,7 @@ async fn overshoot(server: &RedisServer, quota: Quota, every: Duration, run: u64
         .iter()
         .map(|it| it.synced_usage().overshoots[0].max);
     assert_eq!(measured.max(), Some(beyond));
-    println!(
+    eprintln!(
         "{}, every {every:?}: {total} of {} admitted, {beyond} beyond; bound {bound}, exchanges {longest:?} apart",
         quota.algorithm(),
         quota.capacity(),
@@ -139,7 +139,7 @@ async fn the_overshoot_is_within_its_bound_in_twenty_runs() {
             worst = worst.max(beyond as f64 / bound as f64);
         }
     }
-    println!("the worst was {:.0} % of the bound", 100.0 * worst);
+    eprintln!("the worst was {:.0} % of the bound", 100.0 * worst);
 }
 
 /// Windows turn while requests are decided and exchanges are under way; Redis's totals are those of each window.
@@ -228,7 +228,7 @@ async fn calls_grow_with_keys_and_time_and_not_with_requests() {
             // One in each turn for every 32 keys, but each key's first, and a script that is not known yet.
             let turns = took.as_millis() as u64 / every + 2;
             assert!(calls <= turns * keys.div_ceil(32) + keys + 2, "{calls}");
-            println!(
+            eprintln!(
                 "{keys} keys every {every} ms: {requests} requests, {:.0} a second; {:.0} calls a second",
                 requests as f64 / took.as_secs_f64(),
                 calls as f64 / took.as_secs_f64(),

@@ -177,7 +177,7 @@ async fn loses_no_count(outage: Duration) {
             })
             .await;
         }
-        println!(
+        eprintln!(
             "{}: {admitted} admitted, all of them counted",
             quota.algorithm()
         );
