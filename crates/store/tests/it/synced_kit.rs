@@ -50,8 +50,8 @@ impl Gateway {
         Some(outlooks[0].verdict.remaining)
     }
 
-    /// What is left here, as the answer to a request that is refused elsewhere says.
-    pub(crate) async fn left_here(&self, charge: Charge<'_>) -> u64 {
+    /// What is left here, as the answer to a request that is refused elsewhere says; none if the limit stands open.
+    pub(crate) async fn left_here(&self, charge: Charge<'_>) -> Option<u64> {
         let never = Limit::new(
             "never",
             every_algorithm(1, quiet_window())[2],
@@ -62,7 +62,7 @@ impl Gateway {
         while self.admits(&charges[1..]).await {}
         let decision = self.store.decide(&charges).await;
         assert_eq!(decision.outcome, Outcome::Refused);
-        decision.verdicts[0].unwrap().remaining
+        Some(decision.verdicts[0]?.remaining)
     }
 }
 

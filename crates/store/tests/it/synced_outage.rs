@@ -173,7 +173,8 @@ async fn loses_no_count(outage: Duration) {
         leaves(&gateways[0], charge(&limit, 1, 1), left(admitted)).await;
         for gateway in &gateways {
             wait_for("the others' counts", async || {
-                (gateway.left_here(charge(&limit, 1, 1)).await == left(admitted)).then_some(())
+                (gateway.left_here(charge(&limit, 1, 1)).await == Some(left(admitted)))
+                    .then_some(())
             })
             .await;
         }
