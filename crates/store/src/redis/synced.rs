@@ -25,7 +25,7 @@ use crate::{Charge, OnFailure, StoreError};
 use entry::{Due, Entry};
 use table::Table;
 
-/// The most keys that are counted here: about 40 MB.
+/// The most keys that are counted here: about 30 MB.
 const MAX_KEYS: usize = 100_000;
 
 const FORGET: &str = include_str!("../../../../lua/forget.lua");

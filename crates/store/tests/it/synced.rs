@@ -239,22 +239,30 @@ async fn what_was_counted_is_told_at_the_end() {
 }
 
 #[tokio::test]
-async fn a_value_of_the_wrong_type_concerns_no_other_key() {
+async fn a_value_that_is_no_count_concerns_no_other_key() {
     let server = RedisServer::start().await;
     let gateway = Gateway::start(&server.url(), Duration::from_millis(100)).await;
     let [limit, _] = synced(100);
-    let bad = charge(&limit, 3, 1).key("tidegate");
-    server.command(&["RPUSH", &bad, "no count"]).await;
+    let [list, text] = [3, 5].map(|client| charge(&limit, client, 1).key("tidegate"));
+    server.command(&["RPUSH", &list, "no count"]).await;
+    server.command(&["SET", &text, "no count"]).await;
     // All in one call.
     for client in 0..8 {
         gateway.decide(&[charge(&limit, client, 1)]).await;
     }
-    for client in (0..8).filter(|client| *client != 3) {
+    for client in (0..8).filter(|client| ![3, 5].contains(client)) {
         leaves(&gateway, charge(&limit, client, 1), 99).await;
+        wait_for("an answer about it", async || {
+            let decision = gateway.decide(&[charge(&limit, client, 100)]).await;
+            (decision.outcome == Outcome::Refused).then_some(())
+        })
+        .await;
     }
     assert!(gateway.synced_usage().failures > 0);
-    server.command(&["DEL", &bad]).await;
-    leaves(&gateway, charge(&limit, 3, 1), 99).await;
+    server.command(&["DEL", &list, &text]).await;
+    for client in [3, 5] {
+        leaves(&gateway, charge(&limit, client, 1), 99).await;
+    }
 }
 
 /// In the memory store nobody shares anything.
