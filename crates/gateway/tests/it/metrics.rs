@@ -242,6 +242,10 @@ async fn every_metric_says_what_it_is() {
             "tidegate_requests",
             "tidegate_store_duration_seconds",
             "tidegate_store_errors",
+            "tidegate_synced_exchanges",
+            "tidegate_synced_keys",
+            "tidegate_synced_unplaced_decisions",
+            "tidegate_synced_waiting_seconds",
             "tidegate_unknown_api_keys",
             "tidegate_upstream_duration_seconds",
         ]

@@ -86,7 +86,7 @@ impl Guard {
                 Err(error)
             }
             Err(error) => {
-                self.fails.store(true, Ordering::Relaxed);
+                self.fails.store(!is_about_a_key(&error), Ordering::Relaxed);
                 let change = self.breaker.failed(self.clock.elapsed());
                 self.log(change, Some(&error));
                 Err(error)
@@ -127,6 +127,11 @@ impl Guard {
             _ => {}
         }
     }
+}
+
+/// Whether what stands under some key is to blame, and the server is well.
+pub(super) fn is_about_a_key(error: &StoreError) -> bool {
+    matches!(error, StoreError::Refused(code) if code == "WRONGTYPE" || code == "ERR")
 }
 
 #[cfg(test)]

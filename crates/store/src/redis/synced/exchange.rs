@@ -17,7 +17,7 @@ use super::tally::{Counts, Totals};
 use crate::StoreError;
 use crate::charge::key_of;
 use crate::redis::RedisStore;
-use crate::redis::guard::Answer;
+use crate::redis::guard::{Answer, is_about_a_key};
 use crate::redis::script::{self, Task};
 use crate::redis::slots::slot_of_tag;
 use crate::redis::split::{Caller, is_moving};
@@ -180,8 +180,7 @@ impl RedisStore {
 
     fn failed(&self, batch: &Batch, error: StoreError) {
         // What stands under one key is no other's fault.
-        let is_alone =
-            matches!(&error, StoreError::Refused(code) if code == "WRONGTYPE" || code == "ERR");
+        let is_alone = is_about_a_key(&error);
         for telling in batch {
             self.synced.table.failed(telling, is_alone);
         }
