@@ -211,7 +211,12 @@ impl Gateway {
         let settling = tokio::spawn(async move {
             if let Some((secret, store)) = self.shared_secret {
                 let watching = redis_watch::watch(&store, &metrics);
-                tokio::join!(secret.keep(&store), heartbeats(&store), watching);
+                tokio::join!(
+                    secret.keep(&store),
+                    heartbeats(&store),
+                    watching,
+                    store.keep_synced()
+                );
             }
         });
         let serving = server::run(self.listeners, self.frontend, self.max_connections, stopped);
@@ -222,12 +227,14 @@ impl Gateway {
             let _ = stopping.send(true);
         };
         tokio::join!(serving, stop);
-        self.store.settle().await;
         sweeper.abort();
         key_watch.abort();
         jwks_watches.abort_all();
         settling.abort();
         admin.abort();
+        // Whatever it was doing has ended.
+        let _ = settling.await;
+        self.store.close().await;
         // All requests have ended and handed their lines over.
         if let Some(writer) = self.log_writer {
             let finished = tokio::task::spawn_blocking(|| writer.finish());

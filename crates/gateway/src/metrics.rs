@@ -2,6 +2,7 @@
 
 mod redis;
 mod route;
+mod synced;
 mod unknown_plans;
 
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use tidegate_store::{Store, StoreError};
 
 use redis::RedisMetrics;
 pub(crate) use route::RouteMetrics;
+use synced::SyncedMetrics;
 use unknown_plans::UnknownPlans;
 
 /// Where the histograms of the store split, in seconds: around the usual timeout of 25 ms.
@@ -81,6 +83,7 @@ pub(crate) struct GatewayMetrics {
     memory_evicted: Counter,
     memory_shared: Counter,
     redis: Arc<RedisMetrics>,
+    synced: SyncedMetrics,
 }
 
 impl Default for GatewayMetrics {
@@ -104,6 +107,7 @@ impl Default for GatewayMetrics {
             memory_evicted: Counter::default(),
             memory_shared: Counter::default(),
             redis: Arc::default(),
+            synced: SyncedMetrics::default(),
         };
         metrics.register();
         // There from the start, so that the first error is seen as a rise.
@@ -213,6 +217,7 @@ impl GatewayMetrics {
             self.memory_shared.clone(),
         );
         registry.register_collector(Box::new(self.redis.clone()));
+        self.synced.register(registry);
     }
 
     /// What shows how Redis is.
@@ -256,6 +261,7 @@ impl GatewayMetrics {
         show(&self.memory_evicted, usage.evicted);
         show(&self.memory_shared, usage.shared);
         show(&self.access_log_dropped, dropped_lines);
+        self.synced.show(&store.synced_usage());
         let mut text = String::new();
         // Writing to a String cannot fail.
         let _ = encode(&mut text, &self.registry);

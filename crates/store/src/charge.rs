@@ -237,23 +237,28 @@ impl<'a> Charge<'a> {
     /// The Redis key, `prefix:{tag}:limit:kind` and the rest's hash: only the tag stands in braces, whatever users
     /// name their limits (names hold no braces).
     pub fn key(&self, prefix: &str) -> String {
-        let mut key = String::with_capacity(prefix.len() + 128);
-        key.push_str(prefix);
-        key.push_str(":{");
-        push_hex(&mut key, &self.subject.tag);
-        key.push_str("}:");
-        key.push_str(self.limit.id());
-        if self.subject.rest != [0; 16] {
-            key.push(':');
-            push_hex(&mut key, &self.subject.rest);
-        }
-        key
+        key_of(prefix, self.limit.id(), &self.subject)
     }
 }
 
 /// Where the unsettled reservations of a key are kept.
 pub(crate) fn unsettled_key(key: &str) -> String {
     format!("{key}:unsettled")
+}
+
+/// As [`Charge::key`], by the limit's ID.
+pub(crate) fn key_of(prefix: &str, limit_id: &str, subject: &Subject) -> String {
+    let mut key = String::with_capacity(prefix.len() + 128);
+    key.push_str(prefix);
+    key.push_str(":{");
+    push_hex(&mut key, &subject.tag);
+    key.push_str("}:");
+    key.push_str(limit_id);
+    if subject.rest != [0; 16] {
+        key.push(':');
+        push_hex(&mut key, &subject.rest);
+    }
+    key
 }
 
 fn push_hex(text: &mut String, bytes: &[u8; 16]) {

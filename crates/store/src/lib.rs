@@ -19,7 +19,7 @@ pub use decision::{
     Decision, Outcome, Outlook, Source, Sources, StoreCall, StoreError, Verdicts, Via,
 };
 pub use memory::{MAX_KEYS, MemoryStore, MemoryUse};
-pub use redis::{Agreement, RedisStore};
+pub use redis::{Agreement, Overshoot, RedisStore, SyncedUse};
 use tidegate_core::Micros;
 pub use under_way::{RENEW_EVERY, UnderWay};
 
@@ -63,10 +63,11 @@ impl Store {
         }
     }
 
-    /// Settles what this process still has to tell the store: for a gateway that ends. Takes a second at most.
-    pub async fn settle(&self) {
-        if let Self::Redis(store) = self {
-            store.settle().await;
+    /// Tells others what only this process knows, for a second at most; to be called at the end.
+    pub async fn close(&self) {
+        match self {
+            Self::Memory(_) => {}
+            Self::Redis(store) => store.close().await,
         }
     }
 
@@ -75,6 +76,14 @@ impl Store {
         match self {
             Self::Memory(_) => Ok(()),
             Self::Redis(store) => store.ready().await,
+        }
+    }
+
+    /// What limits of [`Mode::Synced`] cost and let through; nothing in memory.
+    pub fn synced_usage(&self) -> SyncedUse {
+        match self {
+            Self::Memory(_) => SyncedUse::default(),
+            Self::Redis(store) => store.synced_usage(),
         }
     }
 

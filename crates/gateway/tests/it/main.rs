@@ -35,6 +35,7 @@ mod leased;
 mod outage;
 mod redis_refuses;
 mod shared_secret;
+mod synced;
 mod topologies;
 
 // Long bodies and the end of a gateway.

@@ -38,8 +38,14 @@ impl RedisStore {
         self.secret.check()?;
         self.settle_leased(charges).await?;
         for charges in parts(charges) {
-            let unlinked = self.caller.unlink(charges);
-            let answer = tokio::time::timeout(self.timeout, unlinked).await;
+            let (synced, others): (Vec<Charge<'_>>, Vec<Charge<'_>>) = charges
+                .iter()
+                .partition(|charge| charge.limit.mode() == Mode::Synced);
+            let forgotten = async {
+                self.caller.unlink(&others).await?;
+                self.forget_synced(&synced).await
+            };
+            let answer = tokio::time::timeout(self.timeout, forgotten).await;
             answer.unwrap_or(Err(StoreError::Timeout))?;
         }
         self.fallback.reset(charges);

@@ -33,6 +33,11 @@ impl Gateways {
         }
     }
 
+    /// What this one calls itself.
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
     pub(super) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
@@ -41,10 +46,10 @@ impl Gateways {
 impl RedisStore {
     /// Calls in, and counts the gateways; to be called every [`HEARTBEAT`]. Says how many there are.
     pub async fn heartbeat(&self) -> Result<u64, StoreError> {
-        let key = format!("{}:gateways", self.caller.key_prefix);
+        let keys = [format!("{}:gateways", self.caller.key_prefix)];
         let arguments = [self.gateways.id.clone(), LAPSE.as_micros().to_string()];
         let sent = Instant::now();
-        let asked = self.caller.shards.eval(&key, SCRIPT, &arguments);
+        let asked = self.caller.shards.eval(&keys, SCRIPT, &arguments);
         let answer = tokio::time::timeout(self.timeout, asked).await;
         let (shard, reply) = answer.unwrap_or(Err(StoreError::Timeout))?;
         if let [now, count] = *reply

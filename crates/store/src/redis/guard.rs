@@ -1,7 +1,8 @@
 //! What stands between decisions and a server that may not answer: a deadline, a bound on calls in flight, and a breaker.
 
 use std::future::Future;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use tidegate_core::Micros;
 use tokio::sync::Semaphore;
@@ -21,6 +22,8 @@ pub(super) struct Guard {
     clock: Clock,
     breaker: Breaker,
     places: Semaphore,
+    // The last call that was made was not answered as it should.
+    fails: AtomicBool,
 }
 
 /// An answer, and when it was asked for and came.
@@ -37,6 +40,7 @@ impl Default for Guard {
             clock: Clock::default(),
             breaker: Breaker::default(),
             places: Semaphore::new(IN_FLIGHT),
+            fails: AtomicBool::new(false),
         }
     }
 }
@@ -69,7 +73,7 @@ impl Guard {
             }
             Ok((time, Some(content))) => {
                 self.clock.saw(time, on_clock);
-                self.log(self.breaker.succeeded(), None);
+                self.answered();
                 Ok(Answer {
                     content,
                     sent,
@@ -82,6 +86,7 @@ impl Guard {
                 Err(error)
             }
             Err(error) => {
+                self.fails.store(!is_about_a_key(&error), Ordering::Relaxed);
                 let now = self.clock.elapsed();
                 let change = if matches!(
                     error,
@@ -97,14 +102,20 @@ impl Guard {
         }
     }
 
-    /// The time on the server's clock, as far as it is known.
-    pub(super) fn now(&self) -> Option<Micros> {
-        self.clock.deadline(Duration::ZERO)
-    }
-
     /// The server has answered something else than a decision, in time: decisions may ask it again.
     pub(super) fn answered(&self) {
+        self.fails.store(false, Ordering::Relaxed);
         self.log(self.breaker.succeeded(), None);
+    }
+
+    /// Whether the server failed to answer the last call.
+    pub(super) fn fails(&self) -> bool {
+        self.fails.load(Ordering::Relaxed)
+    }
+
+    /// The time by the server's clock, as far as is known.
+    pub(super) fn now(&self) -> Option<Micros> {
+        self.clock.now()
     }
 
     /// Notes what a server's clock showed, in an answer that no decision waited for.
@@ -126,8 +137,15 @@ impl Guard {
     }
 }
 
+/// Whether what stands under some key is to blame, and the server is well.
+pub(super) fn is_about_a_key(error: &StoreError) -> bool {
+    matches!(error, StoreError::Refused(code) if code == "WRONGTYPE" || code == "ERR")
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     async fn ask(guard: &Guard, answer: Result<Option<u8>, &str>) -> Result<u8, StoreError> {

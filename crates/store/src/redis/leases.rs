@@ -15,7 +15,7 @@ mod slice;
 mod table;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tidegate_core::{Micros, Verdict};
 use tokio::task::AbortHandle;
@@ -24,11 +24,7 @@ use held::{Held, Next};
 pub(super) use lender::Lender;
 use table::MAX_SLICES;
 
-use super::RedisStore;
 use crate::{Charge, StoreError};
-
-/// How long a store that ends may take to settle.
-const SETTLE: Duration = Duration::from_secs(1);
 
 /// All slices that are out to this gateway. What is out when this is dropped lapses, as if all of it had been spent.
 #[derive(Debug)]
@@ -100,17 +96,9 @@ impl Leases {
         settled.await.map(drop)
     }
 
-    /// Settles and returns all slices, as far as that can be done by then.
-    pub(super) async fn end(&self, until: Instant) {
-        let _ = tokio::time::timeout_at(until.into(), self.held.end_all()).await;
-    }
-}
-
-impl RedisStore {
-    /// Settles what this gateway has borrowed and spent by itself, and returns the rest, within a second: for a gateway that
-    /// ends. What is not settled by then lapses, as if all of it had been spent.
-    pub async fn settle(&self) {
-        self.leases.end(Instant::now() + SETTLE).await;
+    /// Settles and returns all slices, for a gateway that ends; what is not settled lapses, as if all of it had been spent.
+    pub(super) async fn close(&self) {
+        self.held.end_all().await;
     }
 }
 

@@ -69,6 +69,7 @@ use settings::CONNECT;
 use shards::Shards;
 use split::Caller;
 use synced::Synced;
+pub use synced::{Overshoot, SyncedUse};
 pub use tls::{InvalidTls, Tls};
 pub use url::InvalidUrl;
 use url::Target;
@@ -86,7 +87,7 @@ pub struct RedisOptions {
     pub key_prefix: String,
     /// How many gateways share this Redis, if they are not to be counted.
     pub gateways: Option<u64>,
-    /// How often differences of [`Mode::Synced`] are exchanged.
+    /// How often counts of [`Mode::Synced`] are exchanged: a millisecond at least.
     pub sync_every: Duration,
     /// Whether a refusal is given again for a second without asking. Only what compares every answer with something
     /// else wants to do without.

@@ -4,16 +4,28 @@
 //! Whatever was reserved is given back if the request is refused after all, or is not waited for any more. How slices
 //! and differences work is the business of [`super::leases`] and [`super::synced`].
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use arrayvec::ArrayVec;
-use tidegate_core::{Micros, Quota};
+use tidegate_core::{Micros, Quota, Verdict};
 
 use super::RedisStore;
 use super::leases::Taken;
 use crate::{Charge, Decision, MAX_CHARGES, Mode, Outcome, StoreCall, StoreError, Via};
 
+/// How long a gateway that ends may take to tell Redis what only it knows.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 impl RedisStore {
+    /// Tells Redis what only this gateway knows, for a second at most; what cannot be told by then is lost, or lapses. To be
+    /// called when nothing is decided any more, and nothing else of this store runs.
+    pub async fn close(&self) {
+        let telling = async {
+            tokio::join!(self.leases.close(), self.tell_all_counts());
+        };
+        let _ = tokio::time::timeout(LAST_WORDS, telling).await;
+    }
+
     /// Decides a request of which not every limit is exact.
     pub(super) async fn decide_in_modes(&self, charges: &[Charge<'_>], asked: Instant) -> Decision {
         let now = crate::now();
@@ -25,9 +37,8 @@ impl RedisStore {
             sources: Decision::sources(charges.len(), now, true),
             call: None,
         };
-        let exact = Places::of(charges, |_, charge| charge.limit.mode() == Mode::Exact);
-        let exact_charges = exact.pick(charges);
-        if let Some(refusal) = self.remembered(&exact_charges, asked) {
+        let exact = Places::of(charges, |charge| charge.limit.mode() == Mode::Exact);
+        if let Some(refusal) = self.remembered(&exact.pick(charges), asked) {
             exact.tell(refusal, &mut decision);
             return decision;
         }
@@ -35,15 +46,16 @@ impl RedisStore {
             store: self,
             kept: ArrayVec::new(),
         };
-        let failed = self
+        let Undecided {
+            exactly,
+            unanswered,
+            error,
+        } = self
             .reserve(charges, asked, &mut decision, &mut reserved)
             .await;
-        if let Some(error) = failed
+        if let Some(error) = error
             && decision.outcome == Outcome::Admitted
         {
-            let unanswered = Places::of(charges, |place, charge| {
-                charge.limit.mode() != Mode::Exact && decision.verdicts[place].is_none()
-            });
             let mut part = self.fall_back(&unanswered.pick(charges));
             let took = asked.elapsed();
             let error = Some(error);
@@ -51,49 +63,57 @@ impl RedisStore {
             self.reserve_shares(charges, &unanswered, &part, &mut reserved);
             unanswered.tell(part, &mut decision);
         }
-        if decision.outcome == Outcome::Admitted && !exact_charges.is_empty() {
+        if decision.outcome == Outcome::Admitted && !exactly.0.is_empty() {
+            let exact_charges = exactly.pick(charges);
             // Boxed: a request that is only charged to limits of this process need not make room for it.
-            let part = Box::pin(self.ask_or_fall_back(&exact_charges, asked)).await;
-            exact.tell(part, &mut decision);
+            let part = Box::pin(self.decide_exactly(&exact_charges, asked)).await;
+            exactly.tell(part, &mut decision);
         }
         reserved.end(&mut decision);
         decision
     }
 
-    /// Reserves what is kept here, and says why not all of it could be.
+    /// Reserves what is kept here, and says what is left to be decided.
     async fn reserve<'a>(
         &'a self,
         charges: &[Charge<'a>],
         asked: Instant,
         decision: &mut Decision,
         reserved: &mut Reserved<'a>,
-    ) -> Option<StoreError> {
-        let mut failed = None;
+    ) -> Undecided {
+        let mut undecided = Undecided::default();
         for (place, charge) in charges.iter().enumerate() {
-            let quota = charge.limit.quota();
             let said = match charge.limit.mode() {
-                Mode::Exact => continue,
+                Mode::Exact => {
+                    undecided.exactly.0.push(place);
+                    continue;
+                }
                 // Redis is not asked in vain.
                 Mode::Leased if decision.outcome == Outcome::Refused => continue,
-                Mode::Leased => self
-                    .leases
-                    .reserve(charge, asked + self.timeout)
-                    .await
-                    .map(|taken| (taken.verdict, How::Leased(taken))),
-                Mode::Synced => self
-                    .synced
-                    .reserve(charge)
-                    .map(|verdict| (verdict, How::Synced)),
+                Mode::Leased => {
+                    let taken = self.leases.reserve(charge, asked + self.timeout).await;
+                    taken.map(|taken| (Said::Here(taken.verdict), How::Leased(taken)))
+                }
+                Mode::Synced => {
+                    let said = self.reserve_synced(charge);
+                    said.map(|(said, start)| (said, How::Synced(start)))
+                }
                 Mode::Local => {
+                    let quota = charge.limit.quota();
                     let verdict = self.fallback.decide_one(charge, quota, decision.now);
                     let receipt = decision.now + verdict.reset;
-                    Ok((verdict, How::Here(*quota, receipt)))
+                    Ok((Said::Here(verdict), How::Here(*quota, receipt)))
                 }
             };
-            let (verdict, how) = match said {
+            let (said, how) = match said {
+                Ok((Said::NoPlace, _)) => {
+                    undecided.exactly.0.push(place);
+                    continue;
+                }
                 Ok(said) => said,
                 Err(error) => {
-                    failed = Some(error);
+                    undecided.unanswered.0.push(place);
+                    undecided.error = Some(error);
                     continue;
                 }
             };
@@ -102,14 +122,17 @@ impl RedisStore {
                 decision.via = Via::Store;
                 decision.call = Some(StoreCall { took, error: None });
             }
-            decision.verdicts[place] = Some(verdict);
-            if verdict.allowed {
+            if matches!(said, Said::Alone(_)) {
+                decision.via = Via::Fallback;
+            }
+            decision.verdicts[place] = said.verdict();
+            if !said.is_refusal() {
                 reserved.kept.push((place, *charge, how));
             } else if !charge.limit.is_observed() {
                 decision.outcome = Outcome::Refused;
             }
         }
-        failed
+        undecided
     }
 
     /// Notes what was charged here to go on with, instead of to Redis.
@@ -135,13 +158,49 @@ impl RedisStore {
     }
 }
 
+/// What a limit that is kept here says of a charge, which is reserved unless that is a refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    /// By what is kept.
+    Here(Verdict),
+    /// By its `on_failure`, since Redis is silent: one that is open says nothing.
+    Alone(Option<Verdict>),
+    /// It cannot be kept here: Redis decides, as if the limit were exact.
+    NoPlace,
+}
+
+impl Said {
+    const fn verdict(self) -> Option<Verdict> {
+        match self {
+            Self::Here(verdict) => Some(verdict),
+            Self::Alone(verdict) => verdict,
+            Self::NoPlace => None,
+        }
+    }
+
+    pub(super) fn is_refusal(&self) -> bool {
+        self.verdict().is_some_and(|verdict| !verdict.allowed)
+    }
+}
+
+/// The charges that are not decided by what is kept here.
+#[derive(Default)]
+struct Undecided {
+    /// By Redis.
+    exactly: Places,
+    /// By their limits' `on_failure`, because of an error.
+    unanswered: Places,
+    error: Option<StoreError>,
+}
+
 /// The places of some charges among all.
+#[derive(Default)]
 struct Places(ArrayVec<usize, MAX_CHARGES>);
 
 impl Places {
-    fn of<'a>(charges: &[Charge<'a>], belongs: impl Fn(usize, &Charge<'a>) -> bool) -> Self {
+    fn of<'a>(charges: &[Charge<'a>], belongs: impl Fn(&Charge<'a>) -> bool) -> Self {
         let places = charges.iter().enumerate();
-        let places = places.filter(|(place, charge)| belongs(*place, charge));
+        let places = places.filter(|(_, charge)| belongs(charge));
         Self(places.map(|(place, _)| place).collect())
     }
 
@@ -180,8 +239,8 @@ struct Reserved<'a> {
 enum How {
     /// In a slice, or by Redis, which was asked for one.
     Leased(Taken),
-    /// Among the differences.
-    Synced,
+    /// Among the counts of the window that started then.
+    Synced(Micros),
     /// In the memory store, by this quota; with the receipt.
     Here(Quota, Micros),
 }
@@ -205,7 +264,7 @@ impl Drop for Reserved<'_> {
         for (_, charge, how) in &self.kept {
             match how {
                 How::Leased(taken) => self.store.leases.give_back(charge, taken),
-                How::Synced => self.store.synced.give_back(charge),
+                How::Synced(start) => self.store.synced.give_back(charge, *start),
                 How::Here(quota, receipt) => self.store.fallback.give_back(charge, quota, *receipt),
             }
         }

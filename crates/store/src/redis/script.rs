@@ -24,6 +24,7 @@ const RESERVE: usize = BLOCK + 1;
 const PLACES: &str = include_str!("../../../../lua/places.lua");
 const DEBT: &str = include_str!("../../../../lua/debt.lua");
 const DECIDE: &str = include_str!("../../../../lua/decide.lua");
+const EXCHANGE: &str = include_str!("../../../../lua/exchange.lua");
 const GIVE_BACK: &str = include_str!("../../../../lua/give_back.lua");
 const SETTLE: &str = include_str!("../../../../lua/settle.lua");
 const RENEW: &str = include_str!("../../../../lua/renew.lua");
@@ -46,16 +47,19 @@ pub(super) enum Task {
     Renew,
     /// Lends a slice of one limit's budget.
     Lease,
+    /// Adds what a gateway has counted by itself.
+    Exchange,
 }
 
 impl Task {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Decide,
         Self::Check,
         Self::GiveBack,
         Self::Settle,
         Self::Renew,
         Self::Lease,
+        Self::Exchange,
     ];
 
     /// What stands behind the parts.
@@ -67,6 +71,7 @@ impl Task {
             Self::Settle => ["", SETTLE],
             Self::Renew => ["", RENEW],
             Self::Lease => ["", LEASE],
+            Self::Exchange => ["", EXCHANGE],
         }
     }
 }
@@ -94,6 +99,17 @@ impl Scripts {
             let reserves = usize::from(charge.limit.reserves().is_some()) << RESERVE;
             set | 1 << charge.limit.quota().algorithm_index() | blocks | reserves
         });
+        self.at(task as usize * COMBINATIONS + combination)
+    }
+
+    /// The script that does this for these algorithms, of limits that neither block nor reserve.
+    pub(super) fn of_quotas<'a>(
+        &self,
+        task: Task,
+        quotas: impl IntoIterator<Item = &'a Quota>,
+    ) -> &Script {
+        let add = |set, quota: &Quota| set | 1 << quota.algorithm_index();
+        let combination = quotas.into_iter().fold(0, add);
         self.at(task as usize * COMBINATIONS + combination)
     }
 
@@ -195,7 +211,7 @@ impl Arguments {
             words: self.words.clone(),
             calendars: self.calendars.clone(),
         };
-        filled.words[0] = deadline.unwrap_or(MAX_EXACT).to_string();
+        filled.words[0] = self::deadline(deadline);
         filled.fill_in(now);
         filled.words
     }
@@ -224,18 +240,28 @@ impl Arguments {
             Some(Block { span, extend: true }) => format!("-{span}"),
         });
         words.push(limit.reserves().unwrap_or(0).to_string());
-        let text = |number: u64| number.to_string();
-        match quota {
-            Quota::TokenBucket(quota) => words.extend(quota.meter().numbers().map(text)),
-            Quota::LeakyBucket(quota) => words.extend(quota.meter().numbers().map(text)),
-            Quota::FixedWindow(quota) => words.extend(quota.numbers().map(text)),
-            Quota::SlidingWindowLog(quota) => words.extend(quota.numbers().map(text)),
-            Quota::SlidingWindowCounter(quota) => words.extend(quota.numbers().map(text)),
-            Quota::Concurrency(quota) => words.extend(quota.numbers().map(text)),
-            Quota::CalendarWindow(quota) => {
-                self.calendars.push((words.len(), *quota));
-                words.extend(quota.numbers(0).map(text));
-            }
+        if let Quota::CalendarWindow(quota) = quota {
+            self.calendars.push((words.len(), *quota));
         }
+        add_numbers(words, quota);
+    }
+}
+
+/// A deadline on Redis's clock, if that is known.
+pub(super) fn deadline(deadline: Option<Micros>) -> String {
+    deadline.unwrap_or(MAX_EXACT).to_string()
+}
+
+/// A quota's numbers; those of a calendar are only places for them.
+pub(super) fn add_numbers(words: &mut Vec<String>, quota: &Quota) {
+    let text = |number: u64| number.to_string();
+    match quota {
+        Quota::TokenBucket(quota) => words.extend(quota.meter().numbers().map(text)),
+        Quota::LeakyBucket(quota) => words.extend(quota.meter().numbers().map(text)),
+        Quota::FixedWindow(quota) => words.extend(quota.numbers().map(text)),
+        Quota::SlidingWindowLog(quota) => words.extend(quota.numbers().map(text)),
+        Quota::SlidingWindowCounter(quota) => words.extend(quota.numbers().map(text)),
+        Quota::CalendarWindow(quota) => words.extend(quota.numbers(0).map(text)),
+        Quota::Concurrency(quota) => words.extend(quota.numbers().map(text)),
     }
 }

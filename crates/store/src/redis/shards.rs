@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_core::Micros;
 use tokio::sync::Notify;
 
 use super::client::{Asking, By, Failure};
@@ -70,6 +71,19 @@ impl Shards {
         }
     }
 
+    /// The time by the clock of the server of a client's keys, as far as is known.
+    pub(super) fn now(&self, tag: &[u8; 16]) -> Option<Micros> {
+        match self {
+            Self::One(shard) => shard.guard.now(),
+            Self::Cluster(_) => self.of(tag).ok()?.guard.now(),
+        }
+    }
+
+    /// Whether the server of a client's keys failed to answer last, or is not known.
+    pub(super) fn fails(&self, tag: &[u8; 16]) -> bool {
+        self.of(tag).map_or(true, |shard| shard.guard.fails())
+    }
+
     /// Runs a script where the keys of this client are.
     pub(super) async fn call(
         &self,
@@ -91,17 +105,16 @@ impl Shards {
         answer.map_err(Failure::into_error)
     }
 
-    /// Runs a script whose text is sent each time where this key is; which server that was.
+    /// Runs a script whose text is sent each time where these keys are, which share a slot; which server that was.
     pub(super) async fn eval(
         &self,
-        key: &str,
+        keys: &[String],
         text: &str,
         arguments: &[String],
     ) -> Result<(Arc<Shard>, Vec<i64>), StoreError> {
-        let shard = self.of_key(key)?;
-        let keys = [key.to_owned()];
+        let shard = self.of_key(keys.first().map_or("", String::as_str))?;
         let run = async |shard: Arc<Shard>, asking| {
-            let reply = shard.client.run(By::Text(text), &keys, arguments, asking);
+            let reply = shard.client.run(By::Text(text), keys, arguments, asking);
             reply.await.map(|reply| (shard.clone(), reply))
         };
         let answer = match (run(shard.clone(), Asking::No).await, self) {

@@ -1,27 +1,173 @@
 //! Counts that this gateway keeps by itself and exchanges with Redis now and then.
+//!
+//! A charge is decided here, by this gateway's own count and what the others had counted when Redis was heard of last. The
+//! first request of a key waits for nothing, but has the key exchanged at once. When an exchange that was due has failed,
+//! each limit's `on_failure` says what may be given away meanwhile; counting goes on, and is told when Redis is back.
+//!
+//! - [`tally`]: what is known of one key; [`entry`]: and when its exchange is due; [`table`]: all keys
+//! - [`limits`]: how far they were exceeded; [`exchange`]: the calls
 
+mod entry;
+mod exchange;
+mod limits;
+mod table;
+mod tally;
+
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tidegate_core::Verdict;
+use parking_lot::Mutex;
+use tidegate_core::Micros;
 
-use crate::{Charge, StoreError};
+use super::RedisStore;
+use super::modes::Said;
+use crate::{Charge, OnFailure, StoreError};
+use entry::{Due, Entry};
+use table::Table;
+
+/// The most keys that are counted here: about 30 MB.
+const MAX_KEYS: usize = 100_000;
+
+const FORGET: &str = include_str!("../../../../lua/forget.lua");
+
+/// The key under which is noted what each gateway has told of the limit with this one.
+fn notes_of(key: &str) -> String {
+    format!("{key}:counted")
+}
 
 /// All counts that are kept here.
 #[derive(Debug)]
 pub(super) struct Synced {
-    _every: Duration,
+    table: Table,
+    every: Duration,
+    // The number of the next call.
+    next: AtomicU64,
+    exchanges: AtomicU64,
+    failures: AtomicU64,
+    no_place: AtomicU64,
+    // Why the last call failed.
+    error: Mutex<Option<StoreError>>,
+}
+
+/// What synced limits cost and what they let through, since start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SyncedUse {
+    /// Keys counted here now, at most 100,000.
+    pub keys: usize,
+    /// Decisions that Redis had to make because there was no place to count.
+    pub no_place: u64,
+    /// Calls that exchanged the counts of some keys.
+    pub exchanges: u64,
+    /// Calls that were to do so, and failed.
+    pub failures: u64,
+    /// How long the key that has waited for its exchange longest has done so.
+    pub waiting: Duration,
+    /// How far limits were exceeded: those that were asked for, in the order of their names.
+    pub overshoots: Vec<Overshoot>,
+}
+
+/// How far all gateways together exceeded a limit, as this one saw it when it exchanged counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Overshoot {
+    /// The limit's name.
+    pub limit: String,
+    /// The most that one key was beyond the limit.
+    pub max: u64,
+    /// All that was beyond it, of all keys.
+    pub total: u64,
 }
 
 impl Synced {
+    /// Exchanges `every` so often, a millisecond at least.
     pub(super) fn new(every: Duration) -> Self {
-        Self { _every: every }
+        let every = every.max(Duration::from_millis(1));
+        Self {
+            table: Table::new(MAX_KEYS, every),
+            every,
+            next: AtomicU64::new(1),
+            exchanges: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+            no_place: AtomicU64::new(0),
+            error: Mutex::default(),
+        }
     }
 
-    /// Counts a charge, if what is known of all gateways leaves room for it.
-    pub(super) fn reserve(&self, _charge: &Charge<'_>) -> Result<Verdict, StoreError> {
-        Err(StoreError::NotAsked)
+    /// Takes back what was counted, in the window that started at `start`, for a request that was refused.
+    pub(super) fn give_back(&self, charge: &Charge<'_>, start: Micros) {
+        self.table.with_known(charge, Due::Turn, |entry| {
+            entry.tally.give_back(charge.cost, start);
+        });
     }
 
-    /// Takes back what was counted for a request that was refused.
-    pub(super) fn give_back(&self, _charge: &Charge<'_>) {}
+    fn error(&self) -> StoreError {
+        self.error.lock().clone().unwrap_or(StoreError::NotAsked)
+    }
+}
+
+impl RedisStore {
+    /// Counts a charge, if what is known of all gateways leaves room for it. In which window it was counted is told as
+    /// well.
+    pub(super) fn reserve_synced(&self, charge: &Charge<'_>) -> Result<(Said, Micros), StoreError> {
+        // Until it is agreed, keys may not be what they will be.
+        self.secret.check()?;
+        let tag = &charge.subject.tag;
+        let shards = &self.caller.shards;
+        let now = shards.now(tag).unwrap_or_else(crate::now);
+        let fails = || shards.fails(tag);
+        let reserved = self.synced.table.with(charge, now, fails, |entry| {
+            let said = self.count(entry, charge, now);
+            let refused = said.as_ref().is_none_or(Said::is_refusal);
+            (said.map(|said| (said, entry.tally.start())), refused)
+        });
+        match reserved {
+            Some(reserved) => reserved.ok_or_else(|| self.synced.error()),
+            None => {
+                self.synced.no_place.fetch_add(1, Ordering::Relaxed);
+                Ok((Said::NoPlace, 0))
+            }
+        }
+    }
+
+    /// Counts a charge by what is known, or by its limit's `on_failure`; nothing if that stays closed.
+    fn count(&self, entry: &mut Entry, charge: &Charge<'_>, now: Micros) -> Option<Said> {
+        let (quota, cost) = (charge.limit.quota(), charge.cost);
+        if !entry.is_silent {
+            return Some(Said::Here(entry.tally.charge(quota, cost, now)));
+        }
+        match charge.limit.on_failure() {
+            OnFailure::Local => {
+                let gateways = self.gateways.count();
+                let verdict = entry.tally.charge_share(quota, gateways, cost, now);
+                Some(Said::Alone(Some(verdict)))
+            }
+            OnFailure::Open => {
+                entry.tally.count(cost, now);
+                Some(Said::Alone(None))
+            }
+            OnFailure::Closed => None,
+        }
+    }
+
+    /// Forgets what was used under these keys: in Redis, which lets each gateway go on from what it tells next, and here.
+    pub(super) async fn forget_synced(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
+        for charge in charges {
+            let key = charge.key(&self.caller.key_prefix);
+            let notes = notes_of(&key);
+            let keys = [key, notes];
+            self.caller.shards.eval(&keys, FORGET, &[]).await?;
+            let table = &self.synced.table;
+            table.with_known(charge, Due::Now, |entry| entry.tally.forget());
+        }
+        Ok(())
+    }
+
+    /// What synced limits cost and what they let through.
+    pub fn synced_usage(&self) -> SyncedUse {
+        SyncedUse {
+            no_place: self.synced.no_place.load(Ordering::Relaxed),
+            exchanges: self.synced.exchanges.load(Ordering::Relaxed),
+            failures: self.synced.failures.load(Ordering::Relaxed),
+            ..self.synced.table.usage()
+        }
+    }
 }

@@ -195,7 +195,7 @@ async fn several_limits_are_one_decision() {
         }
         assert!((40..=60).contains(&sum), "{sum}");
         for store in [&one, &other] {
-            store.settle().await;
+            store.close().await;
         }
         wait_for("what was given back", async || {
             let of = async |limit| left(&one, limit, client).await;
@@ -228,7 +228,7 @@ async fn what_is_not_spent_comes_back() {
         assert_eq!(admitted(&one, &[charge(leased, 3, 1)], 20).await, 20);
     }
     // By one that ends.
-    one.settle().await;
+    one.close().await;
     assert_eq!(slices(&server).await, 0);
     for leased in &leased(100) {
         assert_eq!(admitted(&other, &[charge(leased, 3, 1)], 100).await, 80);

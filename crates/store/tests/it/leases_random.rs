@@ -108,7 +108,7 @@ async fn whatever_happens_it_is_never_more_than_the_limit() {
                 let played = played.await;
                 join(&mut logs, played);
                 if dice.between(0, 1) == 0 {
-                    store.settle().await;
+                    store.close().await;
                 }
             }
             logs

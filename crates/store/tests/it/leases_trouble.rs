@@ -31,7 +31,7 @@ async fn what_a_crashed_gateway_held_is_charged() {
     for sum in sums {
         assert!((70..=100).contains(&sum), "{sums:?}");
     }
-    other.settle().await;
+    other.close().await;
     for (sum, leased) in sums.iter().zip(&leased(100)) {
         assert!(left(&other, leased, 1).await <= 100 - sum);
     }
@@ -166,7 +166,7 @@ async fn a_user_with_no_more_than_these_commands() {
         store.reset(&charges).await.unwrap();
         assert_eq!(admitted(&store, &charges, 120).await, 100);
     }
-    store.settle().await;
+    store.close().await;
     let refused = server.command(&["ACL", "LOG"]).await;
     assert!(refused.as_array().is_empty(), "{refused:?}");
 }

@@ -12,6 +12,9 @@
 //! - `outage`: what decides when Redis does not
 //! - `refusals`: refusals that are given again without asking
 //! - `shares`: what gateways give away in an outage
+//! - `synced`: counts that gateways exchange; `synced_script`: call by call, `synced_fleet`: how far limits are exceeded,
+//!   `synced_outage`: what Redis misses, and what becomes of it, `synced_cluster`: elsewhere than at one server;
+//!   `synced_kit`: what these share
 //! - `topologies`: users, sockets and sentinels; `topologies_cluster`, `_slots`, `_tls`: what their names say
 //! - `trouble`: lost scripts, values of the wrong type, URLs
 //! - `ways`: limits that block, and limits that are only observed
@@ -39,6 +42,12 @@ mod outage;
 mod refusals;
 mod shares;
 mod support;
+mod synced;
+mod synced_cluster;
+mod synced_fleet;
+mod synced_kit;
+mod synced_outage;
+mod synced_script;
 mod topologies;
 mod topologies_cluster;
 mod topologies_slots;

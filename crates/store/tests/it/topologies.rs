@@ -10,13 +10,14 @@ use crate::support::{
     PATIENCE, charge, connect, counts_exactly, decides, error_of, every_algorithm, options,
     quiet_window, wait_for,
 };
+use crate::synced_cluster::counts_meet;
 
 const TIMEOUT: Duration = Duration::from_millis(500);
 
 /// All that a gateway asks of one Redis; lua/README.md tells users.
 pub(crate) const COMMANDS: &str = "-@all +ping +client|id +info +evalsha +eval +set +expire +get +time \
     +rpush +llen +lindex +ltrim +lrange +lrem +del +unlink +pexpire +zadd +zcard \
-    +zcount +zrange +zrangebyscore +zrem +zremrangebyscore +hgetall +hset +hdel";
+    +zcount +zrange +zrangebyscore +zrem +zremrangebyscore +hget +hgetall +hset +hdel";
 
 /// Makes the user `gate` with the password `hunter2`, who may do this and no more.
 pub(crate) async fn allow(server: &RedisServer, commands: &str) {
@@ -56,6 +57,7 @@ async fn a_user_with_no_more_than_these_commands() {
     assert_eq!(store.shared_secret("one").await, Ok("one".into()));
     assert_eq!(store.shared_secret("two").await, Ok("one".into()));
     assert_eq!(store.heartbeat().await, Ok(1));
+    counts_meet(&url("gate", "hunter2")).await;
     // Nothing was tried in vain that the log of refusals would show.
     let refused = server.command(&["ACL", "LOG"]).await;
     assert!(refused.as_array().is_empty(), "{refused:?}");

@@ -13,6 +13,7 @@ use crate::support::{
     charge, connect, connect_exact, counts_exactly, decides, error_of, every_algorithm, limit,
     quiet_window, wait_for,
 };
+use crate::synced_cluster::{counts_meet, counts_meet_while_slots_move};
 use crate::topologies::{COMMANDS, allow};
 use crate::topologies_slots::several_slots_are_one_decision;
 
@@ -58,11 +59,13 @@ async fn keys_are_spread_and_decided_where_they_are() {
     scripts_lost_at_one_node(&cluster, &store).await;
     an_open_slot_is_asked_for_at_its_new_node(&cluster, &store).await;
     several_slots_are_one_decision(&cluster).await;
+    Box::pin(counts_meet(&url)).await;
     for node in 0..3 {
         let refused = cluster.node(node).command(&["ACL", "LOG"]).await;
         assert!(refused.as_array().is_empty(), "{refused:?}");
     }
     slots_that_move_under_load(&cluster).await;
+    Box::pin(counts_meet_while_slots_move(&cluster)).await;
     gateways_are_counted_where_their_slot_goes(&cluster, &store).await;
 }
 
@@ -276,7 +279,7 @@ async fn served(store: Arc<RedisStore>, clients: Vec<u64>, long: Duration) -> (u
 }
 
 /// A client's slot, by the test's own arithmetic (CRC16, as the specification of Redis Cluster has it).
-fn slot_of(client: u64) -> u16 {
+pub(crate) fn slot_of(client: u64) -> u16 {
     let probe = limit("probe", every_algorithm(1, quiet_window())[0]);
     let key = charge(&probe, client, 1).key("tidegate");
     let tag = key.split_once('{').unwrap().1.split_once('}').unwrap().0;

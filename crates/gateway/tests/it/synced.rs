@@ -1,0 +1,127 @@
+//! Two gateways whose counts are exchanged: what clients and metrics see of it, and that the end of one loses none.
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use http::Method;
+use serde_json::Value;
+use tidegate_testkit::{Client, RedisServer};
+
+use crate::kit::{Bench, LONG, page, send, shown, told};
+
+async fn bench(redis: &RedisServer, sync_every: &str) -> Bench {
+    let url = redis.url();
+    Bench::start(&format!(
+        "
+store: {{ redis: {{ url: \"{url}\", timeout: 5s, mode: synced, sync_every: {sync_every} }} }}
+secret: the same for both
+limits:
+  few: {{ fixed_window: {{ limit: 4, window: 31d }} }}
+  many: {{ sliding_window_counter: {{ limit: 1000, window: 31d }} }}
+routes:
+  - {{ path: /few, upstream: UPSTREAM, limits: [few, many] }}
+  - {{ path: /**, upstream: UPSTREAM, limits: [many] }}
+"
+    ))
+    .await
+}
+
+/// Waits until the page of metrics says so.
+async fn says(admin: SocketAddr, wanted: &str) {
+    let deadline = Instant::now() + LONG;
+    loop {
+        let (_, text) = page(admin, "/metrics").await;
+        if text.lines().any(|line| line == wanted) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "no {wanted} in {text}");
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+}
+
+/// What Redis knows to be left of each limit.
+async fn left(admin: SocketAddr) -> Vec<u64> {
+    let path = "/clients/ip:127.0.0.1";
+    let answer = send(&Client::fresh(admin), Method::GET, path, &[]).await;
+    let report: Value = serde_json::from_str(answer.text()).unwrap();
+    let limits = report["limits"].as_array().unwrap().iter();
+    limits
+        .map(|limit| limit["remaining"].as_u64().unwrap())
+        .collect()
+}
+
+#[tokio::test]
+async fn gateways_hear_of_each_other_and_say_how_far_they_went() {
+    let redis = RedisServer::start().await;
+    let (one, other) = (bench(&redis, "20ms").await, bench(&redis, "20ms").await);
+    for left in [3, 2] {
+        assert_eq!(told(&one.client.get("/few").await), shown(200, 4, left));
+    }
+    says(one.gateway.admin, "tidegate_synced_waiting_seconds 0.0").await;
+    assert_eq!(left(one.gateway.admin).await, [2, 998]);
+    // The other one has not been asked yet, so it knows of nothing.
+    assert_eq!(told(&other.client.get("/few").await), shown(200, 4, 3));
+    says(other.gateway.admin, "tidegate_synced_waiting_seconds 0.0").await;
+    assert_eq!(told(&other.client.get("/few").await), shown(200, 4, 0));
+    assert_eq!(told(&other.client.get("/few").await), shown(429, 4, 0));
+    for line in [
+        "tidegate_decisions_total{limit=\"few\",verdict=\"allowed\",decided_by=\"gateway\"} 2",
+        "tidegate_decisions_total{limit=\"few\",verdict=\"refused\",decided_by=\"gateway\"} 1",
+        "tidegate_synced_keys 2",
+        "tidegate_synced_unplaced_decisions_total 0",
+        "tidegate_synced_exchanges_total{outcome=\"failed\"} 0",
+        "tidegate_synced_overshoot_total{limit=\"few\"} 0",
+        "tidegate_synced_overshoot_max{limit=\"few\"} 0",
+        "tidegate_synced_overshoot_max{limit=\"many\"} 0",
+    ] {
+        says(other.gateway.admin, line).await;
+    }
+}
+
+#[tokio::test]
+async fn a_gateway_that_ends_tells_what_it_has_counted() {
+    let redis = RedisServer::start().await;
+    let (one, other) = (bench(&redis, "1m").await, bench(&redis, "1m").await);
+    for _ in 0..60 {
+        assert_eq!(one.client.get("/").await.status, 200);
+    }
+    // The first of them could not wait.
+    says(one.gateway.admin, "tidegate_synced_keys 1").await;
+    assert!(left(other.gateway.admin).await[1] > 940);
+    one.stop().await;
+    assert_eq!(left(other.gateway.admin).await, [4, 940]);
+}
+
+/// What two gateways admit before they have heard of each other is seen by both when they have.
+#[tokio::test]
+async fn what_is_beyond_a_limit_is_measured() {
+    let redis = RedisServer::start().await;
+    let (one, other) = (bench(&redis, "1m").await, bench(&redis, "20ms").await);
+    // The first of these is told at once, the others are not.
+    assert_eq!(told(&one.client.get("/few").await), shown(200, 4, 3));
+    says(
+        one.gateway.admin,
+        "tidegate_synced_exchanges_total{outcome=\"done\"} 1",
+    )
+    .await;
+    for left in [2, 1] {
+        assert_eq!(told(&one.client.get("/few").await), shown(200, 4, left));
+    }
+    for _ in 0..4 {
+        other.client.get("/few").await;
+    }
+    one.stop().await;
+    let deadline = Instant::now() + LONG;
+    loop {
+        // Whoever asks keeps the key in use.
+        assert!([200, 429].contains(&other.client.get("/few").await.status.as_u16()));
+        let (_, text) = page(other.gateway.admin, "/metrics").await;
+        let wanted = "tidegate_synced_overshoot_max{limit=\"few\"} ";
+        let found = text.lines().find_map(|line| line.strip_prefix(wanted));
+        if found.is_some_and(|found| ["2", "3"].contains(&found)) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{text}");
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+}

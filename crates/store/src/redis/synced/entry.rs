@@ -1,0 +1,146 @@
+//! What is kept of one key: its tally, when its exchange is due, and how the last one went.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tidegate_core::{Micros, Quota};
+
+use super::limits::Watched;
+use super::tally::{Counts, Tally, Totals};
+use crate::Subject;
+
+/// A key that refuses is heard of again so soon if it is asked for, however seldom counts are exchanged.
+const REFUSES_FOR: Duration = Duration::from_secs(1);
+
+/// A limit, as a hash of its ID, and whom it is counted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    pub(super) limit: u64,
+    pub(super) subject: Subject,
+}
+
+/// When a key's exchange is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Due {
+    /// When those that failed are tried again.
+    Retry,
+    /// In its turn.
+    Turn,
+    /// At once.
+    Now,
+}
+
+/// What is kept of one key.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) tally: Tally,
+    /// The numbers that it was asked for with last.
+    pub(super) quota: Quota,
+    /// The last exchange failed.
+    pub(super) is_silent: bool,
+    /// A call is under way.
+    pub(super) is_under_way: bool,
+    /// When it is to be exchanged (again).
+    pub(super) due: Option<Due>,
+    /// Since when it has been due, or under way.
+    pub(super) waiting: Option<Instant>,
+    limit: Arc<Watched>,
+    // When the last call that was answered was sent.
+    heard: Option<Instant>,
+    is_alone: bool,
+}
+
+/// What is to be told of one key.
+#[derive(Clone, Debug)]
+pub(super) struct Telling {
+    pub(super) key: Key,
+    pub(super) quota: Quota,
+    /// When the window started that these are the counts of.
+    pub(super) start: Micros,
+    pub(super) own: Counts,
+    /// A call with others failed, and this key may be to blame.
+    pub(super) is_alone: bool,
+    limit: Arc<Watched>,
+}
+
+impl Entry {
+    pub(super) fn new(tally: Tally, quota: Quota, limit: Arc<Watched>) -> Self {
+        Self {
+            tally,
+            quota,
+            is_silent: false,
+            is_under_way: false,
+            due: None,
+            waiting: None,
+            limit,
+            heard: None,
+            is_alone: false,
+        }
+    }
+
+    /// Whether what is known of the others is older than it should be, and nothing is being done about it.
+    pub(super) fn is_old(&self, every: Duration, now: Instant) -> bool {
+        let is_old = self.age(now).is_none_or(|age| age > every);
+        is_old && self.due.is_none() && !self.is_under_way
+    }
+
+    /// When it should be exchanged after it was asked for, if it is not old: one that refuses is not left alone.
+    pub(super) fn due_after(&self, refused: bool, now: Instant) -> Due {
+        let is_old = || self.age(now).is_some_and(|age| age >= REFUSES_FOR);
+        if self.is_silent {
+            Due::Retry
+        } else if refused && !self.is_under_way && is_old() {
+            Due::Now
+        } else {
+            Due::Turn
+        }
+    }
+
+    /// What is to be told of it now.
+    pub(super) fn tell(&mut self, key: Key) -> Telling {
+        self.due = None;
+        self.is_under_way = true;
+        Telling {
+            key,
+            quota: self.quota,
+            start: self.tally.start(),
+            own: self.tally.own(),
+            is_alone: self.is_alone,
+            limit: self.limit.clone(),
+        }
+    }
+
+    /// Takes the answer to a call that was sent at `sent`, given at `now` by Redis's clock. When it is due again, if it is.
+    pub(super) fn learn(&mut self, totals: Totals, sent: Instant, now: Micros) -> Option<Due> {
+        let (beyond, more) = self.tally.learn(&self.quota, totals, now);
+        self.limit.exceeded(beyond, more);
+        self.heard = Some(sent);
+        (self.is_silent, self.is_alone, self.is_under_way) = (false, false, false);
+        self.waiting = None;
+        // It was asked for meanwhile; or what was told is of a window that has not begun for Redis.
+        let asked = self.due.take().map(|due| due.max(Due::Turn));
+        let untold = (!self.tally.is_told(&self.quota)).then_some(Due::Turn);
+        asked.max(untold)
+    }
+
+    /// Takes it that the call failed.
+    pub(super) fn failed(&mut self, is_alone: bool) -> Due {
+        (self.is_silent, self.is_alone, self.is_under_way) = (true, is_alone, false);
+        self.due = None;
+        Due::Retry
+    }
+
+    fn age(&self, now: Instant) -> Option<Duration> {
+        self.heard.map(|heard| now.duration_since(heard))
+    }
+}
+
+impl Telling {
+    pub(super) const fn subject(&self) -> &Subject {
+        &self.key.subject
+    }
+
+    pub(super) fn limit_id(&self) -> &str {
+        self.limit.id()
+    }
+}

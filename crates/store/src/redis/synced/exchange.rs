@@ -1,0 +1,283 @@
+//! The calls that tell Redis what was counted here, and take the totals back.
+//!
+//! Every call has a number, greater than all before it, and tells what was counted in all, not since the last one. So a
+//! call that was lost, came twice or came late adds nothing twice, and what one did not add the next one does.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use tidegate_core::Micros;
+use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
+
+use super::entry::{Due, Telling};
+use super::notes_of;
+use super::tally::{Counts, Totals};
+use crate::StoreError;
+use crate::charge::key_of;
+use crate::redis::RedisStore;
+use crate::redis::guard::{Answer, is_about_a_key};
+use crate::redis::script::{self, Task};
+use crate::redis::slots::slot_of_tag;
+use crate::redis::split::{Caller, is_moving};
+
+/// The most keys in one call: Redis is busy with them for less than half a millisecond.
+const KEYS: usize = 32;
+/// The most calls under way at once.
+const CALLS: usize = 256;
+
+/// How often what failed is tried again.
+const RETRY: Duration = Duration::from_millis(100);
+/// How often it is looked whether a slot has moved on.
+const MOVING: Duration = Duration::from_millis(2);
+
+/// Keys that are told in one call.
+type Batch = Vec<Telling>;
+
+/// A call that is over.
+struct Ended {
+    batch: Batch,
+    answer: Result<Answer<Told>, StoreError>,
+}
+
+/// What Redis says of the keys of a call, and when by its clock.
+struct Told {
+    now: Micros,
+    totals: Vec<Totals>,
+}
+
+/// Calls under way, and what waits to be sent.
+#[derive(Default)]
+struct Calls {
+    under_way: JoinSet<Ended>,
+    waiting: VecDeque<Batch>,
+}
+
+impl RedisStore {
+    /// Exchanges the counts of synced limits, for as long as the future is polled. A gateway with such limits needs it
+    /// running, once; without it they are as good as local.
+    pub async fn keep_synced(&self) {
+        let every = |period| {
+            let mut every = tokio::time::interval(period);
+            every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            every
+        };
+        let (mut turn, mut retry) = (every(self.synced.every), every(RETRY));
+        let mut calls = Calls::default();
+        loop {
+            let due = tokio::select! {
+                Some(ended) = calls.under_way.join_next() => {
+                    self.ended(ended);
+                    self.send(&mut calls);
+                    continue;
+                }
+                () = self.synced.table.urgent() => Due::Now,
+                _ = turn.tick() => Due::Turn,
+                _ = retry.tick() => {
+                    self.sweep_synced();
+                    Due::Retry
+                }
+            };
+            calls
+                .waiting
+                .extend(self.batches(self.synced.table.take(due)));
+            self.send(&mut calls);
+        }
+    }
+
+    /// Tells Redis all that it does not know yet, again and again until it has it.
+    pub(in crate::redis) async fn tell_all_counts(&self) {
+        loop {
+            let untold = self.synced.table.take_untold();
+            if untold.is_empty() {
+                return;
+            }
+            let mut calls = Calls {
+                waiting: self.batches(untold).into(),
+                ..Calls::default()
+            };
+            let mut failed = false;
+            loop {
+                failed |= self.send(&mut calls);
+                match calls.under_way.join_next().await {
+                    Some(ended) => failed |= self.ended(ended),
+                    None => break,
+                }
+            }
+            if failed {
+                tokio::time::sleep(RETRY).await;
+            }
+        }
+    }
+
+    /// What may stand in one call: in a cluster, keys of one slot.
+    fn batches(&self, mut tellings: Vec<Telling>) -> Vec<Batch> {
+        let slot = |telling: &Telling| match self.caller.shards.are_many() {
+            true => slot_of_tag(&telling.subject().tag),
+            false => 0,
+        };
+        tellings.sort_by_key(slot);
+        let together = |one: &Telling, next: &Telling| {
+            !one.is_alone && !next.is_alone && slot(one) == slot(next)
+        };
+        let groups = tellings.chunk_by(together);
+        let batches = groups.flat_map(|group| group.chunks(KEYS));
+        batches.map(<[Telling]>::to_vec).collect()
+    }
+
+    /// Sends what may be sent now; whether some of it failed at once.
+    fn send(&self, calls: &mut Calls) -> bool {
+        let mut failed = false;
+        while calls.under_way.len() < CALLS
+            && let Some(batch) = calls.waiting.pop_front()
+        {
+            if let Err(error) = self.secret.check() {
+                self.failed(&batch, error);
+                failed = true;
+                continue;
+            }
+            let caller = self.caller.clone();
+            let gateway = self.gateways.id().to_owned();
+            let number = self.synced.next.fetch_add(1, Ordering::Relaxed);
+            let until = Instant::now() + self.timeout;
+            calls.under_way.spawn(async move {
+                let call = Call {
+                    caller: &caller,
+                    batch: &batch,
+                    gateway: &gateway,
+                    number,
+                };
+                let answer = call.exchange(until).await;
+                Ended { batch, answer }
+            });
+        }
+        failed
+    }
+
+    /// Takes what came of a call; whether it failed.
+    fn ended(&self, ended: Result<Ended, tokio::task::JoinError>) -> bool {
+        // A task of ours ends in no other way.
+        let Ok(Ended { batch, answer }) = ended else {
+            return true;
+        };
+        match answer {
+            Ok(answer) => {
+                self.synced.exchanges.fetch_add(1, Ordering::Relaxed);
+                let Told { now, totals } = answer.content;
+                for (telling, totals) in batch.iter().zip(totals) {
+                    self.synced.table.learn(telling, totals, answer.sent, now);
+                }
+                false
+            }
+            Err(error) => {
+                self.synced.failures.fetch_add(1, Ordering::Relaxed);
+                self.failed(&batch, error);
+                true
+            }
+        }
+    }
+
+    fn failed(&self, batch: &Batch, error: StoreError) {
+        // What stands under one key is no other's fault.
+        let is_alone = is_about_a_key(&error);
+        for telling in batch {
+            self.synced.table.failed(telling, is_alone);
+        }
+        *self.synced.error.lock() = Some(error);
+    }
+
+    fn sweep_synced(&self) {
+        let shards = &self.caller.shards;
+        self.synced
+            .table
+            .sweep(|subject| shards.now(&subject.tag).unwrap_or_else(crate::now));
+    }
+}
+
+/// One call that tells some keys' counts.
+struct Call<'a> {
+    caller: &'a Caller,
+    batch: &'a Batch,
+    gateway: &'a str,
+    number: u64,
+}
+
+impl Call<'_> {
+    async fn exchange(&self, until: Instant) -> Result<Answer<Told>, StoreError> {
+        let tag = self.tag();
+        loop {
+            let shard = self.caller.shards.of(&tag)?;
+            match shard
+                .guard
+                .call(until, |on_clock| self.tell(on_clock))
+                .await
+            {
+                // It has added nothing, and told the time, by which another one may be in time.
+                Err(StoreError::Late) if Instant::now() < until => {}
+                // One part of a key has moved to another node, and the other has not yet.
+                Err(error) if is_moving(&error) && Instant::now() + MOVING < until => {
+                    tokio::time::sleep(MOVING).await;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    /// The time, and what a script that did not find itself too late has told.
+    async fn tell(&self, on_clock: Option<Micros>) -> Result<(Micros, Option<Told>), StoreError> {
+        let mut keys = Vec::with_capacity(2 * self.batch.len());
+        let mut arguments = vec![
+            script::deadline(on_clock),
+            self.gateway.to_owned(),
+            self.number.to_string(),
+        ];
+        for telling in self.batch {
+            let prefix = &self.caller.key_prefix;
+            let key = key_of(prefix, telling.limit_id(), telling.subject());
+            let notes = notes_of(&key);
+            keys.extend([key, notes]);
+            arguments.push(telling.quota.algorithm().to_owned());
+            let Counts { current, previous } = telling.own;
+            let numbers = [telling.start, count(current), count(previous)];
+            arguments.extend(numbers.map(|number| number.to_string()));
+            script::add_numbers(&mut arguments, &telling.quota);
+        }
+        let quotas = self.batch.iter().map(|telling| &telling.quota);
+        let script = self.caller.scripts.of_quotas(Task::Exchange, quotas);
+        let shards = &self.caller.shards;
+        let reply = shards.call(&self.tag(), script, &keys, &arguments).await?;
+        read(&reply, self.batch.len()).ok_or_else(|| StoreError::Refused("an unknown reply".into()))
+    }
+
+    fn tag(&self) -> [u8; 16] {
+        let first = self.batch.first();
+        first.map_or([0; 16], |telling| telling.subject().tag)
+    }
+}
+
+/// A gateway's own count, which is never less than nothing.
+fn count(count: i64) -> u64 {
+    count.max(0).unsigned_abs()
+}
+
+/// Reads a script's reply: the time, and five numbers per key (lua/README.md); only the time if it was too late.
+fn read(reply: &[i64], keys: usize) -> Option<(Micros, Option<Told>)> {
+    let (head, rows) = reply.split_at_checked(2)?;
+    let now = Micros::try_from(head[0]).ok()?;
+    match head[1] {
+        1 if rows.len() == keys * 5 => {}
+        -1 if rows.is_empty() => return Some((now, None)),
+        _ => return None,
+    }
+    let mut totals = Vec::with_capacity(keys);
+    for row in rows.chunks_exact(5) {
+        let counts = |current, previous| Counts { current, previous };
+        totals.push(Totals {
+            start: Micros::try_from(row[0]).ok()?,
+            all: counts(row[1], row[2]),
+            own: counts(row[3], row[4]),
+        });
+    }
+    Some((now, Some(Told { now, totals })))
+}

@@ -1,0 +1,64 @@
+//! The limits whose keys are counted here, and how far they were exceeded.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use super::Overshoot;
+use crate::Limit;
+
+/// All of them by the hashes of their IDs; as many as configurations have named since start.
+#[derive(Debug, Default)]
+pub(super) struct Limits(Mutex<HashMap<u64, Arc<Watched>>>);
+
+/// One limit.
+#[derive(Debug)]
+pub(super) struct Watched {
+    name: String,
+    id: String,
+    max: AtomicU64,
+    total: AtomicU64,
+}
+
+impl Limits {
+    /// The one whose ID has this hash.
+    pub(super) fn get(&self, hash: u64, limit: &Limit) -> Arc<Watched> {
+        let make = || {
+            Arc::new(Watched {
+                name: limit.name().to_owned(),
+                id: limit.id().to_owned(),
+                max: AtomicU64::new(0),
+                total: AtomicU64::new(0),
+            })
+        };
+        self.0.lock().entry(hash).or_insert_with(make).clone()
+    }
+
+    /// How far each was exceeded, in the order of their names.
+    pub(super) fn overshoots(&self) -> Vec<Overshoot> {
+        // One whose window was changed has several IDs.
+        let mut by_name = BTreeMap::<String, Overshoot>::new();
+        for limit in self.0.lock().values() {
+            let overshoot = by_name.entry(limit.name.clone()).or_default();
+            overshoot.limit.clone_from(&limit.name);
+            overshoot.max = overshoot.max.max(limit.max.load(Ordering::Relaxed));
+            overshoot.total += limit.total.load(Ordering::Relaxed);
+        }
+        by_name.into_values().collect()
+    }
+}
+
+impl Watched {
+    /// What identifies its keys.
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Notes how far a key is beyond the limit, and by how much more than it was.
+    pub(super) fn exceeded(&self, beyond: u64, more: u64) {
+        self.max.fetch_max(beyond, Ordering::Relaxed);
+        self.total.fetch_add(more, Ordering::Relaxed);
+    }
+}

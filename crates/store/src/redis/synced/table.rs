@@ -1,0 +1,214 @@
+//! All keys that are counted here, and whose exchange is due.
+//!
+//! The table is bounded: a key leaves it when nothing counts any more that was counted here. Nothing here asks Redis.
+
+use std::collections::HashMap;
+use std::collections::hash_map;
+use std::hash::BuildHasher as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use foldhash::fast::RandomState;
+use parking_lot::Mutex;
+use tidegate_core::Micros;
+use tokio::sync::Notify;
+
+use super::SyncedUse;
+use super::entry::{Due, Entry, Key, Telling};
+use super::limits::Limits;
+use super::tally::{Tally, Totals};
+use crate::{Charge, Subject};
+
+const ROWS: usize = 64;
+
+/// The keys, in rows with a lock each.
+#[derive(Debug)]
+pub(super) struct Table {
+    rows: Box<[Mutex<Row>]>,
+    // Keys in each.
+    capacity: usize,
+    every: Duration,
+    // Seeded per process: nobody outside can aim keys at one row.
+    hasher: RandomState,
+    limits: Limits,
+    // There is a key whose exchange is due at once.
+    urgent: Notify,
+    next_sweep: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Row {
+    entries: HashMap<Key, Entry, RandomState>,
+    // By when they are due. A key may stand here more than once, or for nothing: its entry says what holds.
+    due: [Vec<Key>; 3],
+}
+
+impl Table {
+    pub(super) fn new(max_keys: usize, every: Duration) -> Self {
+        Self {
+            rows: (0..ROWS).map(|_| Mutex::default()).collect(),
+            capacity: max_keys.div_ceil(ROWS),
+            every,
+            hasher: RandomState::default(),
+            limits: Limits::default(),
+            urgent: Notify::new(),
+            next_sweep: AtomicUsize::new(0),
+        }
+    }
+
+    /// Does something with the entry of a key that is asked for, says whether that was refused, and sees to its exchange.
+    /// None if there is no place for it, or its limit has no windows. `fails` says whether its server failed to answer
+    /// last, and is asked if what is known of the key is old.
+    pub(super) fn with<T>(
+        &self,
+        charge: &Charge<'_>,
+        now: Micros,
+        fails: impl FnOnce() -> bool,
+        act: impl FnOnce(&mut Entry) -> (T, bool),
+    ) -> Option<T> {
+        let (key, quota) = (self.key(charge), charge.limit.quota());
+        let row = &mut *self.row(&key).lock();
+        let is_full = row.entries.len() >= self.capacity;
+        let entry = match row.entries.entry(key) {
+            hash_map::Entry::Occupied(entry) => entry.into_mut(),
+            hash_map::Entry::Vacant(_) if is_full => return None,
+            hash_map::Entry::Vacant(place) => {
+                let limit = self.limits.get(key.limit, charge.limit);
+                place.insert(Entry::new(Tally::of(quota, now)?, *quota, limit))
+            }
+        };
+        entry.quota = *quota;
+        let moment = Instant::now();
+        let is_old = entry.is_old(self.every, moment);
+        if is_old {
+            entry.is_silent |= fails();
+        }
+        let (done, refused) = act(entry);
+        let due = match entry.due_after(refused, moment) {
+            Due::Turn if is_old => Due::Now,
+            due => due,
+        };
+        self.list(entry, &mut row.due, key, due, moment);
+        Some(done)
+    }
+
+    /// Does something with the entry of a key, if there is one, and makes its exchange due.
+    pub(super) fn with_known(&self, charge: &Charge<'_>, due: Due, act: impl FnOnce(&mut Entry)) {
+        let key = self.key(charge);
+        let row = &mut *self.row(&key).lock();
+        if let Some(entry) = row.entries.get_mut(&key) {
+            act(entry);
+            let due = if entry.is_silent { Due::Retry } else { due };
+            self.list(entry, &mut row.due, key, due, Instant::now());
+        }
+    }
+
+    /// Waits until there is a key whose exchange is due at once.
+    pub(super) async fn urgent(&self) {
+        self.urgent.notified().await;
+    }
+
+    /// What is to be told of all keys whose exchange is due.
+    pub(super) fn take(&self, due: Due) -> Vec<Telling> {
+        let mut tellings = Vec::new();
+        for row in &self.rows {
+            let row = &mut *row.lock();
+            for key in row.due[due as usize].drain(..) {
+                // What is under way comes again when that is over.
+                if let Some(entry) = row.entries.get_mut(&key)
+                    && entry.due == Some(due)
+                    && !entry.is_under_way
+                {
+                    tellings.push(entry.tell(key));
+                }
+            }
+        }
+        tellings
+    }
+
+    /// What is to be told of all keys of which Redis does not have everything that was counted here, also if a call is
+    /// under way, for whose answer nobody waits any more.
+    pub(super) fn take_untold(&self) -> Vec<Telling> {
+        let mut tellings = Vec::new();
+        for row in &self.rows {
+            let untold = &mut row.lock().entries;
+            let untold = untold.iter_mut();
+            let untold = untold.filter(|(_, entry)| !entry.tally.is_told(&entry.quota));
+            tellings.extend(untold.map(|(key, entry)| entry.tell(*key)));
+        }
+        tellings
+    }
+
+    /// Takes Redis's answer to a call that was sent at `sent`, given at `now` by its clock.
+    pub(super) fn learn(&self, telling: &Telling, totals: Totals, sent: Instant, now: Micros) {
+        self.over(telling, |entry| entry.learn(totals, sent, now));
+    }
+
+    /// Takes it that a call failed. A key that may be to blame for it is told alone from now on.
+    pub(super) fn failed(&self, telling: &Telling, is_alone: bool) {
+        self.over(telling, |entry| Some(entry.failed(is_alone)));
+    }
+
+    /// Drops the keys of the next row in turn of which nothing matters any more, at the time by the clock of their server.
+    pub(super) fn sweep(&self, now: impl Fn(&Subject) -> Micros) {
+        let next = self.next_sweep.fetch_add(1, Ordering::Relaxed) % self.rows.len();
+        let row = &mut *self.rows[next].lock();
+        row.entries.retain(|key, entry| {
+            entry.is_under_way || entry.tally.matters(&entry.quota, now(&key.subject))
+        });
+        if row.entries.capacity() > 4 * row.entries.len().max(64) {
+            row.entries.shrink_to(2 * row.entries.len());
+        }
+    }
+
+    /// How full it is, how long keys wait, and how far limits were exceeded.
+    pub(super) fn usage(&self) -> SyncedUse {
+        let mut usage = SyncedUse {
+            overshoots: self.limits.overshoots(),
+            ..SyncedUse::default()
+        };
+        for row in &self.rows {
+            let entries = &row.lock().entries;
+            usage.keys += entries.len();
+            let since = entries.values().filter_map(|entry| entry.waiting).min();
+            let waiting = since.map(|since| since.elapsed());
+            usage.waiting = usage.waiting.max(waiting.unwrap_or_default());
+        }
+        usage
+    }
+
+    /// A call is over; it says when the key is due again.
+    fn over(&self, telling: &Telling, end: impl FnOnce(&mut Entry) -> Option<Due>) {
+        let row = &mut *self.row(&telling.key).lock();
+        if let Some(entry) = row.entries.get_mut(&telling.key)
+            && let Some(due) = end(entry)
+        {
+            self.list(entry, &mut row.due, telling.key, due, Instant::now());
+        }
+    }
+
+    /// Makes the exchange of a key due, unless it is due sooner.
+    fn list(&self, entry: &mut Entry, lists: &mut [Vec<Key>; 3], key: Key, due: Due, now: Instant) {
+        if entry.due >= Some(due) {
+            return;
+        }
+        entry.due = Some(due);
+        entry.waiting.get_or_insert(now);
+        lists[due as usize].push(key);
+        if due == Due::Now {
+            self.urgent.notify_one();
+        }
+    }
+
+    fn key(&self, charge: &Charge<'_>) -> Key {
+        Key {
+            limit: self.hasher.hash_one(charge.limit.id()),
+            subject: charge.subject,
+        }
+    }
+
+    fn row(&self, key: &Key) -> &Mutex<Row> {
+        // The maps have seeds of their own.
+        &self.rows[self.hasher.hash_one(key) as usize & (ROWS - 1)]
+    }
+}

@@ -1,0 +1,98 @@
+-- Exchanges the counts of limits that gateways keep by themselves: notes what one gateway has counted, adds what is new of
+-- it to the state, and answers with the totals. README.md beside it has the calling contract.
+
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+
+-- Whoever told this has taken it for lost by then, and tells it again.
+if now > tonumber(ARGV[1]) then return { now, -1 } end
+
+local gateway, call = ARGV[2], tonumber(ARGV[3])
+
+local function read(note)
+  local number, start, current, previous, heard = string.match(note, '^(%d+) (%d+) (%d+) (%d+) ([01])$')
+  return {
+    call = tonumber(number),
+    start = tonumber(start),
+    current = tonumber(current),
+    previous = tonumber(previous),
+    heard = heard == '1',
+  }
+end
+
+-- What these counts say of the window that starts at `start` and of the one before it; nil where they say nothing.
+local function of(counts, start, window)
+  if counts.start == start then return counts.current, counts.previous end
+  if counts.start + window == start then return nil, counts.current end
+  if counts.start == start + window then return counts.previous, nil end
+  return nil, nil
+end
+
+-- How much to add to a count: less than nothing if something was taken back, but the count stays between 0 and 2^53 - 1.
+-- What is taken back may have been forgotten by a reset.
+local function difference(count, told, noted)
+  return math.max(-count, math.min(9007199254740991 - count, told - noted))
+end
+
+-- Drops the notes of gateways that have counted nothing which could still matter.
+local function forget(counted, start, window)
+  local notes = redis.call('HGETALL', counted)
+  for i = 1, #notes, 2 do
+    if read(notes[i + 1]).start + window < start then redis.call('HDEL', counted, notes[i]) end
+  end
+end
+
+local reply, position = { now, 1 }, 4
+for i = 1, #KEYS, 2 do
+  local key, counted = KEYS[i], KEYS[i + 1]
+  local algorithm, quota = algorithms[ARGV[position]], {}
+  local told = {
+    start = tonumber(ARGV[position + 1]),
+    current = tonumber(ARGV[position + 2]),
+    previous = tonumber(ARGV[position + 3]),
+  }
+  for n = 1, algorithm.numbers do quota[n] = tonumber(ARGV[position + 3 + n]) end
+  position = position + 4 + algorithm.numbers
+
+  local window, verdict = quota[2], algorithm.check(key, now, 1, quota)
+  local start, current, previous = verdict.start, verdict.count or verdict.current, verdict.previous
+  local note = redis.call('HGET', counted, gateway)
+  local noted = note and read(note) or { call = 0, start = 0, current = 0, previous = 0, heard = true }
+  -- The clock stepped back by more than a window: what was noted counts where the state's counts have gone.
+  if noted.start > now + window then noted.start = start end
+  local noted_current, noted_previous = of(noted, start, window)
+  noted_current, noted_previous = noted_current or 0, noted_previous or 0
+
+  -- A call that another has overtaken says nothing new. Notes ahead of the state wait until its window has come.
+  if call > noted.call and noted.start <= start then
+    local told_current, told_previous = of(told, start, window)
+    told_current = told_current or noted_current
+    told_previous = previous and told_previous or noted_previous
+    -- There was a reset since the last call: what was counted until now is forgotten, wherever it was counted.
+    if not noted.heard then noted_current, noted_previous = told_current, told_previous end
+    local more = difference(current, told_current, noted_current)
+    local more_before = difference(previous or 0, told_previous, noted_previous)
+    current = current + more
+    if previous then
+      previous = previous + more_before
+      verdict.previous = previous
+    end
+    if more ~= 0 or more_before ~= 0 then algorithm.commit(key, now, more, quota, verdict) end
+    noted_current, noted_previous = told_current, told_previous
+    if note or noted_current > 0 or noted_previous > 0 then
+      if noted.start < start then forget(counted, start, window) end
+      local text = string.format('%.0f %.0f %.0f %.0f 1', call, start, noted_current, noted_previous)
+      redis.call('HSET', counted, gateway, text)
+      -- A millisecond longer than the state: what is noted must not be forgotten before what was added.
+      local windows = previous and 2 or 1
+      redis.call('PEXPIRE', counted, math.ceil((start + windows * window - now) / 1000) + 2)
+    end
+  end
+
+  reply[#reply + 1] = start
+  reply[#reply + 1] = current
+  reply[#reply + 1] = previous or 0
+  reply[#reply + 1] = noted_current
+  reply[#reply + 1] = noted_previous
+end
+return reply
