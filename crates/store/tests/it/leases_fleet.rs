@@ -195,7 +195,8 @@ async fn a_fleet_uses_up_a_limit_of_minutes() {
         // A bucket begins full, so that it takes more to use it up.
         let demand = match quota {
             Quota::TokenBucket(_) => 200,
-            _ => 150,
+            Quota::FixedWindow(_) => 150,
+            _ => 130,
         };
         let (keys, windows) = (20, 2);
         let run = Run {
