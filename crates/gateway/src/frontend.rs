@@ -52,8 +52,14 @@ pub(crate) struct Route {
 #[derive(Debug)]
 pub(crate) struct Arrival {
     pub(crate) peer: Peer,
+    /// Whether TLS protects the connection.
+    pub(crate) is_tls: bool,
     pub(crate) in_request: InRequest,
 }
+
+/// In a request's extensions: it came over TLS.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OverTls;
 
 impl Frontend {
     /// Answers one request.
@@ -84,6 +90,9 @@ impl Frontend {
         let version = request.version();
         let mut request = request;
         request.extensions_mut().insert(arrival.peer);
+        if arrival.is_tls {
+            request.extensions_mut().insert(OverTls);
+        }
         request.extensions_mut().insert(request_id);
         let mut response = match found {
             Ok((found, (uri, host))) => {

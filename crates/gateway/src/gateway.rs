@@ -25,9 +25,10 @@ use crate::proxy::{Forwarding, PoolTimeouts, Upstream};
 use crate::redis_watch;
 use crate::request_id::RequestIds;
 use crate::routes::Routes;
-use crate::server;
+use crate::server::{self, Listener};
 use crate::shared_secret::SharedSecret;
 use crate::stack::Enforcement;
+use crate::tls;
 
 /// How often a part of the memory store's expired keys is dropped; a full round takes about a minute.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -37,7 +38,7 @@ const LAST_LINES: Duration = Duration::from_secs(5);
 /// A gateway whose ports are open and whose parts are made, but which serves nobody yet.
 #[derive(Debug)]
 pub struct Gateway {
-    listeners: Vec<TcpListener>,
+    listeners: Vec<Listener>,
     admin: TcpListener,
     access: Access,
     frontend: Arc<Frontend>,
@@ -102,8 +103,12 @@ impl Gateway {
     /// Opens the ports and makes every part that `plan` asks for.
     pub async fn start(plan: Plan) -> Result<Self, StartError> {
         let mut listeners = Vec::new();
-        for address in &plan.listen {
-            listeners.push(bind(*address).await?);
+        for plan in plan.listen {
+            let socket = bind(plan.address).await?;
+            listeners.push(Listener {
+                socket,
+                tls: plan.tls,
+            });
         }
         let admin = bind(plan.admin.address).await?;
         let secret = plan.secret.as_ref();
@@ -184,7 +189,8 @@ impl Gateway {
 
     /// The addresses that it listens on, in the order of the configuration; ports that were 0 are known here.
     pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
-        self.listeners.iter().map(TcpListener::local_addr).collect()
+        let sockets = self.listeners.iter().map(|listener| &listener.socket);
+        sockets.map(TcpListener::local_addr).collect()
     }
 
     /// The address of the admin port.
@@ -206,6 +212,10 @@ impl Gateway {
         let sweeper = tokio::spawn(sweep(self.store));
         let metrics = self.frontend.metrics.clone();
         let key_watch = tokio::spawn(key_files::watch(self.key_files, metrics));
+        let metrics = self.frontend.metrics.clone();
+        let listeners = self.listeners.iter();
+        let secured = listeners.filter_map(|listener| listener.tls.clone());
+        let certificate_watch = tokio::spawn(tls::watch(secured.collect(), metrics));
         let mut jwks_watches = JoinSet::new();
         for set in self.jwks {
             let metrics = self.frontend.metrics.jwks(set.name());
@@ -228,6 +238,7 @@ impl Gateway {
         tokio::join!(serving, stop);
         sweeper.abort();
         key_watch.abort();
+        certificate_watch.abort();
         jwks_watches.abort_all();
         settling.abort();
         admin.abort();

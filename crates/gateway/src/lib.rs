@@ -16,6 +16,7 @@ mod activity;
 mod admin;
 mod body;
 mod budgets;
+mod file_stamp;
 mod frontend;
 mod jwks;
 mod key_files;
@@ -31,5 +32,6 @@ mod server;
 mod shared_secret;
 mod stack;
 mod target;
+mod tls;
 
 pub use gateway::{Gateway, StartError};

@@ -14,6 +14,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use tidegate_store::{Store, StoreError};
 
+use crate::tls::HandshakeFailure;
 use redis::RedisMetrics;
 pub(crate) use route::RouteMetrics;
 
@@ -55,6 +56,11 @@ struct OutcomeLabels {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ReasonLabels {
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct JwksLabels {
     url: Arc<str>,
 }
@@ -70,6 +76,8 @@ pub(crate) struct GatewayMetrics {
     store_errors: Family<ErrorLabels, Counter>,
     connections_refused: Counter,
     unknown_keys: Counter,
+    handshakes_failed: Family<ReasonLabels, Counter>,
+    certificates: Family<OutcomeLabels, Counter>,
     key_files: Family<OutcomeLabels, Counter>,
     jwks_fetches: Family<OutcomeLabels, Counter>,
     jwks_keys: Family<JwksLabels, Gauge>,
@@ -92,6 +100,8 @@ impl Default for GatewayMetrics {
             store_errors: Family::default(),
             connections_refused: Counter::default(),
             unknown_keys: Counter::default(),
+            handshakes_failed: Family::default(),
+            certificates: Family::default(),
             key_files: Family::default(),
             jwks_fetches: Family::default(),
             jwks_keys: Family::default(),
@@ -120,9 +130,13 @@ impl Default for GatewayMetrics {
                 .get_or_create_owned(&ErrorLabels { error });
         }
         for outcome in ["taken", "refused"] {
-            let _ = metrics
-                .key_files
-                .get_or_create_owned(&OutcomeLabels { outcome });
+            let labels = OutcomeLabels { outcome };
+            let _ = metrics.key_files.get_or_create_owned(&labels);
+            let _ = metrics.certificates.get_or_create_owned(&labels);
+        }
+        for reason in HandshakeFailure::ALL.map(HandshakeFailure::label) {
+            let labels = ReasonLabels { reason };
+            let _ = metrics.handshakes_failed.get_or_create_owned(&labels);
         }
         metrics
     }
@@ -162,6 +176,16 @@ impl GatewayMetrics {
             "connections_refused",
             "Connections closed because max_connections were open",
             self.connections_refused.clone(),
+        );
+        registry.register(
+            "tls_handshakes_failed",
+            "Clients and listeners that did not come to terms, by reason",
+            self.handshakes_failed.clone(),
+        );
+        registry.register(
+            "certificate_reads",
+            "Changed certificates of listeners, by whether they were taken or refused",
+            self.certificates.clone(),
         );
         registry.register(
             "unknown_api_keys",
@@ -214,6 +238,21 @@ impl GatewayMetrics {
     /// A connection was closed because there were too many.
     pub(crate) fn connection_refused(&self) {
         self.connections_refused.inc();
+    }
+
+    /// A client's handshake failed.
+    pub(crate) fn handshake_failed(&self, reason: HandshakeFailure) {
+        let reason = reason.label();
+        self.handshakes_failed
+            .get_or_create(&ReasonLabels { reason })
+            .inc();
+    }
+
+    /// Certificates of a listener have changed, and were taken or refused.
+    pub(crate) fn certificates_read(&self, outcome: &'static str) {
+        self.certificates
+            .get_or_create(&OutcomeLabels { outcome })
+            .inc();
     }
 
     /// A file with keys has changed, and was taken or refused.

@@ -5,7 +5,10 @@ use std::{
     collections::HashSet,
     net::{IpAddr, SocketAddr},
     pin::Pin,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -19,7 +22,15 @@ use hyper::{
     client::conn::{http1, http2},
 };
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use tokio::{sync::Mutex, time::timeout};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    sync::Mutex,
+    time::timeout,
+};
+use tokio_rustls::{
+    TlsConnector,
+    rustls::{ClientConfig, pki_types::ServerName},
+};
 
 use crate::{
     body::{self, BoxBody, BoxError},
@@ -54,6 +65,7 @@ pub struct Client {
     addr: SocketAddr,
     from: Option<IpAddr>,
     manner: Manner,
+    tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
     known: HashSet<HeaderName>,
     connection: Mutex<Option<Connection>>,
     connected: AtomicUsize,
@@ -87,6 +99,10 @@ enum Connection {
     H2(http2::SendRequest<BoxBody>),
 }
 
+/// What a connection is made of.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream for S {}
+
 type Answering = Pin<Box<dyn Future<Output = hyper::Result<Response<Incoming>>> + Send>>;
 
 impl Client {
@@ -111,6 +127,7 @@ impl Client {
             addr,
             from: None,
             manner,
+            tls: None,
             known: KNOWN.map(HeaderName::from_static).into(),
             connection: Mutex::default(),
             connected: AtomicUsize::new(0),
@@ -128,6 +145,13 @@ impl Client {
     #[must_use]
     pub fn from_ip(mut self, ip: impl Into<IpAddr>) -> Self {
         self.from = Some(ip.into());
+        self
+    }
+
+    /// Speaks over TLS, with a server of this name.
+    #[must_use]
+    pub fn secured(mut self, config: Arc<ClientConfig>, name: &str) -> Self {
+        self.tls = Some((config, ServerName::try_from(name.to_owned()).unwrap()));
         self
     }
 
@@ -212,7 +236,15 @@ impl Client {
     }
 
     async fn connect(&self) -> Result<Connection, BoxError> {
-        let stream = TokioIo::new(dial(self.from, self.addr).await?);
+        let stream = dial(self.from, self.addr).await?;
+        let stream: Box<dyn Stream> = match &self.tls {
+            None => Box::new(stream),
+            Some((config, name)) => {
+                let connector = TlsConnector::from(config.clone());
+                Box::new(connector.connect(name.clone(), stream).await?)
+            }
+        };
+        let stream = TokioIo::new(stream);
         self.connected.fetch_add(1, Ordering::Relaxed);
         // A connection's own task ends with its sender; its errors come out of the requests.
         if self.manner == Manner::H2 {
@@ -241,7 +273,7 @@ impl Client {
                 .path_and_query()
                 .map_or("/", |path| path.as_str());
             let uri = Uri::builder()
-                .scheme("http")
+                .scheme(if self.tls.is_some() { "https" } else { "http" })
                 .authority(host.as_bytes())
                 .path_and_query(path);
             *request.uri_mut() = uri.build().unwrap();

@@ -1,4 +1,4 @@
-//! A well-behaved HTTP/1.1 upstream that remembers what reached it: the truth about what a gateway
+//! A well-behaved upstream that remembers what reached it: the truth about what a gateway
 //! let through.
 
 use std::{
@@ -9,20 +9,38 @@ use std::{
 };
 
 use http::{HeaderMap, Method, Request, Response, Version, header};
-use hyper::{body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::rt::TokioIo;
+use hyper::{
+    body::Incoming,
+    server::conn::{http1, http2},
+    service::service_fn,
+};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::{sync::watch, time::timeout};
+use tokio_rustls::{TlsAcceptor, rustls::ServerConfig};
 
 use crate::{
     body::{self, BoxBody},
+    client::Stream,
     door::Door,
 };
 
-/// An HTTP/1.1 server on a port of its own, with one handler for every request. Ends when dropped.
+/// A server on a port of its own, with one handler for every request. Ends when dropped.
 #[derive(Debug)]
 pub struct Upstream {
     door: Door,
+    scheme: &'static str,
     arrivals: Arc<watch::Sender<Vec<Arrival>>>,
+}
+
+/// What an upstream speaks.
+#[derive(Clone, Debug)]
+pub enum Speaks {
+    /// HTTP/1.1, plain.
+    Http1,
+    /// HTTP/2, plain.
+    Http2,
+    /// What the handshake says, over TLS.
+    Tls(Arc<ServerConfig>),
 }
 
 /// One request as it arrived, before the handler saw it.
@@ -48,8 +66,17 @@ impl Arrival {
 }
 
 impl Upstream {
-    /// Starts one, from within a tokio runtime. A handler that panics breaks its connection.
+    /// Starts one of HTTP/1.1, from within a tokio runtime. A handler that panics breaks its connection.
     pub fn start<F, Fut>(handler: F) -> Self
+    where
+        F: Fn(Request<Incoming>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Response<BoxBody>> + Send + 'static,
+    {
+        Self::speaking(Speaks::Http1, handler)
+    }
+
+    /// As [`start`](Self::start), of another protocol.
+    pub fn speaking<F, Fut>(speaks: Speaks, handler: F) -> Self
     where
         F: Fn(Request<Incoming>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Response<BoxBody>> + Send + 'static,
@@ -57,27 +84,48 @@ impl Upstream {
         let handler = Arc::new(handler);
         let arrivals = Arc::new(watch::Sender::new(Vec::new()));
         let log = Arc::clone(&arrivals);
+        let scheme = match speaks {
+            Speaks::Http1 => "http",
+            Speaks::Http2 => "h2c",
+            Speaks::Tls(_) => "https",
+        };
         let door = Door::open(move |stream| {
             let (handler, log) = (Arc::clone(&handler), Arc::clone(&log));
-            let service = service_fn(move |request| {
+            let handle = move |request: Request<Incoming>| {
                 log.send_modify(|arrivals| arrivals.push(Arrival::of(&request)));
                 let answer = handler(request);
                 async move { Ok::<_, Infallible>(answer.await) }
-            });
+            };
+            let speaks = speaks.clone();
             async move {
-                _ = http1::Builder::new()
-                    .serve_connection(TokioIo::new(stream), service)
-                    .with_upgrades()
-                    .await
+                match speaks {
+                    Speaks::Http1 => serve(stream, false, handle).await,
+                    Speaks::Http2 => serve(stream, true, handle).await,
+                    Speaks::Tls(config) => {
+                        if let Ok(stream) = TlsAcceptor::from(config).accept(stream).await {
+                            let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+                            serve(stream, is_http2, handle).await;
+                        }
+                    }
+                }
             }
         });
-        Self { door, arrivals }
+        Self {
+            door,
+            scheme,
+            arrivals,
+        }
     }
 
     /// Answers everything with 200 and a small JSON body, having read the request's body to its
     /// end.
     pub fn ok() -> Self {
-        Self::start(|request| async move {
+        Self::ok_speaking(Speaks::Http1)
+    }
+
+    /// As [`ok`](Self::ok), of another protocol.
+    pub fn ok_speaking(speaks: Speaks) -> Self {
+        Self::speaking(speaks, |request| async move {
             _ = http_body_util::BodyExt::collect(request.into_body()).await;
             let json = Response::builder().header(header::CONTENT_TYPE, "application/json");
             json.body(body::full(r#"{"ok":true}"#)).unwrap()
@@ -87,7 +135,12 @@ impl Upstream {
     /// Streams the request's body back as it comes, with its content type; and its announced
     /// trailers, if the request has `te: trailers`.
     pub fn echo() -> Self {
-        Self::start(|request| async move {
+        Self::echo_speaking(Speaks::Http1)
+    }
+
+    /// As [`echo`](Self::echo), of another protocol.
+    pub fn echo_speaking(speaks: Speaks) -> Self {
+        Self::speaking(speaks, |request| async move {
             let mut answer = Response::new(());
             let asked = request.headers();
             if let Some(kind) = asked.get(header::CONTENT_TYPE) {
@@ -111,9 +164,9 @@ impl Upstream {
         self.door.addr()
     }
 
-    /// `http://127.0.0.1:PORT`, without a slash at the end.
+    /// `http://127.0.0.1:PORT`, or the same with `h2c` or `https`, without a slash at the end.
     pub fn url(&self) -> String {
-        format!("http://{}", self.addr())
+        format!("{}://{}", self.scheme, self.addr())
     }
 
     /// What arrived so far, oldest first.
@@ -154,6 +207,22 @@ impl Upstream {
     pub fn restart(&self) {
         self.door.reopen();
     }
+}
+
+async fn serve<F, Fut>(stream: impl Stream, is_http2: bool, handle: F)
+where
+    F: Fn(Request<Incoming>) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Response<BoxBody>, Infallible>> + Send + 'static,
+{
+    let (stream, service) = (TokioIo::new(stream), service_fn(handle));
+    // How a connection ends is seen by who used it.
+    _ = if is_http2 {
+        let builder = http2::Builder::new(TokioExecutor::new());
+        builder.serve_connection(stream, service).await
+    } else {
+        let connection = http1::Builder::new().serve_connection(stream, service);
+        connection.with_upgrades().await
+    };
 }
 
 impl Arrival {

@@ -24,20 +24,20 @@ use crate::pattern::PathPattern;
 
 use super::plan::LogFormat;
 use super::value::{
-    AddressTold, BodyLimit, Connections, Count, Date, FilePath, Gateways, JwksRefresh, JwksUrl,
-    KeyHash, KeyName, KeyPrefix, Leaf, Level, LimitName, Network, PrefixLength, RedisUrl,
+    AddressTold, BodyLimit, ClientCert, Connections, Count, Date, FilePath, Gateways, JwksRefresh,
+    JwksUrl, KeyHash, KeyName, KeyPrefix, Leaf, Level, LimitName, Network, PrefixLength, RedisUrl,
     RouteName, SecretText, Server, StoreWord, Target, TokenText, Words,
 };
 
-pub(super) use shape::{Named, Placed, SingleOr};
+pub(super) use shape::{BlockOr, Named, Placed, SingleOr};
 
 /// The configuration of a tidegate gateway.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "tidegate configuration")]
 pub(super) struct File {
-    /// Where requests come in: an address, or a list of them. Default: 127.0.0.1:8080.
-    pub(super) listen: Option<SingleOr<SocketAddr, Vec<Leaf<SocketAddr>>>>,
+    /// Where requests come in: an address, `{ address, tls }`, or a list of these. Default: 127.0.0.1:8080.
+    pub(super) listen: Option<Listen>,
     /// Where health, metrics and clients are served: an address, or `{ address, token }`. Default: 127.0.0.1:9901.
     pub(super) admin: Option<SingleOr<SocketAddr, Admin>>,
     /// Peers whose word on addresses and users is taken. Default: none.
@@ -66,6 +66,45 @@ pub(super) struct File {
     pub(super) max_body: Option<Leaf<BodyLimit>>,
     /// What is logged.
     pub(super) log: Option<Log>,
+}
+
+/// Where requests come in.
+pub(super) type Listen = SingleOr<SocketAddr, BlockOr<Listener, SingleOr<SocketAddr, Listener>>>;
+
+/// A listener that has settings.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Listener {
+    /// Where it is.
+    pub(super) address: Leaf<SocketAddr>,
+    /// What protects it. Default: nothing.
+    pub(super) tls: Option<Placed<ListenerTls>>,
+}
+
+/// TLS towards clients: versions 1.2 and 1.3, with HTTP/2 or HTTP/1.1 as the client prefers.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListenerTls {
+    /// A file with the certificate that is shown, and those between it and its authority. Reread when it changes.
+    pub(super) cert: Option<Leaf<FilePath>>,
+    /// A file with the key of that certificate.
+    pub(super) key: Option<Leaf<FilePath>>,
+    /// Several of them instead, chosen by the name that a client asks for; the first is for all other names.
+    pub(super) certificates: Option<Placed<Vec<Certificate>>>,
+    /// A file with the authorities of which one must have issued the client's certificate. Default: clients show none.
+    pub(super) client_ca: Option<Leaf<FilePath>>,
+    /// Whether a client may come without one: required or optional. Default: required.
+    pub(super) client_cert: Option<Leaf<ClientCert>>,
+}
+
+/// A certificate and its key.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Certificate {
+    /// A file with the certificate that is shown, and those between it and its authority. Reread when it changes.
+    pub(super) cert: Leaf<FilePath>,
+    /// A file with the key of that certificate.
+    pub(super) key: Leaf<FilePath>,
 }
 
 /// An admin port that has settings.

@@ -22,7 +22,8 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 pub use plan::{
-    AdminPlan, JwksPlan, KeyFile, LogFormat, LogPlan, Plan, RoutePlan, Secret, StorePlan, Timeouts,
+    AdminPlan, JwksPlan, KeyFile, ListenerPlan, LogFormat, LogPlan, Plan, RoutePlan, Secret,
+    StorePlan, Timeouts,
 };
 pub use report::{ConfigError, Warning};
 

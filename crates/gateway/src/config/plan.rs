@@ -22,13 +22,14 @@ use tokio::sync::Notify;
 use crate::host::HostPattern;
 use crate::path::EncodedSlashes;
 use crate::pattern::PathPattern;
+use crate::tls::ServerTls;
 
 /// What a gateway does.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Plan {
     /// Where it listens; at least one.
-    pub listen: Vec<SocketAddr>,
+    pub listen: Vec<ListenerPlan>,
     /// Where health, metrics and clients are served.
     pub admin: AdminPlan,
     /// How it names who is calling.
@@ -55,6 +56,16 @@ pub struct Plan {
     pub max_connections: usize,
     /// What it logs.
     pub log: LogPlan,
+}
+
+/// One address to listen on.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct ListenerPlan {
+    /// Where it is.
+    pub address: SocketAddr,
+    /// What protects it.
+    pub(crate) tls: Option<Arc<ServerTls>>,
 }
 
 /// The admin port.

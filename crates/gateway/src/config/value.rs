@@ -21,8 +21,8 @@ use super::report::{Place, Problem};
 pub(super) use net::{JwksUrl, KeyHash, Network, RedisUrl, Server, Target};
 pub(super) use number::{BodyLimit, Connections, Count, Date, Gateways, JwksRefresh, PrefixLength};
 pub(super) use word::{
-    AddressTold, FilePath, KeyName, KeyPrefix, Level, LimitName, RouteName, SecretText, StoreWord,
-    TokenText, Words,
+    AddressTold, ClientCert, FilePath, KeyName, KeyPrefix, Level, LimitName, RouteName, SecretText,
+    StoreWord, TokenText, Words,
 };
 
 /// A kind of value.

@@ -19,6 +19,7 @@ use super::pool::{Lease, SendError, Upstream};
 use super::request_body::{BodyState, Fate, RequestBody, Terms};
 use super::upstream_body::UpstreamBody;
 use crate::body::Body;
+use crate::frontend::OverTls;
 use crate::problem::Problem;
 use crate::request_id::RequestId;
 
@@ -120,6 +121,7 @@ impl Forwarding {
                 request_id: id.map_or(HeaderValue::from_static("-"), |id| id.0.clone()),
                 vouched: &self.vouched,
                 client: head.extensions.get(),
+                is_tls: head.extensions.get::<OverTls>().is_some(),
             };
             headers::to_upstream(&mut head.headers, origin, has_body);
         }

@@ -1,13 +1,22 @@
 //! What right configurations become.
 
+use std::net::SocketAddr;
+
 use super::*;
+
+fn listens(plan: &Plan) -> Vec<SocketAddr> {
+    plan.listen
+        .iter()
+        .map(|listener| listener.address)
+        .collect()
+}
 
 #[test]
 fn the_reference_is_right_and_raises_no_doubt() {
     let path = Path::new("../../gateway.yaml");
     let (plan, warnings) = config::load(path, |_| None).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(warnings, []);
-    assert_eq!(plan.listen, ["127.0.0.1:8080".parse().unwrap()]);
+    assert_eq!(listens(&plan), ["127.0.0.1:8080".parse().unwrap()]);
     let names: Vec<_> = plan.limits.iter().map(|limit| limit.name()).collect();
     let expected = [
         "ride-burst",
@@ -96,7 +105,10 @@ fn variables_are_filled_in_wherever_values_stand_and_quoted_or_not() {
     let text = "listen: [\"127.0.0.1:${NUMBER}\"]\nsecret: '${PASSWORD}'\n\
         max_connections: ${NUMBER}\n";
     let plan = plan(&with(text));
-    assert_eq!((plan.listen[0].port(), plan.max_connections), (5, 5));
+    assert_eq!(
+        (plan.listen[0].address.port(), plan.max_connections),
+        (5, 5)
+    );
     assert_eq!(plan.secret.as_ref().unwrap().expose(), SECRET);
     assert!(!format!("{plan:?}").contains(SECRET));
 }

@@ -1,0 +1,16 @@
+//! The gateway at the edge: TLS towards clients and upstreams, HTTP/2 upstreams, gRPC, tunnels.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+#[path = "../support/mod.rs"]
+#[expect(dead_code, reason = "other tests use the rest of it")]
+mod support;
+
+/// What all subjects need: certificates on disk, gateways that show them, metrics as numbers.
+mod bench;
+
+// Towards clients.
+mod client_certificates;
+mod handshakes;
+mod renewal;
+mod tls_in;
