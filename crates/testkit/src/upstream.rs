@@ -54,7 +54,7 @@ pub struct Arrival {
     pub target: String,
     /// The version spoken to the upstream.
     pub version: Version,
-    /// All its headers.
+    /// All its headers; in HTTP/2 `host` is the authority.
     pub headers: HeaderMap,
 }
 
@@ -227,6 +227,10 @@ where
 
 impl Arrival {
     fn of(request: &Request<Incoming>) -> Self {
+        let mut headers = request.headers().clone();
+        if let Some(authority) = request.uri().authority() {
+            headers.append(header::HOST, authority.as_str().parse().unwrap());
+        }
         Self {
             at: Instant::now(),
             method: request.method().clone(),
@@ -235,7 +239,7 @@ impl Arrival {
                 .path_and_query()
                 .map_or_else(|| request.uri().to_string(), ToString::to_string),
             version: request.version(),
-            headers: request.headers().clone(),
+            headers,
         }
     }
 }

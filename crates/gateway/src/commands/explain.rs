@@ -129,7 +129,7 @@ fn explain(plan: &Plan, question: &Question) -> String {
 
 fn describe_route(text: &mut String, route: &RoutePlan) -> std::fmt::Result {
     writeln!(text, "route:    {}", route.name)?;
-    let servers: Vec<&str> = route.servers.iter().map(|server| server.as_str()).collect();
+    let servers: Vec<_> = route.servers.iter().map(ToString::to_string).collect();
     writeln!(text, "upstream: {}", servers.join(", "))
 }
 

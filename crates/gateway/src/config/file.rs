@@ -24,9 +24,9 @@ use crate::pattern::PathPattern;
 
 use super::plan::LogFormat;
 use super::value::{
-    AddressTold, BodyLimit, ClientCert, Connections, Count, Date, FilePath, Gateways, JwksRefresh,
-    JwksUrl, KeyHash, KeyName, KeyPrefix, Leaf, Level, LimitName, Network, PrefixLength, RedisUrl,
-    RouteName, SecretText, Server, StoreWord, Target, TokenText, Words,
+    AddressTold, BodyLimit, CertificateName, ClientCert, Connections, Count, Date, FilePath,
+    Gateways, JwksRefresh, JwksUrl, KeyHash, KeyName, KeyPrefix, Leaf, Level, LimitName, Network,
+    PrefixLength, RedisUrl, RouteName, SecretText, Server, StoreWord, Target, TokenText, Words,
 };
 
 pub(super) use shape::{BlockOr, Named, Placed, SingleOr};
@@ -321,6 +321,24 @@ pub(super) struct Route {
 pub(super) struct Upstream {
     /// Its servers, which take turns.
     pub(super) servers: Placed<Vec<Leaf<Server>>>,
+    /// Whom to trust and who we are, for servers at https://. Default: the authorities of the system, and nobody.
+    pub(super) tls: Option<Placed<UpstreamTls>>,
+}
+
+/// TLS to servers. Never left out where it is asked for.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UpstreamTls {
+    /// A file with the certificates of the only authorities that are trusted. Default: those of the system.
+    pub(super) ca_file: Option<Leaf<FilePath>>,
+    /// A file with the certificate that the gateway shows. Default: none.
+    pub(super) cert_file: Option<Leaf<FilePath>>,
+    /// A file with the key of that certificate.
+    pub(super) key_file: Option<Leaf<FilePath>>,
+    /// The name that the servers' certificate must have. Default: each server's host.
+    pub(super) server_name: Option<Leaf<CertificateName>>,
+    /// Whether the certificate must be right. Default: true.
+    pub(super) verify: Option<Leaf<bool>>,
 }
 
 /// How long to wait.

@@ -22,7 +22,7 @@ use tokio::sync::Notify;
 use crate::host::HostPattern;
 use crate::path::EncodedSlashes;
 use crate::pattern::PathPattern;
-use crate::tls::ServerTls;
+use crate::tls::{ServerTls, UpstreamTls};
 
 /// What a gateway does.
 #[derive(Debug)]
@@ -136,14 +136,46 @@ pub struct RoutePlan {
     pub(crate) path: PathPattern,
     /// The methods it is for, with HEAD where GET is; none: any.
     pub methods: Option<Vec<Method>>,
-    /// Where its requests go, in turn; at least one, spoken to in plain HTTP.
-    pub servers: Vec<Authority>,
+    /// Where its requests go, in turn; at least one.
+    pub servers: Vec<ServerPlan>,
     /// What its requests are charged to: what is always charged, then its own limits.
     pub policy: Policy,
     /// The most bytes of a request's body; none: as many as come.
     pub max_body: Option<u64>,
     /// What becomes of encoded slashes in its paths.
     pub(crate) encoded_slashes: EncodedSlashes,
+}
+
+/// A server of an upstream.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ServerPlan {
+    /// Where it is.
+    pub authority: Authority,
+    /// What is spoken to it.
+    pub(crate) speaks: Speaks,
+}
+
+/// What is spoken to a server.
+#[derive(Debug, Clone)]
+pub(crate) enum Speaks {
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2.
+    Http2,
+    /// Either of them, over TLS.
+    Tls(Arc<UpstreamTls>),
+}
+
+impl fmt::Display for ServerPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = match self.speaks {
+            Speaks::Http1 => "http",
+            Speaks::Http2 => "h2c",
+            Speaks::Tls(_) => "https",
+        };
+        write!(f, "{scheme}://{}", self.authority)
+    }
 }
 
 /// How long the gateway waits.

@@ -18,7 +18,9 @@ use serde_saphyr::Spanned;
 
 use super::report::{Place, Problem};
 
-pub(super) use net::{JwksUrl, KeyHash, Network, RedisUrl, Server, Target};
+pub(super) use net::{
+    CertificateName, JwksUrl, KeyHash, Network, RedisUrl, Server, ServerScheme, Target,
+};
 pub(super) use number::{BodyLimit, Connections, Count, Date, Gateways, JwksRefresh, PrefixLength};
 pub(super) use word::{
     AddressTold, ClientCert, FilePath, KeyName, KeyPrefix, Level, LimitName, RouteName, SecretText,

@@ -14,14 +14,16 @@ use hyper::body::Incoming;
 use tidegate_tower::{Clients, Peer};
 use tower::Service;
 
+use super::connection::{ConnectError, Lease};
 use super::headers::{self, Origin};
-use super::pool::{Lease, SendError, Upstream};
+use super::pool::{SendError, Upstream};
 use super::request_body::{BodyState, Fate, RequestBody, Terms};
 use super::upstream_body::UpstreamBody;
 use crate::body::Body;
 use crate::frontend::OverTls;
 use crate::problem::Problem;
 use crate::request_id::RequestId;
+use crate::tls::Offer;
 
 /// What a route's forwarding is made of.
 #[derive(Debug)]
@@ -94,7 +96,9 @@ impl Forwarding {
         request: Request<RequestBody>,
         fate: Option<&Fate>,
     ) -> Result<Response<Body>, Problem> {
-        let sent = self.in_time(self.upstream.send(request), fate).await;
+        let sent = self
+            .in_time(self.upstream.send(request, Offer::Any), fate)
+            .await;
         let (response, lease) = sent?.map_err(|error| explain(&error, fate))?;
         let (mut head, body) = response.into_parts();
         check(head.status, &head.headers)?;
@@ -215,13 +219,16 @@ fn explain(error: &SendError, fate: Option<&Fate>) -> Problem {
         Some(BodyState::Forwarded | BodyState::AwaitingClient) | None => {}
     }
     match error {
-        SendError::Unreachable(error) if error.kind() == std::io::ErrorKind::TimedOut => {
+        SendError::Unconnected(ConnectError::Unreachable(error))
+            if error.kind() == std::io::ErrorKind::TimedOut =>
+        {
             UPSTREAM_SILENT
         }
-        SendError::Unreachable(error) => {
+        SendError::Unconnected(ConnectError::Unreachable(error)) => {
             tracing::debug!(%error, "no server of the upstream accepts connections");
             UPSTREAM_UNREACHABLE
         }
+        SendError::Unconnected(ConnectError::Untrusted) => UPSTREAM_UNTRUSTED,
         SendError::Failed(error) => {
             tracing::debug!(%error, "the upstream failed");
             UPSTREAM_FAILED
@@ -248,6 +255,11 @@ const UPSTREAM_UNREACHABLE: Problem = Problem::new(
     StatusCode::BAD_GATEWAY,
     "upstream_unreachable",
     "The API behind this gateway does not accept connections.",
+);
+const UPSTREAM_UNTRUSTED: Problem = Problem::new(
+    StatusCode::BAD_GATEWAY,
+    "upstream_untrusted",
+    "There is no protected connection to the API behind this gateway.",
 );
 const UPSTREAM_FAILED: Problem = Problem::new(
     StatusCode::BAD_GATEWAY,

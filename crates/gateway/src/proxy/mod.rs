@@ -1,9 +1,11 @@
 //! From an admitted request to an upstream's answer.
 
+mod connection;
 mod forward;
 mod headers;
 mod pool;
 mod request_body;
+mod server;
 mod upstream_body;
 
 pub(crate) use forward::{Forward, Forwarded, Forwarding};

@@ -79,7 +79,7 @@ fn read(path: &Path) -> Result<Vec<u8>, FileError> {
 }
 
 impl Unusable {
-    fn of(self, path: &Path) -> FileError {
+    pub(super) fn of(self, path: &Path) -> FileError {
         FileError {
             path: path.to_owned(),
             why: self,

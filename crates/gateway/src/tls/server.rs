@@ -102,9 +102,9 @@ fn settings(files: &ServerFiles) -> Result<ServerConfig, FileError> {
     let shown = shown.collect::<Result<Vec<_>, _>>()?;
     let first = files.certificates.first();
     // The provider is our own choice and has all versions, so this never says no.
-    let unusable = |_| FileError {
-        path: first.map_or_else(PathBuf::new, |files| files.certificate.clone()),
-        why: Unusable::Certificate,
+    let unusable = |_| {
+        let first = first.map_or(Path::new(""), |files| &files.certificate);
+        Unusable::Certificate.of(first)
     };
     let mut settings = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
@@ -133,8 +133,5 @@ fn verifier(
     } else {
         verifier.allow_unauthenticated()
     };
-    verifier.build().map_err(|_| FileError {
-        path: path.clone(),
-        why: Unusable::Authority,
-    })
+    verifier.build().map_err(|_| Unusable::Authority.of(path))
 }

@@ -2,12 +2,11 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use tidegate_testkit::{Authority, Certificate, Client};
+use tidegate_testkit::{Authority, Certificate, Client, Speaks, Upstream};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -28,6 +27,12 @@ pub(crate) const ALL: &str = "routes: [{ path: /**, upstream: UPSTREAM }]";
 /// A gateway in front of `upstream`, whose URL stands for `UPSTREAM` in the YAML.
 pub(crate) async fn gateway(upstream: impl fmt::Display, yaml: &str) -> TestGateway {
     TestGateway::start(&filled(upstream, yaml)).await
+}
+
+/// A gateway in front of an upstream of one server, of which more is said.
+pub(crate) async fn through(url: impl fmt::Display, more: &str) -> TestGateway {
+    let group = format!("upstreams: {{ it: {{ servers: [\"{url}\"], {more} }} }}");
+    gateway("it", &format!("{group}\n{ALL}")).await
 }
 
 fn filled(upstream: impl fmt::Display, yaml: &str) -> String {
@@ -64,8 +69,16 @@ impl Papers {
         self.folder.path().join(file).to_str().unwrap().to_owned()
     }
 
-    pub(crate) fn folder(&self) -> &Path {
-        self.folder.path()
+    /// An upstream that shows this certificate and offers these protocols.
+    pub(crate) fn upstream(&self, shown: &Certificate, protocols: &[&str]) -> Upstream {
+        Upstream::ok_speaking(Speaks::Tls(self.authority.server(shown, protocols)))
+    }
+
+    /// A gateway whose upstream is told by `tls` whom to believe, whatever else is said of it.
+    pub(crate) async fn believing(&self, url: impl fmt::Display, more: &str) -> TestGateway {
+        let ca = self.path("ca.pem");
+        let tls = format!("{{ ca_file: \"{ca}\", {more} }}");
+        through(url, &format!("tls: {tls}")).await
     }
 
     /// A gateway that shows `own`, with more settings of TLS.

@@ -98,8 +98,8 @@ async fn a_client_that_takes_nothing_is_cut_off() {
         .unwrap();
     let request = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
     stream.write_all(request).await.unwrap();
-    let abandoned = "tidegate_requests_total{route=\"/**\",outcome=\"forwarded\"}";
-    becomes(&gateway, abandoned, 1).await;
+    let ended = "tidegate_requests_total{route=\"/**\",outcome=\"forwarded\"}";
+    becomes(&gateway, ended, 1).await;
     drop(stream);
 }
 

@@ -14,3 +14,8 @@ mod client_certificates;
 mod handshakes;
 mod renewal;
 mod tls_in;
+
+// Towards upstreams.
+mod http2_faults;
+mod http2_out;
+mod tls_out;
