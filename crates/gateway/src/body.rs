@@ -35,6 +35,19 @@ impl Body {
         }
     }
 
+    /// Nothing.
+    pub(crate) fn empty() -> Self {
+        Bytes::new().into()
+    }
+
+    /// What it holds, if that is a few bytes of ours.
+    pub(crate) const fn whole(&self) -> Option<&Bytes> {
+        match &self.content {
+            Content::Whole(bytes) => bytes.as_ref(),
+            Content::Upstream(_) => None,
+        }
+    }
+
     /// Ties the end of the request to the end of this body.
     pub(crate) fn ending(self, end: RequestEnd) -> Self {
         Self {

@@ -16,6 +16,7 @@ use crate::access_log::{AccessLog, Record};
 use crate::activity::InRequest;
 use crate::body::Body;
 use crate::config::Timeouts;
+use crate::grpc;
 use crate::metrics::{GatewayMetrics, RouteMetrics};
 use crate::problem::Problem;
 use crate::proxy::X_REQUEST_ID;
@@ -88,6 +89,7 @@ impl Frontend {
             arrival.in_request,
         );
         let version = request.version();
+        let call = grpc::call(request.headers());
         let mut request = request;
         request.extensions_mut().insert(arrival.peer);
         if arrival.is_tls {
@@ -118,7 +120,10 @@ impl Frontend {
                 response
             }
         };
-        end.answered(&mut response);
+        let is_ours = end.answered(&mut response);
+        if let Some(kind) = call.filter(|_| is_ours) {
+            response = grpc::translate(response, kind);
+        }
         response.map(|body| body.ending(end))
     }
 

@@ -18,6 +18,7 @@ mod body;
 mod budgets;
 mod file_stamp;
 mod frontend;
+mod grpc;
 mod jwks;
 mod key_files;
 mod metrics;

@@ -39,8 +39,8 @@ impl RequestEnd {
         }
     }
 
-    /// Notes what the layers left in the answer.
-    pub(crate) fn answered<B>(&mut self, response: &mut Response<B>) {
+    /// Notes what the layers left in the answer; says whether it is ours rather than an upstream's.
+    pub(crate) fn answered<B>(&mut self, response: &mut Response<B>) -> bool {
         let status = response.status();
         let decided = response.extensions_mut().remove::<Decided>();
         let forwarded = response.extensions_mut().remove::<Forwarded>();
@@ -54,7 +54,8 @@ impl RequestEnd {
             _ if status.is_server_error() => RequestOutcome::Failed,
             _ => RequestOutcome::Rejected,
         };
-        if let Some(forwarded) = forwarded.filter(|forwarded| forwarded.answered) {
+        let theirs = forwarded.filter(|forwarded| forwarded.answered);
+        if let Some(forwarded) = theirs {
             self.metrics.forwarded(forwarded.took);
         }
         if let Some(decision) = decision {
@@ -66,6 +67,7 @@ impl RequestEnd {
         if let Some(record) = &mut self.record {
             record.answered(status, decided, forwarded);
         }
+        theirs.is_none()
     }
 }
 

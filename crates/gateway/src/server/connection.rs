@@ -28,6 +28,15 @@ const MAX_BUFFER: usize = 128 * 1024;
 const MAX_STREAMS: u32 = 100;
 /// Headers of one HTTP/2 request, uncompressed, in bytes.
 const MAX_HEADER_LIST: u32 = 32 * 1024;
+/// Requests that an HTTP/2 client may take back before anybody looked at them, and those that it may make us take back,
+/// before the connection ends: whoever does more of either means harm.
+const MAX_TAKEN_BACK: usize = 20;
+const MAX_MADE_RESETS: usize = 1_024;
+/// How much of one request's body may wait for its upstream, and of all of a connection, in bytes.
+const STREAM_WINDOW: u32 = 256 * 1024;
+const CONNECTION_WINDOW: u32 = 1024 * 1024;
+/// How much of one answer may wait for an HTTP/2 client, in bytes.
+const MAX_UNSENT: usize = 64 * 1024;
 /// How often a silent HTTP/2 client is asked whether it is there, and how long it may take to say so.
 const PING_EVERY: Duration = Duration::from_secs(20);
 
@@ -137,6 +146,11 @@ impl Conversation {
             .timer(TokioTimer::new())
             .max_concurrent_streams(MAX_STREAMS)
             .max_header_list_size(MAX_HEADER_LIST)
+            .max_pending_accept_reset_streams(MAX_TAKEN_BACK)
+            .max_local_error_reset_streams(MAX_MADE_RESETS)
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_send_buf_size(MAX_UNSENT)
             .keep_alive_interval(PING_EVERY)
             .keep_alive_timeout(PING_EVERY);
         let connection = builder.serve_connection(TokioIo::new(stream), service);

@@ -11,11 +11,14 @@ mod bench;
 
 // Towards clients.
 mod client_certificates;
+mod frames;
 mod handshakes;
+mod http2_abuse;
 mod renewal;
 mod tls_in;
 
 // Towards upstreams.
+mod grpc;
 mod http2_faults;
 mod http2_out;
 mod tls_out;
