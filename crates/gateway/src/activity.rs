@@ -18,6 +18,7 @@ pub(crate) struct Activity {
     head_since: AtomicU64,
     requests: AtomicUsize,
     watches_heads: AtomicBool,
+    tunnels: AtomicBool,
     header: Duration,
     idle: Duration,
 }
@@ -40,6 +41,7 @@ impl Activity {
             head_since: AtomicU64::new(1),
             requests: AtomicUsize::new(0),
             watches_heads: AtomicBool::new(true),
+            tunnels: AtomicBool::new(false),
             header,
             idle,
         })
@@ -67,6 +69,11 @@ impl Activity {
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.head_since.store(0, Ordering::Relaxed);
         InRequest(self.clone())
+    }
+
+    /// Whether it is a tunnel, in which each side closes when it wants to.
+    pub(crate) fn is_tunnel(&self) -> bool {
+        self.tunnels.load(Ordering::Relaxed)
     }
 
     /// Whether a deadline has passed, and if not, when one could.
@@ -98,6 +105,13 @@ impl Activity {
 /// A request on a connection; the connection is idle again when the last one is dropped.
 #[derive(Debug)]
 pub(crate) struct InRequest(Arc<Activity>);
+
+impl InRequest {
+    /// The connection becomes a tunnel.
+    pub(crate) fn tunnels(&self) {
+        self.0.tunnels.store(true, Ordering::Relaxed);
+    }
+}
 
 impl Drop for InRequest {
     fn drop(&mut self) {

@@ -10,6 +10,7 @@ use http::header::{CONNECTION, HOST};
 use http::{HeaderValue, Request, Response, Version};
 use hyper::body::Incoming;
 use tidegate_tower::{Clients, Peer};
+use tokio::sync::watch;
 use tower::Service as _;
 
 use crate::access_log::{AccessLog, Record};
@@ -51,11 +52,13 @@ pub(crate) struct Route {
 
 /// How a request reached us.
 #[derive(Debug)]
-pub(crate) struct Arrival {
+pub(crate) struct Arrival<'a> {
     pub(crate) peer: Peer,
     /// Whether TLS protects the connection.
     pub(crate) is_tls: bool,
     pub(crate) in_request: InRequest,
+    /// Becomes true when the gateway stops.
+    pub(crate) drain: &'a watch::Receiver<bool>,
 }
 
 /// In a request's extensions: it came over TLS.
@@ -67,7 +70,7 @@ impl Frontend {
     pub(crate) async fn handle(
         &self,
         request: Request<Incoming>,
-        arrival: Arrival,
+        arrival: Arrival<'_>,
     ) -> Response<Body> {
         let found = Target::of(&request).and_then(|target| {
             let found = self.routes.find(&target, request.method())?;
@@ -123,6 +126,10 @@ impl Frontend {
         let is_ours = end.answered(&mut response);
         if let Some(kind) = call.filter(|_| is_ours) {
             response = grpc::translate(response, kind);
+        }
+        if let Some(tunnel) = response.body_mut().take_tunnel() {
+            tokio::spawn(tunnel.run(end, arrival.drain.clone()));
+            return response;
         }
         response.map(|body| body.ending(end))
     }

@@ -261,6 +261,7 @@ fn make_route(
     timeouts: Timeouts,
     metrics: &GatewayMetrics,
 ) -> Route {
+    let tunnel_idle = timeouts.tunnel_idle;
     let timeouts = PoolTimeouts {
         connect: timeouts.connect,
         answer: timeouts.upstream,
@@ -271,6 +272,8 @@ fn make_route(
         clients: enforcement.clients.clone(),
         vouched: enforcement.clients.vouched_headers().cloned().collect(),
         max_body: plan.max_body,
+        upgrades: plan.upgrades.clone(),
+        tunnel_idle,
     };
     let metrics = route_metrics(metrics, &plan.policy.route, &plan.policy.rules);
     Route {

@@ -16,7 +16,7 @@ use tidegate_store::{Store, StoreError};
 
 use crate::tls::HandshakeFailure;
 use redis::RedisMetrics;
-pub(crate) use route::RouteMetrics;
+pub(crate) use route::{OpenTunnel, RouteMetrics};
 
 /// Where the histograms of the store split, in seconds: around the usual timeout of 25 ms.
 const STORE_BUCKETS: [f64; 10] = [
@@ -72,6 +72,7 @@ pub(crate) struct GatewayMetrics {
     requests: Family<RequestLabels, Counter>,
     decisions: Family<DecisionLabels, Counter>,
     upstream: Family<RouteLabels, Histogram, fn() -> Histogram>,
+    tunnels: Family<RouteLabels, Gauge>,
     store: Histogram,
     store_errors: Family<ErrorLabels, Counter>,
     connections_refused: Counter,
@@ -96,6 +97,7 @@ impl Default for GatewayMetrics {
             requests: Family::default(),
             decisions: Family::default(),
             upstream: Family::new_with_constructor(upstream),
+            tunnels: Family::default(),
             store: Histogram::new(STORE_BUCKETS),
             store_errors: Family::default(),
             connections_refused: Counter::default(),
@@ -160,6 +162,11 @@ impl GatewayMetrics {
             "Time from forwarding a request to the head of its answer",
             Unit::Seconds,
             self.upstream.clone(),
+        );
+        registry.register(
+            "tunnels",
+            "Requests that switched protocols and are still open",
+            self.tunnels.clone(),
         );
         registry.register_with_unit(
             "store_duration",

@@ -8,7 +8,7 @@ use tidegate_tower::Decided;
 
 use crate::access_log::{AccessLog, Record};
 use crate::activity::InRequest;
-use crate::metrics::RouteMetrics;
+use crate::metrics::{OpenTunnel, RouteMetrics};
 use crate::outcome::RequestOutcome;
 use crate::proxy::Forwarded;
 
@@ -19,7 +19,7 @@ pub(crate) struct RequestEnd {
     outcome: RequestOutcome,
     access_log: AccessLog,
     metrics: Arc<RouteMetrics>,
-    _in_request: InRequest,
+    in_request: InRequest,
 }
 
 impl RequestEnd {
@@ -35,7 +35,7 @@ impl RequestEnd {
             outcome: RequestOutcome::Abandoned,
             access_log,
             metrics,
-            _in_request: in_request,
+            in_request,
         }
     }
 
@@ -68,6 +68,14 @@ impl RequestEnd {
             record.answered(status, decided, forwarded);
         }
         theirs.is_none()
+    }
+}
+
+impl RequestEnd {
+    /// The request goes on as a tunnel, which is counted until what this returns is dropped.
+    pub(crate) fn tunnels(&self) -> OpenTunnel {
+        self.in_request.tunnels();
+        self.metrics.tunnel()
     }
 }
 

@@ -26,7 +26,8 @@ use super::plan::LogFormat;
 use super::value::{
     AddressTold, BodyLimit, CertificateName, ClientCert, Connections, Count, Date, FilePath,
     Gateways, JwksRefresh, JwksUrl, KeyHash, KeyName, KeyPrefix, Leaf, Level, LimitName, Network,
-    PrefixLength, RedisUrl, RouteName, SecretText, Server, StoreWord, Target, TokenText, Words,
+    PrefixLength, Protocol, RedisUrl, RouteName, SecretText, Server, StoreWord, Target, TokenText,
+    Words,
 };
 
 pub(super) use shape::{BlockOr, Named, Placed, SingleOr};
@@ -311,6 +312,8 @@ pub(super) struct Route {
     pub(super) limits: Option<Vec<Leaf<LimitName>>>,
     /// The largest request body. Default: the file's.
     pub(super) max_body: Option<Leaf<BodyLimit>>,
+    /// The protocols that clients may switch to, such as websocket. Default: none.
+    pub(super) upgrade: Option<Vec<Leaf<Protocol>>>,
     /// What becomes of %2F and %5C in paths: reject or keep. Default: reject.
     pub(super) encoded_slashes: Option<Leaf<EncodedSlashes>>,
 }
@@ -353,6 +356,8 @@ pub(super) struct Timeouts {
     pub(super) upstream: Option<Leaf<Duration>>,
     /// For the next request on a connection. Default: 75s.
     pub(super) idle: Option<Leaf<Duration>>,
+    /// For the next byte in a tunnel, either way. Default: 5m.
+    pub(super) tunnel_idle: Option<Leaf<Duration>>,
 }
 
 /// What is logged.

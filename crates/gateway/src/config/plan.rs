@@ -142,6 +142,8 @@ pub struct RoutePlan {
     pub policy: Policy,
     /// The most bytes of a request's body; none: as many as come.
     pub max_body: Option<u64>,
+    /// The protocols that its clients may switch to, in lower case.
+    pub upgrades: Arc<[Box<str>]>,
     /// What becomes of encoded slashes in its paths.
     pub(crate) encoded_slashes: EncodedSlashes,
 }
@@ -189,6 +191,8 @@ pub struct Timeouts {
     pub upstream: Duration,
     /// For the next request on a connection.
     pub idle: Duration,
+    /// For the next byte in a tunnel, either way.
+    pub tunnel_idle: Duration,
 }
 
 impl Default for Timeouts {
@@ -198,6 +202,7 @@ impl Default for Timeouts {
             connect: Duration::from_secs(1),
             upstream: Duration::from_secs(60),
             idle: Duration::from_secs(75),
+            tunnel_idle: Duration::from_secs(300),
         }
     }
 }

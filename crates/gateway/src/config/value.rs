@@ -19,7 +19,7 @@ use serde_saphyr::Spanned;
 use super::report::{Place, Problem};
 
 pub(super) use net::{
-    CertificateName, JwksUrl, KeyHash, Network, RedisUrl, Server, ServerScheme, Target,
+    CertificateName, JwksUrl, KeyHash, Network, Protocol, RedisUrl, Server, ServerScheme, Target,
 };
 pub(super) use number::{BodyLimit, Connections, Count, Date, Gateways, JwksRefresh, PrefixLength};
 pub(super) use word::{

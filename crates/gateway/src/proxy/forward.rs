@@ -18,6 +18,8 @@ use super::connection::{ConnectError, Lease};
 use super::headers::{self, Origin};
 use super::pool::{SendError, Upstream};
 use super::request_body::{BodyState, Fate, RequestBody, Terms};
+use super::tunnel::Tunnel;
+use super::upgrade::Wish;
 use super::upstream_body::UpstreamBody;
 use crate::body::Body;
 use crate::frontend::OverTls;
@@ -34,6 +36,10 @@ pub(crate) struct Forwarding {
     pub(crate) vouched: Arc<[HeaderName]>,
     /// The largest body of a request, in bytes.
     pub(crate) max_body: Option<u64>,
+    /// The protocols that a client may switch to, in lower case.
+    pub(crate) upgrades: Arc<[Box<str>]>,
+    /// How long a tunnel may be silent.
+    pub(crate) tunnel_idle: Duration,
 }
 
 /// How a request was forwarded, in its response's extensions.
@@ -71,13 +77,17 @@ impl Service<Request<Incoming>> for Forward {
 }
 
 impl Forwarding {
-    async fn forward(&self, request: Request<Incoming>) -> Response<Body> {
+    async fn forward(&self, mut request: Request<Incoming>) -> Response<Body> {
         if self.is_too_large(request.headers()) {
             return TOO_LARGE.respond();
         }
-        let (request, fate) = self.prepare(request);
+        let wish = Wish::of(&mut request, &self.upgrades);
+        let (mut request, fate) = self.prepare(request);
+        if let Some(wish) = &wish {
+            wish.write(request.headers_mut());
+        }
         let started = Instant::now();
-        let answer = self.exchange(request, fate.as_deref()).await;
+        let answer = self.exchange(request, fate.as_deref(), wish).await;
         let forwarded = |answered| Forwarded {
             took: started.elapsed(),
             answered,
@@ -95,17 +105,45 @@ impl Forwarding {
         &self,
         request: Request<RequestBody>,
         fate: Option<&Fate>,
+        wish: Option<Wish>,
     ) -> Result<Response<Body>, Problem> {
-        let sent = self
-            .in_time(self.upstream.send(request, Offer::Any), fate)
-            .await;
-        let (response, lease) = sent?.map_err(|error| explain(&error, fate))?;
+        // A connection that others are on cannot become a tunnel.
+        let offer = match wish {
+            Some(_) => Offer::Http1,
+            None => Offer::Any,
+        };
+        let sent = self.in_time(self.upstream.send(request, offer), fate);
+        let (response, lease) = sent.await?.map_err(|error| explain(&error, fate))?;
+        check(response.headers())?;
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            return self.switch(response, lease, wish);
+        }
         let (mut head, body) = response.into_parts();
-        check(head.status, &head.headers)?;
         headers::to_client(&mut head.headers);
         head.version = Version::HTTP_11;
         let body = self.answer_body(body, lease);
         Ok(Response::from_parts(head, body))
+    }
+
+    /// Tells the client that its wish is granted; an upstream must not grant what nobody wished for.
+    fn switch(
+        &self,
+        mut response: Response<Incoming>,
+        lease: Lease,
+        wish: Option<Wish>,
+    ) -> Result<Response<Body>, Problem> {
+        let wish = wish.filter(|wish| wish.is_granted(response.headers()));
+        let wish = wish.ok_or(UPSTREAM_FAILED)?;
+        let upstream = hyper::upgrade::on(&mut response);
+        headers::to_client(response.headers_mut());
+        wish.write(response.headers_mut());
+        let tunnel = Tunnel {
+            client: wish.client,
+            upstream,
+            idle: self.tunnel_idle,
+            lease,
+        };
+        Ok(response.map(|_| Body::tunnel(tunnel)))
     }
 
     fn answer_body(&self, body: Incoming, lease: Lease) -> Body {
@@ -189,9 +227,8 @@ impl Forwarding {
     }
 }
 
-/// Refuses what an upstream must not send: framings that two readers could take for two things, and a switch of
-/// protocols that nobody asked for.
-fn check(status: StatusCode, headers: &HeaderMap) -> Result<(), Problem> {
+/// Refuses what an upstream must not send: framings that two readers could take for two things.
+fn check(headers: &HeaderMap) -> Result<(), Problem> {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
     let framed = match (codings.next(), lengths.next()) {
@@ -204,10 +241,7 @@ fn check(status: StatusCode, headers: &HeaderMap) -> Result<(), Problem> {
         (Some(_), Some(_)) => false,
     };
     let framed = framed && codings.next().is_none() && lengths.next().is_none();
-    if framed && status != StatusCode::SWITCHING_PROTOCOLS {
-        return Ok(());
-    }
-    Err(UPSTREAM_FAILED)
+    framed.then_some(()).ok_or(UPSTREAM_FAILED)
 }
 
 /// Whose fault it is that there is no answer.

@@ -266,7 +266,10 @@ fn append(headers: &mut HeaderMap, name: &HeaderName, element: &str) {
 }
 
 /// The words of a header that is a list.
-fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
+pub(super) fn tokens<'a>(
+    headers: &'a HeaderMap,
+    name: &HeaderName,
+) -> impl Iterator<Item = &'a str> {
     let values = headers.get_all(name).iter();
     values
         .filter_map(|value| value.to_str().ok())

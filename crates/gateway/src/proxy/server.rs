@@ -166,7 +166,7 @@ impl Server {
         builder.max_buf_size(MAX_BUFFER as usize);
         let (sender, connection) = builder.handshake(TokioIo::new(stream)).await?;
         // Its errors reach whoever sent a request on it.
-        let driver = tokio::spawn(connection).abort_handle();
+        let driver = tokio::spawn(connection.with_upgrades()).abort_handle();
         Ok(Lease::Own(Connection { sender, driver }, self.clone()))
     }
 

@@ -126,7 +126,8 @@ impl Conversation {
             .header_read_timeout(None)
             .max_buf_size(MAX_BUFFER);
         let connection = builder.serve_connection(TokioIo::new(stream), service);
-        let shutdown = http1::Connection::graceful_shutdown;
+        let connection = connection.with_upgrades();
+        let shutdown = http1::UpgradeableConnection::graceful_shutdown;
         drive(connection, &self.activity, self.drain.clone(), shutdown).await
     }
 
@@ -163,6 +164,7 @@ impl Conversation {
             peer: self.peer,
             is_tls: self.is_tls,
             in_request: self.activity.request(),
+            drain: &self.drain,
         };
         self.frontend.handle(request, arrival).await
     }

@@ -162,6 +162,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ClientStream<S> {
             ready!(Pin::new(&mut self.inner).poll_shutdown(context))?;
             self.closed = true;
         }
+        if self.activity.is_tunnel() {
+            // What still comes is for the other side.
+            return Poll::Ready(Ok(()));
+        }
         self.poll_linger(context).map(Ok)
     }
 }

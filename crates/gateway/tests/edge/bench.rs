@@ -5,9 +5,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use http::{Request, Response};
+use hyper_util::rt::TokioIo;
 use tempfile::TempDir;
-use tidegate_testkit::{Authority, Certificate, Client, Speaks, Upstream};
+use tidegate_testkit::{Authority, Certificate, Client, Speaks, Upstream, body};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::ClientConfig;
@@ -157,4 +161,57 @@ pub(crate) async fn becomes(gateway: &TestGateway, line: &str, value: u64) {
 /// The line of handshakes that failed for a reason.
 pub(crate) fn failed(reason: &str) -> String {
     format!("tidegate_tls_handshakes_failed_total{{reason=\"{reason}\"}}")
+}
+
+/// An upstream that switches to `websocket` and gives back what comes.
+pub(crate) fn tunnelling(speaks: Speaks) -> Upstream {
+    Upstream::speaking(speaks, |mut request: Request<_>| async move {
+        let key = request.headers().get("sec-websocket-key").cloned();
+        let upgraded = hyper::upgrade::on(&mut request);
+        tokio::spawn(async move {
+            let (mut reader, mut writer) = tokio::io::split(TokioIo::new(upgraded.await.unwrap()));
+            tokio::io::copy(&mut reader, &mut writer).await.ok();
+            writer.shutdown().await.ok();
+        });
+        let answer = Response::builder()
+            .status(101)
+            .header("connection", "upgrade")
+            .header("upgrade", "WebSocket")
+            .header("sec-websocket-accept", key.unwrap());
+        answer.body(body::empty()).unwrap()
+    })
+}
+
+/// What a client of WebSocket sends first; the key is only given back by [`tunnelling`].
+pub(crate) const SWITCH: &str = "GET /ws HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\
+    Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
+    Sec-WebSocket-Protocol: chat\r\n\r\n";
+
+/// Asks for a switch, with more bytes behind it, and gives the head of the answer.
+pub(crate) async fn switch<S>(stream: &mut S, more: &str) -> String
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let asked = format!("{SWITCH}{more}");
+    stream.write_all(asked.as_bytes()).await.unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let byte = timeout(LONG, stream.read_u8()).await.unwrap();
+        head.push(byte.unwrap_or_else(|error| panic!("{error} after {head:?}")));
+    }
+    String::from_utf8(head).unwrap()
+}
+
+/// Sends words through a tunnel, which come back.
+pub(crate) async fn echoes<S>(stream: &mut S, words: &str)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    stream.write_all(words.as_bytes()).await.unwrap();
+    let mut heard = vec![0; words.len()];
+    timeout(LONG, stream.read_exact(&mut heard))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(heard, words.as_bytes());
 }

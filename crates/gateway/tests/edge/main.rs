@@ -3,7 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[path = "../support/mod.rs"]
-#[expect(dead_code, reason = "other tests use the rest of it")]
 mod support;
 
 /// What all subjects need: certificates on disk, gateways that show them, metrics as numbers.
@@ -22,3 +21,7 @@ mod grpc;
 mod http2_faults;
 mod http2_out;
 mod tls_out;
+
+// What is no HTTP any more.
+mod tunnels;
+mod tunnels_end;

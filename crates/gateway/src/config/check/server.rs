@@ -83,6 +83,7 @@ impl Check<'_> {
                 connect,
                 upstream,
                 idle,
+                tunnel_idle,
             } = timeouts;
             let mut read =
                 |leaf: &Option<_>, default| self.read_some(leaf.as_ref()).unwrap_or(default);
@@ -91,6 +92,7 @@ impl Check<'_> {
                 connect: read(&written.connect, connect),
                 upstream: read(&written.upstream, upstream),
                 idle: read(&written.idle, idle),
+                tunnel_idle: read(&written.tunnel_idle, tunnel_idle),
             };
         }
         timeouts

@@ -158,6 +158,31 @@ impl Value for CertificateName {
     }
 }
 
+/// A protocol that a request may switch to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Protocol(pub(crate) String);
+
+impl Value for Protocol {
+    const NAME: &'static str = "Protocol";
+    const WHAT: &'static str = "a protocol to switch to";
+    const ALLOWED: &'static str = "websocket, or what else stands in an Upgrade header";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        // A name, and perhaps a version.
+        let mut parts = text.splitn(2, '/');
+        if !parts.all(|part| HeaderName::read(part).is_ok()) {
+            return Err(Fault::Form);
+        }
+        let name = text.to_ascii_lowercase();
+        if name == "h2c" {
+            return Err(Fault::Because(
+                "HTTP/2 needs no switch: it is spoken to whoever begins with it",
+            ));
+        }
+        Ok(Self(name))
+    }
+}
+
 /// Whether this is a host with a port that can be, or with none.
 fn can_be_dialled(authority: &Authority) -> bool {
     // The port of `http://host:` is none, and of `http://host:99999` no number.
