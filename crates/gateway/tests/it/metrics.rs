@@ -233,6 +233,7 @@ async fn every_metric_says_what_it_is() {
         named,
         [
             "tidegate_access_log_dropped_lines",
+            "tidegate_certificate_reads",
             "tidegate_connections_refused",
             "tidegate_decisions",
             "tidegate_key_file_reads",
@@ -242,6 +243,8 @@ async fn every_metric_says_what_it_is() {
             "tidegate_requests",
             "tidegate_store_duration_seconds",
             "tidegate_store_errors",
+            "tidegate_tls_handshakes_failed",
+            "tidegate_tunnels",
             "tidegate_unknown_api_keys",
             "tidegate_upstream_duration_seconds",
         ]
