@@ -62,6 +62,45 @@ fn the_commented_redis_store_of_the_reference_is_right_too() {
     );
 }
 
+/// What the reference shows in comments is read, up to files that are not there.
+#[test]
+fn the_commented_tls_of_the_reference_is_right_too() {
+    let reference = fs::read_to_string("../../gateway.yaml").unwrap();
+    let block = |first: &str, indent: &str| -> String {
+        let lines = reference.lines().skip_while(|line| *line != first);
+        let lines = lines.take_while(|line| line.starts_with(&format!("{indent}#")));
+        let lines = lines.map(|line| line.replacen("# ", "", 1) + "\n");
+        lines.collect()
+    };
+    let listen = block("# listen:", "");
+    let upstream = format!(
+        "upstreams:\n  api:\n    servers: [https://h]\n{}routes: [{{ path: /, upstream: api }}]\n",
+        block("    # tls:", "    ")
+    );
+    for (text, files) in [(with(&listen), 1), (upstream, 1)] {
+        let error = parse(&text).unwrap_err().to_string();
+        let unread = error.matches("this file cannot be read").count();
+        assert_eq!(unread, files, "{error}");
+        assert_eq!(error.matches("error: ").count(), files, "{error}");
+    }
+}
+
+#[test]
+fn a_listener_may_have_settings_and_routes_may_allow_switches() {
+    let plan = plan(
+        "listen: [127.0.0.1:1, { address: 127.0.0.1:2 }]\ntimeouts: { tunnel_idle: 1h }\n\
+         routes: [{ path: /, upstream: http://h, upgrade: [WebSocket, spdy/3.1] }]\n",
+    );
+    let expected = [
+        "127.0.0.1:1".parse().unwrap(),
+        "127.0.0.1:2".parse().unwrap(),
+    ];
+    assert_eq!(listens(&plan), expected);
+    let upgrades: Vec<_> = plan.routes[0].upgrades.iter().map(|name| &**name).collect();
+    assert_eq!(upgrades, ["websocket", "spdy/3.1"]);
+    assert_eq!(plan.timeouts.tunnel_idle, Duration::from_secs(3_600));
+}
+
 #[test]
 fn what_is_left_out_has_its_default() {
     let plan = plan(&with(""));
