@@ -1,12 +1,13 @@
 //! A whole gateway, made from a checked plan: bound first, so that a port in use is found, then run.
 
-use std::fmt;
+mod start_error;
+
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_store::redis::{HEARTBEAT, InvalidOptions};
+use tidegate_store::redis::HEARTBEAT;
 use tidegate_store::{MemoryStore, RedisStore, Store};
 use tidegate_tower::{Hasher, Policy, Rule};
 use tokio::net::TcpListener;
@@ -30,6 +31,8 @@ use crate::shared_secret::SharedSecret;
 use crate::stack::Enforcement;
 use crate::tls;
 
+pub use start_error::StartError;
+
 /// How often a part of the memory store's expired keys is dropped; a full round takes about a minute.
 const SWEEP: Duration = Duration::from_secs(1);
 /// How long the last lines of the access log may take to be written.
@@ -50,54 +53,6 @@ pub struct Gateway {
     max_connections: usize,
     log_writer: Option<Writer>,
 }
-
-/// Why a gateway could not be made.
-#[derive(Debug)]
-pub enum StartError {
-    /// An address cannot be bound.
-    Bind(SocketAddr, io::Error),
-    /// The store's URL is none, or there is nobody to trust.
-    Store(InvalidOptions),
-    /// There is nothing to know the servers of key sets by.
-    Authorities(io::Error),
-    /// The system gives no random numbers, of which a secret is made.
-    Random,
-    /// A thread could not be started.
-    Thread(io::Error),
-}
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Bind(address, error) if error.kind() == io::ErrorKind::AddrInUse => write!(
-                f,
-                "cannot listen on {address}: the port is in use; stop what uses it, or choose another"
-            ),
-            Self::Bind(address, error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                write!(
-                    f,
-                    "cannot listen on {address}: {error}; ports from 1024 up need no permission"
-                )
-            }
-            Self::Bind(address, error) if error.kind() == io::ErrorKind::AddrNotAvailable => {
-                write!(
-                    f,
-                    "cannot listen on {address}: this machine has no such address; 0.0.0.0 is all that it has"
-                )
-            }
-            Self::Bind(address, error) => write!(f, "cannot listen on {address}: {error}"),
-            Self::Store(error) => write!(f, "store: {error}"),
-            Self::Authorities(error) => write!(
-                f,
-                "this machine trusts no authority that a key set's server could be known by: {error}; name some under `jwks_ca_file`"
-            ),
-            Self::Random => f.write_str("the system gives no random numbers to make a secret of"),
-            Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for StartError {}
 
 impl Gateway {
     /// Opens the ports and makes every part that `plan` asks for.

@@ -2,6 +2,7 @@
 
 mod redis;
 mod route;
+mod tls;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,9 +15,9 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use tidegate_store::{Store, StoreError};
 
-use crate::tls::HandshakeFailure;
 use redis::RedisMetrics;
 pub(crate) use route::{OpenTunnel, RouteMetrics};
+pub(crate) use tls::TlsMetrics;
 
 /// Where the histograms of the store split, in seconds: around the usual timeout of 25 ms.
 const STORE_BUCKETS: [f64; 10] = [
@@ -56,11 +57,6 @@ struct OutcomeLabels {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct ReasonLabels {
-    reason: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct JwksLabels {
     url: Arc<str>,
 }
@@ -77,8 +73,7 @@ pub(crate) struct GatewayMetrics {
     store_errors: Family<ErrorLabels, Counter>,
     connections_refused: Counter,
     unknown_keys: Counter,
-    handshakes_failed: Family<ReasonLabels, Counter>,
-    certificates: Family<OutcomeLabels, Counter>,
+    tls: TlsMetrics,
     key_files: Family<OutcomeLabels, Counter>,
     jwks_fetches: Family<OutcomeLabels, Counter>,
     jwks_keys: Family<JwksLabels, Gauge>,
@@ -102,8 +97,7 @@ impl Default for GatewayMetrics {
             store_errors: Family::default(),
             connections_refused: Counter::default(),
             unknown_keys: Counter::default(),
-            handshakes_failed: Family::default(),
-            certificates: Family::default(),
+            tls: TlsMetrics::default(),
             key_files: Family::default(),
             jwks_fetches: Family::default(),
             jwks_keys: Family::default(),
@@ -134,11 +128,6 @@ impl Default for GatewayMetrics {
         for outcome in ["taken", "refused"] {
             let labels = OutcomeLabels { outcome };
             let _ = metrics.key_files.get_or_create_owned(&labels);
-            let _ = metrics.certificates.get_or_create_owned(&labels);
-        }
-        for reason in HandshakeFailure::ALL.map(HandshakeFailure::label) {
-            let labels = ReasonLabels { reason };
-            let _ = metrics.handshakes_failed.get_or_create_owned(&labels);
         }
         metrics
     }
@@ -184,16 +173,7 @@ impl GatewayMetrics {
             "Connections closed because max_connections were open",
             self.connections_refused.clone(),
         );
-        registry.register(
-            "tls_handshakes_failed",
-            "Clients and listeners that did not come to terms, by reason",
-            self.handshakes_failed.clone(),
-        );
-        registry.register(
-            "certificate_reads",
-            "Changed certificates of listeners, by whether they were taken or refused",
-            self.certificates.clone(),
-        );
+        self.tls.register(registry);
         registry.register(
             "unknown_api_keys",
             "Requests with an API key that is not listed",
@@ -247,19 +227,9 @@ impl GatewayMetrics {
         self.connections_refused.inc();
     }
 
-    /// A client's handshake failed.
-    pub(crate) fn handshake_failed(&self, reason: HandshakeFailure) {
-        let reason = reason.label();
-        self.handshakes_failed
-            .get_or_create(&ReasonLabels { reason })
-            .inc();
-    }
-
-    /// Certificates of a listener have changed, and were taken or refused.
-    pub(crate) fn certificates_read(&self, outcome: &'static str) {
-        self.certificates
-            .get_or_create(&OutcomeLabels { outcome })
-            .inc();
+    /// What is counted of TLS towards clients.
+    pub(crate) const fn tls(&self) -> &TlsMetrics {
+        &self.tls
     }
 
     /// A file with keys has changed, and was taken or refused.

@@ -1,10 +1,11 @@
 //! An HTTP client that is strict about what it is told: a header that nobody announced fails the
 //! test, so whatever leaks through a gateway is noticed by every test there is.
 
+mod connection;
+
 use std::{
     collections::HashSet,
     net::{IpAddr, SocketAddr},
-    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -22,15 +23,14 @@ use hyper::{
     client::conn::{http1, http2},
 };
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    sync::Mutex,
-    time::timeout,
-};
+use tokio::{sync::Mutex, time::timeout};
 use tokio_rustls::{
     TlsConnector,
     rustls::{ClientConfig, pki_types::ServerName},
 };
+
+use connection::Connection;
+pub(crate) use connection::Stream;
 
 use crate::{
     body::{self, BoxBody, BoxError},
@@ -92,18 +92,6 @@ enum Manner {
     Fresh,
     H2,
 }
-
-#[derive(Debug)]
-enum Connection {
-    H1(http1::SendRequest<BoxBody>),
-    H2(http2::SendRequest<BoxBody>),
-}
-
-/// What a connection is made of.
-pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
-impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream for S {}
-
-type Answering = Pin<Box<dyn Future<Output = hyper::Result<Response<Incoming>>> + Send>>;
 
 impl Client {
     /// HTTP/1.1 over one connection, opened by the first request and again only if the server
@@ -293,22 +281,6 @@ impl Client {
                     "the response has {name} twice\n{headers:#?}"
                 );
             }
-        }
-    }
-}
-
-impl Connection {
-    async fn ready(&mut self) -> hyper::Result<()> {
-        match self {
-            Self::H1(sender) => sender.ready().await,
-            Self::H2(sender) => sender.ready().await,
-        }
-    }
-
-    fn request(&mut self, request: Request<BoxBody>) -> Answering {
-        match self {
-            Self::H1(sender) => Box::pin(sender.send_request(request)),
-            Self::H2(sender) => Box::pin(sender.send_request(request)),
         }
     }
 }

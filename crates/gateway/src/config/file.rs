@@ -4,6 +4,7 @@
 //! [`File`] is well-formed but nothing in it is checked. The comments on keys are what editors show
 //! through `tidegate schema`. This module must not know what a value means.
 
+mod network;
 mod shape;
 
 use std::net::SocketAddr;
@@ -24,12 +25,12 @@ use crate::pattern::PathPattern;
 
 use super::plan::LogFormat;
 use super::value::{
-    AddressTold, BodyLimit, CertificateName, ClientCert, Connections, Count, Date, FilePath,
-    Gateways, JwksRefresh, JwksUrl, KeyHash, KeyName, KeyPrefix, Leaf, Level, LimitName, Network,
-    PrefixLength, Protocol, RedisUrl, RouteName, SecretText, Server, StoreWord, Target, TokenText,
-    Words,
+    AddressTold, BodyLimit, Connections, Count, Date, FilePath, Gateways, JwksRefresh, JwksUrl,
+    KeyHash, KeyName, KeyPrefix, Leaf, Level, LimitName, Network, PrefixLength, Protocol, RedisUrl,
+    RouteName, SecretText, Server, StoreWord, Target, TokenText, Words,
 };
 
+pub(super) use network::{Listen, Listener, ListenerTls, UpstreamTls};
 pub(super) use shape::{BlockOr, Named, Placed, SingleOr};
 
 /// The configuration of a tidegate gateway.
@@ -67,45 +68,6 @@ pub(super) struct File {
     pub(super) max_body: Option<Leaf<BodyLimit>>,
     /// What is logged.
     pub(super) log: Option<Log>,
-}
-
-/// Where requests come in.
-pub(super) type Listen = SingleOr<SocketAddr, BlockOr<Listener, SingleOr<SocketAddr, Listener>>>;
-
-/// A listener that has settings.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Listener {
-    /// Where it is.
-    pub(super) address: Leaf<SocketAddr>,
-    /// What protects it. Default: nothing.
-    pub(super) tls: Option<Placed<ListenerTls>>,
-}
-
-/// TLS towards clients: versions 1.2 and 1.3, with HTTP/2 or HTTP/1.1 as the client prefers.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ListenerTls {
-    /// A file with the certificate that is shown, and those between it and its authority. Reread when it changes.
-    pub(super) cert: Option<Leaf<FilePath>>,
-    /// A file with the key of that certificate.
-    pub(super) key: Option<Leaf<FilePath>>,
-    /// Several of them instead, chosen by the name that a client asks for; the first is for all other names.
-    pub(super) certificates: Option<Placed<Vec<Certificate>>>,
-    /// A file with the authorities of which one must have issued the client's certificate. Default: clients show none.
-    pub(super) client_ca: Option<Leaf<FilePath>>,
-    /// Whether a client may come without one: required or optional. Default: required.
-    pub(super) client_cert: Option<Leaf<ClientCert>>,
-}
-
-/// A certificate and its key.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Certificate {
-    /// A file with the certificate that is shown, and those between it and its authority. Reread when it changes.
-    pub(super) cert: Leaf<FilePath>,
-    /// A file with the key of that certificate.
-    pub(super) key: Leaf<FilePath>,
 }
 
 /// An admin port that has settings.
@@ -326,22 +288,6 @@ pub(super) struct Upstream {
     pub(super) servers: Placed<Vec<Leaf<Server>>>,
     /// Whom to trust and who we are, for servers at https://. Default: the authorities of the system, and nobody.
     pub(super) tls: Option<Placed<UpstreamTls>>,
-}
-
-/// TLS to servers. Never left out where it is asked for.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct UpstreamTls {
-    /// A file with the certificates of the only authorities that are trusted. Default: those of the system.
-    pub(super) ca_file: Option<Leaf<FilePath>>,
-    /// A file with the certificate that the gateway shows. Default: none.
-    pub(super) cert_file: Option<Leaf<FilePath>>,
-    /// A file with the key of that certificate.
-    pub(super) key_file: Option<Leaf<FilePath>>,
-    /// The name that the servers' certificate must have. Default: each server's host.
-    pub(super) server_name: Option<Leaf<CertificateName>>,
-    /// Whether the certificate must be right. Default: true.
-    pub(super) verify: Option<Leaf<bool>>,
 }
 
 /// How long to wait.

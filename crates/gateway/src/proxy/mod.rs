@@ -6,6 +6,7 @@ mod headers;
 mod pool;
 mod request_body;
 mod server;
+mod trouble;
 mod tunnel;
 mod upgrade;
 mod upstream_body;

@@ -74,7 +74,7 @@ impl Serving {
             Err(_) => self.tls.as_ref().map(|_| HandshakeFailure::Timeout),
         };
         if let Some(failure) = failure {
-            self.frontend.metrics().handshake_failed(failure);
+            self.frontend.metrics().tls().handshake_failed(failure);
             tracing::debug!(peer = %peer.0, reason = failure.label(), "a TLS handshake failed");
         }
     }

@@ -21,12 +21,12 @@ pub(crate) async fn watch(listeners: Vec<Arc<ServerTls>>, metrics: Arc<GatewayMe
             match renewed {
                 Ok(None) => {}
                 Ok(Some(Ok(()))) => {
-                    metrics.certificates_read("taken");
+                    metrics.tls().certificates_read("taken");
                     let files: Vec<_> = tls.files().paths().collect();
                     tracing::info!(?files, "certificates were reread");
                 }
                 Ok(Some(Err(error))) => {
-                    metrics.certificates_read("refused");
+                    metrics.tls().certificates_read("refused");
                     tracing::warn!(%error, "certificates are refused; those before stay in force");
                 }
                 Err(error) => tracing::warn!(%error, "certificates could not be looked at"),

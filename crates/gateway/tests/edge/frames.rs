@@ -108,7 +108,8 @@ impl Frames {
     /// What was said until the other side closed; panics if it does not.
     pub(crate) async fn heard(self, within: Duration) -> Heard {
         let heard = timeout(within, self.reading).await;
-        heard.expect("the connection stays open").unwrap()
+        assert!(heard.is_ok(), "the connection stays open");
+        heard.unwrap().unwrap()
     }
 
     /// Closes, and gives what was said.

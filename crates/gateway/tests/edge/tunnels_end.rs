@@ -3,10 +3,12 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use http::StatusCode;
-use tidegate_testkit::{Client, Speaks};
+use http::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use tidegate_testkit::{Client, Speaks, Upstream, body};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -20,7 +22,10 @@ const OPEN: &str = "tidegate_tunnels{route=\"ws\"}";
 async fn closes(stream: &mut TcpStream) {
     let mut rest = Vec::new();
     let read = timeout(LONG, stream.read_to_end(&mut rest)).await;
-    read.expect("it stays open").expect("it is reset");
+    assert!(
+        matches!(read, Ok(Ok(_))),
+        "it is reset, or stays open: {read:?}"
+    );
     assert!(rest.is_empty(), "{rest:?}");
 }
 
@@ -39,6 +44,37 @@ async fn a_side_that_closes_is_answered_to_the_end() {
     becomes(&gateway, OPEN, 0).await;
 }
 
+/// An upstream that has said all may still be listening.
+#[tokio::test]
+async fn an_upstream_that_closes_first_hears_what_comes_after() {
+    let (heard, mut hears) = mpsc::channel(1);
+    let upstream = Upstream::start(move |mut request: Request<_>| {
+        let heard = heard.clone();
+        async move {
+            let upgraded = hyper::upgrade::on(&mut request);
+            tokio::spawn(async move {
+                let mut stream = TokioIo::new(upgraded.await.unwrap());
+                stream.shutdown().await.unwrap();
+                let mut words = String::new();
+                stream.read_to_string(&mut words).await.unwrap();
+                heard.send(words).await.unwrap();
+            });
+            let answer = Response::builder().status(101);
+            let answer = answer.header("connection", "upgrade");
+            let answer = answer.header("upgrade", "websocket");
+            answer.body(body::empty()).unwrap()
+        }
+    });
+    let gateway = gateway(upstream.url(), TUNNELS).await;
+    let mut client = TcpStream::connect(gateway.address).await.unwrap();
+    switch(&mut client, "").await;
+    closes(&mut client).await;
+    client.write_all(b"after").await.unwrap();
+    drop(client);
+    let words = timeout(LONG, hears.recv()).await.unwrap();
+    assert_eq!(words.as_deref(), Some("after"));
+}
+
 #[tokio::test]
 async fn silence_ends_a_tunnel_and_an_open_one_holds_a_place() {
     let upstream = tunnelling(Speaks::Http1);
@@ -47,7 +83,7 @@ async fn silence_ends_a_tunnel_and_an_open_one_holds_a_place() {
     let mut client = TcpStream::connect(gateway.address).await.unwrap();
     switch(&mut client, "").await;
     echoes(&mut client, "words").await;
-    let request = http::Request::get("/").body(tidegate_testkit::body::empty());
+    let request = Request::get("/").body(body::empty());
     let other = Client::fresh(gateway.address)
         .try_request(request.unwrap())
         .await;

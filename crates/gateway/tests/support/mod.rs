@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 #[derive(Debug)]
 pub(crate) struct TestGateway {
     pub(crate) address: SocketAddr,
+    #[allow(dead_code, reason = "not all tests have listeners of their own")]
     pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) admin: SocketAddr,
     stop: oneshot::Sender<()>,
