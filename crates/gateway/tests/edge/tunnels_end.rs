@@ -1,6 +1,7 @@
 //! How tunnels end: by either side, by silence, by a stop; and what they hold until then.
 
 use std::io::ErrorKind;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Request, Response, StatusCode};
@@ -8,7 +9,7 @@ use hyper_util::rt::TokioIo;
 use tidegate_testkit::{Client, Speaks, Upstream, body};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -44,20 +45,24 @@ async fn a_side_that_closes_is_answered_to_the_end() {
     becomes(&gateway, OPEN, 0).await;
 }
 
-/// An upstream that has said all may still be listening.
+/// An upstream that has said all may still be listening, however slowly.
 #[tokio::test]
-async fn an_upstream_that_closes_first_hears_what_comes_after() {
+async fn an_upstream_that_closes_first_hears_all_that_comes_after() {
+    const MUCH: usize = 16 << 20;
     let (heard, mut hears) = mpsc::channel(1);
+    let listens = Arc::new(Notify::new());
+    let begins = listens.clone();
     let upstream = Upstream::start(move |mut request: Request<_>| {
-        let heard = heard.clone();
+        let (heard, begins) = (heard.clone(), begins.clone());
         async move {
             let upgraded = hyper::upgrade::on(&mut request);
             tokio::spawn(async move {
                 let mut stream = TokioIo::new(upgraded.await.unwrap());
                 stream.shutdown().await.unwrap();
-                let mut words = String::new();
-                stream.read_to_string(&mut words).await.unwrap();
-                heard.send(words).await.unwrap();
+                begins.notified().await;
+                let mut words = Vec::new();
+                stream.read_to_end(&mut words).await.unwrap();
+                heard.send(words.len()).await.unwrap();
             });
             let answer = Response::builder().status(101);
             let answer = answer.header("connection", "upgrade");
@@ -69,10 +74,16 @@ async fn an_upstream_that_closes_first_hears_what_comes_after() {
     let mut client = TcpStream::connect(gateway.address).await.unwrap();
     switch(&mut client, "").await;
     closes(&mut client).await;
-    client.write_all(b"after").await.unwrap();
+    let much = vec![b'x'; MUCH];
+    let mut saying = std::pin::pin!(client.write_all(&much));
+    // Nobody takes so much while nobody listens.
+    let said = timeout(Duration::from_millis(500), saying.as_mut()).await;
+    assert!(said.is_err(), "somebody takes it");
+    listens.notify_one();
+    timeout(LONG, saying).await.unwrap().unwrap();
     drop(client);
     let words = timeout(LONG, hears.recv()).await.unwrap();
-    assert_eq!(words.as_deref(), Some("after"));
+    assert_eq!(words, Some(MUCH));
 }
 
 #[tokio::test]
