@@ -9,6 +9,8 @@ COPY lua lua
 RUN cargo build --release --locked --package tidegate
 
 FROM debian:bookworm-slim
+# The authorities that servers at https:// and rediss:// are known by.
+RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates && rm -rf /var/lib/apt/lists/*
 RUN useradd --system --no-create-home --shell /usr/sbin/nologin tidegate
 COPY --from=build /build/target/release/tidegate /usr/local/bin/tidegate
 COPY gateway.yaml /etc/tidegate/gateway.yaml

@@ -1,7 +1,7 @@
 //! What a connection is doing, and until when it may go on doing it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -17,7 +17,8 @@ pub(crate) struct Activity {
     idle_since: AtomicU64,
     head_since: AtomicU64,
     requests: AtomicUsize,
-    watches_heads: bool,
+    watches_heads: AtomicBool,
+    tunnels: AtomicBool,
     header: Duration,
     idle: Duration,
 }
@@ -32,24 +33,33 @@ pub(crate) enum Watch {
 }
 
 impl Activity {
-    /// A connection that was just opened: its first head has begun. `watches_heads` is for HTTP/1, where all that comes
-    /// between requests is a head; HTTP/2 sends other frames.
-    pub(crate) fn new(header: Duration, idle: Duration, watches_heads: bool) -> Arc<Self> {
+    /// A connection that was just accepted: its first head has begun, with all that comes before it.
+    pub(crate) fn new(header: Duration, idle: Duration) -> Arc<Self> {
         Arc::new(Self {
             opened: Instant::now(),
             idle_since: AtomicU64::new(0),
-            head_since: AtomicU64::new(u64::from(watches_heads)),
+            head_since: AtomicU64::new(1),
             requests: AtomicUsize::new(0),
-            watches_heads,
+            watches_heads: AtomicBool::new(true),
+            tunnels: AtomicBool::new(false),
             header,
             idle,
         })
     }
 
+    /// HTTP/2 is spoken. In HTTP/1 all that comes between requests is a head; here other frames come as well.
+    pub(crate) fn multiplexes(&self) {
+        self.watches_heads.store(false, Ordering::Relaxed);
+        self.head_since.store(0, Ordering::Relaxed);
+    }
+
     /// Bytes came from the client.
     pub(crate) fn read(&self) {
         let between = self.requests.load(Ordering::Relaxed) == 0;
-        if self.watches_heads && between && self.head_since.load(Ordering::Relaxed) == 0 {
+        if self.watches_heads.load(Ordering::Relaxed)
+            && between
+            && self.head_since.load(Ordering::Relaxed) == 0
+        {
             self.head_since.store(self.elapsed(), Ordering::Relaxed);
         }
     }
@@ -59,6 +69,11 @@ impl Activity {
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.head_since.store(0, Ordering::Relaxed);
         InRequest(self.clone())
+    }
+
+    /// Whether it is a tunnel, in which each side closes when it wants to.
+    pub(crate) fn is_tunnel(&self) -> bool {
+        self.tunnels.load(Ordering::Relaxed)
     }
 
     /// Whether a deadline has passed, and if not, when one could.
@@ -91,6 +106,13 @@ impl Activity {
 #[derive(Debug)]
 pub(crate) struct InRequest(Arc<Activity>);
 
+impl InRequest {
+    /// The connection becomes a tunnel.
+    pub(crate) fn tunnels(&self) {
+        self.0.tunnels.store(true, Ordering::Relaxed);
+    }
+}
+
 impl Drop for InRequest {
     fn drop(&mut self) {
         if self.0.requests.fetch_sub(1, Ordering::Relaxed) == 1 {
@@ -109,7 +131,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_first_head_must_come_in_time() {
-        let activity = Activity::new(HEADER, IDLE, true);
+        let activity = Activity::new(HEADER, IDLE);
         tokio::time::advance(Duration::from_secs(9)).await;
         assert!(matches!(activity.watch(), Watch::Until(_)));
         tokio::time::advance(Duration::from_secs(2)).await;
@@ -118,7 +140,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn between_requests_a_connection_may_idle_but_not_dawdle() {
-        let activity = Activity::new(HEADER, IDLE, true);
+        let activity = Activity::new(HEADER, IDLE);
         let request = activity.request();
         tokio::time::advance(Duration::from_secs(1000)).await;
         assert!(
@@ -140,8 +162,17 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn frames_of_http_2_are_no_head() {
+        let activity = Activity::new(HEADER, IDLE);
+        activity.multiplexes();
+        activity.read();
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert!(matches!(activity.watch(), Watch::Until(_)));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn an_idle_connection_ends() {
-        let activity = Activity::new(HEADER, IDLE, true);
+        let activity = Activity::new(HEADER, IDLE);
         drop(activity.request());
         tokio::time::advance(Duration::from_secs(76)).await;
         assert_eq!(activity.watch(), Watch::Expired);

@@ -1,4 +1,4 @@
-//! The one body of responses: a few bytes of ours, or what an upstream streams.
+//! The one body of responses: a few bytes of ours, what an upstream streams, or none, behind which a tunnel opens.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
-use crate::proxy::UpstreamBody;
+use crate::proxy::{Tunnel, UpstreamBody};
 use crate::request_end::RequestEnd;
 
 /// The error of a body that ends too early.
@@ -24,6 +24,7 @@ pub(crate) struct Body {
 enum Content {
     Whole(Option<Bytes>),
     Upstream(UpstreamBody),
+    Tunnel(Option<Box<Tunnel>>),
 }
 
 impl Body {
@@ -32,6 +33,35 @@ impl Body {
         Self {
             content: Content::Upstream(body),
             _end: None,
+        }
+    }
+
+    /// Nothing; what comes next is no HTTP.
+    pub(crate) fn tunnel(tunnel: Tunnel) -> Self {
+        Self {
+            content: Content::Tunnel(Some(Box::new(tunnel))),
+            _end: None,
+        }
+    }
+
+    /// The tunnel that opens behind it, to whoever asks first.
+    pub(crate) const fn take_tunnel(&mut self) -> Option<Box<Tunnel>> {
+        match &mut self.content {
+            Content::Tunnel(tunnel) => tunnel.take(),
+            Content::Whole(_) | Content::Upstream(_) => None,
+        }
+    }
+
+    /// Nothing.
+    pub(crate) fn empty() -> Self {
+        Bytes::new().into()
+    }
+
+    /// What it holds, if that is a few bytes of ours.
+    pub(crate) const fn whole(&self) -> Option<&Bytes> {
+        match &self.content {
+            Content::Whole(bytes) => bytes.as_ref(),
+            Content::Upstream(_) | Content::Tunnel(_) => None,
         }
     }
 
@@ -64,6 +94,7 @@ impl HttpBody for Body {
         match &mut self.content {
             Content::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Content::Upstream(body) => Pin::new(body).poll_frame(context),
+            Content::Tunnel(_) => Poll::Ready(None),
         }
     }
 
@@ -71,6 +102,7 @@ impl HttpBody for Body {
         match &self.content {
             Content::Whole(bytes) => bytes.is_none(),
             Content::Upstream(body) => body.is_end_stream(),
+            Content::Tunnel(_) => true,
         }
     }
 
@@ -80,6 +112,7 @@ impl HttpBody for Body {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }
             Content::Upstream(body) => body.size_hint(),
+            Content::Tunnel(_) => SizeHint::with_exact(0),
         }
     }
 }

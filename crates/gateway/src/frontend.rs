@@ -10,6 +10,7 @@ use http::header::{CONNECTION, HOST};
 use http::{HeaderValue, Request, Response, Version};
 use hyper::body::Incoming;
 use tidegate_tower::{Clients, Peer};
+use tokio::sync::watch;
 use tower::Service as _;
 
 use crate::access_log::{AccessLog, Record};
@@ -17,10 +18,11 @@ use crate::activity::InRequest;
 use crate::body::Body;
 use crate::config::Timeouts;
 use crate::dropped::Dropped;
+use crate::grpc;
 use crate::metrics::{GatewayMetrics, RouteMetrics};
 use crate::problem::Problem;
 use crate::proxy::X_REQUEST_ID;
-use crate::request_end::RequestEnd;
+use crate::request_end::{Answered, RequestEnd};
 use crate::request_id::{RequestId, RequestIds};
 use crate::routes::Routes;
 use crate::stack::{Stack, UnmatchedStack};
@@ -51,17 +53,25 @@ pub(crate) struct Route {
 
 /// How a request reached us.
 #[derive(Debug)]
-pub(crate) struct Arrival {
+pub(crate) struct Arrival<'a> {
     pub(crate) peer: Peer,
+    /// Whether TLS protects the connection.
+    pub(crate) is_tls: bool,
     pub(crate) in_request: InRequest,
+    /// Becomes true when the gateway stops.
+    pub(crate) drain: &'a watch::Receiver<bool>,
 }
+
+/// In a request's extensions: it came over TLS.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OverTls;
 
 impl Frontend {
     /// Answers one request, unless it is to be dropped.
     pub(crate) async fn handle(
         &self,
         request: Request<Incoming>,
-        arrival: Arrival,
+        arrival: Arrival<'_>,
     ) -> Result<Response<Body>, Dropped> {
         let found = Target::of(&request).and_then(|target| {
             let found = self.routes.find(&target, request.method())?;
@@ -83,8 +93,12 @@ impl Frontend {
             arrival.in_request,
         );
         let version = request.version();
+        let call = grpc::call(request.headers());
         let mut request = request;
         request.extensions_mut().insert(arrival.peer);
+        if arrival.is_tls {
+            request.extensions_mut().insert(OverTls);
+        }
         request.extensions_mut().insert(request_id);
         let mut response = match found {
             Ok((found, (uri, host))) => {
@@ -110,8 +124,14 @@ impl Frontend {
                 response
             }
         };
-        if !end.answered(&mut response) {
-            return Err(Dropped::default());
+        match (end.answered(&mut response), call) {
+            (Answered::NotAtAll, _) => return Err(Dropped::default()),
+            (Answered::ByUs, Some(kind)) => response = grpc::translate(response, kind),
+            (Answered::ByUs | Answered::ByUpstream, _) => {}
+        }
+        if let Some(tunnel) = response.body_mut().take_tunnel() {
+            tokio::spawn(tunnel.run(end, arrival.drain.clone()));
+            return Ok(response);
         }
         Ok(response.map(|body| body.ending(end)))
     }

@@ -1,12 +1,13 @@
 //! A whole gateway, made from a checked plan: bound first, so that a port in use is found, then run.
 
-use std::fmt;
+mod start_error;
+
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_store::redis::{HEARTBEAT, InvalidOptions};
+use tidegate_store::redis::HEARTBEAT;
 use tidegate_store::{MemoryStore, RedisStore, Store};
 use tidegate_tower::{Hasher, Rule};
 use tokio::net::TcpListener;
@@ -25,9 +26,12 @@ use crate::proxy::{Forwarding, PoolTimeouts, Upstream};
 use crate::redis_watch;
 use crate::request_id::RequestIds;
 use crate::routes::Routes;
-use crate::server;
+use crate::server::{self, Listener};
 use crate::shared_secret::SharedSecret;
 use crate::stack::Enforcement;
+use crate::tls;
+
+pub use start_error::StartError;
 
 /// How often a part of the memory store's expired keys is dropped; a full round takes about a minute.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -37,7 +41,7 @@ const LAST_LINES: Duration = Duration::from_secs(5);
 /// A gateway whose ports are open and whose parts are made, but which serves nobody yet.
 #[derive(Debug)]
 pub struct Gateway {
-    listeners: Vec<TcpListener>,
+    listeners: Vec<Listener>,
     admin: TcpListener,
     access: Access,
     frontend: Arc<Frontend>,
@@ -50,60 +54,16 @@ pub struct Gateway {
     log_writer: Option<Writer>,
 }
 
-/// Why a gateway could not be made.
-#[derive(Debug)]
-pub enum StartError {
-    /// An address cannot be bound.
-    Bind(SocketAddr, io::Error),
-    /// The store's URL is none, or there is nobody to trust.
-    Store(InvalidOptions),
-    /// There is nothing to know the servers of key sets by.
-    Authorities(io::Error),
-    /// The system gives no random numbers, of which a secret is made.
-    Random,
-    /// A thread could not be started.
-    Thread(io::Error),
-}
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Bind(address, error) if error.kind() == io::ErrorKind::AddrInUse => write!(
-                f,
-                "cannot listen on {address}: the port is in use; stop what uses it, or choose another"
-            ),
-            Self::Bind(address, error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                write!(
-                    f,
-                    "cannot listen on {address}: {error}; ports from 1024 up need no permission"
-                )
-            }
-            Self::Bind(address, error) if error.kind() == io::ErrorKind::AddrNotAvailable => {
-                write!(
-                    f,
-                    "cannot listen on {address}: this machine has no such address; 0.0.0.0 is all that it has"
-                )
-            }
-            Self::Bind(address, error) => write!(f, "cannot listen on {address}: {error}"),
-            Self::Store(error) => write!(f, "store: {error}"),
-            Self::Authorities(error) => write!(
-                f,
-                "this machine trusts no authority that a key set's server could be known by: {error}; name some under `jwks_ca_file`"
-            ),
-            Self::Random => f.write_str("the system gives no random numbers to make a secret of"),
-            Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for StartError {}
-
 impl Gateway {
     /// Opens the ports and makes every part that `plan` asks for.
     pub async fn start(plan: Plan) -> Result<Self, StartError> {
         let mut listeners = Vec::new();
-        for address in &plan.listen {
-            listeners.push(bind(*address).await?);
+        for plan in plan.listen {
+            let socket = bind(plan.address).await?;
+            listeners.push(Listener {
+                socket,
+                tls: plan.tls,
+            });
         }
         let admin = bind(plan.admin.address).await?;
         let secret = plan.secret.as_ref();
@@ -180,7 +140,8 @@ impl Gateway {
 
     /// The addresses that it listens on, in the order of the configuration; ports that were 0 are known here.
     pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
-        self.listeners.iter().map(TcpListener::local_addr).collect()
+        let sockets = self.listeners.iter().map(|listener| &listener.socket);
+        sockets.map(TcpListener::local_addr).collect()
     }
 
     /// The address of the admin port.
@@ -202,6 +163,10 @@ impl Gateway {
         let sweeper = tokio::spawn(sweep(self.store.clone()));
         let metrics = self.frontend.metrics.clone();
         let key_watch = tokio::spawn(key_files::watch(self.key_files, metrics));
+        let metrics = self.frontend.metrics.clone();
+        let listeners = self.listeners.iter();
+        let secured = listeners.filter_map(|listener| listener.tls.clone());
+        let certificate_watch = tokio::spawn(tls::watch(secured.collect(), metrics));
         let mut jwks_watches = JoinSet::new();
         for set in self.jwks {
             let metrics = self.frontend.metrics.jwks(set.name());
@@ -229,6 +194,7 @@ impl Gateway {
         tokio::join!(serving, stop);
         sweeper.abort();
         key_watch.abort();
+        certificate_watch.abort();
         jwks_watches.abort_all();
         settling.abort();
         admin.abort();
@@ -254,6 +220,7 @@ fn make_route(
     timeouts: Timeouts,
     metrics: &GatewayMetrics,
 ) -> Route {
+    let tunnel_idle = timeouts.tunnel_idle;
     let timeouts = PoolTimeouts {
         connect: timeouts.connect,
         answer: timeouts.upstream,
@@ -264,6 +231,8 @@ fn make_route(
         clients: enforcement.clients.clone(),
         vouched: enforcement.clients.vouched_headers().cloned().collect(),
         max_body: plan.max_body,
+        upgrades: plan.upgrades.clone(),
+        tunnel_idle,
     };
     let metrics = route_metrics(metrics, &plan.policy.route, &plan.policy.rules);
     Route {

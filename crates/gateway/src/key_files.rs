@@ -1,26 +1,12 @@
 //! Files with API keys, reread when they change, without a restart.
 //!
-//! A file is looked at once a second by its name, so that a link that comes to point elsewhere (as Kubernetes does it)
-//! is a change, too. One that cannot be used leaves the keys that were known in force.
+//! A file that cannot be used leaves the keys that were known in force.
 
-use std::fs;
-use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
 use crate::config::{self, KeyFile};
+use crate::file_stamp::{EVERY, Stamp};
 use crate::metrics::GatewayMetrics;
-
-/// How often the files are looked at.
-const EVERY: Duration = Duration::from_secs(1);
-
-/// What tells one content of a file from another without reading it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
-    modified: Option<SystemTime>,
-    length: u64,
-    inode: u64,
-}
 
 /// How a file was found last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +27,7 @@ pub(crate) async fn watch(files: Vec<KeyFile>, metrics: Arc<GatewayMetrics>) {
     loop {
         every.tick().await;
         for (file, known) in files.iter().zip(&mut known) {
-            let found = stamp(&file.path).map_or(Seen::Missing, Seen::As);
+            let found = Stamp::of(&file.path).map_or(Seen::Missing, Seen::As);
             if found == *known {
                 continue;
             }
@@ -81,14 +67,4 @@ fn report(file: &KeyFile, read: Result<usize, String>, metrics: &GatewayMetrics)
             tracing::warn!(file = %path, %error, "API keys are refused; those before stay in force");
         }
     }
-}
-
-fn stamp(path: &Path) -> Option<Stamp> {
-    use std::os::unix::fs::MetadataExt as _;
-    let data = fs::metadata(path).ok()?;
-    Some(Stamp {
-        modified: data.modified().ok(),
-        length: data.len(),
-        inode: data.ino(),
-    })
 }

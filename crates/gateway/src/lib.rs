@@ -18,7 +18,9 @@ mod body;
 mod budgets;
 mod calendar;
 mod dropped;
+mod file_stamp;
 mod frontend;
+mod grpc;
 mod jwks;
 mod key_files;
 mod metrics;
@@ -33,5 +35,6 @@ mod server;
 mod shared_secret;
 mod stack;
 mod target;
+mod tls;
 
 pub use gateway::{Gateway, StartError};

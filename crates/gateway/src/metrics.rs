@@ -3,6 +3,7 @@
 mod redis;
 mod route;
 mod synced;
+mod tls;
 mod unknown_plans;
 
 use std::sync::Arc;
@@ -17,8 +18,9 @@ use prometheus_client::registry::{Registry, Unit};
 use tidegate_store::{Store, StoreError};
 
 use redis::RedisMetrics;
-pub(crate) use route::RouteMetrics;
+pub(crate) use route::{OpenTunnel, RouteMetrics};
 use synced::SyncedMetrics;
+pub(crate) use tls::TlsMetrics;
 use unknown_plans::UnknownPlans;
 
 /// Where the histograms of the store split, in seconds: around the usual timeout of 25 ms.
@@ -70,11 +72,13 @@ pub(crate) struct GatewayMetrics {
     requests: Family<RequestLabels, Counter>,
     decisions: Family<DecisionLabels, Counter>,
     upstream: Family<RouteLabels, Histogram, fn() -> Histogram>,
+    tunnels: Family<RouteLabels, Gauge>,
     store: Histogram,
     store_errors: Family<ErrorLabels, Counter>,
     connections_refused: Counter,
     unknown_keys: Counter,
     unknown_plans: Arc<UnknownPlans>,
+    tls: TlsMetrics,
     key_files: Family<OutcomeLabels, Counter>,
     jwks_fetches: Family<OutcomeLabels, Counter>,
     jwks_keys: Family<JwksLabels, Gauge>,
@@ -94,11 +98,13 @@ impl Default for GatewayMetrics {
             requests: Family::default(),
             decisions: Family::default(),
             upstream: Family::new_with_constructor(upstream),
+            tunnels: Family::default(),
             store: Histogram::new(STORE_BUCKETS),
             store_errors: Family::default(),
             connections_refused: Counter::default(),
             unknown_keys: Counter::default(),
             unknown_plans: Arc::default(),
+            tls: TlsMetrics::default(),
             key_files: Family::default(),
             jwks_fetches: Family::default(),
             jwks_keys: Family::default(),
@@ -128,9 +134,8 @@ impl Default for GatewayMetrics {
                 .get_or_create_owned(&ErrorLabels { error });
         }
         for outcome in ["taken", "refused"] {
-            let _ = metrics
-                .key_files
-                .get_or_create_owned(&OutcomeLabels { outcome });
+            let labels = OutcomeLabels { outcome };
+            let _ = metrics.key_files.get_or_create_owned(&labels);
         }
         metrics
     }
@@ -155,6 +160,11 @@ impl GatewayMetrics {
             Unit::Seconds,
             self.upstream.clone(),
         );
+        registry.register(
+            "tunnels",
+            "Requests that switched protocols and are still open",
+            self.tunnels.clone(),
+        );
         registry.register_with_unit(
             "store_duration",
             "Time that decisions waited for Redis",
@@ -171,6 +181,7 @@ impl GatewayMetrics {
             "Connections closed because max_connections were open",
             self.connections_refused.clone(),
         );
+        self.tls.register(registry);
         registry.register(
             "unknown_api_keys",
             "Requests with an API key that is not listed",
@@ -228,6 +239,11 @@ impl GatewayMetrics {
     /// A connection was closed because there were too many.
     pub(crate) fn connection_refused(&self) {
         self.connections_refused.inc();
+    }
+
+    /// What is counted of TLS towards clients.
+    pub(crate) const fn tls(&self) -> &TlsMetrics {
+        &self.tls
     }
 
     /// A file with keys has changed, and was taken or refused.

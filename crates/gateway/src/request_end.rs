@@ -8,7 +8,7 @@ use tidegate_tower::{Action, Decided};
 
 use crate::access_log::{AccessLog, Record};
 use crate::activity::InRequest;
-use crate::metrics::RouteMetrics;
+use crate::metrics::{OpenTunnel, RouteMetrics};
 use crate::outcome::RequestOutcome;
 use crate::proxy::Forwarded;
 
@@ -19,7 +19,18 @@ pub(crate) struct RequestEnd {
     outcome: RequestOutcome,
     access_log: AccessLog,
     metrics: Arc<RouteMetrics>,
-    _in_request: InRequest,
+    in_request: InRequest,
+}
+
+/// Whose answer it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answered {
+    /// The upstream's.
+    ByUpstream,
+    /// The gateway's own.
+    ByUs,
+    /// Nobody's: the request is dropped.
+    NotAtAll,
 }
 
 impl RequestEnd {
@@ -35,12 +46,12 @@ impl RequestEnd {
             outcome: RequestOutcome::Abandoned,
             access_log,
             metrics,
-            _in_request: in_request,
+            in_request,
         }
     }
 
-    /// Notes what the layers left in the answer, and says whether it is to be sent.
-    pub(crate) fn answered<B>(&mut self, response: &mut Response<B>) -> bool {
+    /// Notes what the layers left in the answer; says whose it is.
+    pub(crate) fn answered<B>(&mut self, response: &mut Response<B>) -> Answered {
         let decided = response.extensions_mut().remove::<Decided>();
         let forwarded = response.extensions_mut().remove::<Forwarded>();
         let decision = decided
@@ -58,7 +69,8 @@ impl RequestEnd {
             _ if response.status().is_server_error() => RequestOutcome::Failed,
             _ => RequestOutcome::Rejected,
         };
-        if let Some(forwarded) = forwarded.filter(|forwarded| forwarded.answered) {
+        let theirs = forwarded.filter(|forwarded| forwarded.answered);
+        if let Some(forwarded) = theirs {
             self.metrics.forwarded(forwarded.took);
         }
         if let Some(decided) = &decided {
@@ -67,7 +79,19 @@ impl RequestEnd {
         if let Some(record) = &mut self.record {
             record.answered(status, decided, forwarded);
         }
-        !dropped
+        match theirs {
+            _ if dropped => Answered::NotAtAll,
+            Some(_) => Answered::ByUpstream,
+            None => Answered::ByUs,
+        }
+    }
+}
+
+impl RequestEnd {
+    /// The request goes on as a tunnel, which is counted until what this returns is dropped.
+    pub(crate) fn tunnels(&self) -> OpenTunnel {
+        self.in_request.tunnels();
+        self.metrics.tunnel()
     }
 }
 

@@ -1,11 +1,15 @@
 //! An HTTP client that is strict about what it is told: a header that nobody announced fails the
 //! test, so whatever leaks through a gateway is noticed by every test there is.
 
+mod connection;
+
 use std::{
     collections::HashSet,
     net::{IpAddr, SocketAddr},
-    pin::Pin,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -20,6 +24,13 @@ use hyper::{
 };
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::{sync::Mutex, time::timeout};
+use tokio_rustls::{
+    TlsConnector,
+    rustls::{ClientConfig, pki_types::ServerName},
+};
+
+use connection::Connection;
+pub(crate) use connection::Stream;
 
 use crate::{
     body::{self, BoxBody, BoxError},
@@ -54,6 +65,7 @@ pub struct Client {
     addr: SocketAddr,
     from: Option<IpAddr>,
     manner: Manner,
+    tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
     known: HashSet<HeaderName>,
     connection: Mutex<Option<Connection>>,
     connected: AtomicUsize,
@@ -81,14 +93,6 @@ enum Manner {
     H2,
 }
 
-#[derive(Debug)]
-enum Connection {
-    H1(http1::SendRequest<BoxBody>),
-    H2(http2::SendRequest<BoxBody>),
-}
-
-type Answering = Pin<Box<dyn Future<Output = hyper::Result<Response<Incoming>>> + Send>>;
-
 impl Client {
     /// HTTP/1.1 over one connection, opened by the first request and again only if the server
     /// closed it.
@@ -111,6 +115,7 @@ impl Client {
             addr,
             from: None,
             manner,
+            tls: None,
             known: KNOWN.map(HeaderName::from_static).into(),
             connection: Mutex::default(),
             connected: AtomicUsize::new(0),
@@ -128,6 +133,13 @@ impl Client {
     #[must_use]
     pub fn from_ip(mut self, ip: impl Into<IpAddr>) -> Self {
         self.from = Some(ip.into());
+        self
+    }
+
+    /// Speaks over TLS, with a server of this name.
+    #[must_use]
+    pub fn secured(mut self, config: Arc<ClientConfig>, name: &str) -> Self {
+        self.tls = Some((config, ServerName::try_from(name.to_owned()).unwrap()));
         self
     }
 
@@ -212,7 +224,15 @@ impl Client {
     }
 
     async fn connect(&self) -> Result<Connection, BoxError> {
-        let stream = TokioIo::new(dial(self.from, self.addr).await?);
+        let stream = dial(self.from, self.addr).await?;
+        let stream: Box<dyn Stream> = match &self.tls {
+            None => Box::new(stream),
+            Some((config, name)) => {
+                let connector = TlsConnector::from(config.clone());
+                Box::new(connector.connect(name.clone(), stream).await?)
+            }
+        };
+        let stream = TokioIo::new(stream);
         self.connected.fetch_add(1, Ordering::Relaxed);
         // A connection's own task ends with its sender; its errors come out of the requests.
         if self.manner == Manner::H2 {
@@ -241,7 +261,7 @@ impl Client {
                 .path_and_query()
                 .map_or("/", |path| path.as_str());
             let uri = Uri::builder()
-                .scheme("http")
+                .scheme(if self.tls.is_some() { "https" } else { "http" })
                 .authority(host.as_bytes())
                 .path_and_query(path);
             *request.uri_mut() = uri.build().unwrap();
@@ -261,22 +281,6 @@ impl Client {
                     "the response has {name} twice\n{headers:#?}"
                 );
             }
-        }
-    }
-}
-
-impl Connection {
-    async fn ready(&mut self) -> hyper::Result<()> {
-        match self {
-            Self::H1(sender) => sender.ready().await,
-            Self::H2(sender) => sender.ready().await,
-        }
-    }
-
-    fn request(&mut self, request: Request<BoxBody>) -> Answering {
-        match self {
-            Self::H1(sender) => Box::pin(sender.send_request(request)),
-            Self::H2(sender) => Box::pin(sender.send_request(request)),
         }
     }
 }

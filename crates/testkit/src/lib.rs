@@ -10,7 +10,7 @@
 //! - [`RedisCluster`] and [`RedisSentinels`]: several of them that watch over each other;
 //!   [`TlsRedis`] and [`Authority`]: one that speaks TLS, and its
 //!   certificates.
-//! - [`Upstream`]: an HTTP/1.1 server with a handler, which records every request that arrived.
+//! - [`Upstream`]: a server with a handler, of HTTP/1.1 or HTTP/2, plain or over TLS, which records every request that arrived.
 //! - [`RawUpstream`]: a TCP server that keeps every byte and answers with whatever bytes and
 //!   accidents a test scripts.
 //! - [`RawClient`]: a TCP client that sends exactly these bytes, and reads [`Message`]s strictly.
@@ -44,6 +44,7 @@ mod redis;
 mod resp;
 mod sentinels;
 mod tls;
+mod trust;
 mod upstream;
 
 pub use certificates::{Authority, Certificate};
@@ -60,4 +61,4 @@ pub use redis::RedisServer;
 pub use resp::{RedisConnection, Reply};
 pub use sentinels::RedisSentinels;
 pub use tls::TlsRedis;
-pub use upstream::{Arrival, Upstream};
+pub use upstream::{Arrival, Speaks, Upstream};

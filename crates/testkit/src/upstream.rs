@@ -1,4 +1,4 @@
-//! A well-behaved HTTP/1.1 upstream that remembers what reached it: the truth about what a gateway
+//! A well-behaved upstream that remembers what reached it: the truth about what a gateway
 //! let through.
 
 use std::{
@@ -9,20 +9,38 @@ use std::{
 };
 
 use http::{HeaderMap, Method, Request, Response, Version, header};
-use hyper::{body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::rt::TokioIo;
+use hyper::{
+    body::Incoming,
+    server::conn::{http1, http2},
+    service::service_fn,
+};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::{sync::watch, time::timeout};
+use tokio_rustls::{TlsAcceptor, rustls::ServerConfig};
 
 use crate::{
     body::{self, BoxBody},
+    client::Stream,
     door::Door,
 };
 
-/// An HTTP/1.1 server on a port of its own, with one handler for every request. Ends when dropped.
+/// A server on a port of its own, with one handler for every request. Ends when dropped.
 #[derive(Debug)]
 pub struct Upstream {
     door: Door,
+    scheme: &'static str,
     arrivals: Arc<watch::Sender<Vec<Arrival>>>,
+}
+
+/// What an upstream speaks.
+#[derive(Clone, Debug)]
+pub enum Speaks {
+    /// HTTP/1.1, plain.
+    Http1,
+    /// HTTP/2, plain.
+    Http2,
+    /// What the handshake says, over TLS.
+    Tls(Arc<ServerConfig>),
 }
 
 /// One request as it arrived, before the handler saw it.
@@ -36,7 +54,7 @@ pub struct Arrival {
     pub target: String,
     /// The version spoken to the upstream.
     pub version: Version,
-    /// All its headers.
+    /// All its headers; in HTTP/2 `host` is the authority.
     pub headers: HeaderMap,
 }
 
@@ -48,8 +66,17 @@ impl Arrival {
 }
 
 impl Upstream {
-    /// Starts one, from within a tokio runtime. A handler that panics breaks its connection.
+    /// Starts one of HTTP/1.1, from within a tokio runtime. A handler that panics breaks its connection.
     pub fn start<F, Fut>(handler: F) -> Self
+    where
+        F: Fn(Request<Incoming>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Response<BoxBody>> + Send + 'static,
+    {
+        Self::speaking(Speaks::Http1, handler)
+    }
+
+    /// As [`start`](Self::start), of another protocol.
+    pub fn speaking<F, Fut>(speaks: Speaks, handler: F) -> Self
     where
         F: Fn(Request<Incoming>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Response<BoxBody>> + Send + 'static,
@@ -57,27 +84,48 @@ impl Upstream {
         let handler = Arc::new(handler);
         let arrivals = Arc::new(watch::Sender::new(Vec::new()));
         let log = Arc::clone(&arrivals);
+        let scheme = match speaks {
+            Speaks::Http1 => "http",
+            Speaks::Http2 => "h2c",
+            Speaks::Tls(_) => "https",
+        };
         let door = Door::open(move |stream| {
             let (handler, log) = (Arc::clone(&handler), Arc::clone(&log));
-            let service = service_fn(move |request| {
+            let handle = move |request: Request<Incoming>| {
                 log.send_modify(|arrivals| arrivals.push(Arrival::of(&request)));
                 let answer = handler(request);
                 async move { Ok::<_, Infallible>(answer.await) }
-            });
+            };
+            let speaks = speaks.clone();
             async move {
-                _ = http1::Builder::new()
-                    .serve_connection(TokioIo::new(stream), service)
-                    .with_upgrades()
-                    .await
+                match speaks {
+                    Speaks::Http1 => serve(stream, false, handle).await,
+                    Speaks::Http2 => serve(stream, true, handle).await,
+                    Speaks::Tls(config) => {
+                        if let Ok(stream) = TlsAcceptor::from(config).accept(stream).await {
+                            let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+                            serve(stream, is_http2, handle).await;
+                        }
+                    }
+                }
             }
         });
-        Self { door, arrivals }
+        Self {
+            door,
+            scheme,
+            arrivals,
+        }
     }
 
     /// Answers everything with 200 and a small JSON body, having read the request's body to its
     /// end.
     pub fn ok() -> Self {
-        Self::start(|request| async move {
+        Self::ok_speaking(Speaks::Http1)
+    }
+
+    /// As [`ok`](Self::ok), of another protocol.
+    pub fn ok_speaking(speaks: Speaks) -> Self {
+        Self::speaking(speaks, |request| async move {
             _ = http_body_util::BodyExt::collect(request.into_body()).await;
             let json = Response::builder().header(header::CONTENT_TYPE, "application/json");
             json.body(body::full(r#"{"ok":true}"#)).unwrap()
@@ -87,7 +135,12 @@ impl Upstream {
     /// Streams the request's body back as it comes, with its content type; and its announced
     /// trailers, if the request has `te: trailers`.
     pub fn echo() -> Self {
-        Self::start(|request| async move {
+        Self::echo_speaking(Speaks::Http1)
+    }
+
+    /// As [`echo`](Self::echo), of another protocol.
+    pub fn echo_speaking(speaks: Speaks) -> Self {
+        Self::speaking(speaks, |request| async move {
             let mut answer = Response::new(());
             let asked = request.headers();
             if let Some(kind) = asked.get(header::CONTENT_TYPE) {
@@ -111,9 +164,9 @@ impl Upstream {
         self.door.addr()
     }
 
-    /// `http://127.0.0.1:PORT`, without a slash at the end.
+    /// `http://127.0.0.1:PORT`, or the same with `h2c` or `https`, without a slash at the end.
     pub fn url(&self) -> String {
-        format!("http://{}", self.addr())
+        format!("{}://{}", self.scheme, self.addr())
     }
 
     /// What arrived so far, oldest first.
@@ -156,8 +209,28 @@ impl Upstream {
     }
 }
 
+async fn serve<F, Fut>(stream: impl Stream, is_http2: bool, handle: F)
+where
+    F: Fn(Request<Incoming>) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Response<BoxBody>, Infallible>> + Send + 'static,
+{
+    let (stream, service) = (TokioIo::new(stream), service_fn(handle));
+    // How a connection ends is seen by who used it.
+    _ = if is_http2 {
+        let builder = http2::Builder::new(TokioExecutor::new());
+        builder.serve_connection(stream, service).await
+    } else {
+        let connection = http1::Builder::new().serve_connection(stream, service);
+        connection.with_upgrades().await
+    };
+}
+
 impl Arrival {
     fn of(request: &Request<Incoming>) -> Self {
+        let mut headers = request.headers().clone();
+        if let Some(authority) = request.uri().authority() {
+            headers.append(header::HOST, authority.as_str().parse().unwrap());
+        }
         Self {
             at: Instant::now(),
             method: request.method().clone(),
@@ -166,7 +239,7 @@ impl Arrival {
                 .path_and_query()
                 .map_or_else(|| request.uri().to_string(), ToString::to_string),
             version: request.version(),
-            headers: request.headers().clone(),
+            headers,
         }
     }
 }
@@ -183,61 +256,4 @@ pub(crate) fn only<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Client;
-
-    #[tokio::test]
-    async fn the_echo_streams_and_gives_trailers_to_whom_asks() {
-        let upstream = Upstream::echo();
-        let client = Client::new(upstream.addr()).knows("x-sum");
-        for (te, sum) in [(Some("trailers"), Some("7")), (None, None)] {
-            let mut request = Request::post("/a?b=c").header("trailer", "x-sum");
-            if let Some(te) = te {
-                request = request.header("te", te);
-            }
-            let (mut sender, body) = body::channel();
-            let answering = client.open(request.body(body).unwrap());
-            sender.send_data("first".into()).await.unwrap();
-            let mut answer = answering.await.into_body(); // answered before the body is complete
-            let first = http_body_util::BodyExt::frame(&mut answer)
-                .await
-                .unwrap()
-                .unwrap();
-            assert_eq!(first.into_data().unwrap(), "first");
-
-            let trailers = HeaderMap::from_iter([(
-                http::HeaderName::from_static("x-sum"),
-                "7".parse().unwrap(),
-            )]);
-            sender.send_trailers(trailers).await.unwrap();
-            drop(sender);
-            let rest = http_body_util::BodyExt::collect(answer).await.unwrap();
-            let got = rest
-                .trailers()
-                .and_then(|trailers| only(trailers, "x-sum").map(str::to_owned));
-            assert_eq!(got.as_deref(), sum);
-        }
-        let seen = upstream.requests();
-        assert_eq!(
-            (seen.len(), seen[0].target.as_str(), seen[0].header("te")),
-            (2, "/a?b=c", Some("trailers"))
-        );
-        assert_eq!(upstream.connections(), 1);
-    }
-
-    #[tokio::test]
-    async fn it_goes_down_and_comes_back_at_the_same_address() {
-        let upstream = Upstream::ok();
-        let client = Client::new(upstream.addr());
-        assert_eq!(client.get("/").await.text(), r#"{"ok":true}"#);
-        upstream.stop().await;
-        client
-            .try_request(Request::get("/").body(body::empty()).unwrap())
-            .await
-            .unwrap_err();
-        upstream.restart();
-        assert_eq!(client.get("/").await.status, 200);
-        assert_eq!(upstream.count(), 2);
-    }
-}
+mod tests;

@@ -146,8 +146,16 @@ fn explain(plan: &Plan, question: &Question) -> String {
 
 fn describe_route(text: &mut String, route: &RoutePlan) -> std::fmt::Result {
     writeln!(text, "route:    {}", route.name)?;
-    let servers: Vec<&str> = route.servers.iter().map(|server| server.as_str()).collect();
-    writeln!(text, "upstream: {}", servers.join(", "))
+    let servers: Vec<_> = route.servers.iter().map(ToString::to_string).collect();
+    writeln!(text, "upstream: {}", servers.join(", "))?;
+    if route.upgrades.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        text,
+        "upgrade:  to {} is allowed",
+        route.upgrades.join(", ")
+    )
 }
 
 /// Which source named the client, and by what.

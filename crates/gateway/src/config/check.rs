@@ -7,9 +7,11 @@
 mod answers;
 mod clients;
 mod limits;
+mod listen;
 mod redis_tls;
 mod routes;
 mod server;
+mod tls;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};

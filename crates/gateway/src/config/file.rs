@@ -5,6 +5,7 @@
 //! through `tidegate schema`. This module must not know what a value means.
 
 mod answers;
+mod network;
 mod plans;
 mod shape;
 
@@ -28,21 +29,22 @@ use super::plan::LogFormat;
 use super::value::{
     AddressTold, BodyLimit, Connections, Count, Date, FilePath, Gateways, HeadersWord, JwksRefresh,
     JwksUrl, KeyHash, KeyName, KeyPrefix, Leaf, Level, LimitName, Network, PlanName, PrefixLength,
-    RedisUrl, RouteName, SecretText, Server, StoreWord, Target, TokenText, Unlimited, WindowLength,
-    Words, Zone,
+    Protocol, RedisUrl, RouteName, SecretText, Server, StoreWord, Target, TokenText, Unlimited,
+    WindowLength, Words, Zone,
 };
 
 pub(super) use answers::{Headers, Reject};
+pub(super) use network::{Listen, Listener, ListenerTls, UpstreamTls};
 pub(super) use plans::{Cost, PlanQuota};
-pub(super) use shape::{Named, Placed, SingleOr};
+pub(super) use shape::{BlockOr, Named, Placed, SingleOr};
 
 /// The configuration of a tidegate gateway.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "tidegate configuration")]
 pub(super) struct File {
-    /// Where requests come in: an address, or a list of them. Default: 127.0.0.1:8080.
-    pub(super) listen: Option<SingleOr<SocketAddr, Vec<Leaf<SocketAddr>>>>,
+    /// Where requests come in: an address, `{ address, tls }`, or a list of these. Default: 127.0.0.1:8080.
+    pub(super) listen: Option<Listen>,
     /// Where health, metrics and clients are served: an address, or `{ address, token }`. Default: 127.0.0.1:9901.
     pub(super) admin: Option<SingleOr<SocketAddr, Admin>>,
     /// Peers whose word on addresses and users is taken. Default: none.
@@ -317,6 +319,8 @@ pub(super) struct Route {
     pub(super) headers: Option<SingleOr<HeadersWord, Headers>>,
     /// What a refusal by its limits looks like. Default: the file's.
     pub(super) reject: Option<Reject>,
+    /// The protocols that clients may switch to, such as websocket. Default: none.
+    pub(super) upgrade: Option<Vec<Leaf<Protocol>>>,
     /// What becomes of %2F and %5C in paths: reject or keep. Default: reject.
     pub(super) encoded_slashes: Option<Leaf<EncodedSlashes>>,
 }
@@ -327,6 +331,8 @@ pub(super) struct Route {
 pub(super) struct Upstream {
     /// Its servers, which take turns.
     pub(super) servers: Placed<Vec<Leaf<Server>>>,
+    /// Whom to trust and who we are, for servers at https://. Default: the authorities of the system, and nobody.
+    pub(super) tls: Option<Placed<UpstreamTls>>,
 }
 
 /// How long to wait.
@@ -341,6 +347,8 @@ pub(super) struct Timeouts {
     pub(super) upstream: Option<Leaf<Duration>>,
     /// For the next request on a connection. Default: 75s.
     pub(super) idle: Option<Leaf<Duration>>,
+    /// For the next byte in a tunnel, either way. Default: 5m.
+    pub(super) tunnel_idle: Option<Leaf<Duration>>,
 }
 
 /// What is logged.

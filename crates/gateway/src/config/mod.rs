@@ -21,8 +21,10 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::Path;
 
+pub(crate) use plan::Speaks;
 pub use plan::{
-    AdminPlan, JwksPlan, KeyFile, LogFormat, LogPlan, Plan, RoutePlan, Secret, StorePlan, Timeouts,
+    AdminPlan, JwksPlan, KeyFile, ListenerPlan, LogFormat, LogPlan, Plan, RoutePlan, Secret,
+    ServerPlan, StorePlan, Timeouts,
 };
 pub use report::{ConfigError, Warning};
 

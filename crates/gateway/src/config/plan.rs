@@ -22,13 +22,14 @@ use tokio::sync::Notify;
 use crate::host::HostPattern;
 use crate::path::EncodedSlashes;
 use crate::pattern::PathPattern;
+use crate::tls::{ServerTls, UpstreamTls};
 
 /// What a gateway does.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Plan {
     /// Where it listens; at least one.
-    pub listen: Vec<SocketAddr>,
+    pub listen: Vec<ListenerPlan>,
     /// Where health, metrics and clients are served.
     pub admin: AdminPlan,
     /// How it names who is calling.
@@ -55,6 +56,16 @@ pub struct Plan {
     pub max_connections: usize,
     /// What it logs.
     pub log: LogPlan,
+}
+
+/// One address to listen on.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct ListenerPlan {
+    /// Where it is.
+    pub address: SocketAddr,
+    /// What protects it.
+    pub(crate) tls: Option<Arc<ServerTls>>,
 }
 
 /// The admin port.
@@ -127,14 +138,48 @@ pub struct RoutePlan {
     pub(crate) path: PathPattern,
     /// The methods it is for, with HEAD where GET is; none: any.
     pub methods: Option<Vec<Method>>,
-    /// Where its requests go, in turn; at least one, spoken to in plain HTTP.
-    pub servers: Vec<Authority>,
+    /// Where its requests go, in turn; at least one.
+    pub servers: Vec<ServerPlan>,
     /// What its requests are charged to: what is always charged, then its own limits.
     pub policy: Policy,
     /// The most bytes of a request's body; none: as many as come.
     pub max_body: Option<u64>,
+    /// The protocols that its clients may switch to, in lower case.
+    pub upgrades: Arc<[Box<str>]>,
     /// What becomes of encoded slashes in its paths.
     pub(crate) encoded_slashes: EncodedSlashes,
+}
+
+/// A server of an upstream.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ServerPlan {
+    /// Where it is.
+    pub authority: Authority,
+    /// What is spoken to it.
+    pub(crate) speaks: Speaks,
+}
+
+/// What is spoken to a server.
+#[derive(Debug, Clone)]
+pub(crate) enum Speaks {
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2.
+    Http2,
+    /// Either of them, over TLS.
+    Tls(Arc<UpstreamTls>),
+}
+
+impl fmt::Display for ServerPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = match self.speaks {
+            Speaks::Http1 => "http",
+            Speaks::Http2 => "h2c",
+            Speaks::Tls(_) => "https",
+        };
+        write!(f, "{scheme}://{}", self.authority)
+    }
 }
 
 /// How long the gateway waits.
@@ -148,6 +193,8 @@ pub struct Timeouts {
     pub upstream: Duration,
     /// For the next request on a connection.
     pub idle: Duration,
+    /// For the next byte in a tunnel, either way.
+    pub tunnel_idle: Duration,
 }
 
 impl Default for Timeouts {
@@ -157,6 +204,7 @@ impl Default for Timeouts {
             connect: Duration::from_secs(1),
             upstream: Duration::from_secs(60),
             idle: Duration::from_secs(75),
+            tunnel_idle: Duration::from_secs(300),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use tidegate_store::{Decision, Limit, Mode, Via};
 use tidegate_tower::Decided;
@@ -19,6 +20,7 @@ use crate::outcome::RequestOutcome;
 pub(crate) struct RouteMetrics {
     requests: [Counter; RequestOutcome::ALL.len()],
     upstream: Histogram,
+    tunnels: Gauge,
     limits: Vec<LimitCounters>,
     store: Histogram,
     store_errors: Family<ErrorLabels, Counter>,
@@ -74,6 +76,7 @@ impl RouteMetrics {
                 })
             }),
             upstream: gateway.upstream.get_or_create_owned(&route()),
+            tunnels: gateway.tunnels.get_or_create_owned(&route()),
             limits: limits.collect(),
             store: gateway.store.clone(),
             store_errors: gateway.store_errors.clone(),
@@ -88,6 +91,12 @@ impl RouteMetrics {
 
     pub(crate) fn forwarded(&self, took: Duration) {
         self.upstream.observe(took.as_secs_f64());
+    }
+
+    /// A tunnel that is open until what this returns is dropped.
+    pub(crate) fn tunnel(&self) -> OpenTunnel {
+        self.tunnels.inc();
+        OpenTunnel(self.tunnels.clone())
     }
 
     /// What the limits said, and what there was to note of the caller.
@@ -135,5 +144,15 @@ impl RouteMetrics {
                 .get_or_create(&ErrorLabels { error })
                 .inc();
         }
+    }
+}
+
+/// A tunnel, as long as it is open.
+#[derive(Debug)]
+pub(crate) struct OpenTunnel(Gauge);
+
+impl Drop for OpenTunnel {
+    fn drop(&mut self) {
+        self.0.dec();
     }
 }

@@ -14,13 +14,19 @@ use hyper::body::Incoming;
 use tidegate_tower::{Clients, Peer};
 use tower::Service;
 
+use super::connection::Lease;
 use super::headers::{self, Origin};
-use super::pool::{Lease, SendError, Upstream};
+use super::pool::Upstream;
 use super::request_body::{BodyState, Fate, RequestBody, Terms};
+use super::trouble::{TOO_LARGE, UPSTREAM_FAILED, UPSTREAM_SILENT, explain};
+use super::tunnel::Tunnel;
+use super::upgrade::Wish;
 use super::upstream_body::UpstreamBody;
 use crate::body::Body;
+use crate::frontend::OverTls;
 use crate::problem::Problem;
 use crate::request_id::RequestId;
+use crate::tls::Offer;
 
 /// What a route's forwarding is made of.
 #[derive(Debug)]
@@ -31,6 +37,10 @@ pub(crate) struct Forwarding {
     pub(crate) vouched: Arc<[HeaderName]>,
     /// The largest body of a request, in bytes.
     pub(crate) max_body: Option<u64>,
+    /// The protocols that a client may switch to, in lower case.
+    pub(crate) upgrades: Arc<[Box<str>]>,
+    /// How long a tunnel may be silent.
+    pub(crate) tunnel_idle: Duration,
 }
 
 /// How a request was forwarded, in its response's extensions.
@@ -68,13 +78,17 @@ impl Service<Request<Incoming>> for Forward {
 }
 
 impl Forwarding {
-    async fn forward(&self, request: Request<Incoming>) -> Response<Body> {
+    async fn forward(&self, mut request: Request<Incoming>) -> Response<Body> {
         if self.is_too_large(request.headers()) {
             return TOO_LARGE.respond();
         }
-        let (request, fate) = self.prepare(request);
+        let wish = Wish::of(&mut request, &self.upgrades);
+        let (mut request, fate) = self.prepare(request);
+        if let Some(wish) = &wish {
+            wish.write(request.headers_mut());
+        }
         let started = Instant::now();
-        let answer = self.exchange(request, fate.as_deref()).await;
+        let answer = self.exchange(request, fate.as_deref(), wish).await;
         let forwarded = |answered| Forwarded {
             took: started.elapsed(),
             answered,
@@ -92,15 +106,45 @@ impl Forwarding {
         &self,
         request: Request<RequestBody>,
         fate: Option<&Fate>,
+        wish: Option<Wish>,
     ) -> Result<Response<Body>, Problem> {
-        let sent = self.in_time(self.upstream.send(request), fate).await;
-        let (response, lease) = sent?.map_err(|error| explain(&error, fate))?;
+        // A connection that others are on cannot become a tunnel.
+        let offer = match wish {
+            Some(_) => Offer::Http1,
+            None => Offer::Any,
+        };
+        let sent = self.in_time(self.upstream.send(request, offer), fate);
+        let (response, lease) = sent.await?.map_err(|error| explain(&error, fate))?;
+        check(response.headers())?;
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            return self.switch(response, lease, wish);
+        }
         let (mut head, body) = response.into_parts();
-        check(head.status, &head.headers)?;
         headers::to_client(&mut head.headers);
         head.version = Version::HTTP_11;
         let body = self.answer_body(body, lease);
         Ok(Response::from_parts(head, body))
+    }
+
+    /// Tells the client that its wish is granted; an upstream must not grant what nobody wished for.
+    fn switch(
+        &self,
+        mut response: Response<Incoming>,
+        lease: Lease,
+        wish: Option<Wish>,
+    ) -> Result<Response<Body>, Problem> {
+        let wish = wish.filter(|wish| wish.is_granted(response.headers()));
+        let wish = wish.ok_or(UPSTREAM_FAILED)?;
+        let upstream = hyper::upgrade::on(&mut response);
+        headers::to_client(response.headers_mut());
+        wish.write(response.headers_mut());
+        let tunnel = Tunnel {
+            client: wish.client,
+            upstream,
+            idle: self.tunnel_idle,
+            lease,
+        };
+        Ok(response.map(|_| Body::tunnel(tunnel)))
     }
 
     fn answer_body(&self, body: Incoming, lease: Lease) -> Body {
@@ -120,6 +164,7 @@ impl Forwarding {
                 request_id: id.map_or(HeaderValue::from_static("-"), |id| id.0.clone()),
                 vouched: &self.vouched,
                 client: head.extensions.get(),
+                is_tls: head.extensions.get::<OverTls>().is_some(),
             };
             headers::to_upstream(&mut head.headers, origin, has_body);
         }
@@ -183,9 +228,8 @@ impl Forwarding {
     }
 }
 
-/// Refuses what an upstream must not send: framings that two readers could take for two things, and a switch of
-/// protocols that nobody asked for.
-fn check(status: StatusCode, headers: &HeaderMap) -> Result<(), Problem> {
+/// Refuses what an upstream must not send: framings that two readers could take for two things.
+fn check(headers: &HeaderMap) -> Result<(), Problem> {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
     let framed = match (codings.next(), lengths.next()) {
@@ -198,62 +242,5 @@ fn check(status: StatusCode, headers: &HeaderMap) -> Result<(), Problem> {
         (Some(_), Some(_)) => false,
     };
     let framed = framed && codings.next().is_none() && lengths.next().is_none();
-    if framed && status != StatusCode::SWITCHING_PROTOCOLS {
-        return Ok(());
-    }
-    Err(UPSTREAM_FAILED)
+    framed.then_some(()).ok_or(UPSTREAM_FAILED)
 }
-
-/// Whose fault it is that there is no answer.
-fn explain(error: &SendError, fate: Option<&Fate>) -> Problem {
-    match fate.map(Fate::state) {
-        Some(BodyState::TooLarge) => return TOO_LARGE,
-        Some(BodyState::Stalled) => return CLIENT_STALLED,
-        Some(BodyState::Broken) => return BROKEN_BODY,
-        Some(BodyState::Forwarded | BodyState::AwaitingClient) | None => {}
-    }
-    match error {
-        SendError::Unreachable(error) if error.kind() == std::io::ErrorKind::TimedOut => {
-            UPSTREAM_SILENT
-        }
-        SendError::Unreachable(error) => {
-            tracing::debug!(%error, "no server of the upstream accepts connections");
-            UPSTREAM_UNREACHABLE
-        }
-        SendError::Failed(error) => {
-            tracing::debug!(%error, "the upstream failed");
-            UPSTREAM_FAILED
-        }
-    }
-}
-
-const TOO_LARGE: Problem = Problem::new(
-    StatusCode::PAYLOAD_TOO_LARGE,
-    "body_too_large",
-    "The request's body is larger than this route allows.",
-);
-const CLIENT_STALLED: Problem = Problem::new(
-    StatusCode::REQUEST_TIMEOUT,
-    "body_timeout",
-    "The request's body stopped coming.",
-);
-const BROKEN_BODY: Problem = Problem::new(
-    StatusCode::BAD_REQUEST,
-    "broken_body",
-    "The request's body cannot be read.",
-);
-const UPSTREAM_UNREACHABLE: Problem = Problem::new(
-    StatusCode::BAD_GATEWAY,
-    "upstream_unreachable",
-    "The API behind this gateway does not accept connections.",
-);
-const UPSTREAM_FAILED: Problem = Problem::new(
-    StatusCode::BAD_GATEWAY,
-    "upstream_failed",
-    "The API behind this gateway gave no proper answer.",
-);
-const UPSTREAM_SILENT: Problem = Problem::new(
-    StatusCode::GATEWAY_TIMEOUT,
-    "upstream_timeout",
-    "The API behind this gateway did not answer in time.",
-);

@@ -31,12 +31,15 @@ static HOP_BY_HOP: [HeaderName; 9] = [
 ];
 
 /// What says where a request came from: taken from trusted peers, else written anew or removed.
-static ORIGIN: [HeaderName; 6] = [
+static ORIGIN: [HeaderName; 8] = [
     X_FORWARDED_FOR,
     X_FORWARDED_PROTO,
     X_FORWARDED_HOST,
     FORWARDED,
     HeaderName::from_static("x-forwarded-port"),
+    // What other proxies tell of the certificate that a client showed them.
+    HeaderName::from_static("x-forwarded-client-cert"),
+    HeaderName::from_static("x-forwarded-tls-client-cert"),
     X_REQUEST_ID,
 ];
 
@@ -60,6 +63,8 @@ pub(super) struct Origin<'a> {
     pub(super) vouched: &'a [HeaderName],
     /// Who is calling, if the upstream is told.
     pub(super) client: Option<&'a Client>,
+    /// Whether the client's connection is protected.
+    pub(super) is_tls: bool,
 }
 
 /// Makes a client's headers fit for the upstream.
@@ -92,7 +97,8 @@ pub(super) fn to_upstream(headers: &mut HeaderMap, origin: Origin<'_>, has_body:
     tell_hops(headers, &origin);
     tell_client(headers, &origin);
     if !headers.contains_key(X_FORWARDED_PROTO) {
-        headers.insert(X_FORWARDED_PROTO, HeaderValue::from_static("http"));
+        let proto = if origin.is_tls { "https" } else { "http" };
+        headers.insert(X_FORWARDED_PROTO, HeaderValue::from_static(proto));
     }
     if !headers.contains_key(X_FORWARDED_HOST)
         && let Some(host) = headers.get(HOST).cloned()
@@ -261,7 +267,10 @@ fn append(headers: &mut HeaderMap, name: &HeaderName, element: &str) {
 }
 
 /// The words of a header that is a list.
-fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
+pub(super) fn tokens<'a>(
+    headers: &'a HeaderMap,
+    name: &HeaderName,
+) -> impl Iterator<Item = &'a str> {
     let values = headers.get_all(name).iter();
     values
         .filter_map(|value| value.to_str().ok())

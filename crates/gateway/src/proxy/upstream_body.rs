@@ -9,8 +9,8 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep};
 
+use super::connection::Lease;
 use super::headers;
-use super::pool::Lease;
 use crate::body::BoxError;
 
 /// What an upstream streams.

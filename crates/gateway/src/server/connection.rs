@@ -3,22 +3,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Request;
+use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tidegate_tower::Peer;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::timeout;
 
 use super::http2::{Offered, Streams};
-use super::opening::Opening;
+use super::opening::{Opening, Stream, Unopened};
 use super::stream::ClientStream;
 use crate::activity::{Activity, Watch};
+use crate::body::Body;
 use crate::dropped::Dropped;
 use crate::frontend::{Arrival, Frontend};
+use crate::tls::{HandshakeFailure, ServerTls};
 
 /// The most that hyper buffers of a head; the frontend refuses heads long before, with the right status.
 const MAX_BUFFER: usize = 128 * 1024;
@@ -26,72 +28,97 @@ const MAX_BUFFER: usize = 128 * 1024;
 const MAX_STREAMS: u32 = 100;
 /// Headers of one HTTP/2 request, uncompressed, in bytes.
 const MAX_HEADER_LIST: u32 = 32 * 1024;
+/// Requests that an HTTP/2 client may take back before anybody looked at them, and those that it may make us take back,
+/// before the connection ends: whoever does more of either means harm.
+const MAX_TAKEN_BACK: usize = 20;
+const MAX_MADE_RESETS: usize = 1_024;
+/// How much of one request's body may wait for its upstream, and of all of a connection, in bytes.
+const STREAM_WINDOW: u32 = 256 * 1024;
+const CONNECTION_WINDOW: u32 = 1024 * 1024;
+/// How much of one answer may wait for an HTTP/2 client, in bytes.
+const MAX_UNSENT: usize = 64 * 1024;
 /// How often a silent HTTP/2 client is asked whether it is there, and how long it may take to say so.
 const PING_EVERY: Duration = Duration::from_secs(20);
 
-/// Serves a connection until it ends, or, once `drain` says so, until its requests are done.
-pub(crate) async fn serve<S>(
-    mut socket: S,
-    peer: Peer,
-    frontend: Arc<Frontend>,
-    mut drain: watch::Receiver<bool>,
-) where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let timeouts = frontend.timeouts();
-    // The first bytes tell who is there and what is spoken; a client may not send them for ever.
-    let is_told = frontend.is_told_by(peer);
-    let sniffed = tokio::select! {
-        biased;
-        sniffed = timeout(timeouts.header, Opening::read(&mut socket, peer, is_told)) => sniffed,
-        // A connection that has asked nothing yet is as good as idle.
-        _ = drain.wait_for(|stop| *stop) => return,
-    };
-    let Ok(Ok(opening)) = sniffed else {
-        return;
-    };
-    let Opening {
-        peer,
-        first,
-        is_http2,
-    } = opening;
-    let activity = Activity::new(timeouts.header, timeouts.idle, !is_http2);
-    let stream = ClientStream::new(socket, first, activity.clone(), timeouts.idle);
-    let answer = {
-        let activity = activity.clone();
-        move |request: Request<Incoming>| {
-            let arrival = Arrival {
-                peer,
-                in_request: activity.request(),
-            };
-            let frontend = frontend.clone();
-            async move { frontend.handle(request, arrival).await }
+/// What serves the connections of one listener.
+#[derive(Clone, Debug)]
+pub(super) struct Serving {
+    pub(super) frontend: Arc<Frontend>,
+    pub(super) tls: Option<Arc<ServerTls>>,
+    /// Becomes true when requests in flight are the last.
+    pub(super) drain: watch::Receiver<bool>,
+}
+
+impl Serving {
+    /// Serves a connection until it ends, or, once it drains, until its requests are done.
+    pub(super) async fn serve<S>(mut self, socket: S, peer: Peer, place: Arc<OwnedSemaphorePermit>)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let timeouts = self.frontend.timeouts();
+        let activity = Activity::new(timeouts.header, timeouts.idle);
+        let stream = ClientStream::new(socket, activity.clone(), timeouts.idle, place);
+        // The first bytes tell who is there and what is spoken; a client may not send them for ever.
+        let is_told = self.frontend.is_told_by(peer);
+        let opening = Opening::read(stream, peer, is_told, self.tls.as_deref());
+        let opened = tokio::select! {
+            biased;
+            opened = timeout(timeouts.header, opening) => opened,
+            // A connection that has asked nothing yet is as good as idle.
+            _ = self.drain.wait_for(|stop| *stop) => return,
+        };
+        let failure = match opened {
+            Ok(Ok(opening)) => return self.converse(opening, activity).await,
+            Ok(Err(Unopened::Gone)) => None,
+            Ok(Err(Unopened::Handshake(failure))) => Some(failure),
+            Err(_) => self.tls.as_ref().map(|_| HandshakeFailure::Timeout),
+        };
+        if let Some(failure) = failure {
+            self.frontend.metrics().tls().handshake_failed(failure);
+            tracing::debug!(peer = %peer.0, reason = failure.label(), "a TLS handshake failed");
         }
-    };
-    // How a connection ended concerns its client alone; what became of its requests is in the access log.
-    let _ = if is_http2 {
-        let service = service_fn(move |request| {
-            let answer = answer(request);
-            async move { Ok::<_, Dropped>(answer.await?.map(Offered::new)) }
+    }
+
+    async fn converse<S>(self, opening: Opening<S>, activity: Arc<Activity>)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let conversation = Arc::new(Conversation {
+            peer: opening.peer,
+            is_tls: self.tls.is_some(),
+            frontend: self.frontend,
+            activity,
+            drain: self.drain,
         });
-        let patience = timeouts.idle;
-        let mut builder = http2::Builder::new(Streams { patience });
-        builder
-            .timer(TokioTimer::new())
-            .max_concurrent_streams(MAX_STREAMS)
-            .max_header_list_size(MAX_HEADER_LIST)
-            .keep_alive_interval(PING_EVERY)
-            .keep_alive_timeout(PING_EVERY);
-        let connection = builder.serve_connection(TokioIo::new(stream), service);
-        drive(
-            connection,
-            &activity,
-            drain,
-            http2::Connection::graceful_shutdown,
-        )
-        .await
-    } else {
-        let service = service_fn(answer);
+        // How a connection ended concerns its client alone; what became of its requests is in the access log.
+        let _ = match (opening.stream, opening.is_http2) {
+            (Stream::Plain(stream), false) => conversation.http1(stream).await,
+            (Stream::Plain(stream), true) => conversation.http2(stream).await,
+            (Stream::Tls(stream), false) => conversation.http1(stream).await,
+            (Stream::Tls(stream), true) => conversation.http2(stream).await,
+        };
+    }
+}
+
+/// A connection whose protocol is known.
+struct Conversation {
+    peer: Peer,
+    is_tls: bool,
+    frontend: Arc<Frontend>,
+    activity: Arc<Activity>,
+    drain: watch::Receiver<bool>,
+}
+
+impl Conversation {
+    async fn http1<S>(self: Arc<Self>, stream: S) -> hyper::Result<()>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let this = self.clone();
+        let service = service_fn(move |request| {
+            let this = this.clone();
+            async move { this.answer(request).await }
+        });
         let mut builder = http1::Builder::new();
         builder
             .timer(TokioTimer::new())
@@ -99,14 +126,48 @@ pub(crate) async fn serve<S>(
             .header_read_timeout(None)
             .max_buf_size(MAX_BUFFER);
         let connection = builder.serve_connection(TokioIo::new(stream), service);
-        drive(
-            connection,
-            &activity,
-            drain,
-            http1::Connection::graceful_shutdown,
-        )
-        .await
-    };
+        let connection = connection.with_upgrades();
+        let shutdown = http1::UpgradeableConnection::graceful_shutdown;
+        drive(connection, &self.activity, self.drain.clone(), shutdown).await
+    }
+
+    async fn http2<S>(self: Arc<Self>, stream: S) -> hyper::Result<()>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        self.activity.multiplexes();
+        let this = self.clone();
+        let service = service_fn(move |request| {
+            let this = this.clone();
+            async move { Ok::<_, Dropped>(this.answer(request).await?.map(Offered::new)) }
+        });
+        let patience = self.frontend.timeouts().idle;
+        let mut builder = http2::Builder::new(Streams { patience });
+        builder
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(MAX_STREAMS)
+            .max_header_list_size(MAX_HEADER_LIST)
+            .max_pending_accept_reset_streams(MAX_TAKEN_BACK)
+            .max_local_error_reset_streams(MAX_MADE_RESETS)
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_send_buf_size(MAX_UNSENT)
+            .keep_alive_interval(PING_EVERY)
+            .keep_alive_timeout(PING_EVERY);
+        let connection = builder.serve_connection(TokioIo::new(stream), service);
+        let shutdown = http2::Connection::graceful_shutdown;
+        drive(connection, &self.activity, self.drain.clone(), shutdown).await
+    }
+
+    async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, Dropped> {
+        let arrival = Arrival {
+            peer: self.peer,
+            is_tls: self.is_tls,
+            in_request: self.activity.request(),
+            drain: &self.drain,
+        };
+        self.frontend.handle(request, arrival).await
+    }
 }
 
 /// Polls a connection beside its watchdog and the drain.

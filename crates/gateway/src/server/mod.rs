@@ -1,4 +1,4 @@
-//! The listeners: accept, bound, serve, drain.
+//! The listeners: accept, bound, protect, serve, drain.
 //!
 //! The caller binds, so that a port in use is found before anything starts, and says when to stop.
 
@@ -17,6 +17,8 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use crate::frontend::Frontend;
+use crate::tls::ServerTls;
+use connection::Serving;
 
 /// How long requests in flight may take to end after a stop was asked for.
 pub(crate) const DRAIN: Duration = Duration::from_secs(30);
@@ -24,9 +26,16 @@ pub(crate) const DRAIN: Duration = Duration::from_secs(30);
 /// How long to wait when the system has no file descriptor left for another connection.
 const OUT_OF_DESCRIPTORS: Duration = Duration::from_millis(50);
 
+/// An open port, and how it is protected.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    pub(crate) socket: TcpListener,
+    pub(crate) tls: Option<Arc<ServerTls>>,
+}
+
 /// Serves until `stop` becomes true, then until all requests in flight are answered, or [`DRAIN`] has passed.
 pub(crate) async fn run(
-    listeners: Vec<TcpListener>,
+    listeners: Vec<Listener>,
     frontend: Arc<Frontend>,
     max_connections: usize,
     stop: watch::Receiver<bool>,
@@ -34,10 +43,13 @@ pub(crate) async fn run(
     // One permit per connection: none left, no connection; all back, all are done.
     let connections = Arc::new(Semaphore::new(max_connections));
     let mut accepting = JoinSet::new();
-    for listener in listeners {
-        let frontend = frontend.clone();
-        let connections = connections.clone();
-        accepting.spawn(accept(listener, frontend, connections, stop.clone()));
+    for Listener { socket, tls } in listeners {
+        let serving = Serving {
+            frontend: frontend.clone(),
+            tls,
+            drain: stop.clone(),
+        };
+        accepting.spawn(accept(socket, serving, connections.clone(), stop.clone()));
     }
     while accepting.join_next().await.is_some() {}
     let all = u32::try_from(max_connections).unwrap_or(u32::MAX);
@@ -50,11 +62,10 @@ pub(crate) async fn run(
 
 async fn accept(
     listener: TcpListener,
-    frontend: Arc<Frontend>,
+    serving: Serving,
     connections: Arc<Semaphore>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let drain = stop.clone();
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -71,16 +82,19 @@ async fn accept(
                 continue;
             }
         };
-        let Ok(permit) = connections.clone().try_acquire_owned() else {
-            frontend.metrics().connection_refused();
+        let Ok(place) = connections.clone().try_acquire_owned() else {
+            serving.frontend.metrics().connection_refused();
             continue;
         };
         // Answers are small and written whole: waiting to fill a packet only delays them.
         let _ = socket.set_nodelay(true);
-        let serving = connection::serve(socket, Peer(peer), frontend.clone(), drain.clone());
+        let place = Arc::new(place);
+        let serving = serving.clone().serve(socket, Peer(peer), place.clone());
+        // Handshakes are made here, too, so that none keeps the next connection waiting.
         tokio::spawn(async move {
             serving.await;
-            drop(permit);
+            // Its requests have ended as well.
+            drop(place);
         });
     }
 }

@@ -1,77 +1,115 @@
-//! The first bytes of a connection: whose it is, if a proxy tells, and which HTTP is spoken on it.
+//! How a connection begins: whose it is, if a proxy tells, whether TLS protects it, and which HTTP is spoken on it.
+//!
+//! All of it is part of the first request's head, and has to be there before that head's deadline.
 
 use std::io;
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use tidegate_tower::Peer;
-use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
+use tokio_rustls::server::TlsStream;
 
+use super::stream::ClientStream;
 use crate::proxy_protocol::{self, Start};
+use crate::tls::{self, HandshakeFailure, ServerTls};
 
 /// What an HTTP/2 client says first when it knows that the server speaks it (RFC 9113, 3.4).
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// What the first bytes say.
-#[derive(Debug)]
-pub(super) struct Opening {
+/// A connection on which the first request may come.
+pub(super) struct Opening<S> {
     /// Whose connection it is.
     pub(super) peer: Peer,
-    /// What was read of the client's own bytes.
-    pub(super) first: Bytes,
+    pub(super) stream: Stream<S>,
     pub(super) is_http2: bool,
 }
 
-impl Opening {
+/// A connection, protected or not.
+pub(super) enum Stream<S> {
+    Plain(ClientStream<S>),
+    Tls(Box<TlsStream<ClientStream<S>>>),
+}
+
+/// Why a connection ended before it began.
+pub(super) enum Unopened {
+    /// The client left, or is not to be understood.
+    Gone,
+    /// Client and listener did not come to terms.
+    Handshake(HandshakeFailure),
+}
+
+impl From<io::Error> for Unopened {
+    fn from(_: io::Error) -> Self {
+        Self::Gone
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Opening<S> {
     /// Reads as little as tells; `is_told` if a PROXY protocol header from this peer is believed.
     pub(super) async fn read(
-        socket: &mut (impl AsyncRead + Unpin),
-        peer: Peer,
+        mut stream: ClientStream<S>,
+        mut peer: Peer,
         is_told: bool,
-    ) -> io::Result<Self> {
-        let mut first = BytesMut::with_capacity(HTTP2_PREFACE.len());
-        let mut told = peer;
+        tls: Option<&ServerTls>,
+    ) -> Result<Self, Unopened> {
         if is_told {
-            told = Peer(source(socket, &mut first).await?.unwrap_or(peer.0));
+            let (source, first) = source(&mut stream).await?;
+            peer = Peer(source.unwrap_or(peer.0));
+            stream.put_back(first);
         }
-        let is_http2 = sniff(socket, &mut first).await?;
+        let (stream, is_http2) = match tls {
+            None => {
+                let (first, is_http2) = sniff(&mut stream).await?;
+                stream.put_back(first);
+                (Stream::Plain(stream), is_http2)
+            }
+            Some(tls) => {
+                let stream = tls.acceptor().accept(stream).await;
+                let stream =
+                    stream.map_err(|error| Unopened::Handshake(tls::handshake_failure(&error)))?;
+                let is_http2 = tls::is_http2(stream.get_ref().1);
+                (Stream::Tls(Box::new(stream)), is_http2)
+            }
+        };
         Ok(Self {
-            peer: told,
-            first: first.freeze(),
+            peer,
+            stream,
             is_http2,
         })
     }
 }
 
-/// Reads a PROXY protocol header, if there is one, and takes it from what was read.
+/// Reads a PROXY protocol header, if there is one; gives what was read beyond it.
 async fn source(
     socket: &mut (impl AsyncRead + Unpin),
-    first: &mut BytesMut,
-) -> io::Result<Option<std::net::SocketAddr>> {
+) -> io::Result<(Option<std::net::SocketAddr>, Bytes)> {
+    let mut first = BytesMut::new();
     loop {
-        match proxy_protocol::parse(first) {
+        match proxy_protocol::parse(&first) {
             // Its bounds are the parser's: what is incomplete is short.
-            Start::Incomplete => more(socket, first, usize::MAX).await?,
-            Start::Absent => return Ok(None),
+            Start::Incomplete => more(socket, &mut first, usize::MAX).await?,
+            Start::Absent => return Ok((None, first.freeze())),
             Start::Header { source, length } => {
                 first.advance(length);
-                return Ok(source);
+                return Ok((source, first.freeze()));
             }
             Start::Malformed => return Err(io::ErrorKind::InvalidData.into()),
         }
     }
 }
 
-/// Reads until the first bytes tell HTTP/2 from HTTP/1, and says whether it is HTTP/2.
-async fn sniff(socket: &mut (impl AsyncRead + Unpin), first: &mut BytesMut) -> io::Result<bool> {
+/// Reads until the first bytes tell HTTP/2 from HTTP/1; gives them, and whether it is HTTP/2.
+async fn sniff(socket: &mut (impl AsyncRead + Unpin)) -> io::Result<(Bytes, bool)> {
+    let mut first = BytesMut::with_capacity(HTTP2_PREFACE.len());
     loop {
         let length = first.len().min(HTTP2_PREFACE.len());
         if first[..length] != HTTP2_PREFACE[..length] {
-            return Ok(false);
+            return Ok((first.freeze(), false));
         }
         if length == HTTP2_PREFACE.len() {
-            return Ok(true);
+            return Ok((first.freeze(), true));
         }
-        more(socket, first, HTTP2_PREFACE.len() - length).await?;
+        more(socket, &mut first, HTTP2_PREFACE.len() - length).await?;
     }
 }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Sleep;
 
 use crate::activity::Activity;
@@ -25,6 +26,8 @@ pub(crate) struct ClientStream<S> {
     first: Bytes,
     activity: Arc<Activity>,
     patience: Duration,
+    // Given back when the socket is closed, whoever has it then.
+    _place: Arc<OwnedSemaphorePermit>,
     // Runs while a write waits for the client to take something.
     stalled: Option<Pin<Box<Sleep>>>,
     // We have closed our side.
@@ -34,22 +37,31 @@ pub(crate) struct ClientStream<S> {
 }
 
 impl<S> ClientStream<S> {
-    /// A stream that gives `first` before what comes from `inner`, and fails when a write stalls for `patience`.
+    /// A stream over `inner` that fails when a write stalls for `patience`, and holds a place among the connections.
     pub(crate) const fn new(
         inner: S,
-        first: Bytes,
         activity: Arc<Activity>,
         patience: Duration,
+        place: Arc<OwnedSemaphorePermit>,
     ) -> Self {
         Self {
             inner,
-            first,
+            first: Bytes::new(),
             activity,
             patience,
+            _place: place,
             stalled: None,
             closed: false,
             lingering: None,
         }
+    }
+
+    /// Takes back what was read last; it comes again.
+    pub(super) fn put_back(&mut self, read: Bytes) {
+        self.first = match self.first.is_empty() {
+            true => read,
+            false => [&read[..], &self.first[..]].concat().into(),
+        };
     }
 
     fn watch_write(
@@ -107,7 +119,6 @@ impl<S: AsyncRead + Unpin> AsyncRead for ClientStream<S> {
         if self.first.has_remaining() {
             let length = self.first.len().min(buffer.remaining());
             buffer.put_slice(&self.first.split_to(length));
-            self.activity.read();
             return Poll::Ready(Ok(()));
         }
         let before = buffer.filled().len();
@@ -150,6 +161,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ClientStream<S> {
         if !self.closed {
             ready!(Pin::new(&mut self.inner).poll_shutdown(context))?;
             self.closed = true;
+        }
+        if self.activity.is_tunnel() {
+            // What still comes is for the other side.
+            return Poll::Ready(Ok(()));
         }
         self.poll_linger(context).map(Ok)
     }

@@ -1,13 +1,22 @@
 //! What right configurations become.
 
+use std::net::SocketAddr;
+
 use super::*;
+
+fn listens(plan: &Plan) -> Vec<SocketAddr> {
+    plan.listen
+        .iter()
+        .map(|listener| listener.address)
+        .collect()
+}
 
 #[test]
 fn the_reference_is_right_and_raises_no_doubt() {
     let path = Path::new("../../gateway.yaml");
     let (plan, warnings) = config::load(path, |_| None).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(warnings, []);
-    assert_eq!(plan.listen, ["127.0.0.1:8080".parse().unwrap()]);
+    assert_eq!(listens(&plan), ["127.0.0.1:8080".parse().unwrap()]);
     let names: Vec<_> = plan.limits.iter().map(|limit| limit.name()).collect();
     let expected = [
         "ride-burst",
@@ -27,7 +36,8 @@ fn the_reference_is_right_and_raises_no_doubt() {
         .collect();
     assert_eq!(charged, ["ip-guard", "ride-burst"]);
     assert_eq!(ride.max_body, Some(64 << 10));
-    assert_eq!(plan.routes.last().unwrap().servers[0], "127.0.0.1:9000");
+    let server = &plan.routes.last().unwrap().servers[0];
+    assert_eq!(server.to_string(), "http://127.0.0.1:9000");
 }
 
 #[test]
@@ -50,6 +60,45 @@ fn the_commented_redis_store_of_the_reference_is_right_too() {
         (redis.timeout, redis.key_prefix.as_str()),
         (Duration::from_millis(25), "tidegate")
     );
+}
+
+/// What the reference shows in comments is read, up to files that are not there.
+#[test]
+fn the_commented_tls_of_the_reference_is_right_too() {
+    let reference = fs::read_to_string("../../gateway.yaml").unwrap();
+    let block = |first: &str, indent: &str| -> String {
+        let lines = reference.lines().skip_while(|line| *line != first);
+        let lines = lines.take_while(|line| line.starts_with(&format!("{indent}#")));
+        let lines = lines.map(|line| line.replacen("# ", "", 1) + "\n");
+        lines.collect()
+    };
+    let listen = block("# listen:", "");
+    let upstream = format!(
+        "upstreams:\n  api:\n    servers: [https://h]\n{}routes: [{{ path: /, upstream: api }}]\n",
+        block("    # tls:", "    ")
+    );
+    for (text, files) in [(with(&listen), 1), (upstream, 1)] {
+        let error = parse(&text).unwrap_err().to_string();
+        let unread = error.matches("this file cannot be read").count();
+        assert_eq!(unread, files, "{error}");
+        assert_eq!(error.matches("error: ").count(), files, "{error}");
+    }
+}
+
+#[test]
+fn a_listener_may_have_settings_and_routes_may_allow_switches() {
+    let plan = plan(
+        "listen: [127.0.0.1:1, { address: 127.0.0.1:2 }]\ntimeouts: { tunnel_idle: 1h }\n\
+         routes: [{ path: /, upstream: http://h, upgrade: [WebSocket, spdy/3.1] }]\n",
+    );
+    let expected = [
+        "127.0.0.1:1".parse().unwrap(),
+        "127.0.0.1:2".parse().unwrap(),
+    ];
+    assert_eq!(listens(&plan), expected);
+    let upgrades: Vec<_> = plan.routes[0].upgrades.iter().map(|name| &**name).collect();
+    assert_eq!(upgrades, ["websocket", "spdy/3.1"]);
+    assert_eq!(plan.timeouts.tunnel_idle, Duration::from_secs(3_600));
 }
 
 #[test]
@@ -96,7 +145,10 @@ fn variables_are_filled_in_wherever_values_stand_and_quoted_or_not() {
     let text = "listen: [\"127.0.0.1:${NUMBER}\"]\nsecret: '${PASSWORD}'\n\
         max_connections: ${NUMBER}\n";
     let plan = plan(&with(text));
-    assert_eq!((plan.listen[0].port(), plan.max_connections), (5, 5));
+    assert_eq!(
+        (plan.listen[0].address.port(), plan.max_connections),
+        (5, 5)
+    );
     assert_eq!(plan.secret.as_ref().unwrap().expose(), SECRET);
     assert!(!format!("{plan:?}").contains(SECRET));
 }

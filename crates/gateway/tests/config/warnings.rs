@@ -31,6 +31,13 @@ fn an_upstream_that_no_route_leads_to() {
 }
 
 #[test]
+fn servers_that_nobody_verifies() {
+    let text = "upstreams: { a: { servers: [https://h], tls: { verify: false } } }\n\
+        routes: [{ path: /**, upstream: a }]\n";
+    warned(text, ":1:56: nobody verifies who these servers are");
+}
+
+#[test]
 fn redis_without_a_secret() {
     warned(&with(REDIS), "warning: gateway.yaml: there is no `secret`");
     let empty = format!("{REDIS}secret: \"${{NOTHING:-}}\"");

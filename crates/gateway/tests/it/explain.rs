@@ -95,7 +95,7 @@ fn it_names_route_client_limits_and_keys() {
         others,
         [
             "route:    rides",
-            "upstream: 127.0.0.1:9000",
+            "upstream: http://127.0.0.1:9000",
             "client:   api_key:alpha, named by api_key: the header x-api-key",
             "limit:    guard, a token_bucket of 200, per ip",
             "limit:    own, a fixed_window of 60, per client",

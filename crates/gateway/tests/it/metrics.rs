@@ -233,6 +233,7 @@ async fn every_metric_says_what_it_is() {
         named,
         [
             "tidegate_access_log_dropped_lines",
+            "tidegate_certificate_reads",
             "tidegate_connections_refused",
             "tidegate_decisions",
             "tidegate_key_file_reads",
@@ -246,6 +247,8 @@ async fn every_metric_says_what_it_is() {
             "tidegate_synced_keys",
             "tidegate_synced_unplaced_decisions",
             "tidegate_synced_waiting_seconds",
+            "tidegate_tls_handshakes_failed",
+            "tidegate_tunnels",
             "tidegate_unknown_api_keys",
             "tidegate_unknown_plans",
             "tidegate_upstream_duration_seconds",

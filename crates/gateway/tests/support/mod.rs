@@ -14,6 +14,8 @@ use tokio::task::JoinHandle;
 #[derive(Debug)]
 pub(crate) struct TestGateway {
     pub(crate) address: SocketAddr,
+    #[allow(dead_code, reason = "not all tests have listeners of their own")]
+    pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) admin: SocketAddr,
     stop: oneshot::Sender<()>,
     running: JoinHandle<()>,
@@ -27,11 +29,20 @@ impl TestGateway {
 
     /// As [`start`](Self::start), with an admin port as it is written in YAML.
     pub(crate) async fn start_with_admin(admin: &str, yaml: &str) -> Self {
-        let yaml = format!("listen: 127.0.0.1:0\nadmin: {admin}\n{yaml}");
-        let (plan, _) = config::parse("test.yaml", &yaml, |_| None)
+        Self::start_whole(&format!("listen: 127.0.0.1:0\nadmin: {admin}\n{yaml}")).await
+    }
+
+    /// As [`start`](Self::start), with listeners as it is written in YAML.
+    #[allow(dead_code, reason = "not all tests have listeners of their own")]
+    pub(crate) async fn start_listening(listen: &str, yaml: &str) -> Self {
+        Self::start_whole(&format!("listen: {listen}\nadmin: 127.0.0.1:0\n{yaml}")).await
+    }
+
+    async fn start_whole(yaml: &str) -> Self {
+        let (plan, _) = config::parse("test.yaml", yaml, |_| None)
             .unwrap_or_else(|error| panic!("the test's configuration is refused:\n{error}"));
         let gateway = Gateway::start(plan).await.unwrap();
-        let address = gateway.addresses().unwrap()[0];
+        let addresses = gateway.addresses().unwrap();
         let admin = gateway.admin_address().unwrap();
         let (stop, stopped) = oneshot::channel();
         let running = tokio::spawn(gateway.run(async {
@@ -41,7 +52,8 @@ impl TestGateway {
             settled(admin).await;
         }
         Self {
-            address,
+            address: addresses[0],
+            addresses,
             admin,
             stop,
             running,

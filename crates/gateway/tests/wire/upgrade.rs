@@ -1,4 +1,4 @@
-//! S10, S11: a switch of protocols is not offered, so nothing is ever tunnelled past the limits.
+//! S10, S11: nothing is tunnelled past the limits, be a switch of protocols allowed or not.
 
 use tidegate_testkit::{Message, RawClient, RawUpstream};
 
@@ -8,6 +8,12 @@ use crate::lab::{ALL, LONG, Lab};
 const TWO: &str = "
 limits: { two: { fixed_window: { limit: 2, window: 1d } } }
 routes: [{ path: /**, upstream: UPSTREAM, limits: [two] }]
+";
+
+/// The same where clients may switch to WebSocket.
+const TWO_ALLOWED: &str = "
+limits: { two: { fixed_window: { limit: 2, window: 1d } } }
+routes: [{ path: /**, upstream: UPSTREAM, limits: [two], upgrade: [websocket] }]
 ";
 
 fn asking_for(protocol: &str) -> String {
@@ -41,19 +47,21 @@ async fn s10_what_follows_a_wish_for_another_protocol_is_a_request_that_is_limit
 #[tokio::test]
 async fn s11_an_upgrade_in_an_ordinary_answer_opens_no_tunnel() {
     let answer = "HTTP/1.1 200 OK\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: 2\r\n\r\nok";
-    let lab = Lab::around(RawUpstream::answering(answer), TWO).await;
-    let case = asking_for(ASKED[2]);
-    for conversation in lab.every_way(case.as_bytes()).await {
-        let answers = conversation.answers(case.as_bytes());
-        let statuses: Vec<u16> = answers.iter().map(Message::status).collect();
-        assert_eq!(statuses, [200, 200, 429]);
-        assert!(
-            answers
-                .iter()
-                .all(|answer| answer.header("upgrade").is_none())
-        );
+    for yaml in [TWO, TWO_ALLOWED] {
+        let lab = Lab::around(RawUpstream::answering(answer), yaml).await;
+        let case = asking_for(ASKED[2]);
+        for conversation in lab.every_way(case.as_bytes()).await {
+            let answers = conversation.answers(case.as_bytes());
+            let statuses: Vec<u16> = answers.iter().map(Message::status).collect();
+            assert_eq!(statuses, [200, 200, 429]);
+            assert!(
+                answers
+                    .iter()
+                    .all(|answer| answer.header("upgrade").is_none())
+            );
+        }
+        lab.saw_nothing_smuggled(case.as_bytes());
     }
-    lab.saw_nothing_smuggled(case.as_bytes());
 }
 
 /// Nobody was told of the client's wish, so a 101 is an answer to nothing.
@@ -69,6 +77,26 @@ async fn s11_a_switch_of_protocols_is_no_answer() {
         assert_eq!(statuses, [502, 502, 429]);
     }
     lab.saw_nothing_smuggled(case.as_bytes());
+}
+
+/// A client is switched to what it asked for, or to nothing.
+#[tokio::test]
+async fn s11_a_switch_to_something_else_is_no_answer_either() {
+    for headers in [
+        "Connection: Upgrade\r\nUpgrade: foo\r\n",
+        "Connection: Upgrade\r\nUpgrade: websocket\r\nUpgrade: foo\r\n",
+        "Connection: Upgrade\r\n",
+        "Upgrade: websocket\r\n",
+    ] {
+        let answer = format!("HTTP/1.1 101 Switching Protocols\r\n{headers}\r\n");
+        let lab = Lab::around(RawUpstream::answering(answer), TWO_ALLOWED).await;
+        let case = asking_for(ASKED[2]);
+        let (answers, _) = RawClient::exchange(lab.gateway.address, &case, LONG).await;
+        let answers = Message::responses(&answers).unwrap();
+        let statuses: Vec<u16> = answers.iter().map(Message::status).collect();
+        assert_eq!(statuses, [502, 502, 429], "{headers}");
+        lab.saw_nothing_smuggled(case.as_bytes());
+    }
 }
 
 #[tokio::test]

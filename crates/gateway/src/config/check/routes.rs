@@ -15,9 +15,9 @@ use tidegate_tower::{Clients, Policy, Rule};
 use super::Check;
 use super::limits::Rules;
 use crate::config::file::{self, File};
-use crate::config::plan::RoutePlan;
+use crate::config::plan::{RoutePlan, ServerPlan, Speaks};
 use crate::config::report::{Place, Problem};
-use crate::config::value::{BodyLimit, Leaf, LimitName};
+use crate::config::value::{BodyLimit, Leaf, LimitName, Protocol};
 
 use upstreams::Upstreams;
 
@@ -85,6 +85,7 @@ impl Check<'_> {
         let methods = route.methods.as_ref().map(|leaves| self.methods(leaves));
         let servers = self.servers(&route.upstream, upstreams);
         let own = self.read_some(route.max_body.as_ref());
+        let upgrades = self.upgrades(route, servers.as_deref().unwrap_or_default());
         let encoded_slashes = self.read_some(route.encoded_slashes.as_ref());
         let (headers, reject) = (route.headers.as_ref(), route.reject.as_ref());
         let answers = self.answers(headers, reject, &unmatched.answers);
@@ -125,6 +126,7 @@ impl Check<'_> {
             methods: methods.map(with_head),
             servers: servers?,
             max_body: own.map_or(max_body, |BodyLimit(own)| own),
+            upgrades,
             encoded_slashes: encoded_slashes.unwrap_or_default(),
         };
         Some((plan, named))
@@ -182,6 +184,22 @@ impl Check<'_> {
             methods.push(method);
         }
         methods
+    }
+
+    /// The protocols that a route's requests may switch to, if its servers can.
+    fn upgrades(&mut self, route: &file::Route, servers: &[ServerPlan]) -> Arc<[Box<str>]> {
+        let leaves = route.upgrade.as_deref().unwrap_or_default();
+        let speaks_http2 = |server: &ServerPlan| matches!(server.speaks, Speaks::Http2);
+        if let (Some(leaf), Some(server)) = (
+            leaves.first(),
+            servers.iter().find(|server| speaks_http2(server)),
+        ) {
+            let message = format!("{server} speaks HTTP/2, in which no request switches protocols");
+            let problem = Problem::new(leaf.place, message);
+            self.refuse(problem.note("a server at http:// or https:// can"));
+        }
+        let read = leaves.iter().filter_map(|leaf| self.read(leaf));
+        read.map(|Protocol(name)| name.into()).collect()
     }
 
     fn one_name(&mut self, names: &mut HashMap<String, Option<Place>>, named: &Named) {

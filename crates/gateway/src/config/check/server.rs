@@ -1,6 +1,5 @@
-//! The gateway itself: where it listens, where state is kept, how long it waits, what it logs.
+//! The gateway itself: where state is kept, how long it waits, what it logs.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use tidegate_store::redis::RedisOptions;
@@ -8,13 +7,9 @@ use tidegate_store::redis::RedisOptions;
 use super::Check;
 use super::limits::Shared;
 use crate::config::file::{File, Redis, SingleOr};
-use crate::config::plan::{AdminPlan, LogPlan, Secret, StorePlan, Timeouts};
-use crate::config::report::{Place, Problem};
-use crate::config::value::{Connections, Gateways, Leaf};
-
-const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-const LISTEN: SocketAddr = SocketAddr::new(LOCALHOST, 8080);
-const ADMIN: SocketAddr = SocketAddr::new(LOCALHOST, 9901);
+use crate::config::plan::{LogPlan, Secret, StorePlan, Timeouts};
+use crate::config::report::Problem;
+use crate::config::value::{Connections, Gateways};
 
 /// How often synced limits are exchanged: by default, and at most.
 const SYNC_EVERY: Duration = Duration::from_millis(100);
@@ -24,76 +19,6 @@ const SLOWEST_SYNC: Duration = Duration::from_secs(60);
 const LONGEST_STORE_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Check<'_> {
-    pub(super) fn addresses(&mut self, file: &File) -> (Vec<SocketAddr>, Option<AdminPlan>) {
-        let leaves: &[Leaf<SocketAddr>] = match &file.listen {
-            None => &[],
-            Some(SingleOr::Single(leaf)) => std::slice::from_ref(leaf),
-            Some(SingleOr::Block(list)) => {
-                if list.value.is_empty() {
-                    self.refuse(Problem::new(list.place, "this list is empty").note(
-                        "at least one address is needed; without `listen` it is 127.0.0.1:8080",
-                    ));
-                }
-                &list.value
-            }
-        };
-        let mut taken: Vec<(SocketAddr, Option<Place>)> = Vec::new();
-        let mut listen = Vec::new();
-        for leaf in leaves {
-            if let Some(address) = self.read(leaf) {
-                self.take(&mut taken, address, leaf.place);
-                listen.push(address);
-            }
-        }
-        if leaves.is_empty() {
-            listen.push(LISTEN);
-            taken.push((LISTEN, None));
-        }
-        let admin = self.admin(file, &mut taken);
-        (listen, admin)
-    }
-
-    fn admin(
-        &mut self,
-        file: &File,
-        taken: &mut Vec<(SocketAddr, Option<Place>)>,
-    ) -> Option<AdminPlan> {
-        let (address, token) = match &file.admin {
-            None => (None, None),
-            Some(SingleOr::Single(address)) => (Some(address), None),
-            Some(SingleOr::Block(block)) => {
-                (block.value.address.as_ref(), block.value.token.as_ref())
-            }
-        };
-        let token = self.read_some(token).and_then(|token| token.0);
-        let Some(leaf) = address else {
-            let address = ADMIN;
-            return Some(AdminPlan { address, token });
-        };
-        let address = self.read(leaf)?;
-        self.take(taken, address, leaf.place);
-        Some(AdminPlan { address, token })
-    }
-
-    /// Takes an address, which must not be taken already; port 0 is any that is free.
-    fn take(
-        &mut self,
-        taken: &mut Vec<(SocketAddr, Option<Place>)>,
-        address: SocketAddr,
-        place: Option<Place>,
-    ) {
-        let same = |(other, _): &&(SocketAddr, _)| *other == address && address.port() != 0;
-        if let Some((_, first)) = taken.iter().find(same) {
-            let whose = match first {
-                Some(first) => format!("the first is at {}", self.source.at(*first)),
-                None => "it is what `listen` is by default".into(),
-            };
-            let problem = Problem::new(place, "this address is used twice").note(whose);
-            self.refuse(problem);
-        }
-        taken.push((address, place));
-    }
-
     /// The store, and how its limits are shared by default.
     pub(super) fn store(&mut self, file: &File) -> (Option<StorePlan>, Shared) {
         let store = match &file.store {
@@ -178,6 +103,7 @@ impl Check<'_> {
                 connect,
                 upstream,
                 idle,
+                tunnel_idle,
             } = timeouts;
             let mut read =
                 |leaf: &Option<_>, default| self.read_some(leaf.as_ref()).unwrap_or(default);
@@ -186,6 +112,7 @@ impl Check<'_> {
                 connect: read(&written.connect, connect),
                 upstream: read(&written.upstream, upstream),
                 idle: read(&written.idle, idle),
+                tunnel_idle: read(&written.tunnel_idle, tunnel_idle),
             };
         }
         timeouts

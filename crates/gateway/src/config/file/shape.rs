@@ -9,7 +9,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::value::MapAccessDeserializer;
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
 use serde::forward_to_deserialize_any;
 use serde_saphyr::Spanned;
@@ -125,6 +125,55 @@ impl<T: Value, B: JsonSchema> JsonSchema for SingleOr<T, B> {
         let either = [
             generator.subschema_for::<Leaf<T>>(),
             generator.subschema_for::<B>(),
+        ];
+        json_schema!({ "anyOf": either })
+    }
+}
+
+/// A map, or a list in its place. Its own place is that of whatever holds it.
+#[derive(Debug)]
+pub(crate) enum BlockOr<B, E> {
+    Block(B),
+    List(Vec<E>),
+}
+
+impl<'de, B: Deserialize<'de>, E: Deserialize<'de>> Deserialize<'de> for BlockOr<B, E> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either<B, E>(PhantomData<(B, E)>);
+
+        impl<'de, B: Deserialize<'de>, E: Deserialize<'de>> Visitor<'de> for Either<B, E> {
+            type Value = BlockOr<B, E>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("keys with values, or a list")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(list)).map(BlockOr::List)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                B::deserialize(MapAccessDeserializer::new(map)).map(BlockOr::Block)
+            }
+        }
+
+        deserializer.deserialize_any(Either(PhantomData))
+    }
+}
+
+impl<B: JsonSchema, E: JsonSchema> JsonSchema for BlockOr<B, E> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("{}_or_list", B::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let either = [
+            generator.subschema_for::<B>(),
+            generator.subschema_for::<Vec<E>>(),
         ];
         json_schema!({ "anyOf": either })
     }

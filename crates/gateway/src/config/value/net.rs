@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use http::uri::{Authority, PathAndQuery, Scheme, Uri};
 use http::{HeaderName, Method};
 use ipnet::IpNet;
+use rustls::pki_types::ServerName;
 use tidegate_store::redis;
 
 use crate::host::{HostPattern, host_of};
@@ -94,21 +95,38 @@ impl Value for HostPattern {
     }
 }
 
+/// What is spoken to a server, as its URL says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ServerScheme {
+    /// HTTP/1.1.
+    Http,
+    /// HTTP/2 without TLS.
+    H2c,
+    /// HTTP/2 or HTTP/1.1, as the server prefers, over TLS.
+    Https,
+}
+
 /// A server that requests are forwarded to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Server(pub(crate) Authority);
+pub(crate) struct Server {
+    pub(crate) scheme: ServerScheme,
+    pub(crate) authority: Authority,
+}
 
 impl Value for Server {
     const NAME: &'static str = "Server";
     const WHAT: &'static str = "the URL of a server";
-    const ALLOWED: &'static str = "http://host:port, without a path";
+    const ALLOWED: &'static str = "http://host:port, https://host:port or h2c://host:port (HTTP/2 without TLS), without a path";
 
     fn read(text: &str) -> Result<Self, Fault> {
         let uri: Uri = text.parse().map_err(|_| Fault::Form)?;
         let parts = uri.into_parts();
-        if parts.scheme.as_ref() != Some(&Scheme::HTTP) {
-            return Err(Fault::Form);
-        }
+        let scheme = match parts.scheme.as_ref().map(Scheme::as_str) {
+            Some("http") => ServerScheme::Http,
+            Some("h2c") => ServerScheme::H2c,
+            Some("https") => ServerScheme::Https,
+            _ => return Err(Fault::Form),
+        };
         let authority = parts.authority.ok_or(Fault::Form)?;
         if authority.as_str().contains('@') {
             return Err(Fault::Because("a server's URL holds no user and password"));
@@ -117,11 +135,51 @@ impl Value for Server {
             return Err(Fault::Form);
         }
         match parts.path_and_query.as_ref().map(PathAndQuery::as_str) {
-            None | Some("/") => Ok(Self(authority)),
+            None | Some("/") => Ok(Self { scheme, authority }),
             Some(_) => Err(Fault::Because(
                 "a server's URL has no path: requests keep theirs",
             )),
         }
+    }
+}
+
+/// The name that a server's certificate must have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CertificateName(pub(crate) ServerName<'static>);
+
+impl Value for CertificateName {
+    const NAME: &'static str = "CertificateName";
+    const WHAT: &'static str = "the name of a server";
+    const ALLOWED: &'static str = "a host such as api.internal, or an address, without a port";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        let name = ServerName::try_from(text.to_owned());
+        name.map(Self).map_err(|_| Fault::Form)
+    }
+}
+
+/// A protocol that a request may switch to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Protocol(pub(crate) String);
+
+impl Value for Protocol {
+    const NAME: &'static str = "Protocol";
+    const WHAT: &'static str = "a protocol to switch to";
+    const ALLOWED: &'static str = "websocket, or what else stands in an Upgrade header";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        // A name, and perhaps a version.
+        let mut parts = text.splitn(2, '/');
+        if !parts.all(|part| HeaderName::read(part).is_ok()) {
+            return Err(Fault::Form);
+        }
+        let name = text.to_ascii_lowercase();
+        if name == "h2c" {
+            return Err(Fault::Because(
+                "HTTP/2 needs no switch: it is spoken to whoever begins with it",
+            ));
+        }
+        Ok(Self(name))
     }
 }
 
@@ -164,7 +222,7 @@ impl Value for JwksUrl {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
     /// One server.
-    Server(Authority),
+    Server(Server),
     /// An entry of `upstreams`, if there is one of this name.
     Named(String),
 }
@@ -172,12 +230,11 @@ pub(crate) enum Target {
 impl Value for Target {
     const NAME: &'static str = "Target";
     const WHAT: &'static str = "an upstream";
-    const ALLOWED: &'static str =
-        "http://host:port, without a path, or the name of an entry under upstreams";
+    const ALLOWED: &'static str = "http://host:port, https://host:port or h2c://host:port (HTTP/2 without TLS), or the name of an entry under upstreams";
 
     fn read(text: &str) -> Result<Self, Fault> {
         if text.contains(['/', ':', '@']) {
-            return Server::read(text).map(|Server(authority)| Self::Server(authority));
+            return Server::read(text).map(Self::Server);
         }
         Ok(Self::Named(text.to_owned()))
     }

@@ -147,19 +147,21 @@ fn networks_are_addresses_or_have_a_prefix_that_fits() {
 
 #[test]
 fn servers_are_http_urls_without_a_path() {
-    for text in [
-        "http://127.0.0.1:9000",
-        "http://rides",
-        "http://[::1]:80/",
-        "HTTP://rides:1",
+    for (text, scheme) in [
+        ("http://127.0.0.1:9000", ServerScheme::Http),
+        ("http://rides", ServerScheme::Http),
+        ("http://[::1]:80/", ServerScheme::Http),
+        ("HTTP://rides:1", ServerScheme::Http),
+        ("https://rides", ServerScheme::Https),
+        ("h2c://rides:80", ServerScheme::H2c),
     ] {
-        good::<Server>(text);
+        assert_eq!(good::<Server>(text).scheme, scheme, "{text}");
     }
     bad::<Server>(&[
         "",
         "rides",
         "127.0.0.1:9000",
-        "https://rides",
+        "h2://rides",
         "http://",
         "http://:80",
         "http://rides:",
@@ -174,7 +176,19 @@ fn servers_are_http_urls_without_a_path() {
     ]);
     assert_eq!(good::<Target>("rides"), Target::Named("rides".into()));
     assert!(matches!(good::<Target>("http://rides"), Target::Server(_)));
-    bad::<Target>(&["rides:80", "/rides", "https://rides"]);
+    bad::<Target>(&["rides:80", "/rides", "ws://rides"]);
+}
+
+#[test]
+fn protocols_are_what_an_upgrade_header_names() {
+    for (text, name) in [
+        ("websocket", "websocket"),
+        ("WebSocket", "websocket"),
+        ("SPDY/3.1", "spdy/3.1"),
+    ] {
+        assert_eq!(good::<Protocol>(text).0, name);
+    }
+    bad::<Protocol>(&["", "h2c", "H2C", "a b", "websocket/", "/13", "a,b"]);
 }
 
 #[test]

@@ -93,6 +93,21 @@ choice!(
     ]
 );
 
+/// Whether a client has to show a certificate.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum ClientCert {
+    #[default]
+    Required,
+    Optional,
+}
+
+choice!(
+    ClientCert,
+    "ClientCert",
+    "what can be asked of clients",
+    [("required", Self::Required), ("optional", Self::Optional)]
+);
+
 choice!(
     InvalidToken,
     "InvalidToken",

@@ -8,9 +8,6 @@ use std::time::Duration;
 use http::Uri;
 use http::header::AUTHORIZATION;
 use http::uri::Scheme;
-use rustls::RootCertStore;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
 use tidegate_tower::jwt::{Signature, TokenKeys, TokenRules, Tokens};
 use tidegate_tower::{ClientPlans, ClientSource};
 use tokio::sync::Notify;
@@ -172,20 +169,6 @@ impl Check<'_> {
         }
     }
 
-    /// The certificates of a file.
-    fn authorities(&mut self, leaf: &Leaf<FilePath>) -> Option<Arc<RootCertStore>> {
-        let path = self.file(leaf)?;
-        let message = match fs::read(&path) {
-            Err(_) => "this file cannot be read",
-            Ok(content) => match roots(&content) {
-                Some(roots) => return Some(Arc::new(roots)),
-                None => "this file holds no certificates, or one that is broken",
-            },
-        };
-        self.refuse(Problem::new(leaf.place, message).note("certificates of authorities, in PEM"));
-        None
-    }
-
     /// Doubts that a set comes as it was sent, unless it never leaves this machine.
     fn plain_http(&mut self, jwt: &Jwt, url: &Uri, place: Option<Place>) {
         if let Some(leaf) = &jwt.jwks_ca_file {
@@ -199,14 +182,6 @@ impl Check<'_> {
             ));
         }
     }
-}
-
-fn roots(pem: &[u8]) -> Option<RootCertStore> {
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(pem) {
-        roots.add(certificate.ok()?).ok()?;
-    }
-    (!roots.is_empty()).then_some(roots)
 }
 
 /// Whether a URL's host is this machine by itself.

@@ -1,0 +1,32 @@
+//! What tells one content of a file from another, for files that are reread when they change.
+//!
+//! They are looked at by their names, so that a link that comes to point elsewhere (as Kubernetes does it) is a change,
+//! too.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+/// How often files are looked at.
+pub(crate) const EVERY: Duration = Duration::from_secs(1);
+
+/// What is known of a file without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    modified: Option<SystemTime>,
+    length: u64,
+    inode: u64,
+}
+
+impl Stamp {
+    /// Of the file that is there now; none if none is.
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        let data = fs::metadata(path).ok()?;
+        Some(Self {
+            modified: data.modified().ok(),
+            length: data.len(),
+            inode: data.ino(),
+        })
+    }
+}

@@ -1,0 +1,55 @@
+//! What may keep a gateway from starting, once its configuration is right.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+
+use tidegate_store::redis::InvalidOptions;
+
+/// Why a gateway could not be made.
+#[derive(Debug)]
+pub enum StartError {
+    /// An address cannot be bound.
+    Bind(SocketAddr, io::Error),
+    /// The store's URL is none, or there is nobody to trust.
+    Store(InvalidOptions),
+    /// There is nothing to know the servers of key sets by.
+    Authorities(io::Error),
+    /// The system gives no random numbers, of which a secret is made.
+    Random,
+    /// A thread could not be started.
+    Thread(io::Error),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bind(address, error) if error.kind() == io::ErrorKind::AddrInUse => write!(
+                f,
+                "cannot listen on {address}: the port is in use; stop what uses it, or choose another"
+            ),
+            Self::Bind(address, error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                write!(
+                    f,
+                    "cannot listen on {address}: {error}; ports from 1024 up need no permission"
+                )
+            }
+            Self::Bind(address, error) if error.kind() == io::ErrorKind::AddrNotAvailable => {
+                write!(
+                    f,
+                    "cannot listen on {address}: this machine has no such address; 0.0.0.0 is all that it has"
+                )
+            }
+            Self::Bind(address, error) => write!(f, "cannot listen on {address}: {error}"),
+            Self::Store(error) => write!(f, "store: {error}"),
+            Self::Authorities(error) => write!(
+                f,
+                "this machine trusts no authority that a key set's server could be known by: {error}; name some under `jwks_ca_file`"
+            ),
+            Self::Random => f.write_str("the system gives no random numbers to make a secret of"),
+            Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}

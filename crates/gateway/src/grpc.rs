@@ -1,0 +1,118 @@
+//! What gRPC clients are told when a call does not go on: always 200, with a status of their own in place of trailers.
+//!
+//! This module must not know why a call was refused; that stands in the answer that it makes another of.
+
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+
+use crate::body::Body;
+
+const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+/// When a client that retries by itself may come back, in ms (gRFC A6).
+const GRPC_RETRY_PUSHBACK_MS: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
+
+/// The content type of a call, if the request is one; it is that of the answer as well.
+pub(crate) fn call(headers: &HeaderMap) -> Option<HeaderValue> {
+    let kind = headers.get(CONTENT_TYPE)?;
+    let text = kind.as_bytes();
+    let rest = text.strip_prefix(b"application/grpc")?;
+    // Such as `+proto`, `;charset=…` or `-web-text`, and nothing like `application/grpcish`.
+    let is_grpc = matches!(rest.first(), None | Some(b'+' | b';' | b'-'));
+    is_grpc.then(|| kind.clone())
+}
+
+/// Says what an answer of ours says so that a gRPC client understands it. Its headers stay, such as those of limits.
+pub(crate) fn translate(mut answer: Response<Body>, kind: HeaderValue) -> Response<Body> {
+    let code = code(answer.status());
+    let message = escaped(&detail(&answer));
+    let headers = answer.headers_mut();
+    if let Some(seconds) = headers.get(RETRY_AFTER).and_then(seconds) {
+        headers.insert(GRPC_RETRY_PUSHBACK_MS, seconds.saturating_mul(1_000).into());
+    }
+    headers.remove(CONTENT_LENGTH);
+    headers.insert(CONTENT_TYPE, kind);
+    headers.insert(GRPC_STATUS, code.into());
+    if let Ok(message) = HeaderValue::try_from(message) {
+        headers.insert(GRPC_MESSAGE, message);
+    }
+    *answer.status_mut() = StatusCode::OK;
+    answer.map(|_| Body::empty())
+}
+
+/// The code for a status. Where gRPC itself says how to read one, it is that, but for what servers of gRPC say otherwise
+/// of limits, deadlines and sizes.
+const fn code(status: StatusCode) -> u16 {
+    const DEADLINE_EXCEEDED: u16 = 4;
+    const PERMISSION_DENIED: u16 = 7;
+    const RESOURCE_EXHAUSTED: u16 = 8;
+    const UNIMPLEMENTED: u16 = 12;
+    const INTERNAL: u16 = 13;
+    const UNAVAILABLE: u16 = 14;
+    const UNAUTHENTICATED: u16 = 16;
+    match status {
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::PAYLOAD_TOO_LARGE => RESOURCE_EXHAUSTED,
+        StatusCode::UNAUTHORIZED => UNAUTHENTICATED,
+        StatusCode::FORBIDDEN => PERMISSION_DENIED,
+        StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => UNIMPLEMENTED,
+        StatusCode::GATEWAY_TIMEOUT | StatusCode::REQUEST_TIMEOUT => DEADLINE_EXCEEDED,
+        StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE => UNAVAILABLE,
+        _ => INTERNAL,
+    }
+}
+
+/// The sentence for people that a problem holds; else what the status is called.
+fn detail(answer: &Response<Body>) -> String {
+    let problem = answer.body().whole();
+    let problem = problem.and_then(|body| serde_json::from_slice::<serde_json::Value>(body).ok());
+    let detail = problem
+        .as_ref()
+        .and_then(|problem| problem["detail"].as_str());
+    let name = || answer.status().canonical_reason().unwrap_or_default();
+    detail.unwrap_or_else(name).to_owned()
+}
+
+/// Everything but printable ASCII is escaped, and so is what escapes.
+fn escaped(message: &str) -> String {
+    let escaped = message.bytes().map(|byte| match byte {
+        b' '..=b'~' if byte != b'%' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    });
+    escaped.collect()
+}
+
+fn seconds(value: &HeaderValue) -> Option<u64> {
+    value.to_str().ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(text: &'static str) -> Option<HeaderValue> {
+        let kind = HeaderValue::from_static(text);
+        call(&HeaderMap::from_iter([(CONTENT_TYPE, kind)]))
+    }
+
+    #[test]
+    fn a_call_is_known_by_its_content_type() {
+        for text in [
+            "application/grpc",
+            "application/grpc+proto",
+            "application/grpc;charset=utf-8",
+            "application/grpc-web",
+            "application/grpc-web-text+proto",
+        ] {
+            assert_eq!(kind(text).unwrap(), text);
+        }
+        for text in ["application/grpcish", "application/json", "grpc", ""] {
+            assert_eq!(kind(text), None, "{text}");
+        }
+        assert_eq!(call(&HeaderMap::new()), None);
+    }
+
+    #[test]
+    fn messages_are_escaped() {
+        assert_eq!(escaped("50% ä\n"), "50%25 %C3%A4%0A");
+    }
+}

@@ -1,0 +1,70 @@
+//! What is counted of TLS towards clients.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+
+use super::OutcomeLabels;
+use crate::tls::HandshakeFailure;
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ReasonLabels {
+    reason: &'static str,
+}
+
+/// Handshakes that failed, and certificates that were reread.
+#[derive(Debug)]
+pub(crate) struct TlsMetrics {
+    handshakes_failed: Family<ReasonLabels, Counter>,
+    certificates: Family<OutcomeLabels, Counter>,
+}
+
+impl Default for TlsMetrics {
+    fn default() -> Self {
+        let metrics = Self {
+            handshakes_failed: Family::default(),
+            certificates: Family::default(),
+        };
+        // There from the start, so that the first failure is seen as a rise.
+        for reason in HandshakeFailure::ALL.map(HandshakeFailure::label) {
+            let labels = ReasonLabels { reason };
+            let _ = metrics.handshakes_failed.get_or_create_owned(&labels);
+        }
+        for outcome in ["taken", "refused"] {
+            let labels = OutcomeLabels { outcome };
+            let _ = metrics.certificates.get_or_create_owned(&labels);
+        }
+        metrics
+    }
+}
+
+impl TlsMetrics {
+    pub(super) fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "tls_handshakes_failed",
+            "Clients and listeners that did not come to terms, by reason",
+            self.handshakes_failed.clone(),
+        );
+        registry.register(
+            "certificate_reads",
+            "Changed certificates of listeners, by whether they were taken or refused",
+            self.certificates.clone(),
+        );
+    }
+
+    /// A client's handshake failed.
+    pub(crate) fn handshake_failed(&self, reason: HandshakeFailure) {
+        let reason = reason.label();
+        self.handshakes_failed
+            .get_or_create(&ReasonLabels { reason })
+            .inc();
+    }
+
+    /// Certificates of a listener have changed, and were taken or refused.
+    pub(crate) fn certificates_read(&self, outcome: &'static str) {
+        self.certificates
+            .get_or_create(&OutcomeLabels { outcome })
+            .inc();
+    }
+}

@@ -1,0 +1,232 @@
+//! Connections to a server, and a request's place on one: all of it in HTTP/1, one stream of many in HTTP/2.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
+use http::uri::{Parts, Scheme};
+use http::{HeaderValue, Request, Response, Uri, Version};
+use http_body::Body as _;
+use hyper::body::Incoming;
+use hyper::client::conn::{TrySendError, http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::AbortHandle;
+
+use super::request_body::RequestBody;
+use super::server::Server;
+
+/// Requests that one connection of HTTP/2 may have open, if the server does not say fewer.
+pub(super) const MAX_STREAMS: usize = 100;
+
+/// Why there is no connection.
+#[derive(Debug)]
+pub(super) enum ConnectError {
+    /// Nobody answers, or not in HTTP.
+    Unreachable(io::Error),
+    /// The server is not believed, does not believe us, or speaks no TLS; the log was told why.
+    Untrusted,
+}
+
+impl From<io::Error> for ConnectError {
+    fn from(error: io::Error) -> Self {
+        Self::Unreachable(error)
+    }
+}
+
+impl From<hyper::Error> for ConnectError {
+    fn from(error: hyper::Error) -> Self {
+        Self::Unreachable(io::Error::other(error))
+    }
+}
+
+/// A connection, and the task that drives it. They end together: hyper alone would first send all that it has buffered,
+/// to an upstream that may have stopped reading.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) sender: http1::SendRequest<RequestBody>,
+    pub(super) driver: AbortHandle,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+/// A connection that many requests share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    sender: http2::SendRequest<RequestBody>,
+    driver: AbortHandle,
+    // What the server allows, as far as the driver has heard.
+    most: Arc<AtomicUsize>,
+    open: AtomicUsize,
+    retired: AtomicBool,
+    used: Mutex<Instant>,
+}
+
+impl Shared {
+    /// Drives a connection.
+    pub(super) fn new<S>(
+        sender: http2::SendRequest<RequestBody>,
+        mut connection: http2::Connection<TokioIo<S>, RequestBody, TokioExecutor>,
+    ) -> Self
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let most = Arc::new(AtomicUsize::new(MAX_STREAMS));
+        let heard = most.clone();
+        let driven = poll_fn(move |context| {
+            let most = connection.current_max_send_streams().min(MAX_STREAMS);
+            heard.store(most, Ordering::Relaxed);
+            Pin::new(&mut connection).poll(context)
+        });
+        Self {
+            sender,
+            driver: tokio::spawn(driven).abort_handle(),
+            most,
+            open: AtomicUsize::new(0),
+            retired: AtomicBool::new(false),
+            used: Mutex::new(Instant::now()),
+        }
+    }
+
+    /// Whether it can take requests, and was not idle for too long.
+    pub(super) fn is_of_use(&self, kept: Duration) -> bool {
+        let open = self.open.load(Ordering::Relaxed) > 0;
+        let closed = self.sender.is_closed() || self.retired.load(Ordering::Relaxed);
+        !closed && (open || self.used.lock().elapsed() < kept)
+    }
+
+    /// A place for one more request, if there is one.
+    pub(super) fn stream(self: &Arc<Self>) -> Option<Stream> {
+        let most = self.most.load(Ordering::Relaxed);
+        let one_more = |open| (open < most).then_some(open + 1);
+        let taken = self
+            .open
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
+        taken.ok().map(|_| Stream(self.clone()))
+    }
+
+    /// The place of whoever made the connection.
+    pub(super) fn first_stream(self: &Arc<Self>) -> Stream {
+        self.open.fetch_add(1, Ordering::Relaxed);
+        Stream(self.clone())
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+/// A place on a connection that many requests share, given back when it is dropped.
+#[derive(Debug)]
+pub(super) struct Stream(Arc<Shared>);
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        *self.0.used.lock() = Instant::now();
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A place on a connection for one request.
+#[derive(Debug)]
+pub(super) enum Lease {
+    /// A connection of its own, and the server that may keep it afterwards.
+    Own(Connection, Arc<Server>),
+    /// A stream.
+    Shared(Stream),
+}
+
+impl Lease {
+    /// Whether others are on this connection.
+    pub(super) const fn is_shared(&self) -> bool {
+        matches!(self, Self::Shared(_))
+    }
+
+    /// Sends a request, and waits for the head of its answer.
+    pub(super) async fn send(
+        &mut self,
+        mut request: Request<RequestBody>,
+        server: &Server,
+    ) -> Result<Response<Incoming>, TrySendError<Request<RequestBody>>> {
+        match self {
+            Self::Own(connection, _) => {
+                to_http1(&mut request);
+                connection.sender.try_send_request(request).await
+            }
+            Self::Shared(Stream(shared)) => {
+                to_http2(&mut request, server);
+                let mut sender = shared.sender.clone();
+                sender.try_send_request(request).await
+            }
+        }
+    }
+
+    /// Keeps the connection for the next request.
+    pub(super) fn give_back(self) {
+        if let Self::Own(connection, server) = self {
+            server.keep(connection);
+        }
+    }
+
+    /// Something went wrong: no other request is sent here. Those that are open go on.
+    pub(super) fn retire(self) {
+        if let Self::Shared(Stream(shared)) = &self {
+            shared.retired.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// In HTTP/2 the target names scheme and host, and every body has frames.
+fn to_http2(request: &mut Request<RequestBody>, server: &Server) {
+    *request.version_mut() = Version::HTTP_2;
+    let headers = request.headers_mut();
+    headers.remove(TRANSFER_ENCODING);
+    let Some(host) = headers.remove(HOST) else {
+        // It was so before.
+        return;
+    };
+    let mut parts = Parts::default();
+    let authority = host.as_bytes().try_into().ok();
+    parts.authority = authority.or_else(|| Some(server.authority().clone()));
+    parts.scheme = Some(if server.is_tls() {
+        Scheme::HTTPS
+    } else {
+        Scheme::HTTP
+    });
+    parts.path_and_query = request.uri().path_and_query().cloned();
+    if let Ok(uri) = Uri::from_parts(parts) {
+        *request.uri_mut() = uri;
+    }
+}
+
+/// Undoes what was made for a connection of HTTP/2 that took nothing.
+fn to_http1(request: &mut Request<RequestBody>) {
+    if request.version() != Version::HTTP_2 {
+        return;
+    }
+    *request.version_mut() = Version::HTTP_11;
+    let uri = std::mem::take(request.uri_mut()).into_parts();
+    let has_body = !request.body().is_end_stream();
+    let headers = request.headers_mut();
+    let host = uri.authority.as_ref().map(|host| host.as_str());
+    if let Some(Ok(host)) = host.map(HeaderValue::from_str) {
+        headers.insert(HOST, host);
+    }
+    if has_body && !headers.contains_key(CONTENT_LENGTH) {
+        headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+    }
+    if let Some(path) = uri.path_and_query {
+        *request.uri_mut() = path.into();
+    }
+}

@@ -1,0 +1,214 @@
+//! One server of an upstream: what is spoken to it, and the connections to it that are kept for the next request.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use http::uri::Authority;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::connection::{ConnectError, Connection, Lease, MAX_STREAMS, Shared};
+use crate::config::{ServerPlan, Speaks};
+use crate::tls::{self, Offer};
+
+/// How long an idle connection is kept: shorter than the usual keep-alive of servers, which may close one at the very
+/// moment that a request is sent on it.
+const KEPT: Duration = Duration::from_secs(30);
+
+/// How many idle connections of HTTP/1 are kept per server.
+const MOST_IDLE: usize = 1_024;
+
+/// How much of an upstream's head is buffered, in bytes.
+const MAX_BUFFER: u32 = 128 * 1024;
+
+/// How much of one answer of HTTP/2 may wait here for its client, in bytes. The connection has room for that of all its
+/// requests, so that a client who is slow keeps nobody else waiting.
+const STREAM_WINDOW: u32 = 128 * 1024;
+const CONNECTION_WINDOW: u32 = STREAM_WINDOW * MAX_STREAMS as u32;
+
+/// How often a silent server with open requests is asked whether it is there, and how long it may take to say so.
+const PING_EVERY: Duration = Duration::from_secs(20);
+
+/// A server.
+#[derive(Debug)]
+pub(super) struct Server {
+    plan: ServerPlan,
+    idle: Mutex<Vec<Idle>>,
+    shared: Mutex<Vec<Arc<Shared>>>,
+    // Held while a connection is made that others may share.
+    opening: tokio::sync::Mutex<()>,
+    // As far as is known; whoever speaks TLS tells in its handshake.
+    shares: AtomicBool,
+    // What the log was last told of the handshakes with it.
+    trouble: Mutex<Option<String>>,
+}
+
+#[derive(Debug)]
+struct Idle {
+    connection: Connection,
+    since: Instant,
+}
+
+impl Server {
+    pub(super) fn new(plan: ServerPlan) -> Self {
+        Self {
+            shares: AtomicBool::new(!matches!(plan.speaks, Speaks::Http1)),
+            plan,
+            idle: Mutex::default(),
+            shared: Mutex::default(),
+            opening: tokio::sync::Mutex::default(),
+            trouble: Mutex::default(),
+        }
+    }
+
+    /// Where it is.
+    pub(super) const fn authority(&self) -> &Authority {
+        &self.plan.authority
+    }
+
+    /// Whether TLS protects what is sent to it.
+    pub(super) const fn is_tls(&self) -> bool {
+        matches!(self.plan.speaks, Speaks::Tls(_))
+    }
+
+    /// Keeps a connection for the next request.
+    pub(super) fn keep(&self, connection: Connection) {
+        if connection.sender.is_closed() {
+            return;
+        }
+        let mut idle = self.idle.lock();
+        if idle.len() < MOST_IDLE {
+            let since = Instant::now();
+            idle.push(Idle { connection, since });
+        }
+    }
+
+    /// A place on a connection that was kept, or on a fresh one, which may take `patience`; and whether it is fresh.
+    pub(super) async fn lease(
+        self: &Arc<Self>,
+        patience: Duration,
+        offer: Offer,
+    ) -> Result<(Lease, bool), ConnectError> {
+        if let Some(lease) = self.kept(offer) {
+            return Ok((lease, false));
+        }
+        let connecting = async {
+            let shares = offer == Offer::Any && self.shares.load(Ordering::Relaxed);
+            // Those who come together wait for the first, whose connection has room for all.
+            let _opening = match shares {
+                true => Some(self.opening.lock().await),
+                false => None,
+            };
+            if shares && let Some(lease) = self.kept(offer) {
+                return Ok((lease, false));
+            }
+            self.connect(offer).await.map(|lease| (lease, true))
+        };
+        let connected = timeout(patience, connecting).await;
+        let late = || ConnectError::Unreachable(io::ErrorKind::TimedOut.into());
+        connected.unwrap_or_else(|_| Err(late()))
+    }
+
+    fn kept(self: &Arc<Self>, offer: Offer) -> Option<Lease> {
+        if offer == Offer::Any && self.shares.load(Ordering::Relaxed) {
+            let mut shared = self.shared.lock();
+            shared.retain(|connection| connection.is_of_use(KEPT));
+            let stream = shared.iter().find_map(Shared::stream);
+            if let Some(stream) = stream {
+                return Some(Lease::Shared(stream));
+            }
+        }
+        let mut idle = self.idle.lock();
+        idle.retain(|kept| !kept.connection.sender.is_closed() && kept.since.elapsed() < KEPT);
+        // The one that was used last, and is ready: one whose last request is not over yet, in hyper's eyes, stays.
+        let ready = idle
+            .iter()
+            .rposition(|kept| kept.connection.sender.is_ready())?;
+        let connection = idle.swap_remove(ready).connection;
+        Some(Lease::Own(connection, self.clone()))
+    }
+
+    async fn connect(self: &Arc<Self>, offer: Offer) -> Result<Lease, ConnectError> {
+        let host = self.plan.authority.host().trim_matches(['[', ']']);
+        let usual_port = if self.is_tls() { 443 } else { 80 };
+        let port = self.plan.authority.port_u16().unwrap_or(usual_port);
+        let socket = TcpStream::connect((host, port)).await?;
+        socket.set_nodelay(true)?;
+        match &self.plan.speaks {
+            Speaks::Http1 => self.http1(socket).await,
+            Speaks::Http2 => self.http2(socket).await,
+            Speaks::Tls(tls) => {
+                let connected = tls.connect(host, socket, offer).await;
+                self.tell_trouble(connected.as_ref().err());
+                let stream = connected.map_err(|_| ConnectError::Untrusted)?;
+                let is_http2 = tls::is_http2(stream.get_ref().1);
+                if offer == Offer::Any {
+                    self.shares.store(is_http2, Ordering::Relaxed);
+                }
+                match is_http2 {
+                    true => self.http2(stream).await,
+                    false => self.http1(stream).await,
+                }
+            }
+        }
+    }
+
+    async fn http1<S>(self: &Arc<Self>, stream: S) -> Result<Lease, ConnectError>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let mut builder = hyper::client::conn::http1::Builder::new();
+        builder.max_buf_size(MAX_BUFFER as usize);
+        let (sender, connection) = builder.handshake(TokioIo::new(stream)).await?;
+        // Its errors reach whoever sent a request on it.
+        let driver = tokio::spawn(connection.with_upgrades()).abort_handle();
+        Ok(Lease::Own(Connection { sender, driver }, self.clone()))
+    }
+
+    async fn http2<S>(&self, stream: S) -> Result<Lease, ConnectError>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
+        builder
+            .timer(TokioTimer::new())
+            .keep_alive_interval(PING_EVERY)
+            .keep_alive_timeout(PING_EVERY)
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_send_buf_size(STREAM_WINDOW as usize)
+            .max_header_list_size(MAX_BUFFER);
+        let (sender, connection) = builder.handshake(TokioIo::new(stream)).await?;
+        let shared = Arc::new(Shared::new(sender, connection));
+        let stream = Shared::first_stream(&shared);
+        self.shared.lock().push(shared);
+        Ok(Lease::Shared(stream))
+    }
+
+    /// Tells the log if it was TLS that a request failed of: some servers look at our certificate only when the handshake
+    /// is over for us.
+    pub(super) fn failed(&self, error: &hyper::Error) {
+        if let Some(reason) = tls::reason_in(error) {
+            self.tell_trouble(Some(&reason));
+        }
+    }
+
+    /// Tells the log why there is no TLS with this server, once per reason, and when there is again.
+    fn tell_trouble(&self, found: Option<&String>) {
+        let mut trouble = self.trouble.lock();
+        if trouble.as_ref() == found {
+            return;
+        }
+        *trouble = found.cloned();
+        let server = &self.plan;
+        match found {
+            Some(reason) => tracing::warn!(%server, %reason, "no TLS with an upstream's server"),
+            None => tracing::info!(%server, "TLS with an upstream's server again"),
+        }
+    }
+}

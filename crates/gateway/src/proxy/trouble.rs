@@ -1,0 +1,70 @@
+//! Why there is no answer from an upstream, as the client is told.
+
+use http::StatusCode;
+
+use super::connection::ConnectError;
+use super::pool::SendError;
+use super::request_body::{BodyState, Fate};
+use crate::problem::Problem;
+
+/// Whose fault it is that there is no answer.
+pub(super) fn explain(error: &SendError, fate: Option<&Fate>) -> Problem {
+    match fate.map(Fate::state) {
+        Some(BodyState::TooLarge) => return TOO_LARGE,
+        Some(BodyState::Stalled) => return CLIENT_STALLED,
+        Some(BodyState::Broken) => return BROKEN_BODY,
+        Some(BodyState::Forwarded | BodyState::AwaitingClient) | None => {}
+    }
+    match error {
+        SendError::Unconnected(ConnectError::Unreachable(error))
+            if error.kind() == std::io::ErrorKind::TimedOut =>
+        {
+            UPSTREAM_SILENT
+        }
+        SendError::Unconnected(ConnectError::Unreachable(error)) => {
+            tracing::debug!(%error, "no server of the upstream accepts connections");
+            UPSTREAM_UNREACHABLE
+        }
+        SendError::Unconnected(ConnectError::Untrusted) => UPSTREAM_UNTRUSTED,
+        SendError::Failed(error) => {
+            tracing::debug!(%error, "the upstream failed");
+            UPSTREAM_FAILED
+        }
+    }
+}
+
+pub(super) const TOO_LARGE: Problem = Problem::new(
+    StatusCode::PAYLOAD_TOO_LARGE,
+    "body_too_large",
+    "The request's body is larger than this route allows.",
+);
+const CLIENT_STALLED: Problem = Problem::new(
+    StatusCode::REQUEST_TIMEOUT,
+    "body_timeout",
+    "The request's body stopped coming.",
+);
+const BROKEN_BODY: Problem = Problem::new(
+    StatusCode::BAD_REQUEST,
+    "broken_body",
+    "The request's body cannot be read.",
+);
+const UPSTREAM_UNREACHABLE: Problem = Problem::new(
+    StatusCode::BAD_GATEWAY,
+    "upstream_unreachable",
+    "The API behind this gateway does not accept connections.",
+);
+const UPSTREAM_UNTRUSTED: Problem = Problem::new(
+    StatusCode::BAD_GATEWAY,
+    "upstream_untrusted",
+    "There is no protected connection to the API behind this gateway.",
+);
+pub(super) const UPSTREAM_FAILED: Problem = Problem::new(
+    StatusCode::BAD_GATEWAY,
+    "upstream_failed",
+    "The API behind this gateway gave no proper answer.",
+);
+pub(super) const UPSTREAM_SILENT: Problem = Problem::new(
+    StatusCode::GATEWAY_TIMEOUT,
+    "upstream_timeout",
+    "The API behind this gateway did not answer in time.",
+);

@@ -1,0 +1,182 @@
+//! A tunnel: what is left of a request when both sides speak another protocol. Bytes go both ways as fast as they are
+//! taken, and nobody looks at them.
+//!
+//! So an end that comes from us is no word of that protocol (a close frame of WebSocket, say): both sides see the
+//! connection closed, in a pause if there is one, with all that was on its way delivered before.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use tokio::io::{
+    AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf, copy_bidirectional,
+};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::connection::Lease;
+use crate::request_end::RequestEnd;
+
+/// The pause in which a tunnel ends when the gateway stops.
+const PAUSE: Duration = Duration::from_secs(1);
+/// When a tunnel without a pause ends after a stop was asked for; before the drain's own deadline.
+const LATEST: Duration = Duration::from_secs(25);
+/// How long both sides may take to close once we have.
+const LINGER: Duration = Duration::from_secs(3);
+
+/// A tunnel that was agreed on, and opens when the client has been told.
+#[derive(Debug)]
+pub(crate) struct Tunnel {
+    pub(super) client: OnUpgrade,
+    pub(super) upstream: OnUpgrade,
+    pub(super) idle: Duration,
+    /// The upstream's connection, which ends with the tunnel.
+    pub(super) lease: Lease,
+}
+
+impl Tunnel {
+    /// Carries bytes until either side has closed, nobody has said anything for a while, or the gateway stops; then the
+    /// request is over, too.
+    pub(crate) async fn run(self, end: RequestEnd, drain: watch::Receiver<bool>) {
+        let open = end.tunnels();
+        // Whoever leaves before it opens leaves the other one as well.
+        if let (Ok(client), Ok(upstream)) = tokio::join!(self.client, self.upstream) {
+            let (mut client, mut upstream) = (TokioIo::new(client), TokioIo::new(upstream));
+            carry(&mut client, &mut upstream, self.idle, drain).await;
+            // The gateway stops once the client's place is free, and the request's line must be written by then.
+            drop((end, open));
+        }
+        drop(self.lease);
+    }
+}
+
+async fn carry<C, U>(
+    client: &mut C,
+    upstream: &mut U,
+    idle: Duration,
+    mut drain: watch::Receiver<bool>,
+) where
+    C: AsyncRead + AsyncWrite + Unpin,
+    U: AsyncRead + AsyncWrite + Unpin,
+{
+    let moved = Moved::default();
+    // Whatever goes either way passes the client's side.
+    let mut client = Noted {
+        inner: client,
+        moved: &moved,
+    };
+    {
+        let mut copying = std::pin::pin!(copy_bidirectional(&mut client, upstream));
+        let mut quiet = std::pin::pin!(sleep_until(Instant::now() + idle));
+        let mut latest = std::pin::pin!(sleep_until(Instant::now()));
+        let mut patience = idle;
+        let mut draining = false;
+        loop {
+            tokio::select! {
+                _ = copying.as_mut() => return,
+                () = quiet.as_mut() => {
+                    let until = moved.last() + patience;
+                    if until <= Instant::now() {
+                        break;
+                    }
+                    quiet.as_mut().reset(until);
+                }
+                stop = drain.wait_for(|stop| *stop), if !draining => {
+                    drop(stop);
+                    draining = true;
+                    patience = idle.min(PAUSE);
+                    quiet.as_mut().reset(moved.last() + patience);
+                    latest.as_mut().reset(Instant::now() + LATEST);
+                }
+                () = latest.as_mut(), if draining => break,
+            }
+        }
+    }
+    let ending = async { tokio::join!(close(&mut client), close(upstream)) };
+    // Whoever does not close either is cut off.
+    let _ = timeout(LINGER, ending).await;
+}
+
+/// Says that nothing more comes, and reads to the end: with bytes unread the other side would see a reset instead.
+async fn close<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> io::Result<()> {
+    stream.shutdown().await?;
+    let mut unread = [0; 1024];
+    while stream.read(&mut unread).await? > 0 {}
+    Ok(())
+}
+
+/// When something last went through.
+#[derive(Debug)]
+struct Moved {
+    opened: Instant,
+    // In ms since then.
+    last: AtomicU64,
+}
+
+impl Default for Moved {
+    fn default() -> Self {
+        Self {
+            opened: Instant::now(),
+            last: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Moved {
+    fn note(&self) {
+        let elapsed = u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.last.store(elapsed, Ordering::Relaxed);
+    }
+
+    fn last(&self) -> Instant {
+        self.opened + Duration::from_millis(self.last.load(Ordering::Relaxed))
+    }
+}
+
+/// A stream that notes when bytes move.
+struct Noted<'a, S> {
+    inner: S,
+    moved: &'a Moved,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Noted<'_, S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.inner).poll_read(context, buffer))?;
+        if buffer.filled().len() > before {
+            self.moved.note();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Noted<'_, S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = ready!(Pin::new(&mut self.inner).poll_write(context, bytes))?;
+        self.moved.note();
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,59 @@
+//! A switch of protocols: what a client may ask for, and what an upstream must say to it.
+//!
+//! The wish is made anew for the upstream, and nothing is tunnelled before the upstream has agreed to just this wish. In
+//! HTTP/2 there is no such switch; extended CONNECT (RFC 8441) is not served.
+
+use http::header::{CONNECTION, UPGRADE};
+use http::{HeaderMap, HeaderValue, Request, Version};
+use http_body::Body as _;
+use hyper::body::Incoming;
+use hyper::upgrade::OnUpgrade;
+
+use super::headers::tokens;
+
+/// What a client asks for.
+#[derive(Debug)]
+pub(super) struct Wish {
+    protocol: HeaderValue,
+    /// The client's connection, once the wish is granted.
+    pub(super) client: OnUpgrade,
+}
+
+impl Wish {
+    /// The wish of a request, if it has one that is among the `allowed`, which are in lower case.
+    pub(super) fn of(request: &mut Request<Incoming>, allowed: &[Box<str>]) -> Option<Self> {
+        if allowed.is_empty() || request.version() != Version::HTTP_11 {
+            return None;
+        }
+        let protocol = asked(request.headers())?.clone();
+        let is_allowed = allowed.iter().any(|name| {
+            let protocol = protocol.as_bytes();
+            protocol.eq_ignore_ascii_case(name.as_bytes())
+        });
+        // What would a body be: a request's, or the first words in the tunnel?
+        (is_allowed && request.body().is_end_stream()).then(|| Self {
+            protocol,
+            client: hyper::upgrade::on(request),
+        })
+    }
+
+    /// Whether an upstream that switches protocols switches to this one.
+    pub(super) fn is_granted(&self, headers: &HeaderMap) -> bool {
+        let granted = asked(headers).map(HeaderValue::as_bytes);
+        granted.is_some_and(|granted| granted.eq_ignore_ascii_case(self.protocol.as_bytes()))
+    }
+
+    /// Says it on one connection, whoever was told on another.
+    pub(super) fn write(&self, headers: &mut HeaderMap) {
+        headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+        headers.insert(UPGRADE, self.protocol.clone());
+    }
+}
+
+/// The one protocol that headers name as the next.
+fn asked(headers: &HeaderMap) -> Option<&HeaderValue> {
+    let mut asked = headers.get_all(UPGRADE).iter();
+    let (first, second) = (asked.next(), asked.next());
+    let meant = tokens(headers, &CONNECTION).any(|token| token.eq_ignore_ascii_case("upgrade"));
+    first.filter(|_| meant && second.is_none())
+}

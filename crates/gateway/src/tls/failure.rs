@@ -1,0 +1,74 @@
+//! Why a client and a listener did not come to terms, in the words of metrics.
+
+use std::io;
+
+use rustls::{Error, InvalidMessage};
+
+/// Why a handshake failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HandshakeFailure {
+    /// It took too long.
+    Timeout,
+    /// The client left.
+    Closed,
+    /// What came is no TLS.
+    NotTls,
+    /// There is no version, suite or protocol that both know.
+    Incompatible,
+    /// The client showed no certificate, and one is required.
+    NoCertificate,
+    /// The client's certificate is not believed.
+    BadCertificate,
+    /// The client does not believe our certificate, or refuses for another reason.
+    RefusedByClient,
+    /// Anything else.
+    Other,
+}
+
+impl HandshakeFailure {
+    /// All of them.
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Timeout,
+        Self::Closed,
+        Self::NotTls,
+        Self::Incompatible,
+        Self::NoCertificate,
+        Self::BadCertificate,
+        Self::RefusedByClient,
+        Self::Other,
+    ];
+
+    /// The word for metrics and logs.
+    pub(crate) const fn label(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::Closed => "closed",
+            Self::NotTls => "not_tls",
+            Self::Incompatible => "incompatible",
+            Self::NoCertificate => "no_certificate",
+            Self::BadCertificate => "bad_certificate",
+            Self::RefusedByClient => "refused_by_client",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// What the error of a handshake means.
+pub(crate) fn handshake_failure(error: &io::Error) -> HandshakeFailure {
+    let Some(error) = cause(error) else {
+        return HandshakeFailure::Closed;
+    };
+    match error {
+        Error::InvalidMessage(InvalidMessage::InvalidContentType) => HandshakeFailure::NotTls,
+        Error::PeerIncompatible(_) | Error::NoApplicationProtocol => HandshakeFailure::Incompatible,
+        Error::NoCertificatesPresented => HandshakeFailure::NoCertificate,
+        Error::InvalidCertificate(_) => HandshakeFailure::BadCertificate,
+        Error::AlertReceived(_) => HandshakeFailure::RefusedByClient,
+        _ => HandshakeFailure::Other,
+    }
+}
+
+/// What TLS itself has against a connection; none if the connection broke.
+pub(super) fn cause(error: &io::Error) -> Option<&Error> {
+    error.get_ref()?.downcast_ref()
+}

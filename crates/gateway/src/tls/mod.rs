@@ -1,0 +1,36 @@
+//! TLS: what is shown and who is trusted, towards clients and towards upstreams.
+//!
+//! Versions and cipher suites are the library's own choice: TLS 1.2 and 1.3, with forward secrecy and authenticated
+//! encryption only. Whatever comes from a file is checked before it is used. This module must not know HTTP, nor how
+//! a configuration is written.
+
+mod client;
+mod failure;
+mod names;
+mod pem;
+mod server;
+mod watch;
+
+pub(crate) use client::{Offer, Trust, UpstreamTls, reason_in, system_authorities};
+pub(crate) use failure::{HandshakeFailure, handshake_failure};
+pub(crate) use pem::{CertificateFiles, FileError, authorities};
+pub(crate) use server::{ClientCertificates, ServerFiles, ServerTls};
+pub(crate) use watch::watch;
+
+use std::sync::Arc;
+
+use rustls::CommonState;
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+
+/// The protocols that are offered in a handshake (ALPN), the better first.
+const HTTP2: &[u8] = b"h2";
+const HTTP1: &[u8] = b"http/1.1";
+
+/// Whether both sides agreed on HTTP/2; if they agreed on nothing, it is HTTP/1.
+pub(crate) fn is_http2(connection: &CommonState) -> bool {
+    connection.alpn_protocol() == Some(HTTP2)
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(aws_lc_rs::default_provider())
+}

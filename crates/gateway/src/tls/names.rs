@@ -1,0 +1,69 @@
+//! Which certificate a client is shown: the one for the name that it asks for (SNI).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use webpki::EndEntityCert;
+
+/// The certificates of a listener, found by the names that stand in them.
+///
+/// Whoever asks for no name, or for one that nobody has, is shown the first one.
+#[derive(Debug)]
+pub(super) struct Names {
+    all: Vec<Arc<CertifiedKey>>,
+    by_name: HashMap<String, Vec<Arc<CertifiedKey>>>,
+}
+
+impl Names {
+    /// Of these certificates; at least one.
+    pub(super) fn new(certificates: Vec<CertifiedKey>) -> Self {
+        let all: Vec<_> = certificates.into_iter().map(Arc::new).collect();
+        let mut by_name: HashMap<String, Vec<_>> = HashMap::new();
+        for key in &all {
+            for name in names_in(key) {
+                by_name.entry(name).or_default().push(key.clone());
+            }
+        }
+        Self { all, by_name }
+    }
+
+    /// Those for a name, which a certificate has as it is or, for any first label, as `*.example.com`.
+    fn of(&self, name: Option<&str>) -> &[Arc<CertifiedKey>] {
+        let Some(name) = name.map(normal) else {
+            return &self.all;
+        };
+        let wild = || {
+            let (_, domain) = name.split_once('.')?;
+            self.by_name.get(&format!("*.{domain}"))
+        };
+        let found = self.by_name.get(&name).or_else(wild);
+        found.map_or(&self.all, |found| found)
+    }
+}
+
+impl ResolvesServerCert for Names {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let found = self.of(hello.server_name());
+        // There may be one for modern and one for old clients.
+        let signable = |key: &&Arc<CertifiedKey>| {
+            let scheme = key.key.choose_scheme(hello.signature_schemes());
+            scheme.is_some()
+        };
+        found.iter().find(signable).or(found.first()).cloned()
+    }
+}
+
+fn names_in(key: &CertifiedKey) -> Vec<String> {
+    let certificate = key.cert.first();
+    let certificate = certificate.and_then(|der| EndEntityCert::try_from(der).ok());
+    let names = certificate
+        .iter()
+        .flat_map(|certificate| certificate.valid_dns_names());
+    names.map(normal).collect()
+}
+
+fn normal(name: &str) -> String {
+    name.trim_end_matches('.').to_ascii_lowercase()
+}

@@ -1,0 +1,137 @@
+//! TLS towards clients: the settings of one listener, made of its files, and made anew when these change.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use rustls::ServerConfig;
+use rustls::crypto::aws_lc_rs::Ticketer;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoClientAuth, WebPkiClientVerifier};
+use tokio_rustls::TlsAcceptor;
+
+use super::names::Names;
+use super::pem::{self, CertificateFiles, FileError, Unusable};
+use super::{HTTP1, HTTP2, provider};
+use crate::file_stamp::Stamp;
+
+/// What a listener shows and asks for.
+#[derive(Debug)]
+pub(crate) struct ServerFiles {
+    /// At least one; the first is for names that none has.
+    pub(crate) certificates: Vec<CertificateFiles>,
+    /// Whether clients show one as well.
+    pub(crate) clients: Option<ClientCertificates>,
+}
+
+/// What clients show.
+#[derive(Debug)]
+pub(crate) struct ClientCertificates {
+    /// The authorities of which one must have issued it.
+    pub(crate) authorities: PathBuf,
+    /// Whether a client without one is refused.
+    pub(crate) required: bool,
+}
+
+/// TLS of one listener. Connections keep the settings that they began with.
+pub(crate) struct ServerTls {
+    files: ServerFiles,
+    // As the files were just before they were read last.
+    stamps: Mutex<Vec<Option<Stamp>>>,
+    settings: ArcSwap<ServerConfig>,
+}
+
+impl std::fmt::Debug for ServerTls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("ServerTls").field(&self.files).finish()
+    }
+}
+
+impl ServerTls {
+    /// Reads the files, or says which one is of no use.
+    pub(crate) fn load(files: ServerFiles) -> Result<Self, FileError> {
+        Ok(Self {
+            stamps: Mutex::new(files.stamps()),
+            settings: ArcSwap::from_pointee(settings(&files)?),
+            files,
+        })
+    }
+
+    /// Reads the files again, if one has changed. If one is of no use, all of them stay as they were.
+    ///
+    /// New settings know nothing of old sessions, so that a client who was believed by an authority that is gone is
+    /// asked again.
+    pub(super) fn renew(&self) -> Option<Result<(), FileError>> {
+        let found = self.files.stamps();
+        {
+            let mut stamps = self.stamps.lock();
+            if *stamps == found {
+                return None;
+            }
+            *stamps = found;
+        }
+        let renewed = settings(&self.files);
+        Some(renewed.map(|settings| self.settings.store(Arc::new(settings))))
+    }
+
+    pub(super) const fn files(&self) -> &ServerFiles {
+        &self.files
+    }
+
+    pub(crate) fn acceptor(&self) -> TlsAcceptor {
+        self.settings.load_full().into()
+    }
+}
+
+impl ServerFiles {
+    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
+        let shown = self.certificates.iter();
+        let shown = shown.flat_map(|files| [&*files.certificate, &*files.key]);
+        let clients = self.clients.iter();
+        shown.chain(clients.map(|clients| &*clients.authorities))
+    }
+
+    fn stamps(&self) -> Vec<Option<Stamp>> {
+        self.paths().map(Stamp::of).collect()
+    }
+}
+
+fn settings(files: &ServerFiles) -> Result<ServerConfig, FileError> {
+    let shown = files.certificates.iter().map(CertificateFiles::load);
+    let shown = shown.collect::<Result<Vec<_>, _>>()?;
+    let first = files.certificates.first();
+    // The provider is our own choice and has all versions, so this never says no.
+    let unusable = |_| {
+        let first = first.map_or(Path::new(""), |files| &files.certificate);
+        Unusable::Certificate.of(first)
+    };
+    let mut settings = ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(unusable)?
+        .with_client_cert_verifier(verifier(files.clients.as_ref())?)
+        .with_cert_resolver(Arc::new(Names::new(shown)));
+    settings.alpn_protocols = vec![HTTP2.to_vec(), HTTP1.to_vec()];
+    // Clients that come back are spared a handshake, and we are spared to remember them.
+    if let Ok(tickets) = Ticketer::new() {
+        settings.ticketer = tickets;
+    }
+    Ok(settings)
+}
+
+fn verifier(
+    clients: Option<&ClientCertificates>,
+) -> Result<Arc<dyn ClientCertVerifier>, FileError> {
+    let Some(clients) = clients else {
+        return Ok(Arc::new(NoClientAuth));
+    };
+    let path = &clients.authorities;
+    let authorities = Arc::new(pem::authorities(path)?);
+    let verifier = WebPkiClientVerifier::builder_with_provider(authorities, provider());
+    let verifier = if clients.required {
+        verifier
+    } else {
+        verifier.allow_unauthenticated()
+    };
+    verifier.build().map_err(|_| Unusable::Authority.of(path))
+}

@@ -1,0 +1,36 @@
+//! Certificates that are renewed on disk are shown to the next client, without a restart.
+
+use std::sync::Arc;
+
+use super::ServerTls;
+use crate::file_stamp::EVERY;
+use crate::metrics::GatewayMetrics;
+
+/// Watches the files of these listeners for as long as the future is polled.
+pub(crate) async fn watch(listeners: Vec<Arc<ServerTls>>, metrics: Arc<GatewayMetrics>) {
+    if listeners.is_empty() {
+        return;
+    }
+    let mut every = tokio::time::interval(EVERY);
+    loop {
+        every.tick().await;
+        for tls in &listeners {
+            let renewed = tls.clone();
+            // Files may be slow, and no request should wait for one.
+            let renewed = tokio::task::spawn_blocking(move || renewed.renew()).await;
+            match renewed {
+                Ok(None) => {}
+                Ok(Some(Ok(()))) => {
+                    metrics.tls().certificates_read("taken");
+                    let files: Vec<_> = tls.files().paths().collect();
+                    tracing::info!(?files, "certificates were reread");
+                }
+                Ok(Some(Err(error))) => {
+                    metrics.tls().certificates_read("refused");
+                    tracing::warn!(%error, "certificates are refused; those before stay in force");
+                }
+                Err(error) => tracing::warn!(%error, "certificates could not be looked at"),
+            }
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Upstreams of HTTP/2 that refuse requests, go away, or break: what was not begun with is sent again, and nothing else.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use h2::Reason;
+use h2::server::{Connection, SendResponse};
+use http::{Request, Response};
+use tidegate_testkit::Client;
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::bench::{ALL, LONG, gateway};
+
+type Stranger = Connection<TcpStream, Bytes>;
+
+/// An upstream that treats each connection as a test wants.
+struct Strange {
+    url: String,
+    connections: Arc<AtomicUsize>,
+    requests: Arc<AtomicUsize>,
+}
+
+/// What becomes of a request, by the numbers of its connection and of itself on that.
+enum Fate {
+    Answered,
+    Refused,
+    /// The connection says that it goes away after this request, which it answers.
+    LastAnswered,
+    /// The connection goes away and has not begun with this request.
+    NotBegun,
+    /// The connection breaks.
+    Broken,
+}
+
+impl Strange {
+    async fn start(fate: fn(usize, usize) -> Fate) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let strange = Self {
+            url: format!("h2c://{}", listener.local_addr().unwrap()),
+            connections: Arc::default(),
+            requests: Arc::default(),
+        };
+        let (connections, requests) = (strange.connections.clone(), strange.requests.clone());
+        tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let number = connections.fetch_add(1, Ordering::Relaxed);
+                let requests = requests.clone();
+                tokio::spawn(async move {
+                    let connection = h2::server::handshake(stream).await.unwrap();
+                    serve(connection, requests, |n| fate(number, n)).await;
+                });
+            }
+        });
+        strange
+    }
+
+    fn counts(&self) -> (usize, usize) {
+        let count = |counter: &AtomicUsize| counter.load(Ordering::Relaxed);
+        (count(&self.connections), count(&self.requests))
+    }
+}
+
+async fn serve(mut connection: Stranger, requests: Arc<AtomicUsize>, fate: impl Fn(usize) -> Fate) {
+    let mut n = 0;
+    while let Some(Ok((request, mut respond))) = connection.accept().await {
+        requests.fetch_add(1, Ordering::Relaxed);
+        match fate(n) {
+            Fate::Answered => answer(request, respond),
+            Fate::Refused => respond.send_reset(Reason::REFUSED_STREAM),
+            Fate::LastAnswered => {
+                answer(request, respond);
+                connection.graceful_shutdown();
+            }
+            Fate::NotBegun => {
+                // hyper's own server cannot say this: the last stream that it accepted counts as begun with.
+                respond.send_reset(Reason::REFUSED_STREAM);
+                connection.graceful_shutdown();
+            }
+            Fate::Broken => return,
+        }
+        n += 1;
+    }
+}
+
+fn answer(request: Request<h2::RecvStream>, mut respond: SendResponse<Bytes>) {
+    let mut sending = respond.send_response(Response::new(()), false).unwrap();
+    tokio::spawn(async move {
+        let mut body = request.into_body();
+        while body.data().await.is_some() {}
+        sending.send_data("ok".into(), true).unwrap();
+    });
+}
+
+async fn statuses(strange: &Strange, posts: bool, number: usize) -> Vec<u16> {
+    let gateway = gateway(&strange.url, ALL).await;
+    let client = Client::new(gateway.address);
+    let mut statuses = Vec::new();
+    for _ in 0..number {
+        let answer = if posts {
+            client.post("/", "body").await
+        } else {
+            client.get("/").await
+        };
+        statuses.push(answer.status.as_u16());
+    }
+    statuses
+}
+
+#[tokio::test]
+async fn a_refused_request_without_a_body_is_sent_again_elsewhere() {
+    let fate = |connection, n| match (connection, n) {
+        (0, 1) => Fate::Refused,
+        _ => Fate::Answered,
+    };
+    let strange = Strange::start(fate).await;
+    assert_eq!(statuses(&strange, false, 3).await, [200, 200, 200]);
+    assert_eq!(strange.counts(), (2, 4));
+    // A body is sent once.
+    let strange = Strange::start(fate).await;
+    assert_eq!(statuses(&strange, true, 3).await, [200, 502, 200]);
+    assert_eq!(strange.counts(), (2, 3));
+}
+
+#[tokio::test]
+async fn whoever_refuses_everything_is_not_asked_for_ever() {
+    let strange = Strange::start(|_, _| Fate::Refused).await;
+    assert_eq!(statuses(&strange, false, 1).await, [502]);
+    assert_eq!(strange.counts(), (3, 3));
+}
+
+#[tokio::test]
+async fn a_server_that_goes_away_answers_what_it_has_and_is_asked_anew() {
+    let strange = Strange::start(|_, n| match n {
+        1 => Fate::LastAnswered,
+        _ => Fate::Answered,
+    })
+    .await;
+    let statuses = tokio::time::timeout(LONG, statuses(&strange, true, 6)).await;
+    // One may meet the connection just as it goes away.
+    let failed = statuses
+        .unwrap()
+        .iter()
+        .filter(|status| **status != 200)
+        .count();
+    assert!(failed <= 2, "{failed} of 6 failed");
+    assert!(strange.counts().0 >= 2);
+}
+
+#[tokio::test]
+async fn what_a_server_had_not_begun_with_when_it_went_is_sent_again() {
+    let strange = Strange::start(|connection, n| match (connection, n) {
+        (0, 1) => Fate::NotBegun,
+        _ => Fate::Answered,
+    })
+    .await;
+    assert_eq!(statuses(&strange, false, 4).await, [200; 4]);
+    assert_eq!(strange.counts(), (2, 5));
+}
+
+#[tokio::test]
+async fn a_request_on_a_connection_that_breaks_may_have_been_done_and_is_not_sent_again() {
+    let strange = Strange::start(|connection, n| match (connection, n) {
+        (0, 1) => Fate::Broken,
+        _ => Fate::Answered,
+    })
+    .await;
+    assert_eq!(statuses(&strange, false, 3).await, [200, 502, 200]);
+    assert_eq!(strange.counts(), (2, 3));
+}

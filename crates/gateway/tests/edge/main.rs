@@ -1,0 +1,27 @@
+//! The gateway at the edge: TLS towards clients and upstreams, HTTP/2 upstreams, gRPC, tunnels.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+/// What all subjects need: certificates on disk, gateways that show them, metrics as numbers.
+mod bench;
+
+// Towards clients.
+mod client_certificates;
+mod frames;
+mod handshakes;
+mod http2_abuse;
+mod renewal;
+mod tls_in;
+
+// Towards upstreams.
+mod grpc;
+mod http2_faults;
+mod http2_out;
+mod tls_out;
+
+// What is no HTTP any more.
+mod tunnels;
+mod tunnels_end;

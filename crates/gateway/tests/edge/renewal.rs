@@ -1,0 +1,57 @@
+//! Certificates that are renewed on disk.
+
+use std::time::{Duration, Instant};
+
+use tidegate_testkit::Upstream;
+use tokio_rustls::rustls::pki_types::CertificateDer;
+
+use crate::bench::{ALL, BOTH, LONG, Papers, becomes, der, handshake, metric, shown};
+use crate::support::TestGateway;
+
+const TAKEN: &str = "tidegate_certificate_reads_total{outcome=\"taken\"}";
+const REFUSED: &str = "tidegate_certificate_reads_total{outcome=\"refused\"}";
+
+async fn seen(papers: &Papers, gateway: &TestGateway) -> CertificateDer<'static> {
+    let config = papers.authority.client(&BOTH);
+    let stream = handshake(gateway.address, config, "localhost").await;
+    shown(&stream.unwrap())
+}
+
+async fn shows(papers: &Papers, gateway: &TestGateway, expected: &CertificateDer<'static>) {
+    let deadline = Instant::now() + LONG;
+    while seen(papers, gateway).await != *expected {
+        assert!(Instant::now() < deadline, "another certificate is shown");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test]
+async fn the_next_handshake_sees_a_new_certificate_and_open_connections_go_on() {
+    let (papers, upstream) = (Papers::new(), Upstream::ok());
+    let gateway = papers.gateway(upstream.url(), "", ALL).await;
+    let open = papers.http2(&gateway);
+    assert_eq!(open.get("/").await.status, 200);
+    let renewed = papers.issue("own", &["localhost"]);
+    shows(&papers, &gateway, &der(&renewed)).await;
+    assert_eq!(open.get("/").await.status, 200);
+    assert_eq!(open.connections(), 1);
+    assert!(metric(&gateway, TAKEN).await >= 1);
+}
+
+#[tokio::test]
+async fn a_broken_file_leaves_the_old_certificate_in_force() {
+    let papers = Papers::new();
+    let gateway = papers.gateway("http://127.0.0.1:1", "", ALL).await;
+    let before = seen(&papers, &gateway).await;
+    std::fs::write(papers.path("own.pem"), "no certificate").unwrap();
+    becomes(&gateway, REFUSED, 1).await;
+    assert_eq!(seen(&papers, &gateway).await, before);
+    // A key that is another certificate's.
+    let other = papers.authority.issue(&["localhost"]);
+    std::fs::write(papers.path("own.pem"), &other.pem).unwrap();
+    becomes(&gateway, REFUSED, 2).await;
+    assert_eq!(seen(&papers, &gateway).await, before);
+    std::fs::write(papers.path("own.key"), &other.key).unwrap();
+    becomes(&gateway, TAKEN, 1).await;
+    assert_eq!(seen(&papers, &gateway).await, der(&other));
+}

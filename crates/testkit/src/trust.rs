@@ -1,0 +1,88 @@
+//! TLS between tests and gateways: who shows what, and who believes whom.
+
+use std::sync::Arc;
+
+use tokio_rustls::rustls::{
+    ClientConfig, RootCertStore, ServerConfig,
+    crypto::aws_lc_rs,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    server::WebPkiClientVerifier,
+};
+
+use crate::{Authority, Certificate};
+
+impl Authority {
+    /// A server that shows this certificate and offers these protocols (ALPN).
+    pub fn server(&self, shown: &Certificate, protocols: &[&str]) -> Arc<ServerConfig> {
+        self.serving(shown, protocols, false)
+    }
+
+    /// As [`server`](Self::server), for clients with a certificate of this authority only.
+    pub fn server_asking(&self, shown: &Certificate, protocols: &[&str]) -> Arc<ServerConfig> {
+        self.serving(shown, protocols, true)
+    }
+
+    fn serving(&self, shown: &Certificate, protocols: &[&str], asks: bool) -> Arc<ServerConfig> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let builder = ServerConfig::builder_with_provider(provider.clone());
+        let builder = builder.with_safe_default_protocol_versions().unwrap();
+        let builder = if asks {
+            let roots = Arc::new(self.roots());
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
+            builder.with_client_cert_verifier(verifier.build().unwrap())
+        } else {
+            builder.with_no_client_auth()
+        };
+        let (chain, key) = shown.der();
+        let mut config = builder.with_single_cert(chain, key).unwrap();
+        config.alpn_protocols = named(protocols);
+        Arc::new(config)
+    }
+
+    /// A client that believes this authority alone and offers these protocols.
+    pub fn client(&self, protocols: &[&str]) -> Arc<ClientConfig> {
+        self.asking(None, protocols)
+    }
+
+    /// As [`client`](Self::client), which shows a certificate of its own.
+    pub fn client_showing(&self, own: &Certificate, protocols: &[&str]) -> Arc<ClientConfig> {
+        self.asking(Some(own), protocols)
+    }
+
+    fn asking(&self, own: Option<&Certificate>, protocols: &[&str]) -> Arc<ClientConfig> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider);
+        let builder = builder.with_safe_default_protocol_versions().unwrap();
+        let builder = builder.with_root_certificates(self.roots());
+        let mut config = match own.map(Certificate::der) {
+            Some((chain, key)) => builder.with_client_auth_cert(chain, key).unwrap(),
+            None => builder.with_no_client_auth(),
+        };
+        config.alpn_protocols = named(protocols);
+        Arc::new(config)
+    }
+
+    fn roots(&self) -> RootCertStore {
+        let mut roots = RootCertStore::empty();
+        roots.add(certificate(self.pem())).unwrap();
+        roots
+    }
+}
+
+impl Certificate {
+    fn der(&self) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
+        let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).unwrap();
+        (vec![certificate(&self.pem)], key)
+    }
+}
+
+fn certificate(pem: &str) -> CertificateDer<'static> {
+    CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()
+}
+
+fn named(protocols: &[&str]) -> Vec<Vec<u8>> {
+    protocols
+        .iter()
+        .map(|name| name.as_bytes().to_vec())
+        .collect()
+}
