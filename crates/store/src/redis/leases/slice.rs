@@ -8,10 +8,13 @@ use super::answered::Answered;
 use super::lender::{Ask, Lent};
 
 /// After so long what was spent is settled, and what is not needed returned.
-pub(super) const HORIZON: Duration = Duration::from_secs(2);
+pub(super) const HORIZON: Duration = Duration::from_millis(2_500);
 
 /// A slice should last for so long: until it is settled, and a little longer.
 const SUPPLY: Duration = Duration::from_secs(3);
+
+/// Of such a part of a quota less is little.
+const LITTLE: u64 = 64;
 
 /// How long nothing is asked in the background after a call that failed.
 const RETRY: Duration = Duration::from_millis(100);
@@ -259,7 +262,8 @@ impl Slice {
         self.asked.is_none() && self.not_before.is_none_or(|time| now >= time)
     }
 
-    /// Adapts the size to what was spent since the last answer, and `cost` now: it doubles at most, and stays where Redis had less
+    /// Adapts the size to what was spent since the last answer, and `cost` now: it doubles at most, or
+    /// grows fourfold while it is little of the whole, and stays where Redis had less
     /// than was wanted, so that nobody knows.
     fn adapt(&mut self, quota: &Quota, cost: u64, now: Instant) {
         if let Some(last) = &self.last {
@@ -270,7 +274,12 @@ impl Slice {
             if elapsed >= HORIZON {
                 self.size = self.size.min(demand);
             } else if !last.is_short {
-                self.size = demand.clamp(self.size / 2, (2 * self.size).max(1));
+                let growth = if self.size < quota.capacity() / LITTLE {
+                    4
+                } else {
+                    2
+                };
+                self.size = demand.clamp(self.size / 2, (growth * self.size).max(1));
             }
         }
         self.size = self.size.max(self.waiting).min(quota.capacity());
