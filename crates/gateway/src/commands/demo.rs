@@ -60,7 +60,8 @@ tidegate demo: gateway.yaml in front of a small API of its own. Stop it with Ctr
 Allowed, with what is left in the headers:
   curl -i -X POST -H 'X-API-Key: demo-key' http://{gateway}/api/rides/request
 
-Refused: a one-time password may be asked for three times in ten minutes, so the fourth answer is a 429.
+Refused: a one-time password may be asked for three times in ten minutes, so the fourth answer is a 429, and whoever asked
+gets none for half an hour.
   for i in 1 2 3 4; do curl -i -X POST http://{gateway}/api/otp/5550100; done
 
 Another client has a budget of its own (here, and only here, everyone on this machine may say where they come from):
