@@ -14,6 +14,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use tidegate_store::{Store, StoreError};
+use tidegate_tower::Lines;
 
 use redis::RedisMetrics;
 pub(crate) use route::RouteMetrics;
@@ -81,10 +82,13 @@ pub(crate) struct GatewayMetrics {
     memory_evicted: Counter,
     memory_shared: Counter,
     redis: Arc<RedisMetrics>,
+    waiting: Gauge,
+    lines: Lines,
 }
 
-impl Default for GatewayMetrics {
-    fn default() -> Self {
+impl GatewayMetrics {
+    /// Metrics of a gateway whose requests wait in these lines.
+    pub(crate) fn new(lines: Lines) -> Self {
         let upstream: fn() -> Histogram = || Histogram::new(UPSTREAM_BUCKETS);
         let mut metrics = Self {
             registry: Registry::with_prefix("tidegate"),
@@ -104,6 +108,8 @@ impl Default for GatewayMetrics {
             memory_evicted: Counter::default(),
             memory_shared: Counter::default(),
             redis: Arc::default(),
+            waiting: Gauge::default(),
+            lines,
         };
         metrics.register();
         // There from the start, so that the first error is seen as a rise.
@@ -130,9 +136,7 @@ impl Default for GatewayMetrics {
         }
         metrics
     }
-}
 
-impl GatewayMetrics {
     fn register(&mut self) {
         let Self { registry, .. } = self;
         registry.register(
@@ -198,6 +202,11 @@ impl GatewayMetrics {
             self.access_log_dropped.clone(),
         );
         registry.register(
+            "waiting_requests",
+            "Requests that wait for a limit, or for their turn in a queue",
+            self.waiting.clone(),
+        );
+        registry.register(
             "memory_keys",
             "Keys in this process's store",
             self.memory_keys.clone(),
@@ -251,6 +260,8 @@ impl GatewayMetrics {
         let usage = store.memory().usage();
         self.memory_keys
             .set(usage.keys.try_into().unwrap_or(i64::MAX));
+        let waiting = self.lines.waiting().try_into();
+        self.waiting.set(waiting.unwrap_or(i64::MAX));
         // Counted elsewhere, and only shown here.
         let show = |counter: &Counter, count| counter.inner().store(count, Ordering::Relaxed);
         show(&self.memory_evicted, usage.evicted);

@@ -20,13 +20,13 @@ use serde_saphyr::Spanned;
 
 use super::report::{Place, Problem};
 
-pub(super) use answer::{HeadersWord, IetfDraft, MediaType, RejectBody, RejectStatus};
+pub(super) use answer::{HeadersWord, IetfDraft, MediaType, RejectBody, RejectStatus, Status};
 pub(super) use calendar::{WindowLength, Zone};
 pub(super) use net::{JwksUrl, KeyHash, Network, RedisUrl, Server, Target};
 pub(super) use number::{BodyLimit, Connections, Count, Date, Gateways, JwksRefresh, PrefixLength};
 pub(super) use word::{
-    AddressTold, FilePath, KeyName, KeyPrefix, Level, LimitName, PlanName, RouteName, SecretText,
-    StoreWord, TokenText, Unlimited, Words,
+    ActionWord, AddressTold, FilePath, KeyName, KeyPrefix, Level, LimitName, PlanName, RouteName,
+    SecretText, StoreWord, TokenText, Unlimited, Words,
 };
 
 /// A kind of value.

@@ -20,6 +20,7 @@ fn allowed(remaining: u64, reset: Micros) -> Verdict {
         reset,
         retry_after: 0,
         delay: 0,
+        settling: false,
     }
 }
 

@@ -1,0 +1,289 @@
+//! Requests that wait: for a limit to let them through, and for their turn in a queue.
+//!
+//! A request over a limit that delays stands in a line ([`crate::lines`]), sleeps until its retry-after, and asks again. One
+//! that only other requests' unsettled reservations stand in the way of does the same, for a second at most, until one of
+//! them is settled. A request that a leaky bucket admitted sleeps until its turn. Nobody is charged for waiting in a line; and
+//! a client that leaves is gone from it at once.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrayvec::ArrayVec;
+use tidegate_core::{Micros, Quota, Verdict};
+use tidegate_store::{Charge, Decision, Limit, MAX_CHARGES, Outcome, Source, Store, Subject, Via};
+use tokio::time::{sleep, sleep_until, timeout};
+
+use crate::lines::{Heard, Key, Lines, Place};
+use crate::{Action, Rule};
+
+/// The longest that a request waits for others to settle, in all.
+const SETTLING: Duration = Duration::from_secs(1);
+
+/// How often the store is asked whether requests of other gateways have settled.
+const POLL: Duration = Duration::from_millis(50);
+
+/// The shortest sleep.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+/// A limit that a request is to be charged to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Demand<'a> {
+    pub(crate) rule: &'a Rule,
+    /// The rule's limit, with the quota of the client's plan.
+    pub(crate) limit: &'a Arc<Limit>,
+    pub(crate) subject: Subject,
+    pub(crate) cost: u64,
+}
+
+/// All that a request is to be charged to.
+pub(crate) type Demands<'a> = ArrayVec<Demand<'a>, MAX_CHARGES>;
+
+impl<'a> Demand<'a> {
+    pub(crate) fn charge(&self) -> Charge<'a> {
+        Charge {
+            limit: self.limit,
+            subject: self.subject,
+            cost: self.cost,
+        }
+    }
+
+    /// As the store takes what was charged.
+    pub(crate) const fn charged(&self) -> (&'a Arc<Limit>, Subject, u64) {
+        (self.limit, self.subject, self.cost)
+    }
+
+    fn key(&self) -> Key {
+        (self.limit.name().into(), self.subject)
+    }
+
+    /// The longest that a request waits in this limit's line.
+    fn patience(&self) -> Duration {
+        let settling = self.limit.reserves().map(|_| SETTLING);
+        match self.rule.action {
+            Action::Delay { max } => max.max(settling.unwrap_or_default()),
+            Action::Reject | Action::Drop => settling.unwrap_or_default(),
+        }
+    }
+
+    /// How long until it lets the request through that it refused, if that may wait for it, having waited so long.
+    fn wait(&self, verdict: &Verdict, waited: Duration) -> Option<Until> {
+        if verdict.settling && waited < SETTLING {
+            return Some(Until::Settled);
+        }
+        let Action::Delay { max } = self.rule.action else {
+            return None;
+        };
+        let retry_after = Duration::from_micros(verdict.retry_after);
+        (waited + retry_after <= max).then_some(Until::Over(retry_after))
+    }
+
+    /// Whether a request that began then may still be let through in time, behind others who ask for `ahead` units.
+    fn is_worth(&self, began: Instant, until: Until, ahead: u64) -> bool {
+        match (until, self.rule.action) {
+            (Until::Over(first), Action::Delay { max }) => {
+                began.elapsed() + first + self.pace(ahead) <= max
+            }
+            _ => true,
+        }
+    }
+
+    /// How long others take who stand before this request, after the first of them is let through, as far as the limit's
+    /// own pace tells.
+    fn pace(&self, ahead: u64) -> Duration {
+        if ahead == 0 {
+            return Duration::ZERO;
+        }
+        let quota = self.limit.quota();
+        let (period, capacity) = (u128::from(quota.period()), u128::from(quota.capacity()));
+        let ahead = u128::from(ahead);
+        let time = match quota {
+            Quota::TokenBucket(_) => period * ahead / capacity,
+            // All of a window comes at once.
+            _ => (ahead + u128::from(self.cost) - 1) / capacity * period,
+        };
+        Duration::from_micros(Micros::try_from(time).unwrap_or(Micros::MAX))
+    }
+}
+
+/// What a refused request waits for; what takes longer is more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Until {
+    /// Somebody's reservation is settled.
+    Settled,
+    /// So much time is over.
+    Over(Duration),
+}
+
+/// Where all of it happens.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hall<'a> {
+    pub(crate) store: &'a Store,
+    pub(crate) lines: &'a Lines,
+}
+
+impl Hall<'_> {
+    /// Decides a request, which may wait for that; how long it did.
+    pub(crate) async fn decide(&self, demands: &Demands<'_>) -> (Decision, Duration) {
+        let began = Instant::now();
+        let mut waited = Duration::ZERO;
+        let charges: ArrayVec<Charge<'_>, MAX_CHARGES> =
+            demands.iter().map(Demand::charge).collect();
+        let mut place = match self.behind(demands) {
+            Behind::Nobody => None,
+            Behind::Others(nth, place) => Some((nth, place)),
+            Behind::TooMany(refusal) => return (refusal, waited),
+        };
+        loop {
+            if let Some((nth, place)) = &place {
+                let patience = demands[*nth].patience().saturating_sub(began.elapsed());
+                let came = timeout(patience, place.first()).await;
+                waited = began.elapsed();
+                // As long as it stands there, there is a line.
+                if came.is_err()
+                    && let Some(heard) = place.heard()
+                {
+                    return (refusal(demands, *nth, heard, Duration::ZERO), waited);
+                }
+            }
+            // Whatever is settled from here on is noticed.
+            let settled = self.store.settled();
+            let decision = self.store.decide(&charges).await;
+            let Some((nth, verdict, until)) = longest(demands, &decision, began.elapsed()) else {
+                return (decision, waited);
+            };
+            let heard = Heard {
+                verdict: *verdict,
+                now: decision.now,
+                came: Instant::now(),
+            };
+            let demand = &demands[nth];
+            let stays = place
+                .take()
+                .filter(|(_, place)| *place.key() == demand.key());
+            let joined = match stays {
+                Some((_, place)) => place,
+                None => match self.lines.join(demand.key(), demand.cost, heard) {
+                    Some(place) if demand.is_worth(began, until, place.ahead) => place,
+                    _ => return (decision, waited),
+                },
+            };
+            if joined.is_head() {
+                joined.hear(heard);
+                match until {
+                    // Other gateways do not tell.
+                    Until::Settled => drop(timeout(POLL, settled).await),
+                    Until::Over(left) => sleep(left.max(SHORTEST)).await,
+                }
+            }
+            place = Some((nth, joined));
+        }
+    }
+
+    /// Joins the end of the first line that there is at one of these limits.
+    fn behind(&self, demands: &Demands<'_>) -> Behind {
+        for (nth, demand) in demands.iter().enumerate() {
+            if !demand.rule.may_wait() {
+                continue;
+            }
+            let key = demand.key();
+            let Some(heard) = self.lines.heard(&key) else {
+                continue;
+            };
+            let Some(place) = self.lines.join(key, demand.cost, heard) else {
+                return Behind::TooMany(refusal(demands, nth, heard, Duration::ZERO));
+            };
+            let ahead = demand.pace(place.ahead);
+            if !heard.verdict.settling && heard.left() + ahead > demand.patience() {
+                return Behind::TooMany(refusal(demands, nth, heard, ahead));
+            }
+            return Behind::Others(nth, place);
+        }
+        Behind::Nobody
+    }
+
+    /// Waits until it is the turn of a request that was admitted just now; how long it did. If too many wait already, it is
+    /// refused; what it was charged elsewhere stays.
+    pub(crate) async fn turn(&self, demands: &Demands<'_>, decision: &mut Decision) -> Duration {
+        let came = Instant::now();
+        let queued = demands.iter().zip(&decision.verdicts);
+        let queued = queued.filter(|(demand, _)| demand.rule.queues());
+        let delays = queued.filter_map(|(_, verdict)| Some(verdict.as_ref()?.delay));
+        let delay = Duration::from_micros(delays.max().unwrap_or(0));
+        if decision.outcome != Outcome::Admitted || delay.is_zero() {
+            return Duration::ZERO;
+        }
+        let charged = demands.iter().map(Demand::charged);
+        let queued = self.store.queued(charged, decision);
+        let Some(_seat) = self.lines.seat() else {
+            turn_away(demands, decision);
+            return Duration::ZERO;
+        };
+        sleep_until((came + delay).into()).await;
+        queued.go_on();
+        came.elapsed()
+    }
+}
+
+/// Who stands in the line that a request has to join.
+enum Behind {
+    Nobody,
+    /// At the limit with this number, others.
+    Others(usize, Place),
+    /// So many that it is refused.
+    TooMany(Decision),
+}
+
+/// The limit that the request has to wait for the longest, by its number, what it said, and until when; nothing if it need
+/// not wait, or in vain.
+fn longest<'d>(
+    demands: &Demands<'_>,
+    decision: &'d Decision,
+    waited: Duration,
+) -> Option<(usize, &'d Verdict, Until)> {
+    if decision.outcome != Outcome::Refused {
+        return None;
+    }
+    let mut longest = None;
+    for (nth, (demand, verdict)) in demands.iter().zip(&decision.verdicts).enumerate() {
+        let refused = verdict.as_ref().filter(|verdict| !verdict.allowed);
+        let Some(verdict) = refused.filter(|_| !demand.limit.is_observed()) else {
+            continue;
+        };
+        let until = demand.wait(verdict, waited)?;
+        if longest.is_none_or(|(_, _, known)| known < until) {
+            longest = Some((nth, verdict, until));
+        }
+    }
+    longest
+}
+
+/// A refusal by what was heard in the line of the limit with this number: the others were not asked.
+fn refusal(demands: &Demands<'_>, nth: usize, heard: Heard, ahead: Duration) -> Decision {
+    let (verdict, now) = heard.refusal(heard.left() + ahead);
+    let said = |place| (place == nth).then_some(verdict);
+    let source = Source {
+        at: now,
+        here: false,
+    };
+    Decision {
+        outcome: Outcome::Refused,
+        via: Via::Remembered,
+        now,
+        verdicts: (0..demands.len()).map(said).collect(),
+        sources: demands.iter().map(|_| source).collect(),
+        call: None,
+    }
+}
+
+/// Refuses a request that was admitted to a queue, until the time that would have been its turn.
+fn turn_away(demands: &Demands<'_>, decision: &mut Decision) {
+    decision.outcome = Outcome::Refused;
+    let said = demands.iter().zip(&mut decision.verdicts);
+    for (demand, verdict) in said.filter(|(demand, _)| demand.rule.queues()) {
+        if let Some(verdict) = verdict {
+            verdict.allowed = false;
+            verdict.retry_after = verdict.delay;
+            verdict.remaining += demand.cost;
+        }
+    }
+}
