@@ -1,8 +1,9 @@
 //! Lines: requests that wait for a limit to let them through, first come, first served, in this gateway.
 //!
 //! A limit and a subject have one line, as long as somebody waits there. Only its head asks the store; whoever leaves makes
-//! room for the next. Lines are bounded, each and together, and a line that nobody stands in takes no memory. This module
-//! must not know why requests wait.
+//! room for the next. Those who are admitted to a queue, and wait for their turns, stand in another, by their turns. Lines
+//! are bounded, each and together, and a line that nobody stands in takes no memory. This module must not know why requests
+//! wait.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -14,7 +15,7 @@ use tidegate_core::{Micros, Verdict};
 use tidegate_store::Subject;
 use tokio::sync::Notify;
 
-/// The most requests that wait in one line.
+/// The most requests that wait in one line; a queue bounds itself.
 pub const MOST_IN_A_LINE: usize = 1_000;
 
 /// The most requests of one gateway that wait, in lines or for their turns in queues.
@@ -24,8 +25,16 @@ pub const MOST_WAITING: usize = 20_000;
 #[derive(Clone, Default)]
 pub struct Lines(Arc<Mutex<Waiting>>);
 
-/// The limit's name, and for whom it is counted.
-pub(crate) type Key = (Box<str>, Subject);
+/// Whose line it is.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    /// The limit's name.
+    pub(crate) limit: Box<str>,
+    /// For whom it is counted.
+    pub(crate) subject: Subject,
+    /// Whether it is the line of those who are admitted to its queue.
+    pub(crate) is_queue: bool,
+}
 
 #[derive(Default)]
 struct Waiting {
@@ -35,9 +44,18 @@ struct Waiting {
 }
 
 struct Line {
-    // By ticket: whoever came first stands first.
-    waiters: BTreeMap<u64, Waiter>,
-    heard: Heard,
+    waiters: BTreeMap<Ticket, Waiter>,
+    /// Nothing in a queue.
+    heard: Option<Heard>,
+    /// The turn of who went last in a queue, and when that was.
+    went: Option<(Micros, Instant)>,
+}
+
+/// By their turns, in us by the deciding clock, and in a line that has none, first come, first served.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Ticket {
+    turn: Micros,
+    number: u64,
 }
 
 struct Waiter {
@@ -62,7 +80,7 @@ pub(crate) struct Seat(Lines);
 /// A place in a line, which is left when this is dropped.
 pub(crate) struct Place {
     key: Key,
-    ticket: u64,
+    ticket: Ticket,
     is_first: Arc<Notify>,
     /// The units that those ask for who stood before it when it came.
     pub(crate) ahead: u64,
@@ -86,19 +104,30 @@ impl Lines {
 
     /// What was heard in a line, if there is one.
     pub(crate) fn heard(&self, key: &Key) -> Option<Heard> {
-        Some(self.0.lock().lines.get(key)?.heard)
+        self.0.lock().lines.get(key)?.heard
     }
 
     /// Joins the end of a line, which begins here if nobody waits; nothing if there is no room.
     pub(crate) fn join(&self, key: Key, cost: u64, heard: Heard) -> Option<Place> {
+        self.stand(key, 0, cost, Some(heard))
+    }
+
+    /// Joins a queue, whose turn is known; nothing if there is no room.
+    pub(crate) fn join_queue(&self, key: Key, turn: Micros) -> Option<Place> {
+        self.stand(key, turn, 0, None)
+    }
+
+    fn stand(&self, key: Key, turn: Micros, cost: u64, heard: Option<Heard>) -> Option<Place> {
         let seat = self.seat()?;
         let mut waiting = self.0.lock();
-        let ticket = waiting.next;
+        let number = waiting.next;
+        let ticket = Ticket { turn, number };
         let line = waiting.lines.entry(key.clone()).or_insert_with(|| Line {
             waiters: BTreeMap::new(),
             heard,
+            went: None,
         });
-        if line.waiters.len() >= MOST_IN_A_LINE {
+        if line.waiters.len() >= MOST_IN_A_LINE && !key.is_queue {
             // A seat takes the lock to be left.
             drop(waiting);
             return None;
@@ -135,6 +164,24 @@ impl Place {
         }
     }
 
+    /// How long the head of a queue should still wait whose turn has come, because the one before it was late: half the way
+    /// between their turns lies between them in any case, so that a gateway that was held up catches up, and not at once.
+    pub(crate) fn distance(&self) -> Duration {
+        let waiting = self.seat.0.0.lock();
+        let went = waiting.lines.get(&self.key).and_then(|line| line.went);
+        went.map_or(Duration::ZERO, |(turn, at)| {
+            let between = Duration::from_micros(self.ticket.turn.saturating_sub(turn));
+            (between / 2).saturating_sub(at.elapsed())
+        })
+    }
+
+    /// Goes on, as its turn has come.
+    pub(crate) fn go(self) {
+        if let Some(line) = self.seat.0.0.lock().lines.get_mut(&self.key) {
+            line.went = Some((self.ticket.turn, Instant::now()));
+        }
+    }
+
     /// Whether it is the head.
     pub(crate) fn is_head(&self) -> bool {
         let waiting = self.seat.0.0.lock();
@@ -151,7 +198,7 @@ impl Place {
     /// Notes what the store said to the head.
     pub(crate) fn hear(&self, heard: Heard) {
         if let Some(line) = self.seat.0.0.lock().lines.get_mut(&self.key) {
-            line.heard = heard;
+            line.heard = Some(heard);
         }
     }
 }

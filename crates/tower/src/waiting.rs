@@ -53,7 +53,18 @@ impl<'a> Demand<'a> {
     }
 
     fn key(&self) -> Key {
-        (self.limit.name().into(), self.subject)
+        Key {
+            limit: self.limit.name().into(),
+            subject: self.subject,
+            is_queue: false,
+        }
+    }
+
+    fn queue_key(&self) -> Key {
+        Key {
+            is_queue: true,
+            ..self.key()
+        }
     }
 
     /// The longest that a request waits in this limit's line.
@@ -205,20 +216,34 @@ impl Hall<'_> {
     /// refused; what it was charged elsewhere stays.
     pub(crate) async fn turn(&self, demands: &Demands<'_>, decision: &mut Decision) -> Duration {
         let came = Instant::now();
-        let queued = demands.iter().zip(&decision.verdicts);
+        let said = decision.verdicts.iter().zip(&decision.sources);
+        let queued = demands.iter().zip(said);
         let queued = queued.filter(|(demand, _)| demand.rule.queues());
-        let delays = queued.filter_map(|(_, verdict)| Some(verdict.as_ref()?.delay));
-        let delay = Duration::from_micros(delays.max().unwrap_or(0));
-        if decision.outcome != Outcome::Admitted || delay.is_zero() {
+        let turns = queued.filter_map(|(demand, (verdict, source))| {
+            let delay = verdict.as_ref()?.delay;
+            Some((delay, demand, source.at + delay))
+        });
+        let last = turns.max_by_key(|(delay, ..)| *delay);
+        let admitted = decision.outcome == Outcome::Admitted;
+        let Some((delay, demand, turn)) = last.filter(|(delay, ..)| admitted && *delay > 0) else {
             return Duration::ZERO;
-        }
-        let charged = demands.iter().map(Demand::charged);
-        let queued = self.store.queued(charged, decision);
-        let Some(_seat) = self.lines.seat() else {
+        };
+        let queued = self
+            .store
+            .queued(demands.iter().map(Demand::charged), decision);
+        let Some(place) = self.lines.join_queue(demand.queue_key(), turn) else {
             turn_away(demands, decision);
             return Duration::ZERO;
         };
-        sleep_until((came + delay).into()).await;
+        sleep_until((came + Duration::from_micros(delay)).into()).await;
+        // Those whose turns were before may be late.
+        place.first().await;
+        let distance = place.distance();
+        // A timer knows no less, and a faster queue has to catch up.
+        if distance >= SHORTEST {
+            sleep(distance).await;
+        }
+        place.go();
         queued.go_on();
         came.elapsed()
     }

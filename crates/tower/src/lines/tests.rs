@@ -19,7 +19,11 @@ fn heard() -> Heard {
 
 fn key(name: &str, client: u8) -> Key {
     let (tag, rest) = ([client; 16], [0; 16]);
-    (name.into(), Subject { tag, rest })
+    Key {
+        limit: name.into(),
+        subject: Subject { tag, rest },
+        is_queue: false,
+    }
 }
 
 #[tokio::test]
@@ -48,6 +52,46 @@ async fn first_come_first_served_and_whoever_leaves_makes_room() {
     assert!(third.is_head() && !fourth.is_head());
     drop(third);
     fourth.first().await;
+}
+
+/// Answers of the store may overtake each other on their way to those who asked.
+#[tokio::test]
+async fn in_a_queue_the_turns_decide_and_not_who_came_first() {
+    let lines = Lines::default();
+    let queue = || Key {
+        is_queue: true,
+        ..key("a", 1)
+    };
+    let [second, first] = [20, 10].map(|turn| lines.join_queue(queue(), turn).unwrap());
+    assert!(first.is_head() && !second.is_head());
+    // The same limit's other line is another.
+    let other = lines.join(key("a", 1), 1, heard()).unwrap();
+    assert!(other.is_head());
+    drop(first);
+    second.first().await;
+    // No line is as long as a queue may be.
+    let places = (0..2 * MOST_IN_A_LINE).map_while(|_| lines.join_queue(queue(), 30));
+    assert_eq!(places.collect::<Vec<_>>().len(), 2 * MOST_IN_A_LINE);
+}
+
+#[tokio::test]
+async fn who_follows_one_that_was_late_keeps_half_the_distance() {
+    let lines = Lines::default();
+    let queue = || Key {
+        is_queue: true,
+        ..key("a", 1)
+    };
+    let hour = Duration::from_secs(3_600);
+    let turns = [0, 1, 2].map(|nth| nth * 3_600_000_000);
+    let [first, second, third] = turns.map(|turn| lines.join_queue(queue(), turn).unwrap());
+    assert_eq!(first.distance(), Duration::ZERO);
+    first.go();
+    let left = second.distance();
+    assert!(left <= hour / 2 && left > hour / 3, "{left:?}");
+    // One that leaves is nobody to keep a distance from.
+    drop(second);
+    let left = third.distance();
+    assert!(left <= hour && left > hour * 2 / 3, "{left:?}");
 }
 
 #[test]
