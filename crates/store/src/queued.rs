@@ -9,7 +9,7 @@ use arrayvec::ArrayVec;
 use tidegate_core::{Micros, Quota};
 
 use crate::under_way::Home;
-use crate::{Charge, Decision, Limit, MAX_CHARGES, Store, Subject};
+use crate::{Charge, Decision, Limit, MAX_CHARGES, Outcome, Store, Subject};
 
 /// The places of one request in queues. When it is dropped, its client has left before its turn.
 #[derive(Debug)]
@@ -54,12 +54,15 @@ impl Drop for Queued {
 
 impl Store {
     /// The places in queues of a request that was admitted by this decision on these limits, subjects and costs, in the order
-    /// of the verdicts.
+    /// of the verdicts; none if there is none.
     pub fn queued<'a>(
         &self,
         charged: impl Iterator<Item = (&'a Arc<Limit>, Subject, u64)>,
         decision: &Decision,
-    ) -> Queued {
+    ) -> Option<Queued> {
+        if decision.outcome != Outcome::Admitted {
+            return None;
+        }
         let said = decision.verdicts.iter().zip(&decision.sources);
         let places = charged.zip(said).filter_map(|(charge, (verdict, source))| {
             let (limit, subject, cost) = charge;
@@ -73,10 +76,9 @@ impl Store {
                 receipt: source.at + verdict.reset,
             })
         });
-        Queued {
-            store: self.clone(),
-            places: places.collect(),
-        }
+        let places: ArrayVec<Place, MAX_CHARGES> = places.collect();
+        let store = self.clone();
+        (!places.is_empty()).then_some(Queued { store, places })
     }
 
     fn leave(&self, place: Place) {

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use arrayvec::ArrayVec;
 use bytes::Bytes;
 use http::{Request, Response};
-use tidegate_store::{Charge, MAX_CHARGES, Store, Subject};
+use tidegate_store::{MAX_CHARGES, Store, Subject};
 use tower::{Layer, Service};
 
 use crate::in_flight::Unsettled;
@@ -51,7 +51,7 @@ impl RateLimitLayer {
         Self(Arc::new(Enforced {
             may_wait: any(Rule::may_wait),
             queues: any(Rule::queues),
-            holds: any(|rule| rule.limit.lease().is_some()),
+            holds: any(|rule| rule.limit.lease().is_some() || rule.queues()),
             policy,
             clients,
             hasher,
@@ -77,7 +77,7 @@ impl<S> Layer<S> for RateLimitLayer {
 /// A request must carry its [`Peer`] in its extensions. An answer of the inner service that stands for none carries
 /// [`Unanswered`](crate::Unanswered), and an answer of this one may carry an [`InFlight`](crate::InFlight). An answer whose [`Decided::action`] is [`Action::Drop`](crate::Action::Drop) is
 /// not to be sent: whoever serves the connection closes it instead. A client that leaves while the store is asked may have been
-/// charged: the script cannot be called back.
+/// charged: the script cannot be called back. What it was given to hold is given back.
 #[derive(Clone, Debug)]
 pub struct RateLimit<S> {
     inner: S,
@@ -149,28 +149,24 @@ impl Enforced {
         let hall = Hall {
             store: &self.store,
             lines: &self.lines,
+            rules: &self.policy.rules,
+            holds: self.holds,
         };
         // Boxed: a request that need not wait need not make room for it.
-        let mut decision = if self.may_wait {
-            let (decision, waited) = Box::pin(hall.decide(&demands)).await;
+        let mut asked = if self.may_wait {
+            let (asked, waited) = Box::pin(hall.decide(&demands)).await;
             decided.waited += waited;
-            decision
+            asked
         } else {
-            let charges = demands.iter().map(Demand::charge);
-            let charges: ArrayVec<Charge<'_>, MAX_CHARGES> = charges.collect();
-            self.store.decide(&charges).await
+            hall.ask(&demands).await
         };
-        let held = || {
-            self.store
-                .under_way(demands.iter().map(Demand::charged), &decision)
-        };
-        let held = self.holds.then(held).flatten();
-        let unsettled = held.map(|held| Unsettled::new(held, self.policy.rules.clone()));
         if self.queues {
-            decided.waited += Box::pin(hall.turn(&demands, &mut decision)).await;
+            decided.waited += Box::pin(hall.turn(&demands, &mut asked)).await;
+        } else {
+            asked.go_on();
         }
-        decided.decide(decision);
-        (decided, unsettled)
+        decided.decide(asked.decision);
+        (decided, asked.unsettled)
     }
 
     /// What the request is to be charged to; nothing if it costs more than a limit can ever admit, or is charged nowhere.

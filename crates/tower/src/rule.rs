@@ -123,9 +123,14 @@ impl Rule {
         }
     }
 
-    /// Whether it refuses requests that are over the limit, and counts something of the caller's own.
+    /// Whether it counts something of the caller's own.
+    pub fn is_callers(&self) -> bool {
+        self.per.iter().any(Per::is_callers)
+    }
+
+    /// Whether it refuses callers who are over the limit.
     pub fn bounds_callers(&self) -> bool {
-        !self.limit.is_observed() && self.per.iter().any(Per::is_callers)
+        self.is_callers() && !self.limit.is_observed()
     }
 
     /// Whether the limit's numbers may be shown to an admitted caller: only what is counted for them alone, and what is

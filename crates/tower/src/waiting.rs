@@ -3,16 +3,20 @@
 //! A request over a limit that delays stands in a line ([`crate::lines`]), sleeps until its retry-after, and asks again. One
 //! that only other requests' unsettled reservations stand in the way of does the same, for a second at most, until one of
 //! them is settled. A request that a leaky bucket admitted sleeps until its turn. Nobody is charged for waiting in a line; and
-//! a client that leaves is gone from it at once.
+//! a client that leaves is gone from it at once. What it was given while it left, it gives back.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrayvec::ArrayVec;
 use tidegate_core::{Micros, Quota, Verdict};
-use tidegate_store::{Charge, Decision, Limit, MAX_CHARGES, Outcome, Source, Store, Subject, Via};
+use tidegate_store::{
+    Charge, Decision, Limit, MAX_CHARGES, Outcome, Queued, Source, Sources, Store, Subject,
+    Verdicts, Via,
+};
 use tokio::time::{sleep, sleep_until, timeout};
 
+use crate::in_flight::Unsettled;
 use crate::lines::{Heard, Key, Lines, Place};
 use crate::{Action, Rule};
 
@@ -125,24 +129,35 @@ enum Until {
     Over(Duration),
 }
 
+/// What came of asking the store.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) decision: Decision,
+    /// What the request holds.
+    pub(crate) unsettled: Option<Unsettled>,
+    /// Its places in queues.
+    queued: Option<Queued>,
+}
+
 /// Where all of it happens.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hall<'a> {
     pub(crate) store: &'a Store,
     pub(crate) lines: &'a Lines,
+    pub(crate) rules: &'a Arc<[Rule]>,
+    /// Whether an admitted request may hold something, or a place in a queue.
+    pub(crate) holds: bool,
 }
 
 impl Hall<'_> {
     /// Decides a request, which may wait for that; how long it did.
-    pub(crate) async fn decide(&self, demands: &Demands<'_>) -> (Decision, Duration) {
+    pub(crate) async fn decide(&self, demands: &Demands<'_>) -> (Asked, Duration) {
         let began = Instant::now();
         let mut waited = Duration::ZERO;
-        let charges: ArrayVec<Charge<'_>, MAX_CHARGES> =
-            demands.iter().map(Demand::charge).collect();
         let mut place = match self.behind(demands) {
             Behind::Nobody => None,
             Behind::Others(nth, place) => Some((nth, place)),
-            Behind::TooMany(refusal) => return (refusal, waited),
+            Behind::TooMany(refusal) => return (refusal.into(), waited),
         };
         loop {
             if let Some((nth, place)) = &place {
@@ -153,14 +168,16 @@ impl Hall<'_> {
                 if came.is_err()
                     && let Some(heard) = place.heard()
                 {
-                    return (refusal(demands, *nth, heard, Duration::ZERO), waited);
+                    let refusal = refusal(demands, *nth, heard, Duration::ZERO);
+                    return (refusal.into(), waited);
                 }
             }
             // Whatever is settled from here on is noticed.
             let settled = self.store.settled();
-            let decision = self.store.decide(&charges).await;
-            let Some((nth, verdict, until)) = longest(demands, &decision, began.elapsed()) else {
-                return (decision, waited);
+            let asked = self.ask(demands).await;
+            let decision = &asked.decision;
+            let Some((nth, verdict, until)) = longest(demands, decision, began.elapsed()) else {
+                return (asked, waited);
             };
             let heard = Heard {
                 verdict: *verdict,
@@ -175,7 +192,7 @@ impl Hall<'_> {
                 Some((_, place)) => place,
                 None => match self.lines.join(demand.key(), demand.cost, heard) {
                     Some(place) if demand.is_worth(began, until, place.ahead) => place,
-                    _ => return (decision, waited),
+                    _ => return (asked, waited),
                 },
             };
             if joined.is_head() {
@@ -188,6 +205,38 @@ impl Hall<'_> {
             }
             place = Some((nth, joined));
         }
+    }
+
+    /// Asks the store, and takes what it gives: also if the client leaves meanwhile, for then it has to be given back.
+    pub(crate) async fn ask(&self, demands: &Demands<'_>) -> Asked {
+        if !self.holds || matches!(self.store, Store::Memory(_)) {
+            // Without anything to give back, or a moment in which to leave.
+            let charges: ArrayVec<Charge<'_>, MAX_CHARGES> =
+                demands.iter().map(Demand::charge).collect();
+            let decision = self.store.decide(&charges).await;
+            let charged = || demands.iter().map(Demand::charged);
+            return Asked::new(self.store, self.rules, charged, decision);
+        }
+        let own = |demand: &Demand<'_>| (demand.limit.clone(), demand.subject, demand.cost);
+        let owned: Vec<(Arc<Limit>, Subject, u64)> = demands.iter().map(own).collect();
+        let (store, rules) = (self.store.clone(), self.rules.clone());
+        let asking = tokio::spawn(async move {
+            let charged = || {
+                owned
+                    .iter()
+                    .map(|(limit, subject, cost)| (limit, *subject, *cost))
+            };
+            let charges = charged().map(|(limit, subject, cost)| Charge {
+                limit,
+                subject,
+                cost,
+            });
+            let charges: ArrayVec<Charge<'_>, MAX_CHARGES> = charges.collect();
+            let decision = store.decide(&charges).await;
+            Asked::new(&store, &rules, charged, decision)
+        });
+        // A task of ours that is gone has decided nothing.
+        asking.await.unwrap_or_else(|_| Asked::nothing())
     }
 
     /// Joins the end of the first line that there is at one of these limits.
@@ -214,25 +263,25 @@ impl Hall<'_> {
 
     /// Waits until it is the turn of a request that was admitted just now; how long it did. If too many wait already, it is
     /// refused; what it was charged elsewhere stays.
-    pub(crate) async fn turn(&self, demands: &Demands<'_>, decision: &mut Decision) -> Duration {
+    pub(crate) async fn turn(&self, demands: &Demands<'_>, asked: &mut Asked) -> Duration {
         let came = Instant::now();
+        let decision = &mut asked.decision;
         let said = decision.verdicts.iter().zip(&decision.sources);
-        let queued = demands.iter().zip(said);
-        let queued = queued.filter(|(demand, _)| demand.rule.queues());
-        let turns = queued.filter_map(|(demand, (verdict, source))| {
+        let queues = demands.iter().zip(said);
+        let queues = queues.filter(|(demand, _)| demand.rule.queues());
+        let turns = queues.filter_map(|(demand, (verdict, source))| {
             let delay = verdict.as_ref()?.delay;
             Some((delay, demand, source.at + delay))
         });
         let last = turns.max_by_key(|(delay, ..)| *delay);
         let admitted = decision.outcome == Outcome::Admitted;
         let Some((delay, demand, turn)) = last.filter(|(delay, ..)| admitted && *delay > 0) else {
+            asked.go_on();
             return Duration::ZERO;
         };
-        let queued = self
-            .store
-            .queued(demands.iter().map(Demand::charged), decision);
         let Some(place) = self.lines.join_queue(demand.queue_key(), turn) else {
             turn_away(demands, decision);
+            asked.queued = None;
             return Duration::ZERO;
         };
         sleep_until((came + Duration::from_micros(delay)).into()).await;
@@ -244,8 +293,55 @@ impl Hall<'_> {
             sleep(distance).await;
         }
         place.go();
-        queued.go_on();
+        asked.go_on();
         came.elapsed()
+    }
+}
+
+impl Asked {
+    /// Takes what this decision gave.
+    fn new<'a, C>(
+        store: &Store,
+        rules: &Arc<[Rule]>,
+        charged: impl Fn() -> C,
+        decision: Decision,
+    ) -> Self
+    where
+        C: Iterator<Item = (&'a Arc<Limit>, Subject, u64)>,
+    {
+        let held = store.under_way(charged(), &decision);
+        Self {
+            unsettled: held.map(|held| Unsettled::new(held, rules.clone())),
+            queued: store.queued(charged(), &decision),
+            decision,
+        }
+    }
+
+    /// The request goes on: its places in queues are used.
+    pub(crate) fn go_on(&mut self) {
+        self.queued.take().into_iter().for_each(Queued::go_on);
+    }
+
+    fn nothing() -> Self {
+        Self::from(Decision {
+            outcome: Outcome::Unavailable,
+            via: Via::Fallback,
+            now: 0,
+            verdicts: Verdicts::new(),
+            sources: Sources::new(),
+            call: None,
+        })
+    }
+}
+
+impl From<Decision> for Asked {
+    /// A decision that gave nothing.
+    fn from(decision: Decision) -> Self {
+        Self {
+            decision,
+            unsettled: None,
+            queued: None,
+        }
     }
 }
 
