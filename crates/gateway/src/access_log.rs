@@ -160,10 +160,18 @@ fn write(record: &Record) {
             Via::Here => "gateway",
             Via::Fallback => "on_failure",
         }),
+        would_refuse = decided.and_then(would_refuse),
+        waited_us = decided.map(|decided| decided.waited).filter(|waited| !waited.is_zero()).map(microseconds),
         store_us = call.map(|call| microseconds(call.took)),
         upstream_us = record.forwarded.map(|forwarded| microseconds(forwarded.took)),
         total_us = microseconds(record.took),
     );
+}
+
+/// The limits that only observe, and would have refused a request that went on.
+fn would_refuse(decided: &Decided) -> Option<String> {
+    let names: Vec<&str> = decided.would_refuse().map(|limit| limit.name()).collect();
+    (!names.is_empty()).then(|| names.join(", "))
 }
 
 /// What stands for the status of a request that was not answered, as the field writes it: 444 where we did not want to,

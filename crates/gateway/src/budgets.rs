@@ -58,10 +58,14 @@ pub(crate) struct Standing {
     /// The capacity, queue or limit.
     pub(crate) limit: u64,
     pub(crate) remaining: u64,
-    /// When all of it will be back, in epoch seconds, rounded up.
+    /// When all of it will be back, in epoch seconds, rounded up; of places that requests hold, when the last one lapses
+    /// that is not renewed.
     pub(crate) reset: u64,
     /// Whether a request that costs 1 would be allowed.
     pub(crate) allowed: bool,
+    /// Whether the limit only observes, and refuses nobody.
+    #[serde(default)]
+    pub(crate) observed: bool,
     /// In how many seconds it will be, rounded up; 0: at once.
     pub(crate) retry_after: u64,
 }
@@ -218,6 +222,7 @@ impl Own<'_> {
             remaining: verdict.remaining,
             reset: (outlook.now + verdict.reset).div_ceil(1_000_000),
             allowed: verdict.allowed,
+            observed: limit.is_observed(),
             retry_after: verdict.retry_after.div_ceil(1_000_000),
         }
     }

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_store::redis::HEARTBEAT;
-use tidegate_store::{MemoryStore, RedisStore, Store};
-use tidegate_tower::{Hasher, Rule};
+use tidegate_store::{MemoryStore, RENEW_EVERY, RedisStore, Store};
+use tidegate_tower::{Hasher, Lines, Rule};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
 
 use crate::access_log::{AccessLog, Writer};
 use crate::admin::{self, Access, Admin};
@@ -35,6 +36,8 @@ pub use start_error::StartError;
 
 /// How often a part of the memory store's expired keys is dropped; a full round takes about a minute.
 const SWEEP: Duration = Duration::from_secs(1);
+/// How long it may take to give back what requests held.
+const LAST_PLACES: Duration = Duration::from_secs(2);
 /// How long the last lines of the access log may take to be written.
 const LAST_LINES: Duration = Duration::from_secs(5);
 
@@ -101,8 +104,9 @@ impl Gateway {
             clients: Arc::new(plan.clients),
             hasher,
             store: store.clone(),
+            lines: Lines::default(),
         };
-        let metrics = Arc::new(GatewayMetrics::default());
+        let metrics = Arc::new(GatewayMetrics::new(enforcement.lines.clone()));
         let make = |route| make_route(route, &enforcement, plan.timeouts, &metrics);
         let unmatched = plan.unmatched;
         let routes = plan.routes.iter().map(|route| route.policy.clone());
@@ -161,6 +165,7 @@ impl Gateway {
         });
         let admin = tokio::spawn(admin::serve(self.admin, admin));
         let sweeper = tokio::spawn(sweep(self.store.clone()));
+        let renewing = tokio::spawn(renew(self.store.clone()));
         let metrics = self.frontend.metrics.clone();
         let key_watch = tokio::spawn(key_files::watch(self.key_files, metrics));
         let metrics = self.frontend.metrics.clone();
@@ -192,6 +197,14 @@ impl Gateway {
             let _ = stopping.send(true);
         };
         tokio::join!(serving, stop);
+        // Other gateways wait for what this one's requests held.
+        if tokio::time::timeout(LAST_PLACES, self.store.let_go())
+            .await
+            .is_err()
+        {
+            tracing::warn!("not all that requests held could be given back; it lapses by itself");
+        }
+        renewing.abort();
         sweeper.abort();
         key_watch.abort();
         certificate_watch.abort();
@@ -254,6 +267,16 @@ async fn heartbeats(store: &RedisStore) {
         every.tick().await;
         // What goes wrong is told by decisions and by readiness.
         let _ = store.heartbeat().await;
+    }
+}
+
+/// Holds what requests hold for as long as they are under way.
+async fn renew(store: Store) {
+    let mut every = tokio::time::interval(RENEW_EVERY);
+    every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        every.tick().await;
+        store.renew().await;
     }
 }
 

@@ -16,6 +16,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use tidegate_store::{Store, StoreError};
+use tidegate_tower::Lines;
 
 use redis::RedisMetrics;
 pub(crate) use route::{OpenTunnel, RouteMetrics};
@@ -88,10 +89,13 @@ pub(crate) struct GatewayMetrics {
     memory_shared: Counter,
     redis: Arc<RedisMetrics>,
     synced: SyncedMetrics,
+    waiting: Gauge,
+    lines: Lines,
 }
 
-impl Default for GatewayMetrics {
-    fn default() -> Self {
+impl GatewayMetrics {
+    /// Metrics of a gateway whose requests wait in these lines.
+    pub(crate) fn new(lines: Lines) -> Self {
         let upstream: fn() -> Histogram = || Histogram::new(UPSTREAM_BUCKETS);
         let mut metrics = Self {
             registry: Registry::with_prefix("tidegate"),
@@ -114,6 +118,8 @@ impl Default for GatewayMetrics {
             memory_shared: Counter::default(),
             redis: Arc::default(),
             synced: SyncedMetrics::default(),
+            waiting: Gauge::default(),
+            lines,
         };
         metrics.register();
         // There from the start, so that the first error is seen as a rise.
@@ -139,9 +145,7 @@ impl Default for GatewayMetrics {
         }
         metrics
     }
-}
 
-impl GatewayMetrics {
     fn register(&mut self) {
         let Self { registry, .. } = self;
         registry.register(
@@ -213,6 +217,11 @@ impl GatewayMetrics {
             self.access_log_dropped.clone(),
         );
         registry.register(
+            "waiting_requests",
+            "Requests that wait for a limit, or for their turn in a queue",
+            self.waiting.clone(),
+        );
+        registry.register(
             "memory_keys",
             "Keys in this process's store",
             self.memory_keys.clone(),
@@ -272,6 +281,8 @@ impl GatewayMetrics {
         let usage = store.memory().usage();
         self.memory_keys
             .set(usage.keys.try_into().unwrap_or(i64::MAX));
+        let waiting = self.lines.waiting().try_into();
+        self.waiting.set(waiting.unwrap_or(i64::MAX));
         // Counted elsewhere, and only shown here.
         let show = |counter: &Counter, count| counter.inner().store(count, Ordering::Relaxed);
         show(&self.memory_evicted, usage.evicted);

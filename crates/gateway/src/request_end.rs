@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::Response;
 use tidegate_store::Outcome;
-use tidegate_tower::{Action, Decided};
+use tidegate_tower::{Action, Decided, InFlight};
 
 use crate::access_log::{AccessLog, Record};
 use crate::activity::InRequest;
@@ -19,6 +19,8 @@ pub(crate) struct RequestEnd {
     outcome: RequestOutcome,
     access_log: AccessLog,
     metrics: Arc<RouteMetrics>,
+    // What the request holds is free again at its end.
+    in_flight: Option<InFlight>,
     in_request: InRequest,
 }
 
@@ -46,6 +48,7 @@ impl RequestEnd {
             outcome: RequestOutcome::Abandoned,
             access_log,
             metrics,
+            in_flight: None,
             in_request,
         }
     }
@@ -54,6 +57,7 @@ impl RequestEnd {
     pub(crate) fn answered<B>(&mut self, response: &mut Response<B>) -> Answered {
         let decided = response.extensions_mut().remove::<Decided>();
         let forwarded = response.extensions_mut().remove::<Forwarded>();
+        self.in_flight = response.extensions_mut().remove();
         let decision = decided
             .as_ref()
             .and_then(|decided| decided.decision.as_ref());

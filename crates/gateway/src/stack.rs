@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use tidegate_store::Store;
-use tidegate_tower::{Clients, Hasher, Policy, RateLimit, RateLimitLayer};
+use tidegate_tower::{Clients, Hasher, Lines, Policy, RateLimit, RateLimitLayer};
 use tower::{Service, ServiceBuilder};
 
 use crate::body::Body;
@@ -26,6 +26,7 @@ pub(crate) struct Enforcement {
     pub(crate) clients: Arc<Clients>,
     pub(crate) hasher: Hasher,
     pub(crate) store: Store,
+    pub(crate) lines: Lines,
 }
 
 impl Enforcement {
@@ -33,7 +34,8 @@ impl Enforcement {
     pub(crate) fn route(&self, policy: Policy, forwarding: Forwarding) -> Stack {
         ServiceBuilder::new()
             // First, because a request that is refused must cost nobody anything: names the client, asks the store,
-            // answers 429 or 503, or writes the headers on what comes back.
+            // lets the request wait for its turn, answers 429 or 503, or settles by what comes back and writes the headers
+            // on it.
             .layer(self.limits(policy))
             // Then out: streams the request to the upstream and the answer back.
             .service(Forward::new(forwarding))
@@ -52,6 +54,7 @@ impl Enforcement {
             self.clients.clone(),
             self.hasher.clone(),
             self.store.clone(),
+            self.lines.clone(),
         )
     }
 }

@@ -1,13 +1,16 @@
 //! Remembers: the two stores of limiter state, and the one question that requests ask of them.
 //!
 //! [`Store::decide`] takes all charges of one request and answers with one [`Decision`]: all of them are charged, or
-//! none. [`Store::peek`] and [`Store::reset`] are for operators: what is left, and begin anew. The memory store runs the algorithms of `tidegate-core`; the Redis store runs their other writing, the scripts
-//! of `lua/`, which are compiled in. This crate is the only one that sees fred, and fred's types stay in [`redis`]. It
-//! knows no request, no client's name and no configuration file.
+//! none. What a request holds or queues for after that is an [`UnderWay`] and a [`Queued`]. [`Store::peek`] and
+//! [`Store::reset`] are for operators: what is left, and begin anew. The memory store runs the algorithms of
+//! `tidegate-core`; the Redis store runs their other writing, the scripts of `lua/`, which are compiled in. This crate is
+//! the only one that sees fred, and fred's types stay in [`redis`]. It knows no request, no client's name and no
+//! configuration file.
 
 mod charge;
 mod decision;
 mod memory;
+mod queued;
 pub mod redis;
 mod under_way;
 
@@ -19,6 +22,7 @@ pub use decision::{
     Decision, Outcome, Outlook, Source, Sources, StoreCall, StoreError, Verdicts, Via,
 };
 pub use memory::{MAX_KEYS, MemoryStore, MemoryUse};
+pub use queued::Queued;
 pub use redis::{Agreement, Overshoot, RedisStore, SyncedUse};
 use tidegate_core::Micros;
 pub use under_way::{RENEW_EVERY, UnderWay};

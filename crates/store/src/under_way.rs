@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use arrayvec::ArrayVec;
@@ -14,7 +14,7 @@ use tidegate_core::{Micros, Quota};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use crate::{Charge, Decision, Limit, MAX_CHARGES, Mode, Outcome, Store, Subject};
+use crate::{Charge, Decision, Limit, MAX_CHARGES, Mode, Outcome, Source, Store, Subject, Via};
 
 /// How often [`Store::renew`] should be called: a part of the shortest lease.
 pub const RENEW_EVERY: Duration = Duration::from_millis(250);
@@ -30,6 +30,8 @@ const AT_ONCE: usize = 256;
 pub(crate) struct Registry {
     holds: Mutex<HashMap<u64, Hold>>,
     next: AtomicU64,
+    /// What is being given back and settled in Redis.
+    on_the_way: AtomicUsize,
     /// Told whenever something was settled or given back.
     settled: Notify,
 }
@@ -48,9 +50,9 @@ struct Hold {
     state: State,
 }
 
-/// Where it is kept.
+/// Where a charge is kept.
 #[derive(Clone, Copy, Debug)]
-enum Home {
+pub(crate) enum Home {
     Redis,
     /// In this process, by this quota.
     Here(Quota),
@@ -126,20 +128,11 @@ impl Store {
             let (Some(lease), Some(verdict)) = (limit.lease(), verdict) else {
                 continue;
             };
-            let quota = if decision.via == crate::Via::Fallback && limit.mode() != Mode::Local {
-                self.share(limit)
-            } else {
-                *limit.quota()
-            };
             let hold = Hold {
                 limit: limit.clone(),
                 subject,
                 cost,
-                home: if source.here {
-                    Home::Here(quota)
-                } else {
-                    Home::Redis
-                },
+                home: self.home(limit, source, decision.via),
                 receipt: source.at + verdict.reset,
                 lapse: source.at + lease,
                 renewed: Instant::now(),
@@ -151,9 +144,9 @@ impl Store {
         (!holds.is_empty()).then_some(UnderWay { store, holds })
     }
 
-    /// Waits until something is settled or given back in this process.
-    pub async fn settled(&self) {
-        self.registry().settled.notified().await;
+    /// Ready once something is settled or given back in this process, from the time of this call on.
+    pub fn settled(&self) -> impl Future<Output = ()> {
+        self.registry().settled.notified()
     }
 
     /// Renews what is held and due; to be called every [`RENEW_EVERY`].
@@ -174,6 +167,20 @@ impl Store {
         while calls.join_next().await.is_some() {}
     }
 
+    /// Gives back what requests still hold, for this process ends, and waits for all that is on its way to Redis.
+    pub async fn let_go(&self) {
+        for id in self.registry().ids() {
+            self.end(id, None);
+        }
+        loop {
+            let settled = self.settled();
+            if self.registry().is_idle() {
+                return;
+            }
+            settled.await;
+        }
+    }
+
     /// A request has ended that holds this, and has come to so much.
     fn end(&self, id: u64, used: Option<u64>) {
         let Some((hold, used)) = self.registry().end(id, used) else {
@@ -183,11 +190,23 @@ impl Store {
             self.give_up_here(&hold, used);
             return;
         }
-        // Without a runtime, which is ending, there is nothing left to do it: it lapses.
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            let store = self.clone();
-            runtime.spawn(async move { store.give_up(hold, used).await });
-        }
+        let store = self.clone();
+        self.go_on(async move { store.give_up(hold, used).await });
+    }
+
+    /// Says something to Redis that nobody waits for.
+    pub(crate) fn go_on(&self, call: impl Future<Output = ()> + Send + 'static) {
+        // Without a runtime, which is ending, there is nothing left to do it: what was charged lapses.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return;
+        };
+        self.registry().on_the_way.fetch_add(1, Ordering::Relaxed);
+        let store = self.clone();
+        runtime.spawn(async move {
+            call.await;
+            store.registry().on_the_way.fetch_sub(1, Ordering::Relaxed);
+            store.registry().settled.notify_waiters();
+        });
     }
 
     async fn give_up(&self, hold: Hold, used: u64) {
@@ -221,6 +240,17 @@ impl Store {
         }
     }
 
+    /// Where a charge is kept that was decided so.
+    pub(crate) fn home(&self, limit: &Limit, source: &Source, via: Via) -> Home {
+        if !source.here {
+            Home::Redis
+        } else if via == Via::Fallback && limit.mode() != Mode::Local {
+            Home::Here(self.share(limit))
+        } else {
+            Home::Here(*limit.quota())
+        }
+    }
+
     /// What this process gives away of a limit during an outage.
     fn share(&self, limit: &Limit) -> Quota {
         match self {
@@ -242,6 +272,15 @@ impl Registry {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         self.holds.lock().insert(id, hold);
         id
+    }
+
+    fn ids(&self) -> Vec<u64> {
+        self.holds.lock().keys().copied().collect()
+    }
+
+    /// Whether nothing is held, nor on its way.
+    fn is_idle(&self) -> bool {
+        self.on_the_way.load(Ordering::Relaxed) == 0 && self.holds.lock().is_empty()
     }
 
     /// What is to be given up now, and what it has come to; none if that has to wait for its renewal.

@@ -1,6 +1,7 @@
-//! What a request costs at a limit: the same for all, or what a trusted proxy says of each.
+//! What a request costs at a limit: the same for all, what a trusted proxy says of each, or what its answer says.
 
 use http::{HeaderMap, HeaderName};
+use tidegate_core::MAX_EXACT;
 
 /// What a request costs, in units of the limit's quota.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +15,13 @@ pub enum Cost {
         /// What a request costs that is said to cost more; at least 1.
         max: u64,
     },
+    /// What a header of the answer says, from 0 up; without one what was reserved.
+    Answer {
+        /// The header.
+        name: HeaderName,
+        /// What is charged until then; at least 1.
+        reserve: u64,
+    },
 }
 
 impl Default for Cost {
@@ -23,22 +31,32 @@ impl Default for Cost {
 }
 
 impl Cost {
-    /// What a request with these headers costs; at least 1. `trusted` says whether a trusted proxy sent it.
+    /// What a request with these headers is charged as; at least 1. `trusted` says whether a trusted proxy sent it.
     pub fn of(&self, headers: &HeaderMap, trusted: bool) -> u64 {
         match self {
-            Self::Fixed(cost) => *cost,
-            Self::Header { name, max } if trusted => told(headers, name).clamp(1, *max),
+            Self::Fixed(cost) | Self::Answer { reserve: cost, .. } => *cost,
+            Self::Header { name, max } if trusted => {
+                told(headers, name).unwrap_or(1).clamp(1, *max)
+            }
             Self::Header { .. } => 1,
+        }
+    }
+
+    /// What an answer with these headers says that its request has cost; at most [`MAX_EXACT`], which is all of any limit.
+    pub(crate) fn told_by(&self, answer: &HeaderMap) -> Option<u64> {
+        match self {
+            Self::Answer { name, .. } => Some(told(answer, name)?.min(MAX_EXACT)),
+            Self::Fixed(_) | Self::Header { .. } => None,
         }
     }
 }
 
 /// The largest number that a header says: a proxy that adds its own behind a client's is not talked down. What is no
-/// whole number says nothing, and nothing is 1.
-fn told(headers: &HeaderMap, name: &HeaderName) -> u64 {
+/// whole number says nothing.
+fn told(headers: &HeaderMap, name: &HeaderName) -> Option<u64> {
     let values = headers.get_all(name).iter();
     let values = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
-    values.filter_map(number).max().unwrap_or(1)
+    values.filter_map(number).max()
 }
 
 /// A number in digits; one that is too large for any use is the largest there is.
@@ -96,6 +114,30 @@ mod tests {
         assert_eq!(cost(&["50", "1"], true), 50);
         assert_eq!(cost(&["1, 50,"], true), 50);
         assert_eq!(cost(&["50", "many"], true), 50);
+    }
+
+    #[test]
+    fn an_answer_says_what_its_request_has_cost() {
+        let cost = Cost::Answer {
+            name: NAME,
+            reserve: 10,
+        };
+        for (told, expected) in [
+            (Some("0"), Some(0)),
+            (Some("7, 3"), Some(7)),
+            (Some("99999999999999999999999"), Some(MAX_EXACT)),
+            (Some("-1"), None),
+            (None, None),
+        ] {
+            let told = told.map(|told| (NAME, told.parse().unwrap()));
+            let headers = HeaderMap::from_iter(told);
+            assert_eq!(cost.told_by(&headers), expected, "{headers:?}");
+            assert_eq!(
+                cost.of(&headers, true),
+                10,
+                "until then it is what was reserved"
+            );
+        }
     }
 
     #[test]

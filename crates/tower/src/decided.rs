@@ -1,6 +1,7 @@
 //! What was decided about a request: who asked, what each of its limits said, and the answer that follows.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use bytes::Bytes;
@@ -22,6 +23,8 @@ pub struct Decided {
     pub unknown_plan: Option<Box<str>>,
     /// What the store said; `None` when it was not asked.
     pub decision: Option<Decision>,
+    /// How long the request waited for its turn.
+    pub waited: Duration,
     /// The route's rules.
     pub rules: Arc<[Rule]>,
     /// Which of them the store was asked about, as indices, in the order of the decision's verdicts.
@@ -69,6 +72,7 @@ impl Decided {
             plan: caller.plan,
             unknown_plan: caller.unknown_plan,
             decision: None,
+            waited: Duration::ZERO,
             rules: policy.rules.clone(),
             charged: Charged::new(),
             tightest: None,
@@ -122,15 +126,27 @@ impl Decided {
         refusing.max().filter(|_| outcome == Some(Outcome::Refused))
     }
 
+    /// The limits that only observe, and would have refused this request, which went on.
+    pub fn would_refuse(&self) -> impl Iterator<Item = &Limit> {
+        let outcome = self.decision.as_ref().map(|decision| decision.outcome);
+        let observed = self.said().filter(|said| said.limit.is_observed());
+        let observed = observed.filter(move |_| outcome == Some(Outcome::Admitted));
+        let refuses = |verdict: &Verdict| !verdict.allowed;
+        observed
+            .filter(move |said| said.verdict.is_some_and(refuses))
+            .map(|said| said.limit)
+    }
+
     fn too_costly(&self, oversized: Oversized) -> Option<Response<Bytes>> {
         let rule = self.rules.get(oversized.index)?;
         let limit = rule.limit_for(self.plan.as_ref())?;
         Some(refusal::too_costly(limit, oversized.cost))
     }
 
-    /// The limits that refused, and their verdicts.
+    /// The limits that refused, and their verdicts; not those that only observe.
     fn refusing(&self) -> impl Iterator<Item = (&Rule, &Verdict)> + Clone {
-        self.said().filter_map(|said| {
+        let enforced = self.said().filter(|said| !said.limit.is_observed());
+        enforced.filter_map(|said| {
             let verdict = said.verdict.filter(|verdict| !verdict.allowed)?;
             Some((said.rule, verdict))
         })

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use tidegate_core::{Micros, Verdict};
+use tidegate_core::{Micros, Quota, Verdict};
 use tidegate_store::{Limit, Outcome};
 
 use crate::{Reset, Said};
@@ -20,11 +20,12 @@ pub const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-poli
 pub const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
 /// The rule that an answer speaks of, as its index: refused, the one with the longest wait; admitted, of those that are
-/// the caller's own the one with the smallest share left, ties by the longer reset.
+/// the caller's own the one with the smallest share left, ties by the longer reset. What is only observed is never told of.
 pub(crate) fn tightest<'a>(
     outcome: Outcome,
     said: impl Iterator<Item = Said<'a>>,
 ) -> Option<usize> {
+    let said = said.filter(|said| !said.limit.is_observed());
     let said = said.filter_map(|said| Some((said, said.verdict?)));
     let tightest = match outcome {
         Outcome::Unavailable => None,
@@ -45,7 +46,8 @@ pub(crate) fn tightest<'a>(
     tightest.map(|(said, _)| said.index)
 }
 
-/// Writes the three headers, unless the upstream wrote three of its own that leave less.
+/// Writes the three headers, unless the upstream wrote three of its own that leave less. There is no time at which places
+/// are free again.
 pub(crate) fn write(
     headers: &mut HeaderMap,
     limit: &Limit,
@@ -70,7 +72,9 @@ pub(crate) fn write(
     let reset = reset.div_ceil(1_000_000);
     headers.insert(X_RATELIMIT_LIMIT, limit.quota().capacity().into());
     headers.insert(X_RATELIMIT_REMAINING, verdict.remaining.into());
-    headers.insert(X_RATELIMIT_RESET, reset.into());
+    if !matches!(limit.quota(), Quota::Concurrency(_)) {
+        headers.insert(X_RATELIMIT_RESET, reset.into());
+    }
 }
 
 fn number(value: &HeaderValue) -> Option<u64> {

@@ -35,12 +35,14 @@ pub(crate) fn write<'a>(
 }
 
 /// One item: the limit's name, which needs no escapes, its quota, and the window in whole seconds, of which a shorter one
-/// has none.
+/// has none; or that it is places which are counted.
 fn policy(text: &mut String, limit: &Limit) {
     let (quota, period) = (limit.quota().capacity(), limit.quota().period());
     // Writing to a String cannot fail.
     let _ = write!(text, "\"{}\";q={}", limit.name(), quota.min(LARGEST));
-    if period >= 1_000_000 {
+    if matches!(limit.quota(), Quota::Concurrency(_)) {
+        text.push_str(";qu=\"concurrent-requests\"");
+    } else if period >= 1_000_000 {
         let _ = write!(text, ";w={}", period.div_ceil(1_000_000));
     }
 }

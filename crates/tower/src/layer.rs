@@ -10,10 +10,12 @@ use std::task::{Context, Poll};
 use arrayvec::ArrayVec;
 use bytes::Bytes;
 use http::{Request, Response};
-use tidegate_store::{Charge, MAX_CHARGES, Store, Subject};
+use tidegate_store::{MAX_CHARGES, Store, Subject};
 use tower::{Layer, Service};
 
-use crate::{Caller, Clients, Decided, Hasher, Oversized, Peer, Policy};
+use crate::in_flight::Unsettled;
+use crate::waiting::{Demand, Demands, Hall};
+use crate::{Caller, Clients, Decided, Hasher, Lines, Oversized, Peer, Policy, Rule};
 
 /// Makes [`RateLimit`] services for one route.
 #[derive(Clone, Debug)]
@@ -28,16 +30,33 @@ struct Enforced {
     clients: Arc<Clients>,
     hasher: Hasher,
     store: Store,
+    lines: Lines,
+    /// Whether a request that is refused may wait, one that is admitted may have to, and one may hold something.
+    may_wait: bool,
+    queues: bool,
+    holds: bool,
 }
 
 impl RateLimitLayer {
-    /// A layer that enforces `policy` on the callers that `clients` names, with the state of `store`.
-    pub fn new(policy: Policy, clients: Arc<Clients>, hasher: Hasher, store: Store) -> Self {
+    /// A layer that enforces `policy` on the callers that `clients` names, with the state of `store`. Requests of all layers
+    /// with the same `lines` wait in the same.
+    pub fn new(
+        policy: Policy,
+        clients: Arc<Clients>,
+        hasher: Hasher,
+        store: Store,
+        lines: Lines,
+    ) -> Self {
+        let any = |is: fn(&Rule) -> bool| policy.rules.iter().any(is);
         Self(Arc::new(Enforced {
+            may_wait: any(Rule::may_wait),
+            queues: any(Rule::queues),
+            holds: any(|rule| rule.limit.lease().is_some() || rule.queues()),
             policy,
             clients,
             hasher,
             store,
+            lines,
         }))
     }
 }
@@ -55,9 +74,10 @@ impl<S> Layer<S> for RateLimitLayer {
 
 /// Charges each request to its limits before the inner service sees it.
 ///
-/// A request must carry its [`Peer`] in its extensions. An answer whose [`Decided::action`] is [`Action::Drop`](crate::Action::Drop) is
+/// A request must carry its [`Peer`] in its extensions. An answer of the inner service that stands for none carries
+/// [`Unanswered`](crate::Unanswered), and an answer of this one may carry an [`InFlight`](crate::InFlight). An answer whose [`Decided::action`] is [`Action::Drop`](crate::Action::Drop) is
 /// not to be sent: whoever serves the connection closes it instead. A client that leaves while the store is asked may have been
-/// charged: the script cannot be called back.
+/// charged: the script cannot be called back. What it was given to hold is given back.
 #[derive(Clone, Debug)]
 pub struct RateLimit<S> {
     inner: S,
@@ -89,12 +109,15 @@ where
             request.extensions_mut().insert(caller.client.clone());
         }
         Box::pin(async move {
-            let decided = enforced.decide(caller, counted).await;
+            let (decided, unsettled) = enforced.decide(caller, counted).await;
             let answers = &enforced.policy.answers;
             let mut response = match decided.refusal(answers) {
                 Some(refusal) => refusal.map(R::from),
                 None => inner.call(request).await?,
             };
+            if let Some(in_flight) = unsettled.and_then(|it| it.settle(&response)) {
+                response.extensions_mut().insert(in_flight);
+            }
             decided.write_headers(&mut response, answers);
             response.extensions_mut().insert(decided);
             Ok(response)
@@ -116,36 +139,65 @@ impl Enforced {
         (caller, subjects.into_iter().zip(costs).collect())
     }
 
-    /// Asks the store. Whose credentials are refused is charged to what is always charged: guessing is limited, too.
-    async fn decide(&self, caller: Caller, counted: Counted) -> Decided {
+    /// Asks the store, and waits for the request's turn. Whose credentials are refused is charged to what is always charged:
+    /// guessing is limited, too.
+    async fn decide(&self, caller: Caller, counted: Counted) -> (Decided, Option<Unsettled>) {
         let mut decided = Decided::of(caller, &self.policy);
+        let Some(demands) = self.demands(&mut decided, counted) else {
+            return (decided, None);
+        };
+        let hall = Hall {
+            store: &self.store,
+            lines: &self.lines,
+            rules: &self.policy.rules,
+            holds: self.holds,
+        };
+        // Boxed: a request that need not wait need not make room for it.
+        let mut asked = if self.may_wait {
+            let (asked, waited) = Box::pin(hall.decide(&demands)).await;
+            decided.waited += waited;
+            asked
+        } else {
+            hall.ask(&demands).await
+        };
+        if self.queues {
+            decided.waited += Box::pin(hall.turn(&demands, &mut asked)).await;
+        } else {
+            asked.go_on();
+        }
+        decided.decide(asked.decision);
+        (decided, asked.unsettled)
+    }
+
+    /// What the request is to be charged to; nothing if it costs more than a limit can ever admit, or is charged nowhere.
+    fn demands(&self, decided: &mut Decided, counted: Counted) -> Option<Demands<'_>> {
         let rules = match decided.refused {
             Some(_) => &self.policy.rules[..self.policy.always],
             None => &self.policy.rules,
         };
-        let mut charges = ArrayVec::<Charge<'_>, MAX_CHARGES>::new();
+        let mut demands = Demands::new();
         for (index, (rule, (subject, cost))) in rules.iter().zip(counted).enumerate() {
             // What is unlimited for this client's plan is not asked at all.
             let Some(limit) = rule.limit_for(decided.plan.as_ref()) else {
                 continue;
             };
             if cost > limit.quota().capacity() {
+                if limit.is_observed() {
+                    continue;
+                }
                 decided.charged.clear();
                 decided.oversized = Some(Oversized { index, cost });
-                return decided;
+                return None;
             }
             decided.charged.push(index);
-            charges.push(Charge {
+            demands.push(Demand {
+                rule,
                 limit,
                 subject,
                 cost,
             });
         }
-        if !charges.is_empty() {
-            let decision = self.store.decide(&charges).await;
-            decided.decide(decision);
-        }
-        decided
+        (!demands.is_empty()).then_some(demands)
     }
 }
 

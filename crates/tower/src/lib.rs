@@ -1,8 +1,8 @@
 //! Enforces: a tower layer that names the client, asks the store, and refuses or lets through.
 //!
 //! ```text
-//! request ─ identify ─ charge ─ Store::decide ─┬─ refused: 429, 503 ───────────────┐
-//!                                              └─ admitted: inner service ─ headers ─ response
+//! request ─ identify ─ charge ─ Store::decide ─┬─ refused: it waits in line, or 429, 503 ─────┐
+//!                                              └─ admitted: its turn ─ inner service ─ headers ─ response
 //! ```
 //!
 //! The same [`Decided`] that wrote the headers is left in the response's extensions, for whoever logs and counts. A
@@ -19,13 +19,16 @@ mod decided;
 mod headers;
 mod identity;
 mod ietf;
+mod in_flight;
 pub mod jwt;
 mod layer;
+mod lines;
 mod named;
 mod plan;
 mod refusal;
 mod rule;
 mod subject;
+mod waiting;
 
 pub use address::{AddressFrom, TrustedProxies};
 pub use answers::{Answers, RateLimitHeaders, Reject, Reset};
@@ -35,7 +38,9 @@ pub use headers::{
     RATELIMIT, RATELIMIT_POLICY, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET,
 };
 pub use identity::{Caller, Client, ClientSource, Clients, Credentials, Peer};
+pub use in_flight::{InFlight, Unanswered};
 pub use layer::{RateLimit, RateLimitLayer};
+pub use lines::{Lines, MOST_IN_A_LINE, MOST_WAITING};
 pub use named::{Budget, UnknownClient};
 pub use plan::{ClientPlan, ClientPlans};
 pub use refusal::problem;

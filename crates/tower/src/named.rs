@@ -96,7 +96,7 @@ impl Rule {
     pub fn budget_of(&self, client: &Client) -> Budget {
         if !self.per.iter().all(|per| per.is_told_by(client)) {
             Budget::OfRequest
-        } else if self.is_shown() {
+        } else if self.is_callers() {
             Budget::Own
         } else {
             Budget::Shared

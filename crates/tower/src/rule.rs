@@ -2,8 +2,10 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
-use http::HeaderName;
+use http::{HeaderName, StatusCode};
+use tidegate_core::Quota;
 use tidegate_store::Limit;
 
 use crate::{Answers, ClientPlan, Cost};
@@ -74,6 +76,11 @@ impl fmt::Display for Per {
 /// What becomes of a request that a limit refuses; the weakest first, for the strongest of those that refuse wins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Action {
+    /// It waits for its turn; if that does not come in time, it is answered as by [`Action::Reject`].
+    Delay {
+        /// The longest that it waits.
+        max: Duration,
+    },
     /// It is answered with [`Answers::reject`].
     #[default]
     Reject,
@@ -95,6 +102,11 @@ pub struct Rule {
     pub cost: Cost,
     /// What becomes of a request that is refused.
     pub action: Action,
+    /// The statuses of answers that stay charged; none: every request does. Its limit then
+    /// [reserves](Limit::reserving), as it does where the [cost](Cost::Answer) is told by answers.
+    pub count: Option<Arc<[StatusCode]>>,
+    /// Whether what a leaky bucket admits goes on at once, and not when its turn comes.
+    pub nodelay: bool,
 }
 
 impl Rule {
@@ -106,18 +118,43 @@ impl Rule {
             plans: Arc::default(),
             cost: Cost::default(),
             action: Action::default(),
+            count: None,
+            nodelay: false,
         }
     }
 
-    /// Whether the limit's numbers may be shown to an admitted caller: only what is counted for them alone.
-    pub fn is_shown(&self) -> bool {
+    /// Whether it counts something of the caller's own.
+    pub fn is_callers(&self) -> bool {
         self.per.iter().any(Per::is_callers)
     }
 
+    /// Whether it refuses callers who are over the limit.
+    pub fn bounds_callers(&self) -> bool {
+        self.is_callers() && !self.limit.is_observed()
+    }
+
+    /// Whether the limit's numbers may be shown to an admitted caller: only what is counted for them alone, and what is
+    /// used up rather than held.
+    pub fn is_shown(&self) -> bool {
+        self.bounds_callers() && !matches!(self.limit.quota(), Quota::Concurrency(_))
+    }
+
+    /// Whether what it admits waits for its turn.
+    pub(crate) fn queues(&self) -> bool {
+        let is_queue = matches!(self.limit.quota(), Quota::LeakyBucket(_));
+        is_queue && !self.nodelay && !self.limit.is_observed()
+    }
+
+    /// Whether a request that it refuses may be admitted after all, if it waits.
+    pub(crate) fn may_wait(&self) -> bool {
+        let waits = matches!(self.action, Action::Delay { .. }) || self.limit.reserves().is_some();
+        waits && !self.limit.is_observed()
+    }
+
     /// The limit for clients of this plan; none if they are unlimited.
-    pub fn limit_for(&self, plan: Option<&ClientPlan>) -> Option<&Limit> {
+    pub fn limit_for(&self, plan: Option<&ClientPlan>) -> Option<&Arc<Limit>> {
         match plan.and_then(|plan| self.plans.get(plan.index())) {
-            Some(of_plan) => of_plan.as_deref(),
+            Some(of_plan) => of_plan.as_ref(),
             None => Some(&self.limit),
         }
     }

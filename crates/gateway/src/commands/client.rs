@@ -203,15 +203,19 @@ fn table(report: &Report) -> String {
 fn row(standing: &Standing) -> [String; 7] {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.map_or(0, |now| now.as_secs());
-    let name = match &standing.route {
+    let mut name = match &standing.route {
         Some(route) => format!("{} on {route}", standing.name),
         None => standing.name.clone(),
     };
+    if standing.observed {
+        name.push_str(" (only observed)");
+    }
     // A window that nothing was used of has an end, too.
     let reset = match standing.remaining < standing.limit {
         true => standing.reset.saturating_sub(now),
         false => 0,
     };
+    let is_held = standing.algorithm == "concurrency" && reset > 0;
     let until = |seconds: u64| match seconds {
         0 => "now".to_owned(),
         seconds => format!(
@@ -225,7 +229,10 @@ fn row(standing: &Standing) -> [String; 7] {
         standing.per.join(", "),
         standing.remaining.to_string(),
         standing.limit.to_string(),
-        until(reset),
+        match is_held {
+            true => "as requests end".to_owned(),
+            false => until(reset),
+        },
         until(standing.retry_after),
     ]
 }

@@ -7,8 +7,9 @@ use std::path::Path;
 use clap::Args;
 use http::header::HOST;
 use http::{HeaderName, HeaderValue, Method, Request, Uri};
+use tidegate_core::Quota;
 use tidegate_store::Charge;
-use tidegate_tower::{Action, Caller, ClientSource, Hasher, Peer, Per};
+use tidegate_tower::{Action, Caller, ClientSource, Cost, Hasher, Peer, Per, Rule};
 
 use super::Failure;
 use crate::config::{Plan, RoutePlan, StorePlan};
@@ -128,11 +129,8 @@ fn explain(plan: &Plan, question: &Question) -> String {
             limit.quota().algorithm(),
             limit.quota().capacity(),
             per_list(&rule.per),
-            costs(cost, limit.quota().capacity()),
-            match rule.action {
-                Action::Reject => "",
-                Action::Drop => "; drops what it refuses",
-            },
+            costs(rule, cost, limit.quota().capacity()),
+            does(rule),
             if is_made {
                 "not known here: it is hashed with the secret that the gateways made in Redis"
                     .to_owned()
@@ -179,11 +177,41 @@ fn named_by(plan: &Plan, caller: &Caller) -> String {
 }
 
 /// What a request costs, where that says something.
-fn costs(cost: u64, capacity: u64) -> String {
+fn costs(rule: &Rule, cost: u64, capacity: u64) -> String {
+    if let Cost::Answer { name, .. } = &rule.cost {
+        return format!("; reserves {cost} until {name} of the answer says what it costs");
+    }
     match cost {
+        // It refuses nobody.
+        cost if cost > capacity && rule.limit.is_observed() => {
+            "; not charged, for it never fits".to_owned()
+        }
         1 => String::new(),
         cost if cost > capacity => format!("; costs {cost}, which never fits: answered 400"),
         cost => format!("; costs {cost}"),
+    }
+}
+
+/// What the limit does beside counting and rejecting.
+fn does(rule: &Rule) -> String {
+    let mut does = String::new();
+    if let Some(statuses) = &rule.count {
+        let statuses: Vec<_> = statuses.iter().map(|status| status.as_str()).collect();
+        let _ = write!(does, "; counts answers with {}", statuses.join(", "));
+    }
+    if rule.limit.is_observed() {
+        return does + "; only observes";
+    }
+    if matches!(rule.limit.quota(), Quota::LeakyBucket(_)) && !rule.nodelay {
+        does.push_str("; what it admits waits for its turn");
+    }
+    match rule.action {
+        Action::Reject => does,
+        Action::Drop => does + "; drops what it refuses",
+        Action::Delay { max } => {
+            let max = humantime::format_duration(max);
+            does + &format!("; what it refuses waits for up to {max}")
+        }
     }
 }
 

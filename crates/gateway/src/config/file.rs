@@ -4,6 +4,7 @@
 //! [`File`] is well-formed but nothing in it is checked. The comments on keys are what editors show
 //! through `tidegate schema`. This module must not know what a value means.
 
+mod action;
 mod answers;
 mod network;
 mod plans;
@@ -17,9 +18,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_core::Rate;
 use tidegate_store::{Mode, OnFailure};
+use tidegate_tower::Per;
 use tidegate_tower::api_keys::UnknownKey;
 use tidegate_tower::jwt::{InvalidToken, Signature};
-use tidegate_tower::{Action, Per};
 
 use crate::host::HostPattern;
 use crate::path::EncodedSlashes;
@@ -27,12 +28,13 @@ use crate::pattern::PathPattern;
 
 use super::plan::LogFormat;
 use super::value::{
-    AddressTold, BodyLimit, Connections, Count, Date, FilePath, Gateways, HeadersWord, JwksRefresh,
-    JwksUrl, KeyHash, KeyName, KeyPrefix, Leaf, Level, LimitName, Network, PlanName, PrefixLength,
-    Protocol, RedisUrl, RouteName, SecretText, Server, StoreWord, Target, TokenText, Unlimited,
-    WindowLength, Words, Zone,
+    ActionWord, AddressTold, BodyLimit, Connections, Count, Date, FilePath, Gateways, HeadersWord,
+    JwksRefresh, JwksUrl, KeyHash, KeyName, KeyPrefix, Leaf, Level, LimitName, Network, PlanName,
+    PrefixLength, Protocol, RedisUrl, RouteName, SecretText, Server, StoreWord, Target, TokenText,
+    Unlimited, WindowLength, Words, Zone,
 };
 
+pub(super) use action::{Action, Counted};
 pub(super) use answers::{Headers, Reject};
 pub(super) use network::{Listen, Listener, ListenerTls, UpstreamTls};
 pub(super) use plans::{Cost, PlanQuota};
@@ -239,12 +241,16 @@ pub(super) struct Limit {
     pub(super) sliding_window_log: Option<Window>,
     /// So many in any window, by estimate; keeps two numbers.
     pub(super) sliding_window_counter: Option<Window>,
+    /// So many under way at a time.
+    pub(super) concurrency: Option<Concurrency>,
     /// What it is counted per; `[]` is one budget for all. Default: [client].
     pub(super) per: Option<Vec<Leaf<Per>>>,
-    /// What a request costs: a whole number, or what a header of a trusted proxy says. Default: 1.
+    /// What a request costs: a whole number, or what a header of a trusted proxy or of the answer says. Default: 1.
     pub(super) cost: Option<SingleOr<Count, Cost>>,
-    /// What becomes of a refused request: reject or drop. Default: reject.
-    pub(super) action: Option<Leaf<Action>>,
+    /// Which requests stay charged. Default: all.
+    pub(super) count: Option<Placed<Counted>>,
+    /// What becomes of a refused request: reject, drop, observe or `delay: { max }`. Default: reject.
+    pub(super) action: Option<SingleOr<ActionWord, Action>>,
     /// Once it is exceeded, the key is refused for this long. Default: not.
     pub(super) block: Option<Leaf<Duration>>,
     /// Whether requests that are refused meanwhile begin the block anew. Default: false.
@@ -273,6 +279,18 @@ pub(super) struct LeakyBucket {
     pub(super) queue: Leaf<Count>,
     /// How many leave per how long.
     pub(super) drain: Leaf<Rate>,
+    /// Whether requests go on at once instead of waiting for their turn. Default: false.
+    pub(super) nodelay: Option<Leaf<bool>>,
+}
+
+/// The numbers of a limit on requests under way.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Concurrency {
+    /// How many at a time.
+    pub(super) limit: Leaf<Count>,
+    /// How long a place outlives a gateway that dies, at least 1s. Default: 10s.
+    pub(super) lease: Option<Leaf<Duration>>,
 }
 
 /// The numbers of a fixed window.

@@ -20,15 +20,15 @@ use serde_saphyr::Spanned;
 
 use super::report::{Place, Problem};
 
-pub(super) use answer::{HeadersWord, IetfDraft, MediaType, RejectBody, RejectStatus};
+pub(super) use answer::{HeadersWord, IetfDraft, MediaType, RejectBody, RejectStatus, Status};
 pub(super) use calendar::{WindowLength, Zone};
 pub(super) use net::{
     CertificateName, JwksUrl, KeyHash, Network, Protocol, RedisUrl, Server, ServerScheme, Target,
 };
 pub(super) use number::{BodyLimit, Connections, Count, Date, Gateways, JwksRefresh, PrefixLength};
 pub(super) use word::{
-    AddressTold, ClientCert, FilePath, KeyName, KeyPrefix, Level, LimitName, PlanName, RouteName,
-    SecretText, StoreWord, TokenText, Unlimited, Words,
+    ActionWord, AddressTold, ClientCert, FilePath, KeyName, KeyPrefix, Level, LimitName, PlanName,
+    RouteName, SecretText, StoreWord, TokenText, Unlimited, Words,
 };
 
 /// A kind of value.

@@ -7,7 +7,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use tidegate_store::{Decision, Limit, Mode, Via};
+use tidegate_store::{Decision, Limit, Mode, Outcome, Via};
 use tidegate_tower::Decided;
 
 use super::{
@@ -56,12 +56,16 @@ impl RouteMetrics {
                 Mode::Exact => "store",
                 Mode::Leased | Mode::Synced | Mode::Local => "gateway",
             };
+            let refused = match limit.is_observed() {
+                true => "would_refuse",
+                false => "refused",
+            };
             let limit = Arc::from(limit.name());
             let counters = |verdict| [decides, "on_failure"].map(|by| counter(&limit, verdict, by));
-            let [by_store, by_policy] = counters("refused");
+            let [by_store, by_policy] = counters(refused);
             LimitCounters {
                 allowed: counters("allowed"),
-                refused: [by_store, by_policy, counter(&limit, "refused", "memory")],
+                refused: [by_store, by_policy, counter(&limit, refused, "memory")],
                 undecided: counter(&limit, "undecided", "on_failure"),
             }
         });
@@ -123,6 +127,10 @@ impl RouteMetrics {
             let Some(limit) = self.limits.get(said.index) else {
                 continue;
             };
+            // What is only observed speaks of requests that went on: what another limit refused, it need not.
+            if said.limit.is_observed() && decision.outcome != Outcome::Admitted {
+                continue;
+            }
             match said.verdict {
                 Some(verdict) if verdict.allowed => limit.allowed[by.min(1)].inc(),
                 Some(_) => limit.refused[by].inc(),

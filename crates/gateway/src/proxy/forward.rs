@@ -11,7 +11,7 @@ use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, Uri, Version};
 use http_body::Body as _;
 use hyper::body::Incoming;
-use tidegate_tower::{Clients, Peer};
+use tidegate_tower::{Clients, Peer, Unanswered};
 use tower::Service;
 
 use super::connection::Lease;
@@ -95,7 +95,14 @@ impl Forwarding {
         };
         let (mut response, forwarded) = match answer {
             Ok(response) => (response, forwarded(true)),
-            Err(problem) => (problem.respond(), forwarded(false)),
+            Err(problem) => {
+                let mut response = problem.respond();
+                // What is the client's fault is an answer.
+                if response.status().is_server_error() {
+                    response.extensions_mut().insert(Unanswered);
+                }
+                (response, forwarded(false))
+            }
         };
         response.extensions_mut().insert(forwarded);
         response

@@ -41,7 +41,11 @@ async fn token_bucket(store: &str) {
 }
 
 async fn leaky_bucket(store: &str) {
-    bucket(store, "leaky_bucket: { queue: 3, drain: 1/h }").await;
+    bucket(
+        store,
+        "leaky_bucket: { queue: 3, drain: 1/h, nodelay: true }",
+    )
+    .await;
 }
 
 async fn fixed_window(store: &str) {
@@ -131,7 +135,10 @@ async fn all_keep_their_word(store: &str) {
     // All at once, because each takes its second or two.
     tokio::join!(
         keeps_its_word(store, "token_bucket: { capacity: 2, refill: 1/s }"),
-        keeps_its_word(store, "leaky_bucket: { queue: 2, drain: 1/s }"),
+        keeps_its_word(
+            store,
+            "leaky_bucket: { queue: 2, drain: 1/s, nodelay: true }"
+        ),
         keeps_its_word(store, "fixed_window: { limit: 2, window: 1s }"),
         keeps_its_word(store, "sliding_window_log: { limit: 2, window: 1s }"),
         keeps_its_word(store, "sliding_window_counter: { limit: 2, window: 1s }"),

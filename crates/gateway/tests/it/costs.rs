@@ -10,7 +10,7 @@ async fn every_algorithm_charges_what_a_request_costs() {
     on_both_stores(async |store| {
         for quota in [
             "token_bucket: { capacity: 10, refill: 1/31d }",
-            "leaky_bucket: { queue: 10, drain: 1/31d }",
+            "leaky_bucket: { queue: 10, drain: 1/31d, nodelay: true }",
             "fixed_window: { limit: 10, window: 31d }",
             "sliding_window_log: { limit: 10, window: 31d }",
             "sliding_window_counter: { limit: 10, window: 31d }",

@@ -99,7 +99,7 @@ fn it_names_route_client_limits_and_keys() {
             "client:   api_key:alpha, named by api_key: the header x-api-key",
             "limit:    guard, a token_bucket of 200, per ip",
             "limit:    own, a fixed_window of 60, per client",
-            "limit:    split, a leaky_bucket of 5, per client, route",
+            "limit:    split, a leaky_bucket of 5, per client, route; what it admits waits for its turn",
         ]
     );
     for (key, name) in keys.iter().zip([

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use http::{Method, Request};
 use tidegate_testkit::{Answer, Client, RedisServer, Upstream, body};
+use tokio::task::JoinHandle;
 
 use crate::support::TestGateway;
 
@@ -184,4 +185,47 @@ pub(crate) async fn ready(admin: SocketAddr, status: u16) -> String {
         assert!(Instant::now() < deadline, "/readyz stays {found}: {text}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+}
+
+/// A sample of the gateway's metrics, by its name and labels as they are written there.
+pub(crate) async fn sample(admin: SocketAddr, name: &str) -> u64 {
+    let (_, metrics) = page(admin, "/metrics").await;
+    let value = metrics
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    let value = value.unwrap_or_else(|| panic!("no {name}\n{metrics}"));
+    value
+        .parse()
+        .unwrap_or_else(|_| panic!("{name} is {value}"))
+}
+
+/// Asks again and again until the answer is yes.
+pub(crate) async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
+    let deadline = Instant::now() + LONG;
+    while !is_so().await {
+        assert!(Instant::now() < deadline, "never: {what}");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Waits until so many requests wait in a gateway.
+pub(crate) async fn waiting(admin: SocketAddr, count: u64) {
+    until(&format!("{count} requests wait"), async || {
+        sample(admin, "tidegate_waiting_requests").await == count
+    })
+    .await;
+}
+
+/// What is left of the first limit that the client at 127.0.0.1 has to itself.
+pub(crate) async fn left(admin: SocketAddr) -> u64 {
+    let (status, report) = page(admin, "/clients/ip:127.0.0.1").await;
+    assert_eq!(status, 200, "{report}");
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    report["limits"][0]["remaining"].as_u64().unwrap()
+}
+
+/// A request that is under way; its client leaves when this is aborted.
+pub(crate) fn ask(gateway: SocketAddr, target: impl Into<String>) -> JoinHandle<Answer> {
+    let target = target.into();
+    tokio::spawn(async move { Client::fresh(gateway).get(&target).await })
 }

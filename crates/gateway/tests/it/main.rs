@@ -26,6 +26,14 @@ mod together;
 mod told_upstream;
 mod unknown_keys;
 
+// Requests that wait, hold places, and are settled by their answers.
+mod actions;
+mod delay;
+mod observed;
+mod places;
+mod queue;
+mod settled;
+
 // Keys that issuers of tokens publish.
 mod jwks;
 

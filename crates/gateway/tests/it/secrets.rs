@@ -39,7 +39,7 @@ trusted_proxies: [127.0.0.1]
 clients: [{{ api_key: {{ keys: [{{ name: alpha, hash: sha256:{HASH} }}] }} }}, {{ user_id: {{}} }}]
 limits:
   bucket: {{ token_bucket: {{ capacity: 2, refill: 1/d }} }}
-  queue: {{ leaky_bucket: {{ queue: 9, drain: 1/d }}, per: [client, route] }}
+  queue: {{ leaky_bucket: {{ queue: 9, drain: 1/d, nodelay: true }}, per: [client, route] }}
   window: {{ fixed_window: {{ limit: 9, window: 1d }}, per: [api_key] }}
   log: {{ sliding_window_log: {{ limit: 9, window: 1d }}, per: [user_id, method] }}
   counter: {{ sliding_window_counter: {{ limit: 9, window: 1d }}, per: [host] }}

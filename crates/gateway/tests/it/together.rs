@@ -13,7 +13,7 @@ async fn mixed(store: &str) {
 {store}
 limits:
   bucket: {{ token_bucket: {{ capacity: 8, refill: 1/d }} }}
-  queue: {{ leaky_bucket: {{ queue: 9, drain: 1/d }} }}
+  queue: {{ leaky_bucket: {{ queue: 9, drain: 1/d, nodelay: true }} }}
   window: {{ fixed_window: {{ limit: 5, window: 31d }} }}
   log: {{ sliding_window_log: {{ limit: 3, window: 1d }} }}
   counter: {{ sliding_window_counter: {{ limit: 7, window: 31d }} }}

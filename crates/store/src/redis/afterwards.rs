@@ -42,6 +42,13 @@ impl RedisStore {
         let _ = tokio::time::timeout(LONGEST, self.caller.send(&call)).await;
     }
 
+    /// Takes back what was charged, as far as it still counts.
+    pub(crate) async fn give_back(&self, charge: &Charge<'_>, receipt: Micros) {
+        let call = self.caller.by_receipt(charge, receipt);
+        // What is lost goes unused.
+        let _ = tokio::time::timeout(LONGEST, self.caller.send(&call)).await;
+    }
+
     /// Holds a place or a reservation for another lease; when it lapses then, if it is there and Redis answers.
     pub(crate) async fn hold_on(&self, charge: &Charge<'_>, lapse: Micros) -> Option<Micros> {
         let call = self.caller.renewed(charge, lapse, charge.limit.lease()?);

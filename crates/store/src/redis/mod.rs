@@ -243,8 +243,9 @@ impl RedisStore {
         let mut verdicts = Verdicts::new();
         let mut time = None;
         for charge in charges {
-            // What is only observed refuses nobody.
-            let refusal = Some(charge).filter(|charge| !charge.limit.is_observed());
+            // What is only observed refuses nobody, and what is held may be free again at any moment.
+            let holds = |limit: &Limit| !limit.is_observed() && limit.lease().is_none();
+            let refusal = Some(charge).filter(|charge| holds(charge.limit));
             let refusal = refusal.and_then(|charge| self.recent.refusal(charge, now, self.timeout));
             time = time.max(refusal.map(|(_, at)| at));
             verdicts.push(refusal.map(|(verdict, _)| verdict));

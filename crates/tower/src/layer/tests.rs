@@ -59,7 +59,13 @@ impl Bench {
     fn of(policy: Policy, clients: Clients) -> Self {
         let store = Store::Memory(Arc::new(MemoryStore::default()));
         Self {
-            layer: RateLimitLayer::new(policy, Arc::new(clients), Hasher::new(""), store),
+            layer: RateLimitLayer::new(
+                policy,
+                Arc::new(clients),
+                Hasher::new(""),
+                store,
+                Lines::default(),
+            ),
             called: Arc::default(),
             told: Arc::default(),
         }
@@ -305,7 +311,13 @@ async fn a_401_needs_no_limits() {
         ..enforced.policy.clone()
     };
     let store = enforced.store.clone();
-    bench.layer = RateLimitLayer::new(policy, enforced.clients.clone(), Hasher::new(""), store);
+    bench.layer = RateLimitLayer::new(
+        policy,
+        enforced.clients.clone(),
+        Hasher::new(""),
+        store,
+        Lines::default(),
+    );
     for _ in 0..3 {
         let response = bench.ask_with(HOME, &[(KEY, "made up")]).await;
         assert_eq!(response.status(), StatusCode::UNAUTHORIZED);

@@ -1,5 +1,6 @@
 //! The limits: what they are counted per, what plans make of them, and who lists them.
 
+mod action;
 mod cost;
 mod plans;
 mod quota;
@@ -16,7 +17,12 @@ use super::clients::IPV6_PREFIX;
 use crate::config::file::{self, File, SingleOr};
 use crate::config::report::{Place, Problem};
 use crate::config::value::{Leaf, LimitName, PrefixLength};
+use action::reserving;
 use quota::Written;
+
+/// How long a reservation lasts that its gateway does not renew, in us: so long is charged what a gateway that died had
+/// under way.
+const RESERVED: Micros = 10_000_000;
 
 /// The limits by name; none where the limit itself was refused.
 pub(super) type Rules = HashMap<String, Option<Rule>>;
@@ -35,6 +41,7 @@ impl Check<'_> {
         let mut limits = Vec::new();
         let mut rules = Rules::new();
         for (name, limit) in file.limits.iter().flat_map(|limits| &limits.0) {
+            let reserves = reserving(limit).is_some();
             let written = Written::of_limit(limit);
             let whose = format!("the limit `{}`", name.raw);
             let quota = self.quota(&whose, name.place, written);
@@ -45,27 +52,39 @@ impl Check<'_> {
                 self.without_effect(limit);
             }
             let cost = self.cost(limit, quota.as_ref(), file);
-            let action = self.read_some(limit.action.as_ref());
+            let action = self.action(limit, quota.as_ref());
+            let count = self.count(limit);
+            let nodelay = self.nodelay(limit.leaky_bucket.as_ref());
             let block = self.block(limit, mode);
             if let Some(quota) = &quota {
                 self.mode_fits(name, limit, quota, mode);
+                self.reserves_fit(name, limit, quota, mode);
             }
             let Some(LimitName(name)) = self.read(name) else {
                 continue;
             };
             let rule = quota.map(|quota| {
                 let on_failure = on_failure.unwrap_or(shared.on_failure);
-                let limit = Limit::new(&name, quota, on_failure).in_mode(mode);
-                let limit = match block {
-                    Some(block) => limit.blocking(block),
-                    None => limit,
-                };
-                let is_shared = !per.iter().any(Per::is_callers);
-                let limit = Arc::new(if is_shared { limit.shared() } else { limit });
+                let mut limit = Limit::new(&name, quota, on_failure).in_mode(mode);
+                if let Some(block) = block {
+                    limit = limit.blocking(block);
+                }
+                if !per.iter().any(Per::is_callers) {
+                    limit = limit.shared();
+                }
+                if action.observes {
+                    limit = limit.observed();
+                }
+                if reserves {
+                    limit = limit.reserving(RESERVED);
+                }
+                let limit = Arc::new(limit);
                 limits.push(Arc::clone(&limit));
                 Rule {
                     cost: cost.unwrap_or_default(),
-                    action: action.unwrap_or_default(),
+                    action: action.of_refused,
+                    count,
+                    nodelay,
                     ..Rule::new(limit, per)
                 }
             });

@@ -4,7 +4,7 @@ use http::HeaderName;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{FixedWindow, LeakyBucket, TokenBucket, Window};
+use super::{Concurrency, FixedWindow, LeakyBucket, TokenBucket, Window};
 use crate::config::value::{Count, Leaf};
 
 /// A plan's quota for a limit: the algorithm and window that the limit has, with other numbers.
@@ -22,14 +22,21 @@ pub(crate) struct PlanQuota {
     pub(crate) sliding_window_log: Option<Window>,
     /// As the limit's own.
     pub(crate) sliding_window_counter: Option<Window>,
+    /// As the limit's own.
+    pub(crate) concurrency: Option<Concurrency>,
 }
 
-/// A cost that differs from request to request.
+/// A cost that differs from request to request: either `header` and `max`, or `response_header` and `reserve`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("minProperties" = 2, "maxProperties" = 2))]
 pub(crate) struct Cost {
     /// The header that says it, believed from `trusted_proxies` only; without it a request costs 1.
-    pub(crate) header: Leaf<HeaderName>,
+    pub(crate) header: Option<Leaf<HeaderName>>,
     /// What a request costs that is said to cost more.
-    pub(crate) max: Leaf<Count>,
+    pub(crate) max: Option<Leaf<Count>>,
+    /// The header of the answer that says it, from 0 up; without it a request costs what was reserved.
+    pub(crate) response_header: Option<Leaf<HeaderName>>,
+    /// What is charged until then.
+    pub(crate) reserve: Option<Leaf<Count>>,
 }

@@ -85,6 +85,27 @@ impl Value for RejectStatus {
     }
 }
 
+/// The status of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Status(pub(crate) StatusCode);
+
+impl Value for Status {
+    const NAME: &'static str = "Status";
+    const WHAT: &'static str = "the status of an answer";
+    const ALLOWED: &'static str = "a whole number from 200 to 599, such as 401";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        let status = text.parse::<StatusCode>().ok();
+        let status = status.filter(|status| (200..600).contains(&status.as_u16()));
+        status.map(Self).ok_or(Fault::Form)
+    }
+
+    fn schema() -> Map<String, serde_json::Value> {
+        let schema = json!({ "type": "integer", "minimum": 200, "maximum": 599 });
+        schema.as_object().cloned().unwrap_or_default()
+    }
+}
+
 /// A `Content-Type`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MediaType(pub(crate) HeaderValue);

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use http::HeaderName;
 use tidegate_store::{Mode, OnFailure};
+use tidegate_tower::Per;
 use tidegate_tower::api_keys::UnknownKey;
 use tidegate_tower::jwt::{InvalidToken, Signature};
-use tidegate_tower::{Action, Per};
 
 use crate::config::{LogFormat, Secret};
 use crate::path::EncodedSlashes;
@@ -120,12 +120,35 @@ choice!(
 
 choice!(Signature, "Signature", "a signature algorithm", Self::ALL);
 
-choice!(
-    Action,
-    "Action",
-    "what can become of a refused request",
-    [("reject", Self::Reject), ("drop", Self::Drop)]
-);
+/// What becomes of a refused request, where one word says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ActionWord {
+    Reject,
+    Drop,
+    /// Nothing: the limit only counts.
+    Observe,
+}
+
+impl Value for ActionWord {
+    const NAME: &'static str = "Action";
+    const WHAT: &'static str = "what can become of a refused request";
+    const ALLOWED: &'static str = "reject, drop, observe, or `delay: { max: … }`";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        match text {
+            "reject" => Ok(Self::Reject),
+            "drop" => Ok(Self::Drop),
+            "observe" => Ok(Self::Observe),
+            "delay" => Err(Fault::Because("`delay` has to say for how long")),
+            _ => Err(Fault::Form),
+        }
+    }
+
+    fn schema() -> serde_json::Map<String, serde_json::Value> {
+        let words = serde_json::json!(["reject", "drop", "observe"]);
+        serde_json::Map::from_iter([("enum".to_owned(), words)])
+    }
+}
 
 choice!(
     OnFailure,

@@ -24,8 +24,27 @@ impl Check<'_> {
                 }
                 Cost::Fixed(cost)
             }
-            SingleOr::Block(block) => {
-                let file::Cost { header, max } = &block.value;
+            SingleOr::Block(block) => self.told(&block.value, block.place, quota, file)?,
+        };
+        Some(cost)
+    }
+
+    /// A cost that a header says: a request's, or its answer's.
+    fn told(
+        &mut self,
+        written: &file::Cost,
+        place: Option<Place>,
+        quota: Option<&Quota>,
+        file: &File,
+    ) -> Option<Cost> {
+        let file::Cost {
+            header,
+            max,
+            response_header,
+            reserve,
+        } = written;
+        match (header, max, response_header, reserve) {
+            (Some(header), Some(max), None, None) => {
                 let name = self.read(header);
                 let max = self.at_least_1(max, "max");
                 if file.trusted_proxies.iter().flatten().next().is_none() {
@@ -34,19 +53,39 @@ impl Check<'_> {
                         "a cost is believed from `trusted_proxies` only, and there are none: every request costs 1",
                     ));
                 }
-                Cost::Header {
+                Some(Cost::Header {
                     name: name?,
                     max: max?,
-                }
+                })
             }
-        };
-        Some(cost)
+            (None, None, Some(header), Some(leaf)) => {
+                let name = self.read(header);
+                let reserve = self.at_least_1(leaf, "reserve");
+                let cost = Cost::Answer {
+                    name: name?,
+                    reserve: reserve?,
+                };
+                if let Some(quota) = quota {
+                    self.fits(&cost, quota, leaf.place);
+                }
+                Some(cost)
+            }
+            _ => {
+                let problem = Problem::new(place, "this says no cost");
+                self.refuse(
+                    problem.note(
+                        "allowed here: `header` and `max`, or `response_header` and `reserve`",
+                    ),
+                );
+                None
+            }
+        }
     }
 
     /// Refuses a cost that is the same for every request, and never fits.
     pub(super) fn fits(&mut self, cost: &Cost, quota: &Quota, place: Option<Place>) {
         let capacity = quota.capacity();
-        if let Cost::Fixed(cost) = cost
+        if let Cost::Fixed(cost) | Cost::Answer { reserve: cost, .. } = cost
             && *cost > capacity
         {
             self.refuse(Problem::new(

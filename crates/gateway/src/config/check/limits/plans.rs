@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use tidegate_core::Quota;
+use tidegate_core::{Algorithm as _, Concurrency, Quota};
 use tidegate_store::Limit;
 use tidegate_tower::{ClientPlans, Rule};
 
@@ -99,9 +99,10 @@ impl Check<'_> {
         };
         let written = Written::of_plan(&block.value);
         let whose = format!("the plan's quota for `{}`", name.raw);
-        let quota = self.quota(&whose, block.place, written)?;
         let own = rule.limit.quota();
+        let quota = self.quota(&whose, block.place, written)?;
         if quota.kind() == own.kind() {
+            let quota = self.no_more(&block.value, quota, rule)?;
             let place = written.iter().flatten().find_map(Written::capacity_place);
             self.fits(&rule.cost, &quota, place);
             return Some(Some(Arc::new(rule.limit.with_quota(quota))));
@@ -125,6 +126,40 @@ impl Check<'_> {
             problem = problem.note(format!("the limit itself is at {at}"));
         }
         self.refuse(problem);
+        None
+    }
+
+    /// A plan's quota in which nothing but a number was changed; nothing if that is refused.
+    fn no_more(&mut self, plan: &file::PlanQuota, quota: Quota, rule: &Rule) -> Option<Quota> {
+        let bucket = plan.leaky_bucket.as_ref();
+        let nodelay = bucket.and_then(|bucket| bucket.nodelay.as_ref());
+        let lease = plan.concurrency.as_ref();
+        let lease = lease.and_then(|places| places.lease.as_ref());
+        let (changed, place) = match (&quota, rule.limit.quota()) {
+            (Quota::LeakyBucket(_), _) => {
+                let is_other = nodelay.is_some() && self.nodelay(bucket) != rule.nodelay;
+                (is_other, nodelay.and_then(|leaf| leaf.place))
+            }
+            (Quota::Concurrency(quota), Quota::Concurrency(own)) => {
+                if lease.is_none() {
+                    let of_own_lease = Concurrency::new(quota.capacity(), own.lease());
+                    return of_own_lease.ok().map(Quota::from);
+                }
+                let is_other = quota.lease() != own.lease();
+                (is_other, lease.and_then(|leaf| leaf.place))
+            }
+            _ => return Some(quota),
+        };
+        if !changed {
+            return Some(quota);
+        }
+        let what = if nodelay.is_some() {
+            "nodelay"
+        } else {
+            "lease"
+        };
+        let problem = Problem::new(place, format!("a plan changes numbers, and not `{what}`"));
+        self.refuse(problem.note("leave it out: the limit's own holds for all"));
         None
     }
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use tidegate_core::{
-    CalendarWindow, FixedWindow, LeakyBucket, Micros, Quota, QuotaError, SlidingWindowCounter,
-    SlidingWindowLog, TokenBucket,
+    CalendarWindow, Concurrency, FixedWindow, LeakyBucket, Micros, Quota, QuotaError,
+    SlidingWindowCounter, SlidingWindowLog, TokenBucket,
 };
 
 use crate::calendar::{Period, calendar};
@@ -17,13 +17,19 @@ use crate::config::value::{Count, Leaf, WindowLength, Zone};
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The algorithms as they are written; a calendar's windows are fixed ones.
-const WRITTEN: [&str; 5] = [
+const WRITTEN: [&str; 6] = [
     "token_bucket",
     "leaky_bucket",
     "fixed_window",
     "sliding_window_log",
     "sliding_window_counter",
+    "concurrency",
 ];
+
+/// How long a place outlives a gateway that dies, unless that is said.
+const LEASE: Duration = Duration::from_secs(10);
+/// The shortest lease: it is renewed a few times before it lapses.
+const SHORTEST_LEASE: Duration = Duration::from_secs(1);
 
 /// From this limit on, what an exact log keeps per client is worth a warning: 80 KB.
 const LONG_LOG: u64 = 10_000;
@@ -34,7 +40,7 @@ impl Check<'_> {
         &mut self,
         whose: &str,
         place: Option<Place>,
-        written: [Option<Written<'_>>; 5],
+        written: [Option<Written<'_>>; 6],
     ) -> Option<Quota> {
         let mut written = written.into_iter().flatten();
         let many = match (written.next(), written.next()) {
@@ -57,7 +63,8 @@ impl Check<'_> {
                 let quota = TokenBucket::new(count?.0, rate?).map(Quota::from);
                 self.fit(quota, capacity, refill.place)
             }
-            Written::LeakyBucket(file::LeakyBucket { queue, drain }) => {
+            // Whether requests wait for their turn is no number.
+            Written::LeakyBucket(file::LeakyBucket { queue, drain, .. }) => {
                 let (count, rate) = (self.read(queue), self.read(drain));
                 let quota = LeakyBucket::new(count?.0, rate?).map(Quota::from);
                 self.fit(quota, queue, drain.place)
@@ -74,6 +81,17 @@ impl Check<'_> {
                     Kind::Counter => SlidingWindowCounter::new(count, length).map(Quota::from),
                 };
                 self.fit(quota, limit, window.place)
+            }
+            Written::Concurrency(file::Concurrency { limit, lease }) => {
+                let (count, length) = (self.read(limit), self.read_some(lease.as_ref()));
+                let place = lease.as_ref().and_then(|leaf| leaf.place);
+                if length.is_some_and(|length| length < SHORTEST_LEASE) {
+                    let problem = Problem::new(place, "the shortest lease is 1s");
+                    self.refuse(problem.note("a place is renewed while its request runs"));
+                    return None;
+                }
+                let quota = Concurrency::new(count?.0, micros(length.unwrap_or(LEASE)));
+                self.fit(quota.map(Quota::from), limit, place)
             }
         }
     }
@@ -149,6 +167,7 @@ pub(super) enum Written<'a> {
     LeakyBucket(&'a file::LeakyBucket),
     Fixed(&'a file::FixedWindow),
     Window(&'a file::Window, Kind),
+    Concurrency(&'a file::Concurrency),
 }
 
 /// What stands under each algorithm's key.
@@ -161,18 +180,19 @@ macro_rules! written {
             of.fixed_window.as_ref().map(Written::Fixed),
             Written::window(&of.sliding_window_log, Kind::Log),
             Written::window(&of.sliding_window_counter, Kind::Counter),
+            of.concurrency.as_ref().map(Written::Concurrency),
         ]
     }};
 }
 
 impl<'a> Written<'a> {
     /// The algorithms of a limit.
-    pub(super) fn of_limit(limit: &'a file::Limit) -> [Option<Self>; 5] {
+    pub(super) fn of_limit(limit: &'a file::Limit) -> [Option<Self>; 6] {
         written!(limit)
     }
 
     /// The algorithms of a plan's quota.
-    pub(super) fn of_plan(quota: &'a file::PlanQuota) -> [Option<Self>; 5] {
+    pub(super) fn of_plan(quota: &'a file::PlanQuota) -> [Option<Self>; 6] {
         written!(quota)
     }
 
@@ -187,13 +207,14 @@ impl<'a> Written<'a> {
             Self::LeakyBucket(bucket) => bucket.queue.place,
             Self::Fixed(window) => window.limit.place,
             Self::Window(window, _) => window.limit.place,
+            Self::Concurrency(places) => places.limit.place,
         }
     }
 
     /// Where its window stands, if it has one.
     pub(super) const fn window_place(&self) -> Option<Place> {
         match self {
-            Self::TokenBucket(_) | Self::LeakyBucket(_) => None,
+            Self::TokenBucket(_) | Self::LeakyBucket(_) | Self::Concurrency(_) => None,
             Self::Fixed(window) => window.window.place,
             Self::Window(window, _) => window.window.place,
         }

@@ -38,7 +38,7 @@ impl Check<'_> {
     /// Warns where all that bounds a route is counted per values that nobody verifies.
     fn unguarded(&mut self, route: &RoutePlan, place: Option<Place>) {
         let made_up = |rule: &Rule| rule.per.iter().find(|per| is_made_up(per, route)).cloned();
-        let is_guard = |rule: &Rule| rule.is_shown() && made_up(rule).is_none();
+        let is_guard = |rule: &Rule| rule.bounds_callers() && made_up(rule).is_none();
         let rules = &route.policy.rules;
         let Some(per) = rules.iter().find_map(made_up) else {
             return;
@@ -79,9 +79,10 @@ impl Check<'_> {
     }
 }
 
-/// Whether the rule counts by address, and by nothing that would split the count.
+/// Whether the rule bounds requests by address, and by nothing that would split the count.
 fn by_address(rule: &Rule) -> bool {
-    !rule.per.is_empty()
+    !rule.limit.is_observed()
+        && !rule.per.is_empty()
         && rule
             .per
             .iter()

@@ -1,0 +1,280 @@
+//! What is charged by answers: `count`, and costs that answers tell.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use http::{Response, StatusCode};
+use tidegate_testkit::{Client, RawClient, RedisServer, Upstream, body};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::kit::{
+    Bench, LONG, ask, exact, left, on_both_stores, page, shown, told, until, waiting,
+};
+use crate::support::{GatewayProcess, TestGateway};
+
+/// An upstream that answers with the status that the path names, and a cost that its query tells.
+fn answering() -> Upstream {
+    Upstream::start(|request| async move {
+        let mut response = Response::new(body::full("answered"));
+        let status = request.uri().path().trim_start_matches('/');
+        *response.status_mut() = StatusCode::from_bytes(status.as_bytes()).unwrap_or_default();
+        if let Some(cost) = request.uri().query() {
+            response
+                .headers_mut()
+                .insert("x-cost", cost.parse().unwrap());
+        }
+        response
+    })
+}
+
+fn configuration(store: &str, limit: &str, upstream: &Upstream) -> String {
+    let url = upstream.url();
+    format!(
+        "{store}secret: the same\nlimits: {{ it: {{ {limit} }} }}\n\
+         routes: [{{ path: /**, upstream: \"{url}\", limits: [it] }}]\n"
+    )
+}
+
+const LOGIN: &str = "sliding_window_log: { limit: 5, window: 1h }, count: { status: [401, 403] }";
+
+#[tokio::test]
+async fn only_answers_with_these_statuses_stay_charged() {
+    on_both_stores(async |store| {
+        let upstream = answering();
+        let gateway = TestGateway::start(&configuration(store, LOGIN, &upstream)).await;
+        let client = Client::new(gateway.address);
+        for (status, stays) in [(200, 5), (401, 4), (404, 4), (403, 3), (500, 3), (401, 2)] {
+            let answer = client.get(&format!("/{status}")).await;
+            assert_eq!(answer.status, status);
+            until("it is settled", async || left(gateway.admin).await == stays).await;
+        }
+        // No answer of the upstream is no failure.
+        upstream.stop().await;
+        assert_eq!(client.get("/401").await.status, 502);
+        until("it is settled", async || left(gateway.admin).await == 2).await;
+        upstream.restart();
+        for stays in [1, 0] {
+            assert_eq!(client.get("/401").await.status, 401);
+            until("it is settled", async || left(gateway.admin).await == stays).await;
+        }
+        // All are used, and nothing is under way: there is nothing to wait for.
+        let answer = client.get("/200").await;
+        assert_eq!(told(&answer), shown(429, 5, 0));
+        gateway.stop().await;
+    })
+    .await;
+}
+
+/// A thousand good logins, twenty at a time, and then fifty bad ones at once.
+async fn logins(gateways: &[std::net::SocketAddr], upstream: &Upstream, good: usize) {
+    let next = Arc::new(AtomicUsize::new(0));
+    let mut clients = JoinSet::new();
+    for which in 0..20 {
+        let client = Client::new(gateways[which % gateways.len()]);
+        let next = next.clone();
+        clients.spawn(async move {
+            while next.fetch_add(1, Ordering::Relaxed) < good {
+                let answer = client.get("/200").await;
+                assert_eq!(answer.status, 200, "{answer:?}");
+            }
+        });
+    }
+    clients.join_all().await;
+    assert_eq!(upstream.count(), good);
+    let bad: Vec<_> = (0..50)
+        .map(|nth| ask(gateways[nth % gateways.len()], "/401"))
+        .collect();
+    let mut refused = 0;
+    for request in bad {
+        let status = request.await.unwrap().status.as_u16();
+        assert!([401, 429].contains(&status), "{status}");
+        refused += usize::from(status == 429);
+    }
+    assert_eq!((upstream.count() - good, refused), (5, 45));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn good_logins_pass_however_many_and_of_bad_ones_so_many() {
+    on_both_stores(async |store| {
+        let upstream = answering();
+        let gateway = TestGateway::start(&configuration(store, LOGIN, &upstream)).await;
+        logins(&[gateway.address], &upstream, 1_000).await;
+        waiting(gateway.admin, 0).await;
+        gateway.stop().await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_gateways_let_the_same_logins_pass() {
+    let (redis, upstream) = (RedisServer::start().await, answering());
+    let yaml = configuration(&exact(&redis), LOGIN, &upstream);
+    let gateways = [
+        GatewayProcess::start(&yaml).await,
+        GatewayProcess::start(&yaml).await,
+    ];
+    let addresses: Vec<_> = gateways.iter().map(|gateway| gateway.address).collect();
+    logins(&addresses, &upstream, 200).await;
+}
+
+/// An upstream whose answers begin when it is told so.
+fn held() -> (Upstream, watch::Sender<bool>) {
+    let (release, released) = watch::channel(false);
+    let upstream = Upstream::start(move |_| {
+        let mut released = released.clone();
+        async move {
+            let _ = released.wait_for(|released| *released).await;
+            Response::new(body::full("late"))
+        }
+    });
+    (upstream, release)
+}
+
+#[tokio::test]
+async fn whoever_only_reservations_stand_in_the_way_of_waits_in_order_and_not_for_ever() {
+    on_both_stores(async |store| {
+        let (upstream, release) = held();
+        let limit = "fixed_window: { limit: 1, window: 31d }, count: { status: [401] }";
+        let gateway = TestGateway::start(&configuration(store, limit, &upstream)).await;
+        let (address, admin) = (gateway.address, gateway.admin);
+        let first = ask(address, "/first");
+        upstream.wait_for(1, LONG).await;
+        // Nothing settles within a second.
+        let late = ask(address, "/late");
+        waiting(admin, 1).await;
+        assert_eq!(late.await.unwrap().status, 429);
+        waiting(admin, 0).await;
+
+        let mut behind = Vec::new();
+        for nth in 0..3 {
+            behind.push(ask(address, format!("/{nth}")));
+            waiting(admin, nth + 1).await;
+        }
+        // One that leaves holds nobody up.
+        behind.remove(1).abort();
+        waiting(admin, 2).await;
+        release.send(true).unwrap();
+        assert_eq!(first.await.unwrap().status, 200);
+        for request in behind {
+            assert_eq!(request.await.unwrap().status, 200);
+        }
+        let arrived = upstream.requests();
+        let order: Vec<_> = arrived.iter().map(|it| it.target.clone()).collect();
+        assert_eq!(order, ["/first", "/0", "/2"]);
+        waiting(admin, 0).await;
+        gateway.stop().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_before_the_answer_has_failed_at_nothing() {
+    on_both_stores(async |store| {
+        let (upstream, _release) = held();
+        let limit = "fixed_window: { limit: 3, window: 31d }, count: { status: [401] }";
+        let gateway = TestGateway::start(&configuration(store, limit, &upstream)).await;
+        for nth in 1..=3 {
+            let mut client = RawClient::connect(gateway.address).await;
+            client
+                .send("GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+                .await
+                .unwrap();
+            upstream.wait_for(nth, LONG).await;
+            assert_eq!(left(gateway.admin).await, 2);
+            drop(client);
+            until("it is settled", async || left(gateway.admin).await == 3).await;
+        }
+        gateway.stop().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_answer_tells_what_its_request_has_cost() {
+    on_both_stores(async |store| {
+        let upstream = answering();
+        let limit = "fixed_window: { limit: 100, window: 31d }, \
+                     cost: { response_header: X-Cost, reserve: 10 }";
+        let gateway = TestGateway::start(&configuration(store, limit, &upstream)).await;
+        let client = Client::new(gateway.address).knows("x-cost");
+        for (cost, stays) in [
+            ("?0", 100),
+            ("?3", 97),
+            ("?10", 87),
+            // More than was reserved.
+            ("?30", 57),
+            // Nothing that is a cost: what was reserved.
+            ("", 47),
+            ("?many", 37),
+            ("?-5", 27),
+            // More than there is: all of it.
+            ("?18446744073709551616", 0),
+        ] {
+            assert_eq!(client.get(&format!("/200{cost}")).await.status, 200);
+            until(&format!("{cost} leaves {stays}"), async || {
+                left(gateway.admin).await == stays
+            })
+            .await;
+        }
+        assert_eq!(told(&client.get("/200").await), shown(429, 100, 0));
+        gateway.stop().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_reserved_stays_charged_without_an_answer() {
+    on_both_stores(async |store| {
+        let upstream = answering();
+        let limit = "fixed_window: { limit: 100, window: 31d }, \
+                     cost: { response_header: X-Cost, reserve: 10 }";
+        let gateway = TestGateway::start(&configuration(store, limit, &upstream)).await;
+        upstream.stop().await;
+        let client = Client::new(gateway.address);
+        for stays in [90, 80] {
+            assert_eq!(client.get("/200").await.status, 502);
+            assert_eq!(left(gateway.admin).await, stays);
+        }
+        gateway.stop().await;
+    })
+    .await;
+}
+
+/// What nobody but this gateway answers counts by the status that the client gets.
+#[tokio::test]
+async fn answers_of_the_gateway_itself_count_by_their_status() {
+    on_both_stores(async |store| {
+        let bench = Bench::start(&format!(
+            "
+{store}
+limits:
+  scans: {{ fixed_window: {{ limit: 2, window: 31d }}, per: [ip], count: {{ status: [404] }} }}
+always: [scans]
+routes: [{{ path: /here, upstream: UPSTREAM }}]
+"
+        ))
+        .await;
+        for (path, status, stays) in [
+            ("/here", 200, 2),
+            ("/one", 404, 1),
+            ("/here", 200, 1),
+            ("/two", 404, 0),
+        ] {
+            assert_eq!(bench.client.get(path).await.status, status);
+            until("it is settled", async || {
+                left(bench.gateway.admin).await == stays
+            })
+            .await;
+        }
+        for path in ["/three", "/here"] {
+            assert_eq!(bench.client.get(path).await.status, 429);
+        }
+        let (_, metrics) = page(bench.gateway.admin, "/metrics").await;
+        let refused =
+            "tidegate_decisions_total{limit=\"scans\",verdict=\"refused\",decided_by=\"store\"} 2";
+        assert!(metrics.lines().any(|line| line == refused), "{metrics}");
+        bench.stop().await;
+    })
+    .await;
+}

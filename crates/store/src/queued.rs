@@ -1,0 +1,99 @@
+//! Places in the queues of leaky buckets, until their turn comes.
+//!
+//! A request whose client leaves before has no use for its turn. Only the last in a queue can give its place back: those behind
+//! any other have been told their turns already, so that one goes unused. The algorithm sees to that.
+
+use std::sync::Arc;
+
+use arrayvec::ArrayVec;
+use tidegate_core::{Micros, Quota};
+
+use crate::under_way::Home;
+use crate::{Charge, Decision, Limit, MAX_CHARGES, Outcome, Store, Subject};
+
+/// The places of one request in queues. When it is dropped, its client has left before its turn.
+#[derive(Debug)]
+pub struct Queued {
+    store: Store,
+    places: ArrayVec<Place, MAX_CHARGES>,
+}
+
+#[derive(Debug)]
+struct Place {
+    limit: Arc<Limit>,
+    subject: Subject,
+    cost: u64,
+    home: Home,
+    receipt: Micros,
+}
+
+impl Place {
+    fn charge(&self) -> Charge<'_> {
+        Charge {
+            limit: &self.limit,
+            subject: self.subject,
+            cost: self.cost,
+        }
+    }
+}
+
+impl Queued {
+    /// Its turn has come: the places are used.
+    pub fn go_on(mut self) {
+        self.places.clear();
+    }
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        for place in self.places.drain(..) {
+            self.store.leave(place);
+        }
+    }
+}
+
+impl Store {
+    /// The places in queues of a request that was admitted by this decision on these limits, subjects and costs, in the order
+    /// of the verdicts; none if there is none.
+    pub fn queued<'a>(
+        &self,
+        charged: impl Iterator<Item = (&'a Arc<Limit>, Subject, u64)>,
+        decision: &Decision,
+    ) -> Option<Queued> {
+        if decision.outcome != Outcome::Admitted {
+            return None;
+        }
+        let said = decision.verdicts.iter().zip(&decision.sources);
+        let places = charged.zip(said).filter_map(|(charge, (verdict, source))| {
+            let (limit, subject, cost) = charge;
+            let verdict = verdict.filter(|verdict| verdict.allowed)?;
+            let is_queue = matches!(limit.quota(), Quota::LeakyBucket(_));
+            is_queue.then(|| Place {
+                limit: limit.clone(),
+                subject,
+                cost,
+                home: self.home(limit, source, decision.via),
+                receipt: source.at + verdict.reset,
+            })
+        });
+        let places: ArrayVec<Place, MAX_CHARGES> = places.collect();
+        let store = self.clone();
+        (!places.is_empty()).then_some(Queued { store, places })
+    }
+
+    fn leave(&self, place: Place) {
+        match (place.home, self) {
+            (Home::Here(quota), _) => {
+                self.memory()
+                    .give_back(&place.charge(), &quota, place.receipt);
+            }
+            (Home::Redis, Self::Redis(store)) => {
+                let store = store.clone();
+                self.go_on(async move {
+                    store.give_back(&place.charge(), place.receipt).await;
+                });
+            }
+            (Home::Redis, Self::Memory(_)) => {}
+        }
+    }
+}

@@ -1,0 +1,410 @@
+//! Requests that wait: for a limit to let them through, and for their turn in a queue.
+//!
+//! A request over a limit that delays stands in a line ([`crate::lines`]), sleeps until its retry-after, and asks again. One
+//! that only other requests' unsettled reservations stand in the way of does the same, for a second at most, until one of
+//! them is settled. A request that a leaky bucket admitted sleeps until its turn. Nobody is charged for waiting in a line; and
+//! a client that leaves is gone from it at once. What it was given while it left, it gives back.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrayvec::ArrayVec;
+use tidegate_core::{Micros, Quota, Verdict};
+use tidegate_store::{
+    Charge, Decision, Limit, MAX_CHARGES, Outcome, Queued, Source, Sources, Store, Subject,
+    Verdicts, Via,
+};
+use tokio::time::{sleep, sleep_until, timeout};
+
+use crate::in_flight::Unsettled;
+use crate::lines::{Heard, Key, Lines, Place};
+use crate::{Action, Rule};
+
+/// The longest that a request waits for others to settle, in all.
+const SETTLING: Duration = Duration::from_secs(1);
+
+/// How often the store is asked whether requests of other gateways have settled.
+const POLL: Duration = Duration::from_millis(50);
+
+/// The shortest sleep.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+/// A limit that a request is to be charged to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Demand<'a> {
+    pub(crate) rule: &'a Rule,
+    /// The rule's limit, with the quota of the client's plan.
+    pub(crate) limit: &'a Arc<Limit>,
+    pub(crate) subject: Subject,
+    pub(crate) cost: u64,
+}
+
+/// All that a request is to be charged to.
+pub(crate) type Demands<'a> = ArrayVec<Demand<'a>, MAX_CHARGES>;
+
+impl<'a> Demand<'a> {
+    pub(crate) fn charge(&self) -> Charge<'a> {
+        Charge {
+            limit: self.limit,
+            subject: self.subject,
+            cost: self.cost,
+        }
+    }
+
+    /// As the store takes what was charged.
+    pub(crate) const fn charged(&self) -> (&'a Arc<Limit>, Subject, u64) {
+        (self.limit, self.subject, self.cost)
+    }
+
+    fn key(&self) -> Key {
+        Key {
+            limit: self.limit.name().into(),
+            subject: self.subject,
+            is_queue: false,
+        }
+    }
+
+    fn queue_key(&self) -> Key {
+        Key {
+            is_queue: true,
+            ..self.key()
+        }
+    }
+
+    /// The longest that a request waits in this limit's line.
+    fn patience(&self) -> Duration {
+        let settling = self.limit.reserves().map(|_| SETTLING);
+        match self.rule.action {
+            Action::Delay { max } => max.max(settling.unwrap_or_default()),
+            Action::Reject | Action::Drop => settling.unwrap_or_default(),
+        }
+    }
+
+    /// How long until it lets the request through that it refused, if that may wait for it, having waited so long.
+    fn wait(&self, verdict: &Verdict, waited: Duration) -> Option<Until> {
+        if verdict.settling && waited < SETTLING {
+            return Some(Until::Settled);
+        }
+        let Action::Delay { max } = self.rule.action else {
+            return None;
+        };
+        let retry_after = Duration::from_micros(verdict.retry_after);
+        (waited + retry_after <= max).then_some(Until::Over(retry_after))
+    }
+
+    /// Whether a request that began then may still be let through in time, behind others who ask for `ahead` units.
+    fn is_worth(&self, began: Instant, until: Until, ahead: u64) -> bool {
+        match (until, self.rule.action) {
+            (Until::Over(first), Action::Delay { max }) => {
+                began.elapsed() + first + self.pace(ahead) <= max
+            }
+            _ => true,
+        }
+    }
+
+    /// How long others take who stand before this request, after the first of them is let through, as far as the limit's
+    /// own pace tells.
+    fn pace(&self, ahead: u64) -> Duration {
+        if ahead == 0 {
+            return Duration::ZERO;
+        }
+        let quota = self.limit.quota();
+        let (period, capacity) = (u128::from(quota.period()), u128::from(quota.capacity()));
+        let ahead = u128::from(ahead);
+        let time = match quota {
+            Quota::TokenBucket(_) => period * ahead / capacity,
+            // All of a window comes at once.
+            _ => (ahead + u128::from(self.cost) - 1) / capacity * period,
+        };
+        Duration::from_micros(Micros::try_from(time).unwrap_or(Micros::MAX))
+    }
+}
+
+/// What a refused request waits for; what takes longer is more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Until {
+    /// Somebody's reservation is settled.
+    Settled,
+    /// So much time is over.
+    Over(Duration),
+}
+
+/// What came of asking the store.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) decision: Decision,
+    /// What the request holds.
+    pub(crate) unsettled: Option<Unsettled>,
+    /// Its places in queues.
+    queued: Option<Queued>,
+}
+
+/// Where all of it happens.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hall<'a> {
+    pub(crate) store: &'a Store,
+    pub(crate) lines: &'a Lines,
+    pub(crate) rules: &'a Arc<[Rule]>,
+    /// Whether an admitted request may hold something, or a place in a queue.
+    pub(crate) holds: bool,
+}
+
+impl Hall<'_> {
+    /// Decides a request, which may wait for that; how long it did.
+    pub(crate) async fn decide(&self, demands: &Demands<'_>) -> (Asked, Duration) {
+        let began = Instant::now();
+        let mut waited = Duration::ZERO;
+        let mut place = match self.behind(demands) {
+            Behind::Nobody => None,
+            Behind::Others(nth, place) => Some((nth, place)),
+            Behind::TooMany(refusal) => return (refusal.into(), waited),
+        };
+        loop {
+            if let Some((nth, place)) = &place {
+                let patience = demands[*nth].patience().saturating_sub(began.elapsed());
+                let came = timeout(patience, place.first()).await;
+                waited = began.elapsed();
+                // As long as it stands there, there is a line.
+                if came.is_err()
+                    && let Some(heard) = place.heard()
+                {
+                    let refusal = refusal(demands, *nth, heard, Duration::ZERO);
+                    return (refusal.into(), waited);
+                }
+            }
+            // Whatever is settled from here on is noticed.
+            let settled = self.store.settled();
+            let asked = self.ask(demands).await;
+            let decision = &asked.decision;
+            let Some((nth, verdict, until)) = longest(demands, decision, began.elapsed()) else {
+                return (asked, waited);
+            };
+            let heard = Heard {
+                verdict: *verdict,
+                now: decision.now,
+                came: Instant::now(),
+            };
+            let demand = &demands[nth];
+            let stays = place
+                .take()
+                .filter(|(_, place)| *place.key() == demand.key());
+            let joined = match stays {
+                Some((_, place)) => place,
+                None => match self.lines.join(demand.key(), demand.cost, heard) {
+                    Some(place) if demand.is_worth(began, until, place.ahead) => place,
+                    _ => return (asked, waited),
+                },
+            };
+            if joined.is_head() {
+                joined.hear(heard);
+                match until {
+                    // Other gateways do not tell.
+                    Until::Settled => drop(timeout(POLL, settled).await),
+                    Until::Over(left) => sleep(left.max(SHORTEST)).await,
+                }
+            }
+            place = Some((nth, joined));
+        }
+    }
+
+    /// Asks the store, and takes what it gives: also if the client leaves meanwhile, for then it has to be given back.
+    pub(crate) async fn ask(&self, demands: &Demands<'_>) -> Asked {
+        if !self.holds || matches!(self.store, Store::Memory(_)) {
+            // Without anything to give back, or a moment in which to leave.
+            let charges: ArrayVec<Charge<'_>, MAX_CHARGES> =
+                demands.iter().map(Demand::charge).collect();
+            let decision = self.store.decide(&charges).await;
+            let charged = || demands.iter().map(Demand::charged);
+            return Asked::new(self.store, self.rules, charged, decision);
+        }
+        let own = |demand: &Demand<'_>| (demand.limit.clone(), demand.subject, demand.cost);
+        let owned: Vec<(Arc<Limit>, Subject, u64)> = demands.iter().map(own).collect();
+        let (store, rules) = (self.store.clone(), self.rules.clone());
+        let asking = tokio::spawn(async move {
+            let charged = || {
+                owned
+                    .iter()
+                    .map(|(limit, subject, cost)| (limit, *subject, *cost))
+            };
+            let charges = charged().map(|(limit, subject, cost)| Charge {
+                limit,
+                subject,
+                cost,
+            });
+            let charges: ArrayVec<Charge<'_>, MAX_CHARGES> = charges.collect();
+            let decision = store.decide(&charges).await;
+            Asked::new(&store, &rules, charged, decision)
+        });
+        // A task of ours that is gone has decided nothing.
+        asking.await.unwrap_or_else(|_| Asked::nothing())
+    }
+
+    /// Joins the end of the first line that there is at one of these limits.
+    fn behind(&self, demands: &Demands<'_>) -> Behind {
+        for (nth, demand) in demands.iter().enumerate() {
+            if !demand.rule.may_wait() {
+                continue;
+            }
+            let key = demand.key();
+            let Some(heard) = self.lines.heard(&key) else {
+                continue;
+            };
+            let Some(place) = self.lines.join(key, demand.cost, heard) else {
+                return Behind::TooMany(refusal(demands, nth, heard, Duration::ZERO));
+            };
+            let ahead = demand.pace(place.ahead);
+            if !heard.verdict.settling && heard.left() + ahead > demand.patience() {
+                return Behind::TooMany(refusal(demands, nth, heard, ahead));
+            }
+            return Behind::Others(nth, place);
+        }
+        Behind::Nobody
+    }
+
+    /// Waits until it is the turn of a request that was admitted just now; how long it did. If too many wait already, it is
+    /// refused; what it was charged elsewhere stays.
+    pub(crate) async fn turn(&self, demands: &Demands<'_>, asked: &mut Asked) -> Duration {
+        let came = Instant::now();
+        let decision = &mut asked.decision;
+        let said = decision.verdicts.iter().zip(&decision.sources);
+        let queues = demands.iter().zip(said);
+        let queues = queues.filter(|(demand, _)| demand.rule.queues());
+        let turns = queues.filter_map(|(demand, (verdict, source))| {
+            let delay = verdict.as_ref()?.delay;
+            Some((delay, demand, source.at + delay))
+        });
+        let last = turns.max_by_key(|(delay, ..)| *delay);
+        let admitted = decision.outcome == Outcome::Admitted;
+        let Some((delay, demand, turn)) = last.filter(|(delay, ..)| admitted && *delay > 0) else {
+            asked.go_on();
+            return Duration::ZERO;
+        };
+        let Some(place) = self.lines.join_queue(demand.queue_key(), turn) else {
+            turn_away(demands, decision);
+            asked.queued = None;
+            return Duration::ZERO;
+        };
+        sleep_until((came + Duration::from_micros(delay)).into()).await;
+        // Those whose turns were before may be late.
+        place.first().await;
+        let distance = place.distance();
+        // A timer knows no less, and a faster queue has to catch up.
+        if distance >= SHORTEST {
+            sleep(distance).await;
+        }
+        place.go();
+        asked.go_on();
+        came.elapsed()
+    }
+}
+
+impl Asked {
+    /// Takes what this decision gave.
+    fn new<'a, C>(
+        store: &Store,
+        rules: &Arc<[Rule]>,
+        charged: impl Fn() -> C,
+        decision: Decision,
+    ) -> Self
+    where
+        C: Iterator<Item = (&'a Arc<Limit>, Subject, u64)>,
+    {
+        let held = store.under_way(charged(), &decision);
+        Self {
+            unsettled: held.map(|held| Unsettled::new(held, rules.clone())),
+            queued: store.queued(charged(), &decision),
+            decision,
+        }
+    }
+
+    /// The request goes on: its places in queues are used.
+    pub(crate) fn go_on(&mut self) {
+        self.queued.take().into_iter().for_each(Queued::go_on);
+    }
+
+    fn nothing() -> Self {
+        Self::from(Decision {
+            outcome: Outcome::Unavailable,
+            via: Via::Fallback,
+            now: 0,
+            verdicts: Verdicts::new(),
+            sources: Sources::new(),
+            call: None,
+        })
+    }
+}
+
+impl From<Decision> for Asked {
+    /// A decision that gave nothing.
+    fn from(decision: Decision) -> Self {
+        Self {
+            decision,
+            unsettled: None,
+            queued: None,
+        }
+    }
+}
+
+/// Who stands in the line that a request has to join.
+enum Behind {
+    Nobody,
+    /// At the limit with this number, others.
+    Others(usize, Place),
+    /// So many that it is refused.
+    TooMany(Decision),
+}
+
+/// The limit that the request has to wait for the longest, by its number, what it said, and until when; nothing if it need
+/// not wait, or in vain.
+fn longest<'d>(
+    demands: &Demands<'_>,
+    decision: &'d Decision,
+    waited: Duration,
+) -> Option<(usize, &'d Verdict, Until)> {
+    if decision.outcome != Outcome::Refused {
+        return None;
+    }
+    let mut longest = None;
+    for (nth, (demand, verdict)) in demands.iter().zip(&decision.verdicts).enumerate() {
+        let refused = verdict.as_ref().filter(|verdict| !verdict.allowed);
+        let Some(verdict) = refused.filter(|_| !demand.limit.is_observed()) else {
+            continue;
+        };
+        let until = demand.wait(verdict, waited)?;
+        if longest.is_none_or(|(_, _, known)| known < until) {
+            longest = Some((nth, verdict, until));
+        }
+    }
+    longest
+}
+
+/// A refusal by what was heard in the line of the limit with this number: the others were not asked.
+fn refusal(demands: &Demands<'_>, nth: usize, heard: Heard, ahead: Duration) -> Decision {
+    let (verdict, now) = heard.refusal(heard.left() + ahead);
+    let said = |place| (place == nth).then_some(verdict);
+    let source = Source {
+        at: now,
+        here: false,
+    };
+    Decision {
+        outcome: Outcome::Refused,
+        via: Via::Remembered,
+        now,
+        verdicts: (0..demands.len()).map(said).collect(),
+        sources: demands.iter().map(|_| source).collect(),
+        call: None,
+    }
+}
+
+/// Refuses a request that was admitted to a queue, until the time that would have been its turn.
+fn turn_away(demands: &Demands<'_>, decision: &mut Decision) {
+    decision.outcome = Outcome::Refused;
+    let said = demands.iter().zip(&mut decision.verdicts);
+    for (demand, verdict) in said.filter(|(demand, _)| demand.rule.queues()) {
+        if let Some(verdict) = verdict {
+            verdict.allowed = false;
+            verdict.retry_after = verdict.delay;
+            verdict.remaining += demand.cost;
+        }
+    }
+}
