@@ -1,0 +1,106 @@
+"""How many requests got through that no decision can explain.
+
+Every request says when it was sent, and the API notes when it arrived: the decision to admit it was made in between.
+So a request counts into a span of time only if it was sent and had arrived within it. No delay of a busy machine makes
+an honest gateway look guilty here; a gateway that admits one request too many does. Time is in microseconds.
+"""
+
+from bisect import bisect_left, bisect_right
+from heapq import heappop, heappush
+
+
+def too_many(limit, spans, outage=None):
+    """How many of these were admitted beyond a limit; `spans` are (sent, arrived) of one key.
+
+    An outage (from, to) in which the gateway counted on alone lets a key use its quota once more.
+    """
+    spans = sorted(spans)
+    if not limit.window:
+        return bucket(limit, spans, 2 if outage else 1)
+
+    def quota(begin, end):
+        """What a window may hold; the one before counts into it where windows slide."""
+        touched = outage and begin - limit.window < outage[1] and outage[0] - limit.window < end
+        return limit.quota * (2 if touched else 1)
+
+    return WINDOWS[limit.algorithm](limit.window, quota, spans)
+
+
+def bucket(limit, spans, times=1):
+    """Replays them into the most lenient bucket: each is admitted when that is best, the most urgent one first."""
+    many, unit = limit.rate
+    full = limit.quota * times * unit
+    tokens, now, beyond, following = full, 0, 0, 0
+    waiting = []
+    while following < len(spans) or waiting:
+        if not waiting:
+            tokens, now = refilled(tokens, now, spans[following][0], many, full)
+        while following < len(spans) and spans[following][0] <= now:
+            heappush(waiting, spans[following][1])
+            following += 1
+        if waiting[0] < now:
+            heappop(waiting)
+            beyond += 1
+        elif tokens >= unit:
+            heappop(waiting)
+            tokens -= unit
+        else:
+            ready = now - (tokens - unit) // many  # rounded up
+            if following < len(spans):
+                ready = min(ready, spans[following][0])
+            tokens, now = refilled(tokens, now, ready, many, full)
+    return beyond
+
+
+def refilled(tokens, now, later, many, full):
+    later = max(now, later)
+    return min(full, tokens + many * (later - now)), later
+
+
+def fixed_window(size, quota, spans):
+    beyond = 0
+    for window, inside in by_window(size, spans).items():
+        beyond += max(0, len(inside) - quota(window * size, (window + 1) * size))
+    return beyond
+
+
+def sliding_window_log(size, quota, spans):
+    """Most that were surely admitted in less than a window's time, beyond what that may hold."""
+    worst = 0
+    for sent, _ in spans:
+        end = sent + size - 1
+        inside = bisect_left(spans, (sent, 0)), bisect_right(spans, (end, end))
+        count = sum(1 for _, arrived in spans[inside[0] : inside[1]] if arrived <= end)
+        worst = max(worst, count - quota(sent, end))
+    return worst
+
+
+def sliding_window_counter(size, quota, spans):
+    """Those at which even the smallest estimate that is possible was above the limit."""
+    beyond = 0
+    windows = by_window(size, spans)
+    for window, inside in windows.items():
+        before = len(windows.get(window - 1, []))
+        arrivals = sorted(arrived for _, arrived in inside)
+        for sent, arrived in inside:
+            left = (window + 1) * size - arrived
+            current = bisect_left(arrivals, sent) + 1
+            if before * left + current * size > quota(window * size, (window + 1) * size) * size:
+                beyond += 1
+    return beyond
+
+
+def by_window(size, spans):
+    """Those that were surely decided in one window, by its number."""
+    windows = {}
+    for sent, arrived in spans:
+        if sent // size == arrived // size:
+            windows.setdefault(sent // size, []).append((sent, arrived))
+    return windows
+
+
+WINDOWS = {
+    "fixed_window": fixed_window,
+    "sliding_window_log": sliding_window_log,
+    "sliding_window_counter": sliding_window_counter,
+}
