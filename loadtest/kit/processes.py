@@ -1,5 +1,6 @@
 """The processes of a run: API, Redis, gateways. Each is on a port that the system picks, and is stopped in the end."""
 
+import itertools
 import json
 import os
 import re
@@ -8,7 +9,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 import urllib.request
 from pathlib import Path
@@ -67,8 +67,12 @@ class Processes:
 
     def start(self, name, command, nice=0, env=None):
         log = self.folder / f"{name}.log"
+        for again in itertools.count(2):
+            if not log.exists():
+                break
+            log = self.folder / f"{name}-{again}.log"
         # The child alone is made nice: nothing else of this process runs in preexec_fn.
-        with open(log, "ab") as file:
+        with open(log, "xb") as file:
             process = subprocess.Popen(
                 [str(word) for word in command],
                 stdin=subprocess.DEVNULL,

@@ -6,7 +6,6 @@ an honest gateway look guilty here; a gateway that admits one request too many d
 """
 
 from bisect import bisect_left, bisect_right
-from heapq import heappop, heappush
 
 
 def too_many(limit, spans, outage=None):
@@ -27,34 +26,26 @@ def too_many(limit, spans, outage=None):
 
 
 def bucket(limit, spans, times=1):
-    """Replays them into the most lenient bucket: each is admitted when that is best, the most urgent one first."""
+    """The most that any span of time holds beyond the bucket's capacity and what it was refilled by in that time.
+
+    A span begins when a request is sent and ends when one arrives. Arrivals are gone through in order, over a tree of the
+    requests by when they were sent: of a node, `held` is what its requests that have arrived come to, and `most` the
+    largest sum of held requests and earlier beginning, so that all spans that end here are compared in one step.
+    """
     many, unit = limit.rate
-    full = limit.quota * times * unit
-    tokens, now, beyond, following = full, 0, 0, 0
-    waiting = []
-    while following < len(spans) or waiting:
-        if not waiting:
-            tokens, now = refilled(tokens, now, spans[following][0], many, full)
-        while following < len(spans) and spans[following][0] <= now:
-            heappush(waiting, spans[following][1])
-            following += 1
-        if waiting[0] < now:
-            heappop(waiting)
-            beyond += 1
-        elif tokens >= unit:
-            heappop(waiting)
-            tokens -= unit
-        else:
-            ready = now - (tokens - unit) // many  # rounded up
-            if following < len(spans):
-                ready = min(ready, spans[following][0])
-            tokens, now = refilled(tokens, now, ready, many, full)
-    return beyond
-
-
-def refilled(tokens, now, later, many, full):
-    later = max(now, later)
-    return min(full, tokens + many * (later - now)), later
+    size = 1 << max(1, len(spans) - 1).bit_length()
+    held, most = [0] * (2 * size), [float("-inf")] * (2 * size)
+    worst = 0
+    for arrived, place in sorted((arrived, place) for place, (_, arrived) in enumerate(spans)):
+        node = size + place
+        held[node], most[node] = unit, unit + many * spans[place][0]
+        while node > 1:
+            node //= 2
+            left, right = 2 * node, 2 * node + 1
+            held[node] = held[left] + held[right]
+            most[node] = max(most[right], most[left] + held[right])
+        worst = max(worst, most[1] - many * arrived)
+    return max(0, -(-(worst - times * limit.quota * unit) // unit))
 
 
 def fixed_window(size, quota, spans):

@@ -78,10 +78,11 @@ def judge_limits(verdict, rules, requests, arrivals, outage=None, least=0.9):
         keys = [key for (of, key) in spans if of is limit]
         admitted = sum(len(times) for (of, _), times in spans.items() if of is limit)
         if keys:
+            under = "one key" if len(keys) == 1 else f"{len(keys):,} keys"
             verdict.say(
                 beyond[name] == 0,
-                f"{name}: {admitted:,} requests under {len(keys):,} key{'s'[: len(keys) != 1]} reached the API, "
-                f"{beyond[name]:,} of them beyond what {name} allows",
+                f"{name}: {admitted:,} requests reached the API, under {under}, and {beyond[name]:,} of them beyond what "
+                f"{name} allows",
             )
     for path, many in sorted(expected.items()):
         verdict.say(

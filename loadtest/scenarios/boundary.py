@@ -55,7 +55,7 @@ def judge(verdict, rules, run):
             fit = [note for note in notes if not run.in_outage(note["edge"])]
             before, after = ([note[which] for note in fit] for which in ("admitted_before", "admitted_after"))
         verdict.say(
-            len(fit) >= 2 and min(before) >= LIMIT,
+            len(fit) >= (1 if run.outage else 2) and min(before) >= LIMIT,
             f"{name}: of {BURST} right before an edge {shown(before)} were admitted, and of {BURST} right after it "
             f"{shown(after)}, in {len(fit)} of {len(notes)} bursts",
         )
