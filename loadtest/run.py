@@ -10,6 +10,7 @@ import argparse
 import importlib
 import importlib.util
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -31,6 +32,9 @@ def main():
     with_locust()
     from kit.processes import Binaries, Trouble
 
+    # Thousands of riders have a connection each, and the gateway has two for each of them.
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 65_536)), hard))
     # A run that is told to end stops what it started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))
     folder = Path(tempfile.mkdtemp(prefix=f"tidegate-{options.scenario}-"))

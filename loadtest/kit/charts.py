@@ -30,7 +30,8 @@ def chart(title, unit, lines, marks=(), levels=()):
     while value <= high:
         y = up(value)
         drawn.append(line(LEFT, y, WIDTH - RIGHT, y, "#ddd"))
-        drawn.append(text(LEFT - 8, y + 4, f"{value:g} {unit}", anchor="end", colour="#555"))
+        under = "≤ " if value == low and any(y < low for _, _, points in lines for _, y in points) else ""
+        drawn.append(text(LEFT - 8, y + 4, f"{under}{value:,g} {unit}", anchor="end", colour="#555"))
         value *= 10
     step = next(step for step in (5, 10, 20, 30, 60, 120, 600, 3600) if seconds / step <= 9 or step == 3600)
     for x in range(0, int(seconds) + 1, step):

@@ -22,15 +22,15 @@ def of(run, seconds):
         "let_through": len(through),
         "failed": {
             "given up by the client": sum(line.status == 499 for line in through),
-            "503 by the API": sum(line.status == 503 for line in through),
-            "other": sum(line.status not in (200, 499, 503) for line in through),
+            "503 by the API": sum(turned_away(line) for line in through),
+            "other": sum(line.status not in (200, 499) and not turned_away(line) for line in through),
         },
         "refused": len(refused),
         "refused_by": refused_by(run),
         "reached_the_api": len(run.arrivals),
-        "let_through_ms": shares([line.total for line in through]),
+        "waited_ms": shares([line.total for line in waited(run)]),
         "refused_ms": shares([line.total for line in refused]),
-        "probe_let_through_ms": shares(probed[200] + given_up),
+        "probe_waited_ms": shares(probed[200] + given_up),
         "probe_refused_ms": shares(probed[429]),
         "access_log_lines_lost": int(run.dropped),
         "per_second": per_second(run, seconds),
@@ -46,24 +46,35 @@ def shares(microseconds):
 def per_second(run, seconds):
     """By the second in which a request began: how many, and how long the slowest hundredth took, in milliseconds."""
     rows = [{"second": second} for second in range(seconds)]
-    buckets = [{"answered": [], "failed": [], "refused": []} for _ in rows]
+    buckets = [{"answered": [], "failed": [], "refused": [], "waited": []} for _ in rows]
     for line in run.log:
         second = (line.at - first(run)) // 1_000_000
         if 0 <= second < len(rows):
             kind = {200: "answered", 429: "refused"}.get(line.status, "failed")
             buckets[second][kind].append(line.total)
+            if line.status != 429 and not turned_away(line):
+                buckets[second]["waited"].append(line.total)
     for row, bucket in zip(rows, buckets):
-        row.update({kind: len(times) for kind, times in bucket.items()})
-        let_through = records.share(bucket["answered"] + bucket["failed"], 0.99)
-        refused = records.share(bucket["refused"], 0.99)
-        row["let_through_p99_ms"] = let_through and let_through / 1000
-        row["refused_p99_ms"] = refused and refused / 1000
+        row.update({kind: len(bucket[kind]) for kind in ("answered", "failed", "refused")})
+        for kind in ("waited", "refused"):
+            slowest = records.share(bucket[kind], 0.99)
+            row[f"{kind}_p99_ms"] = slowest and slowest / 1000
     return rows
 
 
 def let_through(run):
     """What the gateways let through, by their log; 401 and the like do not happen here."""
     return [line for line in run.log if line.status != 429]
+
+
+def waited(run):
+    """Of these, those that a worker of the API answered, or should have."""
+    return [line for line in let_through(run) if not turned_away(line)]
+
+
+def turned_away(line):
+    """Whether the API had no room for it; a 503 of the gateway's own is not forwarded."""
+    return line.status == 503 and line.upstream is not None
 
 
 def refused_by(run):

@@ -67,17 +67,17 @@ def sliding_window_log(size, quota, spans):
 
 
 def sliding_window_counter(size, quota, spans):
-    """Those at which even the smallest estimate that is possible was above the limit."""
+    """Those at which even the smallest estimate that is possible was above the limit.
+
+    Of those that had arrived at some time, the last one to be decided was decided before it, with all others counted.
+    """
     beyond = 0
     windows = by_window(size, spans)
     for window, inside in windows.items():
         before = len(windows.get(window - 1, []))
-        arrivals = sorted(arrived for _, arrived in inside)
-        for sent, arrived in inside:
+        for current, arrived in enumerate(sorted(arrived for _, arrived in inside), 1):
             left = (window + 1) * size - arrived
-            current = bisect_left(arrivals, sent) + 1
-            if before * left + current * size > quota(window * size, (window + 1) * size) * size:
-                beyond += 1
+            beyond += before * left + current * size > quota(window * size, (window + 1) * size) * size
     return beyond
 
 

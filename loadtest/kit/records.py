@@ -54,7 +54,7 @@ def logged(line):
 def counters(text, name):
     """The values of one metric on a /metrics page, by their labels."""
     values = {}
-    for labels, value in re.findall(rf"^{name}\{{(.*)\}} (\S+)$", text, re.MULTILINE):
+    for labels, value in re.findall(rf"^{name}(?:\{{(.*)\}})? (\S+)$", text, re.MULTILINE):
         values[tuple(sorted(re.findall(r'(\w+)="([^"]*)"', labels)))] = float(value)
     return values
 

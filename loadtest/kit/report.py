@@ -44,8 +44,8 @@ def latency_chart(results, of):
         return [(row["second"], row[key]) for row in of[ride]["per_second"] if row[key]]
 
     lines = [
-        ("let through, limits off", RED, points("off", "let_through_p99_ms")),
-        ("let through, limits on", BLUE, points("on", "let_through_p99_ms")),
+        ("waiting, limits off", RED, points("off", "waited_p99_ms")),
+        ("waiting, limits on", BLUE, points("on", "waited_p99_ms")),
         ("refused, limits on", GREEN, points("on", "refused_p99_ms")),
     ]
     title = "How long the slowest hundredth took, by the second in which it was asked"
@@ -54,7 +54,7 @@ def latency_chart(results, of):
 
 def requests_chart(results, of):
     def points(ride, key):
-        return [(row["second"], row[key]) for row in of[ride]["per_second"] if row[key]]
+        return [(row["second"], row[key]) for row in of[ride]["per_second"]]
 
     lines = [
         ("refused at once, limits on", GREEN, points("on", "refused")),
@@ -78,9 +78,9 @@ def page_of(results, verdict, of, names, day):
         ("answered with 200", number(off["answered"]), number(on["answered"])),
         *((f"failed: {why}", number(off["failed"][why]), number(on["failed"][why])) for why in off["failed"]),
         ("failed, of what was let through", failing(off), failing(on)),
-        ("let through: p50, p95, p99", times(off["let_through_ms"]), times(on["let_through_ms"])),
+        ("waited for the API: p50, p95, p99", times(off["waited_ms"]), times(on["waited_ms"])),
         ("refused: p50, p95, p99", times(off["refused_ms"]), times(on["refused_ms"])),
-        ("let through, as a probe saw it", times(off["probe_let_through_ms"]), times(on["probe_let_through_ms"])),
+        ("the same, as a probe saw it", times(off["probe_waited_ms"]), times(on["probe_waited_ms"])),
         ("refused, as a probe saw it", times(off["probe_refused_ms"]), times(on["probe_refused_ms"])),
         ("load of the machine before", f"{off['load_before']:.1f}", f"{on['load_before']:.1f}"),
     ]
@@ -105,8 +105,9 @@ def page_of(results, verdict, of, names, day):
         "|---|--:|--:|",
         *(f"| {what} | {before} | {after} |" for what, before, after in rows),
         "",
-        "Times are the gateway's own, from its access log; a client who gives up counts with the time until then. A probe "
-        f"asks {results.probes} times a second, whatever the answers, and counts from when it was due.",
+        "Times are the gateway's own, from its access log. A client who gives up counts with the time until then, and a 503 "
+        f"by the API is no waiting. A probe asks {results.probes} times a second, whatever the answers, and counts from when "
+        "it was due.",
         "",
         "Refused by: " + ", ".join(f"`{name}` {number(many)}" for name, many in sorted(on["refused_by"].items())) + ".",
         "",
@@ -133,7 +134,7 @@ def number(value):
 
 
 def times(values):
-    return " · ".join(f"{value:,.1f}" for value in values.values()) + " ms" if values else "–"
+    return " · ".join(f"{value:,.1f}" if value >= 1 else f"{value:.2f}" for value in values.values()) + " ms" if values else "–"
 
 
 def failing(ride):
