@@ -55,6 +55,7 @@ mod access_log;
 mod admin;
 mod admin_token;
 mod metrics;
+mod observability;
 mod one_client;
 mod redis_seen;
 mod secrets;

@@ -1,0 +1,77 @@
+//! Who arrived when: the proof that does not rest on the gateway's own counters.
+//!
+//! A line has five columns, separated by tabs: when it arrived and when its client says that it was sent (`X-Sent-At`),
+//! both in microseconds since the epoch; the client, as the gateway names it (`X-Client-Id`); the path; and 1, or 0 if
+//! the queue was full. What is missing is a `-`.
+
+use std::{
+    fs::File,
+    io::{self, BufWriter, Write},
+    path::Path,
+    sync::{Mutex, PoisonError},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use http::Request;
+
+/// How long a line may wait in memory.
+const EVERY: Duration = Duration::from_millis(200);
+
+/// The file, or none. A line costs a copy into memory; what is there is written several times a second.
+#[derive(Debug)]
+pub(crate) struct Arrivals {
+    file: Option<Mutex<BufWriter<File>>>,
+}
+
+impl Arrivals {
+    /// Begins a new file.
+    pub(crate) fn open(path: Option<&Path>) -> io::Result<Self> {
+        let file = path.map(File::create).transpose()?;
+        Ok(Self {
+            file: file.map(BufWriter::new).map(Mutex::new),
+        })
+    }
+
+    /// Notes a request that has just arrived, and whether it was taken.
+    pub(crate) fn note<B>(&self, request: &Request<B>, taken: bool) {
+        let Some(file) = &self.file else { return };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let line = format!(
+            "{}\t{}\t{}\t{}\t{}\n",
+            now.unwrap_or_default().as_micros(),
+            header(request, "x-sent-at"),
+            header(request, "x-client-id"),
+            request.uri().path(),
+            u8::from(taken),
+        );
+        let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+        // What cannot be written stays in memory, and the next write tells.
+        _ = file.write_all(line.as_bytes());
+    }
+
+    /// Writes what is still in memory.
+    pub(crate) fn write(&self) -> io::Result<()> {
+        match &self.file {
+            Some(file) => file.lock().unwrap_or_else(PoisonError::into_inner).flush(),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes again and again, until that fails: a run without its proof is better ended.
+    pub(crate) async fn keep_writing(&self) -> io::Error {
+        loop {
+            tokio::time::sleep(EVERY).await;
+            if let Err(error) = self.write() {
+                return error;
+            }
+        }
+    }
+}
+
+/// A header's value, as one column.
+fn header<B>(request: &Request<B>, name: &str) -> String {
+    match request.headers().get(name) {
+        Some(value) => String::from_utf8_lossy(value.as_bytes()).replace('\t', " "),
+        None => "-".to_owned(),
+    }
+}

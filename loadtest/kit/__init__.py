@@ -1,0 +1,1 @@
+"""What the scenarios share: processes, riders, models of the limits, and verdicts."""

@@ -1,0 +1,38 @@
+"""Locust as a process of its own, without a page or with one."""
+
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+from kit.processes import Trouble, free_port
+
+HERE = Path(__file__).resolve().parents[1]
+# It must not take the processor from what it measures.
+NICE = 10
+
+
+def run(processes, scenario, plan, users, options, name="locust", during=None):
+    """Rides to the end; gives the file of requests, and the notes that riders made. `during` is called meanwhile."""
+    folder = processes.folder
+    requests, notes = folder / f"{name}-requests.tsv", folder / f"{name}-notes.jsonl"
+    path = folder / f"{name}.json"
+    plan = {**plan, "requests": str(requests), "notes": str(notes)}
+    path.write_text(json.dumps(plan), encoding="utf-8")
+    command = [sys.executable, "-m", "locust", "-f", HERE / "riders" / f"{scenario}.py", "--loglevel", "WARNING"]
+    command += ["-u", users, "-r", min(users, 100), "-t", f"{plan['seconds']}s", "--stop-timeout", plan["patience"] + 2]
+    command += ["--exit-code-on-error", "0"]
+    if options.page:
+        port = free_port()
+        command += ["--autostart", "--autoquit", "1", "--web-host", "127.0.0.1", "--web-port", port]
+        print(f"Locust's page: http://127.0.0.1:{port}", flush=True)
+    else:
+        command += ["--headless", "--only-summary"]
+    env = {"LOADTEST_RUN": str(path), "PYTHONPATH": str(HERE)}
+    process = processes.start(name, command, nice=NICE, env=env)
+    if during:
+        during()
+    if process.wait(plan["seconds"] + plan["patience"] + 120) or not requests.exists():
+        raise Trouble(f"Locust failed: see {process.log}")
+    found = notes.read_text(encoding="utf-8").splitlines() if notes.exists() else []
+    return SimpleNamespace(requests=requests, notes=[json.loads(line) for line in found])

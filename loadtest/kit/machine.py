@@ -1,0 +1,42 @@
+"""On what a run was made: figures mean nothing without it."""
+
+import os
+import platform
+import re
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+
+from kit.processes import TOP
+
+
+def described(binaries):
+    model = found("/proc/cpuinfo", r"model name\s*: (.*)")
+    memory = found("/proc/meminfo", r"MemTotal: *([0-9]+)")
+    return {
+        "processor": f"{os.cpu_count()} × {model}",
+        "memory": f"{int(memory) / 2**20:.0f} GiB" if memory.isdigit() else memory,
+        "system": f"{platform.system()} {platform.release()}",
+        "tidegate": f"{said(binaries.gateway, '--version')} ({said('git', 'describe', '--always', '--dirty')}), "
+        f"{'debug' if '/debug/' in str(binaries.gateway) else 'release'} build",
+        "redis": said("redis-server", "--version").split(" sha=")[0],
+        "python": f"{platform.python_version()}, Locust {version('locust')}",
+    }
+
+
+def load():
+    """How busy the machine is, before it is made busy: processes that want a processor, over the last minute."""
+    return os.getloadavg()[0]
+
+
+def found(path, pattern):
+    match = re.search(pattern, Path(path).read_text(encoding="utf-8")) if Path(path).exists() else None
+    return match.group(1).strip() if match else "unknown"
+
+
+def said(*command):
+    try:
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, cwd=TOP, check=False)
+    except OSError:
+        return "none"
+    return done.stdout.strip() or "unknown"

@@ -1,0 +1,67 @@
+"""What a run leaves behind: the riders' requests, the API's arrivals, and the gateways' log and counters."""
+
+import json
+import re
+from collections import namedtuple
+from datetime import datetime
+
+# A request as its rider saw it; status 0 is none in time. Times in microseconds since the epoch.
+Request = namedtuple("Request", "sent done client address method path status retry_after")
+# A request as it reached the API; `taken` is 0 if the API had no room for it.
+Arrival = namedtuple("Arrival", "at sent client path taken")
+# A request as the gateway's access log tells of it. Times in microseconds; `upstream` is None if it was not forwarded.
+Logged = namedtuple("Logged", "at status outcome limit total upstream client")
+
+
+def requests(path):
+    with open(path, encoding="utf-8") as lines:
+        rows = [line.rstrip("\n").split("\t") for line in lines]
+    made = [Request(int(r[0]), int(r[1]), r[2], r[3], r[4], r[5], int(r[6]), int(r[7])) for r in rows]
+    return sorted(made)
+
+
+def arrivals(path):
+    """Those that were sent by riders or the prober, who say when."""
+    with open(path, encoding="utf-8") as lines:
+        rows = [line.rstrip("\n").split("\t") for line in lines]
+    return [Arrival(int(r[0]), int(r[1]), r[2], r[3], int(r[4])) for r in rows if r[1] != "-"]
+
+
+def access_log(paths):
+    """All lines about requests, by when they began."""
+    found = []
+    for path in paths:
+        with open(path, encoding="utf-8") as lines:
+            for line in lines:
+                if '"target":"access"' in line:
+                    found.append(logged(json.loads(line)))
+    return sorted(found, key=lambda line: line.at)
+
+
+def logged(line):
+    ended = datetime.fromisoformat(line["timestamp"].replace("Z", "+00:00")).timestamp()
+    return Logged(
+        int(ended * 1e6) - line["total_us"],
+        line["status"],
+        line["outcome"],
+        line.get("limit"),
+        line["total_us"],
+        line.get("upstream_us"),
+        line.get("client"),
+    )
+
+
+def counters(text, name):
+    """The values of one metric on a /metrics page, by their labels."""
+    values = {}
+    for labels, value in re.findall(rf"^{name}(?:\{{(.*)\}})? (\S+)$", text, re.MULTILINE):
+        values[tuple(sorted(re.findall(r'(\w+)="([^"]*)"', labels)))] = float(value)
+    return values
+
+
+def share(values, part):
+    """The value that so large a part of them does not exceed: 0.99 for p99. None of none."""
+    values = sorted(values)
+    if not values:
+        return None
+    return values[max(0, -int(-len(values) * part // 1) - 1)]

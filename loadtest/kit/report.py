@@ -1,0 +1,141 @@
+"""The report of a surge: a page for people, with two charts, and the same figures as JSON."""
+
+import json
+
+from kit import charts, figures, single
+from kit.verdict import Rules
+
+RED, ORANGE, BLUE, GREEN = "#c0392b", "#d68910", "#1f5fa8", "#1e8449"
+
+
+def write(results, verdict, folder, day):
+    """Writes it, and gives the path of the page."""
+    folder.mkdir(parents=True, exist_ok=True)
+    of = {name: figures.of(run, results.seconds) for name, run in (("off", results.off), ("on", results.on))}
+    names = {kind: f"{day}-surge-{kind}.svg" for kind in ("latency", "requests")}
+    (folder / names["latency"]).write_text(latency_chart(results, of), encoding="utf-8")
+    (folder / names["requests"]).write_text(requests_chart(results, of), encoding="utf-8")
+    whole = {
+        "date": day,
+        "passed": verdict.passed,
+        "verdict": [{"is_so": bool(is_so), "sentence": sentence} for is_so, sentence in verdict.findings],
+        "machine": results.machine,
+        "riders": results.riders,
+        "seconds": results.seconds,
+        "offered_per_second": round(results.offered),
+        "capacity_per_second": round(results.capacity, 1),
+        "api": results.api,
+        "limits": results.on.config["limits"],
+        "gateways": single.shown(results.options),
+        **of,
+    }
+    (folder / f"{day}-surge.json").write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
+    page = folder / f"{day}-surge.md"
+    page.write_text(page_of(results, verdict, of, names, day), encoding="utf-8")
+    return page
+
+
+def marks(results):
+    return [(results.extra["calm"], "the surge begins")]
+
+
+def latency_chart(results, of):
+    def points(ride, key):
+        return [(row["second"], row[key]) for row in of[ride]["per_second"] if row[key]]
+
+    lines = [
+        ("waiting, limits off", RED, points("off", "waited_p99_ms")),
+        ("waiting, limits on", BLUE, points("on", "waited_p99_ms")),
+        ("refused, limits on", GREEN, points("on", "refused_p99_ms")),
+    ]
+    title = "How long the slowest hundredth took, by the second in which it was asked"
+    return charts.chart(title, "ms", lines, marks(results))
+
+
+def requests_chart(results, of):
+    def points(ride, key):
+        return [(row["second"], row[key]) for row in of[ride]["per_second"]]
+
+    lines = [
+        ("refused at once, limits on", GREEN, points("on", "refused")),
+        ("answered, limits on", BLUE, points("on", "answered")),
+        ("answered, limits off", RED, points("off", "answered")),
+        ("failed, limits off", ORANGE, points("off", "failed")),
+    ]
+    levels = [(results.capacity, "what the API can do")]
+    return charts.chart("Requests a second, by what became of them", "/s", lines, marks(results), levels)
+
+
+def page_of(results, verdict, of, names, day):
+    off, on, api = of["off"], of["on"], results.api
+    rules = Rules(results.on.config)
+    limits = rules.limits
+    shared, own = limits["matching"], limits["ride-burst"]
+    rows = [
+        ("requests", number(off["requests"]), number(on["requests"])),
+        ("refused with 429", number(off["refused"]), number(on["refused"])),
+        ("reached the API", number(off["reached_the_api"]), number(on["reached_the_api"])),
+        ("answered with 200", number(off["answered"]), number(on["answered"])),
+        *((f"failed: {why}", number(off["failed"][why]), number(on["failed"][why])) for why in off["failed"]),
+        ("failed, of what was let through", failing(off), failing(on)),
+        ("waited for the API: p50, p95, p99", times(off["waited_ms"]), times(on["waited_ms"])),
+        ("refused: p50, p95, p99", times(off["refused_ms"]), times(on["refused_ms"])),
+        ("the same, as a probe saw it", times(off["probe_waited_ms"]), times(on["probe_waited_ms"])),
+        ("refused, as a probe saw it", times(off["probe_refused_ms"]), times(on["probe_refused_ms"])),
+        ("load of the machine before", f"{off['load_before']:.1f}", f"{on['load_before']:.1f}"),
+    ]
+    most = figures.per_client(results.on, rules)[:5]
+    lines = [
+        f"# A surge, {day}",
+        "",
+        f"{results.riders:,} riders, one in {results.greedy} of them greedy, for {results.seconds} s; "
+        f"{single.shown(results.options)}. The API works on {api['workers']} requests at a time, "
+        f"{api['service_time'] * 1000:.1f} ms each: **{results.capacity:,.0f} a second**. {api['queue']:,} may wait. On this "
+        f"machine the riders send **{results.offered:,.0f} a second** when nobody has to wait; a rider who waits for an answer "
+        f"sends nothing meanwhile, and gives up after {results.patience} s.",
+        "",
+        f"Limits: `ride-burst`, {own.quota} and {own.rate[0]}/s per rider, and `matching`, {shared.quota} and "
+        f"{shared.rate[0]}/s for all together.",
+        "",
+        f"![Latency over time]({names['latency']})",
+        "",
+        f"![Requests over time]({names['requests']})",
+        "",
+        "| | limits off | limits on |",
+        "|---|--:|--:|",
+        *(f"| {what} | {before} | {after} |" for what, before, after in rows),
+        "",
+        "Times are the gateway's own, from its access log. A client who gives up counts with the time until then, and a 503 "
+        f"by the API is no waiting. A probe asks {results.probes} times a second, whatever the answers, and counts from when "
+        "it was due.",
+        "",
+        "Refused by: " + ", ".join(f"`{name}` {number(many)}" for name, many in sorted(on["refused_by"].items())) + ".",
+        "",
+        "Who got most through, and what the rider's bucket allows from the first request to the last arrival:",
+        "",
+        "| rider | sent | reached the API | allowed |",
+        "|---|--:|--:|--:|",
+        *(f"| {client} | {number(sent)} | {number(got)} | {number(allowed)} |" for client, sent, got, allowed in most),
+        "",
+        "## Verdict: " + ("passed" if verdict.passed else "failed"),
+        "",
+        *(f"- {'' if is_so else '**not so:** '}{sentence}" for is_so, sentence in verdict.findings),
+        "",
+        "## The machine",
+        "",
+        *(f"- {what}: {value}" for what, value in results.machine.items()),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def number(value):
+    return f"{value:,}"
+
+
+def times(values):
+    return " · ".join(f"{value:,.1f}" if value >= 1 else f"{value:.2f}" for value in values.values()) + " ms" if values else "–"
+
+
+def failing(ride):
+    return f"{sum(ride['failed'].values()) / max(1, ride['let_through']):.2%}"

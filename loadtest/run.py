@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""Runs a load test from nothing: builds, starts the API, Redis if it is wanted, gateways and Locust, and judges.
+
+    loadtest/run.py surge | fairness | boundary | mixed [options]
+
+Exit status: 0 it is proved, 1 it is not (a sentence says what), 2 it could not be run.
+"""
+
+import argparse
+import importlib
+import importlib.util
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+SCENARIOS = ["surge", "fairness", "boundary", "mixed"]
+
+
+def main():
+    options = arguments()
+    if options.self_test:
+        from kit import selftest
+
+        return selftest.run(options)
+    with_locust()
+    from kit.processes import Binaries, Trouble
+
+    # Thousands of riders have a connection each, and the gateway has two for each of them.
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 65_536)), hard))
+    # A run that is told to end stops what it started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))
+    folder = Path(tempfile.mkdtemp(prefix=f"tidegate-{options.scenario}-"))
+    passed = None
+    try:
+        binaries = Binaries(options.binary)
+        scenario = importlib.import_module(f"scenarios.{options.scenario}")
+        if hasattr(scenario, "run"):
+            passed = scenario.run(folder, binaries, options)
+        else:
+            from kit.single import run
+
+            passed = run(scenario, folder, binaries, options)
+    except Trouble as trouble:
+        print(f"error: {trouble}", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+    finally:
+        if passed and not options.keep:
+            shutil.rmtree(folder)
+        else:
+            print(f"its logs and records are in {folder}")
+    return 2 if passed is None else 0 if passed else 1
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description="Load tests of tidegate that say what they prove.")
+    parser.add_argument("scenario", nargs="?", choices=SCENARIOS)
+    parser.add_argument("--store", choices=["memory", "redis"], help="default: memory, for one gateway")
+    parser.add_argument("--gateways", type=int, default=1, help="how many share one Redis")
+    parser.add_argument("--outage", action="store_true", help="Redis is killed for the middle third of the run")
+    parser.add_argument("--seconds", type=int, help="how long riders ride; each scenario has a default")
+    parser.add_argument("--full", action="store_true", help="surge: three minutes a run")
+    parser.add_argument("--riders", type=int, help="surge and mixed: how many riders")
+    parser.add_argument("--page", action="store_true", help="with Locust's page, on a free port that is printed")
+    parser.add_argument("--binary", type=Path, help="a gateway that is built, with loadtest-api beside it")
+    parser.add_argument("--results", type=Path, default=HERE / "results", help="surge: where its report goes")
+    parser.add_argument("--keep", action="store_true", help="keeps logs and records, also of a run that passes")
+    parser.add_argument("--self-test", action="store_true", help="tests the models and judges themselves; needs no Locust")
+    options = parser.parse_args()
+    if not options.scenario and not options.self_test:
+        parser.error("which scenario?")
+    if options.gateways < 1:
+        parser.error("--gateways must be at least 1")
+    if options.store == "memory" and (options.gateways > 1 or options.outage):
+        parser.error("several gateways, or an outage, need --store redis")
+    if options.store is None:
+        options.store = "redis" if options.gateways > 1 or options.outage else "memory"
+    return options
+
+
+def with_locust():
+    """Goes on in an environment of its own if this Python has no Locust."""
+    if importlib.util.find_spec("locust"):
+        return
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    home = cache / f"tidegate-loadtest-{sys.version_info.major}.{sys.version_info.minor}"
+    python = home / "bin" / "python"
+    if home in Path(sys.prefix).parents or Path(sys.prefix) == home:
+        sys.exit(f"error: {home} has no Locust; remove it, and try again")
+    if not python.exists():
+        print(f"installing Locust into {home}", flush=True)
+        venv.create(home, with_pip=True)
+        install = [python, "-m", "pip", "install", "--quiet", "--require-hashes", "-r", HERE / "requirements.txt"]
+        if subprocess.run(install, check=False).returncode:
+            shutil.rmtree(home)
+            sys.exit(2)
+    os.execv(python, [str(python), *sys.argv])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
