@@ -118,7 +118,7 @@ const POLICIES: [(&str, &str); 5] = [
 
 #[tokio::test]
 async fn without_a_store_each_limit_follows_its_own_policy() {
-    let mut redis = RedisServer::start().await;
+    let redis = RedisServer::start().await;
     let limit = |(name, policy)| {
         format!(
             "  {name}: {{ fixed_window: {{ limit: 1, window: 31d }}, {policy}, per: [client, route] }}\n"

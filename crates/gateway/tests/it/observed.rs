@@ -211,7 +211,7 @@ routes: [{{ path: /**, upstream: \"{}\", limits: [new, newer] }}]
 
 #[tokio::test]
 async fn without_a_store_it_does_nothing_either() {
-    let mut redis = RedisServer::start().await;
+    let redis = RedisServer::start().await;
     let upstream = Upstream::ok();
     let yaml = format!(
         "{}limits: {{ new: {{ fixed_window: {{ limit: 1, window: 31d }}, action: observe, on_failure: closed }} }}\n\
