@@ -157,7 +157,7 @@ impl Hall<'_> {
         let mut place = match self.behind(demands) {
             Behind::Nobody => None,
             Behind::Others(nth, place) => Some((nth, place)),
-            Behind::TooMany(refusal) => return (refusal.into(), waited),
+            Behind::TooMany(refusal) => return (Asked::from(*refusal), waited),
         };
         loop {
             if let Some((nth, place)) = &place {
@@ -250,11 +250,11 @@ impl Hall<'_> {
                 continue;
             };
             let Some(place) = self.lines.join(key, demand.cost, heard) else {
-                return Behind::TooMany(refusal(demands, nth, heard, Duration::ZERO));
+                return Behind::TooMany(refusal(demands, nth, heard, Duration::ZERO).into());
             };
             let ahead = demand.pace(place.ahead);
             if !heard.verdict.settling && heard.left() + ahead > demand.patience() {
-                return Behind::TooMany(refusal(demands, nth, heard, ahead));
+                return Behind::TooMany(refusal(demands, nth, heard, ahead).into());
             }
             return Behind::Others(nth, place);
         }
@@ -351,7 +351,7 @@ enum Behind {
     /// At the limit with this number, others.
     Others(usize, Place),
     /// So many that it is refused.
-    TooMany(Decision),
+    TooMany(Box<Decision>),
 }
 
 /// The limit that the request has to wait for the longest, by its number, what it said, and until when; nothing if it need
