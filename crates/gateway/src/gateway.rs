@@ -7,17 +7,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_store::redis::HEARTBEAT;
-use tidegate_store::{MemoryStore, RENEW_EVERY, RedisStore, Store};
+use tidegate_store::{MemoryStore, RedisStore, Store};
 use tidegate_tower::{Hasher, Lines, Rule};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::MissedTickBehavior;
 
 use crate::access_log::{AccessLog, Writer};
 use crate::admin::{self, Access, Admin};
 use crate::budgets::Budgets;
+use crate::chores::{heartbeats, renew, sweep};
 use crate::config::{KeyFile, Plan, RoutePlan, Secret, StorePlan, Timeouts};
 use crate::frontend::{Frontend, Route};
 use crate::jwks::{self, Jwks};
@@ -34,8 +33,6 @@ use crate::tls;
 
 pub use start_error::StartError;
 
-/// How often a part of the memory store's expired keys is dropped; a full round takes about a minute.
-const SWEEP: Duration = Duration::from_secs(1);
 /// How long it may take to give back what requests held.
 const LAST_PLACES: Duration = Duration::from_secs(2);
 /// How long the last lines of the access log may take to be written.
@@ -258,32 +255,4 @@ fn make_route(
 fn route_metrics(metrics: &GatewayMetrics, route: &Arc<str>, rules: &[Rule]) -> Arc<RouteMetrics> {
     let limits = rules.iter().map(|rule| &*rule.limit);
     Arc::new(RouteMetrics::new(metrics, route, limits))
-}
-
-/// Tells the other gateways on this Redis that this one is there.
-async fn heartbeats(store: &RedisStore) {
-    let mut every = tokio::time::interval(HEARTBEAT);
-    loop {
-        every.tick().await;
-        // What goes wrong is told by decisions and by readiness.
-        let _ = store.heartbeat().await;
-    }
-}
-
-/// Holds what requests hold for as long as they are under way.
-async fn renew(store: Store) {
-    let mut every = tokio::time::interval(RENEW_EVERY);
-    every.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        every.tick().await;
-        store.renew().await;
-    }
-}
-
-async fn sweep(store: Store) {
-    let mut every = tokio::time::interval(SWEEP);
-    loop {
-        every.tick().await;
-        store.memory().sweep();
-    }
 }

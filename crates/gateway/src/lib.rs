@@ -17,6 +17,7 @@ mod admin;
 mod body;
 mod budgets;
 mod calendar;
+mod chores;
 mod dropped;
 mod file_stamp;
 mod frontend;

@@ -3,52 +3,26 @@
 //! Each lapses after a lease, so that a gateway that dies holds nothing for longer than that; a gateway that lives renews
 //! what its requests hold. How it is kept is the stores' business; this is the list of it.
 
-use std::collections::HashMap;
+mod registry;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use arrayvec::ArrayVec;
-use parking_lot::Mutex;
 use tidegate_core::{Micros, Quota};
-use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use crate::{Charge, Decision, Limit, MAX_CHARGES, Mode, Outcome, Source, Store, Subject, Via};
+use crate::{Decision, Limit, MAX_CHARGES, Mode, Outcome, Source, Store, Subject, Via};
+
+pub(crate) use registry::Registry;
+use registry::{Hold, State};
 
 /// How often [`Store::renew`] should be called: a part of the shortest lease.
 pub const RENEW_EVERY: Duration = Duration::from_millis(250);
 
-/// A lease is renewed when this part of it is over.
-const RENEWED_AFTER: u32 = 3;
-
 /// Calls of one round that wait for Redis at once.
 const AT_ONCE: usize = 256;
-
-/// Everything that requests of this process hold.
-#[derive(Debug, Default)]
-pub(crate) struct Registry {
-    holds: Mutex<HashMap<u64, Hold>>,
-    next: AtomicU64,
-    /// What is being given back and settled in Redis.
-    on_the_way: AtomicUsize,
-    /// Told whenever something was settled or given back.
-    settled: Notify,
-}
-
-#[derive(Clone, Debug)]
-struct Hold {
-    limit: Arc<Limit>,
-    subject: Subject,
-    cost: u64,
-    home: Home,
-    /// The receipt of the charge.
-    receipt: Micros,
-    /// By the clock of its home.
-    lapse: Micros,
-    renewed: Instant,
-    state: State,
-}
 
 /// Where a charge is kept.
 #[derive(Clone, Copy, Debug)]
@@ -56,30 +30,6 @@ pub(crate) enum Home {
     Redis,
     /// In this process, by this quota.
     Here(Quota),
-}
-
-#[derive(Clone, Copy, Debug)]
-enum State {
-    Held,
-    /// It is known under another time in a moment.
-    Renewing,
-    /// It ended while it was being renewed, and has come to so much.
-    Ended(u64),
-}
-
-impl Hold {
-    fn charge(&self) -> Charge<'_> {
-        Charge {
-            limit: &self.limit,
-            subject: self.subject,
-            cost: self.cost,
-        }
-    }
-
-    fn is_due(&self) -> bool {
-        let lease = Duration::from_micros(self.limit.lease().unwrap_or(Micros::MAX));
-        matches!(self.state, State::Held) && self.renewed.elapsed() >= lease / RENEWED_AFTER
-    }
 }
 
 /// What one admitted request holds. When it is dropped, its places are free again, and its reservations stay charged.
@@ -264,60 +214,5 @@ impl Store {
             Self::Memory(store) => store.registry(),
             Self::Redis(store) => store.registry(),
         }
-    }
-}
-
-impl Registry {
-    fn add(&self, hold: Hold) -> u64 {
-        let id = self.next.fetch_add(1, Ordering::Relaxed);
-        self.holds.lock().insert(id, hold);
-        id
-    }
-
-    fn ids(&self) -> Vec<u64> {
-        self.holds.lock().keys().copied().collect()
-    }
-
-    /// Whether nothing is held, nor on its way.
-    fn is_idle(&self) -> bool {
-        self.on_the_way.load(Ordering::Relaxed) == 0 && self.holds.lock().is_empty()
-    }
-
-    /// What is to be given up now, and what it has come to; none if that has to wait for its renewal.
-    fn end(&self, id: u64, used: Option<u64>) -> Option<(Hold, u64)> {
-        let mut holds = self.holds.lock();
-        let hold = holds.get_mut(&id)?;
-        let used = used.unwrap_or(hold.cost);
-        if matches!(hold.state, State::Renewing) {
-            hold.state = State::Ended(used);
-            return None;
-        }
-        holds.remove(&id).map(|hold| (hold, used))
-    }
-
-    /// What is due to be renewed, which from now on is being renewed.
-    fn due(&self) -> Vec<(u64, Hold)> {
-        let mut holds = self.holds.lock();
-        let due = holds.iter_mut().filter(|(_, hold)| hold.is_due());
-        due.map(|(id, hold)| {
-            hold.state = State::Renewing;
-            (*id, hold.clone())
-        })
-        .collect()
-    }
-
-    /// Notes when it lapses now, if that is known; what is to be given up, if it ended meanwhile.
-    fn renewed(&self, id: u64, lapse: Option<Micros>) -> Option<(Hold, u64)> {
-        let mut holds = self.holds.lock();
-        let hold = holds.get_mut(&id)?;
-        if let Some(lapse) = lapse {
-            hold.lapse = lapse;
-            hold.renewed = Instant::now();
-        }
-        let State::Ended(used) = hold.state else {
-            hold.state = State::Held;
-            return None;
-        };
-        holds.remove(&id).map(|hold| (hold, used))
     }
 }

@@ -13,8 +13,9 @@ use http::{Request, Response};
 use tidegate_store::{MAX_CHARGES, Store, Subject};
 use tower::{Layer, Service};
 
+use crate::demand::{Demand, Demands};
 use crate::in_flight::Unsettled;
-use crate::waiting::{Demand, Demands, Hall};
+use crate::waiting::Hall;
 use crate::{Caller, Clients, Decided, Hasher, Lines, Oversized, Peer, Policy, Rule};
 
 /// Makes [`RateLimit`] services for one route.

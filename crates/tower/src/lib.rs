@@ -14,8 +14,10 @@
 mod address;
 mod answers;
 pub mod api_keys;
+mod asked;
 mod cost;
 mod decided;
+mod demand;
 mod headers;
 mod identity;
 mod ietf;

@@ -8,136 +8,20 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrayvec::ArrayVec;
-use tidegate_core::{Micros, Quota, Verdict};
-use tidegate_store::{
-    Charge, Decision, Limit, MAX_CHARGES, Outcome, Queued, Source, Sources, Store, Subject,
-    Verdicts, Via,
-};
+use tidegate_core::Verdict;
+use tidegate_store::{Decision, Outcome, Source, Store, Via};
 use tokio::time::{sleep, sleep_until, timeout};
 
-use crate::in_flight::Unsettled;
-use crate::lines::{Heard, Key, Lines, Place};
-use crate::{Action, Rule};
-
-/// The longest that a request waits for others to settle, in all.
-const SETTLING: Duration = Duration::from_secs(1);
+use crate::Rule;
+use crate::asked::Asked;
+use crate::demand::{Demands, Until};
+use crate::lines::{Heard, Lines, Place};
 
 /// How often the store is asked whether requests of other gateways have settled.
 const POLL: Duration = Duration::from_millis(50);
 
 /// The shortest sleep.
 const SHORTEST: Duration = Duration::from_millis(1);
-
-/// A limit that a request is to be charged to.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Demand<'a> {
-    pub(crate) rule: &'a Rule,
-    /// The rule's limit, with the quota of the client's plan.
-    pub(crate) limit: &'a Arc<Limit>,
-    pub(crate) subject: Subject,
-    pub(crate) cost: u64,
-}
-
-/// All that a request is to be charged to.
-pub(crate) type Demands<'a> = ArrayVec<Demand<'a>, MAX_CHARGES>;
-
-impl<'a> Demand<'a> {
-    pub(crate) fn charge(&self) -> Charge<'a> {
-        Charge {
-            limit: self.limit,
-            subject: self.subject,
-            cost: self.cost,
-        }
-    }
-
-    /// As the store takes what was charged.
-    pub(crate) const fn charged(&self) -> (&'a Arc<Limit>, Subject, u64) {
-        (self.limit, self.subject, self.cost)
-    }
-
-    fn key(&self) -> Key {
-        Key {
-            limit: self.limit.name().into(),
-            subject: self.subject,
-            is_queue: false,
-        }
-    }
-
-    fn queue_key(&self) -> Key {
-        Key {
-            is_queue: true,
-            ..self.key()
-        }
-    }
-
-    /// The longest that a request waits in this limit's line.
-    fn patience(&self) -> Duration {
-        let settling = self.limit.reserves().map(|_| SETTLING);
-        match self.rule.action {
-            Action::Delay { max } => max.max(settling.unwrap_or_default()),
-            Action::Reject | Action::Drop => settling.unwrap_or_default(),
-        }
-    }
-
-    /// How long until it lets the request through that it refused, if that may wait for it, having waited so long.
-    fn wait(&self, verdict: &Verdict, waited: Duration) -> Option<Until> {
-        if verdict.settling && waited < SETTLING {
-            return Some(Until::Settled);
-        }
-        let Action::Delay { max } = self.rule.action else {
-            return None;
-        };
-        let retry_after = Duration::from_micros(verdict.retry_after);
-        (waited + retry_after <= max).then_some(Until::Over(retry_after))
-    }
-
-    /// Whether a request that began then may still be let through in time, behind others who ask for `ahead` units.
-    fn is_worth(&self, began: Instant, until: Until, ahead: u64) -> bool {
-        match (until, self.rule.action) {
-            (Until::Over(first), Action::Delay { max }) => {
-                began.elapsed() + first + self.pace(ahead) <= max
-            }
-            _ => true,
-        }
-    }
-
-    /// How long others take who stand before this request, after the first of them is let through, as far as the limit's
-    /// own pace tells.
-    fn pace(&self, ahead: u64) -> Duration {
-        if ahead == 0 {
-            return Duration::ZERO;
-        }
-        let quota = self.limit.quota();
-        let (period, capacity) = (u128::from(quota.period()), u128::from(quota.capacity()));
-        let ahead = u128::from(ahead);
-        let time = match quota {
-            Quota::TokenBucket(_) => period * ahead / capacity,
-            // All of a window comes at once.
-            _ => (ahead + u128::from(self.cost) - 1) / capacity * period,
-        };
-        Duration::from_micros(Micros::try_from(time).unwrap_or(Micros::MAX))
-    }
-}
-
-/// What a refused request waits for; what takes longer is more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Until {
-    /// Somebody's reservation is settled.
-    Settled,
-    /// So much time is over.
-    Over(Duration),
-}
-
-/// What came of asking the store.
-#[derive(Debug)]
-pub(crate) struct Asked {
-    pub(crate) decision: Decision,
-    /// What the request holds.
-    pub(crate) unsettled: Option<Unsettled>,
-    /// Its places in queues.
-    queued: Option<Queued>,
-}
 
 /// Where all of it happens.
 #[derive(Clone, Copy, Debug)]
@@ -207,38 +91,6 @@ impl Hall<'_> {
         }
     }
 
-    /// Asks the store, and takes what it gives: also if the client leaves meanwhile, for then it has to be given back.
-    pub(crate) async fn ask(&self, demands: &Demands<'_>) -> Asked {
-        if !self.holds || matches!(self.store, Store::Memory(_)) {
-            // Without anything to give back, or a moment in which to leave.
-            let charges: ArrayVec<Charge<'_>, MAX_CHARGES> =
-                demands.iter().map(Demand::charge).collect();
-            let decision = self.store.decide(&charges).await;
-            let charged = || demands.iter().map(Demand::charged);
-            return Asked::new(self.store, self.rules, charged, decision);
-        }
-        let own = |demand: &Demand<'_>| (demand.limit.clone(), demand.subject, demand.cost);
-        let owned: Vec<(Arc<Limit>, Subject, u64)> = demands.iter().map(own).collect();
-        let (store, rules) = (self.store.clone(), self.rules.clone());
-        let asking = tokio::spawn(async move {
-            let charged = || {
-                owned
-                    .iter()
-                    .map(|(limit, subject, cost)| (limit, *subject, *cost))
-            };
-            let charges = charged().map(|(limit, subject, cost)| Charge {
-                limit,
-                subject,
-                cost,
-            });
-            let charges: ArrayVec<Charge<'_>, MAX_CHARGES> = charges.collect();
-            let decision = store.decide(&charges).await;
-            Asked::new(&store, &rules, charged, decision)
-        });
-        // A task of ours that is gone has decided nothing.
-        asking.await.unwrap_or_else(|_| Asked::nothing())
-    }
-
     /// Joins the end of the first line that there is at one of these limits.
     fn behind(&self, demands: &Demands<'_>) -> Behind {
         for (nth, demand) in demands.iter().enumerate() {
@@ -295,53 +147,6 @@ impl Hall<'_> {
         place.go();
         asked.go_on();
         came.elapsed()
-    }
-}
-
-impl Asked {
-    /// Takes what this decision gave.
-    fn new<'a, C>(
-        store: &Store,
-        rules: &Arc<[Rule]>,
-        charged: impl Fn() -> C,
-        decision: Decision,
-    ) -> Self
-    where
-        C: Iterator<Item = (&'a Arc<Limit>, Subject, u64)>,
-    {
-        let held = store.under_way(charged(), &decision);
-        Self {
-            unsettled: held.map(|held| Unsettled::new(held, rules.clone())),
-            queued: store.queued(charged(), &decision),
-            decision,
-        }
-    }
-
-    /// The request goes on: its places in queues are used.
-    pub(crate) fn go_on(&mut self) {
-        self.queued.take().into_iter().for_each(Queued::go_on);
-    }
-
-    fn nothing() -> Self {
-        Self::from(Decision {
-            outcome: Outcome::Unavailable,
-            via: Via::Fallback,
-            now: 0,
-            verdicts: Verdicts::new(),
-            sources: Sources::new(),
-            call: None,
-        })
-    }
-}
-
-impl From<Decision> for Asked {
-    /// A decision that gave nothing.
-    fn from(decision: Decision) -> Self {
-        Self {
-            decision,
-            unsettled: None,
-            queued: None,
-        }
     }
 }
 

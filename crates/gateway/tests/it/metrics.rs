@@ -252,6 +252,7 @@ async fn every_metric_says_what_it_is() {
             "tidegate_unknown_api_keys",
             "tidegate_unknown_plans",
             "tidegate_upstream_duration_seconds",
+            "tidegate_waiting_requests",
         ]
     );
     bench.stop().await;

@@ -143,7 +143,7 @@ async fn what_an_upstream_never_answers_holds_nothing() {
 /// Clients that leave at every moment of their requests, `count` in all.
 async fn cancelled(store: &str, count: usize) {
     let (upstream, release) = held();
-    let limit = "concurrency: { limit: 50, lease: 1h }";
+    let limit = "concurrency: { limit: 10000, lease: 1h }";
     let gateway = TestGateway::start(&configuration(store, limit, &upstream)).await;
     let at_once = 25;
     for round in 0..count / at_once {
@@ -164,7 +164,7 @@ async fn cancelled(store: &str, count: usize) {
         drop(clients);
     }
     until("all places are free", async || {
-        left(gateway.admin).await == 50
+        left(gateway.admin).await == 10_000
     })
     .await;
     release.send(true).unwrap();

@@ -1,0 +1,120 @@
+//! The list of what requests of this process hold.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tidegate_core::Micros;
+use tokio::sync::Notify;
+
+use super::Home;
+use crate::{Charge, Limit, Subject};
+
+/// A lease is renewed when this part of it is over.
+const RENEWED_AFTER: u32 = 3;
+
+/// Everything that requests of this process hold.
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    holds: Mutex<HashMap<u64, Hold>>,
+    next: AtomicU64,
+    /// What is being given back and settled in Redis.
+    pub(super) on_the_way: AtomicUsize,
+    /// Told whenever something was settled or given back.
+    pub(super) settled: Notify,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Hold {
+    pub(super) limit: Arc<Limit>,
+    pub(super) subject: Subject,
+    pub(super) cost: u64,
+    pub(super) home: Home,
+    /// The receipt of the charge.
+    pub(super) receipt: Micros,
+    /// By the clock of its home.
+    pub(super) lapse: Micros,
+    pub(super) renewed: Instant,
+    pub(super) state: State,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum State {
+    Held,
+    /// It is known under another time in a moment.
+    Renewing,
+    /// It ended while it was being renewed, and has come to so much.
+    Ended(u64),
+}
+
+impl Hold {
+    pub(super) fn charge(&self) -> Charge<'_> {
+        Charge {
+            limit: &self.limit,
+            subject: self.subject,
+            cost: self.cost,
+        }
+    }
+
+    pub(super) fn is_due(&self) -> bool {
+        let lease = Duration::from_micros(self.limit.lease().unwrap_or(Micros::MAX));
+        matches!(self.state, State::Held) && self.renewed.elapsed() >= lease / RENEWED_AFTER
+    }
+}
+
+impl Registry {
+    pub(super) fn add(&self, hold: Hold) -> u64 {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        self.holds.lock().insert(id, hold);
+        id
+    }
+
+    pub(super) fn ids(&self) -> Vec<u64> {
+        self.holds.lock().keys().copied().collect()
+    }
+
+    /// Whether nothing is held, nor on its way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.on_the_way.load(Ordering::Relaxed) == 0 && self.holds.lock().is_empty()
+    }
+
+    /// What is to be given up now, and what it has come to; none if that has to wait for its renewal.
+    pub(super) fn end(&self, id: u64, used: Option<u64>) -> Option<(Hold, u64)> {
+        let mut holds = self.holds.lock();
+        let hold = holds.get_mut(&id)?;
+        let used = used.unwrap_or(hold.cost);
+        if matches!(hold.state, State::Renewing) {
+            hold.state = State::Ended(used);
+            return None;
+        }
+        holds.remove(&id).map(|hold| (hold, used))
+    }
+
+    /// What is due to be renewed, which from now on is being renewed.
+    pub(super) fn due(&self) -> Vec<(u64, Hold)> {
+        let mut holds = self.holds.lock();
+        let due = holds.iter_mut().filter(|(_, hold)| hold.is_due());
+        due.map(|(id, hold)| {
+            hold.state = State::Renewing;
+            (*id, hold.clone())
+        })
+        .collect()
+    }
+
+    /// Notes when it lapses now, if that is known; what is to be given up, if it ended meanwhile.
+    pub(super) fn renewed(&self, id: u64, lapse: Option<Micros>) -> Option<(Hold, u64)> {
+        let mut holds = self.holds.lock();
+        let hold = holds.get_mut(&id)?;
+        if let Some(lapse) = lapse {
+            hold.lapse = lapse;
+            hold.renewed = Instant::now();
+        }
+        let State::Ended(used) = hold.state else {
+            hold.state = State::Held;
+            return None;
+        };
+        holds.remove(&id).map(|hold| (hold, used))
+    }
+}

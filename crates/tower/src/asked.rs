@@ -1,0 +1,104 @@
+//! Asking the store, and taking what it gives: places, reservations, and turns in queues.
+
+use std::sync::Arc;
+
+use arrayvec::ArrayVec;
+use tidegate_store::{
+    Charge, Decision, Limit, MAX_CHARGES, Outcome, Queued, Sources, Store, Subject, Verdicts, Via,
+};
+
+use crate::Rule;
+use crate::demand::{Demand, Demands};
+use crate::in_flight::Unsettled;
+use crate::waiting::Hall;
+
+/// What came of asking the store.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) decision: Decision,
+    /// What the request holds.
+    pub(crate) unsettled: Option<Unsettled>,
+    /// Its places in queues.
+    pub(crate) queued: Option<Queued>,
+}
+
+impl Hall<'_> {
+    /// Asks the store, and takes what it gives: also if the client leaves meanwhile, for then it has to be given back.
+    pub(crate) async fn ask(&self, demands: &Demands<'_>) -> Asked {
+        if !self.holds || matches!(self.store, Store::Memory(_)) {
+            // Without anything to give back, or a moment in which to leave.
+            let charges: ArrayVec<Charge<'_>, MAX_CHARGES> =
+                demands.iter().map(Demand::charge).collect();
+            let decision = self.store.decide(&charges).await;
+            let charged = || demands.iter().map(Demand::charged);
+            return Asked::new(self.store, self.rules, charged, decision);
+        }
+        let own = |demand: &Demand<'_>| (demand.limit.clone(), demand.subject, demand.cost);
+        let owned: Vec<(Arc<Limit>, Subject, u64)> = demands.iter().map(own).collect();
+        let (store, rules) = (self.store.clone(), self.rules.clone());
+        let asking = tokio::spawn(async move {
+            let charged = || {
+                owned
+                    .iter()
+                    .map(|(limit, subject, cost)| (limit, *subject, *cost))
+            };
+            let charges = charged().map(|(limit, subject, cost)| Charge {
+                limit,
+                subject,
+                cost,
+            });
+            let charges: ArrayVec<Charge<'_>, MAX_CHARGES> = charges.collect();
+            let decision = store.decide(&charges).await;
+            Asked::new(&store, &rules, charged, decision)
+        });
+        // A task of ours that is gone has decided nothing.
+        asking.await.unwrap_or_else(|_| Asked::nothing())
+    }
+}
+
+impl Asked {
+    /// Takes what this decision gave.
+    fn new<'a, C>(
+        store: &Store,
+        rules: &Arc<[Rule]>,
+        charged: impl Fn() -> C,
+        decision: Decision,
+    ) -> Self
+    where
+        C: Iterator<Item = (&'a Arc<Limit>, Subject, u64)>,
+    {
+        let held = store.under_way(charged(), &decision);
+        Self {
+            unsettled: held.map(|held| Unsettled::new(held, rules.clone())),
+            queued: store.queued(charged(), &decision),
+            decision,
+        }
+    }
+
+    /// The request goes on: its places in queues are used.
+    pub(crate) fn go_on(&mut self) {
+        self.queued.take().into_iter().for_each(Queued::go_on);
+    }
+
+    fn nothing() -> Self {
+        Self::from(Decision {
+            outcome: Outcome::Unavailable,
+            via: Via::Fallback,
+            now: 0,
+            verdicts: Verdicts::new(),
+            sources: Sources::new(),
+            call: None,
+        })
+    }
+}
+
+impl From<Decision> for Asked {
+    /// A decision that gave nothing.
+    fn from(decision: Decision) -> Self {
+        Self {
+            decision,
+            unsettled: None,
+            queued: None,
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What a request is to be charged to, and how long it may wait for it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrayvec::ArrayVec;
+use tidegate_core::{Micros, Quota, Verdict};
+use tidegate_store::{Charge, Limit, MAX_CHARGES, Subject};
+
+use crate::lines::Key;
+use crate::{Action, Rule};
+
+/// The longest that a request waits for others to settle, in all.
+const SETTLING: Duration = Duration::from_secs(1);
+
+/// A limit that a request is to be charged to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Demand<'a> {
+    pub(crate) rule: &'a Rule,
+    /// The rule's limit, with the quota of the client's plan.
+    pub(crate) limit: &'a Arc<Limit>,
+    pub(crate) subject: Subject,
+    pub(crate) cost: u64,
+}
+
+/// All that a request is to be charged to.
+pub(crate) type Demands<'a> = ArrayVec<Demand<'a>, MAX_CHARGES>;
+
+impl<'a> Demand<'a> {
+    pub(crate) fn charge(&self) -> Charge<'a> {
+        Charge {
+            limit: self.limit,
+            subject: self.subject,
+            cost: self.cost,
+        }
+    }
+
+    /// As the store takes what was charged.
+    pub(crate) const fn charged(&self) -> (&'a Arc<Limit>, Subject, u64) {
+        (self.limit, self.subject, self.cost)
+    }
+
+    pub(crate) fn key(&self) -> Key {
+        Key {
+            limit: self.limit.name().into(),
+            subject: self.subject,
+            is_queue: false,
+        }
+    }
+
+    pub(crate) fn queue_key(&self) -> Key {
+        Key {
+            is_queue: true,
+            ..self.key()
+        }
+    }
+
+    /// The longest that a request waits in this limit's line.
+    pub(crate) fn patience(&self) -> Duration {
+        let settling = self.limit.reserves().map(|_| SETTLING);
+        match self.rule.action {
+            Action::Delay { max } => max.max(settling.unwrap_or_default()),
+            Action::Reject | Action::Drop => settling.unwrap_or_default(),
+        }
+    }
+
+    /// How long until it lets the request through that it refused, if that may wait for it, having waited so long.
+    pub(crate) fn wait(&self, verdict: &Verdict, waited: Duration) -> Option<Until> {
+        if verdict.settling && waited < SETTLING {
+            return Some(Until::Settled);
+        }
+        let Action::Delay { max } = self.rule.action else {
+            return None;
+        };
+        let retry_after = Duration::from_micros(verdict.retry_after);
+        (waited + retry_after <= max).then_some(Until::Over(retry_after))
+    }
+
+    /// Whether a request that began then may still be let through in time, behind others who ask for `ahead` units.
+    pub(crate) fn is_worth(&self, began: Instant, until: Until, ahead: u64) -> bool {
+        match (until, self.rule.action) {
+            (Until::Over(first), Action::Delay { max }) => {
+                began.elapsed() + first + self.pace(ahead) <= max
+            }
+            _ => true,
+        }
+    }
+
+    /// How long others take who stand before this request, after the first of them is let through, as far as the limit's
+    /// own pace tells.
+    pub(crate) fn pace(&self, ahead: u64) -> Duration {
+        if ahead == 0 {
+            return Duration::ZERO;
+        }
+        let quota = self.limit.quota();
+        let (period, capacity) = (u128::from(quota.period()), u128::from(quota.capacity()));
+        let ahead = u128::from(ahead);
+        let time = match quota {
+            Quota::TokenBucket(_) => period * ahead / capacity,
+            // All of a window comes at once.
+            _ => (ahead + u128::from(self.cost) - 1) / capacity * period,
+        };
+        Duration::from_micros(Micros::try_from(time).unwrap_or(Micros::MAX))
+    }
+}
+
+/// What a refused request waits for; what takes longer is more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Until {
+    /// Somebody's reservation is settled.
+    Settled,
+    /// So much time is over.
+    Over(Duration),
+}
