@@ -79,8 +79,8 @@ def page_of(results, verdict, of, names, day):
         *((f"failed: {why}", number(off["failed"][why]), number(on["failed"][why])) for why in off["failed"]),
         ("failed, of what was let through", failing(off), failing(on)),
         ("waited for the API: p50, p95, p99", times(off["waited_ms"]), times(on["waited_ms"])),
-        ("refused: p50, p95, p99", times(off["refused_ms"]), times(on["refused_ms"])),
         ("the same, as a probe saw it", times(off["probe_waited_ms"]), times(on["probe_waited_ms"])),
+        ("refused: p50, p95, p99", times(off["refused_ms"]), times(on["refused_ms"])),
         ("refused, as a probe saw it", times(off["probe_refused_ms"]), times(on["probe_refused_ms"])),
         ("load of the machine before", f"{off['load_before']:.1f}", f"{on['load_before']:.1f}"),
     ]

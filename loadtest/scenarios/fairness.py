@@ -42,6 +42,8 @@ def judge(verdict, rules, run):
         run.least * allowed <= len(admitted) <= allowed,
         f"the greedy one sent {len(greedy):,} and got {len(admitted):,} through; its bucket allows {allowed:,}",
     )
+    burst = sum(request.status == 200 for request in greedy[: limit.quota])
+    verdict.say(burst == limit.quota, f"of its first {limit.quota} requests {burst} got through")
     refused = sum(request.status == 429 for polite in by_client.values() for request in polite)
     verdict.say(
         refused == 0 and len(by_client) == POLITE,

@@ -20,7 +20,7 @@ from scenarios import rider
 SECONDS, FULL = 60, 180
 RIDERS, MOST_RIDERS = 2000, 6000
 GREEDY = 20  # one in so many does not wait
-RAMP = 20  # seconds in which all others join
+RAMP = 1 / 3  # of the run, in which all others join
 PATIENCE = 10  # seconds until a rider gives up
 # How many times more riders there are than the API can serve before they give up. A rider who waits sends nothing, so
 # fewer of them would only wait, however much they would like to send.
@@ -55,7 +55,7 @@ def run(folder, binaries, options):
     # At first so few that all but the greedy one of them are served.
     spare = 0.9 * capacity - PROBES - 10
     calm_riders = max(2, int(0.8 * spare / DEMAND))
-    results.extra = {"calm": seconds // 6, "calm_riders": calm_riders, "spawn_rate": count / RAMP}
+    results.extra = {"calm": seconds // 6, "calm_riders": calm_riders, "spawn_rate": count / (RAMP * seconds)}
     print(
         f"{count:,} riders would send {results.offered:,.0f} requests a second if all were answered at once; the API can do "
         f"{capacity:,.0f} a second",
@@ -207,7 +207,7 @@ def judge(results):
 
 def surge_begins(results):
     """When everybody is there, in seconds."""
-    return results.extra["calm"] + RAMP
+    return results.extra["calm"] + RAMP * results.seconds
 
 
 def in_surge(results, run):
