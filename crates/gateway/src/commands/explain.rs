@@ -11,7 +11,7 @@ use tidegate_store::Charge;
 use tidegate_tower::{Action, Caller, ClientSource, Hasher, Peer, Per};
 
 use super::Failure;
-use crate::config::{Plan, RoutePlan, StorePlan};
+use crate::config::{Plan, RoutePlan, StorePlan, UpstreamPlan};
 use crate::routes::Routes;
 use crate::target::Target;
 
@@ -146,8 +146,7 @@ fn explain(plan: &Plan, question: &Question) -> String {
 
 fn describe_route(text: &mut String, route: &RoutePlan) -> std::fmt::Result {
     writeln!(text, "route:    {}", route.name)?;
-    let servers: Vec<_> = route.servers.iter().map(ToString::to_string).collect();
-    writeln!(text, "upstream: {}", servers.join(", "))?;
+    describe_upstream(text, &route.upstream)?;
     if route.upgrades.is_empty() {
         return Ok(());
     }
@@ -156,6 +155,15 @@ fn describe_route(text: &mut String, route: &RoutePlan) -> std::fmt::Result {
         "upgrade:  to {} is allowed",
         route.upgrades.join(", ")
     )
+}
+
+fn describe_upstream(text: &mut String, upstream: &UpstreamPlan) -> std::fmt::Result {
+    let servers = upstream.servers.iter().map(|server| match server.weight {
+        1 => server.to_string(),
+        weight => format!("{server} (weight {weight})"),
+    });
+    let servers: Vec<_> = servers.collect();
+    writeln!(text, "upstream: {}", servers.join(", "))
 }
 
 /// Which source named the client, and by what.
