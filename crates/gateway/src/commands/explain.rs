@@ -1,5 +1,7 @@
 //! `tidegate explain`: what a request would meet. Charges nothing, asks nobody.
 
+mod route;
+
 use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::path::Path;
@@ -11,7 +13,7 @@ use tidegate_store::Charge;
 use tidegate_tower::{Action, Caller, ClientSource, Hasher, Peer, Per};
 
 use super::Failure;
-use crate::config::{Plan, RoutePlan, StorePlan, UpstreamPlan};
+use crate::config::{Plan, StorePlan};
 use crate::routes::Routes;
 use crate::target::Target;
 
@@ -50,7 +52,7 @@ fn explain(plan: &Plan, question: &Question) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
     let _ = match &found {
-        Ok((route, _)) => describe_route(&mut text, route),
+        Ok((route, _)) => route::describe(&mut text, route),
         Err(problem) => writeln!(text, "route:    none; answered {}", problem.status),
     };
     let policy = found
@@ -142,28 +144,6 @@ fn explain(plan: &Plan, question: &Question) -> String {
         );
     }
     text
-}
-
-fn describe_route(text: &mut String, route: &RoutePlan) -> std::fmt::Result {
-    writeln!(text, "route:    {}", route.name)?;
-    describe_upstream(text, &route.upstream)?;
-    if route.upgrades.is_empty() {
-        return Ok(());
-    }
-    writeln!(
-        text,
-        "upgrade:  to {} is allowed",
-        route.upgrades.join(", ")
-    )
-}
-
-fn describe_upstream(text: &mut String, upstream: &UpstreamPlan) -> std::fmt::Result {
-    let servers = upstream.servers.iter().map(|server| match server.weight {
-        1 => server.to_string(),
-        weight => format!("{server} (weight {weight})"),
-    });
-    let servers: Vec<_> = servers.collect();
-    writeln!(text, "upstream: {}", servers.join(", "))
 }
 
 /// Which source named the client, and by what.
