@@ -77,7 +77,9 @@ async fn a_server_with_a_free_place_comes_first() {
     let (full, _free) = held(Speaks::Http1);
     let quick = Upstream::ok();
     let bounds = "max_connections: 1";
-    let gateway = gateway(&[full.url(), quick.url()], bounds, "").await;
+    // Whoever waited for the full one would wait for long.
+    let patient = "timeouts: { connect: 1h }";
+    let gateway = gateway(&[full.url(), quick.url()], bounds, patient).await;
     let address = gateway.address;
     let first = tokio::spawn(async move { Client::new(address).get("/").await });
     full.wait_for(1, LONG).await;
