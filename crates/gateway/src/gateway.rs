@@ -2,6 +2,7 @@
 
 mod start_error;
 
+use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,12 +18,12 @@ use crate::access_log::{AccessLog, Writer};
 use crate::admin::{self, Access, Admin};
 use crate::budgets::Budgets;
 use crate::chores::{heartbeats, renew, sweep};
-use crate::config::{KeyFile, Plan, RoutePlan, Secret, StorePlan, Timeouts};
+use crate::config::{KeyFile, Plan, RoutePlan, Secret, StorePlan};
 use crate::frontend::{Frontend, Route};
 use crate::jwks::{self, Jwks};
 use crate::key_files;
 use crate::metrics::{GatewayMetrics, RouteMetrics};
-use crate::proxy::{Forwarding, PoolTimeouts, Upstream};
+use crate::proxy::{Forwarding, PoolTimeouts, Retries, Upstream};
 use crate::redis_watch;
 use crate::request_id::RequestIds;
 use crate::routes::Routes;
@@ -104,7 +105,8 @@ impl Gateway {
             lines: Lines::default(),
         };
         let metrics = Arc::new(GatewayMetrics::new(enforcement.lines.clone()));
-        let make = |route| make_route(route, &enforcement, plan.timeouts, &metrics);
+        let upstreams = start_upstreams(&plan.routes, &metrics);
+        let make = |route| make_route(route, &enforcement, &upstreams, &metrics);
         let unmatched = plan.unmatched;
         let routes = plan.routes.iter().map(|route| route.policy.clone());
         let budgets = Budgets {
@@ -116,7 +118,7 @@ impl Gateway {
         let frontend = Frontend {
             routes: Routes::new(&plan.routes, make),
             unmatched_metrics: route_metrics(&metrics, &unmatched.route, &unmatched.rules),
-            unmatched: enforcement.unmatched(unmatched),
+            unmatched: enforcement.unmatched(unmatched, plan.no_route),
             clients: enforcement.clients.clone(),
             proxy_protocol: plan.proxy_protocol,
             timeouts: plan.timeouts,
@@ -224,25 +226,42 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, StartError> {
     bound.map_err(|error| StartError::Bind(address, error))
 }
 
+/// The upstreams that routes lead to, by name, each once.
+fn start_upstreams(
+    routes: &[RoutePlan],
+    metrics: &GatewayMetrics,
+) -> HashMap<Arc<str>, Arc<Upstream>> {
+    let mut upstreams = HashMap::new();
+    for plan in routes.iter().map(|route| &route.upstream) {
+        let upstream = upstreams.entry(plan.name.clone());
+        upstream.or_insert_with(|| {
+            Arc::new(Upstream::start(plan.clone(), metrics.upstream(&plan.name)))
+        });
+    }
+    upstreams
+}
+
 fn make_route(
     plan: &RoutePlan,
     enforcement: &Enforcement,
-    timeouts: Timeouts,
+    upstreams: &HashMap<Arc<str>, Arc<Upstream>>,
     metrics: &GatewayMetrics,
 ) -> Route {
-    let tunnel_idle = timeouts.tunnel_idle;
     let timeouts = PoolTimeouts {
-        connect: timeouts.connect,
-        answer: timeouts.upstream,
-        client: timeouts.idle,
+        connect: plan.timeouts.connect,
+        answer: plan.timeouts.upstream,
+        client: plan.timeouts.idle,
     };
     let forwarding = Forwarding {
-        upstream: Arc::new(Upstream::new(&plan.servers, timeouts)),
+        upstream: upstreams[&plan.upstream.name].clone(),
+        timeouts,
+        retries: plan.retries.map(Retries::new),
+        edits: plan.edits.clone(),
         clients: enforcement.clients.clone(),
         vouched: enforcement.clients.vouched_headers().cloned().collect(),
         max_body: plan.max_body,
         upgrades: plan.upgrades.clone(),
-        tunnel_idle,
+        tunnel_idle: plan.timeouts.tunnel_idle,
     };
     let metrics = route_metrics(metrics, &plan.policy.route, &plan.policy.rules);
     Route {

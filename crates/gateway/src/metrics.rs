@@ -5,6 +5,7 @@ mod route;
 mod synced;
 mod tls;
 mod unknown_plans;
+mod upstream;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,6 +24,8 @@ pub(crate) use route::{OpenTunnel, RouteMetrics};
 use synced::SyncedMetrics;
 pub(crate) use tls::TlsMetrics;
 use unknown_plans::UnknownPlans;
+use upstream::UpstreamFamilies;
+pub(crate) use upstream::UpstreamMetrics;
 
 /// Where the histograms of the store split, in seconds: around the usual timeout of 25 ms.
 const STORE_BUCKETS: [f64; 10] = [
@@ -80,6 +83,7 @@ pub(crate) struct GatewayMetrics {
     unknown_keys: Counter,
     unknown_plans: Arc<UnknownPlans>,
     tls: TlsMetrics,
+    upstreams: UpstreamFamilies,
     key_files: Family<OutcomeLabels, Counter>,
     jwks_fetches: Family<OutcomeLabels, Counter>,
     jwks_keys: Family<JwksLabels, Gauge>,
@@ -109,6 +113,7 @@ impl GatewayMetrics {
             unknown_keys: Counter::default(),
             unknown_plans: Arc::default(),
             tls: TlsMetrics::default(),
+            upstreams: UpstreamFamilies::default(),
             key_files: Family::default(),
             jwks_fetches: Family::default(),
             jwks_keys: Family::default(),
@@ -186,6 +191,7 @@ impl GatewayMetrics {
             self.connections_refused.clone(),
         );
         self.tls.register(registry);
+        self.upstreams.register(registry);
         registry.register(
             "unknown_api_keys",
             "Requests with an API key that is not listed",
@@ -253,6 +259,11 @@ impl GatewayMetrics {
     /// What is counted of TLS towards clients.
     pub(crate) const fn tls(&self) -> &TlsMetrics {
         &self.tls
+    }
+
+    /// The handles of one upstream.
+    pub(crate) fn upstream(&self, name: &Arc<str>) -> UpstreamMetrics {
+        self.upstreams.of(name)
     }
 
     /// A file with keys has changed, and was taken or refused.

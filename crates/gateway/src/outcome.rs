@@ -11,9 +11,9 @@ pub(crate) enum RequestOutcome {
     Dropped,
     /// 503: a limit had no store.
     Unavailable,
-    /// 4xx: the request itself cannot be served.
+    /// 4xx, or a redirect to https: the request itself cannot be served.
     Rejected,
-    /// 502, 504: the upstream gave no proper answer.
+    /// 502, 503, 504: the upstream gave no proper answer, or there is none to ask.
     Failed,
     /// The client left before it was answered.
     Abandoned,

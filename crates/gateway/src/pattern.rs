@@ -65,6 +65,16 @@ impl PathPattern {
             && (self.rest || names.next().is_none())
     }
 
+    /// How many segments it has, if every path that `other` matches begins with them.
+    pub(crate) fn begins(&self, other: &Self) -> Option<usize> {
+        let count = self.segments.len();
+        let pairs = self.segments.iter().zip(&other.segments);
+        let mut same =
+            pairs.map(|(mine, theirs)| matches!(mine, Segment::Named(_)) || mine == theirs);
+        let begins = !self.rest && other.segments.len() >= count && same.all(|same| same);
+        begins.then_some(count)
+    }
+
     /// Whether `{name}` is one of its segments.
     pub(crate) fn names(&self, name: &str) -> bool {
         let is_it = |segment: &Segment| matches!(segment, Segment::Named(named) if named == name);

@@ -1,5 +1,8 @@
 //! What we answer when there is nothing to forward, or nobody to forward it to.
 
+use std::time::Duration;
+
+use http::header::RETRY_AFTER;
 use http::{HeaderValue, Response, StatusCode};
 
 use crate::body::Body;
@@ -11,6 +14,7 @@ pub(crate) struct Problem {
     error: &'static str,
     detail: &'static str,
     allow: Option<HeaderValue>,
+    retry_after: Option<Duration>,
 }
 
 impl Problem {
@@ -20,6 +24,7 @@ impl Problem {
             error,
             detail,
             allow: None,
+            retry_after: None,
         }
     }
 
@@ -35,6 +40,14 @@ impl Problem {
         }
     }
 
+    /// Tells when it is worth while to ask again.
+    pub(crate) fn retry_after(self, wait: Duration) -> Self {
+        Self {
+            retry_after: Some(wait),
+            ..self
+        }
+    }
+
     /// Whether the request itself is at fault, rather than asking for what is not there.
     pub(crate) fn is_malformed(&self) -> bool {
         self.status != StatusCode::NOT_FOUND && self.allow.is_none()
@@ -44,6 +57,11 @@ impl Problem {
         let mut response = tidegate_tower::problem(self.status, self.error, self.detail);
         if let Some(allow) = self.allow {
             response.headers_mut().insert(http::header::ALLOW, allow);
+        }
+        if let Some(wait) = self.retry_after {
+            let seconds = wait.as_millis().div_ceil(1_000).max(1);
+            let seconds = u64::try_from(seconds).unwrap_or(u64::MAX);
+            response.headers_mut().insert(RETRY_AFTER, seconds.into());
         }
         response.map(Body::from)
     }

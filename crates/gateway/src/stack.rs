@@ -4,10 +4,11 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use http::header::CONTENT_TYPE;
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use tidegate_store::Store;
-use tidegate_tower::{Clients, Hasher, Lines, Policy, RateLimit, RateLimitLayer};
+use tidegate_tower::{Clients, Hasher, Lines, Policy, RateLimit, RateLimitLayer, Reject};
 use tower::{Service, ServiceBuilder};
 
 use crate::body::Body;
@@ -42,10 +43,12 @@ impl Enforcement {
     }
 
     /// The limits that are always charged, then the problem that the request carries: guessing is limited, too.
-    pub(crate) fn unmatched(&self, policy: Policy) -> UnmatchedStack {
+    pub(crate) fn unmatched(&self, policy: Policy, no_route: Option<Reject>) -> UnmatchedStack {
         ServiceBuilder::new()
             .layer(self.limits(policy))
-            .service(Answer)
+            .service(Answer {
+                no_route: no_route.map(Arc::new),
+            })
     }
 
     fn limits(&self, policy: Policy) -> RateLimitLayer {
@@ -60,8 +63,11 @@ impl Enforcement {
 }
 
 /// Answers with the [`Problem`] in the request's extensions.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Answer;
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    /// What is answered where there is no route; none: the problem.
+    no_route: Option<Arc<Reject>>,
+}
 
 impl Service<Request<Incoming>> for Answer {
     type Response = Response<Body>;
@@ -74,8 +80,27 @@ impl Service<Request<Incoming>> for Answer {
 
     fn call(&mut self, request: Request<Incoming>) -> Self::Future {
         let problem = request.extensions().get::<Problem>().cloned();
-        std::future::ready(Ok(problem.unwrap_or(UNKNOWN).respond()))
+        let problem = problem.unwrap_or(UNKNOWN);
+        let answer = match &self.no_route {
+            Some(answer) if problem.status == StatusCode::NOT_FOUND => fixed(answer, problem),
+            _ => problem.respond(),
+        };
+        std::future::ready(Ok(answer))
     }
+}
+
+/// The answer that the configuration has in place of a problem.
+fn fixed(answer: &Reject, problem: Problem) -> Response<Body> {
+    let mut response = match &answer.body {
+        None => problem.respond(),
+        Some((kind, body)) => {
+            let mut response = Response::new(Body::from(body.clone()));
+            response.headers_mut().insert(CONTENT_TYPE, kind.clone());
+            response
+        }
+    };
+    *response.status_mut() = answer.status;
+    response
 }
 
 const UNKNOWN: Problem = Problem::new(

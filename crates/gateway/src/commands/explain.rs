@@ -1,5 +1,7 @@
 //! `tidegate explain`: what a request would meet. Charges nothing, asks nobody.
 
+mod route;
+
 use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::path::Path;
@@ -12,7 +14,7 @@ use tidegate_store::Charge;
 use tidegate_tower::{Action, Caller, ClientSource, Cost, Hasher, Peer, Per, Rule};
 
 use super::Failure;
-use crate::config::{Plan, RoutePlan, StorePlan};
+use crate::config::{Plan, StorePlan};
 use crate::routes::Routes;
 use crate::target::Target;
 
@@ -51,7 +53,7 @@ fn explain(plan: &Plan, question: &Question) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
     let _ = match &found {
-        Ok((route, _)) => describe_route(&mut text, route),
+        Ok((route, _)) => route::describe(&mut text, route),
         Err(problem) => writeln!(text, "route:    none; answered {}", problem.status),
     };
     let policy = found
@@ -140,20 +142,6 @@ fn explain(plan: &Plan, question: &Question) -> String {
         );
     }
     text
-}
-
-fn describe_route(text: &mut String, route: &RoutePlan) -> std::fmt::Result {
-    writeln!(text, "route:    {}", route.name)?;
-    let servers: Vec<_> = route.servers.iter().map(ToString::to_string).collect();
-    writeln!(text, "upstream: {}", servers.join(", "))?;
-    if route.upgrades.is_empty() {
-        return Ok(());
-    }
-    writeln!(
-        text,
-        "upgrade:  to {} is allowed",
-        route.upgrades.join(", ")
-    )
 }
 
 /// Which source named the client, and by what.

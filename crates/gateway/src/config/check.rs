@@ -16,6 +16,7 @@ mod tls;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
+use http::StatusCode;
 use tidegate_tower::{Answers, Policy};
 
 use super::expand::{Unfilled, Why, expand};
@@ -78,7 +79,10 @@ impl Check<'_> {
             rules: always.into(),
             answers,
         };
-        let routes = self.routes(file, &rules, &unmatched, &callers.clients);
+        let no_route = file.unmatched.as_ref();
+        let no_route = no_route.map(|answer| self.reject(answer, StatusCode::NOT_FOUND));
+        let timeouts = self.timeouts(file);
+        let routes = self.routes(file, &rules, &unmatched, &callers.clients, timeouts);
         self.unused_limits(file);
         self.unused_plans(file);
         Some(Plan {
@@ -91,9 +95,10 @@ impl Check<'_> {
             store: store?,
             secret,
             unmatched,
+            no_route,
             limits,
             routes,
-            timeouts: self.timeouts(file),
+            timeouts,
             max_connections: self.max_connections(file),
             log: self.log(file),
         })
@@ -139,6 +144,16 @@ impl Check<'_> {
                 None
             }
         }
+    }
+
+    /// As [`read`](Self::read), for a value beside which secrets may stand: no line is shown.
+    fn read_hidden<T: Value>(&mut self, leaf: &Leaf<T>) -> Option<T> {
+        let before = self.problems.len();
+        let value = self.read(leaf);
+        let told = self.problems.split_off(before);
+        self.problems
+            .extend(told.into_iter().map(Problem::without_line));
+        value
     }
 
     /// A value that may be left out; none also if it is refused.

@@ -6,9 +6,11 @@
 
 mod action;
 mod answers;
+mod edits;
 mod network;
 mod plans;
 mod shape;
+mod upstreams;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -26,19 +28,21 @@ use crate::host::HostPattern;
 use crate::path::EncodedSlashes;
 use crate::pattern::PathPattern;
 
-use super::plan::LogFormat;
+use super::plan::{HttpsPort, LogFormat, UpstreamHost};
 use super::value::{
     ActionWord, AddressTold, BodyLimit, Connections, Count, Date, FilePath, Gateways, HeadersWord,
     JwksRefresh, JwksUrl, KeyHash, KeyName, KeyPrefix, Leaf, Level, LimitName, Network, PlanName,
-    PrefixLength, Protocol, RedisUrl, RouteName, SecretText, Server, StoreWord, Target, TokenText,
+    PrefixLength, Protocol, RedisUrl, RouteName, SecretText, StoreWord, Target, TokenText,
     Unlimited, WindowLength, Words, Zone,
 };
 
 pub(super) use action::{Action, Counted};
 pub(super) use answers::{Headers, Reject};
+pub(super) use edits::HeaderEdits;
 pub(super) use network::{Listen, Listener, ListenerTls, UpstreamTls};
 pub(super) use plans::{Cost, PlanQuota};
 pub(super) use shape::{BlockOr, Named, Placed, SingleOr};
+pub(super) use upstreams::{Eject, Health, Retries, RouteTimeouts, Upstream, WeightedServer};
 
 /// The configuration of a tidegate gateway.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -71,6 +75,8 @@ pub(super) struct File {
     pub(super) reject: Option<Reject>,
     /// The routes; the first match wins.
     pub(super) routes: Option<Placed<Vec<Placed<Route>>>>,
+    /// What is answered where no route matches. Default: 404 with problem details.
+    pub(super) unmatched: Option<Reject>,
     /// Groups of servers, by name.
     pub(super) upstreams: Option<Named<Upstream>>,
     /// How long to wait.
@@ -339,18 +345,22 @@ pub(super) struct Route {
     pub(super) reject: Option<Reject>,
     /// The protocols that clients may switch to, such as websocket. Default: none.
     pub(super) upgrade: Option<Vec<Leaf<Protocol>>>,
+    /// How long to wait on this route. Default: the file's.
+    pub(super) timeouts: Option<RouteTimeouts>,
+    /// When a request that a server may have begun with is sent to another one. Default: never.
+    pub(super) retries: Option<Placed<Retries>>,
+    /// What is changed in the headers that the upstream gets. Default: nothing.
+    pub(super) request_headers: Option<HeaderEdits>,
+    /// What is changed in the headers of the upstream's answer. Default: nothing.
+    pub(super) response_headers: Option<HeaderEdits>,
+    /// The first segments of the path, which the upstream does not get. Default: it gets all.
+    pub(super) strip_prefix: Option<Leaf<PathPattern>>,
+    /// The host that the upstream gets: keep, upstream or a name. Default: keep.
+    pub(super) upstream_host: Option<Leaf<UpstreamHost>>,
+    /// Where requests without TLS are sent: https or https:PORT. Default: they are served.
+    pub(super) redirect: Option<Leaf<HttpsPort>>,
     /// What becomes of %2F and %5C in paths: reject or keep. Default: reject.
     pub(super) encoded_slashes: Option<Leaf<EncodedSlashes>>,
-}
-
-/// A group of servers.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Upstream {
-    /// Its servers, which take turns.
-    pub(super) servers: Placed<Vec<Leaf<Server>>>,
-    /// Whom to trust and who we are, for servers at https://. Default: the authorities of the system, and nobody.
-    pub(super) tls: Option<Placed<UpstreamTls>>,
 }
 
 /// How long to wait.

@@ -23,8 +23,9 @@ use std::path::Path;
 
 pub(crate) use plan::Speaks;
 pub use plan::{
-    AdminPlan, JwksPlan, KeyFile, ListenerPlan, LogFormat, LogPlan, Plan, RoutePlan, Secret,
-    ServerPlan, StorePlan, Timeouts,
+    AdminPlan, Balance, EjectPlan, HeaderEdits, HealthPlan, HttpsPort, JwksPlan, KeyFile,
+    ListenerPlan, LogFormat, LogPlan, Plan, RetryPlan, RouteEdits, RoutePlan, Secret, ServerPlan,
+    StorePlan, Timeouts, UpstreamHost, UpstreamPlan,
 };
 pub use report::{ConfigError, Warning};
 

@@ -3,26 +3,32 @@
 //! Only the check makes one, so whatever stands in a plan is right: names are resolved, numbers
 //! fit, every route can be reached. This module must not know how a configuration is written.
 
+mod edits;
+mod upstream;
+
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::uri::Authority;
 use http::{Method, Uri};
 use rustls::RootCertStore;
 use tidegate_store::Limit;
 use tidegate_store::redis::RedisOptions;
 use tidegate_tower::api_keys::{ApiKeys, ListedKey};
 use tidegate_tower::jwt::{Signature, TokenKeys};
-use tidegate_tower::{ClientPlans, Clients, Policy};
+use tidegate_tower::{ClientPlans, Clients, Policy, Reject};
 use tokio::sync::Notify;
 
 use crate::host::HostPattern;
 use crate::path::EncodedSlashes;
 use crate::pattern::PathPattern;
-use crate::tls::{ServerTls, UpstreamTls};
+use crate::tls::ServerTls;
+
+pub use edits::{HeaderEdits, HttpsPort, RouteEdits, UpstreamHost};
+pub(crate) use upstream::Speaks;
+pub use upstream::{Balance, EjectPlan, HealthPlan, RetryPlan, ServerPlan, UpstreamPlan};
 
 /// What a gateway does.
 #[derive(Debug)]
@@ -46,6 +52,8 @@ pub struct Plan {
     pub secret: Option<Secret>,
     /// What requests that no route takes are charged to, which is what every request is, and how they are answered.
     pub unmatched: Policy,
+    /// What is answered where there is no route; none: 404 with problem details.
+    pub no_route: Option<Reject>,
     /// All limits, in the order of the file.
     pub limits: Vec<Arc<Limit>>,
     /// The routes, in the order of the file: the first match wins.
@@ -138,8 +146,14 @@ pub struct RoutePlan {
     pub(crate) path: PathPattern,
     /// The methods it is for, with HEAD where GET is; none: any.
     pub methods: Option<Vec<Method>>,
-    /// Where its requests go, in turn; at least one.
-    pub servers: Vec<ServerPlan>,
+    /// Where its requests go; routes that name the same one share it.
+    pub upstream: Arc<UpstreamPlan>,
+    /// How long it waits.
+    pub timeouts: Timeouts,
+    /// When a request is sent once more; none: only if nothing of it was sent.
+    pub retries: Option<RetryPlan>,
+    /// What is changed on the way.
+    pub edits: Arc<RouteEdits>,
     /// What its requests are charged to: what is always charged, then its own limits.
     pub policy: Policy,
     /// The most bytes of a request's body; none: as many as come.
@@ -148,38 +162,6 @@ pub struct RoutePlan {
     pub upgrades: Arc<[Box<str>]>,
     /// What becomes of encoded slashes in its paths.
     pub(crate) encoded_slashes: EncodedSlashes,
-}
-
-/// A server of an upstream.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct ServerPlan {
-    /// Where it is.
-    pub authority: Authority,
-    /// What is spoken to it.
-    pub(crate) speaks: Speaks,
-}
-
-/// What is spoken to a server.
-#[derive(Debug, Clone)]
-pub(crate) enum Speaks {
-    /// HTTP/1.1.
-    Http1,
-    /// HTTP/2.
-    Http2,
-    /// Either of them, over TLS.
-    Tls(Arc<UpstreamTls>),
-}
-
-impl fmt::Display for ServerPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = match self.speaks {
-            Speaks::Http1 => "http",
-            Speaks::Http2 => "h2c",
-            Speaks::Tls(_) => "https",
-        };
-        write!(f, "{scheme}://{}", self.authority)
-    }
 }
 
 /// How long the gateway waits.

@@ -6,8 +6,10 @@
 
 mod answer;
 mod calendar;
+mod edits;
 mod net;
 mod number;
+mod upstream;
 mod word;
 
 use std::borrow::Cow;
@@ -22,10 +24,12 @@ use super::report::{Place, Problem};
 
 pub(super) use answer::{HeadersWord, IetfDraft, MediaType, RejectBody, RejectStatus, Status};
 pub(super) use calendar::{WindowLength, Zone};
+pub(super) use edits::HeaderText;
 pub(super) use net::{
     CertificateName, JwksUrl, KeyHash, Network, Protocol, RedisUrl, Server, ServerScheme, Target,
 };
 pub(super) use number::{BodyLimit, Connections, Count, Date, Gateways, JwksRefresh, PrefixLength};
+pub(super) use upstream::{Attempts, CheckPath, NoEjection, Percent, Times, Waiting, Weight};
 pub(super) use word::{
     ActionWord, AddressTold, ClientCert, FilePath, KeyName, KeyPrefix, Level, LimitName, PlanName,
     RouteName, SecretText, StoreWord, TokenText, Unlimited, Words,

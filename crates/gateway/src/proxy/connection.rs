@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::AbortHandle;
 
+use super::places::Place;
 use super::request_body::RequestBody;
 use super::server::Server;
 
@@ -138,9 +139,16 @@ impl Drop for Stream {
     }
 }
 
-/// A place on a connection for one request.
+/// A connection, or a part of one, for one request.
 #[derive(Debug)]
-pub(super) enum Lease {
+pub(super) struct Lease {
+    way: Way,
+    // Given back with the lease; health checks take none.
+    place: Option<Place>,
+}
+
+#[derive(Debug)]
+enum Way {
     /// A connection of its own, and the server that may keep it afterwards.
     Own(Connection, Arc<Server>),
     /// A stream.
@@ -148,9 +156,33 @@ pub(super) enum Lease {
 }
 
 impl Lease {
+    /// All of a connection.
+    pub(super) const fn own(connection: Connection, server: Arc<Server>) -> Self {
+        Self {
+            way: Way::Own(connection, server),
+            place: None,
+        }
+    }
+
+    /// A stream of a connection.
+    pub(super) const fn shared(stream: Stream) -> Self {
+        Self {
+            way: Way::Shared(stream),
+            place: None,
+        }
+    }
+
+    /// Holds a place at the server as well.
+    pub(super) fn at(self, place: Place) -> Self {
+        Self {
+            place: Some(place),
+            ..self
+        }
+    }
+
     /// Whether others are on this connection.
     pub(super) const fn is_shared(&self) -> bool {
-        matches!(self, Self::Shared(_))
+        matches!(self.way, Way::Shared(_))
     }
 
     /// Sends a request, and waits for the head of its answer.
@@ -159,12 +191,12 @@ impl Lease {
         mut request: Request<RequestBody>,
         server: &Server,
     ) -> Result<Response<Incoming>, TrySendError<Request<RequestBody>>> {
-        match self {
-            Self::Own(connection, _) => {
+        match &mut self.way {
+            Way::Own(connection, _) => {
                 to_http1(&mut request);
                 connection.sender.try_send_request(request).await
             }
-            Self::Shared(Stream(shared)) => {
+            Way::Shared(Stream(shared)) => {
                 to_http2(&mut request, server);
                 let mut sender = shared.sender.clone();
                 sender.try_send_request(request).await
@@ -174,16 +206,26 @@ impl Lease {
 
     /// Keeps the connection for the next request.
     pub(super) fn give_back(self) {
-        if let Self::Own(connection, server) = self {
+        if let Way::Own(connection, server) = self.way {
             server.keep(connection);
         }
+        // Whoever waits for a place finds the connection there.
+        drop(self.place);
     }
 
     /// Something went wrong: no other request is sent here. Those that are open go on.
     pub(super) fn retire(self) {
-        if let Self::Shared(Stream(shared)) = &self {
+        if let Way::Shared(Stream(shared)) = &self.way {
             shared.retired.store(true, Ordering::Relaxed);
         }
+    }
+}
+
+/// Names the server itself as the host that is asked for.
+pub(super) fn name(request: &mut Request<RequestBody>, server: &Server) {
+    to_http1(request);
+    if let Ok(host) = HeaderValue::from_str(server.authority().as_str()) {
+        request.headers_mut().insert(HOST, host);
     }
 }
 

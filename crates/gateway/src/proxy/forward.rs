@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, Uri, Version};
 use http_body::Body as _;
 use hyper::body::Incoming;
@@ -15,14 +15,17 @@ use tidegate_tower::{Clients, Peer, Unanswered};
 use tower::Service;
 
 use super::connection::Lease;
+use super::edits;
 use super::headers::{self, Origin};
-use super::pool::Upstream;
-use super::request_body::{BodyState, Fate, RequestBody, Terms};
-use super::trouble::{TOO_LARGE, UPSTREAM_FAILED, UPSTREAM_SILENT, explain};
+use super::pool::{self, PoolTimeouts, Upstream};
+use super::request_body::{Fate, RequestBody, Terms};
+use super::retries::Retries;
+use super::trouble::{NO_HOST, TOO_LARGE, UPSTREAM_FAILED, explain};
 use super::tunnel::Tunnel;
 use super::upgrade::Wish;
 use super::upstream_body::UpstreamBody;
 use crate::body::Body;
+use crate::config::{RouteEdits, UpstreamHost};
 use crate::frontend::OverTls;
 use crate::problem::Problem;
 use crate::request_id::RequestId;
@@ -32,6 +35,9 @@ use crate::tls::Offer;
 #[derive(Debug)]
 pub(crate) struct Forwarding {
     pub(crate) upstream: Arc<Upstream>,
+    pub(crate) timeouts: PoolTimeouts,
+    pub(crate) retries: Option<Retries>,
+    pub(crate) edits: Arc<RouteEdits>,
     pub(crate) clients: Arc<Clients>,
     /// Headers that only trusted peers may send.
     pub(crate) vouched: Arc<[HeaderName]>,
@@ -82,6 +88,12 @@ impl Forwarding {
         if self.is_too_large(request.headers()) {
             return TOO_LARGE.respond();
         }
+        if let Some(port) = self.edits.redirect
+            && !self.is_https(&request)
+        {
+            let response = edits::to_https(request.headers(), request.uri(), port);
+            return response.unwrap_or_else(|| NO_HOST.respond());
+        }
         let wish = Wish::of(&mut request, &self.upgrades);
         let (mut request, fate) = self.prepare(request);
         if let Some(wish) = &wish {
@@ -120,14 +132,22 @@ impl Forwarding {
             Some(_) => Offer::Http1,
             None => Offer::Any,
         };
-        let sent = self.in_time(self.upstream.send(request, offer), fate);
-        let (response, lease) = sent.await?.map_err(|error| explain(&error, fate))?;
+        let terms = pool::Terms {
+            offer,
+            timeouts: self.timeouts,
+            retries: self.retries.as_ref(),
+            fate,
+            own_host: self.edits.upstream_host == UpstreamHost::Upstream,
+        };
+        let sent = self.upstream.send(request, terms).await;
+        let (response, lease) = sent.map_err(|error| explain(&error, fate))?;
         check(response.headers())?;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             return self.switch(response, lease, wish);
         }
         let (mut head, body) = response.into_parts();
         headers::to_client(&mut head.headers);
+        edits::edit(&mut head.headers, &self.edits.response_headers);
         head.version = Version::HTTP_11;
         let body = self.answer_body(body, lease);
         Ok(Response::from_parts(head, body))
@@ -155,7 +175,7 @@ impl Forwarding {
     }
 
     fn answer_body(&self, body: Incoming, lease: Lease) -> Body {
-        let patience = self.upstream.timeouts.answer;
+        let patience = self.timeouts.answer;
         Body::upstream(UpstreamBody::new(body, lease, patience))
     }
 
@@ -174,10 +194,18 @@ impl Forwarding {
                 is_tls: head.extensions.get::<OverTls>().is_some(),
             };
             headers::to_upstream(&mut head.headers, origin, has_body);
+            edits::edit(&mut head.headers, &self.edits.request_headers);
         }
         head.version = Version::HTTP_11;
+        if let UpstreamHost::Fixed(host) = &self.edits.upstream_host {
+            head.headers.insert(HOST, host.clone());
+        }
         if let Some(path) = head.uri.path_and_query() {
-            head.uri = Uri::from(path.clone());
+            let stripped = match self.edits.stripped {
+                0 => None,
+                count => edits::without_segments(path, count),
+            };
+            head.uri = Uri::from(stripped.unwrap_or_else(|| path.clone()));
         }
         // What was noted on this side of the gateway stays here.
         head.extensions.clear();
@@ -187,11 +215,22 @@ impl Forwarding {
         let fate = Fate::new();
         let terms = Terms {
             most: self.max_body,
-            patience: self.upstream.timeouts.client,
+            patience: self.timeouts.client,
             vouched: self.vouched.clone(),
         };
         let body = RequestBody::streaming(body, terms, fate.clone());
         (Request::from_parts(head, body), Some(fate))
+    }
+
+    /// Whether a client's request came over TLS, to us or to a proxy whose word is taken.
+    fn is_https(&self, request: &Request<Incoming>) -> bool {
+        let peer = request.extensions().get::<Peer>();
+        let trusted = peer.is_some_and(|peer| self.clients.trusted.contains(peer.0.ip()));
+        let told = request.headers().get(headers::X_FORWARDED_PROTO);
+        match told.filter(|_| trusted) {
+            Some(proto) => proto.as_bytes().eq_ignore_ascii_case(b"https"),
+            None => request.extensions().get::<OverTls>().is_some(),
+        }
     }
 
     fn is_too_large(&self, headers: &HeaderMap) -> bool {
@@ -202,36 +241,6 @@ impl Forwarding {
         length
             .zip(self.max_body)
             .is_some_and(|(length, most)| length > most)
-    }
-
-    /// Waits for the upstream, whose time runs from the last part of the body that it took. While the client is the
-    /// one to be waited for, it does not run.
-    async fn in_time<T>(
-        &self,
-        answer: impl Future<Output = T>,
-        fate: Option<&Fate>,
-    ) -> Result<T, Problem> {
-        let patience = self.upstream.timeouts.answer;
-        let mut answer = std::pin::pin!(answer);
-        let mut deadline = std::pin::pin!(tokio::time::sleep(patience));
-        loop {
-            tokio::select! {
-                biased;
-                answer = answer.as_mut() => return Ok(answer),
-                () = deadline.as_mut() => {
-                    let left = fate.and_then(|fate| match fate.state() {
-                        BodyState::AwaitingClient => Some(patience),
-                        _ => patience.checked_sub(fate.progress().elapsed()),
-                    });
-                    match left {
-                        Some(left) if !left.is_zero() => {
-                            deadline.as_mut().reset(tokio::time::Instant::now() + left);
-                        }
-                        _ => return Err(UPSTREAM_SILENT),
-                    }
-                }
-            }
-        }
     }
 }
 

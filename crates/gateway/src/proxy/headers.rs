@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use http::header::{
     CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, FORWARDED, HOST, PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+    PROXY_AUTHORIZATION, RETRY_AFTER, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tidegate_tower::{AddressFrom, Client, Clients};
@@ -13,7 +13,7 @@ const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+pub(super) const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -52,6 +52,26 @@ static OTHER_ADDRESSES: [HeaderName; 6] = [
     HeaderName::from_static("cf-connecting-ip"),
     HeaderName::from_static("fastly-client-ip"),
 ];
+
+/// Whether this header, by this name or another that servers take for it, belongs to the connection or says where a request
+/// comes from, so that nobody but us changes it.
+pub(crate) fn is_ours(name: &HeaderName, vouched: &[HeaderName]) -> bool {
+    let name = name.as_str().replace('_', "-");
+    let ours = HOP_BY_HOP.iter().chain(&ORIGIN).chain(&OTHER_ADDRESSES);
+    let ours = ours
+        .chain(vouched)
+        .chain(&[HOST, CONTENT_LENGTH, EXPECT, TRAILER]);
+    let mut ours = ours.map(|own| own.as_str().replace('_', "-"));
+    ours.any(|own| own == name)
+}
+
+/// Whether this header tells of limits.
+pub(crate) fn is_limits(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    *name == *RETRY_AFTER.as_str()
+        || name.starts_with("x-ratelimit-")
+        || name.starts_with("ratelimit")
+}
 
 /// Where a request came from, as its upstream is told.
 #[derive(Debug)]
@@ -147,10 +167,8 @@ fn remove_named_by_connection(headers: &mut HeaderMap, vouched: &[HeaderName]) {
 
 fn is_protected(name: &HeaderName, vouched: &[HeaderName]) -> bool {
     [HOST, CONTENT_LENGTH, TRAILER].contains(name)
-        || name.as_str().starts_with("x-ratelimit-")
-        || name.as_str().starts_with("ratelimit")
+        || is_limits(name)
         || *name == http::header::AUTHORIZATION
-        || *name == http::header::RETRY_AFTER
         || ORIGIN.contains(name)
         || vouched.contains(name)
 }

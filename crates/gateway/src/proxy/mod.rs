@@ -1,10 +1,18 @@
 //! From an admitted request to an upstream's answer.
 
+mod balance;
 mod connection;
+mod edits;
 mod forward;
 mod headers;
+mod health;
+mod keeper;
+mod members;
+mod patience;
+mod places;
 mod pool;
 mod request_body;
+mod retries;
 mod server;
 mod trouble;
 mod tunnel;
@@ -12,7 +20,8 @@ mod upgrade;
 mod upstream_body;
 
 pub(crate) use forward::{Forward, Forwarded, Forwarding};
-pub(crate) use headers::X_REQUEST_ID;
+pub(crate) use headers::{X_REQUEST_ID, is_limits, is_ours};
 pub(crate) use pool::{PoolTimeouts, Upstream};
+pub(crate) use retries::Retries;
 pub(crate) use tunnel::Tunnel;
 pub(crate) use upstream_body::UpstreamBody;

@@ -1,22 +1,27 @@
-//! The servers of an upstream, taken in turn.
+//! An upstream: sends each request to one of its servers, and to another one where that is safe.
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use http::{Request, Response};
+use http::{Method, Request, Response, StatusCode};
 use http_body::Body as _;
 use hyper::body::Incoming;
+use tokio::task::AbortHandle;
+use tower::retry::budget::Budget as _;
 
-use super::connection::{ConnectError, Lease};
-use super::request_body::RequestBody;
-use super::server::Server;
-use crate::config::ServerPlan;
+use super::connection::{self, ConnectError, Lease};
+use super::keeper::Keeper;
+use super::patience::in_time;
+use super::request_body::{BodyState, Fate, RequestBody};
+use super::retries::Retries;
+use super::server::{LeaseError, Server};
+use crate::config::UpstreamPlan;
+use crate::metrics::UpstreamMetrics;
 use crate::tls::Offer;
 
 /// How often a request without a body is sent again that a server said it did not begin with.
-const RETRIES: usize = 2;
+const REFUSED_AGAIN: usize = 2;
 
 /// How long an upstream may take for what.
 #[derive(Clone, Copy, Debug)]
@@ -29,93 +34,242 @@ pub(crate) struct PoolTimeouts {
     pub(crate) client: Duration,
 }
 
-/// The servers of one upstream, taken in turn.
+/// Servers of which any can take a request. Looked after until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Upstream {
-    servers: Vec<Arc<Server>>,
-    next: AtomicUsize,
+    keeper: Arc<Keeper>,
+    keeping: AbortHandle,
+}
+
+/// What a request asks of an upstream.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms<'a> {
+    pub(super) offer: Offer,
     pub(super) timeouts: PoolTimeouts,
+    /// None: only what was not sent is sent again.
+    pub(super) retries: Option<&'a Retries>,
+    /// What becomes of the request's body, if it has one.
+    pub(super) fate: Option<&'a Fate>,
+    /// Whether the server gets its own host in place of the client's.
+    pub(super) own_host: bool,
 }
 
 /// Why no answer came.
 #[derive(Debug)]
 pub(super) enum SendError {
+    /// All servers failed their checks; when it is worth while to ask again.
+    Down(Duration),
+    /// All servers have as many requests as they may.
+    Busy,
     /// No server accepted a connection; why the last one did not.
     Unconnected(ConnectError),
     /// A server accepted the request and then failed.
     Failed(hyper::Error),
+    /// A server accepted the request and did not answer in time.
+    Silent,
+}
+
+/// An attempt that brought no answer.
+struct Attempt {
+    error: SendError,
+    /// The request, if nothing of it was sent.
+    unsent: Option<Request<RequestBody>>,
 }
 
 impl Upstream {
-    /// An upstream of these servers; at least one.
-    pub(crate) fn new(servers: &[ServerPlan], timeouts: PoolTimeouts) -> Self {
-        let servers = servers.iter().cloned().map(Server::new).map(Arc::new);
-        Self {
-            servers: servers.collect(),
-            next: AtomicUsize::new(0),
-            timeouts,
-        }
+    /// Begins to look after the servers of a plan, from within a runtime.
+    pub(crate) fn start(plan: Arc<UpstreamPlan>, metrics: UpstreamMetrics) -> Self {
+        let keeper = Arc::new(Keeper::new(plan, metrics));
+        let keeping = tokio::spawn(keeper.clone().keep()).abort_handle();
+        Self { keeper, keeping }
     }
 
-    /// Sends a request to the next server, and waits for the head of its answer.
+    /// Sends a request to a server, and waits for the head of its answer.
     ///
-    /// The request goes to another connection or server only if nothing of it was sent, or if it has no body and the
-    /// server said that it did not begin with it (HTTP/2).
+    /// The request goes to another server or connection if nothing of it was sent; if it has no body and the server said
+    /// that it did not begin with it (HTTP/2); or if it is safe, and the terms and their budget allow a retry.
     pub(super) async fn send(
         &self,
         mut request: Request<RequestBody>,
-        offer: Offer,
+        terms: Terms<'_>,
     ) -> Result<(Response<Incoming>, Lease), SendError> {
-        let first = self.next.fetch_add(1, Ordering::Relaxed);
-        let mut retries = RETRIES;
-        let none = io::Error::from(io::ErrorKind::NotConnected);
-        let mut unconnected = ConnectError::Unreachable(none);
-        for turn in 0..self.servers.len() {
-            let server = &self.servers[(first + turn) % self.servers.len()];
-            // Kept connections may turn out to be closed; a fresh one ends this loop either way.
-            loop {
-                let (mut lease, fresh) = match server.lease(self.timeouts.connect, offer).await {
-                    Ok(leased) => leased,
-                    Err(error) => {
-                        unconnected = error;
-                        break;
+        let started = Instant::now();
+        let retries = terms.retries.filter(|_| is_safe(&request));
+        let mut left = retries.map_or(0, |retries| retries.plan.attempts);
+        if let Some(retries) = terms.retries {
+            retries.budget.deposit();
+        }
+        let mut tried = Vec::new();
+        let mut servers = self.keeper.servers(terms.timeouts.connect).await;
+        let mut error = None;
+        loop {
+            let Some(server) = self.keeper.balancer.choose(&servers, &tried) else {
+                return Err(error.unwrap_or_else(|| self.none(&servers)));
+            };
+            let once_more = retries.filter(|_| left > 0);
+            let copy = once_more.map(|_| copy(&request));
+            let patience = terms.timeouts.answer.checked_sub(started.elapsed());
+            let patience = match (patience, once_more.and_then(|retries| retries.plan.timeout)) {
+                (None, _) => return Err(error.unwrap_or(SendError::Silent)),
+                (Some(left), Some(one)) => left.min(one),
+                (Some(left), None) => left,
+            };
+            let attempt = self.attempt(&server, request, terms, patience).await;
+            let retry = match &attempt {
+                Ok((response, _)) => is_passing(response.status()),
+                Err(attempt) => attempt.unsent.is_none(),
+            };
+            let retry = retry && once_more.is_some_and(|retries| self.may_retry(retries));
+            request = match (attempt, copy) {
+                (_, Some(copy)) if retry => {
+                    left -= 1;
+                    tried.push(server);
+                    // With no other server left, one that was tried may be well again.
+                    servers = self.keeper.servers(terms.timeouts.connect).await;
+                    if self.keeper.balancer.choose(&servers, &tried).is_none() {
+                        tried.clear();
                     }
-                };
-                let copy = copy_for_retry(&request, &lease);
-                let mut error = match lease.send(request, server).await {
-                    Ok(response) => return Ok((response, lease)),
-                    Err(error) => error,
-                };
-                lease.retire();
-                let unsent = error.take_message();
-                request = match (unsent, copy) {
-                    (Some(unsent), _) if !fresh => unsent,
-                    (None, Some(copy)) if retries > 0 && is_refused(error.error()) => {
-                        retries -= 1;
-                        copy
+                    copy
+                }
+                (Ok(answered), _) => return Ok(answered),
+                (Err(attempt), _) => match attempt.unsent {
+                    Some(unsent) => {
+                        error = Some(attempt.error);
+                        tried.push(server);
+                        unsent
                     }
-                    _ => {
-                        server.failed(error.error());
-                        return Err(SendError::Failed(error.into_error()));
+                    None => return Err(attempt.error),
+                },
+            };
+        }
+    }
+
+    /// Sends a request to one server.
+    async fn attempt(
+        &self,
+        server: &Arc<Server>,
+        mut request: Request<RequestBody>,
+        terms: Terms<'_>,
+        patience: Duration,
+    ) -> Result<(Response<Incoming>, Lease), Attempt> {
+        let connect = terms.timeouts.connect.min(patience);
+        let mut again = REFUSED_AGAIN;
+        if terms.own_host {
+            connection::name(&mut request, server);
+        }
+        // Kept connections may turn out to be closed; a fresh one ends this loop either way.
+        loop {
+            let (mut lease, fresh) = match server.lease(connect, terms.offer).await {
+                Ok(leased) => leased,
+                Err(error) => {
+                    let error = match error {
+                        LeaseError::Full => SendError::Busy,
+                        LeaseError::Connect(error) => {
+                            self.keeper.failed(server);
+                            self.keeper.look_again();
+                            SendError::Unconnected(error)
+                        }
+                    };
+                    let unsent = Some(request);
+                    return Err(Attempt { error, unsent });
+                }
+            };
+            let has_body = !request.body().is_end_stream();
+            let copy = (lease.is_shared() && !has_body).then(|| copy(&request));
+            let answer = in_time(lease.send(request, server), patience, terms.fate).await;
+            let mut error = match answer {
+                Some(Ok(response)) => {
+                    self.keeper.answered(server, response.status());
+                    return Ok((response, lease));
+                }
+                Some(Err(error)) => error,
+                None => {
+                    self.keeper.failed(server);
+                    return Err(SendError::Silent.into());
+                }
+            };
+            lease.retire();
+            let unsent = error.take_message();
+            request = match (unsent, copy) {
+                (Some(unsent), _) if !fresh => unsent,
+                (None, Some(copy)) if again > 0 && is_refused(error.error()) => {
+                    again -= 1;
+                    copy
+                }
+                _ => {
+                    server.failed(error.error());
+                    if !terms.fate.is_some_and(is_clients_fault) {
+                        self.keeper.failed(server);
                     }
-                };
+                    return Err(SendError::Failed(error.into_error()).into());
+                }
+            };
+        }
+    }
+
+    fn may_retry(&self, retries: &Retries) -> bool {
+        let metrics = &self.keeper.metrics;
+        let may = retries.budget.withdraw();
+        if may {
+            metrics.retries.inc();
+        } else {
+            metrics.over_budget.inc();
+        }
+        may
+    }
+
+    /// Why there is no server to choose.
+    fn none(&self, servers: &[Arc<Server>]) -> SendError {
+        match &self.keeper.plan.health {
+            Some(health) if !servers.is_empty() => SendError::Down(health.every),
+            _ => {
+                let none = io::Error::from(io::ErrorKind::NotFound);
+                SendError::Unconnected(ConnectError::Unreachable(none))
             }
         }
-        Err(SendError::Unconnected(unconnected))
     }
 }
 
-/// What is needed to send a request again; none if that is not possible, or never asked for.
-fn copy_for_retry(request: &Request<RequestBody>, lease: &Lease) -> Option<Request<RequestBody>> {
-    if !lease.is_shared() || !request.body().is_end_stream() {
-        return None;
+impl Drop for Upstream {
+    fn drop(&mut self) {
+        self.keeping.abort();
     }
+}
+
+impl From<SendError> for Attempt {
+    fn from(error: SendError) -> Self {
+        let unsent = None;
+        Self { error, unsent }
+    }
+}
+
+/// Whether a request may be sent twice (RFC 9110, 9.2.1), as far as we are concerned.
+fn is_safe(request: &Request<RequestBody>) -> bool {
+    let safe = [Method::GET, Method::HEAD, Method::OPTIONS];
+    safe.contains(request.method()) && request.body().is_end_stream()
+}
+
+/// Whether this may be different at another server.
+fn is_passing(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT
+    )
+}
+
+fn is_clients_fault(fate: &Fate) -> bool {
+    let state = fate.state();
+    !matches!(state, BodyState::Forwarded | BodyState::AwaitingClient)
+}
+
+/// What is needed to send a request without a body again.
+fn copy(request: &Request<RequestBody>) -> Request<RequestBody> {
     let mut copy = Request::new(RequestBody::Empty);
     *copy.method_mut() = request.method().clone();
     *copy.uri_mut() = request.uri().clone();
     *copy.version_mut() = request.version();
     *copy.headers_mut() = request.headers().clone();
-    Some(copy)
+    copy
 }
 
 /// Whether a server of HTTP/2 says that it did nothing with a request (RFC 9113, 8.7).

@@ -1,11 +1,14 @@
 //! One server of an upstream: what is spoken to it, and the connections to it that are kept for the next request.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
+use http::header::HOST;
 use http::uri::Authority;
+use http::{HeaderValue, Request};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -13,7 +16,10 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::connection::{ConnectError, Connection, Lease, MAX_STREAMS, Shared};
-use crate::config::{ServerPlan, Speaks};
+use super::health::Health;
+use super::places::Places;
+use super::request_body::RequestBody;
+use crate::config::{HealthPlan, ServerPlan, Speaks, UpstreamPlan};
 use crate::tls::{self, Offer};
 
 /// How long an idle connection is kept: shorter than the usual keep-alive of servers, which may close one at the very
@@ -34,10 +40,15 @@ const CONNECTION_WINDOW: u32 = STREAM_WINDOW * MAX_STREAMS as u32;
 /// How often a silent server with open requests is asked whether it is there, and how long it may take to say so.
 const PING_EVERY: Duration = Duration::from_secs(20);
 
-/// A server.
+/// A server, at one address.
 #[derive(Debug)]
 pub(super) struct Server {
-    plan: ServerPlan,
+    pub(super) plan: Arc<ServerPlan>,
+    pub(super) address: SocketAddr,
+    pub(super) health: Health,
+    pub(super) places: Places,
+    /// What the balancer owes it.
+    pub(super) credit: AtomicI64,
     idle: Mutex<Vec<Idle>>,
     shared: Mutex<Vec<Arc<Shared>>>,
     // Held while a connection is made that others may share.
@@ -54,11 +65,25 @@ struct Idle {
     since: Instant,
 }
 
+/// Why a request has no connection.
+#[derive(Debug)]
+pub(super) enum LeaseError {
+    /// There are as many requests as there may be.
+    Full,
+    /// There is none to be had.
+    Connect(ConnectError),
+}
+
 impl Server {
-    pub(super) fn new(plan: ServerPlan) -> Self {
+    /// The server of `plan` at one of its addresses, used as its upstream says.
+    pub(super) fn new(plan: Arc<ServerPlan>, address: SocketAddr, upstream: &UpstreamPlan) -> Self {
         Self {
+            health: Health::default(),
+            places: Places::new(upstream.max_connections, upstream.max_waiting),
+            credit: AtomicI64::new(0),
             shares: AtomicBool::new(!matches!(plan.speaks, Speaks::Http1)),
             plan,
+            address,
             idle: Mutex::default(),
             shared: Mutex::default(),
             opening: tokio::sync::Mutex::default(),
@@ -67,12 +92,12 @@ impl Server {
     }
 
     /// Where it is.
-    pub(super) const fn authority(&self) -> &Authority {
+    pub(super) fn authority(&self) -> &Authority {
         &self.plan.authority
     }
 
     /// Whether TLS protects what is sent to it.
-    pub(super) const fn is_tls(&self) -> bool {
+    pub(super) fn is_tls(&self) -> bool {
         matches!(self.plan.speaks, Speaks::Tls(_))
     }
 
@@ -88,8 +113,21 @@ impl Server {
         }
     }
 
-    /// A place on a connection that was kept, or on a fresh one, which may take `patience`; and whether it is fresh.
+    /// A place on a connection that was kept, or on a fresh one, and whether it is fresh. To wait for a place, if there is a
+    /// bound on them, may take `patience`, and so may a connection.
     pub(super) async fn lease(
+        self: &Arc<Self>,
+        patience: Duration,
+        offer: Offer,
+    ) -> Result<(Lease, bool), LeaseError> {
+        let place = timeout(patience, self.places.take()).await;
+        let place = place.ok().and_then(Result::ok).ok_or(LeaseError::Full)?;
+        let leased = self.connection(patience, offer).await;
+        let (lease, fresh) = leased.map_err(LeaseError::Connect)?;
+        Ok((lease.at(place), fresh))
+    }
+
+    async fn connection(
         self: &Arc<Self>,
         patience: Duration,
         offer: Offer,
@@ -115,13 +153,10 @@ impl Server {
     }
 
     fn kept(self: &Arc<Self>, offer: Offer) -> Option<Lease> {
-        if offer == Offer::Any && self.shares.load(Ordering::Relaxed) {
-            let mut shared = self.shared.lock();
-            shared.retain(|connection| connection.is_of_use(KEPT));
-            let stream = shared.iter().find_map(Shared::stream);
-            if let Some(stream) = stream {
-                return Some(Lease::Shared(stream));
-            }
+        if offer == Offer::Any
+            && let Some(lease) = self.kept_shared()
+        {
+            return Some(lease);
         }
         let mut idle = self.idle.lock();
         idle.retain(|kept| !kept.connection.sender.is_closed() && kept.since.elapsed() < KEPT);
@@ -130,14 +165,40 @@ impl Server {
             .iter()
             .rposition(|kept| kept.connection.sender.is_ready())?;
         let connection = idle.swap_remove(ready).connection;
-        Some(Lease::Own(connection, self.clone()))
+        Some(Lease::own(connection, self.clone()))
+    }
+
+    fn kept_shared(&self) -> Option<Lease> {
+        if !self.shares.load(Ordering::Relaxed) {
+            return None;
+        }
+        let mut shared = self.shared.lock();
+        shared.retain(|connection| connection.is_of_use(KEPT));
+        let stream = shared.iter().find_map(Shared::stream);
+        stream.map(Lease::shared)
+    }
+
+    /// Whether it answers as a server that is well: on a connection of its own, unless requests share one.
+    pub(super) async fn check(self: &Arc<Self>, plan: &HealthPlan) -> bool {
+        let asked = async {
+            let mut lease = match self.kept_shared() {
+                Some(lease) => lease,
+                None => self.connect(Offer::Any).await.ok()?,
+            };
+            let mut request = Request::new(RequestBody::Empty);
+            *request.uri_mut() = plan.path.clone().into();
+            let host = HeaderValue::from_str(self.plan.authority.as_str()).ok()?;
+            request.headers_mut().insert(HOST, host);
+            let answer = lease.send(request, self).await;
+            answer.ok().map(|answer| answer.status())
+        };
+        let status = timeout(plan.timeout, asked).await.ok().flatten();
+        status.is_some_and(|status| status.is_success() || status.is_redirection())
     }
 
     async fn connect(self: &Arc<Self>, offer: Offer) -> Result<Lease, ConnectError> {
         let host = self.plan.authority.host().trim_matches(['[', ']']);
-        let usual_port = if self.is_tls() { 443 } else { 80 };
-        let port = self.plan.authority.port_u16().unwrap_or(usual_port);
-        let socket = TcpStream::connect((host, port)).await?;
+        let socket = TcpStream::connect(self.address).await?;
         socket.set_nodelay(true)?;
         match &self.plan.speaks {
             Speaks::Http1 => self.http1(socket).await,
@@ -167,7 +228,7 @@ impl Server {
         let (sender, connection) = builder.handshake(TokioIo::new(stream)).await?;
         // Its errors reach whoever sent a request on it.
         let driver = tokio::spawn(connection.with_upgrades()).abort_handle();
-        Ok(Lease::Own(Connection { sender, driver }, self.clone()))
+        Ok(Lease::own(Connection { sender, driver }, self.clone()))
     }
 
     async fn http2<S>(&self, stream: S) -> Result<Lease, ConnectError>
@@ -187,7 +248,7 @@ impl Server {
         let shared = Arc::new(Shared::new(sender, connection));
         let stream = Shared::first_stream(&shared);
         self.shared.lock().push(shared);
-        Ok(Lease::Shared(stream))
+        Ok(Lease::shared(stream))
     }
 
     /// Tells the log if it was TLS that a request failed of: some servers look at our certificate only when the handshake

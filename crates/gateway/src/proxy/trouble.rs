@@ -1,5 +1,7 @@
 //! Why there is no answer from an upstream, as the client is told.
 
+use std::time::Duration;
+
 use http::StatusCode;
 
 use super::connection::ConnectError;
@@ -16,6 +18,9 @@ pub(super) fn explain(error: &SendError, fate: Option<&Fate>) -> Problem {
         Some(BodyState::Forwarded | BodyState::AwaitingClient) | None => {}
     }
     match error {
+        SendError::Down(again) => UPSTREAM_DOWN.retry_after(*again),
+        SendError::Busy => UPSTREAM_BUSY.retry_after(Duration::from_secs(1)),
+        SendError::Silent => UPSTREAM_SILENT,
         SendError::Unconnected(ConnectError::Unreachable(error))
             if error.kind() == std::io::ErrorKind::TimedOut =>
         {
@@ -38,6 +43,11 @@ pub(super) const TOO_LARGE: Problem = Problem::new(
     "body_too_large",
     "The request's body is larger than this route allows.",
 );
+pub(super) const NO_HOST: Problem = Problem::new(
+    StatusCode::BAD_REQUEST,
+    "bad_host",
+    "The request names no host.",
+);
 const CLIENT_STALLED: Problem = Problem::new(
     StatusCode::REQUEST_TIMEOUT,
     "body_timeout",
@@ -58,12 +68,22 @@ const UPSTREAM_UNTRUSTED: Problem = Problem::new(
     "upstream_untrusted",
     "There is no protected connection to the API behind this gateway.",
 );
+const UPSTREAM_DOWN: Problem = Problem::new(
+    StatusCode::SERVICE_UNAVAILABLE,
+    "upstream_down",
+    "The API behind this gateway is not well.",
+);
+const UPSTREAM_BUSY: Problem = Problem::new(
+    StatusCode::SERVICE_UNAVAILABLE,
+    "upstream_busy",
+    "The API behind this gateway has as many requests as it can take.",
+);
 pub(super) const UPSTREAM_FAILED: Problem = Problem::new(
     StatusCode::BAD_GATEWAY,
     "upstream_failed",
     "The API behind this gateway gave no proper answer.",
 );
-pub(super) const UPSTREAM_SILENT: Problem = Problem::new(
+const UPSTREAM_SILENT: Problem = Problem::new(
     StatusCode::GATEWAY_TIMEOUT,
     "upstream_timeout",
     "The API behind this gateway did not answer in time.",

@@ -36,7 +36,7 @@ fn the_reference_is_right_and_raises_no_doubt() {
         .collect();
     assert_eq!(charged, ["ip-guard", "ride-burst"]);
     assert_eq!(ride.max_body, Some(64 << 10));
-    let server = &plan.routes.last().unwrap().servers[0];
+    let server = &plan.routes.last().unwrap().upstream.servers[0];
     assert_eq!(server.to_string(), "http://127.0.0.1:9000");
 }
 

@@ -169,6 +169,7 @@ fn the_schema_is_one_and_knows_every_key() {
             "store",
             "timeouts",
             "trusted_proxies",
+            "unmatched",
             "upstreams",
         ]
     );

@@ -446,3 +446,28 @@ routes: [{ path: /**, upstream: http://h, limits: [queue, places, paced, failed,
         ]
     );
 }
+
+#[test]
+fn it_tells_what_a_route_changes_and_no_secret() {
+    let asked = Asked::new(
+        "upstreams: { pair: { servers: [http://a:1, { url: http://b:2, weight: 3 }] } }\n\
+         routes:\n  - path: /api/**\n    name: api\n    upstream: pair\n    strip_prefix: /api\n    \
+         upstream_host: api.internal\n    redirect: https:8443\n    retries: { attempts: 2 }\n    \
+         request_headers: { set: { Authorization: hunter2 }, remove: [X-Kind] }\n    \
+         response_headers: { remove: [Server, X-Powered-By] }\n",
+    );
+    let lines = asked.explain(&["GET", "/api/x"]);
+    let expected = [
+        "route:    api",
+        "upstream: http://a:1, http://b:2 (weight 3)",
+        "retries:  up to 2, of GET, HEAD and OPTIONS, within 20% of the requests",
+        "redirect: to https at port 8443, without TLS",
+        "path:     without its first segment",
+        "host:     api.internal",
+        "request:  sets authorization",
+        "request:  removes x-kind",
+        "response: removes server, x-powered-by",
+    ];
+    assert_eq!(lines[..expected.len()], expected);
+    assert!(!lines.concat().contains("hunter2"));
+}

@@ -251,7 +251,11 @@ async fn every_metric_says_what_it_is() {
             "tidegate_tunnels",
             "tidegate_unknown_api_keys",
             "tidegate_unknown_plans",
+            "tidegate_upstream_checks",
             "tidegate_upstream_duration_seconds",
+            "tidegate_upstream_ejections",
+            "tidegate_upstream_retries",
+            "tidegate_upstream_servers",
             "tidegate_waiting_requests",
         ]
     );

@@ -22,7 +22,7 @@ impl Check<'_> {
         Answers {
             headers: headers.map_or(outer.headers, |headers| self.headers(headers)),
             reject: match reject {
-                Some(reject) => self.reject(reject),
+                Some(reject) => self.reject(reject, StatusCode::TOO_MANY_REQUESTS),
                 None => outer.reject.clone(),
             },
         }
@@ -47,7 +47,8 @@ impl Check<'_> {
         }
     }
 
-    fn reject(&mut self, reject: &file::Reject) -> Reject {
+    /// An answer whose status is `usual` unless it says otherwise.
+    pub(super) fn reject(&mut self, reject: &file::Reject, usual: StatusCode) -> Reject {
         let status = self.read_some(reject.status.as_ref());
         let kind = self.read_some(reject.content_type.as_ref());
         let kind = kind.map_or(TEXT, |MediaType(kind)| kind);
@@ -56,7 +57,7 @@ impl Check<'_> {
             self.no_body(leaf);
         }
         Reject {
-            status: status.map_or(StatusCode::TOO_MANY_REQUESTS, |RejectStatus(status)| status),
+            status: status.map_or(usual, |RejectStatus(status)| status),
             body: body.map(|RejectBody(body)| (kind, body)),
         }
     }

@@ -1,6 +1,7 @@
 //! The routes: what they match, where they lead, what they are charged to, and whether any request
 //! can reach them.
 
+mod edits;
 mod guards;
 mod hidden;
 mod upstreams;
@@ -15,7 +16,7 @@ use tidegate_tower::{Clients, Policy, Rule};
 use super::Check;
 use super::limits::Rules;
 use crate::config::file::{self, File};
-use crate::config::plan::{RoutePlan, ServerPlan, Speaks};
+use crate::config::plan::{RoutePlan, ServerPlan, Speaks, Timeouts};
 use crate::config::report::{Place, Problem};
 use crate::config::value::{BodyLimit, Leaf, LimitName, Protocol};
 
@@ -26,6 +27,14 @@ struct Named {
     name: String,
     is_given: bool,
     place: Option<Place>,
+}
+
+/// What routes have from the file, unless they say otherwise.
+struct Whole<'a> {
+    clients: &'a Clients,
+    unmatched: &'a Policy,
+    max_body: Option<u64>,
+    timeouts: Timeouts,
 }
 
 impl Check<'_> {
@@ -41,17 +50,23 @@ impl Check<'_> {
         rules: &Rules,
         unmatched: &Policy,
         clients: &Clients,
+        timeouts: Timeouts,
     ) -> Vec<RoutePlan> {
         let max_body = self.read_some(file.max_body.as_ref());
-        let max_body = max_body.unwrap_or(BodyLimit(None));
+        let BodyLimit(max_body) = max_body.unwrap_or(BodyLimit(None));
+        let whole = Whole {
+            clients,
+            unmatched,
+            max_body,
+            timeouts,
+        };
         let mut upstreams = self.upstreams(file);
         let written = file.routes.as_ref();
         let mut names = HashMap::new();
         let mut routes: Vec<(RoutePlan, Option<Place>)> = Vec::new();
         for route in written.iter().flat_map(|routes| &routes.value) {
             let route = &route.value;
-            let Some((plan, named)) = self.route(route, rules, unmatched, &mut upstreams, max_body)
-            else {
+            let Some((plan, named)) = self.route(route, rules, &whole, &mut upstreams) else {
                 continue;
             };
             if named.is_given {
@@ -75,17 +90,22 @@ impl Check<'_> {
         &mut self,
         route: &file::Route,
         rules: &Rules,
-        unmatched: &Policy,
+        whole: &Whole<'_>,
         upstreams: &mut Upstreams<'_>,
-        BodyLimit(max_body): BodyLimit,
     ) -> Option<(RoutePlan, Named)> {
+        let unmatched = whole.unmatched;
         let given = route.name.as_ref().map(|leaf| self.read(leaf));
         let host = route.host.as_ref().map(|leaf| self.read(leaf));
         let path = self.read(&route.path);
         let methods = route.methods.as_ref().map(|leaves| self.methods(leaves));
-        let servers = self.servers(&route.upstream, upstreams);
+        let upstream = self.target(&route.upstream, upstreams);
         let own = self.read_some(route.max_body.as_ref());
-        let upgrades = self.upgrades(route, servers.as_deref().unwrap_or_default());
+        let servers = upstream.as_ref().map(|upstream| &*upstream.servers);
+        let edits = self.edits(route, path.as_ref(), whole.clients);
+        let upgrades = self.upgrades(route, servers.unwrap_or_default());
+        let timeouts = self.route_timeouts(route.timeouts.as_ref(), whole.timeouts);
+        let retries = route.retries.as_ref();
+        let retries = retries.and_then(|retries| self.retries(retries));
         let encoded_slashes = self.read_some(route.encoded_slashes.as_ref());
         let (headers, reject) = (route.headers.as_ref(), route.reject.as_ref());
         let answers = self.answers(headers, reject, &unmatched.answers);
@@ -124,8 +144,11 @@ impl Check<'_> {
             host,
             path,
             methods: methods.map(with_head),
-            servers: servers?,
-            max_body: own.map_or(max_body, |BodyLimit(own)| own),
+            upstream: upstream?,
+            timeouts,
+            retries,
+            edits: Arc::new(edits),
+            max_body: own.map_or(whole.max_body, |BodyLimit(own)| own),
             upgrades,
             encoded_slashes: encoded_slashes.unwrap_or_default(),
         };

@@ -1,4 +1,4 @@
-//! Where requests come in, and TLS on both sides.
+//! Where requests come in and where they go, and TLS on both sides.
 
 use std::net::SocketAddr;
 

@@ -7,7 +7,7 @@
 use super::distance;
 
 /// Keys whose values are hidden, and how many typing mistakes still count as that key.
-const SECRETS: [(&str, usize); 10] = [
+const SECRETS: [(&str, usize); 11] = [
     ("secret", 2),
     ("hash", 1),
     ("url", 1),
@@ -18,6 +18,8 @@ const SECRETS: [(&str, usize); 10] = [
     ("api_token", 1),
     ("key", 0),
     ("auth", 0),
+    // Headers that a route sets.
+    ("set", 0),
 ];
 
 /// What stands for what is hidden; its length says nothing.
@@ -183,6 +185,7 @@ fn secrets(line: &str, below: Below) -> (Vec<(usize, usize)>, Below) {
                 Some(mark) => Below::Quoted(mark),
                 None if !in_flow => Below::Value(key.start),
                 None if start == end => Below::InFlow,
+                None if chars[start] == '{' && !chars[start..].contains(&'}') => Below::InFlow,
                 None => next,
             };
         }
@@ -251,6 +254,10 @@ fn value_end(chars: &[char], from: usize, in_flow: bool) -> usize {
     let Some(start) = start.filter(|_| in_flow) else {
         return chars.len();
     };
+    // A map may hold secrets under any key.
+    if chars[start] == '{' {
+        return chars.len();
+    }
     let ends = |at: &usize| match chars[start] {
         quote @ ('"' | '\'') => *at > start && chars[at - 1] == quote && *at > start + 1,
         _ => matches!(chars[*at], ',' | '}' | ']'),

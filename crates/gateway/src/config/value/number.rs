@@ -261,7 +261,7 @@ impl Value for BodyLimit {
 
 /// A number written in digits; one that is too large for any use is the largest there is, and is
 /// refused by whoever knows how much fits.
-fn digits(text: &str) -> Option<u64> {
+pub(super) fn digits(text: &str) -> Option<u64> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text.parse().unwrap_or(u64::MAX))
 }
@@ -284,7 +284,7 @@ fn unit(name: &str) -> Option<u64> {
     }
 }
 
-fn whole(least: u64, most: Option<u64>) -> Map<String, serde_json::Value> {
+pub(super) fn whole(least: u64, most: Option<u64>) -> Map<String, serde_json::Value> {
     let mut schema = object(json!({ "type": "integer", "minimum": least }));
     schema.extend(most.map(|most| ("maximum".to_owned(), most.into())));
     schema

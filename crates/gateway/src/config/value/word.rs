@@ -8,7 +8,7 @@ use tidegate_tower::Per;
 use tidegate_tower::api_keys::UnknownKey;
 use tidegate_tower::jwt::{InvalidToken, Signature};
 
-use crate::config::{LogFormat, Secret};
+use crate::config::{Balance, LogFormat, Secret};
 use crate::path::EncodedSlashes;
 
 use super::{Fault, PrefixLength, Value};
@@ -58,6 +58,16 @@ impl Value for Per {
 fn cookie_name(name: &str) -> Result<&str, Fault> {
     HeaderName::read(name).map(|_| name)
 }
+
+choice!(
+    Balance,
+    "Balance",
+    "a way to choose a server",
+    [
+        ("round_robin", Self::RoundRobin),
+        ("least_requests", Self::LeastRequests),
+    ]
+);
 
 choice!(
     UnknownKey,

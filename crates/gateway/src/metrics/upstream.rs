@@ -1,0 +1,109 @@
+//! What is counted of upstreams and their servers.
+
+use std::sync::Arc;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct UpstreamLabels {
+    upstream: Arc<str>,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct StateLabels {
+    upstream: Arc<str>,
+    state: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct OutcomeLabels {
+    upstream: Arc<str>,
+    outcome: &'static str,
+}
+
+/// What all upstreams have.
+#[derive(Debug, Default)]
+pub(super) struct UpstreamFamilies {
+    servers: Family<StateLabels, Gauge>,
+    ejections: Family<UpstreamLabels, Counter>,
+    checks: Family<OutcomeLabels, Counter>,
+    retries: Family<OutcomeLabels, Counter>,
+}
+
+impl UpstreamFamilies {
+    pub(super) fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "upstream_servers",
+            "Servers by whether they take requests, were ejected, or failed their checks",
+            self.servers.clone(),
+        );
+        registry.register(
+            "upstream_ejections",
+            "Servers left out for a while because they failed",
+            self.ejections.clone(),
+        );
+        registry.register(
+            "upstream_checks",
+            "Health checks, by whether they passed or failed",
+            self.checks.clone(),
+        );
+        registry.register(
+            "upstream_retries",
+            "Requests sent once more, and those that were not because the budget was used up",
+            self.retries.clone(),
+        );
+    }
+
+    /// The handles of one upstream.
+    pub(super) fn of(&self, upstream: &Arc<str>) -> UpstreamMetrics {
+        let servers = |state| {
+            let upstream = upstream.clone();
+            let labels = StateLabels { upstream, state };
+            self.servers.get_or_create_owned(&labels)
+        };
+        let outcome = |family: &Family<OutcomeLabels, Counter>, outcome| {
+            let upstream = upstream.clone();
+            family.get_or_create_owned(&OutcomeLabels { upstream, outcome })
+        };
+        UpstreamMetrics {
+            healthy: servers("healthy"),
+            ejected: servers("ejected"),
+            unhealthy: servers("unhealthy"),
+            ejections: self.ejections.get_or_create_owned(&UpstreamLabels {
+                upstream: upstream.clone(),
+            }),
+            checks: ["failed", "passed"].map(|word| outcome(&self.checks, word)),
+            retries: outcome(&self.retries, "sent"),
+            over_budget: outcome(&self.retries, "over_budget"),
+        }
+    }
+}
+
+/// The handles of one upstream.
+#[derive(Debug)]
+pub(crate) struct UpstreamMetrics {
+    /// Servers that take requests.
+    pub(crate) healthy: Gauge,
+    /// Servers that failed, and are left out for a while.
+    pub(crate) ejected: Gauge,
+    /// Servers that failed their checks.
+    pub(crate) unhealthy: Gauge,
+    /// Servers that were ejected, ever.
+    pub(crate) ejections: Counter,
+    checks: [Counter; 2],
+    /// Requests sent once more.
+    pub(crate) retries: Counter,
+    /// Requests that were not, for want of budget.
+    pub(crate) over_budget: Counter,
+}
+
+impl UpstreamMetrics {
+    /// A server was checked.
+    pub(crate) fn checked(&self, passed: bool) {
+        self.checks[usize::from(passed)].inc();
+    }
+}

@@ -1,0 +1,216 @@
+//! Looks after the servers of an upstream: who they are, who fails and who is well again.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http::StatusCode;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval, sleep_until, timeout};
+
+use super::balance::Balancer;
+use super::members::Members;
+use super::server::Server;
+use crate::config::UpstreamPlan;
+use crate::metrics::UpstreamMetrics;
+
+/// The servers of an upstream, and what is known of them.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    pub(super) plan: Arc<UpstreamPlan>,
+    pub(super) balancer: Balancer,
+    pub(super) metrics: UpstreamMetrics,
+    members: Members,
+    // Held while it is decided whether one may go.
+    ejecting: Mutex<()>,
+    ejected: Notify,
+    stale: Notify,
+}
+
+impl Keeper {
+    pub(super) fn new(plan: Arc<UpstreamPlan>, metrics: UpstreamMetrics) -> Self {
+        let keeper = Self {
+            balancer: Balancer::new(plan.balance, plan.slow_start),
+            members: Members::new(&plan),
+            metrics,
+            ejecting: Mutex::default(),
+            ejected: Notify::new(),
+            stale: Notify::new(),
+            plan,
+        };
+        keeper.count();
+        keeper
+    }
+
+    /// The servers; if none is known yet, their names are resolved first, which may take `patience`.
+    pub(super) async fn servers(&self, patience: Duration) -> Arc<Vec<Arc<Server>>> {
+        let servers = self.members.current();
+        if !servers.is_empty() {
+            return servers;
+        }
+        // The background does it as well, and tells.
+        let _ = timeout(patience, self.members.resolve(&self.plan)).await;
+        self.members.current()
+    }
+
+    /// A server answered a request.
+    pub(super) fn answered(&self, server: &Arc<Server>, status: StatusCode) {
+        if status.is_server_error() {
+            self.failed(server);
+        } else {
+            server.health.succeeded();
+        }
+    }
+
+    /// A server did not serve a request: enough of that, and it is left out.
+    pub(super) fn failed(&self, server: &Arc<Server>) {
+        let Some(plan) = &self.plan.eject else {
+            return;
+        };
+        let failures = server.health.failed();
+        if failures < plan.after {
+            return;
+        }
+        let _one_by_one = self.ejecting.lock();
+        let servers = self.members.current();
+        let out = servers.iter().filter(|server| !server.health.is_in());
+        let share = servers.len() * plan.at_most as usize / 100;
+        let most = share.max(1).min(servers.len().saturating_sub(1));
+        if out.count() >= most || !server.health.is_in() {
+            return;
+        }
+        let lasts = server.health.eject(plan, Instant::now());
+        self.metrics.ejections.inc();
+        self.count();
+        let (upstream, address) = (&self.plan.name, server.address);
+        let server = &server.plan;
+        tracing::warn!(%upstream, %server, %address, failures, ?lasts, "a server fails and is left out");
+        self.ejected.notify_one();
+    }
+
+    /// Servers may be elsewhere by now.
+    pub(super) fn look_again(&self) {
+        if self.members.have_names() {
+            self.stale.notify_one();
+        }
+    }
+
+    /// Does all that takes time, for as long as it is polled.
+    pub(super) async fn keep(self: Arc<Self>) {
+        tokio::join!(
+            self.resolve_names(),
+            self.end_ejections(),
+            self.check_health()
+        );
+    }
+
+    async fn resolve_names(&self) {
+        if !self.members.have_names() {
+            return;
+        }
+        loop {
+            if self.members.resolve(&self.plan).await {
+                let servers = self.members.current();
+                let addresses: Vec<_> = servers.iter().map(|server| server.address).collect();
+                let upstream = &self.plan.name;
+                tracing::info!(%upstream, ?addresses, "the servers of an upstream were found");
+            }
+            self.count();
+            let _ = timeout(self.plan.resolve_every, self.stale.notified()).await;
+        }
+    }
+
+    async fn end_ejections(&self) {
+        let Some(plan) = &self.plan.eject else {
+            return;
+        };
+        loop {
+            let servers = self.members.current();
+            let ends = servers.iter().map(|server| server.health.ejected_until());
+            let next = ends.flatten().min();
+            let over = async {
+                match next {
+                    Some(next) => sleep_until(next.into()).await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                () = over => {}
+                () = self.ejected.notified() => {}
+            }
+            let now = Instant::now();
+            let is_over = |server: &&Arc<Server>| {
+                let until = server.health.ejected_until();
+                until.is_some_and(|until| until <= now)
+            };
+            for server in servers.iter().filter(is_over) {
+                server.health.end_ejection(plan, now);
+                self.count();
+                let (upstream, address) = (&self.plan.name, server.address);
+                let server = &server.plan;
+                tracing::info!(%upstream, %server, %address, "a server is tried again");
+            }
+        }
+    }
+
+    async fn check_health(&self) {
+        let Some(plan) = &self.plan.health else {
+            return;
+        };
+        let mut every = interval(plan.every);
+        every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            every.tick().await;
+            let mut checks = JoinSet::new();
+            for server in self.members.current().iter() {
+                let (server, plan) = (server.clone(), plan.clone());
+                checks.spawn(async move {
+                    let passed = server.check(&plan).await;
+                    (server, passed)
+                });
+            }
+            while let Some(checked) = checks.join_next().await {
+                if let Ok((server, passed)) = checked {
+                    self.metrics.checked(passed);
+                    let change = server.health.checked(plan, passed, Instant::now());
+                    self.tell_change(&server, change);
+                }
+            }
+        }
+    }
+
+    fn tell_change(&self, server: &Server, change: Option<bool>) {
+        let (upstream, address) = (&self.plan.name, server.address);
+        let server = &server.plan;
+        match change {
+            None => return,
+            Some(true) => {
+                tracing::info!(%upstream, %server, %address, "a server passes its checks again");
+            }
+            Some(false) => {
+                tracing::warn!(%upstream, %server, %address, "a server fails its checks and is left out");
+            }
+        }
+        self.count();
+    }
+
+    /// Shows how many servers are how.
+    fn count(&self) {
+        let servers = self.members.current();
+        let count = |is: fn(&Server) -> bool| {
+            let count = servers.iter().filter(|server| is(server)).count();
+            i64::try_from(count).unwrap_or(i64::MAX)
+        };
+        self.metrics
+            .healthy
+            .set(count(|server| server.health.is_in()));
+        self.metrics
+            .unhealthy
+            .set(count(|server| server.health.is_unhealthy()));
+        self.metrics.ejected.set(count(|server| {
+            server.health.is_ejected() && !server.health.is_unhealthy()
+        }));
+    }
+}

@@ -1,0 +1,84 @@
+//! Names whose addresses change.
+
+use super::*;
+
+fn plan(authorities: &[&'static str]) -> UpstreamPlan {
+    let server = |authority: &&'static str| ServerPlan {
+        authority: http::uri::Authority::from_static(authority),
+        speaks: Speaks::Http1,
+        weight: 1,
+    };
+    let mut plan = UpstreamPlan::alone(server(&authorities[0]));
+    plan.servers = authorities.iter().map(server).collect();
+    plan
+}
+
+fn at(addresses: &[&str]) -> Option<Vec<SocketAddr>> {
+    Some(
+        addresses
+            .iter()
+            .map(|address| address.parse().unwrap())
+            .collect(),
+    )
+}
+
+#[test]
+fn who_stays_keeps_all_that_is_known_of_it() {
+    let plan = plan(&["one:1", "two:2"]);
+    let members = Members::new(&plan);
+    assert!(members.have_names() && members.current().is_empty());
+    let found = |one, two| members.named.iter().zip([one, two]).collect();
+    let first = regroup(
+        &[],
+        found(at(&["10.0.0.1:1", "10.0.0.2:1"]), at(&["10.0.0.1:1"])),
+        &plan,
+    );
+    // One address of two names is two servers, for they may speak differently.
+    assert_eq!(first.len(), 3);
+    let second = regroup(
+        &first,
+        found(at(&["10.0.0.2:1", "10.0.0.3:1"]), None),
+        &plan,
+    );
+    assert_eq!(second.len(), 3);
+    assert!(Arc::ptr_eq(&second[0], &first[1]));
+    assert_eq!(second[1].address, "10.0.0.3:1".parse().unwrap());
+    assert!(
+        Arc::ptr_eq(&second[2], &first[2]),
+        "no answer changes nothing"
+    );
+    // Who is new among others starts slowly, if anybody does.
+    let share = |server: &Server| {
+        server
+            .health
+            .share(Duration::from_secs(3_600), Instant::now())
+    };
+    assert_eq!([share(&second[0]), share(&second[1])], [1.0, 0.1]);
+    // A name that has no address any more has no server.
+    assert_eq!(regroup(&second, found(at(&[]), None), &plan).len(), 1);
+}
+
+#[test]
+fn ports_are_those_of_the_scheme_unless_they_are_written() {
+    let plan = plan(&["127.0.0.1", "[::1]:81"]);
+    let members = Members::new(&plan);
+    assert!(!members.have_names());
+    let addresses: Vec<_> = members
+        .current()
+        .iter()
+        .map(|server| server.address)
+        .collect();
+    assert_eq!(Some(addresses), at(&["127.0.0.1:80", "[::1]:81"]));
+}
+
+#[tokio::test]
+async fn a_name_is_not_resolved_twice_a_second() {
+    let plan = plan(&["localhost:1"]);
+    let members = Members::new(&plan);
+    assert!(members.resolve(&plan).await);
+    let found = members.current();
+    assert!(found.iter().all(|server| server.address.ip().is_loopback()) && !found.is_empty());
+    members.current.store(Arc::default());
+    assert!(!members.resolve(&plan).await);
+    assert!(members.current().is_empty());
+}

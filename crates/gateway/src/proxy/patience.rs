@@ -1,0 +1,34 @@
+//! How long an upstream is waited for.
+
+use std::time::Duration;
+
+use super::request_body::{BodyState, Fate};
+
+/// Waits for the upstream, whose time runs from the last part of the body that it took. While the client is the one to be
+/// waited for, it does not run. None: the time is over.
+pub(super) async fn in_time<T>(
+    answer: impl Future<Output = T>,
+    patience: Duration,
+    fate: Option<&Fate>,
+) -> Option<T> {
+    let mut answer = std::pin::pin!(answer);
+    let mut deadline = std::pin::pin!(tokio::time::sleep(patience));
+    loop {
+        tokio::select! {
+            biased;
+            answer = answer.as_mut() => return Some(answer),
+            () = deadline.as_mut() => {
+                let left = fate.and_then(|fate| match fate.state() {
+                    BodyState::AwaitingClient => Some(patience),
+                    _ => patience.checked_sub(fate.progress().elapsed()),
+                });
+                match left {
+                    Some(left) if !left.is_zero() => {
+                        deadline.as_mut().reset(tokio::time::Instant::now() + left);
+                    }
+                    _ => return None,
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! Where requests go: who of several servers takes one, who is left out, what is tried again, how much at once; and what is
+//! changed on the way.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+#![expect(
+    clippy::print_stdout,
+    reason = "shares of failed requests are for people"
+)]
+
+#[path = "../support/mod.rs"]
+#[expect(dead_code, reason = "other tests use the rest of it")]
+mod support;
+
+/// Several servers behind one gateway.
+mod group;
+
+mod balance;
+mod bounds;
+mod checks;
+mod edits;
+mod ejection;
+mod faults;
+mod retries;
