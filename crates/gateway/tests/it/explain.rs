@@ -416,3 +416,33 @@ routes:
         "; costs 50, which never fits: answered 400"
     );
 }
+
+#[test]
+fn it_says_what_becomes_of_requests() {
+    let limits = "
+limits:
+  queue: { leaky_bucket: { queue: 5, drain: 1/h, nodelay: true }, action: drop }
+  places: { concurrency: { limit: 3 } }
+  paced: { token_bucket: { capacity: 9, refill: 1/h }, action: { delay: { max: 2s } } }
+  failed: { fixed_window: { limit: 4, window: 1h }, count: { status: [401, 403] } }
+  told: { fixed_window: { limit: 50, window: 1h }, cost: { response_header: X-Cost, reserve: 10 } }
+  new: { fixed_window: { limit: 1, window: 1h }, cost: 1, action: observe }
+routes: [{ path: /**, upstream: http://h, limits: [queue, places, paced, failed, told, new] }]
+";
+    let lines = Asked::new(limits).explain(&["GET", "/"]);
+    let told: Vec<_> = lines
+        .iter()
+        .filter_map(|line| line.strip_prefix("limit:    "))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "queue, a leaky_bucket of 5, per client; drops what it refuses",
+            "places, a concurrency of 3, per client",
+            "paced, a token_bucket of 9, per client; what it refuses waits for up to 2s",
+            "failed, a fixed_window of 4, per client; counts answers with 401, 403",
+            "told, a fixed_window of 50, per client; reserves 10 until x-cost of the answer says what it costs",
+            "new, a fixed_window of 1, per client; only observes",
+        ]
+    );
+}
