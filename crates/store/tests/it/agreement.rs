@@ -12,10 +12,10 @@ use tidegate_core::{
     Rate, SlidingWindowCounter, SlidingWindowLog, Slot, Stamps, State, TokenBucket, Verdict,
     WindowCount, WindowPair, decide,
 };
-use tidegate_store::{Charge, Limit, Outcome, RedisStore};
+use tidegate_store::{Charge, Limit, Outcome, RedisStore, StoreError};
 use tidegate_testkit::{RedisConnection, RedisServer};
 
-use crate::support::{MS, Random, charge, even_calendar, exact_store, limit};
+use crate::support::{MS, Random, charge, error_of, even_calendar, exact_store, limit};
 
 /// Per algorithm, and for mixed lists.
 const OPERATIONS: u64 = 100_000;
@@ -204,9 +204,15 @@ async fn ask(
         .zip(costs)
         .map(|(limit, cost)| charge(limit, client, *cost))
         .collect();
-    let decision = store.decide(&charges).await;
-    let error = decision.call.as_ref().and_then(|call| call.error.clone());
-    assert_eq!(error, None, "Redis must decide");
+    let mut decision = store.decide(&charges).await;
+    for _ in 0..100 {
+        // On a machine that is too busy to know the time, a calendar's windows are over when they arrive: nothing was charged.
+        if error_of(&decision) != Some(StoreError::Late) {
+            break;
+        }
+        decision = store.decide(&charges).await;
+    }
+    assert_eq!(error_of(&decision), None, "Redis must decide");
 
     let before = states.to_vec();
     let mut slots: Vec<Slot<'_>> = charges
