@@ -1,6 +1,7 @@
 //! What the gateway counts, for Prometheus. Handles are found at start; a request only adds.
 
 mod redis;
+mod reloads;
 mod route;
 mod synced;
 mod tls;
@@ -18,6 +19,7 @@ use prometheus_client::registry::{Registry, Unit};
 use tidegate_store::{Store, StoreError};
 
 use redis::RedisMetrics;
+use reloads::ReloadMetrics;
 pub(crate) use route::{OpenTunnel, RouteMetrics};
 use synced::SyncedMetrics;
 pub(crate) use tls::TlsMetrics;
@@ -79,6 +81,7 @@ pub(crate) struct GatewayMetrics {
     unknown_keys: Counter,
     unknown_plans: Arc<UnknownPlans>,
     tls: TlsMetrics,
+    reloads: ReloadMetrics,
     key_files: Family<OutcomeLabels, Counter>,
     jwks_fetches: Family<OutcomeLabels, Counter>,
     jwks_keys: Family<JwksLabels, Gauge>,
@@ -105,6 +108,7 @@ impl Default for GatewayMetrics {
             unknown_keys: Counter::default(),
             unknown_plans: Arc::default(),
             tls: TlsMetrics::default(),
+            reloads: ReloadMetrics::default(),
             key_files: Family::default(),
             jwks_fetches: Family::default(),
             jwks_keys: Family::default(),
@@ -182,6 +186,7 @@ impl GatewayMetrics {
             self.connections_refused.clone(),
         );
         self.tls.register(registry);
+        self.reloads.register(registry);
         registry.register(
             "unknown_api_keys",
             "Requests with an API key that is not listed",
@@ -244,6 +249,11 @@ impl GatewayMetrics {
     /// What is counted of TLS towards clients.
     pub(crate) const fn tls(&self) -> &TlsMetrics {
         &self.tls
+    }
+
+    /// What is counted of reloads.
+    pub(crate) const fn reloads(&self) -> &ReloadMetrics {
+        &self.reloads
     }
 
     /// A file with keys has changed, and was taken or refused.

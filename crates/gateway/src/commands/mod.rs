@@ -8,6 +8,7 @@ mod demo;
 mod demo_api;
 mod explain;
 mod keys;
+mod reload;
 mod run;
 
 use std::path::PathBuf;

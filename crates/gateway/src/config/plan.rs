@@ -19,6 +19,7 @@ use tidegate_tower::jwt::{Signature, TokenKeys};
 use tidegate_tower::{ClientPlans, Clients, Policy};
 use tokio::sync::Notify;
 
+use super::fixed::Fixed;
 use crate::host::HostPattern;
 use crate::path::EncodedSlashes;
 use crate::pattern::PathPattern;
@@ -28,6 +29,10 @@ use crate::tls::{ServerTls, UpstreamTls};
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Plan {
+    /// What tells the text that it was made of from another one.
+    pub version: String,
+    /// What no reload may change.
+    pub fixed: Fixed,
     /// Where it listens; at least one.
     pub listen: Vec<ListenerPlan>,
     /// Where health, metrics and clients are served.
