@@ -1,9 +1,11 @@
 //! A whole gateway, made from a checked plan: bound first, so that a port in use is found, then run.
 //!
 //! - [`kept`]: what outlives every plan; [`reload`]: how another plan takes this one's place
+//! - [`sockets`]: ports that are open already
 
 mod kept;
 mod reload;
+mod sockets;
 mod start_error;
 
 use std::io;
@@ -29,6 +31,7 @@ use crate::shared_secret::SharedSecret;
 use kept::Kept;
 use reload::{Parts, open};
 pub use reload::{ReloadError, Reloader};
+pub use sockets::Inherited;
 pub use start_error::StartError;
 
 /// How often a part of the memory store's expired keys is dropped; a full round takes about a minute.
@@ -52,8 +55,17 @@ pub struct Gateway {
 impl Gateway {
     /// Opens the ports and makes every part that `plan` asks for.
     pub async fn start(plan: Plan) -> Result<Self, StartError> {
-        let listeners = open(ListenerName::all(&plan.listen).into_iter()).await?;
-        let admin = bind(plan.admin.address).await?;
+        Self::start_with(plan, Inherited::default()).await
+    }
+
+    /// As [`start`](Self::start), with sockets that are open already; each must be for an address of `plan`.
+    pub async fn start_with(plan: Plan, inherited: Inherited) -> Result<Self, StartError> {
+        let named = plan.listen.iter().map(|listener| listener.address);
+        let named: Vec<_> = named.chain([plan.admin.address]).collect();
+        inherited.all_among(&named)?;
+        let names = ListenerName::all(&plan.listen).into_iter();
+        let listeners = open(names, &inherited).await?;
+        let admin = inherited.bind(plan.admin.address).await?;
         let secret = plan.secret.as_ref();
         let (store, hasher, shared_secret) = match &plan.store {
             StorePlan::Memory => {
@@ -95,6 +107,7 @@ impl Gateway {
         let watches = Arc::<Mutex<JoinSet<()>>>::default();
         let parts = Parts {
             kept,
+            inherited,
             fixed,
             server: Arc::new(Server::new(current.clone(), stopped)),
             current,
@@ -179,11 +192,6 @@ impl Gateway {
             let _ = tokio::time::timeout(LAST_LINES, finished).await;
         }
     }
-}
-
-async fn bind(address: SocketAddr) -> Result<TcpListener, StartError> {
-    let bound = TcpListener::bind(address).await;
-    bound.map_err(|error| StartError::Bind(address, error))
 }
 
 /// Tells the other gateways on this Redis that this one is there.

@@ -39,4 +39,4 @@ mod stack;
 mod target;
 mod tls;
 
-pub use gateway::{Gateway, ReloadError, Reloader, StartError};
+pub use gateway::{Gateway, Inherited, ReloadError, Reloader, StartError};

@@ -10,6 +10,7 @@ mod explain;
 mod keys;
 mod reload;
 mod run;
+mod systemd;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::run::in_one_line;
+use super::systemd;
 use crate::config;
 use crate::file_stamp::{EVERY, Stamp};
 use crate::gateway::Reloader;
@@ -53,6 +54,7 @@ impl Reloads {
     }
 
     async fn reload(&self, reloader: &Reloader) {
+        systemd::reloading();
         let path = self.path.clone();
         let load = move |fixed: &_| config::reload(&path, super::environment, fixed);
         match reloader.reload(load).await {
@@ -61,12 +63,14 @@ impl Reloads {
                     tracing::warn!("{}", in_one_line(&warning));
                 }
                 tracing::info!(file = %self.path.display(), "the configuration was reloaded");
+                systemd::ready();
             }
             Err(error) => {
                 tracing::error!(
                     %error,
                     "the configuration is refused; the one before stays in force"
                 );
+                systemd::still();
             }
         }
     }

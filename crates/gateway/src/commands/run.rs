@@ -9,9 +9,10 @@ use tracing_subscriber::EnvFilter;
 
 use super::Failure;
 use super::reload::Reloads;
+use super::systemd;
 use crate::config::{LogFormat, LogPlan, Plan, Warning};
 use crate::file_stamp::Stamp;
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, Inherited};
 
 /// Runs until SIGTERM or SIGINT; SIGHUP and a changed file reload.
 pub(super) fn run(config: &Path) -> Result<(), Failure> {
@@ -58,8 +59,16 @@ async fn serve(plan: Plan, config: &Path, stamp: Option<Stamp>) -> Result<(), Fa
     // Asked for before anything starts, so that no signal finds nobody waiting.
     let stop = stop_signal().map_err(Failure::failed)?;
     let reloads = Reloads::new(config, stamp).map_err(Failure::failed)?;
-    let gateway = Gateway::start(plan).await.map_err(Failure::usage)?;
+    let inherited = Inherited::take().map_err(Failure::usage)?;
+    let gateway = Gateway::start_with(plan, inherited).await;
+    let gateway = gateway.map_err(Failure::usage)?;
     announce(&gateway).map_err(Failure::failed)?;
+    // Its ports are open: who comes now waits for a moment at most.
+    systemd::ready();
+    let stop = async {
+        stop.await;
+        systemd::stopping();
+    };
     let reloads = reloads.follow(gateway.reloader());
     tokio::select! {
         () = gateway.run(stop) => {}

@@ -3,11 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tokio::net::TcpListener;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
-use super::{Kept, StartError, bind};
+use super::{Inherited, Kept, StartError};
 use crate::config::{ConfigError, Fixed, Plan, Warning};
 use crate::in_force::{Current, ListenerName};
 use crate::server::{Listener, Server};
@@ -19,6 +18,7 @@ pub struct Reloader(Arc<Parts>);
 #[derive(Debug)]
 pub(super) struct Parts {
     pub(super) kept: Kept,
+    pub(super) inherited: Inherited,
     pub(super) fixed: Fixed,
     pub(super) current: Arc<Current>,
     pub(super) server: Arc<Server>,
@@ -90,7 +90,7 @@ impl Parts {
         let added = names
             .iter()
             .filter(|name| before.protection(**name).is_none());
-        let added = open(added.copied()).await?;
+        let added = open(added.copied(), &self.inherited).await?;
         let next = Arc::new(self.kept.put_in_force(plan, &before.jwks)?);
         self.current.store(next.clone());
         self.server.leave_all_but(&names);
@@ -109,10 +109,11 @@ impl Parts {
 /// Opens the ports of these listeners.
 pub(super) async fn open(
     names: impl Iterator<Item = ListenerName>,
+    inherited: &Inherited,
 ) -> Result<Vec<Listener>, StartError> {
     let mut listeners = Vec::new();
     for name in names {
-        let socket: TcpListener = bind(name.address).await?;
+        let socket = inherited.bind(name.address).await?;
         listeners.push(Listener { name, socket });
     }
     Ok(listeners)

@@ -44,6 +44,7 @@ mod reload;
 mod reload_files;
 mod reload_load;
 mod streams;
+mod systemd;
 
 // What a gateway tells about itself, and what it does not.
 mod access_log;
