@@ -82,7 +82,7 @@ async fn reloads_under_load_are_not_noticed() {
 
 /// The whole run: `cargo test -p tidegate --test it a_hundred -- --ignored`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "takes half a minute"]
+#[ignore = "takes a minute"]
 async fn a_hundred_reloads_under_load_are_not_noticed() {
     on_both_stores(async |store| under_load(store, 100, 20_000).await).await;
 }
