@@ -2,6 +2,7 @@
 
 mod access;
 mod clients;
+mod config;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -19,8 +20,7 @@ use tidegate_store::Store;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 
-use crate::budgets::Budgets;
-use crate::frontend::Frontend;
+use crate::in_force::Current;
 pub(crate) use access::Access;
 use clients::Question;
 
@@ -32,10 +32,8 @@ const LIFETIME: Duration = Duration::from_secs(300);
 /// What the admin port reports on.
 #[derive(Debug)]
 pub(crate) struct Admin {
-    pub(crate) frontend: Arc<Frontend>,
+    pub(crate) current: Arc<Current>,
     pub(crate) store: Store,
-    pub(crate) budgets: Budgets,
-    pub(crate) access: Access,
     pub(crate) stopping: watch::Receiver<bool>,
 }
 
@@ -89,9 +87,10 @@ impl Admin {
             "/healthz" => text(StatusCode::OK, "ok\n"),
             "/readyz" => self.ready().await,
             "/metrics" => self.metrics(),
+            "/config" => self.config(request).map(Full::new),
             _ => text(
                 StatusCode::NOT_FOUND,
-                "there are /healthz, /readyz, /metrics and /clients/{name}\n",
+                "there are /healthz, /readyz, /metrics, /config and /clients/{name}\n",
             ),
         }
     }
@@ -102,13 +101,22 @@ impl Admin {
         question: &Question<'_>,
         request: &Request<Incoming>,
     ) -> Response<Bytes> {
-        if let Some(refusal) = self.access.refusal(request.headers()) {
+        let in_force = self.current.load_full();
+        if let Some(refusal) = in_force.access.refusal(request.headers()) {
             return refusal;
         }
         if !question.methods().contains(request.method()) {
             return clients::method_not_allowed(question.allow());
         }
-        question.answer(&self.budgets).await
+        question.answer(&in_force.budgets).await
+    }
+
+    /// Which configuration is in force, for those who may ask about clients: who knows most of it could find out the rest
+    /// by trying.
+    fn config(&self, request: &Request<Incoming>) -> Response<Bytes> {
+        let in_force = self.current.load();
+        let refusal = in_force.access.refusal(request.headers());
+        refusal.unwrap_or_else(|| config::answer(&in_force))
     }
 
     /// Ready to take requests: not stopping, users can be told apart, and the store answers.
@@ -116,7 +124,7 @@ impl Admin {
         if *self.stopping.borrow() {
             return text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n");
         }
-        if self.frontend.clients.lack_keys() {
+        if self.current.load().frontend.clients.lack_keys() {
             let reason = "a key set of jwt was not fetched yet\n";
             return text(StatusCode::SERVICE_UNAVAILABLE, reason);
         }
@@ -127,7 +135,7 @@ impl Admin {
     }
 
     fn metrics(&self) -> Response<Full<Bytes>> {
-        let frontend = &self.frontend;
+        let frontend = &self.current.load().frontend;
         let metrics = frontend
             .metrics
             .text(&self.store, frontend.access_log.dropped());

@@ -40,7 +40,7 @@ pub(crate) struct Frontend {
     pub(crate) timeouts: Timeouts,
     pub(crate) metrics: Arc<GatewayMetrics>,
     pub(crate) access_log: AccessLog,
-    pub(crate) request_ids: RequestIds,
+    pub(crate) request_ids: Arc<RequestIds>,
 }
 
 /// A route with everything that serves it.

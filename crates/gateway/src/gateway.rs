@@ -1,37 +1,38 @@
 //! A whole gateway, made from a checked plan: bound first, so that a port in use is found, then run.
+//!
+//! - [`kept`]: what outlives every plan; [`reload`]: how another plan takes this one's place
+//! - [`sockets`]: ports that are open already
 
+mod kept;
+mod reload;
+mod sockets;
 mod start_error;
 
-use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_store::{MemoryStore, RedisStore, Store};
-use tidegate_tower::{Hasher, Lines, Rule};
+use tidegate_tower::{Hasher, Lines};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 use tokio::task::JoinSet;
 
 use crate::access_log::{AccessLog, Writer};
-use crate::admin::{self, Access, Admin};
-use crate::budgets::Budgets;
+use crate::admin::{self, Admin};
 use crate::chores::{heartbeats, renew, sweep};
-use crate::config::{KeyFile, Plan, RoutePlan, Secret, StorePlan};
-use crate::frontend::{Frontend, Route};
-use crate::jwks::{self, Jwks};
-use crate::key_files;
-use crate::metrics::{GatewayMetrics, RouteMetrics};
-use crate::proxy::{Forwarding, PoolTimeouts, Retries, Upstream};
+use crate::config::{Plan, Secret, StorePlan};
+use crate::in_force::{Current, ListenerName};
+use crate::metrics::GatewayMetrics;
 use crate::redis_watch;
-use crate::request_id::RequestIds;
-use crate::routes::Routes;
-use crate::server::{self, Listener};
+use crate::server::{Listener, Server};
 use crate::shared_secret::SharedSecret;
-use crate::stack::Enforcement;
-use crate::tls;
 
+use kept::Kept;
+use reload::{Parts, open};
+pub use reload::{ReloadError, Reloader};
+pub use sockets::Inherited;
 pub use start_error::StartError;
 
 /// How long it may take to give back what requests held.
@@ -44,31 +45,30 @@ const LAST_LINES: Duration = Duration::from_secs(5);
 pub struct Gateway {
     listeners: Vec<Listener>,
     admin: TcpListener,
-    access: Access,
-    frontend: Arc<Frontend>,
-    budgets: Budgets,
-    store: Store,
+    parts: Arc<Parts>,
+    // No plan takes another's place before this one serves.
+    watches: OwnedMutexGuard<JoinSet<()>>,
     shared_secret: Option<(SharedSecret, Arc<RedisStore>)>,
-    key_files: Vec<KeyFile>,
-    jwks: Vec<Jwks>,
-    max_connections: usize,
+    stopping: watch::Sender<bool>,
     log_writer: Option<Writer>,
 }
 
 impl Gateway {
     /// Opens the ports and makes every part that `plan` asks for.
     pub async fn start(plan: Plan) -> Result<Self, StartError> {
-        let mut listeners = Vec::new();
-        for plan in plan.listen {
-            let socket = bind(plan.address).await?;
-            listeners.push(Listener {
-                socket,
-                tls: plan.tls,
-            });
-        }
-        let admin = bind(plan.admin.address).await?;
+        Self::start_with(plan, Inherited::default()).await
+    }
+
+    /// As [`start`](Self::start), with sockets that are open already; each must be for an address of `plan`.
+    pub async fn start_with(plan: Plan, inherited: Inherited) -> Result<Self, StartError> {
+        let named = plan.listen.iter().map(|listener| listener.address);
+        let named: Vec<_> = named.chain([plan.admin.address]).collect();
+        inherited.all_among(&named)?;
+        let names = ListenerName::all(&plan.listen).into_iter();
+        let listeners = open(names, &inherited).await?;
+        let admin = inherited.bind(plan.admin.address).await?;
         let secret = plan.secret.as_ref();
-        let (store, hasher, shared_secret) = match plan.store {
+        let (store, hasher, shared_secret) = match &plan.store {
             StorePlan::Memory => {
                 // Its keys leave this process nowhere.
                 let hasher = Hasher::new(secret.map_or("", Secret::expose));
@@ -79,7 +79,7 @@ impl Gateway {
                 )
             }
             StorePlan::Redis(options) => {
-                let store = RedisStore::connect(options).await;
+                let store = RedisStore::connect(options.clone()).await;
                 let store = Arc::new(store.map_err(StartError::Store)?);
                 let mut shared = SharedSecret::new(secret).map_err(|_| StartError::Random)?;
                 // Errors are met again, by those that keep asking.
@@ -89,54 +89,40 @@ impl Gateway {
                 (Store::Redis(store.clone()), hasher, Some((shared, store)))
             }
         };
-        let jwks = plan.jwks.into_iter().map(Jwks::new);
-        let jwks = jwks.collect::<io::Result<_>>();
-        let jwks = jwks.map_err(StartError::Authorities)?;
         let (access_log, log_writer) = if plan.log.access {
             let (log, writer) = AccessLog::start().map_err(StartError::Thread)?;
             (log, Some(writer))
         } else {
             (AccessLog::off(), None)
         };
-        let enforcement = Enforcement {
-            clients: Arc::new(plan.clients),
+        let lines = Lines::default();
+        let kept = Kept {
+            store,
             hasher,
-            store: store.clone(),
-            lines: Lines::default(),
-        };
-        let metrics = Arc::new(GatewayMetrics::new(enforcement.lines.clone()));
-        let upstreams = start_upstreams(&plan.routes, &metrics);
-        let make = |route| make_route(route, &enforcement, &upstreams, &metrics);
-        let unmatched = plan.unmatched;
-        let routes = plan.routes.iter().map(|route| route.policy.clone());
-        let budgets = Budgets {
-            policies: std::iter::once(unmatched.clone()).chain(routes).collect(),
-            clients: enforcement.clients.clone(),
-            hasher: enforcement.hasher.clone(),
-            store: store.clone(),
-        };
-        let frontend = Frontend {
-            routes: Routes::new(&plan.routes, make),
-            unmatched_metrics: route_metrics(&metrics, &unmatched.route, &unmatched.rules),
-            unmatched: enforcement.unmatched(unmatched, plan.no_route),
-            clients: enforcement.clients.clone(),
-            proxy_protocol: plan.proxy_protocol,
-            timeouts: plan.timeouts,
-            metrics,
+            metrics: Arc::new(GatewayMetrics::new(lines.clone())),
+            lines,
             access_log,
-            request_ids: RequestIds::default(),
+            request_ids: Arc::default(),
+        };
+        let fixed = plan.fixed.clone();
+        let current = Arc::new(Current::from_pointee(kept.put_in_force(plan, None)?));
+        let (stopping, stopped) = watch::channel(false);
+        let watches = Arc::<Mutex<JoinSet<()>>>::default();
+        let parts = Parts {
+            kept,
+            inherited,
+            fixed,
+            server: Arc::new(Server::new(current.clone(), stopped)),
+            current,
+            watches: watches.clone(),
         };
         Ok(Self {
             listeners,
             admin,
-            access: Access::new(&plan.admin),
-            frontend: Arc::new(frontend),
-            budgets,
-            store,
+            parts: Arc::new(parts),
+            watches: watches.lock_owned().await,
             shared_secret,
-            key_files: plan.key_files,
-            jwks,
-            max_connections: plan.max_connections,
+            stopping,
             log_writer,
         })
     }
@@ -152,31 +138,28 @@ impl Gateway {
         self.admin.local_addr()
     }
 
+    /// What puts new plans in force.
+    pub fn reloader(&self) -> Reloader {
+        Reloader::new(self.parts.clone())
+    }
+
     /// Serves until `stop` is ready, then lets the requests in flight end.
-    pub async fn run(self, stop: impl Future<Output = ()>) {
-        let (stopping, stopped) = watch::channel(false);
+    pub async fn run(mut self, stop: impl Future<Output = ()>) {
+        let Parts {
+            kept,
+            current,
+            server,
+            ..
+        } = &*self.parts;
         let admin = Arc::new(Admin {
-            frontend: self.frontend.clone(),
-            store: self.store.clone(),
-            budgets: self.budgets,
-            access: self.access,
-            stopping: stopped.clone(),
+            current: current.clone(),
+            store: kept.store.clone(),
+            stopping: self.stopping.subscribe(),
         });
         let admin = tokio::spawn(admin::serve(self.admin, admin));
-        let sweeper = tokio::spawn(sweep(self.store.clone()));
-        let renewing = tokio::spawn(renew(self.store.clone()));
-        let metrics = self.frontend.metrics.clone();
-        let key_watch = tokio::spawn(key_files::watch(self.key_files, metrics));
-        let metrics = self.frontend.metrics.clone();
-        let listeners = self.listeners.iter();
-        let secured = listeners.filter_map(|listener| listener.tls.clone());
-        let certificate_watch = tokio::spawn(tls::watch(secured.collect(), metrics));
-        let mut jwks_watches = JoinSet::new();
-        for set in self.jwks {
-            let metrics = self.frontend.metrics.jwks(set.name());
-            jwks_watches.spawn(jwks::watch(set, metrics));
-        }
-        let metrics = self.frontend.metrics.clone();
+        let sweeper = tokio::spawn(sweep(kept.store.clone()));
+        let renewing = tokio::spawn(renew(kept.store.clone()));
+        let metrics = kept.metrics.clone();
         let settling = tokio::spawn(async move {
             if let Some((secret, store)) = self.shared_secret {
                 let watching = redis_watch::watch(&store, &metrics);
@@ -188,16 +171,20 @@ impl Gateway {
                 );
             }
         });
-        let serving = server::run(self.listeners, self.frontend, self.max_connections, stopped);
+        for listener in self.listeners {
+            server.listen(listener);
+        }
+        *self.watches = current.load().watch(&kept.metrics);
+        drop(self.watches);
         let stop = async {
             stop.await;
             tracing::info!("stopping: requests in flight are answered first");
-            // Nobody listens only if serving has ended already.
-            let _ = stopping.send(true);
+            // The server hears of it, whoever else does.
+            self.stopping.send_replace(true);
         };
-        tokio::join!(serving, stop);
+        tokio::join!(server.ended(), stop);
         // Other gateways wait for what this one's requests held.
-        if tokio::time::timeout(LAST_PLACES, self.store.let_go())
+        if tokio::time::timeout(LAST_PLACES, kept.store.let_go())
             .await
             .is_err()
         {
@@ -205,73 +192,16 @@ impl Gateway {
         }
         renewing.abort();
         sweeper.abort();
-        key_watch.abort();
-        certificate_watch.abort();
-        jwks_watches.abort_all();
+        self.parts.watches.lock().await.abort_all();
         settling.abort();
         admin.abort();
         // Whatever it was doing has ended.
         let _ = settling.await;
-        self.store.close().await;
+        kept.store.close().await;
         // All requests have ended and handed their lines over.
         if let Some(writer) = self.log_writer {
             let finished = tokio::task::spawn_blocking(|| writer.finish());
             let _ = tokio::time::timeout(LAST_LINES, finished).await;
         }
     }
-}
-
-async fn bind(address: SocketAddr) -> Result<TcpListener, StartError> {
-    let bound = TcpListener::bind(address).await;
-    bound.map_err(|error| StartError::Bind(address, error))
-}
-
-/// The upstreams that routes lead to, by name, each once.
-fn start_upstreams(
-    routes: &[RoutePlan],
-    metrics: &GatewayMetrics,
-) -> HashMap<Arc<str>, Arc<Upstream>> {
-    let mut upstreams = HashMap::new();
-    for plan in routes.iter().map(|route| &route.upstream) {
-        let upstream = upstreams.entry(plan.name.clone());
-        upstream.or_insert_with(|| {
-            Arc::new(Upstream::start(plan.clone(), metrics.upstream(&plan.name)))
-        });
-    }
-    upstreams
-}
-
-fn make_route(
-    plan: &RoutePlan,
-    enforcement: &Enforcement,
-    upstreams: &HashMap<Arc<str>, Arc<Upstream>>,
-    metrics: &GatewayMetrics,
-) -> Route {
-    let timeouts = PoolTimeouts {
-        connect: plan.timeouts.connect,
-        answer: plan.timeouts.upstream,
-        client: plan.timeouts.idle,
-    };
-    let forwarding = Forwarding {
-        upstream: upstreams[&plan.upstream.name].clone(),
-        timeouts,
-        retries: plan.retries.map(Retries::new),
-        edits: plan.edits.clone(),
-        clients: enforcement.clients.clone(),
-        vouched: enforcement.clients.vouched_headers().cloned().collect(),
-        max_body: plan.max_body,
-        upgrades: plan.upgrades.clone(),
-        tunnel_idle: plan.timeouts.tunnel_idle,
-    };
-    let metrics = route_metrics(metrics, &plan.policy.route, &plan.policy.rules);
-    Route {
-        name: plan.policy.route.clone(),
-        stack: enforcement.route(plan.policy.clone(), forwarding),
-        metrics,
-    }
-}
-
-fn route_metrics(metrics: &GatewayMetrics, route: &Arc<str>, rules: &[Rule]) -> Arc<RouteMetrics> {
-    let limits = rules.iter().map(|rule| &*rule.limit);
-    Arc::new(RouteMetrics::new(metrics, route, limits))
 }

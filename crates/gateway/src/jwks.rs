@@ -20,6 +20,7 @@ use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder}
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use parking_lot::Mutex;
 use rustls::crypto::aws_lc_rs;
 use rustls::{ClientConfig, RootCertStore};
 use tidegate_tower::jwt::InvalidKey;
@@ -45,6 +46,8 @@ pub(crate) struct Jwks {
     plan: JwksPlan,
     name: Arc<str>,
     client: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
+    // As it was published last.
+    known: Mutex<Bytes>,
 }
 
 /// Why a fetch brought no keys.
@@ -61,8 +64,9 @@ enum FetchError {
 }
 
 impl Jwks {
-    /// Makes the client; fails only if the machine's own authorities are needed and there are none.
-    pub(crate) fn new(plan: JwksPlan) -> io::Result<Self> {
+    /// Makes the client; fails only if the machine's own authorities are needed and there are none. What is known of the
+    /// same URL `before` is taken over, so that no token has to wait for a fetch.
+    pub(crate) fn new(plan: JwksPlan, before: &[Arc<Self>]) -> io::Result<Self> {
         let connector = HttpsConnectorBuilder::new()
             .with_tls_config(tls(&plan)?)
             .https_or_http()
@@ -72,10 +76,14 @@ impl Jwks {
         let client = Client::builder(TokioExecutor::new())
             .pool_max_idle_per_host(0)
             .build(connector);
+        let before = before.iter().find(|set| set.plan.url == plan.url);
+        let known = before.map(|set| set.known.lock().clone());
+        let known = known.filter(|set| plan.keys.replace(&plan.signatures, set).is_ok());
         Ok(Self {
             name: without_query(&plan.url).into(),
             plan,
             client,
+            known: Mutex::new(known.unwrap_or_default()),
         })
     }
 
@@ -84,14 +92,14 @@ impl Jwks {
         &self.name
     }
 
-    /// Fetches the set and takes its keys; says how many there are if it is another than the one that is `known`.
-    async fn renew(&self, known: &mut Bytes) -> Result<Option<usize>, FetchError> {
+    /// Fetches the set and takes its keys; says how many there are if it is another than the one that is known.
+    async fn renew(&self) -> Result<Option<usize>, FetchError> {
         let set = self.fetch().await?;
-        if set == *known {
+        if set == *self.known.lock() {
             return Ok(None);
         }
         let keys = self.plan.keys.replace(&self.plan.signatures, &set)?;
-        *known = set;
+        *self.known.lock() = set;
         Ok(Some(keys))
     }
 
@@ -140,12 +148,11 @@ impl Jwks {
 }
 
 /// Keeps the keys of a set as they are published, for as long as the future is polled.
-pub(crate) async fn watch(jwks: Jwks, metrics: JwksMetrics) {
-    let mut known = Bytes::new();
+pub(crate) async fn watch(jwks: Arc<Jwks>, metrics: JwksMetrics) {
     let mut failures = 0;
     let mut last_early = None;
     loop {
-        let renewed = jwks.renew(&mut known).await;
+        let renewed = jwks.renew().await;
         failures = if renewed.is_ok() { 0 } else { failures + 1 };
         report(&jwks, &renewed, &metrics);
         let wait = match failures {

@@ -1,7 +1,8 @@
 //! Serves: configuration, routes, the stack of each, forwarding, listeners, the admin port and the commands.
 //!
 //! Start reading at [`stack`] (what a request goes through), then `frontend` (one request from head to answer) and
-//! [`gateway`] (how all parts are made from a checked plan). Nothing below start-up reads configuration.
+//! [`gateway`] (how all parts are made from a checked plan, and how another plan takes its place). Nothing below that reads
+//! configuration.
 
 pub mod commands;
 pub mod config;
@@ -22,6 +23,7 @@ mod dropped;
 mod file_stamp;
 mod frontend;
 mod grpc;
+mod in_force;
 mod jwks;
 mod key_files;
 mod metrics;
@@ -38,4 +40,4 @@ mod stack;
 mod target;
 mod tls;
 
-pub use gateway::{Gateway, StartError};
+pub use gateway::{Gateway, Inherited, ReloadError, Reloader, StartError};

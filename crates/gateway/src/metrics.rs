@@ -1,6 +1,7 @@
 //! What the gateway counts, for Prometheus. Handles are found at start; a request only adds.
 
 mod redis;
+mod reloads;
 mod route;
 mod synced;
 mod tls;
@@ -20,6 +21,7 @@ use tidegate_store::{Store, StoreError};
 use tidegate_tower::Lines;
 
 use redis::RedisMetrics;
+use reloads::ReloadMetrics;
 pub(crate) use route::{OpenTunnel, RouteMetrics};
 use synced::SyncedMetrics;
 pub(crate) use tls::TlsMetrics;
@@ -84,6 +86,7 @@ pub(crate) struct GatewayMetrics {
     unknown_plans: Arc<UnknownPlans>,
     tls: TlsMetrics,
     upstreams: UpstreamFamilies,
+    reloads: ReloadMetrics,
     key_files: Family<OutcomeLabels, Counter>,
     jwks_fetches: Family<OutcomeLabels, Counter>,
     jwks_keys: Family<JwksLabels, Gauge>,
@@ -114,6 +117,7 @@ impl GatewayMetrics {
             unknown_plans: Arc::default(),
             tls: TlsMetrics::default(),
             upstreams: UpstreamFamilies::default(),
+            reloads: ReloadMetrics::default(),
             key_files: Family::default(),
             jwks_fetches: Family::default(),
             jwks_keys: Family::default(),
@@ -192,6 +196,7 @@ impl GatewayMetrics {
         );
         self.tls.register(registry);
         self.upstreams.register(registry);
+        self.reloads.register(registry);
         registry.register(
             "unknown_api_keys",
             "Requests with an API key that is not listed",
@@ -264,6 +269,11 @@ impl GatewayMetrics {
     /// The handles of one upstream.
     pub(crate) fn upstream(&self, name: &Arc<str>) -> UpstreamMetrics {
         self.upstreams.of(name)
+    }
+
+    /// What is counted of reloads.
+    pub(crate) const fn reloads(&self) -> &ReloadMetrics {
+        &self.reloads
     }
 
     /// A file with keys has changed, and was taken or refused.

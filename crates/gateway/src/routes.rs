@@ -51,6 +51,11 @@ impl<T> Routes<T> {
         Self(routes.collect())
     }
 
+    /// How many there are.
+    pub(crate) const fn count(&self) -> usize {
+        self.0.len()
+    }
+
     /// The first route that matches; else 404, or 405 if only the method is in the way.
     pub(crate) fn find(
         &self,

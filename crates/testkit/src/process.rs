@@ -26,9 +26,14 @@ pub struct Process {
 impl Process {
     /// Starts a command, from within a tokio runtime, without standard input; panics if it cannot
     /// be started.
-    pub fn spawn(mut command: Command) -> Self {
+    pub fn spawn(command: Command) -> Self {
+        Self::spawn_reading(Stdio::null(), command)
+    }
+
+    /// As [`spawn`](Self::spawn), with this as its standard input.
+    pub fn spawn_reading(input: impl Into<Stdio>, mut command: Command) -> Self {
         command
-            .stdin(Stdio::null())
+            .stdin(input)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let name = command.get_program().to_string_lossy().into_owned();

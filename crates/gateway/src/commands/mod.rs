@@ -8,7 +8,9 @@ mod demo;
 mod demo_api;
 mod explain;
 mod keys;
+mod reload;
 mod run;
+mod systemd;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -8,21 +8,26 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use super::Failure;
+use super::reload::Reloads;
+use super::systemd;
 use crate::config::{LogFormat, LogPlan, Plan, Warning};
-use crate::gateway::Gateway;
+use crate::file_stamp::Stamp;
+use crate::gateway::{Gateway, Inherited};
 
-/// Runs until SIGTERM or SIGINT.
+/// Runs until SIGTERM or SIGINT; SIGHUP and a changed file reload.
 pub(super) fn run(config: &Path) -> Result<(), Failure> {
+    // Before it is read, so that no change is missed.
+    let stamp = Stamp::of(config);
     let (plan, warnings) = super::load(config)?;
     start_log(&plan.log)?;
     for warning in warnings {
         tracing::warn!("{}", in_one_line(&warning));
     }
-    runtime()?.block_on(serve(plan))
+    runtime()?.block_on(serve(plan, config, stamp))
 }
 
 /// A warning as a line of the log: what it says and what it advises, without the picture.
-fn in_one_line(warning: &Warning) -> String {
+pub(super) fn in_one_line(warning: &Warning) -> String {
     let text = warning.to_string();
     let mut lines = text.lines();
     let first = lines.next().unwrap_or_default();
@@ -50,12 +55,25 @@ pub(super) fn start_log(plan: &LogPlan) -> Result<(), Failure> {
     .map_err(Failure::failed)
 }
 
-async fn serve(plan: Plan) -> Result<(), Failure> {
+async fn serve(plan: Plan, config: &Path, stamp: Option<Stamp>) -> Result<(), Failure> {
     // Asked for before anything starts, so that no signal finds nobody waiting.
     let stop = stop_signal().map_err(Failure::failed)?;
-    let gateway = Gateway::start(plan).await.map_err(Failure::usage)?;
+    let reloads = Reloads::new(config, stamp).map_err(Failure::failed)?;
+    let inherited = Inherited::take().map_err(Failure::usage)?;
+    let gateway = Gateway::start_with(plan, inherited).await;
+    let gateway = gateway.map_err(Failure::usage)?;
     announce(&gateway).map_err(Failure::failed)?;
-    gateway.run(stop).await;
+    // Its ports are open: who comes now waits for a moment at most.
+    systemd::ready();
+    let stop = async {
+        stop.await;
+        systemd::stopping();
+    };
+    let reloads = reloads.follow(gateway.reloader());
+    tokio::select! {
+        () = gateway.run(stop) => {}
+        never = reloads => never,
+    }
     tracing::info!("stopped");
     Ok(())
 }
@@ -65,7 +83,7 @@ pub(super) fn announce(gateway: &Gateway) -> io::Result<()> {
     for address in gateway.addresses()? {
         tracing::info!(%address, "listening");
     }
-    tracing::info!(address = %gateway.admin_address()?, "admin port: /healthz, /readyz, /metrics, /clients");
+    tracing::info!(address = %gateway.admin_address()?, "admin port: /healthz, /readyz, /metrics, /config, /clients");
     Ok(())
 }
 

@@ -6,6 +6,7 @@
 
 mod answers;
 mod clients;
+mod fixed;
 mod limits;
 mod listen;
 mod redis_tls;
@@ -16,25 +17,31 @@ mod tls;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
+use aws_lc_rs::digest::{SHA256, digest};
 use http::StatusCode;
 use tidegate_tower::{Answers, Policy};
 
 use super::expand::{Unfilled, Why, expand};
 use super::file::File;
+use super::fixed::Fixed;
 use super::plan::Plan;
 use super::report::{ConfigError, MOST, Place, Problem, Source, Warning};
 use super::value::{FilePath, Leaf, Value};
 
 pub(super) use clients::keys;
 
-/// Makes the plan, or says why there is none.
+/// Makes the plan, or says why there is none; a reload does not change what was fixed `before`.
 pub(super) fn check(
     file: &File,
     source: &Source<'_>,
     env: &dyn Fn(&str) -> Option<String>,
+    before: Option<&Fixed>,
 ) -> Result<(Plan, Vec<Warning>), ConfigError> {
     let mut check = Check::new(source, env);
     let plan = check.plan(file);
+    if let (Some(plan), Some(before)) = (&plan, before) {
+        check.unchanged(file, &plan.fixed, before);
+    }
     match plan {
         Some(plan) if check.problems.is_empty() => Ok((plan, source.warn(check.doubts))),
         _ => Err(source.refuse(check.problems)),
@@ -85,14 +92,23 @@ impl Check<'_> {
         let routes = self.routes(file, &rules, &unmatched, &callers.clients, timeouts);
         self.unused_limits(file);
         self.unused_plans(file);
+        let (admin, store, log) = (admin?, store?, self.log(file));
+        let fixed = Fixed {
+            store: self.fixed_store(file, &store),
+            secret: secret.clone(),
+            admin: admin.address,
+            log: log.clone(),
+        };
         Some(Plan {
+            version: version(self.source.text()),
+            fixed,
             listen,
-            admin: admin?,
+            admin,
             clients: callers.clients,
             proxy_protocol: callers.proxy_protocol,
             key_files: callers.reread.key_files,
             jwks: callers.reread.jwks,
-            store: store?,
+            store,
             secret,
             unmatched,
             no_route,
@@ -100,7 +116,7 @@ impl Check<'_> {
             routes,
             timeouts,
             max_connections: self.max_connections(file),
-            log: self.log(file),
+            log,
         })
     }
 
@@ -206,4 +222,14 @@ impl Check<'_> {
             length: unfilled.reference.chars().count(),
         })
     }
+}
+
+/// The same for the same text, in 16 hexadecimal digits.
+fn version(text: &str) -> String {
+    let digest = digest(&SHA256, text.as_bytes());
+    let start = digest.as_ref().first_chunk();
+    format!(
+        "{:016x}",
+        start.map_or(0, |start| u64::from_be_bytes(*start))
+    )
 }

@@ -12,6 +12,7 @@
 mod check;
 mod expand;
 mod file;
+mod fixed;
 mod plan;
 mod report;
 mod value;
@@ -21,6 +22,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::Path;
 
+pub use fixed::Fixed;
 pub(crate) use plan::Speaks;
 pub use plan::{
     AdminPlan, Balance, EjectPlan, HeaderEdits, HealthPlan, HttpsPort, JwksPlan, KeyFile,
@@ -41,6 +43,23 @@ pub fn load(
     path: &Path,
     env: impl Fn(&str) -> Option<String>,
 ) -> Result<(Plan, Vec<Warning>), ConfigError> {
+    load_after(path, env, None)
+}
+
+/// As [`load`], for a gateway that runs and has to keep what was fixed `before`.
+pub fn reload(
+    path: &Path,
+    env: impl Fn(&str) -> Option<String>,
+    before: &Fixed,
+) -> Result<(Plan, Vec<Warning>), ConfigError> {
+    load_after(path, env, Some(before))
+}
+
+fn load_after(
+    path: &Path,
+    env: impl Fn(&str) -> Option<String>,
+    before: Option<&Fixed>,
+) -> Result<(Plan, Vec<Warning>), ConfigError> {
     let name = path.display().to_string();
     let bytes = read(path).map_err(|error| {
         let problem = Problem::new(None, unreadable(&error))
@@ -48,7 +67,7 @@ pub fn load(
         Source::new(&name, "").refuse(vec![problem])
     })?;
     match std::str::from_utf8(&bytes) {
-        Ok(text) => parse(&name, text, env),
+        Ok(text) => parse_after(&name, text, env, before),
         Err(error) => {
             let text = String::from_utf8_lossy(&bytes);
             let good = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
@@ -65,6 +84,15 @@ pub fn parse(
     text: &str,
     env: impl Fn(&str) -> Option<String>,
 ) -> Result<(Plan, Vec<Warning>), ConfigError> {
+    parse_after(name, text, env, None)
+}
+
+fn parse_after(
+    name: &str,
+    text: &str,
+    env: impl Fn(&str) -> Option<String>,
+    before: Option<&Fixed>,
+) -> Result<(Plan, Vec<Warning>), ConfigError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let source = Source::new(name, text);
     if text.len() as u64 > MAX_BYTES {
@@ -72,7 +100,7 @@ pub fn parse(
         return Err(source.refuse(vec![problem]));
     }
     let file = yaml::read(&source).map_err(|problem| source.refuse(vec![problem]))?;
-    check::check(&file, &source, &env)
+    check::check(&file, &source, &env, before)
 }
 
 /// Reads a file with API keys, and checks it beside the keys that are `listed` elsewhere and the `plans` that there are.

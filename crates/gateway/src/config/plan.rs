@@ -21,6 +21,7 @@ use tidegate_tower::jwt::{Signature, TokenKeys};
 use tidegate_tower::{ClientPlans, Clients, Policy, Reject};
 use tokio::sync::Notify;
 
+use super::fixed::Fixed;
 use crate::host::HostPattern;
 use crate::path::EncodedSlashes;
 use crate::pattern::PathPattern;
@@ -34,6 +35,10 @@ pub use upstream::{Balance, EjectPlan, HealthPlan, RetryPlan, ServerPlan, Upstre
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Plan {
+    /// What tells the text that it was made of from another one.
+    pub version: String,
+    /// What no reload may change.
+    pub fixed: Fixed,
     /// Where it listens; at least one.
     pub listen: Vec<ListenerPlan>,
     /// Where health, metrics and clients are served.

@@ -11,6 +11,8 @@ use tidegate_store::redis::InvalidOptions;
 pub enum StartError {
     /// An address cannot be bound.
     Bind(SocketAddr, io::Error),
+    /// A socket was passed to the process that is for no address of the configuration.
+    Unnamed(SocketAddr),
     /// The store's URL is none, or there is nobody to trust.
     Store(InvalidOptions),
     /// There is nothing to know the servers of key sets by.
@@ -41,6 +43,11 @@ impl fmt::Display for StartError {
                 )
             }
             Self::Bind(address, error) => write!(f, "cannot listen on {address}: {error}"),
+            Self::Unnamed(address) => write!(
+                f,
+                "the service manager passes a socket on {address}, which stands neither under `listen` nor under `admin`; write \
+                 the address there just like this"
+            ),
             Self::Store(error) => write!(f, "store: {error}"),
             Self::Authorities(error) => write!(
                 f,

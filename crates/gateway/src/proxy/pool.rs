@@ -84,6 +84,11 @@ impl Upstream {
         Self { keeper, keeping }
     }
 
+    /// What it was started with.
+    pub(crate) fn plan(&self) -> &UpstreamPlan {
+        &self.keeper.plan
+    }
+
     /// Sends a request to a server, and waits for the head of its answer.
     ///
     /// The request goes to another server or connection if nothing of it was sent; if it has no body and the server said

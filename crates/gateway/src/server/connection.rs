@@ -10,17 +10,19 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tidegate_tower::Peer;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::http2::{Offered, Streams};
 use super::opening::{Opening, Stream, Unopened};
+use super::places::Place;
 use super::stream::ClientStream;
 use crate::activity::{Activity, Watch};
 use crate::body::Body;
 use crate::dropped::Dropped;
-use crate::frontend::{Arrival, Frontend};
-use crate::tls::{HandshakeFailure, ServerTls};
+use crate::frontend::Arrival;
+use crate::in_force::{Current, ListenerName};
+use crate::tls::HandshakeFailure;
 
 /// The most that hyper buffers of a head; the frontend refuses heads long before, with the right status.
 const MAX_BUFFER: usize = 128 * 1024;
@@ -43,24 +45,30 @@ const PING_EVERY: Duration = Duration::from_secs(20);
 /// What serves the connections of one listener.
 #[derive(Clone, Debug)]
 pub(super) struct Serving {
-    pub(super) frontend: Arc<Frontend>,
-    pub(super) tls: Option<Arc<ServerTls>>,
+    pub(super) current: Arc<Current>,
+    pub(super) listener: ListenerName,
     /// Becomes true when requests in flight are the last.
     pub(super) drain: watch::Receiver<bool>,
 }
 
 impl Serving {
     /// Serves a connection until it ends, or, once it drains, until its requests are done.
-    pub(super) async fn serve<S>(mut self, socket: S, peer: Peer, place: Arc<OwnedSemaphorePermit>)
+    pub(super) async fn serve<S>(mut self, socket: S, peer: Peer, place: Arc<Place>)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let timeouts = self.frontend.timeouts();
+        // What is told of a connection holds until it ends; its requests each ask anew what is in force.
+        let in_force = self.current.load_full();
+        let Some(tls) = in_force.protection(self.listener) else {
+            // Closed since, and nobody says any more how to speak here.
+            return;
+        };
+        let timeouts = in_force.frontend.timeouts();
         let activity = Activity::new(timeouts.header, timeouts.idle);
         let stream = ClientStream::new(socket, activity.clone(), timeouts.idle, place);
         // The first bytes tell who is there and what is spoken; a client may not send them for ever.
-        let is_told = self.frontend.is_told_by(peer);
-        let opening = Opening::read(stream, peer, is_told, self.tls.as_deref());
+        let is_told = in_force.frontend.is_told_by(peer);
+        let opening = Opening::read(stream, peer, is_told, tls.as_deref());
         let opened = tokio::select! {
             biased;
             opened = timeout(timeouts.header, opening) => opened,
@@ -68,26 +76,31 @@ impl Serving {
             _ = self.drain.wait_for(|stop| *stop) => return,
         };
         let failure = match opened {
-            Ok(Ok(opening)) => return self.converse(opening, activity).await,
+            Ok(Ok(opening)) => {
+                // Parts of a plan that is no longer in force would live on with this connection.
+                drop((in_force, tls));
+                return self.converse(opening, activity, timeouts.idle).await;
+            }
             Ok(Err(Unopened::Gone)) => None,
             Ok(Err(Unopened::Handshake(failure))) => Some(failure),
-            Err(_) => self.tls.as_ref().map(|_| HandshakeFailure::Timeout),
+            Err(_) => tls.as_ref().map(|_| HandshakeFailure::Timeout),
         };
         if let Some(failure) = failure {
-            self.frontend.metrics().tls().handshake_failed(failure);
+            in_force.frontend.metrics().tls().handshake_failed(failure);
             tracing::debug!(peer = %peer.0, reason = failure.label(), "a TLS handshake failed");
         }
     }
 
-    async fn converse<S>(self, opening: Opening<S>, activity: Arc<Activity>)
+    async fn converse<S>(self, opening: Opening<S>, activity: Arc<Activity>, idle: Duration)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let conversation = Arc::new(Conversation {
             peer: opening.peer,
-            is_tls: self.tls.is_some(),
-            frontend: self.frontend,
+            is_tls: matches!(opening.stream, Stream::Tls(_)),
+            current: self.current,
             activity,
+            idle,
             drain: self.drain,
         });
         // How a connection ended concerns its client alone; what became of its requests is in the access log.
@@ -104,8 +117,9 @@ impl Serving {
 struct Conversation {
     peer: Peer,
     is_tls: bool,
-    frontend: Arc<Frontend>,
+    current: Arc<Current>,
     activity: Arc<Activity>,
+    idle: Duration,
     drain: watch::Receiver<bool>,
 }
 
@@ -141,8 +155,9 @@ impl Conversation {
             let this = this.clone();
             async move { Ok::<_, Dropped>(this.answer(request).await?.map(Offered::new)) }
         });
-        let patience = self.frontend.timeouts().idle;
-        let mut builder = http2::Builder::new(Streams { patience });
+        let mut builder = http2::Builder::new(Streams {
+            patience: self.idle,
+        });
         builder
             .timer(TokioTimer::new())
             .max_concurrent_streams(MAX_STREAMS)
@@ -166,7 +181,8 @@ impl Conversation {
             in_request: self.activity.request(),
             drain: &self.drain,
         };
-        self.frontend.handle(request, arrival).await
+        let in_force = self.current.load_full();
+        in_force.frontend.handle(request, arrival).await
     }
 }
 

@@ -1,24 +1,27 @@
 //! The listeners: accept, bound, protect, serve, drain.
 //!
-//! The caller binds, so that a port in use is found before anything starts, and says when to stop.
+//! The caller binds, so that a port in use is found before anything starts, and says when to stop. Listeners may come and
+//! go meanwhile; what is served is whatever is in force.
 
 mod connection;
 mod http2;
 mod opening;
+mod places;
 mod stream;
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tidegate_tower::Peer;
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinSet;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
-use crate::frontend::Frontend;
-use crate::tls::ServerTls;
+use crate::in_force::{Current, ListenerName};
 use connection::Serving;
+use places::Places;
 
 /// How long requests in flight may take to end after a stop was asked for.
 pub(crate) const DRAIN: Duration = Duration::from_secs(30);
@@ -26,44 +29,76 @@ pub(crate) const DRAIN: Duration = Duration::from_secs(30);
 /// How long to wait when the system has no file descriptor left for another connection.
 const OUT_OF_DESCRIPTORS: Duration = Duration::from_millis(50);
 
-/// An open port, and how it is protected.
+/// An open port.
 #[derive(Debug)]
 pub(crate) struct Listener {
+    pub(crate) name: ListenerName,
     pub(crate) socket: TcpListener,
-    pub(crate) tls: Option<Arc<ServerTls>>,
 }
 
-/// Serves until `stop` becomes true, then until all requests in flight are answered, or [`DRAIN`] has passed.
-pub(crate) async fn run(
-    listeners: Vec<Listener>,
-    frontend: Arc<Frontend>,
-    max_connections: usize,
+/// All listeners and their connections.
+#[derive(Debug)]
+pub(crate) struct Server {
+    current: Arc<Current>,
+    places: Arc<Places>,
     stop: watch::Receiver<bool>,
-) {
-    // One permit per connection: none left, no connection; all back, all are done.
-    let connections = Arc::new(Semaphore::new(max_connections));
-    let mut accepting = JoinSet::new();
-    for Listener { socket, tls } in listeners {
-        let serving = Serving {
-            frontend: frontend.clone(),
-            tls,
-            drain: stop.clone(),
-        };
-        accepting.spawn(accept(socket, serving, connections.clone(), stop.clone()));
+    accepting: Mutex<Vec<(ListenerName, JoinHandle<()>)>>,
+}
+
+impl Server {
+    /// A server of whatever is in force, until `stop` becomes true.
+    pub(crate) fn new(current: Arc<Current>, stop: watch::Receiver<bool>) -> Self {
+        Self {
+            current,
+            places: Arc::default(),
+            stop,
+            accepting: Mutex::default(),
+        }
     }
-    while accepting.join_next().await.is_some() {}
-    let all = u32::try_from(max_connections).unwrap_or(u32::MAX);
-    let done = tokio::time::timeout(DRAIN, connections.acquire_many(all)).await;
-    if done.is_err() {
-        let open = max_connections - connections.available_permits();
-        tracing::warn!(open, "connections were still open at the drain's deadline");
+
+    /// Accepts connections from now on.
+    pub(crate) fn listen(&self, listener: Listener) {
+        let Listener { name, socket } = listener;
+        let serving = Serving {
+            current: self.current.clone(),
+            listener: name,
+            drain: self.stop.clone(),
+        };
+        let accepting = accept(socket, serving, self.places.clone(), self.stop.clone());
+        let accepting = tokio::spawn(accepting);
+        self.accepting.lock().push((name, accepting));
+    }
+
+    /// Closes all listeners but these; connections that were accepted stay.
+    pub(crate) fn leave_all_but(&self, names: &[ListenerName]) {
+        self.accepting.lock().retain(|(name, accepting)| {
+            let stays = names.contains(name);
+            if !stays {
+                accepting.abort();
+            }
+            stays
+        });
+    }
+
+    /// Ready when a stop was asked for and all requests in flight are answered, or [`DRAIN`] has passed.
+    pub(crate) async fn ended(&self) {
+        let _ = self.stop.clone().wait_for(|stop| *stop).await;
+        let accepting = std::mem::take(&mut *self.accepting.lock());
+        for (_, accepting) in accepting {
+            let _ = accepting.await;
+        }
+        let done = tokio::time::timeout(DRAIN, self.places.all_back()).await;
+        if done.is_err() {
+            let open = self.places.taken();
+            tracing::warn!(open, "connections were still open at the drain's deadline");
+        }
     }
 }
 
 async fn accept(
     listener: TcpListener,
     serving: Serving,
-    connections: Arc<Semaphore>,
+    places: Arc<Places>,
     mut stop: watch::Receiver<bool>,
 ) {
     loop {
@@ -82,10 +117,12 @@ async fn accept(
                 continue;
             }
         };
-        let Ok(place) = connections.clone().try_acquire_owned() else {
-            serving.frontend.metrics().connection_refused();
+        let in_force = serving.current.load();
+        let Some(place) = places.take(in_force.max_connections) else {
+            in_force.frontend.metrics().connection_refused();
             continue;
         };
+        drop(in_force);
         // Answers are small and written whole: waiting to fill a packet only delays them.
         let _ = socket.set_nodelay(true);
         let place = Arc::new(place);

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Sleep;
 
+use super::places::Place;
 use crate::activity::Activity;
 
 /// How long a client may go on sending after our last word.
@@ -27,7 +27,7 @@ pub(crate) struct ClientStream<S> {
     activity: Arc<Activity>,
     patience: Duration,
     // Given back when the socket is closed, whoever has it then.
-    _place: Arc<OwnedSemaphorePermit>,
+    _place: Arc<Place>,
     // Runs while a write waits for the client to take something.
     stalled: Option<Pin<Box<Sleep>>>,
     // We have closed our side.
@@ -42,7 +42,7 @@ impl<S> ClientStream<S> {
         inner: S,
         activity: Arc<Activity>,
         patience: Duration,
-        place: Arc<OwnedSemaphorePermit>,
+        place: Arc<Place>,
     ) -> Self {
         Self {
             inner,

@@ -38,6 +38,29 @@ async fn the_next_handshake_sees_a_new_certificate_and_open_connections_go_on() 
     assert!(metric(&gateway, TAKEN).await >= 1);
 }
 
+/// A reload names other files, and the listener is the same.
+#[tokio::test]
+async fn the_next_handshake_sees_the_certificate_of_a_new_plan() {
+    let (papers, upstream) = (Papers::new(), Upstream::ok());
+    let gateway = papers.gateway(upstream.url(), "", ALL).await;
+    let open = papers.http2(&gateway);
+    assert_eq!(open.get("/").await.status, 200);
+    for nth in 0..20 {
+        let name = format!("other{nth}");
+        let other = papers.issue(&name, &["localhost"]);
+        let [cert, key] = ["pem", "key"].map(|kind| papers.path(&format!("{name}.{kind}")));
+        let listen =
+            format!("{{ address: 127.0.0.1:0, tls: {{ cert: \"{cert}\", key: \"{key}\" }} }}");
+        let yaml = ALL.replace("UPSTREAM", &format!("\"{}\"", upstream.url()));
+        let reloaded = gateway.reload_listening(&listen, &yaml).await;
+        reloaded.unwrap();
+        assert_eq!(seen(&papers, &gateway).await, der(&other));
+        assert_eq!(open.get("/").await.status, 200);
+    }
+    assert_eq!(open.connections(), 1);
+    gateway.stop().await;
+}
+
 #[tokio::test]
 async fn a_broken_file_leaves_the_old_certificate_in_force() {
     let papers = Papers::new();

@@ -17,7 +17,7 @@ async fn it_serves_its_pages_and_names_them() {
         let (status, text) = page(admin, path).await;
         assert_eq!(status, 404, "{path}");
         assert!(
-            text.contains("/healthz, /readyz, /metrics and /clients/{name}"),
+            text.contains("/healthz, /readyz, /metrics, /config and /clients/{name}"),
             "{text}"
         );
     }

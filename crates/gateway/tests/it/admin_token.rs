@@ -10,9 +10,10 @@ use crate::support::{GatewayProcess, TestGateway};
 
 const TOKEN: &str = "k7-Vq+0pE/2s=hunter2";
 
-const PATHS: [(Method, &str); 2] = [
+const PATHS: [(Method, &str); 3] = [
     (Method::GET, "/clients/ip:127.0.0.1"),
     (Method::POST, "/clients/ip:127.0.0.1/reset"),
+    (Method::GET, "/config"),
 ];
 
 fn yaml() -> String {

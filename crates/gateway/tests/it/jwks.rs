@@ -2,7 +2,7 @@
 //! of the gateway's.
 
 /// Issuers, their keys and what they sign.
-mod issuer;
+pub(crate) mod issuer;
 
 use std::process::Command;
 use std::time::{Duration, Instant};

@@ -46,9 +46,13 @@ mod shared_secret;
 mod synced;
 mod topologies;
 
-// Long bodies and the end of a gateway.
+// Long bodies, new configurations, and the end of a gateway.
 mod drain;
+mod reload;
+mod reload_files;
+mod reload_load;
 mod streams;
+mod systemd;
 
 // What a gateway tells about itself, and what it does not.
 mod access_log;

@@ -234,6 +234,8 @@ async fn every_metric_says_what_it_is() {
         [
             "tidegate_access_log_dropped_lines",
             "tidegate_certificate_reads",
+            "tidegate_config_last_success_timestamp_seconds",
+            "tidegate_config_reloads",
             "tidegate_connections_refused",
             "tidegate_decisions",
             "tidegate_key_file_reads",

@@ -1,11 +1,12 @@
 //! A gateway for a test: started from YAML on free ports, in this process or as the real binary, ended by its guard.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use tidegate::{Gateway, config};
+use tidegate::{Gateway, ReloadError, Reloader, config};
 use tidegate_testkit::{Client, Process};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -17,6 +18,8 @@ pub(crate) struct TestGateway {
     #[allow(dead_code, reason = "not all tests have listeners of their own")]
     pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) admin: SocketAddr,
+    #[allow(dead_code, reason = "not all tests reload")]
+    reloader: Reloader,
     stop: oneshot::Sender<()>,
     running: JoinHandle<()>,
 }
@@ -44,6 +47,7 @@ impl TestGateway {
         let gateway = Gateway::start(plan).await.unwrap();
         let addresses = gateway.addresses().unwrap();
         let admin = gateway.admin_address().unwrap();
+        let reloader = gateway.reloader();
         let (stop, stopped) = oneshot::channel();
         let running = tokio::spawn(gateway.run(async {
             let _ = stopped.await;
@@ -55,9 +59,28 @@ impl TestGateway {
             address: addresses[0],
             addresses,
             admin,
+            reloader,
             stop,
             running,
         }
+    }
+
+    /// Puts another configuration in force; of its store and other fixed parts nothing is taken.
+    #[allow(dead_code, reason = "not all tests reload")]
+    pub(crate) async fn reload(&self, yaml: &str) {
+        self.reload_listening("127.0.0.1:0", yaml).await.unwrap();
+    }
+
+    /// As [`reload`](Self::reload), with listeners as it is written in YAML; it may be refused.
+    #[allow(dead_code, reason = "not all tests reload")]
+    pub(crate) async fn reload_listening(
+        &self,
+        listen: &str,
+        yaml: &str,
+    ) -> Result<(), ReloadError> {
+        let yaml = format!("listen: {listen}\nadmin: 127.0.0.1:0\n{yaml}");
+        let load = move |_: &_| config::parse("test.yaml", &yaml, |_| None);
+        self.reloader.reload(load).await.map(drop)
     }
 
     /// Asks it to stop, and waits until it has.
@@ -81,7 +104,8 @@ pub(crate) struct GatewayProcess {
     pub(crate) process: Process,
     pub(crate) address: SocketAddr,
     pub(crate) admin: SocketAddr,
-    _folder: TempDir,
+    head: String,
+    folder: TempDir,
 }
 
 impl GatewayProcess {
@@ -111,8 +135,23 @@ impl GatewayProcess {
             address: logged_address(&listening),
             admin,
             process,
-            _folder: folder,
+            head,
+            folder,
         }
+    }
+
+    /// Its configuration.
+    #[allow(dead_code, reason = "not all tests reload")]
+    pub(crate) fn file(&self) -> PathBuf {
+        self.folder.path().join("gateway.yaml")
+    }
+
+    /// Puts another file in the place of its configuration, in one step, with the same `listen`, `admin` and `log`.
+    #[allow(dead_code, reason = "not all tests reload")]
+    pub(crate) fn write(&self, yaml: &str) {
+        let new = self.folder.path().join("new.yaml");
+        std::fs::write(&new, format!("{}{yaml}", self.head)).unwrap();
+        std::fs::rename(new, self.file()).unwrap();
     }
 }
 

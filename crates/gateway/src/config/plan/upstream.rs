@@ -9,7 +9,7 @@ use http::uri::{Authority, PathAndQuery};
 use crate::tls::UpstreamTls;
 
 /// Servers of which any can take a request.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 #[non_exhaustive]
 pub struct UpstreamPlan {
     /// Its name in the file, or the URL of its one server.
@@ -53,7 +53,7 @@ impl UpstreamPlan {
 }
 
 /// A server of an upstream: one address, or all those of a name.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ServerPlan {
     /// Where it is.
@@ -73,6 +73,17 @@ pub(crate) enum Speaks {
     Http2,
     /// Either of them, over TLS.
     Tls(Arc<UpstreamTls>),
+}
+
+impl PartialEq for Speaks {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Http1, Self::Http1) | (Self::Http2, Self::Http2) => true,
+            // What is in certificates that were read anew cannot be told.
+            (Self::Tls(one), Self::Tls(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
 }
 
 impl fmt::Display for ServerPlan {

@@ -26,14 +26,14 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use crate::kit::epoch;
 
 /// A private key with a name.
-pub(super) struct Key {
+pub(crate) struct Key {
     id: String,
     algorithm: Algorithm,
     key: EncodingKey,
 }
 
 impl Key {
-    pub(super) fn ed25519(id: &str) -> Self {
+    pub(crate) fn ed25519(id: &str) -> Self {
         let pair = Ed25519KeyPair::generate().unwrap().to_pkcs8v1().unwrap();
         Self {
             id: id.into(),
@@ -42,7 +42,7 @@ impl Key {
         }
     }
 
-    pub(super) fn p256(id: &str) -> Self {
+    pub(crate) fn p256(id: &str) -> Self {
         let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap();
         Self {
             id: id.into(),
@@ -52,12 +52,12 @@ impl Key {
     }
 
     /// Its public half.
-    pub(super) fn jwk(&self) -> Value {
+    pub(crate) fn jwk(&self) -> Value {
         self.jwk_for("sig")
     }
 
     /// Its public half, for this use.
-    pub(super) fn jwk_for(&self, public_use: &str) -> Value {
+    pub(crate) fn jwk_for(&self, public_use: &str) -> Value {
         let jwk = Jwk::from_encoding_key(&self.key, self.algorithm).unwrap();
         let mut jwk = serde_json::to_value(jwk).unwrap();
         jwk["kid"] = self.id.as_str().into();
@@ -66,22 +66,22 @@ impl Key {
     }
 
     /// A token that names this user and is in force for an hour.
-    pub(super) fn token(&self, user: &str) -> String {
+    pub(crate) fn token(&self, user: &str) -> String {
         self.sign(&self.header(), user, 3_600)
     }
 
     /// One that was, a day ago.
-    pub(super) fn expired(&self, user: &str) -> String {
+    pub(crate) fn expired(&self, user: &str) -> String {
         self.sign(&self.header(), user, -86_400)
     }
 
     /// One that does not name its key.
-    pub(super) fn unnamed(&self, user: &str) -> String {
+    pub(crate) fn unnamed(&self, user: &str) -> String {
         self.sign(&Header::new(self.algorithm), user, 3_600)
     }
 
     /// One that anybody could make: the public key is its shared secret.
-    pub(super) fn signed_with_what_is_public(&self, user: &str) -> String {
+    pub(crate) fn signed_with_what_is_public(&self, user: &str) -> String {
         let secret = EncodingKey::from_secret(self.jwk()["x"].as_str().unwrap().as_bytes());
         let header = Header {
             alg: Algorithm::HS256,
@@ -108,14 +108,14 @@ fn claims(user: &str, lives: i64) -> Value {
 }
 
 /// The set of these keys.
-pub(super) fn set(keys: &[&Key]) -> String {
+pub(crate) fn set(keys: &[&Key]) -> String {
     let keys: Vec<_> = keys.iter().map(|key| key.jwk()).collect();
     json!({ "keys": keys }).to_string()
 }
 
 /// A server with a set, over plain HTTP.
-pub(super) struct Issuer {
-    pub(super) server: Upstream,
+pub(crate) struct Issuer {
+    pub(crate) server: Upstream,
     published: Arc<Published>,
 }
 
@@ -130,19 +130,19 @@ struct Published {
 }
 
 impl Issuer {
-    pub(super) fn publishing(set: String) -> Self {
+    pub(crate) fn publishing(set: String) -> Self {
         Self::slow(set, Duration::ZERO)
     }
 
     /// One whose every answer takes a while.
-    pub(super) fn slow(set: String, takes: Duration) -> Self {
+    pub(crate) fn slow(set: String, takes: Duration) -> Self {
         let issuer = Self::start(takes);
         issuer.publish(set);
         issuer
     }
 
     /// One that never answers what is asked before it publishes.
-    pub(super) fn hanging() -> Self {
+    pub(crate) fn hanging() -> Self {
         Self::start(Duration::ZERO)
     }
 
@@ -160,25 +160,25 @@ impl Issuer {
     }
 
     /// The URL of its set, whose query is nobody's business.
-    pub(super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("{}/keys.json?tenant=planted", self.server.url())
     }
 
-    pub(super) fn publish(&self, set: String) {
+    pub(crate) fn publish(&self, set: String) {
         self.answer(StatusCode::OK, set);
     }
 
-    pub(super) fn answer(&self, status: StatusCode, body: String) {
+    pub(crate) fn answer(&self, status: StatusCode, body: String) {
         *self.published.answer.lock().unwrap() = Some((status, body));
     }
 
     /// Puts a set where redirects point.
-    pub(super) fn keep_elsewhere(&self, set: String) {
+    pub(crate) fn keep_elsewhere(&self, set: String) {
         *self.published.elsewhere.lock().unwrap() = set;
     }
 
     /// How many requests were under way at the same time, at most.
-    pub(super) fn most_at_once(&self) -> usize {
+    pub(crate) fn most_at_once(&self) -> usize {
         self.published.most.load(Ordering::SeqCst)
     }
 }
@@ -203,13 +203,13 @@ impl Published {
 }
 
 /// An authority that signs certificates, of which the one of its own stands in a file.
-pub(super) struct Authority {
+pub(crate) struct Authority {
     signer: Signer<'static, KeyPair>,
-    pub(super) file: NamedTempFile,
+    pub(crate) file: NamedTempFile,
 }
 
 impl Authority {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new([]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -238,14 +238,14 @@ impl Authority {
 }
 
 /// A server with a set, over HTTPS.
-pub(super) struct TlsIssuer {
+pub(crate) struct TlsIssuer {
     address: SocketAddr,
     answered: Arc<AtomicUsize>,
     serving: JoinHandle<()>,
 }
 
 impl TlsIssuer {
-    pub(super) async fn start(authority: &Authority, set: String) -> Self {
+    pub(crate) async fn start(authority: &Authority, set: String) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let acceptor = TlsAcceptor::from(Arc::new(authority.server()));
         let answered = Arc::new(AtomicUsize::new(0));
@@ -256,12 +256,12 @@ impl TlsIssuer {
         }
     }
 
-    pub(super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("https://{}/keys.json", self.address)
     }
 
     /// How many requests came through a handshake.
-    pub(super) fn answered(&self) -> usize {
+    pub(crate) fn answered(&self) -> usize {
         self.answered.load(Ordering::SeqCst)
     }
 }

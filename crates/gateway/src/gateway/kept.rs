@@ -1,0 +1,147 @@
+//! What outlives every plan, and how a plan becomes what is in force beside it.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use tidegate_store::Store;
+use tidegate_tower::{Hasher, Lines, Rule};
+
+use super::StartError;
+use crate::access_log::AccessLog;
+use crate::admin::Access;
+use crate::budgets::Budgets;
+use crate::config::{Plan, RoutePlan};
+use crate::frontend::{Frontend, Route};
+use crate::in_force::{InForce, ListenerName};
+use crate::jwks::Jwks;
+use crate::metrics::{GatewayMetrics, RouteMetrics};
+use crate::proxy::{Forwarding, PoolTimeouts, Retries, Upstream};
+use crate::request_id::RequestIds;
+use crate::routes::Routes;
+use crate::stack::Enforcement;
+
+/// The state of limits and the means to find it, and what was counted so far.
+#[derive(Debug)]
+pub(super) struct Kept {
+    pub(super) store: Store,
+    pub(super) hasher: Hasher,
+    pub(super) lines: Lines,
+    pub(super) metrics: Arc<GatewayMetrics>,
+    pub(super) access_log: AccessLog,
+    pub(super) request_ids: Arc<RequestIds>,
+}
+
+impl Kept {
+    /// Makes every part that `plan` asks for. Taken over from `before` are token keys that are known, and upstreams that
+    /// did not change.
+    pub(super) fn put_in_force(
+        &self,
+        plan: Plan,
+        before: Option<&InForce>,
+    ) -> Result<InForce, StartError> {
+        let known = before.map_or(&[][..], |before| &before.jwks);
+        let jwks = plan.jwks.into_iter().map(|plan| Jwks::new(plan, known));
+        let jwks = jwks.map(|set| set.map(Arc::new));
+        let jwks = jwks.collect::<io::Result<_>>();
+        let jwks = jwks.map_err(StartError::Authorities)?;
+        let enforcement = Enforcement {
+            clients: Arc::new(plan.clients),
+            hasher: self.hasher.clone(),
+            store: self.store.clone(),
+            lines: self.lines.clone(),
+        };
+        let metrics = &self.metrics;
+        let upstreams = upstreams(&plan.routes, before, metrics);
+        let make = |route| make_route(route, &enforcement, &upstreams, metrics);
+        let unmatched = plan.unmatched;
+        let routes = plan.routes.iter().map(|route| route.policy.clone());
+        let budgets = Budgets {
+            policies: std::iter::once(unmatched.clone()).chain(routes).collect(),
+            clients: enforcement.clients.clone(),
+            hasher: self.hasher.clone(),
+            store: self.store.clone(),
+        };
+        let frontend = Frontend {
+            routes: Routes::new(&plan.routes, make),
+            unmatched_metrics: route_metrics(metrics, &unmatched.route, &unmatched.rules),
+            unmatched: enforcement.unmatched(unmatched, plan.no_route),
+            clients: enforcement.clients.clone(),
+            proxy_protocol: plan.proxy_protocol,
+            timeouts: plan.timeouts,
+            metrics: metrics.clone(),
+            access_log: self.access_log.clone(),
+            request_ids: self.request_ids.clone(),
+        };
+        let names = ListenerName::all(&plan.listen).into_iter();
+        let protections = plan.listen.into_iter().map(|listener| listener.tls);
+        Ok(InForce {
+            frontend,
+            budgets,
+            access: Access::new(&plan.admin),
+            max_connections: plan.max_connections,
+            listeners: names.zip(protections).collect(),
+            key_files: plan.key_files,
+            jwks,
+            upstreams,
+            version: plan.version,
+            since: Timestamp::now(),
+        })
+    }
+}
+
+/// The upstreams that routes lead to, by name, each once.
+fn upstreams(
+    routes: &[RoutePlan],
+    before: Option<&InForce>,
+    metrics: &GatewayMetrics,
+) -> HashMap<Arc<str>, Arc<Upstream>> {
+    let mut upstreams = HashMap::new();
+    for plan in routes.iter().map(|route| &route.upstream) {
+        let upstream = upstreams.entry(plan.name.clone());
+        upstream.or_insert_with(|| {
+            let known = before.and_then(|before| before.upstreams.get(&plan.name));
+            let known = known.filter(|upstream| upstream.plan() == &**plan);
+            known.cloned().unwrap_or_else(|| {
+                Arc::new(Upstream::start(plan.clone(), metrics.upstream(&plan.name)))
+            })
+        });
+    }
+    upstreams
+}
+
+fn make_route(
+    plan: &RoutePlan,
+    enforcement: &Enforcement,
+    upstreams: &HashMap<Arc<str>, Arc<Upstream>>,
+    metrics: &GatewayMetrics,
+) -> Route {
+    let timeouts = PoolTimeouts {
+        connect: plan.timeouts.connect,
+        answer: plan.timeouts.upstream,
+        client: plan.timeouts.idle,
+    };
+    let forwarding = Forwarding {
+        upstream: upstreams[&plan.upstream.name].clone(),
+        timeouts,
+        retries: plan.retries.map(Retries::new),
+        edits: plan.edits.clone(),
+        clients: enforcement.clients.clone(),
+        vouched: enforcement.clients.vouched_headers().cloned().collect(),
+        max_body: plan.max_body,
+        upgrades: plan.upgrades.clone(),
+        tunnel_idle: plan.timeouts.tunnel_idle,
+    };
+    let metrics = route_metrics(metrics, &plan.policy.route, &plan.policy.rules);
+    Route {
+        name: plan.policy.route.clone(),
+        stack: enforcement.route(plan.policy.clone(), forwarding),
+        metrics,
+    }
+}
+
+fn route_metrics(metrics: &GatewayMetrics, route: &Arc<str>, rules: &[Rule]) -> Arc<RouteMetrics> {
+    let limits = rules.iter().map(|rule| &*rule.limit);
+    Arc::new(RouteMetrics::new(metrics, route, limits))
+}

@@ -1,0 +1,120 @@
+//! A reload: a new plan takes the place of the one in force, or is refused and changes nothing.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tokio::sync::Mutex;
+use tokio::task::JoinSet;
+
+use super::{Inherited, Kept, StartError};
+use crate::config::{ConfigError, Fixed, Plan, Warning};
+use crate::in_force::{Current, ListenerName};
+use crate::server::{Listener, Server};
+
+/// Puts new plans in force; clones are of the same gateway.
+#[derive(Clone, Debug)]
+pub struct Reloader(Arc<Parts>);
+
+#[derive(Debug)]
+pub(super) struct Parts {
+    pub(super) kept: Kept,
+    pub(super) inherited: Inherited,
+    pub(super) fixed: Fixed,
+    pub(super) current: Arc<Current>,
+    pub(super) server: Arc<Server>,
+    /// The watches of the plan in force. Whoever holds them is the one who may change plans.
+    pub(super) watches: Arc<Mutex<JoinSet<()>>>,
+}
+
+/// Why a plan was not put in force.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ReloadError {
+    /// The configuration is refused.
+    Config(ConfigError),
+    /// Something that it asks for is not to be had.
+    Start(StartError),
+    /// The configuration could not be looked at.
+    Load,
+}
+
+impl fmt::Display for ReloadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Config(error) => error.fmt(f),
+            Self::Start(error) => error.fmt(f),
+            Self::Load => f.write_str("the configuration could not be looked at"),
+        }
+    }
+}
+
+impl std::error::Error for ReloadError {}
+
+impl Reloader {
+    pub(super) const fn new(parts: Arc<Parts>) -> Self {
+        Self(parts)
+    }
+
+    /// Loads a configuration that keeps what is fixed, and puts it in force, once the gateway runs.
+    ///
+    /// Connections stay open and requests under way end as they began; each request from here on meets the new plan. If
+    /// anything is wrong, all stays as it was. `load` may wait for files.
+    pub async fn reload<F>(&self, load: F) -> Result<Vec<Warning>, ReloadError>
+    where
+        F: FnOnce(&Fixed) -> Result<(Plan, Vec<Warning>), ConfigError> + Send + 'static,
+    {
+        let mut watches = self.0.watches.lock().await;
+        let parts = self.0.clone();
+        let loaded = tokio::task::spawn_blocking(move || load(&parts.fixed)).await;
+        let outcome = match loaded {
+            Ok(Ok((plan, warnings))) => match self.0.apply(plan).await {
+                Ok(new) => {
+                    // The old plan's end with this.
+                    *watches = new;
+                    Ok(warnings)
+                }
+                Err(error) => Err(ReloadError::Start(error)),
+            },
+            Ok(Err(error)) => Err(ReloadError::Config(error)),
+            Err(_) => Err(ReloadError::Load),
+        };
+        self.0.kept.metrics.reloads().ended(outcome.is_ok());
+        outcome
+    }
+}
+
+impl Parts {
+    async fn apply(&self, plan: Plan) -> Result<JoinSet<()>, StartError> {
+        let before = self.current.load_full();
+        let names = ListenerName::all(&plan.listen);
+        let added = names
+            .iter()
+            .filter(|name| before.protection(**name).is_none());
+        let added = open(added.copied(), &self.inherited).await?;
+        let next = Arc::new(self.kept.put_in_force(plan, Some(&before))?);
+        self.current.store(next.clone());
+        self.server.leave_all_but(&names);
+        for listener in added {
+            let address = listener
+                .socket
+                .local_addr()
+                .unwrap_or(listener.name.address);
+            tracing::info!(%address, "listening");
+            self.server.listen(listener);
+        }
+        Ok(next.watch(&self.kept.metrics))
+    }
+}
+
+/// Opens the ports of these listeners.
+pub(super) async fn open(
+    names: impl Iterator<Item = ListenerName>,
+    inherited: &Inherited,
+) -> Result<Vec<Listener>, StartError> {
+    let mut listeners = Vec::new();
+    for name in names {
+        let socket = inherited.bind(name.address).await?;
+        listeners.push(Listener { name, socket });
+    }
+    Ok(listeners)
+}
