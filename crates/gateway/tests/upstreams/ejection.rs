@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use http::StatusCode;
 use tidegate_testkit::{Client, Upstream, body};
 
-use crate::group::{answering, becomes, counts, gateway, metric};
+use crate::group::{answering, becomes, counts, gateway, metric, written, yaml};
 
 const OUT: &str = "state=\"ejected\"";
 const IN: &str = "state=\"healthy\"";
@@ -113,4 +113,33 @@ async fn none_is_left_out_of_one_or_where_nobody_wants_it() {
         assert_eq!(metric(gateway, "ejections_total", "").await, 0);
     }
     assert_eq!(counts(&pair.each_ref()), [10, 10]);
+}
+
+/// What is known of servers outlives a reload that leaves their upstream as it is, and no other.
+#[tokio::test]
+async fn a_reload_forgets_no_ejection() {
+    let (good, bad) = (Upstream::ok(), answering(500));
+    let servers = format!("\"{}\", \"{}\"", bad.url(), good.url());
+    let upstream = "eject: { after: 1, for: 1h }";
+    let gateway = written(&servers, upstream, "").await;
+    let client = Client::new(gateway.address);
+    while [bad.count(), good.count()].contains(&0) {
+        client.get("/").await;
+    }
+    let connections = good.connections();
+    gateway
+        .reload(&yaml(&servers, upstream, "max_body: 1KB"))
+        .await;
+    for _ in 0..10 {
+        assert_eq!(client.get("/").await.status, 200);
+    }
+    assert_eq!((bad.count(), good.connections()), (1, connections));
+    assert_eq!(metric(&gateway, "servers", OUT).await, 1);
+    gateway
+        .reload(&yaml(&servers, "eject: { after: 1, for: 2h }", ""))
+        .await;
+    assert_eq!(metric(&gateway, "servers", OUT).await, 0);
+    while bad.count() == 1 {
+        client.get("/").await;
+    }
 }

@@ -19,12 +19,16 @@ pub(crate) async fn gateway(urls: &[String], upstream: &str, route: &str) -> Tes
 
 /// As [`gateway`], with the servers as they are written in YAML.
 pub(crate) async fn written(servers: &str, upstream: &str, route: &str) -> TestGateway {
-    let yaml = format!(
+    TestGateway::start(&yaml(servers, upstream, route)).await
+}
+
+/// The configuration of such a gateway.
+pub(crate) fn yaml(servers: &str, upstream: &str, route: &str) -> String {
+    format!(
         "log: {{ access: false }}\n\
          upstreams: {{ group: {{ servers: [{servers}], {upstream} }} }}\n\
          routes: [{{ path: /**, upstream: group, {route} }}]\n"
-    );
-    TestGateway::start(&yaml).await
+    )
 }
 
 /// A server that answers everything with this status.
