@@ -22,6 +22,7 @@ use tokio::task::AbortHandle;
 
 use held::{Held, Next};
 pub(super) use lender::Lender;
+use slice::Spent;
 use table::MAX_SLICES;
 
 use crate::{Charge, StoreError};
@@ -39,8 +40,28 @@ pub(super) struct Taken {
     pub(super) verdict: Verdict,
     /// Whether Redis was asked.
     pub(super) asked: bool,
-    /// If Redis charged it: the receipt.
-    pub(super) receipt: Option<Micros>,
+    /// None: not at all.
+    pub(super) charged: Option<Charged>,
+}
+
+/// Where something was charged, and by what it is given back.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Charged {
+    /// In Redis, with this receipt.
+    InRedis(Micros),
+    /// In a slice.
+    Here(Spent),
+}
+
+impl Taken {
+    /// Nothing.
+    const fn refusal(verdict: Verdict) -> Self {
+        Self {
+            verdict,
+            asked: false,
+            charged: None,
+        }
+    }
 }
 
 impl Leases {
@@ -67,15 +88,17 @@ impl Leases {
 
     /// Takes back what was spent for a request that was refused.
     pub(super) fn give_back(&self, charge: &Charge<'_>, taken: &Taken) {
-        let in_redis = match taken.receipt {
-            Some(receipt) => Some((charge.cost, receipt)),
-            None => self.held.give_back(charge),
+        let receipt = match taken.charged {
+            None => None,
+            Some(Charged::InRedis(receipt)) => Some(receipt),
+            Some(Charged::Here(spent)) => self.held.give_back(charge, spent),
         };
         // Without a runtime, which is ending, there is nothing left to do it: what was charged lapses.
-        if let Some((cost, receipt)) = in_redis
+        if let Some(receipt) = receipt
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
             let (held, budget) = (self.held.clone(), self.held.lender.budget(charge));
+            let cost = charge.cost;
             // Nobody waits for it: whoever was refused has an answer.
             runtime.spawn(async move { held.lender.give_back(&budget, cost, receipt).await });
         }
@@ -112,13 +135,7 @@ impl Drop for Leases {
 async fn answer(until: Instant, next: impl Fn() -> Next) -> Result<Taken, StoreError> {
     loop {
         let mut told = match next() {
-            Next::Done(verdict) => {
-                return Ok(Taken {
-                    verdict,
-                    asked: false,
-                    receipt: None,
-                });
-            }
+            Next::Done(taken) => return Ok(taken),
             // It goes on by itself should nobody wait for it any more.
             Next::Asking(asking) => return asking.await.unwrap_or(Err(StoreError::Disconnected)),
             Next::Wait(told) => told,

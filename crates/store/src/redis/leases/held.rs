@@ -10,10 +10,10 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::super::guard::Answer;
-use super::Taken;
 use super::lender::{Ask, Budget, Lender, Lent};
-use super::slice::{Slice, Step};
+use super::slice::{Slice, Spent, Step};
 use super::table::{Entry, Key, Table, Told};
+use super::{Charged, Taken};
 use crate::{Charge, StoreError};
 
 /// How often it is looked for slices that have to be settled.
@@ -35,7 +35,7 @@ pub(super) struct Held {
 #[derive(Debug)]
 pub(super) enum Next {
     /// It has been decided here.
-    Done(Verdict),
+    Done(Taken),
     /// Redis decides.
     Asking(JoinHandle<Result<Taken, StoreError>>),
     /// It waits until this is told, and looks again.
@@ -63,21 +63,26 @@ impl Held {
             .slice
             .take(charge.limit.quota(), charge.cost, Instant::now(), number);
         match step {
-            Step::Done(verdict, ask) => {
+            Step::Spent(verdict, spent, ask) => {
                 if let Some(ask) = ask {
                     self.ask(key, entry, ask, Instant::now() + self.lender.timeout);
                 }
-                Next::Done(verdict)
+                Next::Done(Taken {
+                    verdict,
+                    asked: false,
+                    charged: Some(Charged::Here(spent)),
+                })
             }
+            Step::Refused(verdict) => Next::Done(Taken::refusal(verdict)),
             Step::Ask(ask) => Next::Asking(self.ask(key, entry, ask, until)),
             Step::Wait => Next::Wait(entry.told.clone()),
         }
     }
 
     /// As [`Slice::give_back`].
-    pub(super) fn give_back(&self, charge: &Charge<'_>) -> Option<(u64, Micros)> {
+    pub(super) fn give_back(&self, charge: &Charge<'_>, spent: Spent) -> Option<Micros> {
         let key = self.table.key(charge);
-        self.table.known(&key)?.slice.give_back(charge.cost)
+        self.table.known(&key)?.slice.give_back(charge.cost, spent)
     }
 
     /// Forgets what Redis said of a key.
@@ -171,37 +176,28 @@ impl Held {
         drop(entry);
         tokio::spawn(async move {
             let answer = held.lender.ask(&budget, &ask, until).await;
-            let returning = held.note(&key, &budget, &answer);
+            held.note(&key, &budget, &answer);
             let answer = answer.map(|answer| taken(&ask, &answer.content));
             let said = answer.as_ref().map(drop).map_err(Clone::clone);
             // Nobody may be waiting.
             let _ = tell.send(Some(said));
-            if let Some((cost, receipt)) = returning {
-                held.lender.give_back(&budget, cost, receipt).await;
-            }
             answer
         })
     }
 
-    /// Tells the slice what was answered; what is to be given back of what was charged.
-    fn note(
-        &self,
-        key: &Key,
-        budget: &Budget,
-        answer: &Result<Answer<Lent>, StoreError>,
-    ) -> Option<(u64, Micros)> {
-        let mut entry = self.table.known(key)?;
+    /// Tells the slice what was answered.
+    fn note(&self, key: &Key, budget: &Budget, answer: &Result<Answer<Lent>, StoreError>) {
+        let Some(mut entry) = self.table.known(key) else {
+            return;
+        };
         match answer {
             Ok(answer) => {
                 let (lent, quota) = (answer.content, budget.limit.quota());
                 entry
                     .slice
-                    .answered(lent, quota, answer.sent, answer.received)
+                    .answered(lent, quota, answer.sent, answer.received);
             }
-            Err(_) => {
-                entry.slice.failed(Instant::now());
-                None
-            }
+            Err(_) => entry.slice.failed(Instant::now()),
         }
     }
 
@@ -209,7 +205,7 @@ impl Held {
     fn without_slice(self: &Arc<Self>, charge: &Charge<'_>, until: Instant) -> Next {
         let patience = self.lender.timeout;
         match self.lender.recent.refusal(charge, Instant::now(), patience) {
-            Some((refusal, _)) => Next::Done(refusal),
+            Some((refusal, _)) => Next::Done(Taken::refusal(refusal)),
             None => Next::Asking(self.ask_once(charge, until)),
         }
     }
@@ -254,7 +250,7 @@ fn taken(ask: &Ask, lent: &Lent) -> Taken {
     Taken {
         verdict: lent.verdict(),
         asked: true,
-        receipt: is_charged.then(|| lent.receipt()),
+        charged: is_charged.then(|| Charged::InRedis(lent.receipt())),
     }
 }
 

@@ -38,18 +38,29 @@ pub(super) struct Slice {
     is_void: bool,
     // What those asked for that wait for the answer.
     waiting: u64,
-    // What was told as spent with it and has been taken back since.
-    returning: u64,
+    // How often what was spent so far has been told, or was worth nothing any more.
+    tellings: u64,
     last: Option<Answered>,
     // When something may be asked in the background again.
     not_before: Option<Instant>,
 }
 
+/// By what something that was spent is known again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) struct Spent {
+    session: u64,
+    tellings: u64,
+    // Of the slice that it was spent from.
+    receipt: Micros,
+}
+
 /// What becomes of a charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// It was spent, or refused, here; and something is to be asked in the background.
-    Done(Verdict, Option<Ask>),
+    /// It was spent here, and something is to be asked in the background.
+    Spent(Verdict, Spent, Option<Ask>),
+    /// It was refused here.
+    Refused(Verdict),
     /// Redis has to be asked.
     Ask(Ask),
     /// Redis is being asked for this key already.
@@ -70,7 +81,7 @@ impl Slice {
             asked: None,
             is_void: false,
             waiting: 0,
-            returning: 0,
+            tellings: 0,
             last: None,
             not_before: None,
         }
@@ -86,11 +97,16 @@ impl Slice {
     ) -> Step {
         if cost <= self.rest(now) {
             self.spent += cost;
+            let spent = Spent {
+                session: self.session,
+                tellings: self.tellings,
+                receipt: self.last.as_ref().map_or(0, |last| last.lent.receipt()),
+            };
             let ask = self.is_low(now).then(|| {
                 self.adapt(quota, 0, now);
                 self.ask(0, self.rest(now), number())
             });
-            return Step::Done(self.verdict(quota, now), ask);
+            return Step::Spent(self.verdict(quota, now), spent, ask);
         }
         if self.asked.is_some() {
             self.waiting += cost;
@@ -99,43 +115,27 @@ impl Slice {
         if let Some(last) = &mut self.last
             && let Some(refusal) = last.refusal(quota, cost, now)
         {
-            return Step::Done(refusal, None);
+            return Step::Refused(refusal);
         }
         self.adapt(quota, cost, now);
         Step::Ask(self.ask(cost, 0, number()))
     }
 
-    /// Takes back what was spent. What Redis has charged already is to be given back there: so much, by this receipt.
-    pub(super) fn give_back(&mut self, cost: u64) -> Option<(u64, Micros)> {
-        let told = self.asked.map_or(self.settled, |ask| ask.spent);
-        let untold = self.spent.saturating_sub(told).min(cost);
-        self.spent -= untold;
-        let rest = cost - untold;
-        if self.asked.is_some() {
-            // It is being charged at this moment.
-            self.returning += rest;
+    /// Takes back what was spent. What Redis was told of is to be given back there, by this receipt: the slice of today may
+    /// be of another window. Whether it is charged there yet does not matter, since what is out counts as spent.
+    pub(super) const fn give_back(&mut self, cost: u64, spent: Spent) -> Option<Micros> {
+        if self.session == spent.session && self.tellings == spent.tellings {
+            self.spent -= cost;
             return None;
         }
-        let receipt = self.last.as_ref()?.lent.receipt();
-        (rest > 0).then_some((rest, receipt))
+        Some(spent.receipt)
     }
 
-    /// Notes the answer to what was asked last. Says what of it is to be given back after all, as
-    /// [`give_back`](Self::give_back).
-    pub(super) fn answered(
-        &mut self,
-        lent: Lent,
-        quota: &Quota,
-        sent: Instant,
-        received: Instant,
-    ) -> Option<(u64, Micros)> {
-        let ask = self.asked.take()?;
-        let returning = std::mem::take(&mut self.returning);
-        self.note(&ask, lent, quota, sent, received);
-        (returning > 0).then(|| (returning, lent.receipt()))
-    }
-
-    fn note(&mut self, ask: &Ask, lent: Lent, quota: &Quota, sent: Instant, received: Instant) {
+    /// Notes the answer to what was asked last.
+    pub(super) fn answered(&mut self, lent: Lent, quota: &Quota, sent: Instant, received: Instant) {
+        let Some(ask) = self.asked.take() else {
+            return;
+        };
         self.settled = ask.spent;
         self.not_before = None;
         if std::mem::take(&mut self.is_void) {
@@ -146,18 +146,13 @@ impl Slice {
         // Counted from before Redis did, and by a clock that may run slower than Redis's by one part in a thousand.
         let term = Duration::from_micros(lent.lapse.saturating_sub(lent.now));
         self.ends = Some(sent + term - term / 1_000);
-        self.last = Some(Answered::new(ask, lent, quota, sent, received));
+        self.last = Some(Answered::new(&ask, lent, quota, sent, received));
     }
 
     /// Notes that there was no answer.
     pub(super) fn failed(&mut self, now: Instant) {
         self.asked = None;
         self.is_void = false;
-        // Redis may have charged it all the same, and then it has lent less than is known here.
-        let returning = std::mem::take(&mut self.returning);
-        let returning = returning.min(self.spent - self.settled);
-        self.spent -= returning;
-        self.allowance -= returning;
         self.not_before = Some(now + RETRY);
     }
 
@@ -197,6 +192,7 @@ impl Slice {
     /// Nothing holds any more that Redis was asked before, and nothing is spent until it is asked again.
     pub(super) fn forget(&mut self) {
         self.allowance = self.spent;
+        self.tellings += 1;
         self.last = None;
         self.is_void = self.asked.is_some();
     }
@@ -225,6 +221,7 @@ impl Slice {
     /// Begins to ask; what is not kept is not spent any more, whether an answer comes or not.
     fn ask(&mut self, cost: u64, kept: u64, call: u64) -> Ask {
         self.allowance = self.spent + kept;
+        self.tellings += 1;
         self.waiting = 0;
         let ask = Ask {
             cost,

@@ -55,24 +55,28 @@ impl Case {
     }
 
     fn spend(&mut self, cost: u64) -> (Verdict, Option<Ask>) {
+        let (verdict, _, ask) = self.spent(cost);
+        (verdict, ask)
+    }
+
+    fn spent(&mut self, cost: u64) -> (Verdict, Spent, Option<Ask>) {
         match self.take(cost) {
-            Step::Done(verdict, ask) if verdict.allowed => (verdict, ask),
+            Step::Spent(verdict, spent, ask) if verdict.allowed => (verdict, spent, ask),
             other => panic!("{other:?}"),
         }
     }
 
     fn refuse(&mut self, cost: u64) -> Verdict {
         match self.take(cost) {
-            Step::Done(verdict, None) if !verdict.allowed => verdict,
+            Step::Refused(verdict) if !verdict.allowed => verdict,
             other => panic!("{other:?}"),
         }
     }
 
-    fn answer(&mut self, lent: Lent) -> Option<(u64, Micros)> {
+    fn answer(&mut self, lent: Lent) {
         let (sent, received) = (self.now, self.now + 2 * MS);
-        let returned = self.slice.answered(lent, &self.quota, sent, received);
+        self.slice.answered(lent, &self.quota, sent, received);
         self.now = received;
-        returned
     }
 
     /// Until the slice has this size.
@@ -308,23 +312,31 @@ fn a_call_without_an_answer() {
 fn what_is_given_back_is_spent_again_or_returned_where_it_was_charged() {
     let mut case = Case::new(hour(60));
     case.grow(16);
-    case.spend(3);
-    assert_eq!(case.slice.give_back(3), None);
+    let (_, spent, _) = case.spent(3);
+    assert_eq!(case.slice.give_back(3, spent), None);
     assert_eq!(case.slice.rest(case.now), 16);
     // In the middle of being charged, and after.
     case.spend(10);
-    let ask = case.spend(3).1.unwrap();
-    assert_eq!(case.slice.give_back(2), None);
-    let receipt = NOW + 60_000_000;
-    assert_eq!(case.answer(lent(ask, 500)), Some((2, receipt)));
-    assert_eq!(case.slice.give_back(3), Some((3, receipt)));
-    // Or of what nobody knows whether it was.
-    case.slice.spent += case.slice.rest(case.now);
-    let spent = case.slice.spent;
-    case.ask(1);
-    case.slice.give_back(2);
-    case.slice.failed(case.now);
-    assert_eq!(case.slice.spent, spent - 2);
+    let (_, spent, ask) = case.spent(3);
+    let receipt = Some(NOW + 60_000_000);
+    assert_eq!(case.slice.give_back(2, spent), receipt);
+    // Of the next window, which owes nothing to the one before.
+    let next = Lent {
+        now: NOW + 60_000_000,
+        lapse: NOW + 65_000_000,
+        ..lent(ask.unwrap(), 500)
+    };
+    case.answer(next);
+    let (_, of_next, _) = case.spent(1);
+    let rest = case.slice.rest(case.now);
+    assert_eq!(case.slice.give_back(1, spent), receipt);
+    assert_eq!(case.slice.rest(case.now), rest);
+    assert_eq!(case.slice.give_back(1, of_next), None);
+    assert_eq!(case.slice.rest(case.now), rest + 1);
+    // A reset, and another slice in the place of this one.
+    case.slice.forget();
+    assert_eq!(case.slice.give_back(1, of_next), Some(NOW + 120_000_000));
+    assert_eq!(Slice::new(9).give_back(1, spent), receipt);
 }
 
 #[test]
