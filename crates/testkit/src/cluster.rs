@@ -34,6 +34,9 @@ impl RedisCluster {
                 "2000",
                 "--cluster-require-full-coverage",
                 "no",
+                // A primary that has given its last slot away stays one, so that it can be told where that is.
+                "--cluster-allow-replica-migration",
+                "no",
                 "--repl-diskless-sync-delay",
                 "0",
             ])
