@@ -17,7 +17,7 @@ use crate::synced_cluster::{counts_meet, counts_meet_while_slots_move};
 use crate::topologies::{COMMANDS, allow};
 use crate::topologies_slots::several_slots_are_one_decision;
 
-const TIMEOUT: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_are_spread_and_decided_where_they_are() {
