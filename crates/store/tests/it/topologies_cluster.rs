@@ -254,7 +254,9 @@ async fn a_primary_that_dies_or_hangs_concerns_its_own_clients_only() {
             .await;
         }
         let first = if hang { 20_000 } else { 30_000 };
-        counts_exactly(&store, first..first + 30).await;
+        let patient = connect_exact(&cluster.url(), TIMEOUT).await;
+        decides(&patient, of_dead[0]).await;
+        counts_exactly(&patient, first..first + 30).await;
     }
 }
 
