@@ -71,6 +71,15 @@ impl Activity {
         InRequest(self.clone())
     }
 
+    /// For how long there has been no request.
+    pub(crate) fn quiet_for(&self) -> Duration {
+        if self.requests.load(Ordering::Relaxed) > 0 {
+            return Duration::ZERO;
+        }
+        let since = self.idle_since.load(Ordering::Relaxed);
+        Duration::from_millis(self.elapsed().saturating_sub(since))
+    }
+
     /// Whether it is a tunnel, in which each side closes when it wants to.
     pub(crate) fn is_tunnel(&self) -> bool {
         self.tunnels.load(Ordering::Relaxed)
