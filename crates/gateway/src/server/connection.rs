@@ -137,7 +137,7 @@ impl Conversation {
             let this = this.clone();
             async move {
                 let mut response = this.answer(request).await?;
-                if *this.drain.borrow() && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+                if this.activity.drains() && response.status() != StatusCode::SWITCHING_PROTOCOLS {
                     let close = HeaderValue::from_static("close");
                     response.headers_mut().insert(CONNECTION, close);
                 }
@@ -222,7 +222,7 @@ where
     let mut connection = std::pin::pin!(connection);
     let mut watchdog = std::pin::pin!(tokio::time::sleep(Duration::ZERO));
     let mut quiet = std::pin::pin!(tokio::time::sleep(Duration::ZERO));
-    let (mut draining, mut shut_down) = (false, false);
+    let mut shut_down = false;
     loop {
         tokio::select! {
             ended = connection.as_mut() => return ended,
@@ -230,13 +230,13 @@ where
                 Watch::Until(next) => watchdog.as_mut().reset(next),
                 Watch::Expired => return Ok(()),
             },
-            stop = end.drain.wait_for(|stop| *stop), if !draining => {
+            stop = end.drain.wait_for(|stop| *stop), if !activity.drains() => {
                 // An error means that whoever could have asked for a drain is gone, which asks for one as well.
                 drop(stop);
-                draining = true;
+                activity.drain();
                 quiet.as_mut().reset(Instant::now() + end.quiet_for);
             }
-            () = quiet.as_mut(), if draining && !shut_down => {
+            () = quiet.as_mut(), if activity.drains() && !shut_down => {
                 match end.quiet_for.saturating_sub(activity.quiet_for()) {
                     Duration::ZERO => {
                         shut_down = true;

@@ -82,7 +82,6 @@ async fn rolls(pace: Pace) {
             rider.from,
             rider.admitted
         );
-        assert!(rider.refused > 0, "{} never met its limit", rider.from);
     }
     cluster.stop().await;
 }
