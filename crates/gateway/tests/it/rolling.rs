@@ -54,7 +54,7 @@ async fn rolls(pace: Pace) {
 
     let sum = |of: fn(&Ridden) -> usize| ridden.iter().map(of).sum::<usize>();
     let (admitted, refused) = (sum(|r| r.admitted), sum(|r| r.refused));
-    println!(
+    report(&format!(
         "{replaced} gateways replaced, the configuration changed {} times; {} requests on {} connections: {admitted} admitted, \
          {refused} refused, {} sent again since no gateway had begun with them, {} lost",
         pace.changes,
@@ -62,7 +62,7 @@ async fn rolls(pace: Pace) {
         sum(|r| r.connections),
         sum(|r| r.unsent),
         sum(|r| r.lost.len()),
-    );
+    ));
     let lost: Vec<&String> = ridden.iter().flat_map(|r| &r.lost).collect();
     assert!(lost.is_empty(), "requests were lost: {lost:?}");
     assert_eq!(admitted + refused, sum(|r| r.sent));
@@ -107,4 +107,9 @@ async fn a_rolling_update_as_the_manifests_say_loses_nothing() {
         min_ready: deployment.seconds("minReadySeconds: "),
     })
     .await;
+}
+
+#[expect(clippy::print_stdout, reason = "--nocapture shows the counts")]
+fn report(counts: &str) {
+    println!("{counts}");
 }
