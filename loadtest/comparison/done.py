@@ -1,0 +1,44 @@
+"""What the comparison is to show of tidegate: a sentence for each aim, true or not. What was not measured is not said."""
+
+from kit.verdict import Verdict
+
+KILOBYTE = 1024
+NO_SCRIPTS = 0.001  # per request: a refusal is asked about once a second, and never by a request of its own
+
+
+def verdict(results):
+    found = Verdict()
+    full = {name: results.median(values) for name, values in results.full.items()}
+    half = {name: results.median(values) for name, values in results.half.items()}
+    idle = {name: results.median(values) for name, values in results.idle.items()}
+
+    def cpu(name):
+        return full[name]["cpu_us"]
+
+    def compare(first, second, times, words):
+        if first in full and second in full:
+            ratio = cpu(first) / cpu(second)
+            said = f"{words}: {cpu(first):.1f} us against {cpu(second):.1f}, {ratio:.2f} times; wanted: {times:g} or less"
+            found.say(ratio <= times, said)
+
+    compare("memory admitted", "nginx admitted", 1, "admitted in memory, beside nginx")
+    compare("memory refused", "nginx refused", 1, "refused in memory, beside nginx")
+    compare("exact refused", "nginx refused", 1, "refused on Redis, beside nginx's own counting")
+    if "exact refused" in full:
+        asked = full["exact refused"]["scripts_per_request"]
+        found.say(asked < NO_SCRIPTS, f"refused on Redis: {asked:.5f} scripts a request; wanted: none but one a second")
+    compare("exact admitted", "nginx admitted", 1.5, "admitted on Redis, `exact`, beside nginx's own counting")
+    if "exact admitted" in full:
+        redis = full["exact admitted"]["redis_cpu_us"]
+        found.say(redis <= 10, f"admitted on Redis, `exact`: Redis takes {redis:.1f} us a request; wanted: 10 or less")
+    if "exact admitted" in half and "memory admitted" in half:
+        on_redis, in_memory = half["exact admitted"]["p99_us"], half["memory admitted"]["p99_us"]
+        said = f"p99 at half of the top rate, on Redis and in memory: {on_redis:,.0f} and {in_memory:,.0f} us"
+        found.say(on_redis <= 1.5 * in_memory, f"{said}, {on_redis / in_memory:.2f} times; wanted: 1.5 or less")
+    compare("leased admitted", "memory admitted", 1.15, "`leased`, beside memory")
+    if "memory admitted" in idle:
+        each = idle["memory admitted"]["bytes_each"]
+        said = f"{results.connections_idle:,} idle connections: {each / KILOBYTE:.1f} KB each; wanted: 10 or less"
+        found.say(each <= 10 * KILOBYTE, said)
+    compare("two threads", "memory admitted", 1.1, "two threads, beside one")
+    return found

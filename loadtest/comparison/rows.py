@@ -1,0 +1,64 @@
+"""What is measured: a row is one gateway with one limit, and rows of a group are there to be compared."""
+
+from dataclasses import dataclass, field
+
+from comparison.gateways import ADMITS, OTHERS, REFUSES, Limit
+
+ALONE = "upstream"
+
+GROUPS = {
+    "admitted": "Admitted, counted in the gateway",
+    "refused": "Refused, counted in the gateway",
+    "redis admitted": "Admitted, counted in Redis",
+    "redis refused": "Refused, counted in Redis",
+    "price": "What tidegate's parts cost: admitted, counted in the gateway",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    group: str
+    label: str
+    gateway: str = "tidegate"
+    limit: Limit = ADMITS
+    redis: bool = False
+    options: dict = field(default_factory=dict)
+    threads: int = 1
+    api_key: bool = False
+
+
+def rows(programs):
+    """All rows that can be had with these programs, and the labels of those that cannot."""
+    listed = others() + own()
+    there = [row for row in listed if possible(row, programs)]
+    return there, [f"{GROUPS[row.group]}: {row.label}" for row in listed if row not in there]
+
+
+def others():
+    made = []
+    for name, gateway in OTHERS.items():
+        on = "redis " if gateway.redis else ""
+        for verb, limit in (("admitted", ADMITS), ("refused", REFUSES)):
+            made.append(Row(f"{name} {verb}", on + verb, gateway.label, name, limit, gateway.redis))
+    return made
+
+
+def own():
+    return [
+        Row("memory admitted", "admitted", "tidegate"),
+        Row("memory refused", "refused", "tidegate", limit=REFUSES),
+        Row("exact admitted", "redis admitted", "tidegate, `exact`", redis=True),
+        Row("leased admitted", "redis admitted", "tidegate, `leased`", redis=True, options={"mode": "leased"}),
+        Row("exact refused", "redis refused", "tidegate, `exact`", limit=REFUSES, redis=True),
+        Row("limits off", "price", "without limits", options={"limited": False}),
+        Row("headers off", "price", "with a limit, `headers: none`", options={"headers": "none"}),
+        Row("log on", "price", "with a limit and the access log", options={"access": True}),
+        Row("api key", "price", "with a limit per verified API key", api_key=True),
+        Row("two threads", "price", "with a limit, on two threads", threads=2),
+    ]
+
+
+def possible(row, programs):
+    needs = OTHERS[row.gateway].needs if row.gateway in OTHERS else ()
+    return all(name in programs for name in needs) and (not row.redis or "redis-server" in programs)
