@@ -2,7 +2,7 @@
 
 from kit.charts import line, text
 
-WIDTH, LEFT, RIGHT = 860, 270, 60
+WIDTH, LEFT, RIGHT = 860, 270, 110
 BAR, GAP, HEAD, TOP, BOTTOM = 18, 6, 34, 72, 40
 OWN, OTHER, REDIS, NOISE = "#1f5fa8", "#8a97a6", "#d68910", "#222"
 

@@ -3,38 +3,37 @@
 from kit.verdict import Verdict
 
 KILOBYTE = 1024
-NO_SCRIPTS = 0.001  # per request: a refusal is asked about once a second, and never by a request of its own
+NO_SCRIPTS = 0.001  # per request: what a limit of ten a second lets through is asked for, and not what it refuses
 
 
 def verdict(results):
     found = Verdict()
-    full = {name: results.median(values) for name, values in results.full.items()}
-    half = {name: results.median(values) for name, values in results.half.items()}
-    idle = {name: results.median(values) for name, values in results.idle.items()}
+    full, half, idle = (results.medians(part) for part in (results.full, results.half, results.idle))
 
     def cpu(name):
         return full[name]["cpu_us"]
 
-    def compare(first, second, times, words):
-        if first in full and second in full:
-            ratio = cpu(first) / cpu(second)
-            said = f"{words}: {cpu(first):.1f} us against {cpu(second):.1f}, {ratio:.2f} times; wanted: {times:g} or less"
-            found.say(ratio <= times, said)
+    def compare(first, second, wanted, words):
+        times = results.times(first, second)
+        if times:
+            said = f"{words}: {cpu(first):.1f} us against {cpu(second):.1f}, {times:.2f} times; wanted: {wanted:g} or less"
+            found.say(times <= wanted, said)
 
     compare("memory admitted", "nginx admitted", 1, "admitted in memory, beside nginx")
     compare("memory refused", "nginx refused", 1, "refused in memory, beside nginx")
     compare("exact refused", "nginx refused", 1, "refused on Redis, beside nginx's own counting")
     if "exact refused" in full:
         asked = full["exact refused"]["scripts_per_request"]
-        found.say(asked < NO_SCRIPTS, f"refused on Redis: {asked:.5f} scripts a request; wanted: none but one a second")
+        found.say(asked < NO_SCRIPTS, f"refused on Redis: {asked:.4f} scripts a request; wanted: {NO_SCRIPTS:g} or less")
     compare("exact admitted", "nginx admitted", 1.5, "admitted on Redis, `exact`, beside nginx's own counting")
     if "exact admitted" in full:
         redis = full["exact admitted"]["redis_cpu_us"]
         found.say(redis <= 10, f"admitted on Redis, `exact`: Redis takes {redis:.1f} us a request; wanted: 10 or less")
     if "exact admitted" in half and "memory admitted" in half:
         on_redis, in_memory = half["exact admitted"]["p99_us"], half["memory admitted"]["p99_us"]
+        times = results.times("exact admitted", "memory admitted", "half", "p99_us")
         said = f"p99 at half of the top rate, on Redis and in memory: {on_redis:,.0f} and {in_memory:,.0f} us"
-        found.say(on_redis <= 1.5 * in_memory, f"{said}, {on_redis / in_memory:.2f} times; wanted: 1.5 or less")
+        found.say(times <= 1.5, f"{said}, {times:.2f} times; wanted: 1.5 or less")
     compare("leased admitted", "memory admitted", 1.15, "`leased`, beside memory")
     if "memory admitted" in idle:
         each = idle["memory admitted"]["bytes_each"]

@@ -1,12 +1,12 @@
 """Which gateways and tools this machine has, and how to get the others."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-from kit.machine import said
 from kit.processes import Trouble
 
 HERE = Path(__file__).resolve().parent
@@ -40,7 +40,7 @@ def home():
 def found(name):
     """The path of a program, or None."""
     if name == LUA:
-        return next((path for path in Path("/usr").glob(f"lib*/nginx/modules/{LUA}.so")), None)
+        return next(Path("/usr").glob(f"lib*/nginx/modules/{LUA}.so"), None)
     places = [os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin", str(home() / "bin")]
     path = shutil.which(name, path=os.pathsep.join(places))
     return Path(path) if path else None
@@ -86,20 +86,11 @@ def done(command, **options):
 
 
 def versions(programs):
-    """What each program says of its version."""
+    """The version that each program says it is."""
     told = {}
     for name, options in VERSION.items():
         if name in programs:
-            lines = [line.strip() for line in said(programs[name], *options).splitlines() if line.strip()]
-            told[name] = short(name, lines[0] if lines else "unknown")
+            said = subprocess.run([programs[name], *options], capture_output=True, text=True, check=False)
+            number = re.search(r"\b\d+\.\d+\.\d+[\w.+~-]*", said.stdout + said.stderr)
+            told[name] = number.group(0) if number else "unknown"
     return told
-
-
-def short(name, line):
-    """The number alone, out of a line that says much more."""
-    if name == "envoy":
-        return line.split("/")[1] if "/" in line else line
-    for word in line.replace("nginx/", " ").replace("v=", " ").split():
-        if word[0].isdigit():
-            return word
-    return line

@@ -7,8 +7,14 @@ from comparison import bars
 from comparison.gateways import OTHERS
 from comparison.rows import ALONE, GROUPS
 
-LOCAL = {"admitted": "nginx admitted", "refused": "nginx refused", "redis admitted": "nginx admitted"}
-BESIDE = {**LOCAL, "redis refused": "nginx refused", "price": "memory admitted"}
+# What the rows of a group are compared with.
+BESIDE = {
+    "admitted": "nginx admitted",
+    "refused": "nginx refused",
+    "redis admitted": "nginx admitted",
+    "redis refused": "nginx refused",
+    "price": "memory admitted",
+}
 
 
 class Results:
@@ -18,11 +24,17 @@ class Results:
         self.left_out, self.failed = [], []
         self.rate = None
 
-    def median(self, rounds):
+    @staticmethod
+    def median(rounds):
         return {key: statistics.median(figures[key] for figures in rounds) for key in rounds[0]}
 
     def medians(self, part):
         return {name: self.median(rounds) for name, rounds in part.items() if rounds}
+
+    def times(self, first, second, part="full", key="cpu_us"):
+        """How many times the second the first takes, or None: the median of what the rounds say, each for itself."""
+        pairs = list(zip(getattr(self, part).get(first, []), getattr(self, part).get(second, [])))
+        return statistics.median(one[key] / other[key] for one, other in pairs) if pairs else None
 
     def write(self, folder, day, facts, verdict):
         """Writes all three, and gives the path of the page."""
@@ -54,7 +66,7 @@ class Results:
                     ours = self.rows[name].gateway not in OTHERS
                     drawn.append((self.rows[name].label, of["cpu_us"], of["redis_cpu_us"], min(spread), max(spread), ours))
             if drawn:
-                groups.append((title, drawn))
+                groups.append((title, sorted(drawn, key=lambda bar: bar[1] + bar[2])))
         under = f"{day}, {facts['machine']['processor']}; medians of {facts['rounds']} rounds; lines: the least and the most of a round"
         return bars.chart("CPU time per request: the gateway's, and Redis's (orange)", under, groups)
 
@@ -66,8 +78,8 @@ class Results:
             f"# tidegate beside other gateways, {day}",
             "",
             f"One core for the gateway, one for the load, the API and Redis; {facts['connections']} kept connections; small JSON "
-            f"answers; medians of {facts['rounds']} rounds of {facts['seconds']} s, in which all rows take turns. "
-            "[How it is measured, and what the rows mean](../../docs/performance.md). Compare within this page only.",
+            f"answers; medians, of figures and of ratios alike, of {facts['rounds']} rounds of {facts['seconds']} s in which all rows "
+            "take turns. [How it is measured, and what the rows mean](../../docs/performance.md). Compare within this page only.",
             "",
             f"![CPU time per request]({chart})",
             "",
@@ -80,6 +92,9 @@ class Results:
         lines += ["", "## Versions and machine", ""]
         lines += [f"- {name}: {value}" for name, value in {**facts["versions"], **facts["machine"]}.items()]
         lines += [f"- load of the machine before: {facts['load_before']:.1f}"]
+        if others := [figures["others"] for rounds in self.full.values() for figures in rounds if "others" in figures]:
+            least, most = min(others), max(others)
+            lines += [f"- of the gateway's core others took {statistics.median(others):.1%} ({least:.1%} to {most:.1%})"]
         lines += [f"- left out: {label}" for label in self.left_out]
         lines += [f"- failed: {sentence}" for sentence in self.failed]
         return "\n".join([*lines, ""])
@@ -88,19 +103,18 @@ class Results:
         medians = {name: of for name, of in self.medians(self.full).items() if self.named(name).group == group}
         if not medians:
             return []
-        all_medians = self.medians(self.full)
-        beside = all_medians.get(BESIDE[group])
-        against = f"times {'nginx' if 'nginx' in BESIDE[group] else 'tidegate above'}"
+        against = "times " + {"nginx": "nginx", "memory": "tidegate above"}[BESIDE[group].split()[0]]
         redis = group.startswith("redis")
         head = ["", "CPU us", "least – most", against] + (["Redis CPU us", "scripts a request"] if redis else [])
         rows = []
         for name, of in sorted(medians.items(), key=lambda entry: entry[1]["cpu_us"]):
             spread = [figures["cpu_us"] for figures in self.full[name]]
+            times = self.times(name, BESIDE[group])
             cells = [
                 self.rows[name].label if self.rows[name].gateway in OTHERS else f"**{self.rows[name].label}**",
                 f"{of['cpu_us']:.1f}",
                 f"{min(spread):.1f} – {max(spread):.1f}",
-                f"{of['cpu_us'] / beside['cpu_us']:.2f}" if beside else "–",
+                f"{times:.2f}" if times else "–",
             ]
             if redis:
                 cells += [f"{of['redis_cpu_us']:.1f}", f"{of['scripts_per_request']:.4f}"]

@@ -29,34 +29,38 @@ class Row:
 
 
 def rows(programs):
-    """All rows that can be had with these programs, and the labels of those that cannot."""
-    listed = others() + own()
-    there = [row for row in listed if possible(row, programs)]
-    return there, [f"{GROUPS[row.group]}: {row.label}" for row in listed if row not in there]
+    """All rows that can be had with these programs, in the order of a round, and the labels of those that cannot.
 
-
-def others():
-    made = []
-    for name, gateway in OTHERS.items():
-        on = "redis " if gateway.redis else ""
-        for verb, limit in (("admitted", ADMITS), ("refused", REFUSES)):
-            made.append(Row(f"{name} {verb}", on + verb, gateway.label, name, limit, gateway.redis))
-    return made
-
-
-def own():
-    return [
+    What is compared stands together, so that it meets the machine in one state.
+    """
+    listed = [
+        other("haproxy", ADMITS),
+        other("nginx", ADMITS),
         Row("memory admitted", "admitted", "tidegate"),
-        Row("memory refused", "refused", "tidegate", limit=REFUSES),
         Row("exact admitted", "redis admitted", "tidegate, `exact`", redis=True),
         Row("leased admitted", "redis admitted", "tidegate, `leased`", redis=True, options={"mode": "leased"}),
-        Row("exact refused", "redis refused", "tidegate, `exact`", limit=REFUSES, redis=True),
+        Row("two threads", "price", "with a limit, on two threads", threads=2),
         Row("limits off", "price", "without limits", options={"limited": False}),
         Row("headers off", "price", "with a limit, `headers: none`", options={"headers": "none"}),
         Row("log on", "price", "with a limit and the access log", options={"access": True}),
         Row("api key", "price", "with a limit per verified API key", api_key=True),
-        Row("two threads", "price", "with a limit, on two threads", threads=2),
+        other("nginx-redis", ADMITS),
+        other("nginx-redis", REFUSES),
+        Row("exact refused", "redis refused", "tidegate, `exact`", limit=REFUSES, redis=True),
+        Row("memory refused", "refused", "tidegate", limit=REFUSES),
+        other("nginx", REFUSES),
+        other("haproxy", REFUSES),
+        *(other(name, limit) for name in ("envoy", "traefik", "traefik-redis") for limit in (ADMITS, REFUSES)),
     ]
+    there = [row for row in listed if possible(row, programs)]
+    return there, [f"{GROUPS[row.group]}: {row.label}" for row in listed if row not in there]
+
+
+def other(name, limit):
+    gateway = OTHERS[name]
+    verb = "refused" if limit is REFUSES else "admitted"
+    group = f"redis {verb}" if gateway.redis else verb
+    return Row(f"{name} {verb}", group, gateway.label, name, limit, gateway.redis)
 
 
 def possible(row, programs):
