@@ -8,7 +8,6 @@ docs/performance.md says how it is measured. Exit status: 0 all that was to be s
 """
 
 import argparse
-import os
 import resource
 import shutil
 import signal
@@ -79,7 +78,7 @@ def arguments():
 
 def compared(folder, options):
     found = programs.have(options.install)
-    run = SimpleNamespace(folder=folder, programs=found, cores=cores(), seconds=options.seconds, connections=options.connections)
+    run = SimpleNamespace(folder=folder, programs=found, cores=measure.cores(), seconds=options.seconds, connections=options.connections)
     room = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 1_000
     if options.idle > room and "idle" in options.parts:
         raise Trouble(f"{options.idle:,} idle connections need more open files than this machine allows (ulimit -Hn): {room:,}")
@@ -144,14 +143,6 @@ def rounds(options, results, part, names, measured):
             print(", ".join(f"{key} {value:,.2f}" for key, value in figures.items()), flush=True)
     for name in [name for name in part if len(part[name]) < options.rounds]:
         del part[name]
-
-
-def cores():
-    """The gateway's core, those of a gateway with two threads, and the core of all the rest."""
-    mine = sorted(os.sched_getaffinity(0))
-    if len(mine) < 2:
-        raise Trouble("this needs two cores: one for the gateway, one for the load")
-    return SimpleNamespace(one=mine[:1], load=[mine[1]], two=[mine[0], mine[2] if len(mine) > 2 else mine[1]])
 
 
 if __name__ == "__main__":

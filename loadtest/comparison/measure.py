@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 from subprocess import run as call
+from types import SimpleNamespace
 
 from comparison import gateways
 from comparison.gateways import OTHERS, PATH, REFUSES, pinned, serves
@@ -17,6 +18,14 @@ HERE = Path(__file__).resolve().parent
 TICK = os.sysconf("SC_CLK_TCK")
 WARM_UP = 1  # seconds, before anything counts
 BROKEN = 0.001  # a row that gets more than this share of answers it should not get is no measurement
+
+
+def cores():
+    """The gateway's core, those of a gateway with two threads, and the core of all the rest."""
+    mine = sorted(os.sched_getaffinity(0))
+    if len(mine) < 2:
+        raise Trouble("this needs two cores: one for the gateway, one for the load")
+    return SimpleNamespace(one=mine[:1], load=[mine[1]], two=[mine[0], mine[2] if len(mine) > 2 else mine[1]])
 
 
 class Target:
