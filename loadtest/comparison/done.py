@@ -1,9 +1,10 @@
 """What the comparison is to show of tidegate: a sentence for each aim, true or not. What was not measured is not said."""
 
+from comparison.gateways import REFUSES
 from kit.verdict import Verdict
 
 KILOBYTE = 1024
-NO_SCRIPTS = 0.001  # per request: what a limit of ten a second lets through is asked for, and not what it refuses
+SCRIPTS = 2 * REFUSES.rate  # a second: of one client's flood Redis is asked for what it lets through, and hardly more
 
 
 def verdict(results):
@@ -23,8 +24,9 @@ def verdict(results):
     compare("memory refused", "nginx refused", 1, "refused in memory, beside nginx")
     compare("exact refused", "nginx refused", 1, "refused on Redis, beside nginx's own counting")
     if "exact refused" in full:
-        asked = full["exact refused"]["scripts_per_request"]
-        found.say(asked < NO_SCRIPTS, f"refused on Redis: {asked:.4f} scripts a request; wanted: {NO_SCRIPTS:g} or less")
+        asked = full["exact refused"]["scripts_per_second"]
+        said = f"refused on Redis: {asked:,.0f} scripts a second, however many requests"
+        found.say(asked <= SCRIPTS, f"{said}; wanted: {SCRIPTS} or less, of which {REFUSES.rate} admit one")
     compare("exact admitted", "nginx admitted", 1.5, "admitted on Redis, `exact`, beside nginx's own counting")
     if "exact admitted" in full:
         redis = full["exact admitted"]["redis_cpu_us"]

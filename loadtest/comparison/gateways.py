@@ -70,27 +70,26 @@ OTHERS = {
 }
 
 
-def tidegate(run, limit, port, redis, *, mode="exact", limited=True, headers="x-ratelimit", access=False, keys=()):
+def tidegate(run, limit, port, redis, *, mode="exact", limits=1, headers="x-ratelimit", access=False, keys=()):
     """tidegate's own command; the options are those whose price is measured."""
     store = "memory"
     if redis:
         # Rather late than undecided: every request shall cost what it costs.
         store = {"redis": {"url": f"redis://127.0.0.1:{redis}", "mode": mode, "timeout": "1s", "on_failure": "closed"}}
+    bucket = {"token_bucket": {"capacity": limit.capacity, "refill": f"{limit.rate}/s"}}
+    named = {f"per-client-{number + 1}": bucket for number in range(limits)}
     config = {
         "listen": f"127.0.0.1:{port}",
         "admin": f"127.0.0.1:{free_port()}",
         "store": store,
         "secret": "the comparison's own, of no use elsewhere",
-        "limits": {"per-client": {"token_bucket": {"capacity": limit.capacity, "refill": f"{limit.rate}/s"}}},
-        "routes": [{"path": "/**", "upstream": f"http://127.0.0.1:{run.upstream_port}", "limits": ["per-client"]}],
+        "limits": named,
+        "routes": [{"path": "/**", "upstream": f"http://127.0.0.1:{run.upstream_port}", "limits": list(named)}],
         "headers": headers,
         "timeouts": {"idle": "1h"},
         "max_connections": 12_000,
         "log": {"access": access},
     }
-    if not limited:
-        del config["limits"]
-        config["routes"][0]["limits"] = []
     if keys:
         config["clients"] = [{"api_key": {"keys": list(keys)}}, {"ip": {}}]
     file = run.folder / f"tidegate-{port}.yaml"

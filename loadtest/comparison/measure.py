@@ -93,6 +93,7 @@ def full(row, run):
         "cpu_us": gateway / requests * 1e6,
         "redis_cpu_us": redis / requests * 1e6,
         "scripts_per_request": asked / requests,
+        "scripts_per_second": asked / told["microseconds"] * 1e6,
         "per_second": requests / told["microseconds"] * 1e6,
         "busy": gateway / told["microseconds"] * 1e6,
         "others": max(0.0, core - gateway) / told["microseconds"] * 1e6,

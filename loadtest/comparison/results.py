@@ -16,6 +16,17 @@ BESIDE = {
     "price": "memory admitted",
 }
 
+# Rows of which capacity is counted, and how much of a core is to be used at the busiest time.
+CARRIED = {
+    "memory admitted": "admitted in memory",
+    "exact admitted": "admitted, `exact`",
+    "three limits": "admitted, `exact`, three limits",
+    "leased admitted": "admitted, `leased`, few clients",
+    "memory refused": "refused in memory",
+    "exact refused": "refused on Redis",
+}
+SHARE = 0.6
+
 
 class Results:
     def __init__(self, rows):
@@ -86,7 +97,7 @@ class Results:
         ]
         for group, title in GROUPS.items():
             lines += self.table(group, title)
-        lines += self.alone() + self.steady(facts) + self.silent(facts)
+        lines += self.alone() + self.steady() + self.silent(facts) + self.carried()
         lines += ["## What was to be shown", ""]
         lines += [f"- {'' if is_so else '**not so:** '}{sentence}" for is_so, sentence in verdict.findings] or ["Nothing of it was measured."]
         lines += ["", "## Versions and machine", ""]
@@ -131,7 +142,7 @@ class Results:
             "",
         ]
 
-    def steady(self, facts):
+    def steady(self):
         medians = self.medians(self.half)
         if not medians:
             return []
@@ -153,6 +164,19 @@ class Results:
             for name, of in sorted(medians.items(), key=lambda entry: entry[1]["bytes_each"])
         ]
         return [f"## {facts['idle_connections']:,} idle connections", "", *table(["", "KB each", "MB in all"], rows), ""]
+
+
+    def carried(self):
+        """What follows for a fleet: docs/capacity.md counts with these."""
+        rows = []
+        for name, of in self.medians(self.full).items():
+            if name in CARRIED:
+                redis = f"{SHARE * 1e6 / of['redis_cpu_us']:,.0f}" if of["redis_cpu_us"] > 0.05 else "–"
+                rows.append([CARRIED[name], f"{SHARE * 1e6 / of['cpu_us']:,.0f}", redis])
+        if not rows:
+            return []
+        title = f"## What a core carries, {SHARE:.0%} of it used"
+        return [title, "", *table(["requests/s, at most", "of the gateway", "of Redis"], rows), ""]
 
 
 class _Nobody:
