@@ -78,7 +78,8 @@ def arguments():
 
 def compared(folder, options):
     found = programs.have(options.install)
-    run = SimpleNamespace(folder=folder, programs=found, cores=measure.cores(), seconds=options.seconds, connections=options.connections)
+    run = SimpleNamespace(folder=folder, programs=found, cores=measure.cores())
+    run.seconds, run.connections = options.seconds, options.connections
     room = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 1_000
     if options.idle > room and "idle" in options.parts:
         raise Trouble(f"{options.idle:,} idle connections need more open files than this machine allows (ulimit -Hn): {room:,}")

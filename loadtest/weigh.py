@@ -87,7 +87,8 @@ def weighed(run, limit, clients, times, on_redis):
         def keys():
             if on_redis:
                 return int(re.search(r"keys=(\d+)", "".join(measure.info(redis, "keyspace"))).group(1))
-            return int(float(re.search(r"^tidegate_memory_keys (\S+)", fetched(f"http://127.0.0.1:{admin}/metrics"), re.M).group(1)))
+            page = fetched(f"http://127.0.0.1:{admin}/metrics") or ""
+            return int(float(re.search(r"^tidegate_memory_keys (\S+)", page, re.MULTILINE).group(1)))
 
         # As many requests as will be in flight, by one client: what they take is no client's.
         visit(run, port, 1, 1_000)

@@ -1,9 +1,9 @@
--- For wrk: requests of so many clients, one after the other and each so often, named by a proxy that is believed.
+-- For wrk: requests of so many clients, one after the other and each so often (or without end), as a believed proxy names them.
 local clients, times, sent
 local UNDER_WAY = 200
 
 function init(words)
-  clients, times, sent = tonumber(words[1]), tonumber(words[2]), 0
+  clients, times, sent = tonumber(words[1]), tonumber(words[2] or math.huge), 0
 end
 
 function request()

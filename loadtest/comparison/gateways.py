@@ -8,6 +8,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from comparison.programs import LUA
 from kit.processes import Trouble, answers, fetched, free_port, until
 
 PEERS = Path(__file__).resolve().parent / "peers"
@@ -65,12 +66,14 @@ OTHERS = {
     "haproxy": Gateway("HAProxy stick table", ("haproxy",), haproxy),
     "envoy": Gateway("Envoy `local_ratelimit`", ("envoy",), envoy),
     "traefik": Gateway("Traefik `rateLimit`", ("traefik",), traefik),
-    "nginx-redis": Gateway("nginx + Lua, a script per request", ("nginx", "ngx_http_lua_module", "redis-server"), nginx_redis, True),
+    "nginx-redis": Gateway("nginx + Lua, a script per request", ("nginx", LUA, "redis-server"), nginx_redis, True),
     "traefik-redis": Gateway("Traefik `rateLimit` on Redis", ("traefik", "redis-server"), traefik, True),
 }
 
 
-def tidegate(run, limit, port, redis, *, mode="exact", limits=1, headers="x-ratelimit", access=False, keys=()):
+def tidegate(
+    run, limit, port, redis, *, mode="exact", limits=1, headers="x-ratelimit", access=False, keys=(), trusted=()
+):
     """tidegate's own command; the options are those whose price is measured."""
     store = "memory"
     if redis:
@@ -81,6 +84,7 @@ def tidegate(run, limit, port, redis, *, mode="exact", limits=1, headers="x-rate
     config = {
         "listen": f"127.0.0.1:{port}",
         "admin": f"127.0.0.1:{free_port()}",
+        "trusted_proxies": list(trusted),
         "store": store,
         "secret": "the comparison's own, of no use elsewhere",
         "limits": named,

@@ -38,6 +38,7 @@ class Target:
             self.redis, redis_port = gateways.redis(run, processes)
         self.redis_port = redis_port
         self.headers = []
+        self.clients = row.clients
         self.port = free_port()
         options = dict(row.options)
         if row.api_key:
@@ -61,7 +62,7 @@ class Upstream:
     """The API with no gateway before it: what the load generator and the machine take themselves."""
 
     def __init__(self, run):
-        self.port, self.headers = run.upstream_port, []
+        self.port, self.headers, self.clients = run.upstream_port, [], 1
 
 
 @contextlib.contextmanager
@@ -108,10 +109,14 @@ def upstream_alone(run):
 
 
 def wrk(target, run, seconds):
-    command = [run.programs["wrk"], "-t1", f"-c{run.connections}", f"-d{seconds}s", "--latency", "-s", HERE / "report.lua"]
+    script = HERE / "report.lua"
+    if target.clients > 1:
+        script = run.folder / "clients.lua"
+        script.write_text((HERE / "clients.lua").read_text() + (HERE / "report.lua").read_text(), encoding="utf-8")
+    command = [run.programs["wrk"], "-t1", f"-c{run.connections}", f"-d{seconds}s", "--latency", "-s", script]
     for header in target.headers:
         command += ["-H", header]
-    command += [f"http://127.0.0.1:{target.port}{PATH}"]
+    command += [f"http://127.0.0.1:{target.port}{PATH}", "--", target.clients]
     done = call([str(word) for word in pinned(run.cores.load, command)], capture_output=True, text=True, check=False)
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if not lines:
@@ -192,7 +197,8 @@ def children(pid):
 
 def scripts(port):
     """How many scripts a Redis has been asked to run."""
-    return sum(int(calls.split("calls=")[1].split(",")[0]) for calls in info(port, "commandstats") if calls.startswith("cmdstat_eval"))
+    asked = (line for line in info(port, "commandstats") if line.startswith("cmdstat_eval"))
+    return sum(int(line.split("calls=")[1].split(",")[0]) for line in asked)
 
 
 def info(port, section):

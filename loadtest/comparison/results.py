@@ -78,7 +78,7 @@ class Results:
                     drawn.append((self.rows[name].label, of["cpu_us"], of["redis_cpu_us"], min(spread), max(spread), ours))
             if drawn:
                 groups.append((title, sorted(drawn, key=lambda bar: bar[1] + bar[2])))
-        under = f"{day}, {facts['machine']['processor']}; medians of {facts['rounds']} rounds; lines: the least and the most of a round"
+        under = f"{day}, {facts['machine']['processor']}; medians of {facts['rounds']} rounds; lines: least and most"
         return bars.chart("CPU time per request: the gateway's, and Redis's (orange)", under, groups)
 
     def named(self, name):
@@ -99,7 +99,7 @@ class Results:
             lines += self.table(group, title)
         lines += self.alone() + self.steady() + self.silent(facts) + self.carried()
         lines += ["## What was to be shown", ""]
-        lines += [f"- {'' if is_so else '**not so:** '}{sentence}" for is_so, sentence in verdict.findings] or ["Nothing of it was measured."]
+        lines += [f"- {'' if is_so else '**not so:** '}{sentence}" for is_so, sentence in verdict.findings]
         lines += ["", "## Versions and machine", ""]
         lines += [f"- {name}: {value}" for name, value in {**facts["versions"], **facts["machine"]}.items()]
         lines += [f"- load of the machine before: {facts['load_before']:.1f}"]
@@ -150,7 +150,8 @@ class Results:
         for name, of in medians.items():
             label = "no gateway" if name == ALONE else {"memory admitted": "tidegate, memory"}.get(name, self.named(name).label)
             times = [f"{of[key]:,.0f}" for key in ("p50_us", "p99_us", "p999_us")]
-            rows.append([label, *times, *(["–", "–"] if name == ALONE else [f"{of['cpu_us']:.1f}", f"{of['redis_cpu_us']:.1f}"])])
+            taken = ["–" if name == ALONE else f"{of[key]:.1f}" for key in ("cpu_us", "redis_cpu_us")]
+            rows.append([label, *times, *taken])
         head = ["", "p50 us", "p99 us", "p99.9 us", "CPU us", "Redis CPU us"]
         words = f"## At half of the top rate: {self.rate:,} requests a second, sent when they are due"
         return [words, "", *table(head, rows), ""]
@@ -171,7 +172,7 @@ class Results:
         rows = []
         for name, of in self.medians(self.full).items():
             if name in CARRIED:
-                redis = f"{SHARE * 1e6 / of['redis_cpu_us']:,.0f}" if of["redis_cpu_us"] > 0.05 else "–"
+                redis = f"{SHARE * 1e6 / of['redis_cpu_us']:,.0f}" if of["scripts_per_request"] > 0.5 else "–"
                 rows.append([CARRIED[name], f"{SHARE * 1e6 / of['cpu_us']:,.0f}", redis])
         if not rows:
             return []

@@ -14,6 +14,9 @@ GROUPS = {
     "price": "What tidegate's parts cost: admitted, counted in the gateway",
 }
 
+TRUSTING = {"trusted": ("127.0.0.1",)}
+MANY_LEASED = {**TRUSTING, "mode": "leased"}
+
 
 @dataclass(frozen=True)
 class Row:
@@ -26,6 +29,7 @@ class Row:
     options: dict = field(default_factory=dict)
     threads: int = 1
     api_key: bool = False
+    clients: int = 1  # by turns; more than one are named by a proxy that is believed
 
 
 def rows(programs):
@@ -40,6 +44,8 @@ def rows(programs):
         Row("exact admitted", "redis admitted", "tidegate, `exact`", redis=True),
         Row("three limits", "redis admitted", "tidegate, `exact`, three limits", redis=True, options={"limits": 3}),
         Row("leased admitted", "redis admitted", "tidegate, `leased`", redis=True, options={"mode": "leased"}),
+        Row("exact many", "redis admitted", "tidegate, `exact`, 1,000 clients", redis=True, options=TRUSTING, clients=1_000),
+        Row("leased many", "redis admitted", "tidegate, `leased`, 1,000 clients", redis=True, options=MANY_LEASED, clients=1_000),
         Row("two threads", "price", "with a limit, on two threads", threads=2),
         Row("limits off", "price", "without limits", options={"limits": 0}),
         Row("headers off", "price", "with a limit, `headers: none`", options={"headers": "none"}),
