@@ -137,7 +137,8 @@ def rounds(options, results, part, names, measured):
             try:
                 figures = measured(results.rows.get(name), number)
             except Trouble as trouble:
-                results.failed.append(str(trouble) if str(trouble).startswith(name) else f"{name}: {trouble}")
+                why = " ".join(str(trouble).split())
+                results.failed.append(why if why.startswith(f"{name}: ") else f"{name}: {why}")
                 print(results.failed[-1], flush=True)
                 continue
             part.setdefault(name, []).append(figures)
