@@ -12,6 +12,7 @@ import argparse
 import json
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -39,6 +40,8 @@ def main():
     parser.add_argument("--clients", type=int, default=1_000_000)
     parser.add_argument("--binary", type=Path, help="a gateway that is built already")
     options = parser.parse_args()
+    # A run that is told to end stops what it started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))
     folder = Path(tempfile.mkdtemp(prefix="tidegate-weigh-"))
     try:
         found = programs.have(install=False)
