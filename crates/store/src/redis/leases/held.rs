@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::MappedMutexGuard;
-use tidegate_core::{Micros, Quota, Verdict};
+use tidegate_core::{Micros, Quota};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
