@@ -49,14 +49,13 @@ use std::hash::{BuildHasher as _, Hasher as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrayvec::ArrayVec;
 use tidegate_core::{Micros, Quota, Verdict};
 
 use crate::memory::Terms;
 use crate::under_way::Registry;
 use crate::{
-    Charge, Decision, Limit, MAX_CHARGES, MemoryStore, Mode, OnFailure, Outcome, Sources,
-    StoreCall, StoreError, Verdicts, Via,
+    Charge, Decision, Limit, MemoryStore, Mode, OnFailure, Outcome, PerCharge, Sources, StoreCall,
+    StoreError, Verdicts, Via,
 };
 use gateways::Gateways;
 pub use gateways::HEARTBEAT;
@@ -194,7 +193,8 @@ impl RedisStore {
     }
 
     async fn ask_or_fall_back(&self, charges: &[Charge<'_>], asked: Instant) -> Decision {
-        let answer = self.ask(charges, asked + self.timeout).await;
+        // Boxed: whoever is decided without Redis need not make room for asking it.
+        let answer = Box::pin(self.ask(charges, asked + self.timeout)).await;
         let took = asked.elapsed();
         match answer {
             Ok(mut decision) => {
@@ -263,7 +263,7 @@ impl RedisStore {
     async fn ask(&self, charges: &[Charge<'_>], until: Instant) -> Result<Decision, StoreError> {
         self.secret.check()?;
         let Some(answer) = self.caller.decide_at_once(charges, until).await else {
-            return self.caller.decide(charges, until).await;
+            return Box::pin(self.caller.decide(charges, until)).await;
         };
         let answer = answer?;
         let call = Call {
@@ -295,7 +295,7 @@ impl RedisStore {
                 call: None,
             }
         } else {
-            let local: ArrayVec<Charge<'_>, MAX_CHARGES> = charges
+            let local: PerCharge<Charge<'_>> = charges
                 .iter()
                 .filter(policy(OnFailure::Local))
                 .copied()
