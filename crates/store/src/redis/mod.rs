@@ -10,7 +10,7 @@
 //! - [`client`]: what is asked over it; [`shard`]: one server with its scripts
 //! - [`guard`]: whether a server may be asked, and until when; [`breaker`], [`clock`]: by what it judges
 //! - [`slots`], [`cluster`]: which server has which keys; [`shards`]: one server or many
-//! - [`script`]: the texts; [`split`]: requests that no script can decide at once; [`afterwards`]: what is
+//! - [`script`]: the texts; [`together`]: many decisions in one call; [`split`]: requests that no script can decide at once; [`afterwards`]: what is
 //!   said of a charge later
 //! - [`recent`]: what Redis last said, given again or gone on from in an outage
 //! - [`modes`]: limits that are kept in this process; [`leases`], [`synced`]: by slices, by differences
@@ -42,6 +42,7 @@ mod slots;
 mod split;
 mod synced;
 mod tls;
+mod together;
 mod url;
 
 use std::collections::hash_map::RandomState;
