@@ -61,6 +61,8 @@ impl Serving {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
+        // Its requests end with the connection, or before.
+        let _place = place.clone();
         // What is told of a connection holds until it ends; its requests each ask anew what is in force.
         let in_force = self.current.load_full();
         let Some(tls) = in_force.protection(self.listener) else {
@@ -108,11 +110,12 @@ impl Serving {
             drain: self.drain,
         });
         // How a connection ended concerns its client alone; what became of its requests is in the access log.
+        // Boxed is what is larger: of the others there may be many.
         let _ = match (opening.stream, opening.is_http2) {
             (Stream::Plain(stream), false) => conversation.http1(stream).await,
-            (Stream::Plain(stream), true) => conversation.http2(stream).await,
+            (Stream::Plain(stream), true) => Box::pin(conversation.http2(stream)).await,
             (Stream::Tls(stream), false) => conversation.http1(stream).await,
-            (Stream::Tls(stream), true) => conversation.http2(stream).await,
+            (Stream::Tls(stream), true) => Box::pin(conversation.http2(stream)).await,
         };
     }
 }
