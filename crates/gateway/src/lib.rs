@@ -33,11 +33,13 @@ mod proxy;
 mod redis_watch;
 mod request_end;
 mod request_id;
+mod route_index;
 mod routes;
 mod server;
 mod shared_secret;
 mod stack;
 mod target;
 mod tls;
+mod tree;
 
 pub use gateway::{Gateway, Inherited, ReloadError, Reloader, StartError};
