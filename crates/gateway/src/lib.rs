@@ -4,6 +4,9 @@
 //! [`gateway`] (how all parts are made from a checked plan, and how another plan takes its place). Nothing below that reads
 //! configuration.
 
+#[cfg(feature = "bench")]
+#[doc(hidden)]
+pub mod bench;
 pub mod commands;
 pub mod config;
 pub mod gateway;
