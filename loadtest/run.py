@@ -19,6 +19,9 @@ import tempfile
 import venv
 from pathlib import Path
 
+if sys.version_info < (3, 11):
+    sys.exit("error: the load tests need Python 3.11 or newer")
+
 HERE = Path(__file__).resolve().parent
 SCENARIOS = ["surge", "fairness", "boundary", "mixed"]
 
@@ -92,16 +95,21 @@ def with_locust():
         return
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     home = cache / f"tidegate-loadtest-{sys.version_info.major}.{sys.version_info.minor}"
-    python = home / "bin" / "python"
-    if home in Path(sys.prefix).parents or Path(sys.prefix) == home:
+    python, wanted, installed = home / "bin" / "python", HERE / "requirements.txt", home / "installed"
+    if Path(sys.prefix).resolve() == home.resolve():
         sys.exit(f"error: {home} has no Locust; remove it, and try again")
-    if not python.exists():
+    # What was interrupted, or is of older requirements, is made anew.
+    if not installed.exists() or installed.read_bytes() != wanted.read_bytes():
         print(f"installing Locust into {home}", flush=True)
-        venv.create(home, with_pip=True)
-        install = [python, "-m", "pip", "install", "--quiet", "--require-hashes", "-r", HERE / "requirements.txt"]
-        if subprocess.run(install, check=False).returncode:
+        try:
+            venv.create(home, with_pip=True, clear=True)
+        except subprocess.CalledProcessError:
             shutil.rmtree(home)
+            sys.exit("error: this Python has no pip to install Locust with (Debian, Ubuntu: apt-get install python3-venv)")
+        install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r", wanted]
+        if subprocess.run(install, check=False).returncode:
             sys.exit(2)
+        shutil.copyfile(wanted, installed)
     os.execv(python, [str(python), *sys.argv])
 
 

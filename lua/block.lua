@@ -10,7 +10,7 @@ local function tell(left, verdict)
 end
 
 local function save(key, blocked, left)
-  redis.call('SET', key, string.format('%.0f', blocked), 'PX', math.ceil(left / 1000) + 1)
+  redis.call('SET', key, string.format('%d', blocked), 'PX', math.ceil(left / 1000) + 1)
 end
 
 -- Until when it lasts; 0 if there is none. One that lasts for longer than its span is cut: the clock stepped back.

@@ -5,7 +5,7 @@
 local calendar_window = { numbers = 5 }
 
 local function save(key, start, count, left)
-  redis.call('SET', key, string.format('%.0f %.0f', start, count), 'PX', math.ceil(left / 1000) + 1)
+  redis.call('SET', key, string.format('%d %d', start, count), 'PX', math.ceil(left / 1000) + 1)
 end
 
 function calendar_window.check(key, now, cost, quota)

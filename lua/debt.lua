@@ -30,7 +30,7 @@ end
 -- `period` is the time in which it is paid off; nothing owed is forgotten at once.
 local function save(key, owed, at, weight, period)
   local ms = math.ceil(period / 1000) + 1
-  redis.call('SET', key, string.format('%.0f %.0f %.0f', owed, at, weight), 'PX', ms)
+  redis.call('SET', key, string.format('%d %d %d', owed, at, weight), 'PX', ms)
 end
 
 function debt.counts(at, now, quota)

@@ -81,7 +81,7 @@ for i = 1, #KEYS, 2 do
     noted_current, noted_previous = told_current, told_previous
     if note or noted_current > 0 or noted_previous > 0 then
       if noted.start < start then forget(counted, start, window) end
-      local text = string.format('%.0f %.0f %.0f %.0f 1', call, start, noted_current, noted_previous)
+      local text = string.format('%d %d %d %d 1', call, start, noted_current, noted_previous)
       redis.call('HSET', counted, gateway, text)
       -- A millisecond longer than the state: what is noted must not be forgotten before what was added.
       local windows = previous and 2 or 1

@@ -4,7 +4,7 @@
 local fixed_window = { numbers = 2 }
 
 local function save(key, start, count, window, now)
-  redis.call('SET', key, string.format('%.0f %.0f', start, count), 'PX', math.ceil((start + window - now) / 1000) + 1)
+  redis.call('SET', key, string.format('%d %d', start, count), 'PX', math.ceil((start + window - now) / 1000) + 1)
 end
 
 function fixed_window.counts(at, now, quota)

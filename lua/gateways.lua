@@ -5,7 +5,7 @@ local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local lapse = tonumber(ARGV[2])
 
-redis.call('ZADD', KEYS[1], string.format('%.0f', now), ARGV[1])
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now - lapse))
+redis.call('ZADD', KEYS[1], string.format('%d', now), ARGV[1])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%d', now - lapse))
 redis.call('PEXPIRE', KEYS[1], math.ceil(2 * lapse / 1000))
 return { now, redis.call('ZCARD', KEYS[1]) }

@@ -24,7 +24,7 @@ end
 
 local function save(holder, slice)
   local text = string.format(
-    '%.0f %.0f %.0f %.0f %.0f', slice.session, slice.call, slice.settled, slice.out, slice.lapse)
+    '%d %d %d %d %d', slice.session, slice.call, slice.settled, slice.out, slice.lapse)
   redis.call('HSET', slices, holder, text)
 end
 

@@ -3,7 +3,7 @@
 
 local places = {}
 
-local function text(number) return string.format('%.0f', number) end
+local function text(number) return string.format('%d', number) end
 
 -- When the last one lapses; 0 if there is none.
 function places.last(key)

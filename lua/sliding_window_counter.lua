@@ -14,7 +14,7 @@ end
 local function save(key, start, current, previous, window, now)
   local windows = current > 0 and 2 or 1
   local period = start + windows * window - now
-  redis.call('SET', key, string.format('%.0f %.0f %.0f', start, current, previous), 'PX', math.ceil(period / 1000) + 1)
+  redis.call('SET', key, string.format('%d %d %d', start, current, previous), 'PX', math.ceil(period / 1000) + 1)
 end
 
 -- How long after `start` a refused cost fits: the smallest whole unit that solves the formula.

@@ -32,7 +32,7 @@ end
 -- Moves stamps ahead of the clock to `now`: it stepped back by more than a window.
 local function heal(key, now, window)
   local stamps = redis.call('LRANGE', key, 0, -1)
-  local moved = string.format('%.0f', now)
+  local moved = string.format('%d', now)
   for i, stamp in ipairs(stamps) do
     if tonumber(stamp) > now then stamps[i] = moved end
   end
@@ -75,7 +75,7 @@ end
 function sliding_window_log.commit(key, now, cost, quota, verdict)
   -- Stamps never decrease: after a step back of the clock the newest one is used again until it catches up.
   local stamp = math.max(now, verdict.last or now)
-  local text, stamps = string.format('%.0f', stamp), {}
+  local text, stamps = string.format('%d', stamp), {}
   for i = 1, cost do stamps[i] = text end
   if verdict.dead > 0 then redis.call('LTRIM', key, verdict.dead, -1) end
   append(key, stamps)
@@ -86,7 +86,7 @@ end
 
 function sliding_window_log.give_back(key, now, cost, quota, receipt)
   local window = quota[2]
-  local removed = redis.call('LREM', key, -cost, string.format('%.0f', receipt - window))
+  local removed = redis.call('LREM', key, -cost, string.format('%d', receipt - window))
   local last = removed > 0 and stamp_at(key, -1)
   if last then redis.call('PEXPIRE', key, math.max(1, math.ceil((last + window - now) / 1000))) end
 end

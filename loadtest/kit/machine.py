@@ -4,7 +4,7 @@ import os
 import platform
 import re
 import subprocess
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from kit.processes import TOP
@@ -20,8 +20,15 @@ def described(binaries):
         "tidegate": f"{said(binaries.gateway, '--version')} ({said('git', 'describe', '--always', '--dirty')}), "
         f"{'debug' if '/debug/' in str(binaries.gateway) else 'release'} build",
         "redis": said("redis-server", "--version").split(" sha=")[0],
-        "python": f"{platform.python_version()}, Locust {version('locust')}",
+        "python": platform.python_version() + locust(),
     }
+
+
+def locust():
+    try:
+        return f", Locust {version('locust')}"
+    except PackageNotFoundError:
+        return ""
 
 
 def load():

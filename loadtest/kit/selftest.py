@@ -19,7 +19,7 @@ WINDOWS = {
 
 def run(options):
     """Runs them all; also lets a gateway check the configurations, if its binary is said."""
-    suite = unittest.defaultTestLoader.loadTestsFromModule(__import__("kit.selftest", fromlist=["*"]))
+    suite = unittest.defaultTestLoader.loadTestsFromNames(["kit.selftest", "comparison.selftest"])
     passed = unittest.TextTestRunner(verbosity=1).run(suite).wasSuccessful()
     if passed and options.binary:
         passed = configurations_start(options)
@@ -32,6 +32,8 @@ def configurations_start(options):
     import json
     import subprocess
 
+    from comparison import gateways
+    from comparison.rows import rows
     from kit.processes import Processes
 
     good = True
@@ -42,6 +44,10 @@ def configurations_start(options):
             config, _ = scenario.prepare("http://127.0.0.1:9000", processes, options)
             path = processes.folder / f"{name}.yaml"
             path.write_text(json.dumps(config), encoding="utf-8")
+            good &= subprocess.run([processes.binaries.gateway, "check", "-c", path], check=False).returncode == 0
+        run = SimpleNamespace(folder=processes.folder, binaries=processes.binaries, upstream_port=9000)
+        for row in rows({"redis-server": "there"})[0]:
+            [*_, path], _ = gateways.tidegate(run, row.limit, 8080, 6379 if row.redis else None, **row.options)
             good &= subprocess.run([processes.binaries.gateway, "check", "-c", path], check=False).returncode == 0
     return good
 

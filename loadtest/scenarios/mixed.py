@@ -8,11 +8,12 @@ RIDERS = 60
 API = {"workers": 32, "service_time": 0.01, "queue": 2000}
 PATIENCE = 10
 
-# As in examples/ride-hailing, but for the queue of drivers' positions, which one load generator has to fill.
+# As in examples/ride-hailing, but for the queue of drivers' positions, which these riders have to fill: whoever waits in it
+# sends nothing meanwhile.
 LIMITS = {
     "ride-burst": {"token_bucket": {"capacity": 20, "refill": "10/s"}},
     "map-burst": {"token_bucket": {"capacity": 40, "refill": "20/s"}},
-    "driver-location": {"leaky_bucket": {"queue": 30, "drain": "40/s"}, "per": []},
+    "driver-location": {"leaky_bucket": {"queue": 10, "drain": "20/s"}, "per": []},
     "trip-history": {"sliding_window_counter": {"limit": 60, "window": "1m"}},
     "zone-stats": {"fixed_window": {"limit": 30, "window": "1m"}},
     "ip-guard": {"token_bucket": {"capacity": 200, "refill": "100/s"}, "per": ["ip"]},

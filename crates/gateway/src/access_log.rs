@@ -67,6 +67,11 @@ impl AccessLog {
         }
     }
 
+    /// Whether anybody wants to read it.
+    pub(crate) const fn is_on(&self) -> bool {
+        self.records.is_some()
+    }
+
     pub(crate) fn write(&self, record: Box<Record>) {
         if let Some(records) = &self.records
             && records.try_send(Some(record)).is_err()

@@ -19,6 +19,7 @@ pub(crate) struct Activity {
     requests: AtomicUsize,
     watches_heads: AtomicBool,
     tunnels: AtomicBool,
+    drains: AtomicBool,
     header: Duration,
     idle: Duration,
 }
@@ -42,6 +43,7 @@ impl Activity {
             requests: AtomicUsize::new(0),
             watches_heads: AtomicBool::new(true),
             tunnels: AtomicBool::new(false),
+            drains: AtomicBool::new(false),
             header,
             idle,
         })
@@ -69,6 +71,25 @@ impl Activity {
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.head_since.store(0, Ordering::Relaxed);
         InRequest(self.clone())
+    }
+
+    /// For how long there has been no request.
+    pub(crate) fn quiet_for(&self) -> Duration {
+        if self.requests.load(Ordering::Relaxed) > 0 {
+            return Duration::ZERO;
+        }
+        let since = self.idle_since.load(Ordering::Relaxed);
+        Duration::from_millis(self.elapsed().saturating_sub(since))
+    }
+
+    /// No more than one request is to come.
+    pub(crate) fn drain(&self) {
+        self.drains.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the next answer is the last one.
+    pub(crate) fn drains(&self) -> bool {
+        self.drains.load(Ordering::Relaxed)
     }
 
     /// Whether it is a tunnel, in which each side closes when it wants to.

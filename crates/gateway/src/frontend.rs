@@ -79,12 +79,16 @@ impl Frontend {
         });
         let request_id = self.request_id(&request, arrival.peer);
         // From here on the request is logged and counted, also if its client leaves and this future is dropped.
-        let route = found
-            .as_ref()
-            .ok()
-            .map(|(found, _)| found.route.name.clone());
+        let record = self.access_log.is_on();
+        let record = record.then(|| {
+            let route = found
+                .as_ref()
+                .ok()
+                .map(|(found, _)| found.route.name.clone());
+            Record::new(&request, request_id.clone(), route)
+        });
         let mut end = RequestEnd::begin(
-            Record::new(&request, request_id.clone(), route),
+            record,
             self.access_log.clone(),
             found
                 .as_ref()

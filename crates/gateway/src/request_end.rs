@@ -38,13 +38,13 @@ pub(crate) enum Answered {
 impl RequestEnd {
     /// A request that has begun and, as far as is known, will be abandoned.
     pub(crate) fn begin(
-        record: Record,
+        record: Option<Record>,
         access_log: AccessLog,
         metrics: Arc<RouteMetrics>,
         in_request: InRequest,
     ) -> Self {
         Self {
-            record: Some(Box::new(record)),
+            record: record.map(Box::new),
             outcome: RequestOutcome::Abandoned,
             access_log,
             metrics,

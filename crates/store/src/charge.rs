@@ -2,12 +2,17 @@
 
 use std::fmt::Write as _;
 
+use smallvec::SmallVec;
 use tidegate_core::{Block, Micros, Quota, Slot};
 
 use crate::memory::Held;
 
 /// The most limits that one request can be charged to.
 pub const MAX_CHARGES: usize = 16;
+
+/// Something for each charge of a request, in their order. Most requests have one or two charges: for these it needs no
+/// allocation, and as it is small, it is cheap to hand on.
+pub type PerCharge<T> = SmallVec<[T; 2]>;
 
 /// What decides when Redis does not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

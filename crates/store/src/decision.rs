@@ -2,16 +2,15 @@
 
 use std::time::Duration;
 
-use arrayvec::ArrayVec;
 use tidegate_core::{Micros, Verdict};
 
-use crate::MAX_CHARGES;
+use crate::PerCharge;
 
 /// One verdict per charge, in the order of the charges; `None` where a limit without a store stands open.
-pub type Verdicts = ArrayVec<Option<Verdict>, MAX_CHARGES>;
+pub type Verdicts = PerCharge<Option<Verdict>>;
 
 /// Where each verdict comes from, in the order of the charges.
-pub type Sources = ArrayVec<Source, MAX_CHARGES>;
+pub type Sources = PerCharge<Source>;
 
 /// By whom a verdict was given, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

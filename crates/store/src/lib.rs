@@ -17,7 +17,7 @@ mod under_way;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-pub use charge::{Charge, Limit, MAX_CHARGES, Mode, OnFailure, Subject};
+pub use charge::{Charge, Limit, MAX_CHARGES, Mode, OnFailure, PerCharge, Subject};
 pub use decision::{
     Decision, Outcome, Outlook, Source, Sources, StoreCall, StoreError, Verdicts, Via,
 };

@@ -10,14 +10,13 @@ mod shard;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrayvec::ArrayVec;
 use foldhash::fast::RandomState;
 use parking_lot::{Mutex, MutexGuard};
 use std::hash::BuildHasher as _;
 use tidegate_core::{Micros, Quota, Slot, State, Verdict, decide};
 
 use crate::under_way::Registry;
-use crate::{Charge, Decision, MAX_CHARGES, Outcome, Outlook, Via};
+use crate::{Charge, Decision, Outcome, Outlook, PerCharge, Via};
 pub(crate) use shard::Held;
 use shard::{Key, Place, Shard};
 
@@ -94,9 +93,9 @@ impl MemoryStore {
         now: Micros,
         terms: impl Fn(&Charge<'_>) -> Terms,
     ) -> Decision {
-        let terms: ArrayVec<Terms, MAX_CHARGES> = charges.iter().map(terms).collect();
-        let mut located = ArrayVec::<(usize, Key), MAX_CHARGES>::new();
-        let mut order = ArrayVec::<usize, MAX_CHARGES>::new();
+        let terms: PerCharge<Terms> = charges.iter().map(terms).collect();
+        let mut located = PerCharge::<(usize, Key)>::new();
+        let mut order = PerCharge::<usize>::new();
         for charge in charges {
             let (shard, key) = self.locate(charge);
             located.push((shard, key));
@@ -106,18 +105,18 @@ impl MemoryStore {
         }
         // All locks of a decision are held together, always taken in the same order.
         order.sort_unstable();
-        let mut shards: ArrayVec<MutexGuard<'_, Shard>, MAX_CHARGES> = order
+        let mut shards: PerCharge<MutexGuard<'_, Shard>> = order
             .iter()
             .map(|shard| self.shards[*shard].lock())
             .collect();
         let lock = |shard: usize| order.binary_search(&shard).unwrap_or_default();
 
-        let mut known = ArrayVec::<Option<Held>, MAX_CHARGES>::new();
+        let mut known = PerCharge::<Option<Held>>::new();
         for ((shard, key), terms) in located.iter().zip(&terms) {
             known.push(shards[lock(*shard)].take(key, &terms.quota, now));
         }
-        let mut slots = ArrayVec::<Slot<'_>, MAX_CHARGES>::new();
-        let mut places = ArrayVec::<Place, MAX_CHARGES>::new();
+        let mut slots = PerCharge::<Slot<'_>>::new();
+        let mut places = PerCharge::<Place>::new();
         let asked = charges.iter().zip(&terms);
         for (((shard, key), (charge, terms)), known) in located.iter().zip(asked).zip(known) {
             let quota = &terms.quota;
@@ -133,7 +132,7 @@ impl MemoryStore {
             places.push(place);
             slots.push(charge.slot(quota, held));
         }
-        let mut verdicts = ArrayVec::<Verdict, MAX_CHARGES>::new();
+        let mut verdicts = PerCharge::<Verdict>::new();
         verdicts.extend(slots.iter().map(|_| NO_VERDICT));
         let admitted = decide(&mut slots, now, &mut verdicts);
         let decided = slots.into_iter().zip(places).zip(&verdicts);

@@ -5,17 +5,16 @@
 
 use std::sync::Arc;
 
-use arrayvec::ArrayVec;
 use tidegate_core::{Micros, Quota};
 
 use crate::under_way::Home;
-use crate::{Charge, Decision, Limit, MAX_CHARGES, Outcome, Store, Subject};
+use crate::{Charge, Decision, Limit, Outcome, PerCharge, Store, Subject};
 
 /// The places of one request in queues. When it is dropped, its client has left before its turn.
 #[derive(Debug)]
 pub struct Queued {
     store: Store,
-    places: ArrayVec<Place, MAX_CHARGES>,
+    places: PerCharge<Place>,
 }
 
 #[derive(Debug)]
@@ -76,7 +75,7 @@ impl Store {
                 receipt: source.at + verdict.reset,
             })
         });
-        let places: ArrayVec<Place, MAX_CHARGES> = places.collect();
+        let places: PerCharge<Place> = places.collect();
         let store = self.clone();
         (!places.is_empty()).then_some(Queued { store, places })
     }

@@ -9,11 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use arrayvec::ArrayVec;
 use tidegate_core::{Micros, Quota};
 use tokio::task::JoinSet;
 
-use crate::{Decision, Limit, MAX_CHARGES, Mode, Outcome, Source, Store, Subject, Via};
+use crate::{Decision, Limit, Mode, Outcome, PerCharge, Source, Store, Subject, Via};
 
 pub(crate) use registry::Registry;
 use registry::{Hold, State};
@@ -36,7 +35,7 @@ pub(crate) enum Home {
 #[derive(Debug)]
 pub struct UnderWay {
     store: Store,
-    holds: ArrayVec<(u64, Arc<Limit>), MAX_CHARGES>,
+    holds: PerCharge<(u64, Arc<Limit>)>,
 }
 
 impl UnderWay {
@@ -71,7 +70,7 @@ impl Store {
         if decision.outcome != Outcome::Admitted {
             return None;
         }
-        let mut holds = ArrayVec::new();
+        let mut holds = PerCharge::new();
         let said = decision.verdicts.iter().zip(&decision.sources);
         for ((limit, subject, cost), (verdict, source)) in charged.zip(said) {
             let verdict = verdict.filter(|verdict| verdict.allowed);

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use arrayvec::ArrayVec;
 use tidegate_store::{
-    Charge, Decision, Limit, MAX_CHARGES, Outcome, Queued, Sources, Store, Subject, Verdicts, Via,
+    Charge, Decision, Limit, Outcome, PerCharge, Queued, Sources, Store, Subject, Verdicts, Via,
 };
 
 use crate::Rule;
@@ -27,8 +26,7 @@ impl Hall<'_> {
     pub(crate) async fn ask(&self, demands: &Demands<'_>) -> Asked {
         if !self.holds || matches!(self.store, Store::Memory(_)) {
             // Without anything to give back, or a moment in which to leave.
-            let charges: ArrayVec<Charge<'_>, MAX_CHARGES> =
-                demands.iter().map(Demand::charge).collect();
+            let charges: PerCharge<Charge<'_>> = demands.iter().map(Demand::charge).collect();
             let decision = self.store.decide(&charges).await;
             let charged = || demands.iter().map(Demand::charged);
             return Asked::new(self.store, self.rules, charged, decision);
@@ -47,7 +45,7 @@ impl Hall<'_> {
                 subject,
                 cost,
             });
-            let charges: ArrayVec<Charge<'_>, MAX_CHARGES> = charges.collect();
+            let charges: PerCharge<Charge<'_>> = charges.collect();
             let decision = store.decide(&charges).await;
             Asked::new(&store, &rules, charged, decision)
         });

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrayvec::ArrayVec;
 use bytes::Bytes;
 use http::Response;
 use tidegate_core::Verdict;
-use tidegate_store::{Decision, Limit, MAX_CHARGES, Outcome};
+use tidegate_store::{Decision, Limit, Outcome, PerCharge};
 
 use crate::{Action, Answers, Caller, Client, ClientPlan, Credentials, Policy, Rule};
 use crate::{headers, ietf, refusal};
@@ -49,7 +48,7 @@ pub struct Oversized {
 }
 
 /// Indices of rules.
-pub(crate) type Charged = ArrayVec<usize, MAX_CHARGES>;
+pub(crate) type Charged = PerCharge<usize>;
 
 /// What one limit said of a request.
 #[derive(Clone, Copy, Debug)]

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrayvec::ArrayVec;
 use tidegate_core::{Micros, Quota, Verdict};
-use tidegate_store::{Charge, Limit, MAX_CHARGES, Subject};
+use tidegate_store::{Charge, Limit, PerCharge, Subject};
 
 use crate::lines::Key;
 use crate::{Action, Rule};
@@ -24,7 +23,7 @@ pub(crate) struct Demand<'a> {
 }
 
 /// All that a request is to be charged to.
-pub(crate) type Demands<'a> = ArrayVec<Demand<'a>, MAX_CHARGES>;
+pub(crate) type Demands<'a> = PerCharge<Demand<'a>>;
 
 impl<'a> Demand<'a> {
     pub(crate) fn charge(&self) -> Charge<'a> {

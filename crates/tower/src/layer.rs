@@ -7,10 +7,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use arrayvec::ArrayVec;
 use bytes::Bytes;
 use http::{Request, Response};
-use tidegate_store::{MAX_CHARGES, Store, Subject};
+use tidegate_store::{PerCharge, Store, Subject};
 use tower::{Layer, Service};
 
 use crate::demand::{Demand, Demands};
@@ -23,7 +22,7 @@ use crate::{Caller, Clients, Decided, Hasher, Lines, Oversized, Peer, Policy, Ru
 pub struct RateLimitLayer(Arc<Enforced>);
 
 /// Whom each rule counts a request for, and what it costs there.
-type Counted = ArrayVec<(Subject, u64), MAX_CHARGES>;
+type Counted = PerCharge<(Subject, u64)>;
 
 #[derive(Debug)]
 struct Enforced {

@@ -5,11 +5,10 @@ use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use arrayvec::ArrayVec;
 use aws_lc_rs::hmac;
 use http::header::{COOKIE, HOST};
 use http::{HeaderName, Method, Request};
-use tidegate_store::{MAX_CHARGES, Subject};
+use tidegate_store::{PerCharge, Subject};
 
 use crate::address;
 use crate::{Caller, Client, PathValues, Per, Policy, Rule};
@@ -44,7 +43,7 @@ impl Hasher {
         policy: &Policy,
         caller: &Caller,
         request: &Request<B>,
-    ) -> ArrayVec<Subject, MAX_CHARGES> {
+    ) -> PerCharge<Subject> {
         let mut tag = None;
         let rules = policy.rules.iter();
         rules

@@ -91,21 +91,16 @@ pub(super) struct Origin<'a> {
 pub(super) fn to_upstream(headers: &mut HeaderMap, origin: Origin<'_>, has_body: bool) {
     let trailers = wants_trailers(headers);
     remove_named_by_connection(headers, origin.vouched);
-    for name in &HOP_BY_HOP {
-        headers.remove(name);
-    }
-    // The body is asked for when it is forwarded, so the upstream has nothing to say "continue" to.
-    headers.remove(EXPECT);
     remove_aliases(headers, origin.vouched);
     let trusted = origin.clients.trusted.contains(origin.peer);
-    if !trusted {
-        for name in ORIGIN.iter().chain(origin.vouched) {
-            headers.remove(name);
-        }
-    }
-    for name in &OTHER_ADDRESSES {
-        headers.remove(name);
-    }
+    let is_told = |name: &HeaderName| ORIGIN.contains(name) || origin.vouched.contains(name);
+    remove_all(headers, |name| {
+        HOP_BY_HOP.contains(name)
+            // The body is asked for when it is forwarded, so the upstream has nothing to say "continue" to.
+            || *name == EXPECT
+            || OTHER_ADDRESSES.contains(name)
+            || !trusted && is_told(name)
+    });
     join_cookies(headers);
     if trailers {
         headers.insert(TE, HeaderValue::from_static("trailers"));
@@ -142,7 +137,13 @@ pub(super) fn trailers_to_upstream(trailers: &mut HeaderMap, vouched: &[HeaderNa
 /// Makes an upstream's headers, or its trailers, fit for the client.
 pub(super) fn to_client(headers: &mut HeaderMap) {
     remove_named_by_connection(headers, &[]);
-    for name in &HOP_BY_HOP {
+    remove_all(headers, |name| HOP_BY_HOP.contains(name));
+}
+
+/// Removes the headers of which this is true. To look at the few that there are costs less than to look for each that there
+/// may be.
+fn remove_all(headers: &mut HeaderMap, is_unwanted: impl Fn(&HeaderName) -> bool) {
+    while let Some(name) = headers.keys().find(|name| is_unwanted(name)).cloned() {
         headers.remove(name);
     }
 }
@@ -156,7 +157,14 @@ fn remove_named_by_connection(headers: &mut HeaderMap, vouched: &[HeaderName]) {
     if !headers.contains_key(CONNECTION) {
         return;
     }
+    // What most connections say names no header, or one that goes in any case.
+    let usual = |token: &&str| {
+        ["keep-alive", "close"]
+            .iter()
+            .any(|usual| token.eq_ignore_ascii_case(usual))
+    };
     let named: Vec<HeaderName> = tokens(headers, &CONNECTION)
+        .filter(|token| !usual(token))
         .filter_map(|token| token.parse().ok())
         .filter(|name| !is_protected(name, vouched))
         .collect();

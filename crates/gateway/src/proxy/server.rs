@@ -145,7 +145,9 @@ impl Server {
             if shares && let Some(lease) = self.kept(offer) {
                 return Ok((lease, false));
             }
-            self.connect(offer).await.map(|lease| (lease, true))
+            // Boxed: most requests find a connection, and need not make room for making one.
+            let connected = Box::pin(self.connect(offer)).await;
+            connected.map(|lease| (lease, true))
         };
         let connected = timeout(patience, connecting).await;
         let late = || ConnectError::Unreachable(io::ErrorKind::TimedOut.into());
@@ -159,13 +161,22 @@ impl Server {
             return Some(lease);
         }
         let mut idle = self.idle.lock();
-        idle.retain(|kept| !kept.connection.sender.is_closed() && kept.since.elapsed() < KEPT);
+        // Those that were kept first lie first.
+        let now = Instant::now();
+        let is_old = |kept: &&Idle| now.duration_since(kept.since) >= KEPT;
+        let old = idle.iter().take_while(is_old).count();
+        idle.drain(..old);
         // The one that was used last, and is ready: one whose last request is not over yet, in hyper's eyes, stays.
-        let ready = idle
-            .iter()
-            .rposition(|kept| kept.connection.sender.is_ready())?;
-        let connection = idle.swap_remove(ready).connection;
-        Some(Lease::own(connection, self.clone()))
+        for last in (0..idle.len()).rev() {
+            let sender = &idle[last].connection.sender;
+            if sender.is_ready() {
+                return Some(Lease::own(idle.remove(last).connection, self.clone()));
+            }
+            if sender.is_closed() {
+                idle.remove(last);
+            }
+        }
+        None
     }
 
     fn kept_shared(&self) -> Option<Lease> {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Request, Response};
+use http::header::CONNECTION;
+use http::{HeaderValue, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -11,7 +12,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tidegate_tower::Peer;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::http2::{Offered, Streams};
 use super::opening::{Opening, Stream, Unopened};
@@ -41,6 +42,9 @@ const CONNECTION_WINDOW: u32 = 1024 * 1024;
 const MAX_UNSENT: usize = 64 * 1024;
 /// How often a silent HTTP/2 client is asked whether it is there, and how long it may take to say so.
 const PING_EVERY: Duration = Duration::from_secs(20);
+/// How long an HTTP/1 connection must have been quiet before a stop closes it. Its client cannot be told but by an answer,
+/// and a request that is under way when the connection closes is lost.
+const LAST_CALL: Duration = Duration::from_secs(1);
 
 /// What serves the connections of one listener.
 #[derive(Clone, Debug)]
@@ -57,6 +61,8 @@ impl Serving {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
+        // Its requests end with the connection, or before.
+        let _place = place.clone();
         // What is told of a connection holds until it ends; its requests each ask anew what is in force.
         let in_force = self.current.load_full();
         let Some(tls) = in_force.protection(self.listener) else {
@@ -73,7 +79,7 @@ impl Serving {
             biased;
             opened = timeout(timeouts.header, opening) => opened,
             // A connection that has asked nothing yet is as good as idle.
-            _ = self.drain.wait_for(|stop| *stop) => return,
+            () = last_call(&mut self.drain) => return,
         };
         let failure = match opened {
             Ok(Ok(opening)) => {
@@ -104,11 +110,12 @@ impl Serving {
             drain: self.drain,
         });
         // How a connection ended concerns its client alone; what became of its requests is in the access log.
+        // Boxed is what is larger: of the others there may be many.
         let _ = match (opening.stream, opening.is_http2) {
             (Stream::Plain(stream), false) => conversation.http1(stream).await,
-            (Stream::Plain(stream), true) => conversation.http2(stream).await,
+            (Stream::Plain(stream), true) => Box::pin(conversation.http2(stream)).await,
             (Stream::Tls(stream), false) => conversation.http1(stream).await,
-            (Stream::Tls(stream), true) => conversation.http2(stream).await,
+            (Stream::Tls(stream), true) => Box::pin(conversation.http2(stream)).await,
         };
     }
 }
@@ -131,7 +138,14 @@ impl Conversation {
         let this = self.clone();
         let service = service_fn(move |request| {
             let this = this.clone();
-            async move { this.answer(request).await }
+            async move {
+                let mut response = this.answer(request).await?;
+                if this.activity.drains() && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+                    let close = HeaderValue::from_static("close");
+                    response.headers_mut().insert(CONNECTION, close);
+                }
+                Ok::<_, Dropped>(response)
+            }
         });
         let mut builder = http1::Builder::new();
         builder
@@ -141,8 +155,12 @@ impl Conversation {
             .max_buf_size(MAX_BUFFER);
         let connection = builder.serve_connection(TokioIo::new(stream), service);
         let connection = connection.with_upgrades();
-        let shutdown = http1::UpgradeableConnection::graceful_shutdown;
-        drive(connection, &self.activity, self.drain.clone(), shutdown).await
+        let end = End {
+            drain: self.drain.clone(),
+            quiet_for: LAST_CALL,
+            shut_down: http1::UpgradeableConnection::graceful_shutdown,
+        };
+        drive(connection, &self.activity, end).await
     }
 
     async fn http2<S>(self: Arc<Self>, stream: S) -> hyper::Result<()>
@@ -170,8 +188,13 @@ impl Conversation {
             .keep_alive_interval(PING_EVERY)
             .keep_alive_timeout(PING_EVERY);
         let connection = builder.serve_connection(TokioIo::new(stream), service);
-        let shutdown = http2::Connection::graceful_shutdown;
-        drive(connection, &self.activity, self.drain.clone(), shutdown).await
+        // The client is told which of its requests are served, so nothing that comes later is lost.
+        let end = End {
+            drain: self.drain.clone(),
+            quiet_for: Duration::ZERO,
+            shut_down: http2::Connection::graceful_shutdown,
+        };
+        drive(connection, &self.activity, end).await
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, Dropped> {
@@ -186,19 +209,23 @@ impl Conversation {
     }
 }
 
+/// How a connection ends when a stop is asked for: once it has been quiet for so long.
+struct End<F> {
+    drain: watch::Receiver<bool>,
+    quiet_for: Duration,
+    shut_down: F,
+}
+
 /// Polls a connection beside its watchdog and the drain.
-async fn drive<C>(
-    connection: C,
-    activity: &Activity,
-    mut drain: watch::Receiver<bool>,
-    graceful_shutdown: impl Fn(std::pin::Pin<&mut C>),
-) -> hyper::Result<()>
+async fn drive<C, F>(connection: C, activity: &Activity, mut end: End<F>) -> hyper::Result<()>
 where
     C: Future<Output = hyper::Result<()>>,
+    F: Fn(std::pin::Pin<&mut C>),
 {
     let mut connection = std::pin::pin!(connection);
     let mut watchdog = std::pin::pin!(tokio::time::sleep(Duration::ZERO));
-    let mut draining = false;
+    let mut quiet = std::pin::pin!(tokio::time::sleep(Duration::ZERO));
+    let mut shut_down = false;
     loop {
         tokio::select! {
             ended = connection.as_mut() => return ended,
@@ -206,12 +233,28 @@ where
                 Watch::Until(next) => watchdog.as_mut().reset(next),
                 Watch::Expired => return Ok(()),
             },
-            stop = drain.wait_for(|stop| *stop), if !draining => {
+            stop = end.drain.wait_for(|stop| *stop), if !activity.drains() => {
                 // An error means that whoever could have asked for a drain is gone, which asks for one as well.
                 drop(stop);
-                draining = true;
-                graceful_shutdown(connection.as_mut());
+                activity.drain();
+                quiet.as_mut().reset(Instant::now() + end.quiet_for);
+            }
+            () = quiet.as_mut(), if activity.drains() && !shut_down => {
+                match end.quiet_for.saturating_sub(activity.quiet_for()) {
+                    Duration::ZERO => {
+                        shut_down = true;
+                        (end.shut_down)(connection.as_mut());
+                    }
+                    more => quiet.as_mut().reset(Instant::now() + more),
+                }
             }
         }
     }
+}
+
+/// Ready a moment after a stop was asked for.
+async fn last_call(drain: &mut watch::Receiver<bool>) {
+    // An error asks for a stop as well.
+    let _ = drain.wait_for(|stop| *stop).await;
+    tokio::time::sleep(LAST_CALL).await;
 }

@@ -126,13 +126,8 @@ async fn accept(
         // Answers are small and written whole: waiting to fill a packet only delays them.
         let _ = socket.set_nodelay(true);
         let place = Arc::new(place);
-        let serving = serving.clone().serve(socket, Peer(peer), place.clone());
-        // Handshakes are made here, too, so that none keeps the next connection waiting.
-        tokio::spawn(async move {
-            serving.await;
-            // Its requests have ended as well.
-            drop(place);
-        });
+        // Handshakes are made there, too, so that none keeps the next connection waiting.
+        tokio::spawn(serving.clone().serve(socket, Peer(peer), place));
     }
 }
 

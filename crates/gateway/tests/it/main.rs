@@ -51,6 +51,7 @@ mod drain;
 mod reload;
 mod reload_files;
 mod reload_load;
+mod rolling;
 mod streams;
 mod systemd;
 

@@ -156,7 +156,7 @@ impl GatewayProcess {
 }
 
 /// The `address` of a JSON log line.
-fn logged_address(line: &str) -> SocketAddr {
+pub(crate) fn logged_address(line: &str) -> SocketAddr {
     let (_, rest) = line.split_once("\"address\":\"").unwrap();
     rest.split_once('"').unwrap().0.parse().unwrap()
 }

@@ -10,7 +10,7 @@
 //! - [`client`]: what is asked over it; [`shard`]: one server with its scripts
 //! - [`guard`]: whether a server may be asked, and until when; [`breaker`], [`clock`]: by what it judges
 //! - [`slots`], [`cluster`]: which server has which keys; [`shards`]: one server or many
-//! - [`script`]: the texts; [`split`]: requests that no script can decide at once; [`afterwards`]: what is
+//! - [`script`]: the texts; [`together`]: many decisions in one call; [`split`]: requests that no script can decide at once; [`afterwards`]: what is
 //!   said of a charge later
 //! - [`recent`]: what Redis last said, given again or gone on from in an outage
 //! - [`modes`]: limits that are kept in this process; [`leases`], [`synced`]: by slices, by differences
@@ -42,6 +42,7 @@ mod slots;
 mod split;
 mod synced;
 mod tls;
+mod together;
 mod url;
 
 use std::collections::hash_map::RandomState;
@@ -49,14 +50,13 @@ use std::hash::{BuildHasher as _, Hasher as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrayvec::ArrayVec;
 use tidegate_core::{Micros, Quota, Verdict};
 
 use crate::memory::Terms;
 use crate::under_way::Registry;
 use crate::{
-    Charge, Decision, Limit, MAX_CHARGES, MemoryStore, Mode, OnFailure, Outcome, Sources,
-    StoreCall, StoreError, Verdicts, Via,
+    Charge, Decision, Limit, MemoryStore, Mode, OnFailure, Outcome, PerCharge, Sources, StoreCall,
+    StoreError, Verdicts, Via,
 };
 use gateways::Gateways;
 pub use gateways::HEARTBEAT;
@@ -194,7 +194,8 @@ impl RedisStore {
     }
 
     async fn ask_or_fall_back(&self, charges: &[Charge<'_>], asked: Instant) -> Decision {
-        let answer = self.ask(charges, asked + self.timeout).await;
+        // Boxed: whoever is decided without Redis need not make room for asking it.
+        let answer = Box::pin(self.ask(charges, asked + self.timeout)).await;
         let took = asked.elapsed();
         match answer {
             Ok(mut decision) => {
@@ -263,7 +264,7 @@ impl RedisStore {
     async fn ask(&self, charges: &[Charge<'_>], until: Instant) -> Result<Decision, StoreError> {
         self.secret.check()?;
         let Some(answer) = self.caller.decide_at_once(charges, until).await else {
-            return self.caller.decide(charges, until).await;
+            return Box::pin(self.caller.decide(charges, until)).await;
         };
         let answer = answer?;
         let call = Call {
@@ -295,7 +296,7 @@ impl RedisStore {
                 call: None,
             }
         } else {
-            let local: ArrayVec<Charge<'_>, MAX_CHARGES> = charges
+            let local: PerCharge<Charge<'_>> = charges
                 .iter()
                 .filter(policy(OnFailure::Local))
                 .copied()

@@ -6,12 +6,11 @@
 
 use std::time::{Duration, Instant};
 
-use arrayvec::ArrayVec;
 use tidegate_core::{Micros, Quota, Verdict};
 
 use super::RedisStore;
 use super::leases::Taken;
-use crate::{Charge, Decision, MAX_CHARGES, Mode, Outcome, StoreCall, StoreError, Via};
+use crate::{Charge, Decision, Mode, Outcome, PerCharge, StoreCall, StoreError, Via};
 
 /// How long a gateway that ends may take to tell Redis what only it knows.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -44,7 +43,7 @@ impl RedisStore {
         }
         let mut reserved = Reserved {
             store: self,
-            kept: ArrayVec::new(),
+            kept: PerCharge::new(),
         };
         let Undecided {
             exactly,
@@ -195,7 +194,7 @@ struct Undecided {
 
 /// The places of some charges among all.
 #[derive(Default)]
-struct Places(ArrayVec<usize, MAX_CHARGES>);
+struct Places(PerCharge<usize>);
 
 impl Places {
     fn of<'a>(charges: &[Charge<'a>], belongs: impl Fn(&Charge<'a>) -> bool) -> Self {
@@ -204,7 +203,7 @@ impl Places {
         Self(places.map(|(place, _)| place).collect())
     }
 
-    fn pick<'a>(&self, charges: &[Charge<'a>]) -> ArrayVec<Charge<'a>, MAX_CHARGES> {
+    fn pick<'a>(&self, charges: &[Charge<'a>]) -> PerCharge<Charge<'a>> {
         self.0.iter().map(|place| charges[*place]).collect()
     }
 
@@ -232,7 +231,7 @@ impl Places {
 /// What was reserved so far; given back when it is dropped.
 struct Reserved<'a> {
     store: &'a RedisStore,
-    kept: ArrayVec<(usize, Charge<'a>, How), MAX_CHARGES>,
+    kept: PerCharge<(usize, Charge<'a>, How)>,
 }
 
 /// Where a charge was reserved.

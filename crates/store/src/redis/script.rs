@@ -24,6 +24,8 @@ const RESERVE: usize = BLOCK + 1;
 const PLACES: &str = include_str!("../../../../lua/places.lua");
 const DEBT: &str = include_str!("../../../../lua/debt.lua");
 const DECIDE: &str = include_str!("../../../../lua/decide.lua");
+const DECIDE_ONE: &str = include_str!("../../../../lua/decide_one.lua");
+const DECIDE_MANY: &str = include_str!("../../../../lua/decide_many.lua");
 const EXCHANGE: &str = include_str!("../../../../lua/exchange.lua");
 const GIVE_BACK: &str = include_str!("../../../../lua/give_back.lua");
 const SETTLE: &str = include_str!("../../../../lua/settle.lua");
@@ -37,6 +39,8 @@ const _: () = assert!(RESERVE == PARTS.len() - 1);
 pub(super) enum Task {
     /// Checks all, and charges all or none.
     Decide,
+    /// The same for several requests, each on its own.
+    DecideMany,
     /// Checks all, and charges none.
     Check,
     /// Takes back what was charged.
@@ -52,8 +56,9 @@ pub(super) enum Task {
 }
 
 impl Task {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Decide,
+        Self::DecideMany,
         Self::Check,
         Self::GiveBack,
         Self::Settle,
@@ -63,15 +68,16 @@ impl Task {
     ];
 
     /// What stands behind the parts.
-    const fn text(self) -> [&'static str; 2] {
+    const fn text(self) -> &'static [&'static str] {
         match self {
-            Self::Decide => ["local charging = true\n", DECIDE],
-            Self::Check => ["local charging = false\n", DECIDE],
-            Self::GiveBack => ["", GIVE_BACK],
-            Self::Settle => ["", SETTLE],
-            Self::Renew => ["", RENEW],
-            Self::Lease => ["", LEASE],
-            Self::Exchange => ["", EXCHANGE],
+            Self::Decide => &["local charging = true\n", DECIDE, DECIDE_ONE],
+            Self::DecideMany => &["local charging = true\n", DECIDE, DECIDE_MANY],
+            Self::Check => &["local charging = false\n", DECIDE, DECIDE_ONE],
+            Self::GiveBack => &[GIVE_BACK],
+            Self::Settle => &[SETTLE],
+            Self::Renew => &[RENEW],
+            Self::Lease => &[LEASE],
+            Self::Exchange => &[EXCHANGE],
         }
     }
 }
@@ -111,6 +117,11 @@ impl Scripts {
         let add = |set, quota: &Quota| set | 1 << quota.algorithm_index();
         let combination = quotas.into_iter().fold(0, add);
         self.at(task as usize * COMBINATIONS + combination)
+    }
+
+    /// The script that decides several requests, of which the one with this index decides one.
+    pub(super) fn many(&self, index: usize) -> &Script {
+        self.at(Task::DecideMany as usize * COMBINATIONS + index % COMBINATIONS)
     }
 
     /// The script with this index.

@@ -12,6 +12,7 @@ use super::client::{Asking, By, Client, Failure};
 use super::guard::Guard;
 use super::link::Route;
 use super::script::{SCRIPTS, Script};
+use super::together::Together;
 use crate::StoreError;
 
 /// One server.
@@ -20,6 +21,8 @@ pub(super) struct Shard {
     pub(super) client: Client,
     /// Whether decisions may ask it.
     pub(super) guard: Guard,
+    /// Decisions that wait for their call.
+    pub(super) together: Together,
     // Per script, by its index.
     loaders: Box<[Loader]>,
 }
@@ -36,6 +39,7 @@ impl Shard {
     pub(super) fn start(route: Route, changed: Arc<Notify>) -> Self {
         Self {
             guard: Guard::default(),
+            together: Together::default(),
             client: Client::start(route, changed),
             loaders: (0..SCRIPTS).map(|_| Loader::default()).collect(),
         }

@@ -15,6 +15,7 @@ use super::guard::Answer;
 use super::read;
 use super::script::{Arguments, Scripts, Task};
 use super::shards::Shards;
+use super::together::Together;
 use crate::{Charge, Decision, Outcome, StoreError, Verdicts, Via};
 
 /// What may stand in one script call.
@@ -38,6 +39,7 @@ pub(super) struct Caller {
 /// A script call that knows all it needs, so that it can go on by itself.
 #[derive(Debug)]
 struct Call {
+    task: Task,
     tag: [u8; 16],
     script: usize,
     keys: Vec<String>,
@@ -200,6 +202,7 @@ impl Caller {
 
     fn call(&self, task: Task, charges: &[Charge<'_>]) -> Call {
         Call {
+            task,
             tag: charges.first().map_or([0; 16], |charge| charge.subject.tag),
             script: self.scripts.of(task, charges).index(),
             keys: self.keys(charges),
@@ -244,10 +247,19 @@ impl Caller {
         call: &Call,
         arguments: Vec<String>,
     ) -> Result<(Micros, Option<Decision>), StoreError> {
-        let script = self.scripts.at(call.script);
-        let reply = self.shards.call(&call.tag, script, &call.keys, &arguments);
-        read(&reply.await?, call.charges)
-            .ok_or_else(|| StoreError::Refused("an unknown reply".into()))
+        let reply = match (&*self.shards, call.task) {
+            (Shards::One(shard), Task::Decide) => {
+                let keys = call.keys.clone();
+                Together::decide(shard, &self.scripts, call.script, keys, arguments).await
+            }
+            // Of several slots no script can be asked at once.
+            _ => {
+                let script = self.scripts.at(call.script);
+                let asked = self.shards.call(&call.tag, script, &call.keys, &arguments);
+                Box::pin(asked).await
+            }
+        };
+        read(&reply?, call.charges).ok_or_else(|| StoreError::Refused("an unknown reply".into()))
     }
 }
 

@@ -15,6 +15,7 @@
 //! - `synced`: counts that gateways exchange; `synced_script`: call by call, `synced_fleet`: how far limits are exceeded,
 //!   `synced_outage`: what Redis misses, and what becomes of it, `synced_cluster`: elsewhere than at one server;
 //!   `synced_kit`: what these share
+//! - `together`: decisions that are asked for at the same moment
 //! - `topologies`: users, sockets and sentinels; `topologies_cluster`, `_slots`, `_tls`: what their names say
 //! - `trouble`: lost scripts, values of the wrong type, URLs
 //! - `ways`: limits that block, and limits that are only observed
@@ -48,6 +49,7 @@ mod synced_fleet;
 mod synced_kit;
 mod synced_outage;
 mod synced_script;
+mod together;
 mod topologies;
 mod topologies_cluster;
 mod topologies_slots;

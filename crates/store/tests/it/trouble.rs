@@ -75,9 +75,10 @@ async fn a_lost_script_heals_without_an_error_or_a_request_too_many() {
 
     let calls = calls(&server).await;
     let of = |command: &str| calls.get(command).copied().unwrap_or(0);
-    // One load at a time: one per script, at the start and after each flush.
+    // One load at a time: one per script, at the start and after each flush. There are two for each limit, for one decision
+    // and for many.
     assert!(
-        of("script|flush") == FLUSHES && of("eval") <= 2 * (FLUSHES + 1),
+        of("script|flush") == FLUSHES && of("eval") <= 4 * (FLUSHES + 1),
         "{calls:?}"
     );
     assert!(of("evalsha") > 10 * of("eval"), "{calls:?}");
@@ -103,7 +104,9 @@ async fn a_script_that_many_miss_at_once_is_loaded_once() {
         );
         let admitted = |decision: &&Decision| decision.outcome == Outcome::Admitted;
         assert_eq!(decisions.iter().filter(admitted).count(), 10);
-        assert_eq!(calls(&server).await["eval"], round);
+        // There are two, for one decision and for many.
+        let loads = calls(&server).await["eval"];
+        assert!((round..=2 * round).contains(&loads), "{loads} in {round}");
     }
 }
 

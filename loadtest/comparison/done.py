@@ -1,0 +1,52 @@
+"""What the comparison is to show of tidegate: a sentence for each aim, true or not. What was not measured is not said."""
+
+from comparison.gateways import REFUSES
+from kit.verdict import Verdict
+
+KILOBYTE = 1024
+SCRIPTS = 2 * REFUSES.rate  # a second: of one client's flood Redis is asked for what it lets through, and hardly more
+
+
+def verdict(results):
+    found = Verdict()
+    full, half, idle = (results.medians(part) for part in (results.full, results.half, results.idle))
+
+    def ratio(first, second, part="full", key="cpu_us"):
+        """The greater of two that noise moves apart: the median of the rounds' ratios, and the ratio of the medians."""
+        medians = results.medians(getattr(results, part))
+        if first in medians and second in medians:
+            return max(results.times(first, second, part, key), medians[first][key] / medians[second][key])
+        return None
+
+    def cpu(name):
+        return full[name]["cpu_us"]
+
+    def compare(first, second, wanted, words):
+        times = ratio(first, second)
+        if times:
+            said = f"{words}: {cpu(first):.1f} us against {cpu(second):.1f}, {times:.2f} times; wanted: {wanted:g} or less"
+            found.say(times <= wanted, said)
+
+    compare("memory admitted", "nginx admitted", 1, "admitted in memory, beside nginx")
+    compare("memory refused", "nginx refused", 1, "refused in memory, beside nginx")
+    compare("exact refused", "nginx refused", 1, "refused on Redis, beside nginx's own counting")
+    if "exact refused" in full:
+        asked = full["exact refused"]["scripts_per_second"]
+        said = f"refused on Redis: {asked:,.0f} scripts a second, however many requests"
+        found.say(asked <= SCRIPTS, f"{said}; wanted: {SCRIPTS} or less, of which {REFUSES.rate} admit one")
+    compare("exact admitted", "nginx admitted", 1.5, "admitted on Redis, `exact`, beside nginx's own counting")
+    if "exact admitted" in full:
+        redis = full["exact admitted"]["redis_cpu_us"]
+        found.say(redis <= 10, f"admitted on Redis, `exact`: Redis takes {redis:.1f} us a request; wanted: 10 or less")
+    if "exact admitted" in half and "memory admitted" in half:
+        on_redis, in_memory = half["exact admitted"]["p99_us"], half["memory admitted"]["p99_us"]
+        times = ratio("exact admitted", "memory admitted", "half", "p99_us")
+        said = f"p99 at half of the top rate, on Redis and in memory: {on_redis:,.0f} and {in_memory:,.0f} us"
+        found.say(times <= 1.5, f"{said}, {times:.2f} times; wanted: 1.5 or less")
+    compare("leased admitted", "memory admitted", 1.15, "`leased`, beside memory")
+    if "memory admitted" in idle:
+        each = idle["memory admitted"]["bytes_each"]
+        said = f"{results.connections_idle:,} idle connections: {each / KILOBYTE:.1f} KB each; wanted: 10 or less"
+        found.say(each <= 10 * KILOBYTE, said)
+    compare("two threads", "memory admitted", 1.1, "two threads, beside one")
+    return found

@@ -1,0 +1,153 @@
+"""The gateways that are compared: how each is told to do the same work, and started.
+
+Each has one token bucket per client address, or what it has that is nearest to one, writes no log, and keeps connections
+open on both sides. `Limit.admits` is too large to be met, `Limit.refuses` lets through ten requests a second.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from comparison.programs import LUA
+from kit.processes import Trouble, answers, fetched, free_port, until
+
+PEERS = Path(__file__).resolve().parent / "peers"
+PATH = "/api/rides/1001"
+
+
+@dataclass(frozen=True)
+class Limit:
+    capacity: int
+    rate: int
+
+
+ADMITS, REFUSES = Limit(1_000_000, 1_000_000), Limit(20, 10)
+
+
+@dataclass(frozen=True)
+class Gateway:
+    """One of the others: the programs that it needs, and whether its limit is kept in Redis."""
+
+    label: str
+    needs: tuple
+    start: object
+    redis: bool = False
+
+
+def nginx(run, limit, port, _redis):
+    config = written(run, "nginx.conf", limit, port=port)
+    return [run.programs["nginx"], "-c", config], {}
+
+
+def nginx_redis(run, limit, port, redis):
+    config = written(run, "nginx-redis.conf", limit, port=port, redis=redis, peers=PEERS)
+    return [run.programs["nginx"], "-c", config], {}
+
+
+def haproxy(run, limit, port, _redis):
+    return [run.programs["haproxy"], "-f", written(run, "haproxy.cfg", limit, port=port)], {}
+
+
+def envoy(run, limit, port, _redis):
+    config = written(run, "envoy.yaml", limit, port=port)
+    return [run.programs["envoy"], "-c", config, "--concurrency", 1, "--disable-hot-restart", "-l", "off"], {}
+
+
+def traefik(run, limit, port, redis):
+    on_redis = f', redis: {{ endpoints: ["127.0.0.1:{redis}"] }}' if redis else ""
+    routes = written(run, "traefik-routes.yaml", limit, on_redis=on_redis)
+    config = written(run, "traefik.yaml", limit, port=port, routes=routes)
+    # Go asks neither the machine nor taskset often enough; it has as many threads as the others.
+    return [run.programs["traefik"], f"--configfile={config}"], {"GOMAXPROCS": "1"}
+
+
+OTHERS = {
+    "nginx": Gateway("nginx `limit_req`", ("nginx",), nginx),
+    "haproxy": Gateway("HAProxy stick table", ("haproxy",), haproxy),
+    "envoy": Gateway("Envoy `local_ratelimit`", ("envoy",), envoy),
+    "traefik": Gateway("Traefik `rateLimit`", ("traefik",), traefik),
+    "nginx-redis": Gateway("nginx + Lua, a script per request", ("nginx", LUA, "redis-server"), nginx_redis, True),
+    "traefik-redis": Gateway("Traefik `rateLimit` on Redis", ("traefik", "redis-server"), traefik, True),
+}
+
+
+def tidegate(
+    run, limit, port, redis, *, mode="exact", limits=1, headers="x-ratelimit", access=False, keys=(), trusted=()
+):
+    """tidegate's own command; the options are those whose price is measured."""
+    store = "memory"
+    if redis:
+        # Rather late than undecided: every request shall cost what it costs.
+        store = {"redis": {"url": f"redis://127.0.0.1:{redis}", "mode": mode, "timeout": "1s", "on_failure": "closed"}}
+    bucket = {"token_bucket": {"capacity": limit.capacity, "refill": f"{limit.rate}/s"}}
+    named = {f"per-client-{number + 1}": bucket for number in range(limits)}
+    config = {
+        "listen": f"127.0.0.1:{port}",
+        "admin": f"127.0.0.1:{free_port()}",
+        "trusted_proxies": list(trusted),
+        "store": store,
+        "secret": "the comparison's own, of no use elsewhere",
+        "limits": named,
+        "routes": [{"path": "/**", "upstream": f"http://127.0.0.1:{run.upstream_port}", "limits": list(named)}],
+        "headers": headers,
+        "timeouts": {"idle": "1h"},
+        "max_connections": 12_000,
+        "log": {"access": access},
+    }
+    if keys:
+        config["clients"] = [{"api_key": {"keys": list(keys)}}, {"ip": {}}]
+    file = run.folder / f"tidegate-{port}.yaml"
+    file.write_text(json.dumps(config, indent=1), encoding="utf-8")  # JSON is YAML
+    return [run.binaries.gateway, "run", "-c", file], {}
+
+
+def upstream(run, processes):
+    """Starts the API behind all of them."""
+    run.upstream_port = free_port()
+    config = written(run, "upstream.conf", ADMITS, port=run.upstream_port)
+    process = processes.start("upstream", pinned(run.cores.load, [run.programs["nginx"], "-c", config]))
+    serves(process, run.upstream_port)
+    return process
+
+
+def redis(run, processes):
+    """Starts a Redis of its own for one measurement; gives the process and its port."""
+    port = free_port()
+    command = [run.programs["redis-server"], "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+    process = processes.start("redis", pinned(run.cores.load, command + ["--dir", run.folder]))
+    if not answers(process, port):
+        raise Trouble(f"redis-server does not start: see {process.log}")
+    return process, port
+
+
+def pinned(cores, command):
+    return ["taskset", "-c", ",".join(map(str, cores)), *command]
+
+
+def serves(process, port):
+    """Waits until it answers a request, and fails if it ends instead."""
+
+    def it_does():
+        if process.poll() is not None:
+            text = process.log.read_text(encoding="utf-8", errors="replace")
+            raise Trouble(f"{' '.join(map(str, process.args))} ended:\n{text}")
+        return fetched(f"http://127.0.0.1:{port}{PATH}") is not None
+
+    until(it_does, f"{process.args[3]} does not answer: see {process.log}")
+
+
+def written(run, template, limit, **values):
+    """A configuration, filled in, in the run's folder."""
+    text = (PEERS / template).read_text(encoding="utf-8")
+    values |= {
+        "folder": run.folder,
+        "upstream": getattr(run, "upstream_port", ""),
+        "capacity": limit.capacity,
+        "rate": limit.rate,
+        "ten_seconds": limit.capacity if limit is REFUSES else 10 * limit.rate,
+    }
+    for name, value in values.items():
+        text = text.replace("{{" + name + "}}", str(value))
+    file = run.folder / f"{values.get('port', 'any')}-{template}"
+    file.write_text(text, encoding="utf-8")
+    return file

@@ -1,0 +1,209 @@
+"""One measurement: start what a row needs, load it, and read what it has used."""
+
+import contextlib
+import json
+import os
+import socket
+import sys
+import time
+from pathlib import Path
+from subprocess import run as call
+from types import SimpleNamespace
+
+from comparison import gateways
+from comparison.gateways import OTHERS, PATH, REFUSES, pinned, serves
+from kit.processes import Processes, Trouble, free_port, stop
+
+HERE = Path(__file__).resolve().parent
+TICK = os.sysconf("SC_CLK_TCK")
+WARM_UP = 1  # seconds, before anything counts
+BROKEN = 0.001  # a row that gets more than this share of answers it should not get is no measurement
+
+
+def cores():
+    """The gateway's core, those of a gateway with two threads, and the core of all the rest."""
+    mine = sorted(os.sched_getaffinity(0))
+    if len(mine) < 2:
+        raise Trouble("this needs two cores: one for the gateway, one for the load")
+    return SimpleNamespace(one=mine[:1], load=[mine[1]], two=[mine[0], mine[2] if len(mine) > 2 else mine[1]])
+
+
+class Target:
+    """A gateway that runs, and its Redis if it has one."""
+
+    def __init__(self, row, run, processes, limit=None):
+        limit = limit or row.limit
+        self.row, self.run, self.redis, redis_port = row, run, None, None
+        if row.redis:
+            self.redis, redis_port = gateways.redis(run, processes)
+        self.redis_port = redis_port
+        self.headers = []
+        self.clients = row.clients
+        self.port = free_port()
+        options = dict(row.options)
+        if row.api_key:
+            [(key, entry)] = processes.keys(["caller"])
+            options["keys"], self.headers = [entry], [f"X-API-Key: {key}"]
+        if row.gateway in OTHERS:
+            command, env = OTHERS[row.gateway].start(run, limit, self.port, redis_port)
+        else:
+            command, env = gateways.tidegate(run, limit, self.port, redis_port, **options)
+        cores = run.cores.two if row.threads == 2 else run.cores.one
+        self.process = processes.start(row.name.replace(" ", "-"), pinned(cores, command), env=env)
+        serves(self.process, self.port)
+
+    def used(self):
+        """CPU seconds of the gateway and of Redis so far, and the scripts that Redis has run."""
+        redis = processor(self.redis.pid) if self.redis else 0.0
+        return processor(self.process.pid), redis, scripts(self.redis_port) if self.redis else 0
+
+
+class Upstream:
+    """The API with no gateway before it: what the load generator and the machine take themselves."""
+
+    def __init__(self, run):
+        self.port, self.headers, self.clients = run.upstream_port, [], 1
+
+
+@contextlib.contextmanager
+def started(row, run, limit=None):
+    """The row's gateway, for the time of the `with`."""
+    with Processes(run.folder, run.binaries) as processes:
+        target = Target(row, run, processes, limit)
+        yield target
+        # A log of every request would fill the folder in the end.
+        stop(target.process)
+        target.process.log.unlink()
+
+
+def full(row, run):
+    """As much as the connections carry: each sends its next request as soon as it has its answer."""
+    with started(row, run) as target:
+        wrk(target, run, WARM_UP)
+        before = *target.used(), taken(run.cores.one[0])
+        told = wrk(target, run, run.seconds)
+        after = *target.used(), taken(run.cores.one[0])
+        gateway, redis, asked, core = (now - then for now, then in zip(after, before))
+    requests, refused = told["requests"], told["refused"]
+    expected = requests - refused if row.limit is REFUSES else refused
+    # A bucket that refuses lets a few through by right.
+    by_right = 100 + 20 * run.seconds if row.limit is REFUSES else 0
+    if requests == 0 or told["broken"] or expected > by_right + BROKEN * requests:
+        raise Trouble(f"{row.name}: {requests:,} requests, {refused:,} refused and {told['broken']:,} broken: not what it is to do")
+    return {
+        "cpu_us": gateway / requests * 1e6,
+        "redis_cpu_us": redis / requests * 1e6,
+        "scripts_per_request": asked / requests,
+        "scripts_per_second": asked / told["microseconds"] * 1e6,
+        "per_second": requests / told["microseconds"] * 1e6,
+        "busy": gateway / told["microseconds"] * 1e6,
+        "others": max(0.0, core - gateway) / told["microseconds"] * 1e6,
+        "p50_us": told["p50"],
+        "p99_us": told["p99"],
+    }
+
+
+def upstream_alone(run):
+    told = wrk(Upstream(run), run, run.seconds)
+    return {"per_second": told["requests"] / told["microseconds"] * 1e6, "p50_us": told["p50"], "p99_us": told["p99"]}
+
+
+def wrk(target, run, seconds):
+    script = HERE / "report.lua"
+    if target.clients > 1:
+        script = run.folder / "clients.lua"
+        script.write_text((HERE / "clients.lua").read_text() + (HERE / "report.lua").read_text(), encoding="utf-8")
+    command = [run.programs["wrk"], "-t1", f"-c{run.connections}", f"-d{seconds}s", "--latency", "-s", script]
+    for header in target.headers:
+        command += ["-H", header]
+    command += [f"http://127.0.0.1:{target.port}{PATH}", "--", target.clients]
+    done = call([str(word) for word in pinned(run.cores.load, command)], capture_output=True, text=True, check=False)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    if not lines:
+        raise Trouble(f"wrk failed: {done.stdout}{done.stderr}")
+    return json.loads(lines[0])
+
+
+def steady(row, run, rate, seed):
+    """A steady rate of requests, whatever the answers; without a row, to the API itself."""
+    with contextlib.ExitStack() as stack:
+        target = stack.enter_context(started(row, run)) if row else Upstream(run)
+        before = target.used() if row else (0.0, 0.0, 0)
+        client = [sys.executable, HERE / "steady.py", target.port, PATH, rate, run.seconds, run.connections, seed]
+        done = call([str(word) for word in pinned(run.cores.load, client)], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise Trouble(f"the steady client failed: {done.stderr}")
+        gateway, redis, _ = (after - at for after, at in zip(target.used() if row else before, before))
+    told = json.loads(done.stdout)
+    if told["refused"] or told["answered"] < told["due"]:
+        raise Trouble(f"{told['due']:,} were due, {told['answered']:,} answered and {told['refused']:,} refused")
+    sent = told["due"] / run.seconds * (run.seconds + WARM_UP)
+    return {
+        "cpu_us": gateway / sent * 1e6,
+        "redis_cpu_us": redis / sent * 1e6,
+        "p50_us": told["p50"],
+        "p99_us": told["p99"],
+        "p999_us": told["p999"],
+    }
+
+
+def idle(row, run, connections):
+    """What so many clients cost that have had one answer each and are silent."""
+    request = f"GET {PATH} HTTP/1.1\r\nHost: idle\r\n\r\n".encode()
+    with started(row, run) as target, contextlib.ExitStack() as stack:
+        time.sleep(1)
+        before = resident(target.process.pid)
+        for _ in range(connections):
+            one = stack.enter_context(socket.create_connection(("127.0.0.1", target.port), timeout=10))
+            one.sendall(request)
+            if not one.recv(4096).startswith(b"HTTP/1.1 200"):
+                raise Trouble(f"{row.name}: a connection was refused")
+        time.sleep(2)  # for what is given back a little later
+        after = resident(target.process.pid)
+    return {"bytes_each": (after - before) / connections, "resident_bytes": after}
+
+
+def processor(pid):
+    """CPU seconds of a process and of all below it."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except OSError:
+        return 0.0
+    fields = stat[stat.rindex(")") + 2 :].split()
+    return (int(fields[11]) + int(fields[12])) / TICK + sum(processor(child) for child in children(pid))
+
+
+def taken(core):
+    """CPU seconds that a core has been busy, whoever kept it so; other guests of the machine too."""
+    for row in Path("/proc/stat").read_text(encoding="utf-8").splitlines():
+        if row.startswith(f"cpu{core} "):
+            user, nice, system, _idle, _waiting, irq, softirq, steal = map(int, row.split()[1:9])
+            return (user + nice + system + irq + softirq + steal) / TICK
+    return 0.0
+
+
+def resident(pid):
+    """Bytes in memory of a process and of all below it."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="utf-8").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") + sum(resident(child) for child in children(pid))
+
+
+def children(pid):
+    try:
+        return Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()
+    except OSError:
+        return []
+
+
+def scripts(port):
+    """How many scripts a Redis has been asked to run."""
+    asked = (line for line in info(port, "commandstats") if line.startswith("cmdstat_eval"))
+    return sum(int(line.split("calls=")[1].split(",")[0]) for line in asked)
+
+
+def info(port, section):
+    """The lines of one section of a Redis's INFO."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection, connection.makefile("rb") as answer:
+        connection.sendall(f"INFO {section}\r\n".encode())
+        length = int(answer.readline()[1:])
+        return answer.read(length).decode().splitlines()

@@ -1,0 +1,8 @@
+-- For wrk: what it has found, as one line of JSON. Times are in microseconds.
+function done(summary, latency)
+  local errors = summary.errors
+  print(string.format(
+    '{"requests": %d, "microseconds": %d, "refused": %d, "broken": %d, "p50": %d, "p99": %d}',
+    summary.requests, summary.duration, errors.status,
+    errors.connect + errors.read + errors.write + errors.timeout, latency:percentile(50), latency:percentile(99)))
+end

@@ -1,0 +1,75 @@
+"""What is measured: a row is one gateway with one limit, and rows of a group are there to be compared."""
+
+from dataclasses import dataclass, field
+
+from comparison.gateways import ADMITS, OTHERS, REFUSES, Limit
+
+ALONE = "upstream"
+
+GROUPS = {
+    "admitted": "Admitted, counted in the gateway",
+    "refused": "Refused, counted in the gateway",
+    "redis admitted": "Admitted, counted in Redis",
+    "redis refused": "Refused, counted in Redis",
+    "price": "What tidegate's parts cost: admitted, counted in the gateway",
+}
+
+TRUSTING = {"trusted": ("127.0.0.1",)}
+MANY_LEASED = {**TRUSTING, "mode": "leased"}
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    group: str
+    label: str
+    gateway: str = "tidegate"
+    limit: Limit = ADMITS
+    redis: bool = False
+    options: dict = field(default_factory=dict)
+    threads: int = 1
+    api_key: bool = False
+    clients: int = 1  # by turns; more than one are named by a proxy that is believed
+
+
+def rows(programs):
+    """All rows that can be had with these programs, in the order of a round, and the labels of those that cannot.
+
+    What is compared stands together, so that it meets the machine in one state.
+    """
+    listed = [
+        other("haproxy", ADMITS),
+        other("nginx", ADMITS),
+        Row("memory admitted", "admitted", "tidegate"),
+        Row("exact admitted", "redis admitted", "tidegate, `exact`", redis=True),
+        Row("three limits", "redis admitted", "tidegate, `exact`, three limits", redis=True, options={"limits": 3}),
+        Row("leased admitted", "redis admitted", "tidegate, `leased`", redis=True, options={"mode": "leased"}),
+        Row("exact many", "redis admitted", "tidegate, `exact`, 1,000 clients", redis=True, options=TRUSTING, clients=1_000),
+        Row("leased many", "redis admitted", "tidegate, `leased`, 1,000 clients", redis=True, options=MANY_LEASED, clients=1_000),
+        Row("two threads", "price", "with a limit, on two threads", threads=2),
+        Row("limits off", "price", "without limits", options={"limits": 0}),
+        Row("headers off", "price", "with a limit, `headers: none`", options={"headers": "none"}),
+        Row("log on", "price", "with a limit and the access log", options={"access": True}),
+        Row("api key", "price", "with a limit per verified API key", api_key=True),
+        other("nginx-redis", ADMITS),
+        other("nginx-redis", REFUSES),
+        Row("exact refused", "redis refused", "tidegate, `exact`", limit=REFUSES, redis=True),
+        Row("memory refused", "refused", "tidegate", limit=REFUSES),
+        other("nginx", REFUSES),
+        other("haproxy", REFUSES),
+        *(other(name, limit) for name in ("envoy", "traefik", "traefik-redis") for limit in (ADMITS, REFUSES)),
+    ]
+    there = [row for row in listed if possible(row, programs)]
+    return there, [f"{GROUPS[row.group]}: {row.label}" for row in listed if row not in there]
+
+
+def other(name, limit):
+    gateway = OTHERS[name]
+    verb = "refused" if limit is REFUSES else "admitted"
+    group = f"redis {verb}" if gateway.redis else verb
+    return Row(f"{name} {verb}", group, gateway.label, name, limit, gateway.redis)
+
+
+def possible(row, programs):
+    needs = OTHERS[row.gateway].needs if row.gateway in OTHERS else ()
+    return all(name in programs for name in needs) and (not row.redis or "redis-server" in programs)

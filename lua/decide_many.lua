@@ -1,0 +1,14 @@
+-- Decisions that were asked for at the same moment, each by decide.lua, which stands in front of this, as if it had come
+-- alone. Together they cost Redis one command. README.md beside it has the calling contract.
+
+local key, word = 1, 2
+for _ = 1, tonumber(ARGV[1]) do
+  local keys, words = tonumber(ARGV[word]), tonumber(ARGV[word + 1])
+  local length = said + 1
+  said = length
+  -- One that fails concerns no other: it says nothing, and is asked again alone, to say why.
+  if not pcall(decide, key, key + keys - 1, word + 2) then said = length end
+  reply[length] = said - length
+  key, word = key + keys, word + 2 + words
+end
+return reply
