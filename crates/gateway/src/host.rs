@@ -49,6 +49,21 @@ impl HostPattern {
         }
     }
 
+    /// Its labels, the last one first: a name, or none, where any one may stand.
+    pub(crate) fn labels(&self) -> impl Iterator<Item = Option<&str>> + Clone {
+        // What a suffix begins with is the dot behind any label.
+        let (text, any) = match self {
+            Self::Exact(host) => (host.as_str(), None),
+            Self::Below(suffix) => (suffix.trim_start_matches('.'), Some(None)),
+        };
+        labels(text).map(Some).chain(any)
+    }
+
+    /// Whether any labels may come before those that it has.
+    pub(crate) const fn is_below(&self) -> bool {
+        matches!(self, Self::Below(_))
+    }
+
     /// Whether every host that `other` matches is matched by this pattern as well.
     pub fn covers(&self, other: &Self) -> bool {
         match (self, other) {
@@ -83,6 +98,11 @@ impl fmt::Display for HostError {
 }
 
 impl std::error::Error for HostError {}
+
+/// The labels of a host, the last one first.
+pub(crate) fn labels(host: &str) -> impl Iterator<Item = &str> + Clone {
+    host.rsplit('.')
+}
 
 fn host(text: &str) -> Option<Cow<'_, str>> {
     let Some(bracketed) = text.strip_prefix('[') else {

@@ -4,6 +4,9 @@
 //! [`gateway`] (how all parts are made from a checked plan, and how another plan takes its place). Nothing below that reads
 //! configuration.
 
+#[cfg(feature = "bench")]
+#[doc(hidden)]
+pub mod bench;
 pub mod commands;
 pub mod config;
 pub mod gateway;
@@ -33,11 +36,13 @@ mod proxy;
 mod redis_watch;
 mod request_end;
 mod request_id;
+mod route_index;
 mod routes;
 mod server;
 mod shared_secret;
 mod stack;
 mod target;
 mod tls;
+mod tree;
 
 pub use gateway::{Gateway, Inherited, ReloadError, Reloader, StartError};

@@ -65,6 +65,19 @@ impl PathPattern {
             && (self.rest || names.next().is_none())
     }
 
+    /// Its segments, without the rest: a literal, or none, where any one name may stand.
+    pub(crate) fn segments(&self) -> impl Iterator<Item = Option<&str>> + Clone {
+        self.segments.iter().map(|segment| match segment {
+            Segment::Literal(literal) => Some(literal.as_str()),
+            Segment::Named(_) => None,
+        })
+    }
+
+    /// Whether any rest may follow its segments, none included.
+    pub(crate) const fn has_rest(&self) -> bool {
+        self.rest
+    }
+
     /// How many segments it has, if every path that `other` matches begins with them.
     pub(crate) fn begins(&self, other: &Self) -> Option<usize> {
         let count = self.segments.len();
@@ -150,7 +163,7 @@ impl Segment {
 
 /// The segments of a normalised path without their parameters, the empty ones left out: so the
 /// trailing slash goes, and `/;a/b`, which some servers read as `/b`, is matched as `/b`.
-fn names(path: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn names(path: &str) -> impl Iterator<Item = &str> + Clone {
     path.split('/')
         .map(|segment| segment.split_once(';').map_or(segment, |(name, _)| name))
         .filter(|name| !name.is_empty())

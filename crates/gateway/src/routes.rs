@@ -1,4 +1,4 @@
-//! Which route a request takes: the first that matches.
+//! Which route a request takes: the first that matches, found without looking at each.
 
 use std::sync::Arc;
 
@@ -10,16 +10,19 @@ use crate::host::HostPattern;
 use crate::path::EncodedSlashes;
 use crate::pattern::PathPattern;
 use crate::problem::Problem;
+use crate::route_index::RouteIndex;
 use crate::target::{BAD_PATH, Target};
 
 /// All routes in the order of the configuration, each with what `T` makes of it.
 #[derive(Debug)]
-pub(crate) struct Routes<T>(Vec<(Place, T)>);
+pub(crate) struct Routes<T> {
+    routes: Vec<(Place, T)>,
+    index: RouteIndex,
+}
 
-/// Where a route applies.
+/// Where a route applies, beside its host.
 #[derive(Debug)]
 struct Place {
-    host: Option<HostPattern>,
     path: PathPattern,
     methods: Option<Vec<Method>>,
     encoded_slashes: EncodedSlashes,
@@ -38,22 +41,28 @@ pub(crate) struct Found<'r, T> {
 impl<T> Routes<T> {
     /// The routes of a plan, each with what `make` makes of it.
     pub(crate) fn new<'a>(plans: &'a [RoutePlan], make: impl Fn(&'a RoutePlan) -> T) -> Self {
-        let routes = plans.iter().map(|plan| {
+        let mut routes = Self::default();
+        for plan in plans {
             let place = Place {
-                host: plan.host.clone(),
                 path: plan.path.clone(),
                 methods: plan.methods.clone(),
                 encoded_slashes: plan.encoded_slashes,
                 counted: counted(plan),
             };
-            (place, make(plan))
-        });
-        Self(routes.collect())
+            routes.push(plan.host.as_ref(), place, make(plan));
+        }
+        routes
+    }
+
+    /// Adds one behind all others.
+    fn push(&mut self, host: Option<&HostPattern>, place: Place, route: T) {
+        self.index.add(host, &place.path, self.routes.len());
+        self.routes.push((place, route));
     }
 
     /// How many there are.
     pub(crate) const fn count(&self) -> usize {
-        self.0.len()
+        self.routes.len()
     }
 
     /// The first route that matches; else 404, or 405 if only the method is in the way.
@@ -62,8 +71,14 @@ impl<T> Routes<T> {
         target: &Target<'_>,
         method: &Method,
     ) -> Result<Found<'_, T>, Problem> {
-        let here = || self.0.iter().filter(|(place, _)| place.holds(target));
-        let found = here().find(|(place, _)| place.serves(method));
+        let mut first = self.routes.len();
+        self.index.at(&target.host, &target.path, |here| {
+            let serves = |at: &&usize| self.routes[**at].0.serves(method);
+            if let Some(&at) = here.iter().find(serves) {
+                first = first.min(at);
+            }
+        });
+        let found = self.routes.get(first);
         if target.encoded_slashes == EncodedSlashes::Keep
             && found.is_none_or(|(place, _)| place.encoded_slashes == EncodedSlashes::Reject)
         {
@@ -73,14 +88,33 @@ impl<T> Routes<T> {
             let values = place.values(target);
             return Ok(Found { route, values });
         }
-        let mut allowed: Vec<&str> = here()
-            .flat_map(|(place, _)| place.methods.iter().flatten())
+        let mut allowed: Vec<&str> = self
+            .here(target)
+            .flat_map(|place| place.methods.iter().flatten())
             .map(Method::as_str)
             .collect();
         allowed.dedup();
         match HeaderValue::try_from(allowed.join(", ")) {
             Ok(allow) if !allowed.is_empty() => Err(Problem::method_not_allowed(allow)),
             _ => Err(NOT_FOUND),
+        }
+    }
+
+    /// The places of all routes that hold a target, in order.
+    fn here(&self, target: &Target<'_>) -> impl Iterator<Item = &Place> {
+        let mut all = Vec::new();
+        self.index
+            .at(&target.host, &target.path, |here| all.extend(here));
+        all.sort_unstable();
+        all.into_iter().map(|at: usize| &self.routes[at].0)
+    }
+}
+
+impl<T> Default for Routes<T> {
+    fn default() -> Self {
+        Self {
+            routes: Vec::new(),
+            index: RouteIndex::default(),
         }
     }
 }
@@ -95,11 +129,6 @@ impl Place {
             Some((name.clone(), Box::from(value)))
         };
         Some(PathValues(self.counted.iter().filter_map(value).collect()))
-    }
-
-    fn holds(&self, target: &Target<'_>) -> bool {
-        let host = self.host.as_ref();
-        host.is_none_or(|host| host.matches(&target.host)) && self.path.matches(&target.path)
     }
 
     fn serves(&self, method: &Method) -> bool {
@@ -123,3 +152,6 @@ const NOT_FOUND: Problem = Problem::new(
     "no_route",
     "Nothing is served under this host and path.",
 );
+
+#[cfg(test)]
+mod tests;

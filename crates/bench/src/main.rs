@@ -1,0 +1,66 @@
+//! Micro-benchmarks that repeat: the instructions of what is done for every request, counted by valgrind's callgrind.
+//!
+//!     cargo run --release -p tidegate-bench
+//!
+//! It runs itself under valgrind once per figure, prints tables, and ends with 1 if a promise is broken: 10,000 routes
+//! cost no more than 5 % over 10. docs/instructions.md says what each row means.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::expect_used,
+    reason = "it prints tables, and a panic is how it fails"
+)]
+// The type of a future that asks Redis is about as deep as the default allows.
+#![recursion_limit = "256"]
+
+mod callgrind;
+mod clients;
+mod decisions;
+mod headers;
+mod routes;
+mod table;
+
+use std::env;
+use std::process::ExitCode;
+
+use table::Table;
+
+/// What 10,000 routes may cost, in percent of 10.
+const MOST_PERCENT: u64 = 105;
+
+fn tables() -> Vec<Table> {
+    let mut tables = vec![decisions::table(), headers::table(), clients::table()];
+    tables.extend(routes::tables());
+    tables
+}
+
+fn main() -> ExitCode {
+    if let Some(figure) = env::args().nth(1) {
+        callgrind::run(&tables(), &figure);
+        return ExitCode::SUCCESS;
+    }
+    let mut broken = Vec::new();
+    for table in tables() {
+        let counts = table.measure();
+        println!("{}", table.markdown(&counts));
+        if !table.is_of_routes {
+            continue;
+        }
+        for (row, counts) in table.rows.iter().zip(&counts) {
+            if let [few, .., many] = counts[..]
+                && many * 100 > few * MOST_PERCENT
+            {
+                broken.push(format!("{} {}: {many} for {few}", table.title, row.name));
+            }
+        }
+    }
+    if broken.is_empty() {
+        println!("10,000 routes cost at most 5 % more than 10.");
+        return ExitCode::SUCCESS;
+    }
+    println!(
+        "10,000 routes cost more than 5 % over 10:\n{}",
+        broken.join("\n")
+    );
+    ExitCode::FAILURE
+}

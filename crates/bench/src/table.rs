@@ -1,0 +1,107 @@
+//! What is measured, as tables: each figure has work to count, and the same work without what is meant.
+
+use crate::callgrind;
+
+/// One operation, made ready.
+pub(crate) type Operation = Box<dyn FnMut()>;
+
+/// Figures of one kind.
+pub(crate) struct Table {
+    pub(crate) title: &'static str,
+    pub(crate) columns: Vec<String>,
+    pub(crate) rows: Vec<Row>,
+    /// Whether its columns are numbers of routes, which are to cost the same.
+    pub(crate) is_of_routes: bool,
+}
+
+/// A row of a table, with a figure for each column.
+pub(crate) struct Row {
+    pub(crate) name: String,
+    pub(crate) figures: Vec<Figure>,
+}
+
+/// What is counted.
+pub(crate) struct Figure {
+    pub(crate) work: Box<dyn Fn() -> Operation>,
+    /// What is in the work and not meant.
+    pub(crate) less: Box<dyn Fn() -> Operation>,
+}
+
+impl Figure {
+    /// All of an operation.
+    pub(crate) fn of(work: impl Fn() -> Operation + 'static) -> Self {
+        Self::without(work, || Box::new(|| ()))
+    }
+
+    /// An operation without another one.
+    pub(crate) fn without(
+        work: impl Fn() -> Operation + 'static,
+        less: impl Fn() -> Operation + 'static,
+    ) -> Self {
+        Self {
+            work: Box::new(work),
+            less: Box::new(less),
+        }
+    }
+}
+
+impl Table {
+    /// The instructions of each figure.
+    pub(crate) fn measure(&self) -> Vec<Vec<u64>> {
+        let rows = (0..self.rows.len()).map(|row| {
+            let figures = 0..self.rows[row].figures.len();
+            let figures = figures.map(|column| {
+                let of = |part| callgrind::instructions(self.title, row, column, part);
+                of("work").saturating_sub(of("less"))
+            });
+            figures.collect()
+        });
+        rows.collect()
+    }
+
+    /// As documents have it.
+    pub(crate) fn markdown(&self, counts: &[Vec<u64>]) -> String {
+        let mut text = format!("| {} |", self.title);
+        for column in &self.columns {
+            text += &format!(" {column} |");
+        }
+        text += &format!("\n|---|{}\n", "---:|".repeat(self.columns.len()));
+        for (row, counts) in self.rows.iter().zip(counts) {
+            text += &format!("| {} |", row.name);
+            for count in counts {
+                text += &format!(" {} |", grouped(*count));
+            }
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// A number with its thousands apart.
+pub(crate) fn grouped(number: u64) -> String {
+    match number {
+        0..1_000 => number.to_string(),
+        _ => format!("{},{:03}", grouped(number / 1_000), number % 1_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    /// Under no valgrind, and so not counted: nothing that is measured may fail.
+    #[test]
+    fn every_figure_can_be_measured() {
+        for table in crate::tables() {
+            for row in &table.rows {
+                assert_eq!(row.figures.len(), table.columns.len(), "{}", row.name);
+                // To read many routes takes long without optimisation.
+                let few = if table.is_of_routes { 1 } else { 2 };
+                for figure in row.figures.iter().take(few) {
+                    for make in [&figure.work, &figure.less] {
+                        let mut operation = make();
+                        (0..20).for_each(|_| operation());
+                    }
+                }
+            }
+        }
+    }
+}

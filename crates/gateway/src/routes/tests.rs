@@ -1,0 +1,214 @@
+use http::Request;
+use http::header::{ALLOW, HOST};
+
+use super::*;
+
+/// What [`Routes::find`] means: each route in turn, and the first that matches.
+fn in_turn(
+    routes: &[(Option<HostPattern>, Place)],
+    target: &Target<'_>,
+    method: &Method,
+) -> Result<usize, Problem> {
+    let holds = |host: &Option<HostPattern>, place: &Place| {
+        let host = host.as_ref();
+        host.is_none_or(|host| host.matches(&target.host)) && place.path.matches(&target.path)
+    };
+    let here = || routes.iter().filter(|(host, place)| holds(host, place));
+    let serves = |place: &Place| {
+        let methods = place.methods.as_ref();
+        methods.is_none_or(|methods| methods.contains(method))
+    };
+    let found = routes
+        .iter()
+        .position(|(host, place)| holds(host, place) && serves(place));
+    if target.encoded_slashes == EncodedSlashes::Keep
+        && found.is_none_or(|at| routes[at].1.encoded_slashes == EncodedSlashes::Reject)
+    {
+        return Err(BAD_PATH);
+    }
+    if let Some(found) = found {
+        return Ok(found);
+    }
+    let mut allowed: Vec<&str> = here()
+        .flat_map(|(_, place)| place.methods.iter().flatten())
+        .map(Method::as_str)
+        .collect();
+    allowed.dedup();
+    if allowed.is_empty() {
+        return Err(NOT_FOUND);
+    }
+    let allow = HeaderValue::try_from(allowed.join(", ")).unwrap();
+    Err(Problem::method_not_allowed(allow))
+}
+
+/// Random numbers that can be had again from their seed (SplitMix64, Steele et al. 2014).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) as usize % end
+    }
+
+    fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
+        from[self.below(from.len())]
+    }
+}
+
+const HOSTS: [&str; 10] = [
+    "test",
+    "a.test",
+    "b.a.test",
+    "[::1]",
+    "127.0.0.1",
+    "*.test",
+    "*.a.test",
+    "*.b.a.test",
+    "*.1",
+    "*.0.1",
+];
+const ASKED_HOSTS: [&str; 12] = [
+    "test",
+    "a.test",
+    "A.test.:80",
+    "b.a.test",
+    "x.a.test",
+    "c.b.a.test",
+    "x.y.b.a.test",
+    "atest",
+    "[0::1]:8080",
+    "127.0.0.1",
+    "127.0.0.2",
+    "other",
+];
+const SEGMENTS: [&str; 9] = ["a", "b", "{}", "{}", "@me", "a%20b", "a%2Fb", "%3B", "A"];
+const ASKED_SEGMENTS: [&str; 20] = [
+    "a", "b", "a", "b", "c", "@me", "%40me", "a%20b", "%61", "a;v=1", ";x", "", ".", "..", "a%2fb",
+    "a%2Fb", "a%5cb", "%3b", "%3B;y", "A",
+];
+const METHODS: [Method; 4] = [Method::GET, Method::POST, Method::PUT, Method::DELETE];
+
+fn pattern(random: &mut Random) -> PathPattern {
+    let mut text = String::new();
+    for at in 0..random.below(5) {
+        let segment = random.pick(&SEGMENTS).replace('}', &format!("{at}}}"));
+        text = format!("{text}/{segment}");
+    }
+    let end = ["", "", "", "/", "/**"][random.below(5)];
+    if text.is_empty() || !end.is_empty() {
+        text += if end.is_empty() { "/" } else { end };
+    }
+    PathPattern::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn route(random: &mut Random) -> (Option<HostPattern>, Place) {
+    let host = (random.below(2) == 0).then(|| HostPattern::parse(random.pick(&HOSTS)).unwrap());
+    let methods = (random.below(2) == 0).then(|| {
+        let from = random.below(METHODS.len());
+        METHODS[from..].iter().take(2).cloned().collect()
+    });
+    let place = Place {
+        path: pattern(random),
+        methods,
+        encoded_slashes: [EncodedSlashes::Reject, EncodedSlashes::Keep][random.below(2)],
+        counted: Vec::new(),
+    };
+    (host, place)
+}
+
+fn request(random: &mut Random) -> Request<()> {
+    let mut path = String::from("/");
+    for _ in 0..random.below(6) {
+        path += random.pick(&ASKED_SEGMENTS);
+        path.push('/');
+    }
+    if random.below(4) != 0 {
+        path.truncate((path.len() - 1).max(1));
+    }
+    Request::builder()
+        .method(&METHODS[random.below(METHODS.len())])
+        .uri(path)
+        .header(HOST, random.pick(&ASKED_HOSTS))
+        .body(())
+        .unwrap()
+}
+
+/// Status, problem and `Allow`.
+fn told(problem: Problem) -> String {
+    let allow = problem.clone().respond().headers().get(ALLOW).cloned();
+    format!("{problem:?} {allow:?}")
+}
+
+#[test]
+fn the_first_that_matches_is_found_as_if_each_were_tried_in_turn() {
+    // Found, bad path, no route, other methods.
+    let mut seen = [0; 4];
+    for seed in 0..1_000 {
+        let mut random = Random(seed);
+        // A few, of which many match, or many.
+        let count = if seed % 10 == 0 { 200 } else { 12 };
+        let model: Vec<_> = (0..=random.below(count))
+            .map(|_| route(&mut random))
+            .collect();
+        let mut routes = Routes::default();
+        for (at, (host, place)) in model.iter().enumerate() {
+            let place = Place {
+                path: place.path.clone(),
+                methods: place.methods.clone(),
+                encoded_slashes: place.encoded_slashes,
+                counted: Vec::new(),
+            };
+            routes.push(host.as_ref(), place, at);
+        }
+        for _ in 0..40 {
+            let request = request(&mut random);
+            let Ok(target) = Target::of(&request) else {
+                continue;
+            };
+            let expected = in_turn(&model, &target, request.method());
+            seen[match &expected {
+                Ok(_) => 0,
+                Err(problem) => match problem.status {
+                    StatusCode::BAD_REQUEST => 1,
+                    StatusCode::NOT_FOUND => 2,
+                    _ => 3,
+                },
+            }] += 1;
+            let found = routes.find(&target, request.method());
+            assert_eq!(
+                found.map(|found| *found.route).map_err(told),
+                expected.map_err(told),
+                "seed {seed}: {request:?} among {model:#?}"
+            );
+        }
+    }
+    assert!(seen.iter().all(|&times| times > 1_000), "{seen:?}");
+}
+
+#[test]
+fn whatever_hides_a_route_is_near_it() {
+    let mut hidden = 0;
+    for seed in 0..100 {
+        let mut random = Random(seed);
+        let model: Vec<_> = (0..60).map(|_| route(&mut random)).collect();
+        let mut index = RouteIndex::default();
+        for (at, (host, place)) in model.iter().enumerate() {
+            let near = index.near(host.as_ref(), &place.path);
+            for (earlier, (other_host, other)) in model[..at].iter().enumerate() {
+                let covers_host = other_host
+                    .as_ref()
+                    .is_none_or(|other| host.as_ref().is_some_and(|host| other.covers(host)));
+                if covers_host && other.path.covers(&place.path) {
+                    hidden += 1;
+                    let told = format!("{other_host:?} {} {host:?} {}", other.path, place.path);
+                    assert!(near.contains(&earlier), "seed {seed}: {told}");
+                }
+            }
+            index.add(host.as_ref(), &place.path, at);
+        }
+    }
+    assert!(hidden > 1_000, "{hidden}");
+}
