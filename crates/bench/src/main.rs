@@ -25,6 +25,10 @@ use std::process::ExitCode;
 
 use table::Table;
 
+// As the gateway's.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// What 10,000 routes may cost, in percent of 10.
 const MOST_PERCENT: u64 = 105;
 
