@@ -6,6 +6,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+/// How long after its last request nothing is kept for a connection of HTTP/1 but its socket: longer than most clients take
+/// to ask the next thing, as it costs about as much as a request to begin anew.
+pub(crate) const REST: Duration = Duration::from_secs(2);
+
 /// The state of one connection, shared by its I/O, its requests and its watchdog.
 ///
 /// Reads and requests only store numbers here; the one timer of a connection is the watchdog's, which looks when the
@@ -17,6 +21,7 @@ pub(crate) struct Activity {
     idle_since: AtomicU64,
     head_since: AtomicU64,
     requests: AtomicUsize,
+    write_stalls: AtomicBool,
     watches_heads: AtomicBool,
     tunnels: AtomicBool,
     drains: AtomicBool,
@@ -29,6 +34,8 @@ pub(crate) struct Activity {
 pub(crate) enum Watch {
     /// Look again then.
     Until(Instant),
+    /// There is nothing to be done for the connection, and has not been for [`REST`].
+    Idle,
     /// End the connection: it has been silent, or slow, for too long.
     Expired,
 }
@@ -41,6 +48,7 @@ impl Activity {
             idle_since: AtomicU64::new(0),
             head_since: AtomicU64::new(1),
             requests: AtomicUsize::new(0),
+            write_stalls: AtomicBool::new(false),
             watches_heads: AtomicBool::new(true),
             tunnels: AtomicBool::new(false),
             drains: AtomicBool::new(false),
@@ -97,24 +105,48 @@ impl Activity {
         self.tunnels.load(Ordering::Relaxed)
     }
 
+    /// A write has to wait for the client to take something, or need not wait any more.
+    pub(crate) fn write_stalls(&self, stalls: bool) {
+        self.write_stalls.store(stalls, Ordering::Relaxed);
+    }
+
     /// Whether a deadline has passed, and if not, when one could.
     pub(crate) fn watch(&self) -> Watch {
-        let now = self.elapsed();
-        let (since, allowed) = if self.requests.load(Ordering::Relaxed) > 0 {
-            (now, self.header.min(self.idle))
+        let now = Duration::from_millis(self.elapsed());
+        let rests = self.watches_heads.load(Ordering::Relaxed);
+        let soon = now + if rests { self.header.min(REST) } else { self.header };
+        if self.requests.load(Ordering::Relaxed) > 0 {
+            return Watch::Until(self.opened + soon.min(now + self.idle));
+        }
+        let began = self.head_since.load(Ordering::Relaxed);
+        let is_idle = began == 0;
+        let (until, rests_at) = if is_idle {
+            let since = Duration::from_millis(self.idle_since.load(Ordering::Relaxed));
+            (since + self.idle, since + REST)
         } else {
-            match self.head_since.load(Ordering::Relaxed) {
-                // A head may begin at any time, and its deadline is the shorter one as a rule.
-                0 => (self.idle_since.load(Ordering::Relaxed), self.idle),
-                since => (since, self.header),
-            }
+            (Duration::from_millis(began) + self.header, soon)
         };
-        let until = Duration::from_millis(since) + allowed;
-        if until <= Duration::from_millis(now) {
+        if until <= now {
             return Watch::Expired;
         }
-        let next = until.min(Duration::from_millis(now) + self.header);
-        Watch::Until(self.opened + next)
+        match rests && is_idle && self.is_done() {
+            true if rests_at <= now => Watch::Idle,
+            true => Watch::Until(self.opened + until.min(rests_at)),
+            // A head may begin at any time, and its deadline is the shorter one as a rule.
+            false => Watch::Until(self.opened + until.min(soon)),
+        }
+    }
+
+    /// When the connection has been idle for too long, if nothing comes before.
+    pub(crate) fn idle_until(&self) -> Instant {
+        let since = Duration::from_millis(self.idle_since.load(Ordering::Relaxed));
+        self.opened + since + self.idle
+    }
+
+    /// Whether all that was answered is sent, and more may come.
+    fn is_done(&self) -> bool {
+        let not = [&self.write_stalls, &self.tunnels, &self.drains];
+        !not.iter().any(|not| not.load(Ordering::Relaxed))
     }
 
     // Never 0, which stands for "no head".

@@ -55,6 +55,8 @@ pub(crate) struct Route {
 #[derive(Debug)]
 pub(crate) struct Arrival<'a> {
     pub(crate) peer: Peer,
+    /// The peer's address, as text.
+    pub(crate) hop: &'a HeaderValue,
     /// Whether TLS protects the connection.
     pub(crate) is_tls: bool,
     pub(crate) in_request: InRequest,
@@ -62,9 +64,15 @@ pub(crate) struct Arrival<'a> {
     pub(crate) drain: &'a watch::Receiver<bool>,
 }
 
-/// In a request's extensions: it came over TLS.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct OverTls;
+/// What whoever forwards a request is to tell of it, in its extensions.
+#[derive(Clone, Debug)]
+pub(crate) struct Arrived {
+    /// The peer's address, as text.
+    pub(crate) hop: HeaderValue,
+    /// Whether it came over TLS.
+    pub(crate) is_tls: bool,
+    pub(crate) request_id: RequestId,
+}
 
 impl Frontend {
     /// Answers one request, unless it is to be dropped.
@@ -100,10 +108,11 @@ impl Frontend {
         let call = grpc::call(request.headers());
         let mut request = request;
         request.extensions_mut().insert(arrival.peer);
-        if arrival.is_tls {
-            request.extensions_mut().insert(OverTls);
-        }
-        request.extensions_mut().insert(request_id);
+        request.extensions_mut().insert(Arrived {
+            hop: arrival.hop.clone(),
+            is_tls: arrival.is_tls,
+            request_id,
+        });
         let mut response = match found {
             Ok((found, (uri, host))) => {
                 if let Some(uri) = uri {

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, Uri, Version};
+use http::{HeaderMap, HeaderName, Request, Response, StatusCode, Uri, Version};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use tidegate_tower::{Clients, Peer, Unanswered};
@@ -26,9 +26,8 @@ use super::upgrade::Wish;
 use super::upstream_body::UpstreamBody;
 use crate::body::Body;
 use crate::config::{RouteEdits, UpstreamHost};
-use crate::frontend::OverTls;
+use crate::frontend::Arrived;
 use crate::problem::Problem;
-use crate::request_id::RequestId;
 use crate::tls::Offer;
 
 /// What a route's forwarding is made of.
@@ -183,15 +182,16 @@ impl Forwarding {
     fn prepare(&self, request: Request<Incoming>) -> (Request<RequestBody>, Option<Arc<Fate>>) {
         let (mut head, body) = request.into_parts();
         let has_body = !body.is_end_stream();
-        if let Some(peer) = head.extensions.get::<Peer>() {
-            let id = head.extensions.get::<RequestId>();
+        let arrived = head.extensions.remove::<Arrived>();
+        if let Some((peer, arrived)) = head.extensions.get::<Peer>().zip(arrived) {
             let origin = Origin {
                 peer: peer.0.ip(),
+                hop: arrived.hop,
                 clients: &self.clients,
-                request_id: id.map_or(HeaderValue::from_static("-"), |id| id.0.clone()),
+                request_id: arrived.request_id.0,
                 vouched: &self.vouched,
                 client: head.extensions.get(),
-                is_tls: head.extensions.get::<OverTls>().is_some(),
+                is_tls: arrived.is_tls,
             };
             headers::to_upstream(&mut head.headers, origin, has_body);
             edits::edit(&mut head.headers, &self.edits.request_headers);
@@ -229,7 +229,10 @@ impl Forwarding {
         let told = request.headers().get(headers::X_FORWARDED_PROTO);
         match told.filter(|_| trusted) {
             Some(proto) => proto.as_bytes().eq_ignore_ascii_case(b"https"),
-            None => request.extensions().get::<OverTls>().is_some(),
+            None => request
+                .extensions()
+                .get::<Arrived>()
+                .is_some_and(|arrived| arrived.is_tls),
         }
     }
 

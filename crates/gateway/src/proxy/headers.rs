@@ -3,66 +3,60 @@
 use std::net::IpAddr;
 
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, FORWARDED, HOST, PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION, RETRY_AFTER, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+    CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, Entry, FORWARDED, HOST, RETRY_AFTER, TE, TRAILER,
+    TRANSFER_ENCODING,
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tidegate_tower::{AddressFrom, Client, Clients};
 
-const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
-const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
-const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 pub(super) const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Headers of one connection (RFC 9110, 7.6.1), never forwarded.
-static HOP_BY_HOP: [HeaderName; 9] = [
-    CONNECTION,
-    KEEP_ALIVE,
-    PROXY_CONNECTION,
-    PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION,
-    TE,
-    TRANSFER_ENCODING,
-    UPGRADE,
-    HTTP2_SETTINGS,
-];
+/// What a header is to a proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Of one connection (RFC 9110, 7.6.1): never forwarded.
+    HopByHop,
+    /// Says where a request came from: taken from trusted peers, else written anew or removed.
+    Origin,
+    /// Another way to name an address. Nobody here reads it, so nobody's is passed on to an upstream that might.
+    OtherAddress,
+    /// Frames a message, or says whom it is for.
+    Framing,
+    /// Whatever else both ends have to say to each other.
+    EndToEnd,
+}
 
-/// What says where a request came from: taken from trusted peers, else written anew or removed.
-static ORIGIN: [HeaderName; 8] = [
-    X_FORWARDED_FOR,
-    X_FORWARDED_PROTO,
-    X_FORWARDED_HOST,
-    FORWARDED,
-    HeaderName::from_static("x-forwarded-port"),
-    // What other proxies tell of the certificate that a client showed them.
-    HeaderName::from_static("x-forwarded-client-cert"),
-    HeaderName::from_static("x-forwarded-tls-client-cert"),
-    X_REQUEST_ID,
-];
+/// The kind of the header of this name, in lower case.
+fn kind(name: &str) -> Kind {
+    match name {
+        "connection" | "keep-alive" | "proxy-connection" | "proxy-authenticate"
+        | "proxy-authorization" | "te" | "transfer-encoding" | "upgrade" | "http2-settings" => {
+            Kind::HopByHop
+        }
+        "x-forwarded-for" | "x-forwarded-proto" | "x-forwarded-host" | "forwarded"
+        | "x-forwarded-port" | "x-request-id" => Kind::Origin,
+        // What other proxies tell of the certificate that a client showed them.
+        "x-forwarded-client-cert" | "x-forwarded-tls-client-cert" => Kind::Origin,
+        "x-real-ip" | "x-client-ip" | "x-cluster-client-ip" | "true-client-ip"
+        | "cf-connecting-ip" | "fastly-client-ip" => Kind::OtherAddress,
+        "host" | "content-length" | "expect" | "trailer" => Kind::Framing,
+        _ => Kind::EndToEnd,
+    }
+}
 
-/// Other ways to name an address. Nobody here reads them, so nobody's are passed on to an upstream that might.
-static OTHER_ADDRESSES: [HeaderName; 6] = [
-    HeaderName::from_static("x-real-ip"),
-    HeaderName::from_static("x-client-ip"),
-    HeaderName::from_static("x-cluster-client-ip"),
-    HeaderName::from_static("true-client-ip"),
-    HeaderName::from_static("cf-connecting-ip"),
-    HeaderName::from_static("fastly-client-ip"),
-];
+fn is_hop_by_hop(name: &HeaderName) -> bool {
+    kind(name.as_str()) == Kind::HopByHop
+}
 
 /// Whether this header, by this name or another that servers take for it, belongs to the connection or says where a request
 /// comes from, so that nobody but us changes it.
 pub(crate) fn is_ours(name: &HeaderName, vouched: &[HeaderName]) -> bool {
     let name = name.as_str().replace('_', "-");
-    let ours = HOP_BY_HOP.iter().chain(&ORIGIN).chain(&OTHER_ADDRESSES);
-    let ours = ours
-        .chain(vouched)
-        .chain(&[HOST, CONTENT_LENGTH, EXPECT, TRAILER]);
-    let mut ours = ours.map(|own| own.as_str().replace('_', "-"));
-    ours.any(|own| own == name)
+    let mut vouched = vouched.iter().map(|own| own.as_str().replace('_', "-"));
+    kind(&name) != Kind::EndToEnd || vouched.any(|own| own == name)
 }
 
 /// Whether this header tells of limits.
@@ -77,6 +71,8 @@ pub(crate) fn is_limits(name: &HeaderName) -> bool {
 #[derive(Debug)]
 pub(super) struct Origin<'a> {
     pub(super) peer: IpAddr,
+    /// The peer's address, as text.
+    pub(super) hop: HeaderValue,
     pub(super) clients: &'a Clients,
     pub(super) request_id: HeaderValue,
     /// Headers that only trusted peers may send: those that name a user.
@@ -89,21 +85,17 @@ pub(super) struct Origin<'a> {
 
 /// Makes a client's headers fit for the upstream.
 pub(super) fn to_upstream(headers: &mut HeaderMap, origin: Origin<'_>, has_body: bool) {
-    let trailers = wants_trailers(headers);
-    remove_named_by_connection(headers, origin.vouched);
-    remove_aliases(headers, origin.vouched);
-    let trusted = origin.clients.trusted.contains(origin.peer);
-    let is_told = |name: &HeaderName| ORIGIN.contains(name) || origin.vouched.contains(name);
-    remove_all(headers, |name| {
-        HOP_BY_HOP.contains(name)
-            // The body is asked for when it is forwarded, so the upstream has nothing to say "continue" to.
-            || *name == EXPECT
-            || OTHER_ADDRESSES.contains(name)
-            || !trusted && is_told(name)
-    });
-    join_cookies(headers);
-    if trailers {
-        headers.insert(TE, HeaderValue::from_static("trailers"));
+    // Most requests have nothing that would have to be removed or changed, which one look shows.
+    let is_plain = |name: &HeaderName| {
+        let text = name.as_str();
+        let kind = kind(text);
+        (kind == Kind::EndToEnd || *name == HOST || *name == CONTENT_LENGTH)
+            && *name != COOKIE
+            && !origin.vouched.contains(name)
+            && !text.contains('_')
+    };
+    if !headers.keys().all(is_plain) {
+        clean(headers, &origin);
     }
     if has_body && !headers.contains_key(CONTENT_LENGTH) {
         // Without this hyper takes a GET for one that has no body.
@@ -111,33 +103,50 @@ pub(super) fn to_upstream(headers: &mut HeaderMap, origin: Origin<'_>, has_body:
     }
     tell_hops(headers, &origin);
     tell_client(headers, &origin);
-    if !headers.contains_key(X_FORWARDED_PROTO) {
-        let proto = if origin.is_tls { "https" } else { "http" };
-        headers.insert(X_FORWARDED_PROTO, HeaderValue::from_static(proto));
-    }
-    if !headers.contains_key(X_FORWARDED_HOST)
-        && let Some(host) = headers.get(HOST).cloned()
-    {
-        headers.insert(X_FORWARDED_HOST, host);
+    let proto = if origin.is_tls { "https" } else { "http" };
+    let proto = HeaderValue::from_static(proto);
+    headers.entry(X_FORWARDED_PROTO).or_insert(proto);
+    if let Some(host) = headers.get(HOST).cloned() {
+        headers.entry(X_FORWARDED_HOST).or_insert(host);
     }
     headers.entry(X_REQUEST_ID).or_insert(origin.request_id);
+}
+
+/// Removes what an upstream is not to see of a client's headers.
+fn clean(headers: &mut HeaderMap, origin: &Origin<'_>) {
+    let trailers = wants_trailers(headers);
+    remove_named_by_connection(headers, origin.vouched);
+    remove_aliases(headers, origin.vouched);
+    let trusted = origin.clients.trusted.contains(origin.peer);
+    remove_all(headers, |name| match kind(name.as_str()) {
+        Kind::HopByHop | Kind::OtherAddress => true,
+        Kind::Origin => !trusted,
+        // The body is asked for when it is forwarded, so the upstream has nothing to say "continue" to.
+        Kind::Framing => *name == EXPECT,
+        Kind::EndToEnd => !trusted && origin.vouched.contains(name),
+    });
+    join_cookies(headers);
+    if trailers {
+        headers.insert(TE, HeaderValue::from_static("trailers"));
+    }
 }
 
 /// Makes the trailers after a client's body fit for the upstream. Servers that merge them into the headers must find
 /// nothing there that was removed from the headers; what frames or authorises a message hyper leaves out itself.
 pub(super) fn trailers_to_upstream(trailers: &mut HeaderMap, vouched: &[HeaderName]) {
     remove_aliases(trailers, vouched);
-    let ours = HOP_BY_HOP.iter().chain(&ORIGIN).chain(&OTHER_ADDRESSES);
-    for name in ours.chain(vouched) {
-        trailers.remove(name);
-    }
-    trailers.remove(COOKIE);
+    remove_all(trailers, |name| match kind(name.as_str()) {
+        Kind::HopByHop | Kind::Origin | Kind::OtherAddress => true,
+        Kind::Framing | Kind::EndToEnd => vouched.contains(name) || *name == COOKIE,
+    });
 }
 
 /// Makes an upstream's headers, or its trailers, fit for the client.
 pub(super) fn to_client(headers: &mut HeaderMap) {
-    remove_named_by_connection(headers, &[]);
-    remove_all(headers, |name| HOP_BY_HOP.contains(name));
+    if headers.keys().any(is_hop_by_hop) {
+        remove_named_by_connection(headers, &[]);
+        remove_all(headers, is_hop_by_hop);
+    }
 }
 
 /// Removes the headers of which this is true. To look at the few that there are costs less than to look for each that there
@@ -177,7 +186,7 @@ fn is_protected(name: &HeaderName, vouched: &[HeaderName]) -> bool {
     [HOST, CONTENT_LENGTH, TRAILER].contains(name)
         || is_limits(name)
         || *name == http::header::AUTHORIZATION
-        || ORIGIN.contains(name)
+        || kind(name.as_str()) == Kind::Origin
         || vouched.contains(name)
 }
 
@@ -187,10 +196,13 @@ fn remove_aliases(headers: &mut HeaderMap, vouched: &[HeaderName]) {
         let name = name.as_str();
         name.contains('_') && {
             let meant = name.replace('_', "-");
-            let ours = ORIGIN.iter().chain(vouched).chain(&HOP_BY_HOP);
-            ours.chain(&OTHER_ADDRESSES)
-                .chain(&[HOST, CONTENT_LENGTH])
-                .any(|own| own.as_str().replace('_', "-") == meant && own.as_str() != name)
+            let is_known = match kind(&meant) {
+                Kind::HopByHop | Kind::Origin | Kind::OtherAddress => true,
+                Kind::Framing => [HOST, CONTENT_LENGTH].iter().any(|own| *own == *meant),
+                Kind::EndToEnd => false,
+            };
+            let mut vouched = vouched.iter().map(HeaderName::as_str);
+            is_known || vouched.any(|own| own.replace('_', "-") == meant && own != name)
         }
     };
     let aliases: Vec<HeaderName> = headers.keys().filter(is_alias).cloned().collect();
@@ -236,23 +248,33 @@ fn tell_hops(headers: &mut HeaderMap, origin: &Origin<'_>) {
                 headers.remove(FORWARDED);
             }
             if first != peer {
-                append(headers, &X_FORWARDED_FOR, &first.to_string());
+                append(headers, X_FORWARDED_FOR, &value(first.to_string()));
                 if open {
-                    append(headers, &FORWARDED, &node(first));
+                    append(headers, FORWARDED, &node(first));
                 }
             }
-            append(headers, &FORWARDED, &node(peer));
+            append(headers, FORWARDED, &node(peer));
         }
     }
-    append(headers, &X_FORWARDED_FOR, &peer.to_string());
+    append(headers, X_FORWARDED_FOR, &origin.hop);
 }
 
 /// An address as `Forwarded` has it (RFC 7239, 6).
-fn node(address: IpAddr) -> String {
-    match address {
+fn node(address: IpAddr) -> HeaderValue {
+    value(match address {
         IpAddr::V4(_) => format!("for={address}"),
         IpAddr::V6(_) => format!("for=\"[{address}]\""),
-    }
+    })
+}
+
+/// An address as a header has it.
+pub(crate) fn address(address: IpAddr) -> HeaderValue {
+    value(address.to_canonical().to_string())
+}
+
+fn value(text: String) -> HeaderValue {
+    // No address holds what a header cannot.
+    HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("unknown"))
 }
 
 /// Whether a quote was left open, which would swallow what is added behind it.
@@ -280,15 +302,19 @@ fn tell_client(headers: &mut HeaderMap, origin: &Origin<'_>) {
 }
 
 /// Adds an element to a header that is a list, and makes one line of it.
-fn append(headers: &mut HeaderMap, name: &HeaderName, element: &str) {
-    let mut elements: Vec<&[u8]> = headers
-        .get_all(name)
-        .iter()
-        .map(HeaderValue::as_bytes)
-        .collect();
-    elements.push(element.as_bytes());
+fn append(headers: &mut HeaderMap, name: HeaderName, element: &HeaderValue) {
+    let mut line = match headers.entry(name) {
+        Entry::Vacant(none) => {
+            none.insert(element.clone());
+            return;
+        }
+        Entry::Occupied(line) => line,
+    };
+    let elements = line.iter().chain([element]);
+    let elements: Vec<&[u8]> = elements.map(HeaderValue::as_bytes).collect();
+    // Elements that are values make a value when they are joined.
     if let Ok(elements) = HeaderValue::from_bytes(&elements.join(&b", "[..])) {
-        headers.insert(name, elements);
+        line.insert(elements);
     }
 }
 

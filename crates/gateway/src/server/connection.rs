@@ -1,50 +1,20 @@
 //! One client connection, from its first byte to its last.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use http::header::CONNECTION;
-use http::{HeaderValue, Request, Response, StatusCode};
-use hyper::body::Incoming;
-use hyper::server::conn::{http1, http2};
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use tidegate_tower::Peer;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
-use super::http2::{Offered, Streams};
-use super::opening::{Opening, Stream, Unopened};
+use super::conversation::{Conversation, last_call};
+use super::opening::{Opening, Unopened};
 use super::places::Place;
 use super::stream::ClientStream;
-use crate::activity::{Activity, Watch};
-use crate::body::Body;
-use crate::dropped::Dropped;
-use crate::frontend::Arrival;
+use crate::activity::Activity;
 use crate::in_force::{Current, ListenerName};
+use crate::proxy::address;
 use crate::tls::HandshakeFailure;
-
-/// The most that hyper buffers of a head; the frontend refuses heads long before, with the right status.
-const MAX_BUFFER: usize = 128 * 1024;
-/// Requests that one HTTP/2 connection may have open.
-const MAX_STREAMS: u32 = 100;
-/// Headers of one HTTP/2 request, uncompressed, in bytes.
-const MAX_HEADER_LIST: u32 = 32 * 1024;
-/// Requests that an HTTP/2 client may take back before anybody looked at them, and those that it may make us take back,
-/// before the connection ends: whoever does more of either means harm.
-const MAX_TAKEN_BACK: usize = 20;
-const MAX_MADE_RESETS: usize = 1_024;
-/// How much of one request's body may wait for its upstream, and of all of a connection, in bytes.
-const STREAM_WINDOW: u32 = 256 * 1024;
-const CONNECTION_WINDOW: u32 = 1024 * 1024;
-/// How much of one answer may wait for an HTTP/2 client, in bytes.
-const MAX_UNSENT: usize = 64 * 1024;
-/// How often a silent HTTP/2 client is asked whether it is there, and how long it may take to say so.
-const PING_EVERY: Duration = Duration::from_secs(20);
-/// How long an HTTP/1 connection must have been quiet before a stop closes it. Its client cannot be told but by an answer,
-/// and a request that is under way when the connection closes is lost.
-const LAST_CALL: Duration = Duration::from_secs(1);
 
 /// What serves the connections of one listener.
 #[derive(Clone, Debug)]
@@ -57,10 +27,7 @@ pub(super) struct Serving {
 
 impl Serving {
     /// Serves a connection until it ends, or, once it drains, until its requests are done.
-    pub(super) async fn serve<S>(mut self, socket: S, peer: Peer, place: Arc<Place>)
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
+    pub(super) async fn serve(mut self, socket: TcpStream, peer: Peer, place: Arc<Place>) {
         // Its requests end with the connection, or before.
         let _place = place.clone();
         // What is told of a connection holds until it ends; its requests each ask anew what is in force.
@@ -85,7 +52,16 @@ impl Serving {
             Ok(Ok(opening)) => {
                 // Parts of a plan that is no longer in force would live on with this connection.
                 drop((in_force, tls));
-                return self.converse(opening, activity, timeouts.idle).await;
+                let conversation = Conversation {
+                    peer: opening.peer,
+                    hop: address(opening.peer.0.ip()),
+                    is_tls: opening.stream.is_tls(),
+                    current: self.current,
+                    activity,
+                    idle: timeouts.idle,
+                    drain: self.drain,
+                };
+                return Arc::new(conversation).hold(opening).await;
             }
             Ok(Err(Unopened::Gone)) => None,
             Ok(Err(Unopened::Handshake(failure))) => Some(failure),
@@ -96,165 +72,4 @@ impl Serving {
             tracing::debug!(peer = %peer.0, reason = failure.label(), "a TLS handshake failed");
         }
     }
-
-    async fn converse<S>(self, opening: Opening<S>, activity: Arc<Activity>, idle: Duration)
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
-        let conversation = Arc::new(Conversation {
-            peer: opening.peer,
-            is_tls: matches!(opening.stream, Stream::Tls(_)),
-            current: self.current,
-            activity,
-            idle,
-            drain: self.drain,
-        });
-        // How a connection ended concerns its client alone; what became of its requests is in the access log.
-        // Boxed is what is larger: of the others there may be many.
-        let _ = match (opening.stream, opening.is_http2) {
-            (Stream::Plain(stream), false) => conversation.http1(stream).await,
-            (Stream::Plain(stream), true) => Box::pin(conversation.http2(stream)).await,
-            (Stream::Tls(stream), false) => conversation.http1(stream).await,
-            (Stream::Tls(stream), true) => Box::pin(conversation.http2(stream)).await,
-        };
-    }
-}
-
-/// A connection whose protocol is known.
-struct Conversation {
-    peer: Peer,
-    is_tls: bool,
-    current: Arc<Current>,
-    activity: Arc<Activity>,
-    idle: Duration,
-    drain: watch::Receiver<bool>,
-}
-
-impl Conversation {
-    async fn http1<S>(self: Arc<Self>, stream: S) -> hyper::Result<()>
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
-        let this = self.clone();
-        let service = service_fn(move |request| {
-            let this = this.clone();
-            async move {
-                let mut response = this.answer(request).await?;
-                if this.activity.drains() && response.status() != StatusCode::SWITCHING_PROTOCOLS {
-                    let close = HeaderValue::from_static("close");
-                    response.headers_mut().insert(CONNECTION, close);
-                }
-                Ok::<_, Dropped>(response)
-            }
-        });
-        let mut builder = http1::Builder::new();
-        builder
-            .timer(TokioTimer::new())
-            // The watchdog's deadlines are finer: this one would also end idle connections.
-            .header_read_timeout(None)
-            .max_buf_size(MAX_BUFFER);
-        let connection = builder.serve_connection(TokioIo::new(stream), service);
-        let connection = connection.with_upgrades();
-        let end = End {
-            drain: self.drain.clone(),
-            quiet_for: LAST_CALL,
-            shut_down: http1::UpgradeableConnection::graceful_shutdown,
-        };
-        drive(connection, &self.activity, end).await
-    }
-
-    async fn http2<S>(self: Arc<Self>, stream: S) -> hyper::Result<()>
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
-        self.activity.multiplexes();
-        let this = self.clone();
-        let service = service_fn(move |request| {
-            let this = this.clone();
-            async move { Ok::<_, Dropped>(this.answer(request).await?.map(Offered::new)) }
-        });
-        let mut builder = http2::Builder::new(Streams {
-            patience: self.idle,
-        });
-        builder
-            .timer(TokioTimer::new())
-            .max_concurrent_streams(MAX_STREAMS)
-            .max_header_list_size(MAX_HEADER_LIST)
-            .max_pending_accept_reset_streams(MAX_TAKEN_BACK)
-            .max_local_error_reset_streams(MAX_MADE_RESETS)
-            .initial_stream_window_size(STREAM_WINDOW)
-            .initial_connection_window_size(CONNECTION_WINDOW)
-            .max_send_buf_size(MAX_UNSENT)
-            .keep_alive_interval(PING_EVERY)
-            .keep_alive_timeout(PING_EVERY);
-        let connection = builder.serve_connection(TokioIo::new(stream), service);
-        // The client is told which of its requests are served, so nothing that comes later is lost.
-        let end = End {
-            drain: self.drain.clone(),
-            quiet_for: Duration::ZERO,
-            shut_down: http2::Connection::graceful_shutdown,
-        };
-        drive(connection, &self.activity, end).await
-    }
-
-    async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, Dropped> {
-        let arrival = Arrival {
-            peer: self.peer,
-            is_tls: self.is_tls,
-            in_request: self.activity.request(),
-            drain: &self.drain,
-        };
-        let in_force = self.current.load_full();
-        in_force.frontend.handle(request, arrival).await
-    }
-}
-
-/// How a connection ends when a stop is asked for: once it has been quiet for so long.
-struct End<F> {
-    drain: watch::Receiver<bool>,
-    quiet_for: Duration,
-    shut_down: F,
-}
-
-/// Polls a connection beside its watchdog and the drain.
-async fn drive<C, F>(connection: C, activity: &Activity, mut end: End<F>) -> hyper::Result<()>
-where
-    C: Future<Output = hyper::Result<()>>,
-    F: Fn(std::pin::Pin<&mut C>),
-{
-    let mut connection = std::pin::pin!(connection);
-    let mut watchdog = std::pin::pin!(tokio::time::sleep(Duration::ZERO));
-    let mut quiet = std::pin::pin!(tokio::time::sleep(Duration::ZERO));
-    let mut shut_down = false;
-    loop {
-        tokio::select! {
-            ended = connection.as_mut() => return ended,
-            () = watchdog.as_mut() => match activity.watch() {
-                Watch::Until(next) => watchdog.as_mut().reset(next),
-                Watch::Expired => return Ok(()),
-            },
-            stop = end.drain.wait_for(|stop| *stop), if !activity.drains() => {
-                // An error means that whoever could have asked for a drain is gone, which asks for one as well.
-                drop(stop);
-                activity.drain();
-                quiet.as_mut().reset(Instant::now() + end.quiet_for);
-            }
-            () = quiet.as_mut(), if activity.drains() && !shut_down => {
-                match end.quiet_for.saturating_sub(activity.quiet_for()) {
-                    Duration::ZERO => {
-                        shut_down = true;
-                        (end.shut_down)(connection.as_mut());
-                    }
-                    more => quiet.as_mut().reset(Instant::now() + more),
-                }
-            }
-        }
-    }
-}
-
-/// Ready a moment after a stop was asked for.
-async fn last_call(drain: &mut watch::Receiver<bool>) {
-    // An error asks for a stop as well.
-    let _ = drain.wait_for(|stop| *stop).await;
-    tokio::time::sleep(LAST_CALL).await;
 }

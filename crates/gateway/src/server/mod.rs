@@ -3,7 +3,10 @@
 //! The caller binds, so that a port in use is found before anything starts, and says when to stop. Listeners may come and
 //! go meanwhile; what is served is whatever is in force.
 
+mod client_io;
 mod connection;
+mod conversation;
+mod drive;
 mod http2;
 mod opening;
 mod places;

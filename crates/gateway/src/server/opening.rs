@@ -6,9 +6,9 @@ use std::io;
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use tidegate_tower::Peer;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
-use tokio_rustls::server::TlsStream;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
 
+use super::client_io::ClientIo;
 use super::stream::ClientStream;
 use crate::proxy_protocol::{self, Start};
 use crate::tls::{self, HandshakeFailure, ServerTls};
@@ -17,17 +17,11 @@ use crate::tls::{self, HandshakeFailure, ServerTls};
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// A connection on which the first request may come.
-pub(super) struct Opening<S> {
+pub(super) struct Opening {
     /// Whose connection it is.
     pub(super) peer: Peer,
-    pub(super) stream: Stream<S>,
+    pub(super) stream: ClientIo,
     pub(super) is_http2: bool,
-}
-
-/// A connection, protected or not.
-pub(super) enum Stream<S> {
-    Plain(ClientStream<S>),
-    Tls(Box<TlsStream<ClientStream<S>>>),
 }
 
 /// Why a connection ended before it began.
@@ -44,10 +38,10 @@ impl From<io::Error> for Unopened {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Opening<S> {
+impl Opening {
     /// Reads as little as tells; `is_told` if a PROXY protocol header from this peer is believed.
     pub(super) async fn read(
-        mut stream: ClientStream<S>,
+        mut stream: ClientStream,
         mut peer: Peer,
         is_told: bool,
         tls: Option<&ServerTls>,
@@ -61,14 +55,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Opening<S> {
             None => {
                 let (first, is_http2) = sniff(&mut stream).await?;
                 stream.put_back(first);
-                (Stream::Plain(stream), is_http2)
+                (ClientIo::Plain(stream), is_http2)
             }
             Some(tls) => {
                 let stream = tls.acceptor().accept(stream).await;
                 let stream =
                     stream.map_err(|error| Unopened::Handshake(tls::handshake_failure(&error)))?;
                 let is_http2 = tls::is_http2(stream.get_ref().1);
-                (Stream::Tls(Box::new(stream)), is_http2)
+                (ClientIo::tls(stream), is_http2)
             }
         };
         Ok(Self {

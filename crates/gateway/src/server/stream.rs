@@ -11,8 +11,10 @@ use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
+use super::client_io::{put_before, read_first};
 use super::places::Place;
 use crate::activity::Activity;
 
@@ -21,8 +23,8 @@ const LINGER: Duration = Duration::from_secs(5);
 
 /// A client's connection.
 #[derive(Debug)]
-pub(crate) struct ClientStream<S> {
-    inner: S,
+pub(super) struct ClientStream {
+    inner: TcpStream,
     first: Bytes,
     activity: Arc<Activity>,
     patience: Duration,
@@ -36,10 +38,10 @@ pub(crate) struct ClientStream<S> {
     lingering: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> ClientStream<S> {
+impl ClientStream {
     /// A stream over `inner` that fails when a write stalls for `patience`, and holds a place among the connections.
-    pub(crate) const fn new(
-        inner: S,
+    pub(super) const fn new(
+        inner: TcpStream,
         activity: Arc<Activity>,
         patience: Duration,
         place: Arc<Place>,
@@ -58,10 +60,17 @@ impl<S> ClientStream<S> {
 
     /// Takes back what was read last; it comes again.
     pub(super) fn put_back(&mut self, read: Bytes) {
-        self.first = match self.first.is_empty() {
-            true => read,
-            false => [&read[..], &self.first[..]].concat().into(),
-        };
+        put_before(&mut self.first, read);
+    }
+
+    /// Whether something that was taken back waits to be read.
+    pub(super) fn has_more(&self) -> bool {
+        self.first.has_remaining()
+    }
+
+    /// The socket below.
+    pub(super) const fn socket(&self) -> &TcpStream {
+        &self.inner
     }
 
     fn watch_write(
@@ -70,9 +79,12 @@ impl<S> ClientStream<S> {
         written: Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         if written.is_ready() {
-            self.stalled = None;
+            if self.stalled.take().is_some() {
+                self.activity.write_stalls(false);
+            }
             return written;
         }
+        self.activity.write_stalls(true);
         let patience = self.patience;
         let stalled = self
             .stalled
@@ -84,7 +96,7 @@ impl<S> ClientStream<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> ClientStream<S> {
+impl ClientStream {
     /// Reads what still comes, for nobody, until the client closes too or [`LINGER`] is over. A socket that is closed with
     /// bytes unread resets the connection, and the reset may overtake the answer: the client of a refused upload would
     /// not learn why.
@@ -110,15 +122,13 @@ impl<S: AsyncRead + Unpin> ClientStream<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for ClientStream<S> {
+impl AsyncRead for ClientStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.first.has_remaining() {
-            let length = self.first.len().min(buffer.remaining());
-            buffer.put_slice(&self.first.split_to(length));
+        if read_first(&mut self.first, buffer) {
             return Poll::Ready(Ok(()));
         }
         let before = buffer.filled().len();
@@ -130,7 +140,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for ClientStream<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ClientStream<S> {
+impl AsyncWrite for ClientStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

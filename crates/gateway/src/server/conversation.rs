@@ -1,0 +1,184 @@
+//! A connection whose protocol is known: requests come, answers go, and in between it rests.
+
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::CONNECTION;
+use http::{HeaderValue, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tidegate_tower::Peer;
+use tokio::sync::watch;
+use tokio::time::sleep_until;
+
+use super::client_io::ClientIo;
+use super::drive::{Driven, End, drive};
+use super::http2::{Offered, Streams};
+use super::opening::Opening;
+use crate::activity::Activity;
+use crate::body::Body;
+use crate::dropped::Dropped;
+use crate::frontend::Arrival;
+use crate::in_force::Current;
+
+/// The most that hyper buffers of a head; the frontend refuses heads long before, with the right status.
+const MAX_BUFFER: usize = 128 * 1024;
+/// Requests that one HTTP/2 connection may have open.
+const MAX_STREAMS: u32 = 100;
+/// Headers of one HTTP/2 request, uncompressed, in bytes.
+const MAX_HEADER_LIST: u32 = 32 * 1024;
+/// Requests that an HTTP/2 client may take back before anybody looked at them, and those that it may make us take back,
+/// before the connection ends: whoever does more of either means harm.
+const MAX_TAKEN_BACK: usize = 20;
+const MAX_MADE_RESETS: usize = 1_024;
+/// How much of one request's body may wait for its upstream, and of all of a connection, in bytes.
+const STREAM_WINDOW: u32 = 256 * 1024;
+const CONNECTION_WINDOW: u32 = 1024 * 1024;
+/// How much of one answer may wait for an HTTP/2 client, in bytes.
+const MAX_UNSENT: usize = 64 * 1024;
+/// How often a silent HTTP/2 client is asked whether it is there, and how long it may take to say so.
+const PING_EVERY: Duration = Duration::from_secs(20);
+/// How long an HTTP/1 connection must have been quiet before a stop closes it. Its client cannot be told but by an answer,
+/// and a request that is under way when the connection closes is lost.
+const LAST_CALL: Duration = Duration::from_secs(1);
+
+/// What the requests of a connection have in common.
+pub(super) struct Conversation {
+    pub(super) peer: Peer,
+    /// The peer's address, as text.
+    pub(super) hop: HeaderValue,
+    pub(super) is_tls: bool,
+    pub(super) current: Arc<Current>,
+    pub(super) activity: Arc<Activity>,
+    pub(super) idle: Duration,
+    pub(super) drain: watch::Receiver<bool>,
+}
+
+impl Conversation {
+    /// Serves requests until the connection ends. How it ended concerns its client alone; what became of its requests is in
+    /// the access log.
+    pub(super) async fn hold(self: Arc<Self>, opening: Opening) {
+        let mut io = opening.stream;
+        if opening.is_http2 {
+            return Box::pin(self.http2(io)).await;
+        }
+        // Boxed: a connection that rests holds nothing of it.
+        while let Some(resting) = Box::pin(self.clone().http1(io)).await {
+            io = resting;
+            if !self.rests(&io).await {
+                return;
+            }
+        }
+    }
+
+    /// Serves requests until the connection ends, or has nothing to do for a while: then it is given back. Of most
+    /// connections of HTTP/1 there is nothing to be done at most times, and hyper holds 16 KiB of buffers for each.
+    async fn http1(self: Arc<Self>, io: ClientIo) -> Option<ClientIo> {
+        let this = self.clone();
+        let service = service_fn(move |request| {
+            let this = this.clone();
+            async move {
+                let mut response = this.answer(request).await?;
+                if this.activity.drains() && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+                    let close = HeaderValue::from_static("close");
+                    response.headers_mut().insert(CONNECTION, close);
+                }
+                Ok::<_, Dropped>(response)
+            }
+        });
+        let mut builder = http1::Builder::new();
+        builder
+            .timer(TokioTimer::new())
+            // The watchdog's deadlines are finer: this one would also end idle connections.
+            .header_read_timeout(None)
+            .max_buf_size(MAX_BUFFER);
+        let connection = builder.serve_connection(TokioIo::new(io), service);
+        let mut connection = connection.with_upgrades();
+        let end = End {
+            drain: self.drain.clone(),
+            quiet_for: LAST_CALL,
+            shut_down: http1::UpgradeableConnection::graceful_shutdown,
+        };
+        match drive(Pin::new(&mut connection), &self.activity, end).await {
+            Driven::Over => None,
+            Driven::Idle => {
+                let parts = connection.into_parts()?;
+                let mut io = parts.io.into_inner();
+                if !parts.read_buf.is_empty() {
+                    // The next head has begun, behind a request that is over by now.
+                    self.activity.read();
+                    io.put_back(parts.read_buf);
+                }
+                Some(io)
+            }
+        }
+    }
+
+    /// Waits for the client's next word; whether there is one to be heard.
+    async fn rests(&self, io: &ClientIo) -> bool {
+        if io.has_more() {
+            return true;
+        }
+        let mut drain = self.drain.clone();
+        tokio::select! {
+            biased;
+            ready = io.socket().readable() => ready.is_ok(),
+            () = sleep_until(self.activity.idle_until()) => false,
+            () = last_call(&mut drain) => false,
+        }
+    }
+
+    async fn http2(self: Arc<Self>, io: ClientIo) {
+        self.activity.multiplexes();
+        let this = self.clone();
+        let service = service_fn(move |request| {
+            let this = this.clone();
+            async move { Ok::<_, Dropped>(this.answer(request).await?.map(Offered::new)) }
+        });
+        let mut builder = http2::Builder::new(Streams {
+            patience: self.idle,
+        });
+        builder
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(MAX_STREAMS)
+            .max_header_list_size(MAX_HEADER_LIST)
+            .max_pending_accept_reset_streams(MAX_TAKEN_BACK)
+            .max_local_error_reset_streams(MAX_MADE_RESETS)
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_send_buf_size(MAX_UNSENT)
+            .keep_alive_interval(PING_EVERY)
+            .keep_alive_timeout(PING_EVERY);
+        let connection = builder.serve_connection(TokioIo::new(io), service);
+        // The client is told which of its requests are served, so nothing that comes later is lost.
+        let end = End {
+            drain: self.drain.clone(),
+            quiet_for: Duration::ZERO,
+            shut_down: http2::Connection::graceful_shutdown,
+        };
+        let connection = pin!(connection);
+        drive(connection, &self.activity, end).await;
+    }
+
+    async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, Dropped> {
+        let arrival = Arrival {
+            peer: self.peer,
+            hop: &self.hop,
+            is_tls: self.is_tls,
+            in_request: self.activity.request(),
+            drain: &self.drain,
+        };
+        let in_force = self.current.load_full();
+        in_force.frontend.handle(request, arrival).await
+    }
+}
+
+/// Ready a moment after a stop was asked for.
+pub(super) async fn last_call(drain: &mut watch::Receiver<bool>) {
+    // An error asks for a stop as well.
+    let _ = drain.wait_for(|stop| *stop).await;
+    tokio::time::sleep(LAST_CALL).await;
+}

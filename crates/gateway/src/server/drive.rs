@@ -1,0 +1,103 @@
+//! Polls a connection beside what may end it from our side: its watchdog, and a stop of the gateway.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::unconstrained;
+use tokio::time::{Instant, Sleep, sleep};
+
+use crate::activity::{Activity, Watch};
+
+/// How a connection ends when a stop is asked for: once it has been quiet for so long.
+pub(super) struct End<F> {
+    /// Becomes true when requests in flight are the last.
+    pub(super) drain: watch::Receiver<bool>,
+    pub(super) quiet_for: Duration,
+    pub(super) shut_down: F,
+}
+
+/// Why a connection is polled no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Driven {
+    /// It has ended, or has to.
+    Over,
+    /// It has had nothing to do for a while.
+    Idle,
+}
+
+/// Polls a connection until it ends or is idle.
+pub(super) async fn drive<C, F>(
+    mut connection: Pin<&mut C>,
+    activity: &Activity,
+    end: End<F>,
+) -> Driven
+where
+    C: Future<Output = hyper::Result<()>>,
+    F: Fn(Pin<&mut C>),
+{
+    let drain = end.drain.clone();
+    let mut stop = pin!(stop_asked(end.drain));
+    let mut watchdog = pin!(sleep(Duration::ZERO));
+    let mut quiet: Option<Pin<Box<Sleep>>> = None;
+    let mut shut_down = false;
+    let mut told: Option<Waker> = None;
+    poll_fn(|context| {
+        loop {
+            if connection.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Driven::Over);
+            }
+            // A request polls its connection several times, and what else there is has hardly ever anything to say. It is
+            // asked only when it has, or does not know yet whom to wake; and whatever the request has spent of its
+            // task's budget, for else it would not hear what it is told.
+            let is_new = !told
+                .as_ref()
+                .is_some_and(|told| told.will_wake(context.waker()));
+            if is_new {
+                told = Some(context.waker().clone());
+            }
+            if quiet.is_none()
+                && (is_new || drain.has_changed().unwrap_or(true))
+                && pin!(unconstrained(stop.as_mut())).poll(context).is_ready()
+            {
+                activity.drain();
+                quiet = Some(Box::pin(sleep(end.quiet_for)));
+            }
+            if is_new || watchdog.is_elapsed() {
+                while pin!(unconstrained(watchdog.as_mut()))
+                    .poll(context)
+                    .is_ready()
+                {
+                    match activity.watch() {
+                        Watch::Until(next) => watchdog.as_mut().reset(next),
+                        Watch::Expired => return Poll::Ready(Driven::Over),
+                        Watch::Idle => return Poll::Ready(Driven::Idle),
+                    }
+                }
+            }
+            let Some(quiet) = quiet.as_mut().filter(|_| !shut_down) else {
+                return Poll::Pending;
+            };
+            while !shut_down && pin!(unconstrained(quiet.as_mut())).poll(context).is_ready() {
+                match end.quiet_for.saturating_sub(activity.quiet_for()) {
+                    Duration::ZERO => {
+                        shut_down = true;
+                        (end.shut_down)(connection.as_mut());
+                    }
+                    more => quiet.as_mut().reset(Instant::now() + more),
+                }
+            }
+            if !shut_down {
+                return Poll::Pending;
+            }
+        }
+    })
+    .await
+}
+
+/// Ready when a stop was asked for: an error means that whoever could have asked is gone, which asks for one as well.
+async fn stop_asked(mut drain: watch::Receiver<bool>) {
+    let _ = drain.wait_for(|stop| *stop).await;
+}
