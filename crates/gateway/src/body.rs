@@ -66,11 +66,8 @@ impl Body {
     }
 
     /// Ties the end of the request to the end of this body.
-    pub(crate) fn ending(self, end: RequestEnd) -> Self {
-        Self {
-            _end: Some(end),
-            ..self
-        }
+    pub(crate) fn ends(&mut self, end: RequestEnd) {
+        self._end = Some(end);
     }
 }
 

@@ -78,7 +78,7 @@ impl Frontend {
     /// Answers one request, unless it is to be dropped.
     pub(crate) async fn handle(
         &self,
-        request: Request<Incoming>,
+        mut request: Request<Incoming>,
         arrival: Arrival<'_>,
     ) -> Result<Response<Body>, Dropped> {
         let found = Target::of(&request).and_then(|target| {
@@ -106,7 +106,6 @@ impl Frontend {
         );
         let version = request.version();
         let call = grpc::call(request.headers());
-        let mut request = request;
         request.extensions_mut().insert(arrival.peer);
         request.extensions_mut().insert(Arrived {
             hop: arrival.hop.clone(),
@@ -124,7 +123,9 @@ impl Frontend {
                 if let Some(values) = found.values {
                     request.extensions_mut().insert(values);
                 }
-                serve(found.route, request).await
+                // Every layer of a stack is always ready: what has to wait waits in its future.
+                let Ok(response) = found.route.stack.clone().call(request).await;
+                response
             }
             Err(problem) => {
                 let malformed = problem.is_malformed();
@@ -146,7 +147,8 @@ impl Frontend {
             tokio::spawn(tunnel.run(end, arrival.drain.clone()));
             return Ok(response);
         }
-        Ok(response.map(|body| body.ending(end)))
+        response.body_mut().ends(end);
+        Ok(response)
     }
 
     /// Whether a connection from `peer` begins with a PROXY protocol header, as far as we believe it.
@@ -170,16 +172,11 @@ impl Frontend {
 
     /// The ID that a trusted peer gave the request, or a new one.
     fn request_id(&self, request: &Request<Incoming>, peer: Peer) -> RequestId {
-        let given = request.headers().get(X_REQUEST_ID);
-        match given.filter(|_| self.clients.trusted.contains(peer.0.ip())) {
+        let trusted = self.clients.trusted.contains(peer.0.ip());
+        let given = trusted.then(|| request.headers().get(X_REQUEST_ID));
+        match given.flatten() {
             Some(id) => RequestId(id.clone()),
             None => self.request_ids.next(),
         }
     }
-}
-
-async fn serve(route: &Route, request: Request<Incoming>) -> Response<Body> {
-    // Every layer of a stack is always ready: what has to wait waits in its future.
-    let Ok(response) = route.stack.clone().call(request).await;
-    response
 }

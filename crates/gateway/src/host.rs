@@ -11,7 +11,8 @@ use std::net::Ipv6Addr;
 /// none if the authority is not a host and perhaps a port: empty, with a user, with a path.
 pub fn host_of(authority: &str) -> Option<Cow<'_, str>> {
     // The colons inside of [::1] are not a port's.
-    let (name, port) = match authority.rfind(':') {
+    let colon = authority.bytes().rposition(|byte| byte == b':');
+    let (name, port) = match colon {
         Some(colon) if !authority.ends_with(']') => (&authority[..colon], &authority[colon + 1..]),
         _ => (authority, ""),
     };
@@ -114,20 +115,21 @@ fn host(text: &str) -> Option<Cow<'_, str>> {
 
 fn domain(text: &str) -> Option<Cow<'_, str>> {
     let name = text.strip_suffix('.').unwrap_or(text);
-    let is_label = |label: &str| {
-        !label.is_empty()
-            && label
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
-    };
-    if !name.split('.').all(is_label) {
-        return None;
+    let (mut label, mut is_lower) = (0_usize, true);
+    for byte in name.bytes() {
+        match byte {
+            b'.' if label == 0 => return None,
+            b'.' => label = 0,
+            b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' => label += 1,
+            b'A'..=b'Z' => (label, is_lower) = (label + 1, false),
+            _ => return None,
+        }
     }
-    Some(if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
-        Cow::Owned(name.to_ascii_lowercase())
-    } else {
-        Cow::Borrowed(name)
-    })
+    match (label, is_lower) {
+        (0, _) => None,
+        (_, true) => Some(Cow::Borrowed(name)),
+        (_, false) => Some(Cow::Owned(name.to_ascii_lowercase())),
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_store::{
-    Charge, Decision, Limit, Outcome, PerCharge, Queued, Sources, Store, Subject, Verdicts, Via,
+    Charge, Decision, Limit, MemoryStore, Outcome, PerCharge, Queued, Sources, Store, Subject, Verdicts, Via,
 };
 
 use crate::Rule;
@@ -24,8 +24,12 @@ pub(crate) struct Asked {
 impl Hall<'_> {
     /// Asks the store, and takes what it gives: also if the client leaves meanwhile, for then it has to be given back.
     pub(crate) async fn ask(&self, demands: &Demands<'_>) -> Asked {
-        if !self.holds || matches!(self.store, Store::Memory(_)) {
-            // Without anything to give back, or a moment in which to leave.
+        if let Store::Memory(memory) = self.store {
+            // Without a moment in which to leave.
+            return self.ask_at_once(memory, demands);
+        }
+        if !self.holds {
+            // Without anything to give back.
             let charges: PerCharge<Charge<'_>> = demands.iter().map(Demand::charge).collect();
             let decision = self.store.decide(&charges).await;
             let charged = || demands.iter().map(Demand::charged);
@@ -51,6 +55,14 @@ impl Hall<'_> {
         });
         // A task of ours that is gone has decided nothing.
         asking.await.unwrap_or_else(|_| Asked::nothing())
+    }
+
+    /// Asks a store that answers at once.
+    pub(crate) fn ask_at_once(&self, memory: &MemoryStore, demands: &Demands<'_>) -> Asked {
+        let charges: PerCharge<Charge<'_>> = demands.iter().map(Demand::charge).collect();
+        let decision = memory.decide(&charges);
+        let charged = || demands.iter().map(Demand::charged);
+        Asked::new(self.store, self.rules, charged, decision)
     }
 }
 

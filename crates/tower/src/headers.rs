@@ -79,7 +79,7 @@ pub(crate) fn write(
 }
 
 /// A number as a value, at half the cost of `HeaderValue::from`, which allocates twice.
-fn digits(number: u64) -> HeaderValue {
+pub(crate) fn digits(number: u64) -> HeaderValue {
     let mut digits = itoa::Buffer::new();
     let digits = digits.format(number);
     // Digits are a value.

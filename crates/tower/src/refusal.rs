@@ -3,16 +3,31 @@
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
-use serde_json::{Map, Value};
+use serde::Serialize;
 use tidegate_core::{Micros, Verdict};
-use tidegate_store::Limit;
+use tidegate_store::{Limit, PerCharge};
 
+use crate::headers::digits;
 use crate::{Credentials, Reject, Rule};
+
+/// Problem details.
+#[derive(Serialize)]
+struct Problem<'a> {
+    r#type: &'a str,
+    title: &'a str,
+    status: u16,
+    detail: &'a str,
+    error: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after: Option<u64>,
+    #[serde(rename = "violated-policies", skip_serializing_if = "<[_]>::is_empty")]
+    violated_policies: &'a [&'a str],
+}
 
 /// The answer to a request that does not go on: problem details (RFC 9457) with a short `error` for programs and a
 /// `detail` for people. Never cached.
 pub fn problem(status: StatusCode, error: &str, detail: &str) -> Response<Bytes> {
-    respond(status, "about:blank", error, detail, Map::new())
+    respond(status, &Problem::of(status, error, detail))
 }
 
 /// 429, or what `reject` makes of it: a limit was exceeded.
@@ -22,38 +37,35 @@ pub(crate) fn too_many<'a>(
 ) -> Response<Bytes> {
     let longest = refused.clone().map(|(_, verdict)| verdict.retry_after);
     let seconds = whole_seconds(longest.max().unwrap_or_default());
-    let names: Vec<Value> = refused.map(|(rule, _)| rule.limit.name().into()).collect();
-    let mut members = Map::new();
-    members.insert("retry_after".into(), seconds.into());
-    members.insert("violated-policies".into(), names.into());
     let mut response = match &reject.body {
         Some((kind, body)) => answer(reject.status, kind.clone(), body.clone()),
-        None => respond(
-            reject.status,
-            "https://iana.org/assignments/http-problem-types#quota-exceeded",
-            "rate_limit_exceeded",
-            &format!("Too many requests; the next one is admitted in {seconds} s."),
-            members,
-        ),
+        None => {
+            let names: PerCharge<&str> = refused.map(|(rule, _)| rule.limit.name()).collect();
+            let detail = format!("Too many requests; the next one is admitted in {seconds} s.");
+            let problem = Problem {
+                r#type: "https://iana.org/assignments/http-problem-types#quota-exceeded",
+                retry_after: Some(seconds),
+                violated_policies: &names,
+                ..Problem::of(reject.status, "rate_limit_exceeded", &detail)
+            };
+            respond(reject.status, &problem)
+        }
     };
-    response.headers_mut().insert(RETRY_AFTER, seconds.into());
+    response.headers_mut().insert(RETRY_AFTER, digits(seconds));
     response
 }
 
 /// 400: what the request costs is more than a limit ever admits, so there is no time at which to come back.
 pub(crate) fn too_costly(limit: &Limit, cost: u64) -> Response<Bytes> {
     let (name, capacity) = (limit.name(), limit.quota().capacity());
-    let mut members = Map::new();
-    members.insert("violated-policies".into(), vec![name].into());
-    respond(
-        StatusCode::BAD_REQUEST,
-        "about:blank",
-        "cost_exceeds_limit",
-        &format!(
-            "This request costs {cost}, and the limit {name} never admits more than {capacity}."
-        ),
-        members,
-    )
+    let detail =
+        format!("This request costs {cost}, and the limit {name} never admits more than {capacity}.");
+    let status = StatusCode::BAD_REQUEST;
+    let problem = Problem {
+        violated_policies: &[name],
+        ..Problem::of(status, "cost_exceeds_limit", &detail)
+    };
+    respond(status, &problem)
 }
 
 /// 401: the credentials that were sent are not valid.
@@ -78,32 +90,37 @@ pub(crate) fn unauthorized(credentials: Credentials) -> Response<Bytes> {
 
 /// 503: a limit that stays closed without a store has none at the moment.
 pub(crate) fn no_store() -> Response<Bytes> {
-    let mut response = respond(
-        StatusCode::SERVICE_UNAVAILABLE,
-        "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
-        "limits_unavailable",
-        "The store that keeps the limits does not answer at the moment; this is no fault of the request.",
-        Map::new(),
-    );
-    response.headers_mut().insert(RETRY_AFTER, 1.into());
+    let status = StatusCode::SERVICE_UNAVAILABLE;
+    let detail = "The store that keeps the limits does not answer at the moment; this is no fault of the request.";
+    let problem = Problem {
+        r#type: "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
+        ..Problem::of(status, "limits_unavailable", detail)
+    };
+    let mut response = respond(status, &problem);
+    response.headers_mut().insert(RETRY_AFTER, digits(1));
     response
 }
 
-fn respond(
-    status: StatusCode,
-    kind: &str,
-    error: &str,
-    detail: &str,
-    mut members: Map<String, Value>,
-) -> Response<Bytes> {
-    members.insert("type".into(), kind.into());
-    let title = status.canonical_reason().unwrap_or("Refused");
-    members.insert("title".into(), title.into());
-    members.insert("status".into(), status.as_u16().into());
-    members.insert("detail".into(), detail.into());
-    members.insert("error".into(), error.into());
+impl<'a> Problem<'a> {
+    /// A problem of no particular type.
+    fn of(status: StatusCode, error: &'a str, detail: &'a str) -> Self {
+        Self {
+            r#type: "about:blank",
+            title: status.canonical_reason().unwrap_or("Refused"),
+            status: status.as_u16(),
+            detail,
+            error,
+            retry_after: None,
+            violated_policies: &[],
+        }
+    }
+}
+
+fn respond(status: StatusCode, problem: &Problem<'_>) -> Response<Bytes> {
     let kind = HeaderValue::from_static("application/problem+json");
-    answer(status, kind, Value::Object(members).to_string().into())
+    // Text and numbers can always be written.
+    let body = serde_json::to_vec(problem).unwrap_or_default();
+    answer(status, kind, body.into())
 }
 
 fn answer(status: StatusCode, kind: HeaderValue, body: Bytes) -> Response<Bytes> {

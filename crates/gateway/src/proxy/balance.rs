@@ -46,6 +46,9 @@ impl Balancer {
         servers: &[Arc<Server>],
         tried: &[Arc<Server>],
     ) -> Option<Arc<Server>> {
+        if let [only] = servers {
+            return rank(only, tried).map(|_| only.clone());
+        }
         let usable = || {
             let ranked = servers.iter().map(|server| (rank(server, tried), server));
             ranked.filter_map(|(rank, server)| Some((rank?, server)))

@@ -188,16 +188,16 @@ impl Lease {
     /// Sends a request, and waits for the head of its answer.
     pub(super) async fn send(
         &mut self,
-        mut request: Request<RequestBody>,
+        request: Request<RequestBody>,
         server: &Server,
     ) -> Result<Response<Incoming>, TrySendError<Request<RequestBody>>> {
         match &mut self.way {
             Way::Own(connection, _) => {
-                to_http1(&mut request);
+                let request = to_http1(request);
                 connection.sender.try_send_request(request).await
             }
             Way::Shared(Stream(shared)) => {
-                to_http2(&mut request, server);
+                let request = to_http2(request, server);
                 let mut sender = shared.sender.clone();
                 sender.try_send_request(request).await
             }
@@ -223,20 +223,20 @@ impl Lease {
 
 /// Names the server itself as the host that is asked for.
 pub(super) fn name(request: &mut Request<RequestBody>, server: &Server) {
-    to_http1(request);
+    *request = to_http1(std::mem::take(request));
     if let Ok(host) = HeaderValue::from_str(server.authority().as_str()) {
         request.headers_mut().insert(HOST, host);
     }
 }
 
 /// In HTTP/2 the target names scheme and host, and every body has frames.
-fn to_http2(request: &mut Request<RequestBody>, server: &Server) {
+fn to_http2(mut request: Request<RequestBody>, server: &Server) -> Request<RequestBody> {
     *request.version_mut() = Version::HTTP_2;
     let headers = request.headers_mut();
     headers.remove(TRANSFER_ENCODING);
     let Some(host) = headers.remove(HOST) else {
         // It was so before.
-        return;
+        return request;
     };
     let mut parts = Parts::default();
     let authority = host.as_bytes().try_into().ok();
@@ -250,12 +250,13 @@ fn to_http2(request: &mut Request<RequestBody>, server: &Server) {
     if let Ok(uri) = Uri::from_parts(parts) {
         *request.uri_mut() = uri;
     }
+    request
 }
 
 /// Undoes what was made for a connection of HTTP/2 that took nothing.
-fn to_http1(request: &mut Request<RequestBody>) {
+fn to_http1(mut request: Request<RequestBody>) -> Request<RequestBody> {
     if request.version() != Version::HTTP_2 {
-        return;
+        return request;
     }
     *request.version_mut() = Version::HTTP_11;
     let uri = std::mem::take(request.uri_mut()).into_parts();
@@ -271,4 +272,5 @@ fn to_http1(request: &mut Request<RequestBody>) {
     if let Some(path) = uri.path_and_query {
         *request.uri_mut() = path.into();
     }
+    request
 }

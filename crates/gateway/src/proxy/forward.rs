@@ -99,7 +99,7 @@ impl Forwarding {
             wish.write(request.headers_mut());
         }
         let started = Instant::now();
-        let answer = self.exchange(request, fate.as_deref(), wish).await;
+        let answer = self.exchange(&mut request, fate.as_deref(), wish).await;
         let forwarded = |answered| Forwarded {
             took: started.elapsed(),
             answered,
@@ -122,7 +122,7 @@ impl Forwarding {
     /// Sends the request and makes the answer fit for the client.
     async fn exchange(
         &self,
-        request: Request<RequestBody>,
+        request: &mut Request<RequestBody>,
         fate: Option<&Fate>,
         wish: Option<Wish>,
     ) -> Result<Response<Body>, Problem> {

@@ -163,17 +163,18 @@ fn wants_trailers(headers: &HeaderMap) -> bool {
 
 /// Removes what `Connection` names, unless the request would mean something else without it.
 fn remove_named_by_connection(headers: &mut HeaderMap, vouched: &[HeaderName]) {
-    if !headers.contains_key(CONNECTION) {
+    // What most connections say names no header, or one that goes in any case.
+    let usual = |said: &[u8]| {
+        [&b"keep-alive"[..], b"close"]
+            .iter()
+            .any(|usual| said.eq_ignore_ascii_case(usual))
+    };
+    let mut said = headers.get_all(CONNECTION).iter();
+    if said.all(|said| usual(said.as_bytes())) {
         return;
     }
-    // What most connections say names no header, or one that goes in any case.
-    let usual = |token: &&str| {
-        ["keep-alive", "close"]
-            .iter()
-            .any(|usual| token.eq_ignore_ascii_case(usual))
-    };
     let named: Vec<HeaderName> = tokens(headers, &CONNECTION)
-        .filter(|token| !usual(token))
+        .filter(|token| !usual(token.as_bytes()))
         .filter_map(|token| token.parse().ok())
         .filter(|name| !is_protected(name, vouched))
         .collect();

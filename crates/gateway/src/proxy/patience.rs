@@ -1,5 +1,6 @@
 //! How long an upstream is waited for.
 
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use super::request_body::{BodyState, Fate};
@@ -7,12 +8,11 @@ use super::request_body::{BodyState, Fate};
 /// Waits for the upstream, whose time runs from the last part of the body that it took. While the client is the one to be
 /// waited for, it does not run. None: the time is over.
 pub(super) async fn in_time<T>(
-    answer: impl Future<Output = T>,
+    mut answer: Pin<&mut impl Future<Output = T>>,
     patience: Duration,
     fate: Option<&Fate>,
 ) -> Option<T> {
-    let mut answer = std::pin::pin!(answer);
-    let mut deadline = std::pin::pin!(tokio::time::sleep(patience));
+    let mut deadline = pin!(tokio::time::sleep(patience));
     loop {
         tokio::select! {
             biased;

@@ -1,6 +1,7 @@
 //! An upstream: sends each request to one of its servers, and to another one where that is safe.
 
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -72,8 +73,8 @@ pub(super) enum SendError {
 /// An attempt that brought no answer.
 struct Attempt {
     error: SendError,
-    /// The request, if nothing of it was sent.
-    unsent: Option<Request<RequestBody>>,
+    /// Whether nothing of the request was sent: it is where it was.
+    unsent: bool,
 }
 
 impl Upstream {
@@ -89,17 +90,18 @@ impl Upstream {
         &self.keeper.plan
     }
 
-    /// Sends a request to a server, and waits for the head of its answer.
+    /// Sends a request to a server, and waits for the head of its answer. It is taken from where it is, and moved no more than
+    /// it must be.
     ///
     /// The request goes to another server or connection if nothing of it was sent; if it has no body and the server said
     /// that it did not begin with it (HTTP/2); or if it is safe, and the terms and their budget allow a retry.
     pub(super) async fn send(
         &self,
-        mut request: Request<RequestBody>,
+        request: &mut Request<RequestBody>,
         terms: Terms<'_>,
     ) -> Result<(Response<Incoming>, Lease), SendError> {
         let started = Instant::now();
-        let retries = terms.retries.filter(|_| is_safe(&request));
+        let retries = terms.retries.filter(|_| is_safe(request));
         let mut left = retries.map_or(0, |retries| retries.plan.attempts);
         if let Some(retries) = terms.retries {
             retries.budget.deposit();
@@ -112,7 +114,7 @@ impl Upstream {
                 return Err(error.unwrap_or_else(|| self.none(&servers)));
             };
             let once_more = retries.filter(|_| left > 0);
-            let copy = once_more.map(|_| copy(&request));
+            let copy = once_more.map(|_| copy(request));
             let patience = terms.timeouts.answer.checked_sub(started.elapsed());
             let patience = match (patience, once_more.and_then(|retries| retries.plan.timeout)) {
                 (None, _) => return Err(error.unwrap_or(SendError::Silent)),
@@ -122,11 +124,12 @@ impl Upstream {
             let attempt = self.attempt(&server, request, terms, patience).await;
             let retry = match &attempt {
                 Ok((response, _)) => is_passing(response.status()),
-                Err(attempt) => attempt.unsent.is_none(),
+                Err(attempt) => !attempt.unsent,
             };
             let retry = retry && once_more.is_some_and(|retries| self.may_retry(retries));
-            request = match (attempt, copy) {
+            match (attempt, copy) {
                 (_, Some(copy)) if retry => {
+                    *request = copy;
                     left -= 1;
                     tried.push(server);
                     // With no other server left, one that was tried may be well again.
@@ -134,18 +137,14 @@ impl Upstream {
                     if self.keeper.balancer.choose(&servers, &tried).is_none() {
                         tried.clear();
                     }
-                    copy
                 }
                 (Ok(answered), _) => return Ok(answered),
-                (Err(attempt), _) => match attempt.unsent {
-                    Some(unsent) => {
-                        error = Some(attempt.error);
-                        tried.push(server);
-                        unsent
-                    }
-                    None => return Err(attempt.error),
-                },
-            };
+                (Err(attempt), _) if attempt.unsent => {
+                    error = Some(attempt.error);
+                    tried.push(server);
+                }
+                (Err(attempt), _) => return Err(attempt.error),
+            }
         }
     }
 
@@ -153,14 +152,14 @@ impl Upstream {
     async fn attempt(
         &self,
         server: &Arc<Server>,
-        mut request: Request<RequestBody>,
+        request: &mut Request<RequestBody>,
         terms: Terms<'_>,
         patience: Duration,
     ) -> Result<(Response<Incoming>, Lease), Attempt> {
         let connect = terms.timeouts.connect.min(patience);
         let mut again = REFUSED_AGAIN;
         if terms.own_host {
-            connection::name(&mut request, server);
+            connection::name(request, server);
         }
         // Kept connections may turn out to be closed; a fresh one ends this loop either way.
         loop {
@@ -175,13 +174,16 @@ impl Upstream {
                             SendError::Unconnected(error)
                         }
                     };
-                    let unsent = Some(request);
+                    let unsent = true;
                     return Err(Attempt { error, unsent });
                 }
             };
             let has_body = !request.body().is_end_stream();
-            let copy = (lease.is_shared() && !has_body).then(|| copy(&request));
-            let answer = in_time(lease.send(request, server), patience, terms.fate).await;
+            let copy = (lease.is_shared() && !has_body).then(|| copy(request));
+            let answer = {
+                let answer = pin!(lease.send(std::mem::take(request), server));
+                in_time(answer, patience, terms.fate).await
+            };
             let mut error = match answer {
                 Some(Ok(response)) => {
                     self.keeper.answered(server, response.status());
@@ -195,7 +197,7 @@ impl Upstream {
             };
             lease.retire();
             let unsent = error.take_message();
-            request = match (unsent, copy) {
+            *request = match (unsent, copy) {
                 (Some(unsent), _) if !fresh => unsent,
                 (None, Some(copy)) if again > 0 && is_refused(error.error()) => {
                     again -= 1;
@@ -243,7 +245,7 @@ impl Drop for Upstream {
 
 impl From<SendError> for Attempt {
     fn from(error: SendError) -> Self {
-        let unsent = None;
+        let unsent = false;
         Self { error, unsent }
     }
 }

@@ -76,9 +76,10 @@ impl Fate {
 }
 
 /// A request's body.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) enum RequestBody {
     /// There is none.
+    #[default]
     Empty,
     /// What the client streams.
     Streaming(Box<Streaming>),
