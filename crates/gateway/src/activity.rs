@@ -114,7 +114,12 @@ impl Activity {
     pub(crate) fn watch(&self) -> Watch {
         let now = Duration::from_millis(self.elapsed());
         let rests = self.watches_heads.load(Ordering::Relaxed);
-        let soon = now + if rests { self.header.min(REST) } else { self.header };
+        let soon = now
+            + if rests {
+                self.header.min(REST)
+            } else {
+                self.header
+            };
         if self.requests.load(Ordering::Relaxed) > 0 {
             return Watch::Until(self.opened + soon.min(now + self.idle));
         }
@@ -202,7 +207,7 @@ mod tests {
         );
         drop(request);
         tokio::time::advance(Duration::from_secs(60)).await;
-        assert!(matches!(activity.watch(), Watch::Until(_)));
+        assert_eq!(activity.watch(), Watch::Idle);
         activity.read();
         tokio::time::advance(Duration::from_secs(9)).await;
         activity.read();
@@ -212,6 +217,35 @@ mod tests {
             Watch::Expired,
             "more bytes do not buy a head more time"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_idle_connection_rests_unless_something_is_left_to_be_done() {
+        let later = || tokio::time::advance(REST);
+        let activity = Activity::new(HEADER, IDLE);
+        let request = activity.request();
+        later().await;
+        assert!(matches!(activity.watch(), Watch::Until(_)), "in a request");
+        drop(request);
+        assert!(matches!(activity.watch(), Watch::Until(_)), "so soon");
+        later().await;
+        assert_eq!(activity.watch(), Watch::Idle);
+        let until = activity.idle_until() - Instant::now();
+        assert!(until <= IDLE - REST + Duration::from_millis(1), "{until:?}");
+        activity.write_stalls(true);
+        assert!(matches!(activity.watch(), Watch::Until(_)), "unsent");
+        activity.write_stalls(false);
+        assert_eq!(activity.watch(), Watch::Idle);
+        activity.read();
+        assert!(matches!(activity.watch(), Watch::Until(_)), "in a head");
+        drop(activity.request());
+        activity.drain();
+        later().await;
+        assert!(matches!(activity.watch(), Watch::Until(_)), "at the end");
+        let frames = Activity::new(HEADER, IDLE);
+        frames.multiplexes();
+        later().await;
+        assert!(matches!(frames.watch(), Watch::Until(_)), "in HTTP/2");
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,5 +1,6 @@
 //! What the gateway counts, for Prometheus. Handles are found at start; a request only adds.
 
+mod connections;
 mod redis;
 mod reloads;
 mod route;
@@ -20,6 +21,7 @@ use prometheus_client::registry::{Registry, Unit};
 use tidegate_store::{Store, StoreError};
 use tidegate_tower::Lines;
 
+pub(crate) use connections::ConnectionMetrics;
 use redis::RedisMetrics;
 use reloads::ReloadMetrics;
 pub(crate) use route::{OpenTunnel, RouteMetrics};
@@ -81,7 +83,7 @@ pub(crate) struct GatewayMetrics {
     tunnels: Family<RouteLabels, Gauge>,
     store: Histogram,
     store_errors: Family<ErrorLabels, Counter>,
-    connections_refused: Counter,
+    connections: ConnectionMetrics,
     unknown_keys: Counter,
     unknown_plans: Arc<UnknownPlans>,
     tls: TlsMetrics,
@@ -112,7 +114,7 @@ impl GatewayMetrics {
             tunnels: Family::default(),
             store: Histogram::new(STORE_BUCKETS),
             store_errors: Family::default(),
-            connections_refused: Counter::default(),
+            connections: ConnectionMetrics::default(),
             unknown_keys: Counter::default(),
             unknown_plans: Arc::default(),
             tls: TlsMetrics::default(),
@@ -189,11 +191,7 @@ impl GatewayMetrics {
             "Decisions that Redis did not give, by reason",
             self.store_errors.clone(),
         );
-        registry.register(
-            "connections_refused",
-            "Connections closed because max_connections were open",
-            self.connections_refused.clone(),
-        );
+        self.connections.register(registry);
         self.tls.register(registry);
         self.upstreams.register(registry);
         self.reloads.register(registry);
@@ -256,9 +254,9 @@ impl GatewayMetrics {
         &self.redis
     }
 
-    /// A connection was closed because there were too many.
-    pub(crate) fn connection_refused(&self) {
-        self.connections_refused.inc();
+    /// What is counted of clients' connections.
+    pub(crate) const fn connections(&self) -> &ConnectionMetrics {
+        &self.connections
     }
 
     /// What is counted of TLS towards clients.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use tidegate_store::{
-    Charge, Decision, Limit, MemoryStore, Outcome, PerCharge, Queued, Sources, Store, Subject, Verdicts, Via,
+    Charge, Decision, Limit, MemoryStore, Outcome, PerCharge, Queued, Sources, Store, Subject,
+    Verdicts, Via,
 };
 
 use crate::Rule;

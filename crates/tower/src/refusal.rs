@@ -58,8 +58,9 @@ pub(crate) fn too_many<'a>(
 /// 400: what the request costs is more than a limit ever admits, so there is no time at which to come back.
 pub(crate) fn too_costly(limit: &Limit, cost: u64) -> Response<Bytes> {
     let (name, capacity) = (limit.name(), limit.quota().capacity());
-    let detail =
-        format!("This request costs {cost}, and the limit {name} never admits more than {capacity}.");
+    let detail = format!(
+        "This request costs {cost}, and the limit {name} never admits more than {capacity}."
+    );
     let status = StatusCode::BAD_REQUEST;
     let problem = Problem {
         violated_policies: &[name],

@@ -32,16 +32,25 @@ enum Kind {
 /// The kind of the header of this name, in lower case.
 fn kind(name: &str) -> Kind {
     match name {
-        "connection" | "keep-alive" | "proxy-connection" | "proxy-authenticate"
-        | "proxy-authorization" | "te" | "transfer-encoding" | "upgrade" | "http2-settings" => {
-            Kind::HopByHop
-        }
+        "connection"
+        | "keep-alive"
+        | "proxy-connection"
+        | "proxy-authenticate"
+        | "proxy-authorization"
+        | "te"
+        | "transfer-encoding"
+        | "upgrade"
+        | "http2-settings" => Kind::HopByHop,
         "x-forwarded-for" | "x-forwarded-proto" | "x-forwarded-host" | "forwarded"
         | "x-forwarded-port" | "x-request-id" => Kind::Origin,
         // What other proxies tell of the certificate that a client showed them.
         "x-forwarded-client-cert" | "x-forwarded-tls-client-cert" => Kind::Origin,
-        "x-real-ip" | "x-client-ip" | "x-cluster-client-ip" | "true-client-ip"
-        | "cf-connecting-ip" | "fastly-client-ip" => Kind::OtherAddress,
+        "x-real-ip"
+        | "x-client-ip"
+        | "x-cluster-client-ip"
+        | "true-client-ip"
+        | "cf-connecting-ip"
+        | "fastly-client-ip" => Kind::OtherAddress,
         "host" | "content-length" | "expect" | "trailer" => Kind::Framing,
         _ => Kind::EndToEnd,
     }

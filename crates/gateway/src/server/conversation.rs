@@ -122,6 +122,7 @@ impl Conversation {
         if io.has_more() {
             return true;
         }
+        let _resting = self.current.load().frontend.metrics().connections().rests();
         let mut drain = self.drain.clone();
         tokio::select! {
             biased;

@@ -122,7 +122,7 @@ async fn accept(
         };
         let in_force = serving.current.load();
         let Some(place) = places.take(in_force.max_connections) else {
-            in_force.frontend.metrics().connection_refused();
+            in_force.frontend.metrics().connections().refused();
             continue;
         };
         drop(in_force);

@@ -106,3 +106,25 @@ async fn a_proxy_speaks_before_the_handshake() {
     assert_eq!(seen.header("x-forwarded-for"), Some("203.0.113.7"));
     assert_eq!(seen.header("x-forwarded-proto"), Some("https"));
 }
+
+/// What rests is the plain connection below; what was agreed on in the handshake stays.
+#[tokio::test]
+async fn a_connection_that_rests_is_as_protected_as_before() {
+    let upstream = Upstream::ok();
+    let papers = Papers::new();
+    let gateway = papers.gateway(upstream.url(), "", ALL).await;
+    let client = papers.http1(&gateway);
+    let admin = Client::fresh(gateway.admin);
+    let shown = "tidegate_connections_resting 1\n";
+    for _ in 0..3 {
+        assert_eq!(client.get("/").await.status.as_u16(), 200);
+        tokio::time::pause();
+        tokio::time::advance(std::time::Duration::from_millis(2_100)).await;
+        tokio::time::resume();
+        while !admin.get("/metrics").await.text().contains(shown) {}
+    }
+    assert_eq!(client.connections(), 1);
+    for request in upstream.requests() {
+        assert_eq!(request.header("x-forwarded-proto"), Some("https"));
+    }
+}

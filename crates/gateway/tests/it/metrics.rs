@@ -237,6 +237,7 @@ async fn every_metric_says_what_it_is() {
             "tidegate_config_last_success_timestamp_seconds",
             "tidegate_config_reloads",
             "tidegate_connections_refused",
+            "tidegate_connections_resting",
             "tidegate_decisions",
             "tidegate_key_file_reads",
             "tidegate_memory_evicted_keys",

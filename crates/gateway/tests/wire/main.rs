@@ -25,6 +25,7 @@ mod reuse;
 mod upstream_faults;
 
 // How much, and how long.
+mod rests;
 mod sizes;
 mod slow_clients;
 mod times;
