@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use http::header::{CONNECTION, HOST};
+use http::header::{CONNECTION, HOST, ORIGIN};
 use http::{HeaderValue, Request, Response, Version};
 use hyper::body::Incoming;
 use tidegate_tower::{Clients, Peer};
@@ -17,6 +17,7 @@ use crate::access_log::{AccessLog, Record};
 use crate::activity::InRequest;
 use crate::body::Body;
 use crate::config::Timeouts;
+use crate::cors::{Cors, Page, Preflight};
 use crate::dropped::Dropped;
 use crate::grpc;
 use crate::metrics::{GatewayMetrics, RouteMetrics};
@@ -48,6 +49,8 @@ pub(crate) struct Frontend {
 pub(crate) struct Route {
     pub(crate) name: Arc<str>,
     pub(crate) stack: Stack,
+    /// Whose pages may read its answers, whoever gives them.
+    pub(crate) cors: Option<Cors>,
     pub(crate) metrics: Arc<RouteMetrics>,
 }
 
@@ -74,7 +77,7 @@ impl Frontend {
         arrival: Arrival<'_>,
     ) -> Result<Response<Body>, Dropped> {
         let found = Target::of(&request).and_then(|target| {
-            let found = self.routes.find(&target, request.method())?;
+            let found = self.routes.of(&request, &target)?;
             Ok((found, rewritten(&request, &target)))
         });
         let request_id = self.request_id(&request, arrival.peer);
@@ -115,7 +118,7 @@ impl Frontend {
                 if let Some(values) = found.values {
                     request.extensions_mut().insert(values);
                 }
-                serve(found.route, request).await
+                serve(found.route, request, found.is_preflight).await
             }
             Err(problem) => {
                 let malformed = problem.is_malformed();
@@ -169,8 +172,26 @@ impl Frontend {
     }
 }
 
-async fn serve(route: &Route, request: Request<Incoming>) -> Response<Body> {
+async fn serve(
+    route: &Route,
+    mut request: Request<Incoming>,
+    is_preflight: bool,
+) -> Response<Body> {
+    let told = route.cors.as_ref().map(|cors| {
+        if is_preflight {
+            request.extensions_mut().insert(Preflight);
+        }
+        let origin = request.headers().get(ORIGIN).cloned();
+        let page = Page {
+            origin,
+            is_preflight,
+        };
+        (cors, page)
+    });
     // Every layer of a stack is always ready: what has to wait waits in its future.
-    let Ok(response) = route.stack.clone().call(request).await;
+    let Ok(mut response) = route.stack.clone().call(request).await;
+    if let Some((cors, page)) = told {
+        cors.tell(page, &mut response);
+    }
     response
 }

@@ -6,6 +6,7 @@
 
 mod action;
 mod answers;
+mod cors;
 mod edits;
 mod network;
 mod plans;
@@ -38,6 +39,7 @@ use super::value::{
 
 pub(super) use action::{Action, Counted};
 pub(super) use answers::{Headers, Reject};
+pub(super) use cors::Cors;
 pub(super) use edits::HeaderEdits;
 pub(super) use network::{Listen, Listener, ListenerTls, UpstreamTls};
 pub(super) use plans::{Cost, PlanQuota};
@@ -359,6 +361,8 @@ pub(super) struct Route {
     pub(super) upstream_host: Option<Leaf<UpstreamHost>>,
     /// Where requests without TLS are sent: https or https:PORT. Default: they are served.
     pub(super) redirect: Option<Leaf<HttpsPort>>,
+    /// Which pages of other origins may read its answers. Default: as the upstream says.
+    pub(super) cors: Option<Cors>,
     /// What becomes of %2F and %5C in paths: reject or keep. Default: reject.
     pub(super) encoded_slashes: Option<Leaf<EncodedSlashes>>,
 }
