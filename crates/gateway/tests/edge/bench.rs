@@ -69,6 +69,12 @@ impl Papers {
         issued
     }
 
+    /// As [`issue`](Self::issue), of one that ends so long after the epoch.
+    pub(crate) fn issue_until(&self, file: &str, names: &[&str], since_epoch: Duration) {
+        let issued = self.authority.issue_until(names, since_epoch);
+        issued.write(self.folder.path(), file);
+    }
+
     pub(crate) fn path(&self, file: &str) -> String {
         self.folder.path().join(file).to_str().unwrap().to_owned()
     }
