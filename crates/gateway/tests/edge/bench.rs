@@ -87,7 +87,7 @@ impl Papers {
     /// A gateway whose upstream is told by `tls` whom to believe, whatever else is said of it.
     pub(crate) async fn believing(&self, url: impl fmt::Display, more: &str) -> TestGateway {
         let ca = self.path("ca.pem");
-        let tls = format!("{{ ca_file: \"{ca}\", {more} }}");
+        let tls = format!("{{ ca: \"{ca}\", {more} }}");
         through(url, &format!("tls: {tls}")).await
     }
 
