@@ -1,5 +1,7 @@
 """What .ci/clients runs: examples/edge with its servers, and clients that are not ours. Each check is one line."""
 
+import base64
+import hashlib
 import json
 import os
 import re
@@ -7,6 +9,7 @@ import signal
 import ssl
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import urllib.request
@@ -58,7 +61,18 @@ class Gateway:
             if "address" in line:
                 ports.append(json.loads(line)["address"].split(":")[1])
         self.plain, self.secured, self.admin = ports
+        self.name_page(config)
         threading.Thread(target=lambda: [None for _ in self.process.stderr], daemon=True).start()
+
+    def name_page(self, config):
+        """Lets scripts of the page call another origin, now that the page's port is known: by a reload."""
+        config.write_text(config.read_text().replace("localhost:8443", f"localhost:{self.secured}"))
+        self.process.send_signal(signal.SIGHUP)
+        taken = re.compile(r'^tidegate_config_reloads_total\{outcome="taken"\} 1$', re.MULTILINE)
+        deadline = time.monotonic() + 30
+        while not taken.search(urllib.request.urlopen(f"http://127.0.0.1:{self.admin}/metrics").read().decode()):
+            assert time.monotonic() < deadline, "the configuration is not reread"
+            time.sleep(0.05)
 
 
 def run(*command, **options):
@@ -211,6 +225,43 @@ def events(gateway):
             urllib.request.urlopen(urllib.request.Request(f"{url}/next", b""), context=TRUSTED)
 
 
+def browser(gateway):
+    """Chromium: a page over https, its events, WebSocket, and calls to another origin until it reads a refusal"""
+    page = f"https://localhost:{gateway.secured}/"
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        options = [f"--user-data-dir={profile}", "--headless=new", "--disable-gpu", "--disable-dev-shm-usage"]
+        options += ["--no-first-run", "--disable-background-networking", "--disable-component-update"]
+        if os.getuid() == 0:
+            options.append("--no-sandbox")  # Chromium has none for root
+        stranger = run("chromium", *options, "--dump-dom", page)
+        assert "ERR_CERT_AUTHORITY_INVALID" in stranger.stdout + stranger.stderr, stranger
+        # The one certificate that it believes, by the hash of its public key.
+        trusts = f"--ignore-certificate-errors-spki-list={pin()}"
+        chromium = subprocess.Popen(
+            ["chromium", *options, trusts, page], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        try:
+            seen = json.loads(servers.Pages.seen.get(timeout=60))
+        finally:
+            chromium.terminate()
+            chromium.wait(30)
+    assert seen["events"] == ["1", "2", "3"], seen
+    assert seen["chat"] == {"lengths": [5, 1_000_000], "code": 1000}, seen
+    calls = seen["untilRefused"]
+    assert isinstance(calls, dict), seen
+    refused = {"status": 429, "retryAfter": "1", "remaining": "0", "error": "rate_limit_exceeded"}
+    assert calls["refused"] == refused and calls["afterwards"] == 200, seen
+    # Five at once, of which the preflight was one, and one a second.
+    assert 4 <= calls["admitted"] < 50, seen
+    assert seen["unreadable"] == "TypeError", seen
+
+
+def pin():
+    key = run("openssl", "x509", "-in", EDGE / "certificates" / "server.pem", "-noout", "-pubkey").stdout
+    key = ssl.PEM_cert_to_DER_cert(key.replace("PUBLIC KEY", "CERTIFICATE"))
+    return base64.b64encode(hashlib.sha256(key).digest()).decode()
+
+
 def stop(gateway):
     """a stop: an open WebSocket is closed, and the gateway is done"""
     # The address's budget of the minute is used up; the next minute has a new one.
@@ -228,7 +279,7 @@ def stop(gateway):
 if __name__ == "__main__":
     gateway = Gateway(sys.argv[1])
     try:
-        for check in (curl, nghttp2, openssl, calls, refused_calls, chat, events, refused_chat, stop):
+        for check in (curl, nghttp2, openssl, calls, refused_calls, chat, events, browser, refused_chat, stop):
             check(gateway)
             print("ok:", check.__doc__, flush=True)
     finally:

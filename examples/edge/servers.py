@@ -4,13 +4,18 @@
 Needs the packages grpcio and websockets. Messages of gRPC are plain bytes, so that nothing has to be generated.
 """
 
+import queue
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import grpc
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import serve
+
+
+PAGE = Path(__file__).with_name("page.html")
 
 
 class Echo(grpc.GenericRpcHandler):
@@ -31,10 +36,12 @@ class Echo(grpc.GenericRpcHandler):
 
 
 class Pages(BaseHTTPRequestHandler):
-    """/events sends an event, and the next one whenever somebody POSTs to /next."""
+    """/ is a page for browsers, which POSTs to /seen what it saw; /events sends an event, and the next one whenever
+    somebody POSTs to /next."""
 
     protocol_version = "HTTP/1.1"
     next = threading.Semaphore(0)
+    seen = queue.SimpleQueue()
 
     def do_GET(self):
         if self.path == "/events":
@@ -48,16 +55,22 @@ class Pages(BaseHTTPRequestHandler):
                 self.next.acquire()
             self.close_connection = True
             return
-        body = f"{self.headers['X-Forwarded-Proto']} {self.path}\n".encode()
+        if self.path == "/":
+            kind, body = "text/html", PAGE.read_bytes()
+        else:
+            kind, body = "text/plain", f"{self.headers['X-Forwarded-Proto']} {self.path}\n".encode()
         self.send_response(200)
-        self.send_header("Content-Type", "text/plain")
+        self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
 
     def do_POST(self):
-        self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        self.next.release()
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if self.path == "/seen":
+            self.seen.put(body)
+        else:
+            self.next.release()
         self.send_response(204)
         self.end_headers()
 

@@ -135,10 +135,12 @@ impl Admin {
     }
 
     fn metrics(&self) -> Response<Full<Bytes>> {
-        let frontend = &self.current.load().frontend;
-        let metrics = frontend
-            .metrics
-            .text(&self.store, frontend.access_log.dropped());
+        let in_force = self.current.load();
+        let frontend = &in_force.frontend;
+        let metrics =
+            frontend
+                .metrics
+                .text(&self.store, in_force.shown(), frontend.access_log.dropped());
         let mut response = text(StatusCode::OK, &metrics);
         response.headers_mut().insert(
             CONTENT_TYPE,

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use http::header::{CONNECTION, HOST};
+use http::header::{CONNECTION, HOST, ORIGIN};
 use http::{HeaderValue, Request, Response, Version};
 use hyper::body::Incoming;
 use tidegate_tower::{Clients, Peer};
@@ -17,6 +17,7 @@ use crate::access_log::{AccessLog, Record};
 use crate::activity::InRequest;
 use crate::body::Body;
 use crate::config::Timeouts;
+use crate::cors::{Cors, Page, Preflight};
 use crate::dropped::Dropped;
 use crate::grpc;
 use crate::metrics::{GatewayMetrics, RouteMetrics};
@@ -48,6 +49,8 @@ pub(crate) struct Frontend {
 pub(crate) struct Route {
     pub(crate) name: Arc<str>,
     pub(crate) stack: Stack,
+    /// Whose pages may read its answers, whoever gives them.
+    pub(crate) cors: Option<Cors>,
     pub(crate) metrics: Arc<RouteMetrics>,
 }
 
@@ -82,7 +85,7 @@ impl Frontend {
         arrival: Arrival<'_>,
     ) -> Result<Response<Body>, Dropped> {
         let found = Target::of(&request).and_then(|target| {
-            let found = self.routes.find(&target, request.method())?;
+            let found = self.routes.of(&request, &target)?;
             Ok((found, rewritten(&request, &target)))
         });
         let request_id = self.request_id(&request, arrival.peer);
@@ -123,9 +126,14 @@ impl Frontend {
                 if let Some(values) = found.values {
                     request.extensions_mut().insert(values);
                 }
-                // Every layer of a stack is always ready: what has to wait waits in its future.
-                let Ok(response) = found.route.stack.clone().call(request).await;
-                response
+                match &found.route.cors {
+                    None => serve(found.route, request).await,
+                    // Boxed: most routes have none, and need not make room for it.
+                    Some(cors) => {
+                        let is_preflight = found.is_preflight;
+                        Box::pin(serve_pages(found.route, cors, request, is_preflight)).await
+                    }
+                }
             }
             Err(problem) => {
                 let malformed = problem.is_malformed();
@@ -179,4 +187,32 @@ impl Frontend {
             None => self.request_ids.next(),
         }
     }
+}
+
+fn serve(route: &Route, request: Request<Incoming>) -> impl Future<Output = Response<Body>> {
+    // Every layer of a stack is always ready: what has to wait waits in its future.
+    let answer = route.stack.clone().call(request);
+    async move {
+        let Ok(response) = answer.await;
+        response
+    }
+}
+
+/// Serves a route that tells browsers which pages may read its answers.
+async fn serve_pages(
+    route: &Route,
+    cors: &Cors,
+    mut request: Request<Incoming>,
+    is_preflight: bool,
+) -> Response<Body> {
+    if is_preflight {
+        request.extensions_mut().insert(Preflight);
+    }
+    let page = Page {
+        origin: request.headers().get(ORIGIN).cloned(),
+        is_preflight,
+    };
+    let mut response = serve(route, request).await;
+    cors.tell(page, &mut response);
+    response
 }

@@ -19,7 +19,7 @@ use crate::jwks::{self, Jwks};
 use crate::key_files;
 use crate::metrics::GatewayMetrics;
 use crate::proxy::Upstream;
-use crate::tls::{self, ServerTls};
+use crate::tls::{self, ServerTls, Shown};
 
 /// What is in force now.
 pub(crate) type Current = ArcSwap<InForce>;
@@ -68,6 +68,14 @@ impl InForce {
         let mut listeners = self.listeners.iter();
         let found = listeners.find(|(other, _)| *other == name);
         found.map(|(_, tls)| tls.clone())
+    }
+
+    /// The certificates that listeners show.
+    pub(crate) fn shown(&self) -> impl Iterator<Item = (ListenerName, Shown)> {
+        self.listeners.iter().flat_map(|(name, tls)| {
+            let shown = tls.iter().flat_map(|tls| tls.shown());
+            shown.map(|shown| (*name, shown))
+        })
     }
 
     /// Watches all files and key sets of this plan, until what this returns is dropped.

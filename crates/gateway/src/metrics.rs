@@ -1,5 +1,6 @@
 //! What the gateway counts, for Prometheus. Handles are found at start; a request only adds.
 
+mod certificates;
 mod connections;
 mod redis;
 mod reloads;
@@ -20,6 +21,9 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use tidegate_store::{Store, StoreError};
 use tidegate_tower::Lines;
+
+use crate::in_force::ListenerName;
+use crate::tls::Shown;
 
 pub(crate) use connections::ConnectionMetrics;
 use redis::RedisMetrics;
@@ -295,8 +299,14 @@ impl GatewayMetrics {
         }
     }
 
-    /// The text that Prometheus reads; `dropped_lines` of the access log were lost so far.
-    pub(crate) fn text(&self, store: &Store, dropped_lines: u64) -> String {
+    /// The text that Prometheus reads; listeners show these certificates, and `dropped_lines` of the access log were lost so
+    /// far.
+    pub(crate) fn text(
+        &self,
+        store: &Store,
+        shown: impl Iterator<Item = (ListenerName, Shown)>,
+        dropped_lines: u64,
+    ) -> String {
         let usage = store.memory().usage();
         self.memory_keys
             .set(usage.keys.try_into().unwrap_or(i64::MAX));
@@ -307,6 +317,7 @@ impl GatewayMetrics {
         show(&self.memory_evicted, usage.evicted);
         show(&self.memory_shared, usage.shared);
         show(&self.access_log_dropped, dropped_lines);
+        self.tls.show(shown);
         self.synced.show(&store.synced_usage());
         let mut text = String::new();
         // Writing to a String cannot fail.

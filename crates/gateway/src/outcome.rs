@@ -5,6 +5,8 @@
 pub(crate) enum RequestOutcome {
     /// The upstream answered.
     Forwarded,
+    /// 204: a browser asked whether it may send a request, and was told by the gateway.
+    Preflight,
     /// 429: a limit refused it.
     Limited,
     /// A limit refused it, and it was not answered.
@@ -21,8 +23,9 @@ pub(crate) enum RequestOutcome {
 
 impl RequestOutcome {
     /// All of them, in the order of their numbers.
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Forwarded,
+        Self::Preflight,
         Self::Limited,
         Self::Dropped,
         Self::Unavailable,
@@ -35,6 +38,7 @@ impl RequestOutcome {
     pub(crate) const fn label(self) -> &'static str {
         match self {
             Self::Forwarded => "forwarded",
+            Self::Preflight => "preflight",
             Self::Limited => "limited",
             Self::Dropped => "dropped",
             Self::Unavailable => "unavailable",

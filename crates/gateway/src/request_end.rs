@@ -71,6 +71,8 @@ impl RequestEnd {
             (Some(Outcome::Unavailable), _) => RequestOutcome::Unavailable,
             (_, Some(forwarded)) if forwarded.answered => RequestOutcome::Forwarded,
             _ if response.status().is_server_error() => RequestOutcome::Failed,
+            // Of the gateway's own answers no other is good news.
+            _ if response.status().is_success() => RequestOutcome::Preflight,
             _ => RequestOutcome::Rejected,
         };
         let theirs = forwarded.filter(|forwarded| forwarded.answered);

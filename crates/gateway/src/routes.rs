@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use http::{HeaderValue, Method, StatusCode};
+use http::{HeaderValue, Method, Request, StatusCode};
 use tidegate_tower::{PathValues, Per};
 
 use crate::config::RoutePlan;
+use crate::cors;
 use crate::host::HostPattern;
 use crate::path::EncodedSlashes;
 use crate::pattern::PathPattern;
@@ -26,6 +27,8 @@ struct Place {
     path: PathPattern,
     methods: Option<Vec<Method>>,
     encoded_slashes: EncodedSlashes,
+    // Whether CORS preflights are answered here.
+    has_cors: bool,
     // The names in the path that limits are counted per.
     counted: Vec<Arc<str>>,
 }
@@ -36,6 +39,8 @@ pub(crate) struct Found<'r, T> {
     pub(crate) route: &'r T,
     /// What stands in the path for the names that limits are counted per, if there are any.
     pub(crate) values: Option<PathValues>,
+    /// Whether the request is a CORS preflight that the route answers itself.
+    pub(crate) is_preflight: bool,
 }
 
 impl<T> Routes<T> {
@@ -47,6 +52,7 @@ impl<T> Routes<T> {
                 path: plan.path.clone(),
                 methods: plan.methods.clone(),
                 encoded_slashes: plan.encoded_slashes,
+                has_cors: plan.cors.is_some(),
                 counted: counted(plan),
             };
             routes.push(plan.host.as_ref(), place, make(plan));
@@ -65,12 +71,52 @@ impl<T> Routes<T> {
         self.routes.len()
     }
 
+    /// The route that a request takes. A CORS preflight takes that of the request which it asks about, if this has `cors`,
+    /// and else that of any OPTIONS.
+    pub(crate) fn of<B>(
+        &self,
+        request: &Request<B>,
+        target: &Target<'_>,
+    ) -> Result<Found<'_, T>, Problem> {
+        let asked =
+            cors::asked(request).and_then(|method| self.first(target, &method).ok().flatten());
+        if let Some((place, route)) = asked.filter(|(place, _)| place.has_cors) {
+            return Ok(Found {
+                route,
+                values: place.values(target),
+                is_preflight: true,
+            });
+        }
+        self.find(target, request.method())
+    }
+
     /// The first route that matches; else 404, or 405 if only the method is in the way.
     pub(crate) fn find(
         &self,
         target: &Target<'_>,
         method: &Method,
     ) -> Result<Found<'_, T>, Problem> {
+        if let Some((place, route)) = self.first(target, method)? {
+            return Ok(Found {
+                route,
+                values: place.values(target),
+                is_preflight: false,
+            });
+        }
+        let mut allowed: Vec<&str> = self
+            .here(target)
+            .flat_map(|place| place.methods.iter().flatten())
+            .map(Method::as_str)
+            .collect();
+        allowed.dedup();
+        match HeaderValue::try_from(allowed.join(", ")) {
+            Ok(allow) if !allowed.is_empty() => Err(Problem::method_not_allowed(allow)),
+            _ => Err(NOT_FOUND),
+        }
+    }
+
+    /// The first route for a method; refused is a path that it does not take.
+    fn first(&self, target: &Target<'_>, method: &Method) -> Result<Option<&(Place, T)>, Problem> {
         let mut first = self.routes.len();
         self.index.at(&target.host, &target.path, |here| {
             let serves = |at: &&usize| self.routes[**at].0.serves(method);
@@ -84,20 +130,7 @@ impl<T> Routes<T> {
         {
             return Err(BAD_PATH);
         }
-        if let Some((place, route)) = found {
-            let values = place.values(target);
-            return Ok(Found { route, values });
-        }
-        let mut allowed: Vec<&str> = self
-            .here(target)
-            .flat_map(|place| place.methods.iter().flatten())
-            .map(Method::as_str)
-            .collect();
-        allowed.dedup();
-        match HeaderValue::try_from(allowed.join(", ")) {
-            Ok(allow) if !allowed.is_empty() => Err(Problem::method_not_allowed(allow)),
-            _ => Err(NOT_FOUND),
-        }
+        Ok(found)
     }
 
     /// The places of all routes that hold a target, in order.

@@ -1,6 +1,7 @@
 //! Certificates of test servers and their clients, made when they are needed.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
@@ -54,6 +55,14 @@ impl Authority {
         let mut params = params(names);
         params.not_before = date_time_ymd(2020, 1, 1);
         params.not_after = date_time_ymd(2021, 1, 1);
+        self.sign(params)
+    }
+
+    /// As [`issue`](Self::issue), but it ends so long after the epoch.
+    pub fn issue_until(&self, names: &[&str], since_epoch: Duration) -> Certificate {
+        let mut params = params(names);
+        params.not_before = date_time_ymd(1970, 1, 1);
+        params.not_after = date_time_ymd(1970, 1, 1) + since_epoch;
         self.sign(params)
     }
 

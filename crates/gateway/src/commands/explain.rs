@@ -48,12 +48,13 @@ fn explain(plan: &Plan, question: &Question) -> String {
     let found = target
         .as_ref()
         .map_err(Clone::clone)
-        .and_then(|target| routes.find(target, request.method()));
+        .and_then(|target| routes.of(&request, target));
+    let is_preflight = found.as_ref().is_ok_and(|found| found.is_preflight);
     let found = found.map(|found| (found.route, found.values));
     let mut text = String::new();
     // Writing to a String cannot fail.
     let _ = match &found {
-        Ok((route, _)) => route::describe(&mut text, route),
+        Ok((route, _)) => route::describe(&mut text, route, is_preflight),
         Err(problem) => writeln!(text, "route:    none; answered {}", problem.status),
     };
     let policy = found

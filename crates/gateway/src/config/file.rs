@@ -6,6 +6,7 @@
 
 mod action;
 mod answers;
+mod cors;
 mod edits;
 mod network;
 mod plans;
@@ -38,6 +39,7 @@ use super::value::{
 
 pub(super) use action::{Action, Counted};
 pub(super) use answers::{Headers, Reject};
+pub(super) use cors::Cors;
 pub(super) use edits::HeaderEdits;
 pub(super) use network::{Listen, Listener, ListenerTls, UpstreamTls};
 pub(super) use plans::{Cost, PlanQuota};
@@ -135,11 +137,11 @@ pub(super) struct Redis {
 #[serde(deny_unknown_fields)]
 pub(super) struct RedisTls {
     /// A file with the certificates of the only authorities that are trusted. Default: those of the system.
-    pub(super) ca_file: Option<Leaf<FilePath>>,
+    pub(super) ca: Option<Leaf<FilePath>>,
     /// A file with the certificate that the gateway shows. Default: none.
-    pub(super) cert_file: Option<Leaf<FilePath>>,
+    pub(super) cert: Option<Leaf<FilePath>>,
     /// A file with the key of that certificate.
-    pub(super) key_file: Option<Leaf<FilePath>>,
+    pub(super) key: Option<Leaf<FilePath>>,
 }
 
 /// A place to look for a client; exactly one of these.
@@ -206,7 +208,7 @@ pub(super) struct Jwt {
     /// Where the issuer publishes its keys, as a JWK set. Either this or `key_file`.
     pub(super) jwks_url: Option<Leaf<JwksUrl>>,
     /// The authorities, in PEM, of which one must vouch for that server. Default: those that this machine trusts.
-    pub(super) jwks_ca_file: Option<Leaf<FilePath>>,
+    pub(super) jwks_ca: Option<Leaf<FilePath>>,
     /// How often the set is fetched. Default: 5m.
     pub(super) jwks_refresh: Option<Leaf<JwksRefresh>>,
     /// Who must have issued the token. Default: anybody with the key.
@@ -359,6 +361,8 @@ pub(super) struct Route {
     pub(super) upstream_host: Option<Leaf<UpstreamHost>>,
     /// Where requests without TLS are sent: https or https:PORT. Default: they are served.
     pub(super) redirect: Option<Leaf<HttpsPort>>,
+    /// Which pages of other origins may read its answers. Default: as the upstream says.
+    pub(super) cors: Option<Cors>,
     /// What becomes of %2F and %5C in paths: reject or keep. Default: reject.
     pub(super) encoded_slashes: Option<Leaf<EncodedSlashes>>,
 }

@@ -25,9 +25,9 @@ use std::path::Path;
 pub use fixed::Fixed;
 pub(crate) use plan::Speaks;
 pub use plan::{
-    AdminPlan, Balance, EjectPlan, HeaderEdits, HealthPlan, HttpsPort, JwksPlan, KeyFile,
-    ListenerPlan, LogFormat, LogPlan, Plan, RetryPlan, RouteEdits, RoutePlan, Secret, ServerPlan,
-    StorePlan, Timeouts, UpstreamHost, UpstreamPlan,
+    AdminPlan, Balance, CorsPlan, EjectPlan, HeaderEdits, HealthPlan, HttpsPort, JwksPlan, KeyFile,
+    ListenerPlan, LogFormat, LogPlan, Origins, Plan, RetryPlan, RouteEdits, RoutePlan, Secret,
+    ServerPlan, StorePlan, Timeouts, UpstreamHost, UpstreamPlan,
 };
 pub use report::{ConfigError, Warning};
 

@@ -3,6 +3,7 @@
 //! Only the check makes one, so whatever stands in a plan is right: names are resolved, numbers
 //! fit, every route can be reached. This module must not know how a configuration is written.
 
+mod cors;
 mod edits;
 mod upstream;
 
@@ -27,6 +28,7 @@ use crate::path::EncodedSlashes;
 use crate::pattern::PathPattern;
 use crate::tls::ServerTls;
 
+pub use cors::{CorsPlan, Origins};
 pub use edits::{HeaderEdits, HttpsPort, RouteEdits, UpstreamHost};
 pub(crate) use upstream::Speaks;
 pub use upstream::{Balance, EjectPlan, HealthPlan, RetryPlan, ServerPlan, UpstreamPlan};
@@ -159,6 +161,8 @@ pub struct RoutePlan {
     pub retries: Option<RetryPlan>,
     /// What is changed on the way.
     pub edits: Arc<RouteEdits>,
+    /// Whose pages may read its answers; none: those of its own origin, as the upstream says.
+    pub cors: Option<CorsPlan>,
     /// What its requests are charged to: what is always charged, then its own limits.
     pub policy: Policy,
     /// The most bytes of a request's body; none: as many as come.

@@ -6,6 +6,7 @@
 
 mod answer;
 mod calendar;
+mod cors;
 mod edits;
 mod net;
 mod number;
@@ -24,6 +25,7 @@ use super::report::{Place, Problem};
 
 pub(super) use answer::{HeadersWord, IetfDraft, MediaType, RejectBody, RejectStatus, Status};
 pub(super) use calendar::{WindowLength, Zone};
+pub(super) use cors::{CorsOrigin, MaxAge};
 pub(super) use edits::HeaderText;
 pub(super) use net::{
     CertificateName, JwksUrl, KeyHash, Network, Protocol, RedisUrl, Server, ServerScheme, Target,

@@ -13,6 +13,7 @@ use crate::access_log::AccessLog;
 use crate::admin::Access;
 use crate::budgets::Budgets;
 use crate::config::{Plan, RoutePlan};
+use crate::cors::Cors;
 use crate::frontend::{Frontend, Route};
 use crate::in_force::{InForce, ListenerName};
 use crate::jwks::Jwks;
@@ -127,6 +128,7 @@ fn make_route(
         timeouts,
         retries: plan.retries.map(Retries::new),
         edits: plan.edits.clone(),
+        has_cors: plan.cors.is_some(),
         clients: enforcement.clients.clone(),
         vouched: enforcement.clients.vouched_headers().cloned().collect(),
         max_body: plan.max_body,
@@ -137,6 +139,7 @@ fn make_route(
     Route {
         name: plan.policy.route.clone(),
         stack: enforcement.route(plan.policy.clone(), forwarding),
+        cors: plan.cors.as_ref().map(Cors::new),
         metrics,
     }
 }

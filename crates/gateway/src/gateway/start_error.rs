@@ -51,7 +51,7 @@ impl fmt::Display for StartError {
             Self::Store(error) => write!(f, "store: {error}"),
             Self::Authorities(error) => write!(
                 f,
-                "this machine trusts no authority that a key set's server could be known by: {error}; name some under `jwks_ca_file`"
+                "this machine trusts no authority that a key set's server could be known by: {error}; name some under `jwks_ca`"
             ),
             Self::Random => f.write_str("the system gives no random numbers to make a secret of"),
             Self::Thread(error) => write!(f, "cannot start a thread: {error}"),

@@ -1,23 +1,28 @@
 //! What is counted of TLS towards clients.
 
+use std::sync::Arc;
+
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
 use super::OutcomeLabels;
-use crate::tls::HandshakeFailure;
+use super::certificates::Certificates;
+use crate::in_force::ListenerName;
+use crate::tls::{HandshakeFailure, Shown};
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ReasonLabels {
     reason: &'static str,
 }
 
-/// Handshakes that failed, and certificates that were reread.
+/// Handshakes that failed, certificates that were reread, and when those end that are shown.
 #[derive(Debug)]
 pub(crate) struct TlsMetrics {
     handshakes_failed: Family<ReasonLabels, Counter>,
     certificates: Family<OutcomeLabels, Counter>,
+    ends: Arc<Certificates>,
 }
 
 impl Default for TlsMetrics {
@@ -25,6 +30,7 @@ impl Default for TlsMetrics {
         let metrics = Self {
             handshakes_failed: Family::default(),
             certificates: Family::default(),
+            ends: Arc::default(),
         };
         // There from the start, so that the first failure is seen as a rise.
         for reason in HandshakeFailure::ALL.map(HandshakeFailure::label) {
@@ -51,6 +57,12 @@ impl TlsMetrics {
             "Changed certificates of listeners, by whether they were taken or refused",
             self.certificates.clone(),
         );
+        registry.register_collector(Box::new(self.ends.clone()));
+    }
+
+    /// Listeners show these certificates now.
+    pub(super) fn show(&self, shown: impl Iterator<Item = (ListenerName, Shown)>) {
+        self.ends.show(shown);
     }
 
     /// A client's handshake failed.

@@ -26,6 +26,7 @@ use super::upgrade::Wish;
 use super::upstream_body::UpstreamBody;
 use crate::body::Body;
 use crate::config::{RouteEdits, UpstreamHost};
+use crate::cors::{self, Preflight};
 use crate::frontend::Arrived;
 use crate::problem::Problem;
 use crate::tls::Offer;
@@ -37,6 +38,8 @@ pub(crate) struct Forwarding {
     pub(crate) timeouts: PoolTimeouts,
     pub(crate) retries: Option<Retries>,
     pub(crate) edits: Arc<RouteEdits>,
+    /// Whether CORS preflights go no further.
+    pub(crate) has_cors: bool,
     pub(crate) clients: Arc<Clients>,
     /// Headers that only trusted peers may send.
     pub(crate) vouched: Arc<[HeaderName]>,
@@ -84,6 +87,10 @@ impl Service<Request<Incoming>> for Forward {
 
 impl Forwarding {
     async fn forward(&self, mut request: Request<Incoming>) -> Response<Body> {
+        // Before anything that is about the request which it announces; browsers follow no redirect of it.
+        if self.has_cors && request.extensions().get::<Preflight>().is_some() {
+            return cors::answered();
+        }
         if self.is_too_large(request.headers()) {
             return TOO_LARGE.respond();
         }

@@ -114,6 +114,7 @@ fn route(random: &mut Random) -> (Option<HostPattern>, Place) {
         path: pattern(random),
         methods,
         encoded_slashes: [EncodedSlashes::Reject, EncodedSlashes::Keep][random.below(2)],
+        has_cors: false,
         counted: Vec::new(),
     };
     (host, place)
@@ -159,6 +160,7 @@ fn the_first_that_matches_is_found_as_if_each_were_tried_in_turn() {
                 path: place.path.clone(),
                 methods: place.methods.clone(),
                 encoded_slashes: place.encoded_slashes,
+                has_cors: false,
                 counted: Vec::new(),
             };
             routes.push(host.as_ref(), place, at);

@@ -9,12 +9,14 @@ mod failure;
 mod names;
 mod pem;
 mod server;
+mod shown;
 mod watch;
 
 pub(crate) use client::{Offer, Trust, UpstreamTls, reason_in, system_authorities};
 pub(crate) use failure::{HandshakeFailure, handshake_failure};
 pub(crate) use pem::{CertificateFiles, FileError, authorities};
 pub(crate) use server::{ClientCertificates, ServerFiles, ServerTls};
+pub(crate) use shown::Shown;
 pub(crate) use watch::watch;
 
 use std::sync::Arc;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use webpki::EndEntityCert;
+
+use super::shown::{names_in, normal};
 
 /// The certificates of a listener, found by the names that stand in them.
 ///
@@ -53,17 +54,4 @@ impl ResolvesServerCert for Names {
         };
         found.iter().find(signable).or(found.first()).cloned()
     }
-}
-
-fn names_in(key: &CertifiedKey) -> Vec<String> {
-    let certificate = key.cert.first();
-    let certificate = certificate.and_then(|der| EndEntityCert::try_from(der).ok());
-    let names = certificate
-        .iter()
-        .flat_map(|certificate| certificate.valid_dns_names());
-    names.map(normal).collect()
-}
-
-fn normal(name: &str) -> String {
-    name.trim_end_matches('.').to_ascii_lowercase()
 }

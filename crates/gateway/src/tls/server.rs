@@ -13,6 +13,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::names::Names;
 use super::pem::{self, CertificateFiles, FileError, Unusable};
+use super::shown::Shown;
 use super::{HTTP1, HTTP2, provider};
 use crate::file_stamp::Stamp;
 
@@ -39,7 +40,14 @@ pub(crate) struct ServerTls {
     files: ServerFiles,
     // As the files were just before they were read last.
     stamps: Mutex<Vec<Option<Stamp>>>,
-    settings: ArcSwap<ServerConfig>,
+    settings: ArcSwap<Settings>,
+}
+
+/// What the files make.
+struct Settings {
+    config: Arc<ServerConfig>,
+    /// In the order of the files.
+    shown: Vec<Shown>,
 }
 
 impl std::fmt::Debug for ServerTls {
@@ -80,7 +88,12 @@ impl ServerTls {
     }
 
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
-        self.settings.load_full().into()
+        self.settings.load().config.clone().into()
+    }
+
+    /// The certificates that it shows, in the order of its files.
+    pub(crate) fn shown(&self) -> Vec<Shown> {
+        self.settings.load().shown.clone()
     }
 }
 
@@ -97,26 +110,30 @@ impl ServerFiles {
     }
 }
 
-fn settings(files: &ServerFiles) -> Result<ServerConfig, FileError> {
-    let shown = files.certificates.iter().map(CertificateFiles::load);
-    let shown = shown.collect::<Result<Vec<_>, _>>()?;
+fn settings(files: &ServerFiles) -> Result<Settings, FileError> {
+    let keys = files.certificates.iter().map(CertificateFiles::load);
+    let keys = keys.collect::<Result<Vec<_>, _>>()?;
+    let shown = keys.iter().map(Shown::of).collect();
     let first = files.certificates.first();
     // The provider is our own choice and has all versions, so this never says no.
     let unusable = |_| {
         let first = first.map_or(Path::new(""), |files| &files.certificate);
         Unusable::Certificate.of(first)
     };
-    let mut settings = ServerConfig::builder_with_provider(provider())
+    let mut config = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(unusable)?
         .with_client_cert_verifier(verifier(files.clients.as_ref())?)
-        .with_cert_resolver(Arc::new(Names::new(shown)));
-    settings.alpn_protocols = vec![HTTP2.to_vec(), HTTP1.to_vec()];
+        .with_cert_resolver(Arc::new(Names::new(keys)));
+    config.alpn_protocols = vec![HTTP2.to_vec(), HTTP1.to_vec()];
     // Clients that come back are spared a handshake, and we are spared to remember them.
     if let Ok(tickets) = Ticketer::new() {
-        settings.ticketer = tickets;
+        config.ticketer = tickets;
     }
-    Ok(settings)
+    Ok(Settings {
+        config: Arc::new(config),
+        shown,
+    })
 }
 
 fn verifier(

@@ -38,6 +38,34 @@ fn servers_that_nobody_verifies() {
 }
 
 #[test]
+fn certificates_that_end_soon() {
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    let folder = tempfile::tempdir().unwrap();
+    let authority = tidegate_testkit::Authority::new();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let warnings = |end: Duration| {
+        let (cert, key) = authority
+            .issue_until(&["localhost"], end)
+            .write(folder.path(), "own");
+        let (cert, key) = (cert.display(), key.display());
+        let tls = format!("{{ cert: \"{cert}\", key: \"{key}\" }}");
+        let text = with(&format!(
+            "listen: {{ address: 127.0.0.1:0, tls: {tls} }}\n{LIMIT}always: [a]"
+        ));
+        let (_, warnings) = parse(&text).unwrap_or_else(|error| panic!("{error}"));
+        warnings.iter().map(ToString::to_string).collect::<String>()
+    };
+    let expired =
+        "gateway.yaml:2:46: a certificate in this file has expired, at 2021-01-01T00:00:00Z";
+    let told = warnings(Duration::from_secs(1_609_459_200));
+    assert!(told.contains(expired), "{told}");
+    let told = warnings(now + 13 * DAY);
+    let soon = "gateway.yaml:2:46: a certificate in this file expires within 14 days, at 20";
+    assert!(told.contains(soon), "{told}");
+    assert_eq!(warnings(now + 15 * DAY), "");
+}
+
+#[test]
 fn redis_without_a_secret() {
     warned(&with(REDIS), "warning: gateway.yaml: there is no `secret`");
     let empty = format!("{REDIS}secret: \"${{NOTHING:-}}\"");

@@ -69,6 +69,12 @@ impl Papers {
         issued
     }
 
+    /// As [`issue`](Self::issue), of one that ends so long after the epoch.
+    pub(crate) fn issue_until(&self, file: &str, names: &[&str], since_epoch: Duration) {
+        let issued = self.authority.issue_until(names, since_epoch);
+        issued.write(self.folder.path(), file);
+    }
+
     pub(crate) fn path(&self, file: &str) -> String {
         self.folder.path().join(file).to_str().unwrap().to_owned()
     }
@@ -81,7 +87,7 @@ impl Papers {
     /// A gateway whose upstream is told by `tls` whom to believe, whatever else is said of it.
     pub(crate) async fn believing(&self, url: impl fmt::Display, more: &str) -> TestGateway {
         let ca = self.path("ca.pem");
-        let tls = format!("{{ ca_file: \"{ca}\", {more} }}");
+        let tls = format!("{{ ca: \"{ca}\", {more} }}");
         through(url, &format!("tls: {tls}")).await
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tidegate_testkit::Upstream;
+use tidegate_testkit::{Client, Upstream};
 use tokio_rustls::rustls::pki_types::CertificateDer;
 
 use crate::bench::{ALL, BOTH, LONG, Papers, becomes, der, handshake, metric, shown};
@@ -77,4 +77,54 @@ async fn a_broken_file_leaves_the_old_certificate_in_force() {
     std::fs::write(papers.path("own.key"), &other.key).unwrap();
     becomes(&gateway, TAKEN, 1).await;
     assert_eq!(seen(&papers, &gateway).await, der(&other));
+}
+
+/// By listener and name, as it is in force: after a renewal on disk, and after a reload.
+#[tokio::test]
+async fn the_metrics_tell_when_certificates_end() {
+    const IN_2040: u64 = 2_208_988_800;
+    let ends = |name: &str| {
+        let labels = format!("listener=\"127.0.0.1:0\",name=\"{name}\"");
+        format!("tidegate_certificate_expiry_timestamp_seconds{{{labels}}}")
+    };
+    let papers = Papers::new();
+    let until = |file: &str, names: &[&str], end: u64| {
+        papers.issue_until(file, names, Duration::from_secs(end));
+    };
+    until("own", &["LocalHost", "other.test"], IN_2040);
+    let gateway = papers.gateway("http://127.0.0.1:1", "", ALL).await;
+    assert_eq!(metric(&gateway, &ends("localhost")).await, IN_2040);
+    until("own", &["localhost"], IN_2040 + 1);
+    becomes(&gateway, &ends("localhost"), IN_2040 + 1).await;
+
+    // Of two with one name it is the first to end; one for an address has no name. What is between a certificate and its
+    // authority counts as well.
+    until("later", &["localhost"], IN_2040 + 2);
+    until("address", &["127.0.0.1"], IN_2040 + 3);
+    until("between", &["between.test"], 9);
+    let chain = ["address.pem", "between.pem"].map(|file| std::fs::read(papers.path(file)));
+    let chain = chain.map(Result::unwrap).concat();
+    std::fs::write(papers.path("chain.pem"), chain).unwrap();
+    let pair = |cert: &str, key: &str| {
+        let [cert, key] = [cert, key].map(|file| papers.path(file));
+        format!("{{ cert: \"{cert}\", key: \"{key}\" }}")
+    };
+    let pairs = [
+        pair("later.pem", "later.key"),
+        pair("own.pem", "own.key"),
+        pair("chain.pem", "address.key"),
+    ];
+    let tls = format!("{{ certificates: [{}] }}", pairs.join(", "));
+    let listen = format!("[127.0.0.1:0, {{ address: \"[::1]:0\", tls: {tls} }}]");
+    let yaml = ALL.replace("UPSTREAM", "\"http://127.0.0.1:1\"");
+    gateway.reload_listening(&listen, &yaml).await.unwrap();
+    let there = |name: &str| ends(name).replace("127.0.0.1:0", "[::1]:0");
+    assert_eq!(metric(&gateway, &there("localhost")).await, IN_2040 + 1);
+    assert_eq!(metric(&gateway, &there("")).await, 9);
+    let page = Client::fresh(gateway.admin).get("/metrics").await;
+    let samples = page
+        .text()
+        .matches("tidegate_certificate_expiry_timestamp_seconds{");
+    assert_eq!(samples.count(), 2, "{}", page.text());
+    gateway.stop().await;
 }

@@ -88,7 +88,7 @@ async fn a_server_that_wants_to_know_us_is_shown_who_we_are() {
     let upstream =
         Upstream::ok_speaking(Speaks::Tls(papers.authority.server_asking(&shown, &HTTP1)));
     let (cert, key) = (papers.path("own.pem"), papers.path("own.key"));
-    let own = format!("cert_file: \"{cert}\", key_file: \"{key}\"");
+    let own = format!("cert: \"{cert}\", key: \"{key}\"");
     let known = papers.believing(upstream.url(), &own).await;
     assert_eq!(answer(&known).await.0, 200);
     let unknown = papers.believing(upstream.url(), "").await;
@@ -104,7 +104,7 @@ async fn a_hung_handshake_has_the_time_of_a_connection() {
     let url = format!("https://{}", silent.local_addr().unwrap());
     let ca = papers.path("ca.pem");
     let yaml = format!(
-        "timeouts: {{ connect: 300ms }}\nupstreams: {{ it: {{ servers: [\"{url}\"], tls: {{ ca_file: \"{ca}\" }} }} }}\n{}",
+        "timeouts: {{ connect: 300ms }}\nupstreams: {{ it: {{ servers: [\"{url}\"], tls: {{ ca: \"{ca}\" }} }} }}\n{}",
         ALL
     );
     let gateway = gateway("it", &yaml).await;
@@ -124,7 +124,7 @@ async fn the_log_says_once_why_a_server_is_not_trusted() {
     let upstream = papers.upstream(&Authority::new().issue(&HERE), &BOTH);
     let (url, ca) = (upstream.url(), papers.path("ca.pem"));
     let yaml = format!(
-        "upstreams: {{ it: {{ servers: [\"{url}\"], tls: {{ ca_file: \"{ca}\" }} }} }}\n\
+        "upstreams: {{ it: {{ servers: [\"{url}\"], tls: {{ ca: \"{ca}\" }} }} }}\n\
          routes: [{{ path: /**, upstream: it }}]\n"
     );
     let mut gateway = GatewayProcess::start(&yaml).await;

@@ -80,7 +80,7 @@ async fn tls_on_both_sides() {
     let upstream = tunnelling(Speaks::Tls(papers.authority.server(&shown, &BOTH)));
     let (url, ca) = (upstream.url(), papers.path("ca.pem"));
     let yaml = format!(
-        "upstreams: {{ it: {{ servers: [\"{url}\"], tls: {{ ca_file: \"{ca}\" }} }} }}\n{TUNNELS}"
+        "upstreams: {{ it: {{ servers: [\"{url}\"], tls: {{ ca: \"{ca}\" }} }} }}\n{TUNNELS}"
     );
     let gateway = papers.gateway("it", "", &yaml).await;
     let config = papers.authority.client(&HTTP1);

@@ -305,7 +305,7 @@ async fn a_server_with_a_certificate_is_believed_if_its_authority_is() {
     let issuer = TlsIssuer::start(&ours, set(&[&key])).await;
     let trusts = |authority: &Authority| {
         let file = authority.file.path().display();
-        format!("invalid: reject, jwks_refresh: 1s, jwks_ca_file: \"{file}\"")
+        format!("invalid: reject, jwks_refresh: 1s, jwks_ca: \"{file}\"")
     };
     let bench = believer(&issuer.url(), &trusts(&ours)).await;
     accepted(&bench, &key.token("rider-1"), LONG).await;

@@ -16,6 +16,7 @@ mod algorithms;
 mod answers;
 mod bypass;
 mod clients;
+mod cors;
 mod costs;
 mod dropped;
 mod headers;

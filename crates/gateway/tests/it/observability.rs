@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use tidegate_testkit::RedisServer;
+use tidegate_testkit::{Authority, Client, RedisServer, Upstream};
 
-use crate::kit::{Bench, LONG, exact, get, page};
+use crate::kit::{LONG, exact, get, page};
+use crate::support::TestGateway;
 
 /// What Redis calls the script `return 1`.
 const RETURN_1: &str = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db";
@@ -52,13 +53,26 @@ async fn every_metric_of_the_dashboard_and_of_the_alerts_is_there() {
     // It has run a script before the gateway asks for its numbers, which is once in ten seconds.
     redis.command(&["SCRIPT", "LOAD", "return 1"]).await;
     redis.command(&["EVALSHA", RETURN_1, "0"]).await;
-    let bench = Bench::of_limit(&exact(&redis), "fixed_window: { limit: 1, window: 31d }").await;
+    let folder = tempfile::tempdir().unwrap();
+    let papers = Authority::new().issue(&["localhost"]);
+    let (cert, key) = papers.write(folder.path(), "own");
+    let tls = format!("{{ cert: {}, key: {} }}", cert.display(), key.display());
+    let listen = format!("[127.0.0.1:0, {{ address: 127.0.0.1:0, tls: {tls} }}]");
+    let upstream = Upstream::ok();
+    let yaml = format!(
+        "{}limits: {{ it: {{ fixed_window: {{ limit: 1, window: 31d }} }} }}\n\
+         routes: [{{ path: /**, upstream: \"{}\", limits: [it] }}]\n",
+        exact(&redis),
+        upstream.url()
+    );
+    let gateway = TestGateway::start_listening(&listen, &yaml).await;
+    let client = Client::new(gateway.address);
     for status in [200, 429] {
-        assert_eq!(get(&bench.client, "/", &[]).await, status);
+        assert_eq!(get(&client, "/", &[]).await, status);
     }
     let asking = async {
         loop {
-            let (_, text) = page(bench.gateway.admin, "/metrics").await;
+            let (_, text) = page(gateway.admin, "/metrics").await;
             if text.contains("tidegate_redis_memory_bytes") {
                 break text;
             }
@@ -66,7 +80,7 @@ async fn every_metric_of_the_dashboard_and_of_the_alerts_is_there() {
         }
     };
     let shown = shown(&tokio::time::timeout(LONG, asking).await.unwrap());
-    bench.stop().await;
+    gateway.stop().await;
 
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/observability");
     for (file, at_least) in [("alerts.yml", 10), ("dashboard.json", 15)] {

@@ -21,7 +21,7 @@ fn store(url: &str, more: &str) -> String {
 async fn with_tls_and_an_authority_of_its_own() {
     let authority = Authority::new();
     let redis = TlsRedis::start(&authority, &authority.issue(&["127.0.0.1"]), false).await;
-    let tls = format!(", tls: {{ ca_file: \"{}\" }}", redis.authority_file());
+    let tls = format!(", tls: {{ ca: \"{}\" }}", redis.authority_file());
     let url = redis.url("", "127.0.0.1");
     let bench = Bench::of_limit(&store(&url, &tls), LIMIT).await;
     assert_eq!(ready(bench.gateway.admin, 200).await, "ready\n");

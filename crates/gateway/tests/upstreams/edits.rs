@@ -219,7 +219,7 @@ async fn there_is_an_answer_where_no_route_is() {
     );
 }
 
-/// They are the upstream's to answer, and requests like any other.
+/// Without `cors` they are the upstream's to answer, and requests like any other.
 #[tokio::test]
 async fn preflights_are_limited() {
     let server = Upstream::ok();

@@ -2,12 +2,14 @@
 
 use std::fmt::{Result, Write as _};
 
-use http::HeaderName;
+use http::{HeaderName, Method};
 
-use crate::config::{HeaderEdits, HttpsPort, RouteEdits, RoutePlan, UpstreamHost, UpstreamPlan};
+use crate::config::{
+    CorsPlan, HeaderEdits, HttpsPort, Origins, RouteEdits, RoutePlan, UpstreamHost, UpstreamPlan,
+};
 
 /// Describes a route.
-pub(super) fn describe(text: &mut String, route: &RoutePlan) -> Result {
+pub(super) fn describe(text: &mut String, route: &RoutePlan, is_preflight: bool) -> Result {
     writeln!(text, "route:    {}", route.name)?;
     upstream(text, &route.upstream)?;
     if !route.upgrades.is_empty() {
@@ -21,7 +23,38 @@ pub(super) fn describe(text: &mut String, route: &RoutePlan) -> Result {
             "retries:  up to {attempts}, of GET, HEAD and OPTIONS, within {budget}% of the requests"
         )?;
     }
-    edits(text, &route.edits)
+    edits(text, &route.edits)?;
+    if let Some(plan) = &route.cors {
+        cors(text, plan)?;
+    }
+    if is_preflight {
+        writeln!(
+            text,
+            "answer:   204 by the gateway itself, for it is a CORS preflight"
+        )?;
+    }
+    Ok(())
+}
+
+fn cors(text: &mut String, plan: &CorsPlan) -> Result {
+    let origins = match &plan.origins {
+        Origins::Any => "any origin".to_owned(),
+        Origins::Listed(listed) => {
+            let listed: Vec<_> = listed.iter().map(ToString::to_string).collect();
+            listed.join(", ")
+        }
+    };
+    let methods: Vec<_> = plan.methods.iter().map(Method::as_str).collect();
+    let with = if plan.credentials {
+        ", with credentials"
+    } else {
+        ""
+    };
+    writeln!(
+        text,
+        "cors:     pages of {origins} may send {}{with}",
+        methods.join(", ")
+    )
 }
 
 fn upstream(text: &mut String, upstream: &UpstreamPlan) -> Result {

@@ -24,9 +24,9 @@ impl Check<'_> {
     fn fixed_redis(&mut self, written: &Redis, options: &RedisOptions) -> FixedRedis {
         let tls = written.tls.as_ref().map(|tls| &tls.value);
         let files = [
-            tls.and_then(|tls| tls.ca_file.as_ref()),
-            tls.and_then(|tls| tls.cert_file.as_ref()),
-            tls.and_then(|tls| tls.key_file.as_ref()),
+            tls.and_then(|tls| tls.ca.as_ref()),
+            tls.and_then(|tls| tls.cert.as_ref()),
+            tls.and_then(|tls| tls.key.as_ref()),
         ];
         FixedRedis {
             url: Secret::new(&options.url),

@@ -2,17 +2,21 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use super::Check;
 use crate::config::file::{BlockOr, File, Listener, ListenerTls, Placed, SingleOr};
 use crate::config::plan::{AdminPlan, ListenerPlan};
 use crate::config::report::{Place, Problem};
 use crate::config::value::{ClientCert, FilePath, Leaf};
-use crate::tls::{CertificateFiles, ClientCertificates, ServerFiles, ServerTls};
+use crate::tls::{CertificateFiles, ClientCertificates, ServerFiles, ServerTls, Shown};
 
 const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const LISTEN: SocketAddr = SocketAddr::new(LOCALHOST, 8080);
 const ADMIN: SocketAddr = SocketAddr::new(LOCALHOST, 9901);
+
+/// Before a certificate ends by so much, people should know.
+const SOON: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
 /// An address that is taken, and where it stands.
 type Taken = (SocketAddr, Option<Place>);
@@ -110,9 +114,31 @@ impl Check<'_> {
             certificates,
             clients,
         };
-        let leaves = pairs.into_iter().flat_map(|(cert, key)| [cert, key]);
+        let leaves = pairs.iter().flat_map(|(cert, key)| [*cert, *key]);
         let leaves: Vec<_> = leaves.chain(&tls.client_ca).collect();
-        self.usable(ServerTls::load(files), &leaves)
+        let loaded = self.usable(ServerTls::load(files), &leaves)?;
+        for ((cert, _), shown) in pairs.into_iter().zip(loaded.shown()) {
+            self.soon_over(cert, &shown);
+        }
+        Some(loaded)
+    }
+
+    /// Warns of a certificate that has ended, or soon will.
+    fn soon_over(&mut self, leaf: &Leaf<FilePath>, shown: &Shown) {
+        let Some(ends) = shown.ends else {
+            return;
+        };
+        let day = humantime::format_rfc3339_seconds(ends);
+        let message = match ends.duration_since(SystemTime::now()) {
+            Err(_) => format!("a certificate in this file has expired, at {day}"),
+            Ok(left) if left < SOON => {
+                format!("a certificate in this file expires within 14 days, at {day}")
+            }
+            Ok(_) => return,
+        };
+        let note =
+            "clients refuse it from then on; a new one is shown as soon as it is in the file";
+        self.doubt(Problem::new(leaf.place, message).note(note));
     }
 
     fn admin(&mut self, file: &File, taken: &mut Vec<Taken>) -> Option<AdminPlan> {

@@ -20,31 +20,31 @@ impl Check<'_> {
             return None;
         }
         let tls = &written.value;
-        let identity = match (&tls.cert_file, &tls.key_file) {
+        let identity = match (&tls.cert, &tls.key) {
             (None, None) => None,
             (Some(certificate), Some(key)) => Some((certificate, key)),
             (Some(alone), None) | (None, Some(alone)) => {
                 self.refuse(
                     Problem::new(alone.place, "this file is of no use alone")
-                        .note("`cert_file` and `key_file` belong together"),
+                        .note("`cert` and `key` belong together"),
                 );
                 return None;
             }
         };
-        self.made(redis, url, tls.ca_file.as_ref(), identity)
+        self.made(redis, url, tls.ca.as_ref(), identity)
     }
 
     fn made(
         &mut self,
         redis: &Redis,
         url: &RedisUrl,
-        ca_file: Option<&Leaf<FilePath>>,
+        ca: Option<&Leaf<FilePath>>,
         identity: Option<(&Leaf<FilePath>, &Leaf<FilePath>)>,
     ) -> Option<Option<Tls>> {
         if !is_tls(&url.0) {
             return Some(None);
         }
-        let authorities = match ca_file {
+        let authorities = match ca {
             Some(leaf) => Some(self.content(leaf)?),
             None => None,
         };
@@ -60,7 +60,7 @@ impl Check<'_> {
             Err(error) => error,
         };
         let place = match error {
-            InvalidTls::Authority => ca_file.and_then(|leaf| leaf.place),
+            InvalidTls::Authority => ca.and_then(|leaf| leaf.place),
             InvalidTls::Certificate => identity.and_then(|(certificate, _)| certificate.place),
             InvalidTls::Key | InvalidTls::Mismatch => identity.and_then(|(_, key)| key.place),
             InvalidTls::NoAuthorities => redis.url.place,

@@ -1,6 +1,7 @@
 //! The routes: what they match, where they lead, what they are charged to, and whether any request
 //! can reach them.
 
+mod cors;
 mod edits;
 mod guards;
 mod hidden;
@@ -101,6 +102,7 @@ impl Check<'_> {
         let upstream = self.target(&route.upstream, upstreams);
         let own = self.read_some(route.max_body.as_ref());
         let servers = upstream.as_ref().map(|upstream| &*upstream.servers);
+        let served = methods.clone().map(with_head);
         let edits = self.edits(route, path.as_ref(), whole.clients);
         let upgrades = self.upgrades(route, servers.unwrap_or_default());
         let timeouts = self.route_timeouts(route.timeouts.as_ref(), whole.timeouts);
@@ -109,6 +111,8 @@ impl Check<'_> {
         let encoded_slashes = self.read_some(route.encoded_slashes.as_ref());
         let (headers, reject) = (route.headers.as_ref(), route.reject.as_ref());
         let answers = self.answers(headers, reject, &unmatched.answers);
+        let cors = route.cors.as_ref();
+        let cors = cors.map(|cors| self.cors(cors, served.as_deref(), answers.headers));
         let leaves = route.limits.as_deref().unwrap_or_default();
         let own_rules = self.rules(leaves, rules, "this route");
         // What was refused is left out only now, after everything else was read.
@@ -143,11 +147,12 @@ impl Check<'_> {
             name,
             host,
             path,
-            methods: methods.map(with_head),
+            methods: served,
             upstream: upstream?,
             timeouts,
             retries,
             edits: Arc::new(edits),
+            cors: cors.map_or(Some(None), |cors| cors.map(Some))?,
             max_body: own.map_or(whole.max_body, |BodyLimit(own)| own),
             upgrades,
             encoded_slashes: encoded_slashes.unwrap_or_default(),

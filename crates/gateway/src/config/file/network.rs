@@ -52,11 +52,11 @@ pub(crate) struct Certificate {
 #[serde(deny_unknown_fields)]
 pub(crate) struct UpstreamTls {
     /// A file with the certificates of the only authorities that are trusted. Default: those of the system.
-    pub(crate) ca_file: Option<Leaf<FilePath>>,
+    pub(crate) ca: Option<Leaf<FilePath>>,
     /// A file with the certificate that the gateway shows. Default: none.
-    pub(crate) cert_file: Option<Leaf<FilePath>>,
+    pub(crate) cert: Option<Leaf<FilePath>>,
     /// A file with the key of that certificate.
-    pub(crate) key_file: Option<Leaf<FilePath>>,
+    pub(crate) key: Option<Leaf<FilePath>>,
     /// The name that the servers' certificate must have. Default: each server's host.
     pub(crate) server_name: Option<Leaf<CertificateName>>,
     /// Whether the certificate must be right. Default: true.

@@ -80,9 +80,9 @@ impl Check<'_> {
         signatures: &[Signature],
     ) -> Option<TokenKeys> {
         self.one_kind_of_key(signatures, jwt.algorithms.place);
-        let ca_file = jwt.jwks_ca_file.as_ref().map(|leaf| leaf.place);
+        let ca = jwt.jwks_ca.as_ref().map(|leaf| leaf.place);
         let refresh = jwt.jwks_refresh.as_ref().map(|leaf| leaf.place);
-        for place in ca_file.into_iter().chain(refresh) {
+        for place in ca.into_iter().chain(refresh) {
             let problem = Problem::new(place, "this has no effect with `key_file`");
             self.refuse(problem.note("it says how a set is fetched from a `jwks_url`"));
         }
@@ -138,8 +138,8 @@ impl Check<'_> {
     ) -> Option<JwksPlan> {
         self.public_keys(jwt, signatures);
         let refresh = self.read_some(jwt.jwks_refresh.as_ref());
-        let ca_file = jwt.jwks_ca_file.as_ref();
-        let authorities = ca_file.and_then(|leaf| self.authorities(leaf));
+        let ca = jwt.jwks_ca.as_ref();
+        let authorities = ca.and_then(|leaf| self.authorities(leaf));
         let place = url.place;
         let JwksUrl(url) = self.read(url)?;
         if url.scheme() == Some(&Scheme::HTTP) {
@@ -171,7 +171,7 @@ impl Check<'_> {
 
     /// Doubts that a set comes as it was sent, unless it never leaves this machine.
     fn plain_http(&mut self, jwt: &Jwt, url: &Uri, place: Option<Place>) {
-        if let Some(leaf) = &jwt.jwks_ca_file {
+        if let Some(leaf) = &jwt.jwks_ca {
             let problem = Problem::new(leaf.place, "this has no effect with http://");
             self.doubt(problem.note("only over https:// does a server show who it is"));
         }

@@ -10,6 +10,7 @@ use crate::config::file;
 use crate::config::plan::{HeaderEdits, RouteEdits};
 use crate::config::report::Problem;
 use crate::config::value::{HeaderText, Leaf};
+use crate::cors::is_cors;
 use crate::pattern::PathPattern;
 use crate::proxy::{is_limits, is_ours};
 
@@ -17,7 +18,7 @@ use crate::proxy::{is_limits, is_ours};
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     ToUpstream,
-    ToClient,
+    ToClient { has_cors: bool },
 }
 
 impl Check<'_> {
@@ -31,9 +32,12 @@ impl Check<'_> {
         let upstream_host = self.read_some(route.upstream_host.as_ref());
         let request = route.request_headers.as_ref();
         let response = route.response_headers.as_ref();
+        let to_client = Way::ToClient {
+            has_cors: route.cors.is_some(),
+        };
         RouteEdits {
             request_headers: self.header_edits(request, Way::ToUpstream, clients),
-            response_headers: self.header_edits(response, Way::ToClient, clients),
+            response_headers: self.header_edits(response, to_client, clients),
             stripped: self.stripped(route.strip_prefix.as_ref(), path),
             upstream_host: upstream_host.unwrap_or_default(),
             redirect: self.read_some(route.redirect.as_ref()),
@@ -98,7 +102,10 @@ impl Check<'_> {
                 "it belongs to the connection, or says where a request or a client comes from; \
                  the host is changed by `upstream_host`"
             }
-            Way::ToClient if is_limits(&name) => "it tells of limits: `headers` says which do",
+            Way::ToClient { .. } if is_limits(&name) => {
+                "it tells of limits: `headers` says which do"
+            }
+            Way::ToClient { has_cors: true } if is_cors(&name) => "the route's `cors` says it",
             _ if !seen.insert(name.clone()) => "it is here twice",
             _ => return Some(name),
         };

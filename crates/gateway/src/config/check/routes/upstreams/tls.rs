@@ -15,7 +15,7 @@ impl Check<'_> {
         if roots.is_none() {
             let problem = Problem::new(place, "this system has no certificate authorities");
             self.refuse(problem.note(
-                "a file with those of a server is named under `upstreams`: `tls: { ca_file: … }` beside its `servers`",
+                "a file with those of a server is named under `upstreams`: `tls: { ca: … }` beside its `servers`",
             ));
         }
         roots.map(|roots| Trust::Roots(Arc::new(roots)))
@@ -26,7 +26,7 @@ impl Check<'_> {
         written: &Placed<file::UpstreamTls>,
     ) -> Option<UpstreamTls> {
         let tls = &written.value;
-        let identity = match (&tls.cert_file, &tls.key_file) {
+        let identity = match (&tls.cert, &tls.key) {
             (None, None) => None,
             (Some(certificate), Some(key)) => Some(CertificateFiles {
                 certificate: self.file(certificate)?,
@@ -35,7 +35,7 @@ impl Check<'_> {
             (Some(alone), None) | (None, Some(alone)) => {
                 self.refuse(
                     Problem::new(alone.place, "this file is of no use alone")
-                        .note("`cert_file` and `key_file` belong together"),
+                        .note("`cert` and `key` belong together"),
                 );
                 return None;
             }
@@ -47,7 +47,7 @@ impl Check<'_> {
             identity.as_ref(),
             name.map(|CertificateName(name)| name),
         );
-        let leaves = [&tls.ca_file, &tls.cert_file, &tls.key_file];
+        let leaves = [&tls.ca, &tls.cert, &tls.key];
         let leaves: Vec<_> = leaves.into_iter().flatten().collect();
         self.usable(made, &leaves)
     }
@@ -55,16 +55,16 @@ impl Check<'_> {
     fn trust(&mut self, tls: &file::UpstreamTls, whole: Option<Place>) -> Option<Trust> {
         let verify = self.read_some(tls.verify.as_ref()).unwrap_or(true);
         let place = tls.verify.as_ref().and_then(|leaf| leaf.place);
-        match (&tls.ca_file, verify) {
+        match (&tls.ca, verify) {
             (Some(_), false) => {
-                let problem = Problem::new(place, "`ca_file` has no effect without verification");
+                let problem = Problem::new(place, "`ca` has no effect without verification");
                 self.refuse(problem.note("leave one of them out"));
                 None
             }
             (None, false) => {
                 self.doubt(
                     Problem::new(place, "nobody verifies who these servers are")
-                        .note("whoever stands in between can read and change everything: name their authority under `ca_file`"),
+                        .note("whoever stands in between can read and change everything: name their authority under `ca`"),
                 );
                 Some(Trust::Anybody)
             }

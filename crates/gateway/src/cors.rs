@@ -1,0 +1,149 @@
+//! Which pages of other origins may read a route's answers, as browsers ask it (CORS, a part of the Fetch standard).
+//!
+//! Browsers ask before some requests (a preflight) and look at the answers of all. It keeps pages from reading, and keeps
+//! nobody from sending: that is what limits are for. This module must not know them, nor who answered.
+
+use http::header::{
+    ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
+    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE,
+    ACCESS_CONTROL_REQUEST_METHOD, ORIGIN, VARY,
+};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+
+use crate::body::Body;
+use crate::config::{CorsPlan, Origins};
+
+/// Whether a page of the internet may send requests into a private network, as Chromium asks.
+const ACCESS_CONTROL_ALLOW_PRIVATE_NETWORK: HeaderName =
+    HeaderName::from_static("access-control-allow-private-network");
+
+/// In the extensions of a request that takes a route with `cors`: it is a preflight, and goes no further than the gateway.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Preflight;
+
+/// The method of the request that a preflight asks about; none of what is no preflight.
+pub(crate) fn asked<B>(request: &Request<B>) -> Option<Method> {
+    if request.method() != Method::OPTIONS || !request.headers().contains_key(ORIGIN) {
+        return None;
+    }
+    let method = request.headers().get(ACCESS_CONTROL_REQUEST_METHOD)?;
+    Method::from_bytes(method.as_bytes()).ok()
+}
+
+/// The answer to a preflight; what it says is for [`Cors::tell`].
+pub(crate) fn answered() -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
+}
+
+/// What one route says to browsers.
+#[derive(Debug)]
+pub(crate) struct Cors {
+    origins: Origins,
+    credentials: bool,
+    expose: HeaderValue,
+    preflight: Vec<(HeaderName, HeaderValue)>,
+}
+
+/// What a request says of the page that it comes from.
+#[derive(Debug)]
+pub(crate) struct Page {
+    pub(crate) origin: Option<HeaderValue>,
+    pub(crate) is_preflight: bool,
+}
+
+impl Cors {
+    pub(crate) fn new(plan: &CorsPlan) -> Self {
+        let methods = list(plan.methods.iter().map(Method::as_str));
+        let headers = list(plan.headers.iter().map(HeaderName::as_str));
+        let max_age = plan.max_age.map(|age| age.as_secs().into());
+        let preflight = [
+            (ACCESS_CONTROL_ALLOW_METHODS, methods),
+            (ACCESS_CONTROL_ALLOW_HEADERS, headers),
+            (ACCESS_CONTROL_MAX_AGE, max_age),
+        ];
+        let preflight = preflight.into_iter();
+        let expose = list(plan.expose.iter().map(HeaderName::as_str));
+        Self {
+            origins: plan.origins.clone(),
+            credentials: plan.credentials,
+            expose: expose.unwrap_or(HeaderValue::from_static("")),
+            preflight: preflight
+                .filter_map(|(name, value)| Some((name, value?)))
+                .collect(),
+        }
+    }
+
+    /// Says on an answer, whoever gave it, whether `page` may read it. What it said of that before is gone.
+    pub(crate) fn tell<B>(&self, page: Page, response: &mut Response<B>) {
+        let answers = page.is_preflight && response.status() == StatusCode::NO_CONTENT;
+        let headers = response.headers_mut();
+        for name in [
+            ACCESS_CONTROL_ALLOW_CREDENTIALS,
+            ACCESS_CONTROL_ALLOW_HEADERS,
+            ACCESS_CONTROL_ALLOW_METHODS,
+            ACCESS_CONTROL_ALLOW_ORIGIN,
+            ACCESS_CONTROL_ALLOW_PRIVATE_NETWORK,
+            ACCESS_CONTROL_EXPOSE_HEADERS,
+            ACCESS_CONTROL_MAX_AGE,
+        ] {
+            headers.remove(name);
+        }
+        let allowed = match &self.origins {
+            // The same for everybody, so a cache may give it to everybody.
+            Origins::Any => HeaderValue::from_static("*"),
+            Origins::Listed(listed) => {
+                vary_by_origin(headers);
+                let is_listed =
+                    |origin: &HeaderValue| listed.iter().any(|it| it.matches(origin.as_bytes()));
+                match page.origin.filter(is_listed) {
+                    Some(origin) => origin,
+                    None => return,
+                }
+            }
+        };
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, allowed);
+        if self.credentials {
+            let yes = HeaderValue::from_static("true");
+            headers.insert(ACCESS_CONTROL_ALLOW_CREDENTIALS, yes);
+        }
+        if answers {
+            headers.extend(self.preflight.iter().cloned());
+        } else {
+            headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, self.expose.clone());
+        }
+    }
+}
+
+/// Whether this header of an answer tells browsers who may read it.
+pub(crate) fn is_cors(name: &HeaderName) -> bool {
+    name.as_str().starts_with("access-control-")
+}
+
+/// A header that is a list; none if it is empty.
+fn list<'a>(items: impl Iterator<Item = &'a str>) -> Option<HeaderValue> {
+    let items: Vec<_> = items.collect();
+    let text = Some(items.join(", ")).filter(|text| !text.is_empty());
+    text.and_then(|text| HeaderValue::try_from(text).ok())
+}
+
+/// Tells caches that the answer is another one for another origin, beside what it varies by already.
+fn vary_by_origin(headers: &mut HeaderMap) {
+    let said = headers.get_all(VARY).iter().map(HeaderValue::as_bytes);
+    let said: Vec<_> = said.filter(|line| !line.trim_ascii().is_empty()).collect();
+    let mut names = said
+        .iter()
+        .flat_map(|line| line.split(|byte| *byte == b','));
+    let is_said = names.any(|name| {
+        let name = name.trim_ascii();
+        name == b"*" || name.eq_ignore_ascii_case(ORIGIN.as_str().as_bytes())
+    });
+    if is_said {
+        return;
+    }
+    let line = [&said[..], &[b"Origin"]].concat().join(&b", "[..]);
+    if let Ok(line) = HeaderValue::from_bytes(&line) {
+        headers.insert(VARY, line);
+    }
+}

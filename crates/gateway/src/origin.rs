@@ -1,0 +1,184 @@
+//! Where a web page comes from, as browsers write it in `Origin`, and which origins a route's `cors` lists.
+//!
+//! Matching allocates nothing, and takes an origin only as browsers spell it. This module must not know what an origin may do.
+
+use std::fmt;
+
+use crate::host::HostPattern;
+
+/// Exactly one origin, or with `https://*.example.com` those of every host below `example.com`, at any depth, but not
+/// that of `example.com` itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OriginPattern {
+    /// The scheme and what follows it: `https://`.
+    scheme: String,
+    /// The whole rest, or, of `*.example.com`, what it ends with.
+    rest: String,
+    is_below: bool,
+}
+
+/// Why this is no origin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoOrigin {
+    /// It has another form.
+    Form,
+    /// It is the one that pages without an origin share.
+    Null,
+    /// There is something behind host and port.
+    Path,
+    /// Browsers do not write the port that a scheme has by itself.
+    UsualPort,
+}
+
+impl OriginPattern {
+    /// Reads an origin as it stands in the configuration.
+    pub(crate) fn parse(text: &str) -> Result<Self, NoOrigin> {
+        if text == "null" {
+            return Err(NoOrigin::Null);
+        }
+        let (scheme, authority) = text.split_once("://").ok_or(NoOrigin::Form)?;
+        if authority.contains(['/', '?', '#']) {
+            return Err(NoOrigin::Path);
+        }
+        let begins = scheme.starts_with(|c: char| c.is_ascii_alphabetic());
+        let goes_on = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+        if !begins || !scheme.chars().all(goes_on) {
+            return Err(NoOrigin::Form);
+        }
+        let scheme = scheme.to_ascii_lowercase();
+        // The colons inside of [::1] are not a port's.
+        let (host, port) = match authority.rfind(':') {
+            Some(colon) if !authority.ends_with(']') => {
+                let port = authority[colon + 1..].parse().ok();
+                let port: u16 = port.filter(|port| *port > 0).ok_or(NoOrigin::Form)?;
+                (&authority[..colon], Some(port))
+            }
+            _ => (authority, None),
+        };
+        if matches!((&*scheme, port), ("http", Some(80)) | ("https", Some(443))) {
+            return Err(NoOrigin::UsualPort);
+        }
+        let host = HostPattern::parse(host).map_err(|_| NoOrigin::Form)?;
+        let is_below = host.is_below();
+        let (HostPattern::Exact(mut rest) | HostPattern::Below(mut rest)) = host;
+        if let Some(port) = port {
+            rest.push_str(&format!(":{port}"));
+        }
+        Ok(Self {
+            scheme: scheme + "://",
+            rest,
+            is_below,
+        })
+    }
+
+    /// Whether a header's value is one of these origins.
+    pub(crate) fn matches(&self, origin: &[u8]) -> bool {
+        let Some(rest) = origin.strip_prefix(self.scheme.as_bytes()) else {
+            return false;
+        };
+        if !self.is_below {
+            return rest == self.rest.as_bytes();
+        }
+        let is_label = |label: &[u8]| {
+            let in_a_name = |byte: &u8| {
+                byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_')
+            };
+            !label.is_empty() && label.iter().all(in_a_name)
+        };
+        rest.strip_suffix(self.rest.as_bytes())
+            .is_some_and(|labels| labels.split(|byte| *byte == b'.').all(is_label))
+    }
+}
+
+impl fmt::Display for OriginPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let any = if self.is_below { "*" } else { "" };
+        write!(f, "{}{any}{}", self.scheme, self.rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pattern(text: &str) -> OriginPattern {
+        OriginPattern::parse(text).unwrap_or_else(|why| panic!("{text}: {why:?}"))
+    }
+
+    #[test]
+    fn an_origin_is_itself_or_one_below() {
+        for (text, origin) in [
+            ("https://app.example.com", "https://app.example.com"),
+            ("HTTPS://App.Example.com", "https://app.example.com"),
+            ("http://localhost:3000", "http://localhost:3000"),
+            ("https://a.example:80", "https://a.example:80"),
+            ("http://[::1]:3000", "http://[::1]:3000"),
+            ("capacitor://localhost", "capacitor://localhost"),
+            ("https://*.example.com", "https://a.example.com"),
+            ("https://*.example.com", "https://a-1.b_2.example.com"),
+            ("https://*.example.com:8443", "https://a.example.com:8443"),
+        ] {
+            assert!(pattern(text).matches(origin.as_bytes()), "{text}: {origin}");
+        }
+        for (text, origin) in [
+            ("https://app.example.com", "http://app.example.com"),
+            ("https://app.example.com", "https://app.example.com:8443"),
+            ("https://app.example.com", "https://app.example.com.evil"),
+            ("https://app.example.com", "https://app.example.com/"),
+            ("https://app.example.com", "https://app.example.com."),
+            ("https://app.example.com", "https://x.app.example.com"),
+            ("https://app.example.com", ""),
+            ("https://app.example.com", "null"),
+            ("https://*.example.com", "https://example.com"),
+            ("https://*.example.com", "https://.example.com"),
+            ("https://*.example.com", "https://a..example.com"),
+            ("https://*.example.com", "https://evilexample.com"),
+            ("https://*.example.com", "https://evil/.example.com"),
+            ("https://*.example.com", "https://evil:1.example.com"),
+            ("https://*.example.com", "https://evil#.example.com"),
+            ("https://*.example.com", "https://me@a.example.com"),
+            ("https://*.example.com", "https://*.example.com"),
+            ("https://*.example.com", "https://a.example.com:8443"),
+            ("https://*.example.com:8443", "https://a.example.com"),
+        ] {
+            assert!(
+                !pattern(text).matches(origin.as_bytes()),
+                "{text}: {origin}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_origin_is_told_apart() {
+        use NoOrigin::*;
+        for (text, why) in [
+            ("", Form),
+            ("*", Form),
+            ("app.example.com", Form),
+            ("https://", Form),
+            ("https://*", Form),
+            ("https://a.*.com", Form),
+            ("https://me@a.example", Form),
+            ("https://a.example:0", Form),
+            ("https://a.example:port", Form),
+            ("https://a.example:*", Form),
+            ("https://ä.example", Form),
+            ("1s://a.example", Form),
+            ("null", Null),
+            ("https://a.example/", Path),
+            ("https://a.example/app", Path),
+            ("https://a.example?x", Path),
+            ("https://a.example:443", UsualPort),
+            ("http://a.example:80", UsualPort),
+        ] {
+            assert_eq!(OriginPattern::parse(text), Err(why), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_origin_is_shown_as_it_is_written() {
+        for text in ["https://app.example.com:8443", "https://*.example.com"] {
+            assert_eq!(pattern(text).to_string(), text);
+        }
+    }
+}
