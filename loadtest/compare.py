@@ -84,6 +84,9 @@ def compared(folder, options):
     if options.idle > room and "idle" in options.parts:
         raise Trouble(f"{options.idle:,} idle connections need more open files than this machine allows (ulimit -Hn): {room:,}")
     run.binaries = Binaries(options.binary, api=False)
+    bare = run.binaries.gateway.with_name(gateways.BARE)
+    if bare.exists():
+        found[gateways.BARE] = bare
     facts = {
         "rounds": options.rounds,
         "seconds": options.seconds,

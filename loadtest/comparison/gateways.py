@@ -13,6 +13,7 @@ from kit.processes import Trouble, answers, fetched, free_port, until
 
 PEERS = Path(__file__).resolve().parent / "peers"
 PATH = "/api/rides/1001"
+BARE = "bare-proxy"  # of this repository, and built with the gateway
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,13 @@ def traefik(run, limit, port, redis):
     return [run.programs["traefik"], f"--configfile={config}"], {"GOMAXPROCS": "1"}
 
 
+def bare(run, limit, port, _redis):
+    command = [run.programs[BARE], "--listen", f"127.0.0.1:{port}", "--upstream", f"127.0.0.1:{run.upstream_port}"]
+    return command + (["--refuse"] if limit is REFUSES else []), {}
+
+
 OTHERS = {
+    "hyper": Gateway("hyper alone: no limits, no timeouts, no more headers", (BARE,), bare),
     "nginx": Gateway("nginx `limit_req`", ("nginx",), nginx),
     "haproxy": Gateway("HAProxy stick table", ("haproxy",), haproxy),
     "envoy": Gateway("Envoy `local_ratelimit`", ("envoy",), envoy),

@@ -158,7 +158,7 @@ def idle(row, run, connections):
             one.sendall(request)
             if not one.recv(4096).startswith(b"HTTP/1.1 200"):
                 raise Trouble(f"{row.name}: a connection was refused")
-        time.sleep(2)  # for what is given back a little later
+        time.sleep(5)  # until they rest, and what they held is given back
         after = resident(target.process.pid)
     return {"bytes_each": (after - before) / connections, "resident_bytes": after}
 

@@ -40,6 +40,7 @@ def rows(programs):
     listed = [
         other("haproxy", ADMITS),
         other("nginx", ADMITS),
+        other("hyper", ADMITS),
         Row("memory admitted", "admitted", "tidegate"),
         Row("exact admitted", "redis admitted", "tidegate, `exact`", redis=True),
         Row("three limits", "redis admitted", "tidegate, `exact`, three limits", redis=True, options={"limits": 3}),
@@ -55,6 +56,7 @@ def rows(programs):
         other("nginx-redis", REFUSES),
         Row("exact refused", "redis refused", "tidegate, `exact`", limit=REFUSES, redis=True),
         Row("memory refused", "refused", "tidegate", limit=REFUSES),
+        other("hyper", REFUSES),
         other("nginx", REFUSES),
         other("haproxy", REFUSES),
         *(other(name, limit) for name in ("envoy", "traefik", "traefik-redis") for limit in (ADMITS, REFUSES)),

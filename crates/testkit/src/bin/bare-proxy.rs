@@ -1,0 +1,132 @@
+//! A proxy that does nothing but forward, or nothing but refuse: what hyper and tokio take by themselves, for the
+//! comparison of gateways. It has no limits, no timeouts, no headers of its own and no metrics, and is of no other use.
+
+#![expect(clippy::print_stderr, reason = "a command says why it ends")]
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use clap::Parser;
+use http::{HeaderValue, Request, Response, StatusCode, Uri, header};
+use http_body_util::{Either, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpStream};
+
+// As the gateway has.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// A proxy that does nothing else.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Where it listens.
+    #[arg(long)]
+    listen: SocketAddr,
+    /// Whom it forwards to.
+    #[arg(long)]
+    upstream: SocketAddr,
+    /// Answers 429 at once and forwards nothing.
+    #[arg(long)]
+    refuse: bool,
+}
+
+/// The upstream's address, and the connections to it that nobody uses.
+struct Upstream {
+    address: SocketAddr,
+    idle: Mutex<Vec<SendRequest<Incoming>>>,
+}
+
+impl Upstream {
+    async fn send(&self, request: Request<Incoming>) -> io::Result<Response<Incoming>> {
+        let mut sender = match self.kept() {
+            Some(sender) => sender,
+            None => {
+                let socket = TcpStream::connect(self.address).await?;
+                socket.set_nodelay(true)?;
+                let (sender, connection) = handshake(TokioIo::new(socket))
+                    .await
+                    .map_err(io::Error::other)?;
+                tokio::spawn(connection);
+                sender
+            }
+        };
+        let answer = sender.send_request(request).await;
+        self.idle().push(sender);
+        answer.map_err(io::Error::other)
+    }
+
+    fn kept(&self) -> Option<SendRequest<Incoming>> {
+        let mut idle = self.idle();
+        let ready = idle.iter().rposition(SendRequest::is_ready)?;
+        Some(idle.swap_remove(ready))
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<SendRequest<Incoming>>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match serve(Arguments::parse()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn serve(arguments: Arguments) -> io::Result<()> {
+    let listener = TcpListener::bind(arguments.listen).await?;
+    let upstream = Arc::new(Upstream {
+        address: arguments.upstream,
+        idle: Mutex::default(),
+    });
+    loop {
+        let (socket, _) = listener.accept().await?;
+        socket.set_nodelay(true)?;
+        let upstream = upstream.clone();
+        tokio::spawn(async move {
+            let service = service_fn(|mut request: Request<Incoming>| {
+                let upstream = upstream.clone();
+                async move {
+                    if arguments.refuse {
+                        return Ok::<_, Infallible>(refusal().map(Either::Left));
+                    }
+                    if let Some(path) = request.uri().path_and_query() {
+                        *request.uri_mut() = Uri::from(path.clone());
+                    }
+                    Ok(match upstream.send(request).await {
+                        Ok(answer) => answer.map(Either::Right),
+                        Err(_) => {
+                            let mut failed = Response::new(Either::Left(Full::default()));
+                            *failed.status_mut() = StatusCode::BAD_GATEWAY;
+                            failed
+                        }
+                    })
+                }
+            });
+            // How a connection ends is its client's business.
+            let connection = http1::Builder::new().serve_connection(TokioIo::new(socket), service);
+            let _ = connection.await;
+        });
+    }
+}
+
+/// As large as the gateway's.
+fn refusal() -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::from(&[b' '; 260][..]));
+    *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+    let kind = HeaderValue::from_static("application/problem+json");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}
