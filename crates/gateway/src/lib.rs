@@ -31,6 +31,7 @@ mod jwks;
 mod key_files;
 mod metrics;
 mod outcome;
+mod overload;
 mod problem;
 mod proxy;
 mod redis_watch;

@@ -1,5 +1,6 @@
 //! What the gateway counts, for Prometheus. Handles are found at start; a request only adds.
 
+mod overload;
 mod redis;
 mod reloads;
 mod route;
@@ -20,6 +21,9 @@ use prometheus_client::registry::{Registry, Unit};
 use tidegate_store::{Store, StoreError};
 use tidegate_tower::Lines;
 
+use crate::overload::Overload;
+use overload::OverloadMetrics;
+pub(crate) use overload::Refused;
 use redis::RedisMetrics;
 use reloads::ReloadMetrics;
 pub(crate) use route::{OpenTunnel, RouteMetrics};
@@ -81,7 +85,7 @@ pub(crate) struct GatewayMetrics {
     tunnels: Family<RouteLabels, Gauge>,
     store: Histogram,
     store_errors: Family<ErrorLabels, Counter>,
-    connections_refused: Counter,
+    overload: OverloadMetrics,
     unknown_keys: Counter,
     unknown_plans: Arc<UnknownPlans>,
     tls: TlsMetrics,
@@ -112,7 +116,7 @@ impl GatewayMetrics {
             tunnels: Family::default(),
             store: Histogram::new(STORE_BUCKETS),
             store_errors: Family::default(),
-            connections_refused: Counter::default(),
+            overload: OverloadMetrics::default(),
             unknown_keys: Counter::default(),
             unknown_plans: Arc::default(),
             tls: TlsMetrics::default(),
@@ -189,11 +193,7 @@ impl GatewayMetrics {
             "Decisions that Redis did not give, by reason",
             self.store_errors.clone(),
         );
-        registry.register(
-            "connections_refused",
-            "Connections closed because max_connections were open",
-            self.connections_refused.clone(),
-        );
+        self.overload.register(registry);
         self.tls.register(registry);
         self.upstreams.register(registry);
         self.reloads.register(registry);
@@ -256,9 +256,9 @@ impl GatewayMetrics {
         &self.redis
     }
 
-    /// A connection was closed because there were too many.
-    pub(crate) fn connection_refused(&self) {
-        self.connections_refused.inc();
+    /// What is counted of load that is shed.
+    pub(crate) const fn overload(&self) -> &OverloadMetrics {
+        &self.overload
     }
 
     /// What is counted of TLS towards clients.
@@ -298,7 +298,7 @@ impl GatewayMetrics {
     }
 
     /// The text that Prometheus reads; `dropped_lines` of the access log were lost so far.
-    pub(crate) fn text(&self, store: &Store, dropped_lines: u64) -> String {
+    pub(crate) fn text(&self, store: &Store, overload: &Overload, dropped_lines: u64) -> String {
         let usage = store.memory().usage();
         self.memory_keys
             .set(usage.keys.try_into().unwrap_or(i64::MAX));
@@ -309,6 +309,7 @@ impl GatewayMetrics {
         show(&self.memory_evicted, usage.evicted);
         show(&self.memory_shared, usage.shared);
         show(&self.access_log_dropped, dropped_lines);
+        self.overload.show(overload);
         self.synced.show(&store.synced_usage());
         let mut text = String::new();
         // Writing to a String cannot fail.

@@ -23,6 +23,7 @@ use crate::body::Body;
 use crate::dropped::Dropped;
 use crate::frontend::Arrival;
 use crate::in_force::{Current, ListenerName};
+use crate::overload::Pressure;
 use crate::tls::HandshakeFailure;
 
 /// The most that hyper buffers of a head; the frontend refuses heads long before, with the right status.
@@ -51,6 +52,7 @@ const LAST_CALL: Duration = Duration::from_secs(1);
 pub(super) struct Serving {
     pub(super) current: Arc<Current>,
     pub(super) listener: ListenerName,
+    pub(super) pressure: watch::Receiver<Pressure>,
     /// Becomes true when requests in flight are the last.
     pub(super) drain: watch::Receiver<bool>,
 }
@@ -80,6 +82,10 @@ impl Serving {
             opened = timeout(timeouts.header, opening) => opened,
             // A connection that has asked nothing yet is as good as idle.
             () = last_call(&mut self.drain) => return,
+            () = last_call_near(&mut self.pressure) => {
+                in_force.frontend.metrics().overload().idle_closed();
+                return;
+            }
         };
         let failure = match opened {
             Ok(Ok(opening)) => {
@@ -107,6 +113,7 @@ impl Serving {
             current: self.current,
             activity,
             idle,
+            pressure: self.pressure,
             drain: self.drain,
         });
         // How a connection ended concerns its client alone; what became of its requests is in the access log.
@@ -127,6 +134,7 @@ struct Conversation {
     current: Arc<Current>,
     activity: Arc<Activity>,
     idle: Duration,
+    pressure: watch::Receiver<Pressure>,
     drain: watch::Receiver<bool>,
 }
 
@@ -156,11 +164,10 @@ impl Conversation {
         let connection = builder.serve_connection(TokioIo::new(stream), service);
         let connection = connection.with_upgrades();
         let end = End {
-            drain: self.drain.clone(),
             quiet_for: LAST_CALL,
             shut_down: http1::UpgradeableConnection::graceful_shutdown,
         };
-        drive(connection, &self.activity, end).await
+        self.drive(connection, end).await
     }
 
     async fn http2<S>(self: Arc<Self>, stream: S) -> hyper::Result<()>
@@ -190,11 +197,10 @@ impl Conversation {
         let connection = builder.serve_connection(TokioIo::new(stream), service);
         // The client is told which of its requests are served, so nothing that comes later is lost.
         let end = End {
-            drain: self.drain.clone(),
             quiet_for: Duration::ZERO,
             shut_down: http2::Connection::graceful_shutdown,
         };
-        drive(connection, &self.activity, end).await
+        self.drive(connection, end).await
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, Dropped> {
@@ -207,54 +213,82 @@ impl Conversation {
         let in_force = self.current.load_full();
         in_force.frontend.handle(request, arrival).await
     }
-}
 
-/// How a connection ends when a stop is asked for: once it has been quiet for so long.
-struct End<F> {
-    drain: watch::Receiver<bool>,
-    quiet_for: Duration,
-    shut_down: F,
-}
-
-/// Polls a connection beside its watchdog and the drain.
-async fn drive<C, F>(connection: C, activity: &Activity, mut end: End<F>) -> hyper::Result<()>
-where
-    C: Future<Output = hyper::Result<()>>,
-    F: Fn(std::pin::Pin<&mut C>),
-{
-    let mut connection = std::pin::pin!(connection);
-    let mut watchdog = std::pin::pin!(tokio::time::sleep(Duration::ZERO));
-    let mut quiet = std::pin::pin!(tokio::time::sleep(Duration::ZERO));
-    let mut shut_down = false;
-    loop {
-        tokio::select! {
-            ended = connection.as_mut() => return ended,
-            () = watchdog.as_mut() => match activity.watch() {
-                Watch::Until(next) => watchdog.as_mut().reset(next),
-                Watch::Expired => return Ok(()),
-            },
-            stop = end.drain.wait_for(|stop| *stop), if !activity.drains() => {
-                // An error means that whoever could have asked for a drain is gone, which asks for one as well.
-                drop(stop);
-                activity.drain();
-                quiet.as_mut().reset(Instant::now() + end.quiet_for);
-            }
-            () = quiet.as_mut(), if activity.drains() && !shut_down => {
-                match end.quiet_for.saturating_sub(activity.quiet_for()) {
-                    Duration::ZERO => {
-                        shut_down = true;
-                        (end.shut_down)(connection.as_mut());
+    /// Polls a connection beside its watchdog, the drain, and the want of memory.
+    async fn drive<C, F>(&self, connection: C, end: End<F>) -> hyper::Result<()>
+    where
+        C: Future<Output = hyper::Result<()>>,
+        F: Fn(std::pin::Pin<&mut C>),
+    {
+        let activity = &self.activity;
+        let (mut drain, mut pressure) = (self.drain.clone(), self.pressure.clone());
+        let mut connection = std::pin::pin!(connection);
+        let mut watchdog = std::pin::pin!(tokio::time::sleep(Duration::ZERO));
+        let mut quiet = std::pin::pin!(tokio::time::sleep(Duration::ZERO));
+        let (mut sheds, mut shut_down) = (false, false);
+        loop {
+            tokio::select! {
+                ended = connection.as_mut() => return ended,
+                () = watchdog.as_mut() => match activity.watch() {
+                    Watch::Until(next) => watchdog.as_mut().reset(next),
+                    Watch::Expired => return Ok(()),
+                },
+                stop = drain.wait_for(|stop| *stop), if !activity.drains() => {
+                    // An error means that whoever could have asked for a drain is gone, which asks for one as well.
+                    drop(stop);
+                    activity.drain();
+                    quiet.as_mut().reset(Instant::now() + end.quiet_for);
+                }
+                () = near(&mut pressure), if !sheds && !activity.drains() => {
+                    sheds = true;
+                    quiet.as_mut().reset(Instant::now() + LAST_CALL);
+                }
+                () = quiet.as_mut(), if (activity.drains() || sheds) && !shut_down => {
+                    sheds = !activity.drains();
+                    if sheds && *pressure.borrow() == Pressure::None {
+                        sheds = false;
+                        continue;
                     }
-                    more => quiet.as_mut().reset(Instant::now() + more),
+                    let needed = if sheds { LAST_CALL } else { end.quiet_for };
+                    match needed.saturating_sub(activity.quiet_for()) {
+                        Duration::ZERO => {
+                            shut_down = true;
+                            if sheds {
+                                self.current.load().frontend.metrics().overload().idle_closed();
+                            }
+                            (end.shut_down)(connection.as_mut());
+                        }
+                        more => quiet.as_mut().reset(Instant::now() + more),
+                    }
                 }
             }
         }
     }
 }
 
+/// How a connection ends when a stop is asked for: once it has been quiet for so long.
+struct End<F> {
+    quiet_for: Duration,
+    shut_down: F,
+}
+
 /// Ready a moment after a stop was asked for.
 async fn last_call(drain: &mut watch::Receiver<bool>) {
     // An error asks for a stop as well.
     let _ = drain.wait_for(|stop| *stop).await;
+    tokio::time::sleep(LAST_CALL).await;
+}
+
+/// Ready when the process is short of memory.
+async fn near(pressure: &mut watch::Receiver<Pressure>) {
+    // Whoever tells lives as long as the gateway.
+    let _ = pressure
+        .wait_for(|pressure| *pressure != Pressure::None)
+        .await;
+}
+
+/// Ready a moment after it became so.
+async fn last_call_near(pressure: &mut watch::Receiver<Pressure>) {
+    near(pressure).await;
     tokio::time::sleep(LAST_CALL).await;
 }

@@ -13,6 +13,7 @@ mod client_certificates;
 mod frames;
 mod handshakes;
 mod http2_abuse;
+mod overload;
 mod renewal;
 mod tls_in;
 

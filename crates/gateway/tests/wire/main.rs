@@ -24,7 +24,8 @@ mod early_answers;
 mod reuse;
 mod upstream_faults;
 
-// How much, and how long.
+// How much, how many, and how long.
+mod floods;
 mod sizes;
 mod slow_clients;
 mod times;
