@@ -30,8 +30,9 @@ use crate::tls::HandshakeFailure;
 const MAX_BUFFER: usize = 128 * 1024;
 /// Requests that one HTTP/2 connection may have open.
 const MAX_STREAMS: u32 = 100;
-/// Headers of one HTTP/2 request, uncompressed, in bytes.
-const MAX_HEADER_LIST: u32 = 32 * 1024;
+/// Headers of one HTTP/2 request, uncompressed, in bytes, each counted as 32 more: half of what HTTP/1 may send, as a
+/// connection has a hundred of them.
+const MAX_HEADER_LIST: u32 = 16 * 1024;
 /// Requests that an HTTP/2 client may take back before anybody looked at them, and those that it may make us take back,
 /// before the connection ends: whoever does more of either means harm.
 const MAX_TAKEN_BACK: usize = 20;
@@ -41,6 +42,8 @@ const STREAM_WINDOW: u32 = 256 * 1024;
 const CONNECTION_WINDOW: u32 = 1024 * 1024;
 /// How much of one answer may wait for an HTTP/2 client, in bytes.
 const MAX_UNSENT: usize = 64 * 1024;
+/// How long one answer may wait for an HTTP/2 client at most: who stops a hundred of them costs us as many upstreams.
+const LONGEST_STALL: Duration = Duration::from_secs(30);
 /// How often a silent HTTP/2 client is asked whether it is there, and how long it may take to say so.
 const PING_EVERY: Duration = Duration::from_secs(20);
 /// How long an HTTP/1 connection must have been quiet before a stop closes it. Its client cannot be told but by an answer,
@@ -181,7 +184,7 @@ impl Conversation {
             async move { Ok::<_, Dropped>(this.answer(request).await?.map(Offered::new)) }
         });
         let mut builder = http2::Builder::new(Streams {
-            patience: self.idle,
+            patience: self.idle.min(LONGEST_STALL),
         });
         builder
             .timer(TokioTimer::new())
