@@ -22,6 +22,7 @@ mod upgrade;
 mod bad_answers;
 mod early_answers;
 mod reuse;
+mod upstream_charges;
 mod upstream_faults;
 
 // How much, how many, and how long.
