@@ -40,7 +40,7 @@ DRIP = 5
 PER_PROCESS = 2500
 RATE = 50
 P99 = 0.05
-LARGE = b"x" * (8 << 20)
+LARGE, PART = 8 << 20, b"x" * (64 << 10)
 
 
 def main():
@@ -136,8 +136,9 @@ class Scene:
     """A gateway with a plain and a TLS listener, before an API."""
 
     def __init__(self, folder, binary):
-        self.plain, self.tls, admin, api = free_ports(4)
-        self.api = Helper(serve, api)
+        self.plain, self.tls, admin, api, good = free_ports(5)
+        # The good client's own has nothing to do with the others.
+        self.api, self.good_api = Helper(serve, api), Helper(serve, good)
         pair = ["-keyout", folder / "key.pem", "-out", folder / "cert.pem"]
         make = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=localhost"]
         subprocess.run(make + pair, check=True, capture_output=True)
@@ -146,11 +147,12 @@ class Scene:
             f"listen: [127.0.0.1:{self.plain}, {{ address: 127.0.0.1:{self.tls}, tls: {tls} }}]\n"
             f"admin: 127.0.0.1:{admin}\nlog: {{ access: false }}\nmax_connections: 18000\n"
             f"limits: {{ all: {{ token_bucket: {{ capacity: 100000, refill: 100000/s }}, per: [ip] }} }}\n"
-            f'routes: [{{ path: /**, upstream: "http://127.0.0.1:{api}", limits: [all] }}]\n'
+            f'routes:\n  - {{ path: /good, upstream: "http://127.0.0.1:{good}", limits: [all] }}\n'
+            f'  - {{ path: /**, upstream: "http://127.0.0.1:{api}", limits: [all] }}\n'
         )
         with open(folder / "log", "wb") as log:
             self.gateway = subprocess.Popen([binary, "run", "-c", folder / "gateway.yaml"], stderr=log)
-        for port in (api, self.plain):
+        for port in (api, good, self.plain):
             reachable(port)
 
     def descriptors(self):
@@ -162,7 +164,8 @@ class Scene:
     def __exit__(self, *_):
         self.gateway.kill()
         self.gateway.wait()
-        self.api.process.terminate()
+        for api in (self.api, self.good_api):
+            api.process.terminate()
 
 
 def free_ports(number):
@@ -270,15 +273,27 @@ class Api(asyncio.Protocol):
     lives = []
 
     def connection_made(self, transport):
-        self.transport, self.begun = transport, None
+        self.transport, self.begun, self.left, self.is_full = transport, None, 0, False
 
     def data_received(self, data):
         if data.startswith(b"GET /large"):
-            self.begun = time.monotonic()
-            self.transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(LARGE))
-            self.transport.write(LARGE)
+            self.begun, self.left = time.monotonic(), LARGE
+            self.transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % LARGE)
+            self.write_on()
         elif data.startswith(b"GET "):
             self.transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+
+    def write_on(self):
+        while self.left and not self.is_full:
+            self.left -= len(PART)
+            self.transport.write(PART)
+
+    def pause_writing(self):
+        self.is_full = True
+
+    def resume_writing(self):
+        self.is_full = False
+        self.write_on()
 
     def connection_lost(self, _):
         if self.begun:

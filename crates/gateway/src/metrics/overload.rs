@@ -19,26 +19,22 @@ struct ReasonLabels {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Refused {
     /// As many as may be are open.
-    MaxConnections,
+    InAll,
     /// Its address has as many as it may.
-    MaxConnectionsPerIp,
+    OfOneIp,
     /// The gateway is short of memory.
-    MaxMemory,
+    ShortOfMemory,
 }
 
 impl Refused {
-    const ALL: [Self; 3] = [
-        Self::MaxConnections,
-        Self::MaxConnectionsPerIp,
-        Self::MaxMemory,
-    ];
+    const ALL: [Self; 3] = [Self::InAll, Self::OfOneIp, Self::ShortOfMemory];
 
     /// The key of the configuration that says so.
     const fn label(self) -> &'static str {
         match self {
-            Self::MaxConnections => "max_connections",
-            Self::MaxConnectionsPerIp => "max_connections_per_ip",
-            Self::MaxMemory => "max_memory",
+            Self::InAll => "max_connections",
+            Self::OfOneIp => "max_connections_per_ip",
+            Self::ShortOfMemory => "max_memory",
         }
     }
 }

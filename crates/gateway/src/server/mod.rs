@@ -147,7 +147,7 @@ async fn accept(
 fn place(in_force: &InForce, places: &Arc<Places>, ip: IpAddr) -> Result<Place, Refused> {
     let frontend = &in_force.frontend;
     if frontend.overload.pressure() != Pressure::None {
-        return Err(Refused::MaxMemory);
+        return Err(Refused::ShortOfMemory);
     }
     let most_of_ip = in_force.max_connections_per_ip;
     let bounds = Bounds {
@@ -158,8 +158,8 @@ fn place(in_force: &InForce, places: &Arc<Places>, ip: IpAddr) -> Result<Place, 
             .map(|most| (ip, most)),
     };
     places.take(bounds).map_err(|no| match no {
-        NoPlace::AtAll => Refused::MaxConnections,
-        NoPlace::ForIp => Refused::MaxConnectionsPerIp,
+        NoPlace::AtAll => Refused::InAll,
+        NoPlace::ForIp => Refused::OfOneIp,
     })
 }
 

@@ -1,6 +1,8 @@
 //! H1 to H8 with a good client beside: what they cost it, and the gateway. The numbers are those of a release build:
 //! `TIDEGATE_BINARY=target/release/tidegate cargo test -p tidegate --test edge figures -- --ignored --nocapture --test-threads 1`
 
+#![expect(clippy::print_stdout, reason = "figures are for people")]
+
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -77,7 +79,9 @@ impl Scene {
 #[ignore = "measures"]
 async fn h1_figures() {
     let scene = Scene::new().await;
-    let attack = async |target: &Target| drop(target.rapid_resets().await);
+    let attack = async |target: &Target| {
+        target.rapid_resets().await;
+    };
     let (times, _) = scene.attacked(attack).await;
     assert!(scene.grown() < 20 * MIB, "{} KiB", scene.grown());
     let target = scene.end(&format!("H1: {times} connections ended")).await;
@@ -90,7 +94,9 @@ async fn h1_figures() {
 #[ignore = "measures"]
 async fn h2_figures() {
     let scene = Scene::new().await;
-    let attack = async |target: &Target| drop(target.late_frames().await);
+    let attack = async |target: &Target| {
+        target.late_frames().await;
+    };
     let (times, _) = scene.attacked(attack).await;
     scene.end(&format!("H2: {times} connections ended")).await;
 }
@@ -99,7 +105,9 @@ async fn h2_figures() {
 #[ignore = "measures"]
 async fn h3_figures() {
     let scene = Scene::new().await;
-    let attack = async |target: &Target| drop(target.made_resets().await);
+    let attack = async |target: &Target| {
+        target.made_resets().await;
+    };
     let (times, _) = scene.attacked(attack).await;
     let most = scene.target.most.load(Ordering::Relaxed);
     let what = format!("H3: {times} connections ended, {most} requests at once upstream");
@@ -112,7 +120,9 @@ async fn h3_figures() {
 #[ignore = "measures"]
 async fn h4_figures() {
     let scene = Scene::new().await;
-    let attack = async |target: &Target| drop(target.endless_head().await);
+    let attack = async |target: &Target| {
+        target.endless_head().await;
+    };
     let (times, longest) = scene.attacked(attack).await;
     let what = format!("H4: {times} connections ended, each in {longest:.1?} at most");
     scene.end(&what).await;
@@ -123,7 +133,9 @@ async fn h4_figures() {
 #[ignore = "measures"]
 async fn h5_figures() {
     let scene = Scene::new().await;
-    let attack = async |target: &Target| drop(target.empty_body().await);
+    let attack = async |target: &Target| {
+        target.empty_body().await;
+    };
     let (times, _) = scene.attacked(attack).await;
     scene.end(&format!("H5: {times} connections ended")).await;
 }
@@ -166,7 +178,9 @@ async fn h6_figures() {
 async fn h8_figures() {
     for (name, kind) in [("settings", Flood::Settings), ("pings", Flood::Pings)] {
         let scene = Scene::new().await;
-        let attack = async |target: &Target| drop(target.flood(kind).await);
+        let attack = async |target: &Target| {
+            target.flood(kind).await;
+        };
         let (times, _) = scene.attacked(attack).await;
         let target = scene.end(&format!("H8, {name}: {times} floods")).await;
         sleep(Duration::from_secs(2)).await;

@@ -1,7 +1,7 @@
 //! A gateway that runs out of memory sheds what costs least, goes on with what it has begun, and recovers by itself.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::{Request, Response};
 use tidegate_testkit::{Answer, Client, End, RawClient, Upstream, body};
@@ -14,6 +14,10 @@ use crate::support::GatewayProcess;
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 /// Far above what a gateway needs that does nothing, far below what a few connections can make it need.
 const MAX: &str = "max_memory: 128MB";
+
+/// How long until a gateway sees what it takes, and until what it only took for a moment is given back.
+const LOOK: Duration = Duration::from_millis(250);
+const GIVEN_BACK: Duration = Duration::from_millis(1_500);
 
 /// A gateway whose upstream answers `/large` with much, and `/held` when it is told to.
 struct Bench {
@@ -64,6 +68,12 @@ impl Bench {
             .unwrap()
     }
 
+    /// Whether requests are shed after this time.
+    async fn is_full(&self, after: Duration) -> bool {
+        tokio::time::sleep(after).await;
+        self.metric("tidegate_memory_pressure").await == 2
+    }
+
     /// Asks for much and takes nothing of it, until requests are shed.
     async fn attack(&self) -> Vec<Frames> {
         let mut attackers = Vec::new();
@@ -78,8 +88,7 @@ impl Bench {
             };
             let requests: Vec<_> = (0..100_u32).map(large).collect();
             attacker.send(&requests).await.unwrap();
-            tokio::time::sleep(Duration::from_millis(200)).await;
-            if self.metric("tidegate_memory_pressure").await == 2 {
+            if self.is_full(LOOK).await && self.is_full(GIVEN_BACK).await {
                 return attackers;
             }
         }
@@ -164,4 +173,39 @@ async fn short_of_memory_it_sheds_and_recovers_by_itself() {
         "{output}"
     );
     assert_eq!(output.matches("nothing is shed").count(), 1, "{output}");
+}
+
+/// What clients made it take goes back to the system when they have left, although nobody asks for anything any more.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn what_is_free_is_given_back_in_silence() {
+    let bench = Bench::new().await;
+    let process = &bench.gateway.process;
+    let before = process.rss_kb();
+    let begun = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}", "x".repeat(60_000));
+    let mut clients = Vec::new();
+    for _ in 0..300 {
+        let mut client = RawClient::connect(bench.gateway.address).await;
+        client.send(&begun).await.unwrap();
+        clients.push(client);
+    }
+    let deadline = Instant::now() + LONG;
+    while process.rss_kb() < before + (16 << 10) {
+        assert!(
+            Instant::now() < deadline,
+            "it took {} KiB",
+            process.rss_kb()
+        );
+        tokio::time::sleep(LOOK).await;
+    }
+    let most = process.rss_kb();
+    drop(clients);
+    while process.rss_kb().saturating_sub(before) > (most - before) / 2 {
+        let now = process.rss_kb();
+        assert!(
+            Instant::now() < deadline,
+            "{before}, {most}, and still {now} KiB"
+        );
+        tokio::time::sleep(LOOK).await;
+    }
 }

@@ -1,6 +1,8 @@
 //! D2: more connections than there may be, in all or of one address. Who is there does not notice.
 
-use std::time::Instant;
+#![expect(clippy::print_stdout, reason = "--nocapture shows the counts")]
+
+use std::time::{Duration, Instant};
 
 use tidegate_testkit::{Client, End, Message, RawClient, Upstream};
 use tokio::time::timeout;
@@ -110,7 +112,7 @@ async fn flood(most: usize, more: usize, per_ip: usize) {
     let gateway = GatewayProcess::start_with("127.0.0.1:0", "access: false", &yaml).await;
     let base = gateway.process.open_files();
     let good = Client::new(gateway.address).from_ip([127, 0, 0, 9]);
-    let mut slowest = std::time::Duration::ZERO;
+    let mut slowest = Duration::ZERO;
     let mut guests = Vec::new();
     let (mut refused, mut last) = (0, fresh_address());
     for nth in 0..most - 1 + more {
@@ -157,7 +159,7 @@ async fn flood(most: usize, more: usize, per_ip: usize) {
     let deadline = Instant::now() + LONG;
     while gateway.process.open_files() > base + 8 {
         assert!(Instant::now() < deadline, "places are not given back");
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert_eq!(
         (good.get("/").await.status.as_u16(), good.connections()),
