@@ -36,6 +36,8 @@ KINDS = {
     # The first half of a greeting.
     "half handshakes": (2000, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"r" * 100, b"", HEADER),
 }
+# How many come a second, of whom the gateway first takes a megabyte for each.
+JOINING = {"slow readers": 200}
 DRIP = 5
 PER_PROCESS = 2500
 RATE = 50
@@ -251,7 +253,7 @@ class Crowd:
         for nth in range(count):
             await self.join()
             if nth % 10 == 9:
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(10 / JOINING.get(self.kind, 1000))
         while (left := end - time.monotonic()) > 0:
             await asyncio.sleep(min(DRIP, left))
             for one in list(self.there):
@@ -304,7 +306,10 @@ def serve(port):
     async def until_stopped():
         stopped = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
-        server = await asyncio.get_running_loop().create_server(Api, "127.0.0.1", port, backlog=4096)
+        listener = socket.create_server(("127.0.0.1", port), backlog=4096)
+        # Else the system would keep megabytes of each answer that nobody takes, and run out of room for anybody's.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, len(PART))
+        server = await asyncio.get_running_loop().create_server(Api, sock=listener, backlog=4096)
         await stopped.wait()
         server.close()
 

@@ -9,6 +9,7 @@ mod opening;
 mod places;
 mod refusal;
 mod stream;
+mod unsent;
 
 use std::io;
 use std::net::IpAddr;
@@ -63,6 +64,7 @@ impl Server {
     /// Accepts connections from now on.
     pub(crate) fn listen(&self, listener: Listener) {
         let Listener { name, socket } = listener;
+        unsent::bound(&socket);
         let serving = Serving {
             current: self.current.clone(),
             listener: name,
