@@ -114,12 +114,7 @@ impl Activity {
     pub(crate) fn watch(&self) -> Watch {
         let now = Duration::from_millis(self.elapsed());
         let rests = self.watches_heads.load(Ordering::Relaxed);
-        let soon = now
-            + if rests {
-                self.header.min(REST)
-            } else {
-                self.header
-            };
+        let soon = now + self.header.min(REST);
         if self.requests.load(Ordering::Relaxed) > 0 {
             return Watch::Until(self.opened + soon.min(now + self.idle));
         }

@@ -21,6 +21,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 
 use crate::in_force::Current;
+use crate::overload::Pressure;
 pub(crate) use access::Access;
 use clients::Question;
 
@@ -119,10 +120,14 @@ impl Admin {
         refusal.unwrap_or_else(|| config::answer(&in_force))
     }
 
-    /// Ready to take requests: not stopping, users can be told apart, and the store answers.
+    /// Ready to take requests: not stopping, taking connections, users can be told apart, and the store answers.
     async fn ready(&self) -> Response<Full<Bytes>> {
         if *self.stopping.borrow() {
             return text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n");
+        }
+        if self.current.load().frontend.overload.pressure() != Pressure::None {
+            let reason = "near max_memory: new connections are refused\n";
+            return text(StatusCode::SERVICE_UNAVAILABLE, reason);
         }
         if self.current.load().frontend.clients.lack_keys() {
             let reason = "a key set of jwt was not fetched yet\n";
@@ -137,10 +142,12 @@ impl Admin {
     fn metrics(&self) -> Response<Full<Bytes>> {
         let in_force = self.current.load();
         let frontend = &in_force.frontend;
-        let metrics =
-            frontend
-                .metrics
-                .text(&self.store, in_force.shown(), frontend.access_log.dropped());
+        let metrics = frontend.metrics.text(
+            &self.store,
+            in_force.shown(),
+            &frontend.overload,
+            frontend.access_log.dropped(),
+        );
         let mut response = text(StatusCode::OK, &metrics);
         response.headers_mut().insert(
             CONTENT_TYPE,

@@ -5,9 +5,10 @@
 //! ```
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::header::{CONNECTION, HOST, ORIGIN};
-use http::{HeaderValue, Request, Response, Version};
+use http::{HeaderValue, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use tidegate_tower::{Clients, Peer};
 use tokio::sync::watch;
@@ -21,6 +22,7 @@ use crate::cors::{Cors, Page, Preflight};
 use crate::dropped::Dropped;
 use crate::grpc;
 use crate::metrics::{GatewayMetrics, RouteMetrics};
+use crate::overload::{Overload, Pressure};
 use crate::problem::Problem;
 use crate::proxy::X_REQUEST_ID;
 use crate::request_end::{Answered, RequestEnd};
@@ -42,7 +44,16 @@ pub(crate) struct Frontend {
     pub(crate) metrics: Arc<GatewayMetrics>,
     pub(crate) access_log: AccessLog,
     pub(crate) request_ids: Arc<RequestIds>,
+    pub(crate) overload: Arc<Overload>,
 }
+
+const OVERLOADED: Problem = Problem::new(
+    StatusCode::SERVICE_UNAVAILABLE,
+    "overloaded",
+    "The gateway is short of memory.",
+);
+/// When a request that was shed may be sent again: as soon as others may have ended.
+const COME_BACK: Duration = Duration::from_secs(1);
 
 /// A route with everything that serves it.
 #[derive(Debug)]
@@ -84,6 +95,9 @@ impl Frontend {
         mut request: Request<Incoming>,
         arrival: Arrival<'_>,
     ) -> Result<Response<Body>, Dropped> {
+        if self.overload.pressure() == Pressure::Full {
+            return Ok(self.shed(&request, arrival));
+        }
         let found = Target::of(&request).and_then(|target| {
             let found = self.routes.of(&request, &target)?;
             Ok((found, rewritten(&request, &target)))
@@ -170,6 +184,30 @@ impl Frontend {
 
     pub(crate) fn metrics(&self) -> &GatewayMetrics {
         &self.metrics
+    }
+
+    /// Refuses a request before anything is done for it: no route is looked for, and no limit is charged.
+    fn shed(&self, request: &Request<Incoming>, arrival: Arrival<'_>) -> Response<Body> {
+        let record = self.access_log.is_on();
+        let record =
+            record.then(|| Record::new(request, self.request_id(request, arrival.peer), None));
+        let mut end = RequestEnd::begin(
+            record,
+            self.access_log.clone(),
+            self.unmatched_metrics.clone(),
+            arrival.in_request,
+        );
+        let mut response = OVERLOADED.retry_after(COME_BACK).respond();
+        end.shed(response.status());
+        if request.version() < Version::HTTP_2 {
+            let close = HeaderValue::from_static("close");
+            response.headers_mut().insert(CONNECTION, close);
+        }
+        if let Some(kind) = grpc::call(request.headers()) {
+            response = grpc::translate(response, kind);
+        }
+        response.body_mut().ends(end);
+        response
     }
 
     async fn answer(&self, problem: Problem, mut request: Request<Incoming>) -> Response<Body> {

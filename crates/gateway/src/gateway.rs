@@ -25,6 +25,7 @@ use crate::chores::{heartbeats, renew, sweep};
 use crate::config::{Plan, Secret, StorePlan};
 use crate::in_force::{Current, ListenerName};
 use crate::metrics::GatewayMetrics;
+use crate::overload;
 use crate::redis_watch;
 use crate::server::{Listener, Server};
 use crate::shared_secret::SharedSecret;
@@ -103,6 +104,7 @@ impl Gateway {
             lines,
             access_log,
             request_ids: Arc::default(),
+            overload: Arc::default(),
         };
         let fixed = plan.fixed.clone();
         let current = Arc::new(Current::from_pointee(kept.put_in_force(plan, None)?));
@@ -158,6 +160,8 @@ impl Gateway {
         });
         let admin = tokio::spawn(admin::serve(self.admin, admin));
         let sweeper = tokio::spawn(sweep(kept.store.clone()));
+        let overload = kept.overload.clone();
+        let looking = tokio::spawn(overload::watch_memory(current.clone(), overload));
         let renewing = tokio::spawn(renew(kept.store.clone()));
         let metrics = kept.metrics.clone();
         let settling = tokio::spawn(async move {
@@ -192,6 +196,7 @@ impl Gateway {
         }
         renewing.abort();
         sweeper.abort();
+        looking.abort();
         self.parts.watches.lock().await.abort_all();
         settling.abort();
         admin.abort();

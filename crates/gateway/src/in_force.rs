@@ -31,6 +31,8 @@ pub(crate) struct InForce {
     pub(crate) budgets: Budgets,
     pub(crate) access: Access,
     pub(crate) max_connections: usize,
+    pub(crate) max_connections_per_ip: Option<usize>,
+    pub(crate) max_memory: Option<u64>,
     pub(crate) listeners: Vec<(ListenerName, Option<Arc<ServerTls>>)>,
     pub(crate) key_files: Vec<KeyFile>,
     pub(crate) jwks: Vec<Arc<Jwks>>,

@@ -33,6 +33,7 @@ mod key_files;
 mod metrics;
 mod origin;
 mod outcome;
+mod overload;
 mod problem;
 mod proxy;
 mod redis_watch;

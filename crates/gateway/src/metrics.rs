@@ -2,6 +2,7 @@
 
 mod certificates;
 mod connections;
+mod overload;
 mod redis;
 mod reloads;
 mod route;
@@ -23,9 +24,12 @@ use tidegate_store::{Store, StoreError};
 use tidegate_tower::Lines;
 
 use crate::in_force::ListenerName;
+use crate::overload::Overload;
 use crate::tls::Shown;
 
 pub(crate) use connections::ConnectionMetrics;
+use overload::OverloadMetrics;
+pub(crate) use overload::Refused;
 use redis::RedisMetrics;
 use reloads::ReloadMetrics;
 pub(crate) use route::{OpenTunnel, RouteMetrics};
@@ -88,6 +92,7 @@ pub(crate) struct GatewayMetrics {
     store: Histogram,
     store_errors: Family<ErrorLabels, Counter>,
     connections: ConnectionMetrics,
+    overload: OverloadMetrics,
     unknown_keys: Counter,
     unknown_plans: Arc<UnknownPlans>,
     tls: TlsMetrics,
@@ -119,6 +124,7 @@ impl GatewayMetrics {
             store: Histogram::new(STORE_BUCKETS),
             store_errors: Family::default(),
             connections: ConnectionMetrics::default(),
+            overload: OverloadMetrics::default(),
             unknown_keys: Counter::default(),
             unknown_plans: Arc::default(),
             tls: TlsMetrics::default(),
@@ -196,6 +202,7 @@ impl GatewayMetrics {
             self.store_errors.clone(),
         );
         self.connections.register(registry);
+        self.overload.register(registry);
         self.tls.register(registry);
         self.upstreams.register(registry);
         self.reloads.register(registry);
@@ -263,6 +270,11 @@ impl GatewayMetrics {
         &self.connections
     }
 
+    /// What is counted of load that is shed.
+    pub(crate) const fn overload(&self) -> &OverloadMetrics {
+        &self.overload
+    }
+
     /// What is counted of TLS towards clients.
     pub(crate) const fn tls(&self) -> &TlsMetrics {
         &self.tls
@@ -305,6 +317,7 @@ impl GatewayMetrics {
         &self,
         store: &Store,
         shown: impl Iterator<Item = (ListenerName, Shown)>,
+        overload: &Overload,
         dropped_lines: u64,
     ) -> String {
         let usage = store.memory().usage();
@@ -318,6 +331,7 @@ impl GatewayMetrics {
         show(&self.memory_shared, usage.shared);
         show(&self.access_log_dropped, dropped_lines);
         self.tls.show(shown);
+        self.overload.show(overload);
         self.synced.show(&store.synced_usage());
         let mut text = String::new();
         // Writing to a String cannot fail.

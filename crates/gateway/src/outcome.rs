@@ -15,6 +15,8 @@ pub(crate) enum RequestOutcome {
     Unavailable,
     /// 4xx, or a redirect to https: the request itself cannot be served.
     Rejected,
+    /// 503: the gateway is short of memory.
+    Shed,
     /// 502, 503, 504: the upstream gave no proper answer, or there is none to ask.
     Failed,
     /// The client left before it was answered.
@@ -23,13 +25,14 @@ pub(crate) enum RequestOutcome {
 
 impl RequestOutcome {
     /// All of them, in the order of their numbers.
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Forwarded,
         Self::Preflight,
         Self::Limited,
         Self::Dropped,
         Self::Unavailable,
         Self::Rejected,
+        Self::Shed,
         Self::Failed,
         Self::Abandoned,
     ];
@@ -43,6 +46,7 @@ impl RequestOutcome {
             Self::Dropped => "dropped",
             Self::Unavailable => "unavailable",
             Self::Rejected => "rejected",
+            Self::Shed => "shed",
             Self::Failed => "failed",
             Self::Abandoned => "abandoned",
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::Response;
+use http::{Response, StatusCode};
 use tidegate_store::Outcome;
 use tidegate_tower::{Action, Decided, InFlight};
 
@@ -94,6 +94,14 @@ impl RequestEnd {
 }
 
 impl RequestEnd {
+    /// The request is answered with this status, and nothing is done for it.
+    pub(crate) fn shed(&mut self, status: StatusCode) {
+        self.outcome = RequestOutcome::Shed;
+        if let Some(record) = &mut self.record {
+            record.answered(Some(status), None, None);
+        }
+    }
+
     /// The request goes on as a tunnel, which is counted until what this returns is dropped.
     pub(crate) fn tunnels(&self) -> OpenTunnel {
         self.in_request.tunnels();

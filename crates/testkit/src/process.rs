@@ -123,12 +123,29 @@ impl Process {
 
     /// Memory it holds at the moment (`VmRSS`), in KiB.
     pub fn rss_kb(&self) -> u64 {
+        self.status_kb("VmRSS:")
+    }
+
+    /// The most memory it ever held (`VmHWM`), in KiB.
+    pub fn peak_rss_kb(&self) -> u64 {
+        self.status_kb("VmHWM:")
+    }
+
+    fn status_kb(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id)).unwrap();
-        let rss = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmRSS:"))
-            .expect("it has ended");
-        rss.trim().trim_end_matches(" kB").parse().unwrap()
+        let found = status.lines().find_map(|line| line.strip_prefix(name));
+        let found = found.expect("it has ended").trim();
+        found.trim_end_matches(" kB").parse().unwrap()
+    }
+
+    /// The processor time that it has used.
+    pub fn cpu_time(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.id)).unwrap();
+        // Behind the name, which may hold anything: user and system time are the 12th and 13th, in hundredths.
+        let (_, rest) = stat.rsplit_once(") ").expect("it has ended");
+        let ticks = rest.split(' ').skip(11).take(2);
+        let ticks: u64 = ticks.map(|ticks| ticks.parse::<u64>().unwrap()).sum();
+        Duration::from_millis(ticks * 10)
     }
 
     /// How many files and sockets it has open.
@@ -222,6 +239,7 @@ mod tests {
             6
         );
         assert!(process.rss_kb() > 100 && process.open_files() >= 3);
+        assert!(process.peak_rss_kb() >= process.rss_kb() && process.cpu_time() < LONG);
         process.signal("TERM");
         assert_eq!(process.wait(LONG).await.code(), Some(3));
         assert_eq!(process.wait_for_line("bye", LONG).await, "bye");

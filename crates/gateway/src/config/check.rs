@@ -116,6 +116,8 @@ impl Check<'_> {
             routes,
             timeouts,
             max_connections: self.max_connections(file),
+            max_connections_per_ip: self.max_connections_per_ip(file),
+            max_memory: self.max_memory(file),
             log,
         })
     }

@@ -32,9 +32,9 @@ use crate::pattern::PathPattern;
 use super::plan::{HttpsPort, LogFormat, UpstreamHost};
 use super::value::{
     ActionWord, AddressTold, BodyLimit, Connections, Count, Date, FilePath, Gateways, HeadersWord,
-    JwksRefresh, JwksUrl, KeyHash, KeyName, KeyPrefix, Leaf, Level, LimitName, Network, PlanName,
-    PrefixLength, Protocol, RedisUrl, RouteName, SecretText, StoreWord, Target, TokenText,
-    Unlimited, WindowLength, Words, Zone,
+    JwksRefresh, JwksUrl, KeyHash, KeyName, KeyPrefix, Leaf, Level, LimitName, MemoryLimit,
+    Network, PlanName, PrefixLength, Protocol, RedisUrl, RouteName, SecretText, StoreWord, Target,
+    TokenText, Unlimited, WindowLength, Words, Zone,
 };
 
 pub(super) use action::{Action, Counted};
@@ -85,6 +85,10 @@ pub(super) struct File {
     pub(super) timeouts: Option<Timeouts>,
     /// How many connections may be open at once. Default: 10000.
     pub(super) max_connections: Option<Leaf<Connections>>,
+    /// How many of these one address may have, or one /64 of IPv6; trusted proxies may have all. Default: all.
+    pub(super) max_connections_per_ip: Option<Leaf<Connections>>,
+    /// How much memory the process may take before it sheds load: none, or a size such as 512MB. Default: none.
+    pub(super) max_memory: Option<Leaf<MemoryLimit>>,
     /// The largest request body. Default: none.
     pub(super) max_body: Option<Leaf<BodyLimit>>,
     /// What is logged.

@@ -69,6 +69,10 @@ pub struct Plan {
     pub timeouts: Timeouts,
     /// How many connections may be open at once.
     pub max_connections: usize,
+    /// How many of these one address may have, or one /64 of IPv6, unless it is trusted; none: all.
+    pub max_connections_per_ip: Option<usize>,
+    /// How many bytes of memory the process may take before it sheds load; none: as many as it takes.
+    pub max_memory: Option<u64>,
     /// What it logs.
     pub log: LogPlan,
 }

@@ -10,6 +10,7 @@ mod cors;
 mod edits;
 mod net;
 mod number;
+mod size;
 mod upstream;
 mod word;
 
@@ -30,7 +31,8 @@ pub(super) use edits::HeaderText;
 pub(super) use net::{
     CertificateName, JwksUrl, KeyHash, Network, Protocol, RedisUrl, Server, ServerScheme, Target,
 };
-pub(super) use number::{BodyLimit, Connections, Count, Date, Gateways, JwksRefresh, PrefixLength};
+pub(super) use number::{Connections, Count, Date, Gateways, JwksRefresh, PrefixLength};
+pub(super) use size::{BodyLimit, MemoryLimit};
 pub(super) use upstream::{Attempts, CheckPath, NoEjection, Percent, Times, Waiting, Weight};
 pub(super) use word::{
     ActionWord, AddressTold, ClientCert, FilePath, KeyName, KeyPrefix, Level, LimitName, PlanName,

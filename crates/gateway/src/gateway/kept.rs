@@ -18,6 +18,7 @@ use crate::frontend::{Frontend, Route};
 use crate::in_force::{InForce, ListenerName};
 use crate::jwks::Jwks;
 use crate::metrics::{GatewayMetrics, RouteMetrics};
+use crate::overload::Overload;
 use crate::proxy::{Forwarding, PoolTimeouts, Retries, Upstream};
 use crate::request_id::RequestIds;
 use crate::routes::Routes;
@@ -32,6 +33,7 @@ pub(super) struct Kept {
     pub(super) metrics: Arc<GatewayMetrics>,
     pub(super) access_log: AccessLog,
     pub(super) request_ids: Arc<RequestIds>,
+    pub(super) overload: Arc<Overload>,
 }
 
 impl Kept {
@@ -74,6 +76,7 @@ impl Kept {
             metrics: metrics.clone(),
             access_log: self.access_log.clone(),
             request_ids: self.request_ids.clone(),
+            overload: self.overload.clone(),
         };
         let names = ListenerName::all(&plan.listen).into_iter();
         let protections = plan.listen.into_iter().map(|listener| listener.tls);
@@ -82,6 +85,8 @@ impl Kept {
             budgets,
             access: Access::new(&plan.admin),
             max_connections: plan.max_connections,
+            max_connections_per_ip: plan.max_connections_per_ip,
+            max_memory: plan.max_memory,
             listeners: names.zip(protections).collect(),
             key_files: plan.key_files,
             jwks,

@@ -29,8 +29,8 @@ const KEPT: Duration = Duration::from_secs(30);
 /// How many idle connections of HTTP/1 are kept per server.
 const MOST_IDLE: usize = 1_024;
 
-/// How much of an upstream's head is buffered, in bytes.
-const MAX_BUFFER: u32 = 128 * 1024;
+/// How much of an upstream's head is buffered, in bytes, and of a body that its client does not take.
+const MAX_BUFFER: u32 = 64 * 1024;
 
 /// How much of one answer of HTTP/2 may wait here for its client, in bytes. The connection has room for that of all its
 /// requests, so that a client who is slow keeps nobody else waiting.

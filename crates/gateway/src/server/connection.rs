@@ -7,12 +7,13 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::conversation::{Conversation, last_call};
+use super::conversation::{Conversation, LAST_CALL, last_call, near};
 use super::opening::{Opening, Unopened};
 use super::places::Place;
 use super::stream::ClientStream;
 use crate::activity::Activity;
 use crate::in_force::{Current, ListenerName};
+use crate::overload::Pressure;
 use crate::proxy::address;
 use crate::tls::HandshakeFailure;
 
@@ -21,6 +22,7 @@ use crate::tls::HandshakeFailure;
 pub(super) struct Serving {
     pub(super) current: Arc<Current>,
     pub(super) listener: ListenerName,
+    pub(super) pressure: watch::Receiver<Pressure>,
     /// Becomes true when requests in flight are the last.
     pub(super) drain: watch::Receiver<bool>,
 }
@@ -47,6 +49,10 @@ impl Serving {
             opened = timeout(timeouts.header, opening) => opened,
             // A connection that has asked nothing yet is as good as idle.
             () = last_call(&mut self.drain) => return,
+            () = last_call_near(&mut self.pressure) => {
+                in_force.frontend.metrics().overload().idle_closed();
+                return;
+            }
         };
         let failure = match opened {
             Ok(Ok(opening)) => {
@@ -59,6 +65,7 @@ impl Serving {
                     current: self.current,
                     activity,
                     idle: timeouts.idle,
+                    pressure: self.pressure,
                     drain: self.drain,
                 };
                 return Arc::new(conversation).hold(opening).await;
@@ -72,4 +79,10 @@ impl Serving {
             tracing::debug!(peer = %peer.0, reason = failure.label(), "a TLS handshake failed");
         }
     }
+}
+
+/// Ready a moment after the process became short of memory.
+async fn last_call_near(pressure: &mut watch::Receiver<Pressure>) {
+    near(pressure).await;
+    tokio::time::sleep(LAST_CALL).await;
 }

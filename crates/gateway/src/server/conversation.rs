@@ -23,13 +23,15 @@ use crate::body::Body;
 use crate::dropped::Dropped;
 use crate::frontend::Arrival;
 use crate::in_force::Current;
+use crate::overload::Pressure;
 
 /// The most that hyper buffers of a head; the frontend refuses heads long before, with the right status.
-const MAX_BUFFER: usize = 128 * 1024;
+const MAX_BUFFER: usize = 64 * 1024;
 /// Requests that one HTTP/2 connection may have open.
 const MAX_STREAMS: u32 = 100;
-/// Headers of one HTTP/2 request, uncompressed, in bytes.
-const MAX_HEADER_LIST: u32 = 32 * 1024;
+/// Headers of one HTTP/2 request, uncompressed, in bytes, each counted as 32 more: half of what HTTP/1 may send, as a
+/// connection has a hundred of them.
+const MAX_HEADER_LIST: u32 = 16 * 1024;
 /// Requests that an HTTP/2 client may take back before anybody looked at them, and those that it may make us take back,
 /// before the connection ends: whoever does more of either means harm.
 const MAX_TAKEN_BACK: usize = 20;
@@ -39,11 +41,13 @@ const STREAM_WINDOW: u32 = 256 * 1024;
 const CONNECTION_WINDOW: u32 = 1024 * 1024;
 /// How much of one answer may wait for an HTTP/2 client, in bytes.
 const MAX_UNSENT: usize = 64 * 1024;
+/// How long one answer may wait for an HTTP/2 client at most: who stops a hundred of them costs us as many upstreams.
+const LONGEST_STALL: Duration = Duration::from_secs(30);
 /// How often a silent HTTP/2 client is asked whether it is there, and how long it may take to say so.
 const PING_EVERY: Duration = Duration::from_secs(20);
 /// How long an HTTP/1 connection must have been quiet before a stop closes it. Its client cannot be told but by an answer,
 /// and a request that is under way when the connection closes is lost.
-const LAST_CALL: Duration = Duration::from_secs(1);
+pub(super) const LAST_CALL: Duration = Duration::from_secs(1);
 
 /// What the requests of a connection have in common.
 pub(super) struct Conversation {
@@ -54,6 +58,7 @@ pub(super) struct Conversation {
     pub(super) current: Arc<Current>,
     pub(super) activity: Arc<Activity>,
     pub(super) idle: Duration,
+    pub(super) pressure: watch::Receiver<Pressure>,
     pub(super) drain: watch::Receiver<bool>,
 }
 
@@ -100,6 +105,8 @@ impl Conversation {
         let end = End {
             drain: self.drain.clone(),
             quiet_for: LAST_CALL,
+            // Idle ones rest, and end there.
+            sheds: || false,
             shut_down: http1::UpgradeableConnection::graceful_shutdown,
         };
         match drive(Pin::new(&mut connection), &self.activity, end).await {
@@ -123,13 +130,28 @@ impl Conversation {
             return true;
         }
         let _resting = self.current.load().frontend.metrics().connections().rests();
-        let mut drain = self.drain.clone();
+        let (mut drain, mut pressure) = (self.drain.clone(), self.pressure.clone());
         tokio::select! {
             biased;
             ready = io.socket().readable() => ready.is_ok(),
             () = sleep_until(self.activity.idle_until()) => false,
             () = last_call(&mut drain) => false,
+            () = near(&mut pressure) => {
+                self.count_idle_closed();
+                false
+            }
         }
+    }
+
+    /// Whether the process is short of memory.
+    fn is_short(&self) -> bool {
+        *self.pressure.borrow() != Pressure::None
+    }
+
+    /// The connection ends because nothing is under way on it, and others need the memory.
+    fn count_idle_closed(&self) {
+        let in_force = self.current.load();
+        in_force.frontend.metrics().overload().idle_closed();
     }
 
     async fn http2(self: Arc<Self>, io: ClientIo) {
@@ -140,7 +162,7 @@ impl Conversation {
             async move { Ok::<_, Dropped>(this.answer(request).await?.map(Offered::new)) }
         });
         let mut builder = http2::Builder::new(Streams {
-            patience: self.idle,
+            patience: self.idle.min(LONGEST_STALL),
         });
         builder
             .timer(TokioTimer::new())
@@ -158,6 +180,13 @@ impl Conversation {
         let end = End {
             drain: self.drain.clone(),
             quiet_for: Duration::ZERO,
+            sheds: || {
+                let sheds = self.activity.quiet_for() >= LAST_CALL && self.is_short();
+                if sheds {
+                    self.count_idle_closed();
+                }
+                sheds
+            },
             shut_down: http2::Connection::graceful_shutdown,
         };
         let connection = pin!(connection);
@@ -182,4 +211,12 @@ pub(super) async fn last_call(drain: &mut watch::Receiver<bool>) {
     // An error asks for a stop as well.
     let _ = drain.wait_for(|stop| *stop).await;
     tokio::time::sleep(LAST_CALL).await;
+}
+
+/// Ready when the process is short of memory.
+pub(super) async fn near(pressure: &mut watch::Receiver<Pressure>) {
+    // Whoever tells lives as long as the gateway.
+    let _ = pressure
+        .wait_for(|pressure| *pressure != Pressure::None)
+        .await;
 }

@@ -12,10 +12,12 @@ use tokio::time::{Instant, Sleep, sleep};
 use crate::activity::{Activity, Watch};
 
 /// How a connection ends when a stop is asked for: once it has been quiet for so long.
-pub(super) struct End<F> {
+pub(super) struct End<S, F> {
     /// Becomes true when requests in flight are the last.
     pub(super) drain: watch::Receiver<bool>,
     pub(super) quiet_for: Duration,
+    /// Whether it is to end without a stop, because others need what it holds; asked now and then.
+    pub(super) sheds: S,
     pub(super) shut_down: F,
 }
 
@@ -29,13 +31,14 @@ pub(super) enum Driven {
 }
 
 /// Polls a connection until it ends or is idle.
-pub(super) async fn drive<C, F>(
+pub(super) async fn drive<C, S, F>(
     mut connection: Pin<&mut C>,
     activity: &Activity,
-    end: End<F>,
+    end: End<S, F>,
 ) -> Driven
 where
     C: Future<Output = hyper::Result<()>>,
+    S: Fn() -> bool,
     F: Fn(Pin<&mut C>),
 {
     let drain = end.drain.clone();
@@ -71,7 +74,14 @@ where
                     .is_ready()
                 {
                     match activity.watch() {
-                        Watch::Until(next) => watchdog.as_mut().reset(next),
+                        Watch::Until(next) => {
+                            watchdog.as_mut().reset(next);
+                            if !shut_down && (end.sheds)() {
+                                shut_down = true;
+                                (end.shut_down)(connection.as_mut());
+                                context.waker().wake_by_ref();
+                            }
+                        }
                         Watch::Expired => return Poll::Ready(Driven::Over),
                         Watch::Idle => return Poll::Ready(Driven::Idle),
                     }

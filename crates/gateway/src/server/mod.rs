@@ -10,9 +10,12 @@ mod drive;
 mod http2;
 mod opening;
 mod places;
+mod refusal;
 mod stream;
+mod unsent;
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,9 +25,11 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::in_force::{Current, ListenerName};
+use crate::in_force::{Current, InForce, ListenerName};
+use crate::metrics::Refused;
+use crate::overload::Pressure;
 use connection::Serving;
-use places::Places;
+use places::{Bounds, NoPlace, Place, Places};
 
 /// How long requests in flight may take to end after a stop was asked for.
 pub(crate) const DRAIN: Duration = Duration::from_secs(30);
@@ -62,9 +67,11 @@ impl Server {
     /// Accepts connections from now on.
     pub(crate) fn listen(&self, listener: Listener) {
         let Listener { name, socket } = listener;
+        unsent::bound(&socket);
         let serving = Serving {
             current: self.current.clone(),
             listener: name,
+            pressure: self.current.load().frontend.overload.watch(),
             drain: self.stop.clone(),
         };
         let accepting = accept(socket, serving, self.places.clone(), self.stop.clone());
@@ -121,9 +128,16 @@ async fn accept(
             }
         };
         let in_force = serving.current.load();
-        let Some(place) = places.take(in_force.max_connections) else {
-            in_force.frontend.metrics().connections().refused();
-            continue;
+        let place = match place(&in_force, &places, peer.ip()) {
+            Ok(place) => place,
+            Err(reason) => {
+                in_force.frontend.metrics().overload().refused(reason);
+                // Whoever speaks TLS would not understand.
+                if let Some(None) = in_force.protection(serving.listener) {
+                    refusal::say(socket);
+                }
+                continue;
+            }
         };
         drop(in_force);
         // Answers are small and written whole: waiting to fill a packet only delays them.
@@ -132,6 +146,26 @@ async fn accept(
         // Handshakes are made there, too, so that none keeps the next connection waiting.
         tokio::spawn(serving.clone().serve(socket, Peer(peer), place));
     }
+}
+
+/// A place for a connection from this address, if it may have one.
+fn place(in_force: &InForce, places: &Arc<Places>, ip: IpAddr) -> Result<Place, Refused> {
+    let frontend = &in_force.frontend;
+    if frontend.overload.pressure() != Pressure::None {
+        return Err(Refused::ShortOfMemory);
+    }
+    let most_of_ip = in_force.max_connections_per_ip;
+    let bounds = Bounds {
+        most: in_force.max_connections,
+        // Trusted peers speak for many.
+        of_ip: most_of_ip
+            .filter(|_| !frontend.clients.trusted.contains(ip))
+            .map(|most| (ip, most)),
+    };
+    places.take(bounds).map_err(|no| match no {
+        NoPlace::AtAll => Refused::InAll,
+        NoPlace::ForIp => Refused::OfOneIp,
+    })
 }
 
 fn is_clients(error: &io::Error) -> bool {

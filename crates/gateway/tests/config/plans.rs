@@ -108,6 +108,7 @@ fn what_is_left_out_has_its_default() {
     assert!(plan.admin.token.is_none());
     assert!(matches!(plan.store, StorePlan::Memory));
     assert_eq!(plan.max_connections, 10_000);
+    assert_eq!((plan.max_connections_per_ip, plan.max_memory), (None, None));
     assert_eq!(plan.timeouts, config::Timeouts::default());
     assert_eq!(
         (plan.log.format, plan.log.access, plan.log.level.as_str()),

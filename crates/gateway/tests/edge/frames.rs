@@ -1,7 +1,7 @@
 //! HTTP/2 by hand: frames that no library would send.
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -59,6 +59,7 @@ pub(crate) struct Heard {
     pub(crate) goaway: Option<u32>,
     /// Streams that it reset.
     pub(crate) resets: usize,
+    pub(crate) last_reset: Option<Instant>,
     /// Heads of answers.
     pub(crate) answers: usize,
 }
@@ -87,7 +88,10 @@ impl Frames {
                 }
                 match head[3] {
                     HEADERS => heard.answers += 1,
-                    RST_STREAM => heard.resets += 1,
+                    RST_STREAM => {
+                        heard.resets += 1;
+                        heard.last_reset = Some(Instant::now());
+                    }
                     GOAWAY => {
                         let code = payload[4..8].try_into().unwrap();
                         heard.goaway = Some(u32::from_be_bytes(code));

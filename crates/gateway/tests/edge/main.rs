@@ -12,7 +12,10 @@ mod bench;
 mod client_certificates;
 mod frames;
 mod handshakes;
+mod hostile;
 mod http2_abuse;
+mod http2_figures;
+mod overload;
 mod renewal;
 mod tls_in;
 

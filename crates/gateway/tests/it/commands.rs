@@ -162,6 +162,8 @@ fn the_schema_is_one_and_knows_every_key() {
             "log",
             "max_body",
             "max_connections",
+            "max_connections_per_ip",
+            "max_memory",
             "plans",
             "reject",
             "routes",

@@ -142,7 +142,10 @@ fn counts(samples: &Samples) {
     assert!(sum > 0.0 && sum < LONG.as_secs_f64(), "{sum} s");
 
     for quiet in [
-        "tidegate_connections_refused_total",
+        "tidegate_connections_refused_total{reason=\"max_connections\"}",
+        "tidegate_connections_refused_total{reason=\"max_memory\"}",
+        "tidegate_idle_connections_closed_total",
+        "tidegate_memory_pressure",
         "tidegate_access_log_dropped_lines_total",
         "tidegate_memory_evicted_keys_total",
         "tidegate_memory_shared_decisions_total",
@@ -239,11 +242,14 @@ async fn every_metric_says_what_it_is() {
             "tidegate_connections_refused",
             "tidegate_connections_resting",
             "tidegate_decisions",
+            "tidegate_idle_connections_closed",
             "tidegate_key_file_reads",
             "tidegate_memory_evicted_keys",
             "tidegate_memory_keys",
+            "tidegate_memory_pressure",
             "tidegate_memory_shared_decisions",
             "tidegate_requests",
+            "tidegate_resident_memory_bytes",
             "tidegate_store_duration_seconds",
             "tidegate_store_errors",
             "tidegate_synced_exchanges",

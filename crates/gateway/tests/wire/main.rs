@@ -22,9 +22,11 @@ mod upgrade;
 mod bad_answers;
 mod early_answers;
 mod reuse;
+mod upstream_charges;
 mod upstream_faults;
 
-// How much, and how long.
+// How much, how many, and how long.
+mod floods;
 mod rests;
 mod sizes;
 mod slow_clients;

@@ -1,9 +1,9 @@
-//! How long a connection may be silent, and how many there may be.
+//! How long a connection may be silent.
 
 use std::time::{Duration, Instant};
 
 use tidegate_testkit::{Action, End, RawClient, RawUpstream, When};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use crate::lab::{ALL, LONG, Lab, OK, SLACK};
 
@@ -120,35 +120,4 @@ async fn a_client_that_waits_is_not_cut_off() {
     let mut client = lab.connect().await;
     client.send(GET).await.unwrap();
     assert_eq!(client.response(LONG).await.unwrap().status(), 200);
-}
-
-/// Only two connections: whoever comes third is turned away, and the two do not notice.
-#[tokio::test]
-async fn connections_beyond_the_most_are_refused() {
-    let lab = Lab::new(&format!("max_connections: 2\n{ALL}")).await;
-    let mut guests = [lab.connect().await, lab.connect().await];
-    for _ in 0..3 {
-        for guest in &mut guests {
-            guest.send(GET).await.unwrap();
-            assert_eq!(guest.response(LONG).await.unwrap().status(), 200);
-        }
-        let (said, end) = RawClient::exchange(lab.gateway.address, GET, LONG).await;
-        assert!(said.is_empty() && end != End::Deadline, "{said:?}, {end:?}");
-    }
-    assert_eq!(lab.upstream.requests().len(), 6);
-    let [left, mut stays] = guests;
-    drop(left);
-    // Its place is free as soon as the gateway has seen it go.
-    let served = async {
-        loop {
-            let mut next = lab.connect().await;
-            _ = next.send(GET).await;
-            if let Ok(answer) = next.response(LONG).await {
-                return answer.status();
-            }
-        }
-    };
-    assert_eq!(timeout(LONG, served).await, Ok(200));
-    stays.send(GET).await.unwrap();
-    assert_eq!(stays.response(LONG).await.unwrap().status(), 200);
 }

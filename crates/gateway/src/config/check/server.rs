@@ -9,7 +9,7 @@ use super::limits::Shared;
 use crate::config::file::{File, Redis, SingleOr};
 use crate::config::plan::{LogPlan, Secret, StorePlan, Timeouts};
 use crate::config::report::Problem;
-use crate::config::value::{Connections, Gateways};
+use crate::config::value::{Connections, Gateways, MemoryLimit};
 
 /// How often synced limits are exchanged: by default, and at most.
 const SYNC_EVERY: Duration = Duration::from_millis(100);
@@ -121,6 +121,16 @@ impl Check<'_> {
     pub(super) fn max_connections(&mut self, file: &File) -> usize {
         let written = self.read_some(file.max_connections.as_ref());
         written.map_or(10_000, |Connections(number)| number)
+    }
+
+    pub(super) fn max_connections_per_ip(&mut self, file: &File) -> Option<usize> {
+        let written = self.read_some(file.max_connections_per_ip.as_ref());
+        written.map(|Connections(number)| number)
+    }
+
+    pub(super) fn max_memory(&mut self, file: &File) -> Option<u64> {
+        let written = self.read_some(file.max_memory.as_ref());
+        written.and_then(|MemoryLimit(bytes)| bytes)
     }
 
     pub(super) fn log(&mut self, file: &File) -> LogPlan {

@@ -1,4 +1,4 @@
-//! Values that are numbers: counts, durations, rates, sizes, and yes or no.
+//! Values that are numbers: counts, durations, rates, and yes or no.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -221,44 +221,6 @@ impl Value for Rate {
     }
 }
 
-/// The most bytes of a body; none: as many as come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct BodyLimit(pub(crate) Option<u64>);
-
-impl Value for BodyLimit {
-    const NAME: &'static str = "BodyLimit";
-    const WHAT: &'static str = "a size";
-    const ALLOWED: &'static str =
-        "`none`, or bytes, or a whole number and a unit (KB, MB, GB), such as 512KB or 10MB";
-
-    fn read(text: &str) -> Result<Self, Fault> {
-        if text == "none" {
-            return Ok(Self(None));
-        }
-        let split = text.find(|c: char| !c.is_ascii_digit());
-        let (number, unit) = text.split_at(split.unwrap_or(text.len()));
-        let bytes = match unit {
-            "" => 1,
-            "KB" => 1 << 10,
-            "MB" => 1 << 20,
-            "GB" => 1 << 30,
-            _ => return Err(Fault::Form),
-        };
-        let number = digits(number).ok_or(Fault::Form)?;
-        let size = number.checked_mul(bytes).filter(|_| number < u64::MAX);
-        let size = size.ok_or(Fault::Because("this size is too large; `none` is no limit"))?;
-        Ok(Self(Some(size)))
-    }
-
-    fn schema() -> Map<String, serde_json::Value> {
-        object(json!({
-            "type": ["string", "integer"],
-            "minimum": 0,
-            "pattern": "^(none|[0-9]+(KB|MB|GB)?)$",
-        }))
-    }
-}
-
 /// A number written in digits; one that is too large for any use is the largest there is, and is
 /// refused by whoever knows how much fits.
 pub(super) fn digits(text: &str) -> Option<u64> {
@@ -294,7 +256,7 @@ pub(super) fn pattern(pattern: &str) -> Map<String, serde_json::Value> {
     object(json!({ "type": "string", "pattern": pattern }))
 }
 
-fn object(schema: serde_json::Value) -> Map<String, serde_json::Value> {
+pub(super) fn object(schema: serde_json::Value) -> Map<String, serde_json::Value> {
     match schema {
         serde_json::Value::Object(map) => map,
         _ => Map::new(),

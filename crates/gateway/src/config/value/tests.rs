@@ -235,6 +235,9 @@ fn words_and_names() {
     bad::<bool>(&["yes", "True", ""]);
     bad::<PrefixLength>(&["0", "129", "256"]);
     bad::<Connections>(&["0", "1000001"]);
+    assert_eq!(good::<MemoryLimit>("none").0, None);
+    assert_eq!(good::<MemoryLimit>("64MB").0, Some(64 << 20));
+    bad::<MemoryLimit>(&["0", "63MB", "65535KB", "512", "512mb", "17179869184GB"]);
 }
 
 #[test]

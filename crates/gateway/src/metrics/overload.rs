@@ -1,0 +1,112 @@
+//! What is counted of load that is shed.
+
+use std::sync::atomic::Ordering;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::overload::Overload;
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ReasonLabels {
+    reason: &'static str,
+}
+
+/// Why a connection is not taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Refused {
+    /// As many as may be are open.
+    InAll,
+    /// Its address has as many as it may.
+    OfOneIp,
+    /// The gateway is short of memory.
+    ShortOfMemory,
+}
+
+impl Refused {
+    const ALL: [Self; 3] = [Self::InAll, Self::OfOneIp, Self::ShortOfMemory];
+
+    /// The key of the configuration that says so.
+    const fn label(self) -> &'static str {
+        match self {
+            Self::InAll => "max_connections",
+            Self::OfOneIp => "max_connections_per_ip",
+            Self::ShortOfMemory => "max_memory",
+        }
+    }
+}
+
+/// Connections that were refused or closed, and how short of memory the gateway is.
+#[derive(Debug)]
+pub(crate) struct OverloadMetrics {
+    refused: [Counter; Refused::ALL.len()],
+    refusals: Family<ReasonLabels, Counter>,
+    idle_closed: Counter,
+    resident: Gauge,
+    pressure: Gauge,
+}
+
+impl Default for OverloadMetrics {
+    fn default() -> Self {
+        let refusals = Family::<ReasonLabels, Counter>::default();
+        // There from the start, so that the first refusal is seen as a rise.
+        let refused = Refused::ALL.map(|refused| {
+            let reason = refused.label();
+            refusals.get_or_create_owned(&ReasonLabels { reason })
+        });
+        Self {
+            refused,
+            refusals,
+            idle_closed: Counter::default(),
+            resident: Gauge::default(),
+            pressure: Gauge::default(),
+        }
+    }
+}
+
+impl OverloadMetrics {
+    pub(super) fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "connections_refused",
+            "Connections that were not taken, by the bound that they would have exceeded",
+            self.refusals.clone(),
+        );
+        registry.register(
+            "idle_connections_closed",
+            "Connections without a request that were closed for want of memory",
+            self.idle_closed.clone(),
+        );
+        registry.register_with_unit(
+            "resident_memory",
+            "What the process takes, as the system counts it; 0 where it does not tell",
+            Unit::Bytes,
+            self.resident.clone(),
+        );
+        registry.register(
+            "memory_pressure",
+            "0: nothing is shed; 1: near max_memory, new connections are refused; 2: requests are, too",
+            self.pressure.clone(),
+        );
+    }
+
+    /// A connection was not taken.
+    pub(crate) fn refused(&self, reason: Refused) {
+        self.refused[reason as usize].inc();
+    }
+
+    /// A connection without a request was closed for want of memory.
+    pub(crate) fn idle_closed(&self) {
+        self.idle_closed.inc();
+    }
+
+    pub(super) fn show(&self, overload: &Overload) {
+        let resident = overload.resident().try_into();
+        self.resident.set(resident.unwrap_or(i64::MAX));
+        self.pressure
+            .inner()
+            .store(i64::from(overload.pressure() as u8), Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,204 @@
+//! Too much at once: how short of memory the process is, and so what is shed, what costs least first.
+//!
+//! Near the bound new connections are refused and idle ones closed; at it requests are refused before anything is done for
+//! them, and those under way go on. Each state is left only somewhat below where it is entered, so that what is shed does
+//! not change with every look. Whoever sheds asks this module, which must not know how.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::MissedTickBehavior;
+
+use crate::in_force::Current;
+
+/// How often memory is looked at.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// Shares of the bound, in percent, at which a state is entered and left.
+const NEAR: Mark = Mark {
+    entered: 90,
+    left: 85,
+};
+const FULL: Mark = Mark {
+    entered: 100,
+    left: 95,
+};
+
+/// Large enough that an allocator gets it from the system, or from what it holds back, and not from its small change.
+const LARGE: usize = 8 << 20;
+
+/// How short of memory the process is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(crate) enum Pressure {
+    /// Nothing is shed.
+    #[default]
+    None,
+    /// New connections are refused, and idle ones closed.
+    Near,
+    /// Requests are refused as well.
+    Full,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    entered: u64,
+    left: u64,
+}
+
+/// What is known of it.
+#[derive(Debug, Default)]
+pub(crate) struct Overload {
+    // The same as what is told, for requests, which only look.
+    pressure: AtomicU8,
+    resident: AtomicU64,
+    told: watch::Sender<Pressure>,
+}
+
+impl Overload {
+    /// How short of memory the process is now.
+    pub(crate) fn pressure(&self) -> Pressure {
+        match self.pressure.load(Ordering::Relaxed) {
+            0 => Pressure::None,
+            1 => Pressure::Near,
+            _ => Pressure::Full,
+        }
+    }
+
+    /// The same for those who wait for a change.
+    pub(crate) fn watch(&self) -> watch::Receiver<Pressure> {
+        self.told.subscribe()
+    }
+
+    /// How many bytes the process took at the last look; 0 where that cannot be known.
+    pub(crate) fn resident(&self) -> u64 {
+        self.resident.load(Ordering::Relaxed)
+    }
+
+    /// The process takes so much of so much.
+    fn looked(&self, resident: u64, max: Option<u64>) {
+        self.resident.store(resident, Ordering::Relaxed);
+        let before = self.pressure();
+        let now = before.next(resident, max);
+        if now == before {
+            return;
+        }
+        self.pressure.store(now as u8, Ordering::Relaxed);
+        self.told.send_replace(now);
+        let max = max.unwrap_or_default();
+        match now {
+            Pressure::None => {
+                tracing::info!(resident, max, "memory is below max_memory: nothing is shed");
+            }
+            Pressure::Near => tracing::warn!(
+                resident,
+                max,
+                "memory is near max_memory: new connections are refused, and idle ones closed"
+            ),
+            Pressure::Full => tracing::warn!(
+                resident,
+                max,
+                "memory is at max_memory: requests are refused with 503"
+            ),
+        }
+    }
+}
+
+impl Pressure {
+    fn next(self, resident: u64, max: Option<u64>) -> Self {
+        let Some(max) = max else {
+            return Self::None;
+        };
+        let reaches = |state, mark: Mark| {
+            let percent = if self >= state {
+                mark.left
+            } else {
+                mark.entered
+            };
+            u128::from(resident) * 100 >= u128::from(max) * u128::from(percent)
+        };
+        if reaches(Self::Full, FULL) {
+            Self::Full
+        } else if reaches(Self::Near, NEAR) {
+            Self::Near
+        } else {
+            Self::None
+        }
+    }
+}
+
+/// Looks at the memory of the process, for as long as the future is polled.
+pub(crate) async fn watch_memory(current: Arc<Current>, overload: Arc<Overload>) {
+    let mut every = tokio::time::interval(LOOK);
+    every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut is_told = false;
+    loop {
+        every.tick().await;
+        give_back();
+        let max = current.load().max_memory;
+        match resident() {
+            Some(bytes) => overload.looked(bytes, max),
+            None if max.is_some() && !is_told => {
+                is_told = true;
+                tracing::warn!(
+                    "max_memory is ignored: this system does not tell how much a process takes"
+                );
+            }
+            None => {}
+        }
+    }
+}
+
+/// What the process takes, in bytes; Linux alone says so.
+fn resident() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kib << 10)
+}
+
+/// Lets the allocator give back what has been free for a while. mimalloc looks for that when a large block is freed and
+/// at no time of its own, so a gateway that has become quiet would keep all that it ever needed.
+fn give_back() {
+    drop(std::hint::black_box(Vec::<u8>::with_capacity(LARGE)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_are_left_below_where_they_are_entered() {
+        let overload = Overload::default();
+        let mut told = overload.watch();
+        let mut seen = Vec::new();
+        for used in [0, 89, 90, 86, 99, 100, 96, 95, 94, 85, 84, 89, 200, 84] {
+            overload.looked(used, Some(100));
+            assert_eq!(*told.borrow_and_update(), overload.pressure());
+            seen.push(overload.pressure() as u8);
+        }
+        assert_eq!(seen, [0, 0, 1, 1, 1, 2, 2, 2, 1, 1, 0, 0, 2, 0]);
+    }
+
+    #[test]
+    fn without_a_bound_there_is_no_pressure() {
+        let overload = Overload::default();
+        overload.looked(100, Some(100));
+        assert_eq!(overload.pressure(), Pressure::Full);
+        overload.looked(u64::MAX, None);
+        assert_eq!(overload.pressure(), Pressure::None);
+        assert_eq!(overload.resident(), u64::MAX);
+        overload.looked(u64::MAX - 1, Some(u64::MAX));
+        assert_eq!(overload.pressure(), Pressure::Near);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn this_process_takes_some_memory() {
+        assert!((1 << 20..1 << 40).contains(&resident().unwrap()));
+    }
+}

@@ -1,0 +1,193 @@
+//! H1 to H8 with a good client beside: what they cost it, and the gateway. The numbers are those of a release build:
+//! `TIDEGATE_BINARY=target/release/tidegate cargo test -p tidegate --test edge figures -- --ignored --nocapture --test-threads 1`
+
+#![expect(clippy::print_stdout, reason = "figures are for people")]
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use http::Request;
+use tidegate_testkit::{Load, body};
+use tokio::time::sleep;
+
+use crate::bench::LONG;
+use crate::hostile::{BOMBS, Flood, MIB, Target, bomb, largest_head};
+
+/// How long each goes on, one attack after the other.
+const WHILE: Duration = Duration::from_secs(5);
+/// Requests a second of the good client.
+const RATE: u32 = 200;
+/// The slowest that one in a hundred of them may be.
+const P99: Duration = Duration::from_millis(100);
+const DEFAULTS: &str = "";
+
+/// A target, what it took before, and a client that behaves.
+struct Scene {
+    target: Target,
+    before: u64,
+    good: Load,
+}
+
+impl Scene {
+    fn begin(target: Target) -> Self {
+        let good = |_| Request::get("/good").body(body::empty()).unwrap();
+        Self {
+            before: target.gateway.process.rss_kb(),
+            good: target
+                .aside
+                .start(|| Load::start(&[target.gateway.address], RATE, 4, good)),
+            target,
+        }
+    }
+
+    async fn new() -> Self {
+        Self::begin(Target::new(DEFAULTS).await)
+    }
+
+    /// How much more it took at its worst, in KiB.
+    fn grown(&self) -> u64 {
+        let peak = self.target.gateway.process.peak_rss_kb();
+        peak.saturating_sub(self.before)
+    }
+
+    /// Attacks until the time is over; how often, and how long the longest took.
+    async fn attacked(&self, attack: impl AsyncFn(&Target)) -> (usize, Duration) {
+        let begun = Instant::now();
+        let (mut times, mut longest) = (0, Duration::ZERO);
+        while begun.elapsed() < WHILE {
+            let from = Instant::now();
+            attack(&self.target).await;
+            longest = longest.max(from.elapsed());
+            times += 1;
+        }
+        (times, longest)
+    }
+
+    /// What the good client has to say.
+    async fn end(self, what: &str) -> Target {
+        let grown = self.grown();
+        let shots = self.good.stop().await;
+        let (all, p99, worst) = (shots.count(), shots.p99(), shots.worst());
+        println!("{what}; {all} good requests, p99 {p99:.1?}, worst {worst:.1?}; {grown} KiB more");
+        assert_eq!(shots.with_status(200), all, "a good request failed");
+        assert!(p99 < P99, "{p99:?}");
+        self.target
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "measures"]
+async fn h1_figures() {
+    let scene = Scene::new().await;
+    let attack = async |target: &Target| {
+        target.rapid_resets().await;
+    };
+    let (times, _) = scene.attacked(attack).await;
+    assert!(scene.grown() < 20 * MIB, "{} KiB", scene.grown());
+    let target = scene.end(&format!("H1: {times} connections ended")).await;
+    let (seen, charged) = (target.upstream.count(), target.charged().await);
+    println!("H1: {seen} requests seen upstream, {charged} charged");
+    assert!(charged >= seen);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "measures"]
+async fn h2_figures() {
+    let scene = Scene::new().await;
+    let attack = async |target: &Target| {
+        target.late_frames().await;
+    };
+    let (times, _) = scene.attacked(attack).await;
+    scene.end(&format!("H2: {times} connections ended")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "measures"]
+async fn h3_figures() {
+    let scene = Scene::new().await;
+    let attack = async |target: &Target| {
+        target.made_resets().await;
+    };
+    let (times, _) = scene.attacked(attack).await;
+    let most = scene.target.most.load(Ordering::Relaxed);
+    let what = format!("H3: {times} connections ended, {most} requests at once upstream");
+    scene.end(&what).await;
+    // Of the attacker 100, and 4 of the good client.
+    assert!(most <= 104, "{most}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "measures"]
+async fn h4_figures() {
+    let scene = Scene::new().await;
+    let attack = async |target: &Target| {
+        target.endless_head().await;
+    };
+    let (times, longest) = scene.attacked(attack).await;
+    let what = format!("H4: {times} connections ended, each in {longest:.1?} at most");
+    scene.end(&what).await;
+    assert!(longest < Duration::from_secs(1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "measures"]
+async fn h5_figures() {
+    let scene = Scene::new().await;
+    let attack = async |target: &Target| {
+        target.empty_body().await;
+    };
+    let (times, _) = scene.attacked(attack).await;
+    scene.end(&format!("H5: {times} connections ended")).await;
+}
+
+/// Ten connections of a hundred streams each, for as long as they are let.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "measures, and takes some minutes"]
+async fn h6_figures() {
+    const CONNECTIONS: u64 = 10;
+    for (name, head) in [("large heads", largest_head()), ("bombs", bomb(BOMBS[0]))] {
+        let scene = Scene::new().await;
+        let mut clients = Vec::new();
+        for _ in 0..CONNECTIONS {
+            clients.push(scene.target.stalled_answers(&head).await);
+        }
+        let from = Instant::now();
+        sleep(Duration::from_secs(10)).await;
+        let rss = scene.target.gateway.process.rss_kb();
+        let (held, peak) = (rss.saturating_sub(scene.before), scene.grown());
+        let mut reaped = Duration::ZERO;
+        for client in clients {
+            let heard = client.heard(5 * LONG).await;
+            let last = heard.last_reset.map(|at| at.duration_since(from));
+            reaped = reaped.max(last.unwrap());
+        }
+        let what = format!(
+            "H6, {name}: {} KiB a connection, {} at the worst moment, reaped after {reaped:.1?}",
+            held / CONNECTIONS,
+            peak / CONNECTIONS
+        );
+        scene.end(&what).await;
+        assert!(peak / CONNECTIONS < 8 * MIB);
+        // From the last answer on, which may have taken a while itself.
+        assert!(reaped < Duration::from_secs(35), "{reaped:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "measures"]
+async fn h8_figures() {
+    for (name, kind) in [("settings", Flood::Settings), ("pings", Flood::Pings)] {
+        let scene = Scene::new().await;
+        let attack = async |target: &Target| {
+            target.flood(kind).await;
+        };
+        let (times, _) = scene.attacked(attack).await;
+        let target = scene.end(&format!("H8, {name}: {times} floods")).await;
+        sleep(Duration::from_secs(2)).await;
+        let before = target.gateway.process.cpu_time();
+        sleep(Duration::from_secs(1)).await;
+        let busy = target.gateway.process.cpu_time() - before;
+        println!("H8, {name}: {busy:?} of the third second after it");
+        assert!(busy < Duration::from_millis(50), "{busy:?}");
+    }
+}

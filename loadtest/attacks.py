@@ -1,0 +1,321 @@
+#!/usr/bin/env python3
+"""Slow and silent clients by the thousand, and a good one beside them: what it sees, and when the others are cut off.
+
+    loadtest/attacks.py --binary target/release/tidegate                       # each kind of attack, then all at once: 15 minutes
+    loadtest/attacks.py --binary target/release/tidegate --only slowloris --seconds 30
+
+The gateway has its default timeouts. Whoever is cut off comes back at once, so that there are always as many. Attackers, the
+good client and the API are processes of their own; each needs up to 20,000 file descriptors. Exit status: 0 if the good client
+was answered 200 every time, 99 of 100 within 50 ms, the others were closed within a second of their time, and all was given
+back; 1 if not.
+"""
+
+import argparse
+import asyncio
+import multiprocessing
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HEADER, IDLE = 10, 75
+GET = b"GET /%s HTTP/1.1\r\nHost: a\r\n\r\n"
+POST = b"POST /sink HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nsome of it"
+# Of how many there are, what each says first, what it goes on with, and when it must be gone.
+KINDS = {
+    "slowloris": (5000, b"GET / HTTP/1.1\r\nHost: a\r\nX: ", b"y", HEADER),
+    "silent": (5000, b"", b"", HEADER),
+    "preface": (5000, b"PRI * HTTP/2.0\r\n\r\n", b"", HEADER),
+    "slow bodies": (2000, POST, b"", IDLE),
+    "slow readers": (2000, GET % b"large", b"", IDLE),
+    # The first half of a greeting.
+    "half handshakes": (2000, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"r" * 100, b"", HEADER),
+}
+# How many come a second, of whom the gateway first takes a megabyte for each.
+JOINING = {"slow readers": 200}
+DRIP = 5
+PER_PROCESS = 2500
+RATE = 50
+P99 = 0.05
+LARGE, PART = 8 << 20, b"x" * (64 << 10)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--binary", type=Path, required=True, help="the gateway; a release build, or it says little")
+    parser.add_argument("--seconds", type=int, default=120, help="how long each attack goes on")
+    parser.add_argument("--only", choices=[*KINDS, "all"], help="one attack")
+    options = parser.parse_args()
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    attacks = {name: {name: kind[0]} for name, kind in KINDS.items()}
+    # As many of each as the descriptors of one process admit, of which a body and an answer need two.
+    attacks["all"] = {name: kind[0] * 3 // 5 for name, kind in KINDS.items()}
+    chosen = [options.only] if options.only else list(attacks)
+    print("| attack | clients | good requests | not 200 | p99 | worst | cut off | longest life | descriptors before, at most, after |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    passed = [attacked(options, name, attacks[name]) for name in chosen]
+    return 0 if all(passed) else 1
+
+
+def attacked(options, name, kinds):
+    """Runs one attack on a gateway of its own, prints its row, and says whether all was well."""
+    with tempfile.TemporaryDirectory(prefix="tidegate-attacks-") as folder, Scene(Path(folder), options.binary) as scene:
+        before = scene.descriptors()
+        good = Helper(good_client, scene.plain, options.seconds + 4)
+        time.sleep(2)
+        attackers = []
+        for kind, count in kinds.items():
+            port = scene.tls if kind == "half handshakes" else scene.plain
+            shares = [min(PER_PROCESS, count - start) for start in range(0, count, PER_PROCESS)]
+            attackers += [(kind, Helper(attack, kind, port, share, options.seconds)) for share in shares]
+        most = 0
+        while any(helper.process.is_alive() for _, helper in attackers):
+            if all(helper.answer.poll() for _, helper in attackers):
+                break
+            most = max(most, scene.descriptors())
+            time.sleep(0.2)
+        lives = {kind: [] for kind in kinds}
+        for kind, helper in attackers:
+            lives[kind] += helper.result()
+        times, failed = good.result()
+        # Who takes nothing of an answer does not see the end of it either, but the API does.
+        lives |= {kind: scene.api.stop() for kind in lives if kind == "slow readers"}
+        after = settled(scene, before)
+        overdue = {kind: max(all_of, default=0) for kind, all_of in lives.items() if over(kind, all_of)}
+        times.sort()
+        p99, worst = times[int(len(times) * 0.99) - 1], times[-1]
+        ended = [life for all_of in lives.values() for life in all_of]
+        row = [name, sum(kinds.values()), len(times) + failed, failed, f"{p99 * 1000:.1f} ms", f"{worst * 1000:.0f} ms"]
+        row += [len(ended), f"{max(ended, default=0):.1f} s", f"{before}, {most}, {after}"]
+        print("|", " | ".join(map(str, row)), "|", flush=True)
+        for kind, life in overdue.items():
+            print(f"  {kind}: one was there for {life:.1f} s, not {KINDS[kind][3] + 1}")
+        return failed == 0 and p99 < P99 and not overdue and after <= before + 8
+
+
+def over(kind, lives):
+    return max(lives, default=0) > KINDS[kind][3] + 1
+
+
+def settled(scene, before):
+    """How many descriptors the gateway has when all have left; those of good connections to the API may stay a while."""
+    deadline = time.monotonic() + 15
+    while (now := scene.descriptors()) > before + 8 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return now
+
+
+class Helper:
+    """A function in a process of its own, and what it returns."""
+
+    def __init__(self, run, *arguments):
+        self.answer, theirs = multiprocessing.Pipe(duplex=False)
+        self.process = multiprocessing.Process(target=self.tell, args=(theirs, run, arguments), daemon=True)
+        self.process.start()
+        theirs.close()
+
+    @staticmethod
+    def tell(answer, run, arguments):
+        answer.send(run(*arguments))
+
+    def result(self):
+        result = self.answer.recv()
+        self.process.join()
+        return result
+
+    def stop(self):
+        os.kill(self.process.pid, signal.SIGTERM)
+        return self.result()
+
+
+class Scene:
+    """A gateway with a plain and a TLS listener, before an API."""
+
+    def __init__(self, folder, binary):
+        self.plain, self.tls, admin, api, good = free_ports(5)
+        # The good client's own has nothing to do with the others.
+        self.api, self.good_api = Helper(serve, api), Helper(serve, good)
+        pair = ["-keyout", folder / "key.pem", "-out", folder / "cert.pem"]
+        make = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=localhost"]
+        subprocess.run(make + pair, check=True, capture_output=True)
+        tls = f"{{ cert: {folder}/cert.pem, key: {folder}/key.pem }}"
+        (folder / "gateway.yaml").write_text(
+            f"listen: [127.0.0.1:{self.plain}, {{ address: 127.0.0.1:{self.tls}, tls: {tls} }}]\n"
+            f"admin: 127.0.0.1:{admin}\nlog: {{ access: false }}\nmax_connections: 18000\n"
+            f"limits: {{ all: {{ token_bucket: {{ capacity: 100000, refill: 100000/s }}, per: [ip] }} }}\n"
+            f'routes:\n  - {{ path: /good, upstream: "http://127.0.0.1:{good}", limits: [all] }}\n'
+            f'  - {{ path: /**, upstream: "http://127.0.0.1:{api}", limits: [all] }}\n'
+        )
+        with open(folder / "log", "wb") as log:
+            self.gateway = subprocess.Popen([binary, "run", "-c", folder / "gateway.yaml"], stderr=log)
+        for port in (api, good, self.plain):
+            reachable(port)
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.gateway.pid}/fd"))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.gateway.kill()
+        self.gateway.wait()
+        for api in (self.api, self.good_api):
+            api.process.terminate()
+
+
+def free_ports(number):
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def reachable(port):
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            return socket.create_connection(("127.0.0.1", port)).close()
+        except ConnectionRefusedError:
+            time.sleep(0.05)
+    sys.exit(f"nobody listens on {port}")
+
+
+def good_client(port, seconds):
+    """Asks at fixed times, on a connection that it keeps; how long each answer took from when it was due, and how many failed."""
+    begun, times, failed = time.monotonic(), [], 0
+    connection = socket.create_connection(("127.0.0.1", port), timeout=10)
+    for nth in range(seconds * RATE):
+        due = begun + nth / RATE
+        time.sleep(max(0, due - time.monotonic()))
+        try:
+            connection.sendall(GET % b"good")
+            if not connection.recv(4096).startswith(b"HTTP/1.1 200 "):
+                raise ConnectionError
+            times.append(time.monotonic() - due)
+        except OSError:
+            failed += 1
+            connection = socket.create_connection(("127.0.0.1", port), timeout=10)
+    return times, failed
+
+
+class Attacker(asyncio.Protocol):
+    """One hostile connection, which another takes the place of when it is closed."""
+
+    def __init__(self, crowd, first):
+        self.crowd, self.first = crowd, first
+
+    def connection_made(self, transport):
+        self.begun, self.transport = time.monotonic(), transport
+        self.crowd.there.add(self)
+        transport.write(self.first)
+        if self.crowd.kind == "slow readers":
+            transport.pause_reading()
+
+    def connection_lost(self, _):
+        self.crowd.there.discard(self)
+        self.crowd.gone(time.monotonic() - self.begun)
+
+
+class Crowd:
+    """So many of one kind, for as long as it goes on."""
+
+    def __init__(self, kind, port):
+        self.kind, self.port, self.there, self.lives = kind, port, set(), []
+        self.goes_on, self.joining = True, set()
+        _, self.first, self.more, _ = KINDS[kind]
+
+    async def join(self):
+        one = socket.socket()
+        if self.kind == "slow readers":
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        one.setblocking(False)
+        loop = asyncio.get_running_loop()
+        await loop.sock_connect(one, ("127.0.0.1", self.port))
+        await loop.create_connection(lambda: Attacker(self, self.first), sock=one)
+
+    def gone(self, life):
+        if self.goes_on:
+            self.lives.append(life)
+            joining = asyncio.ensure_future(self.join())
+            self.joining.add(joining)
+            joining.add_done_callback(self.joining.discard)
+
+    async def run(self, count, seconds):
+        end = time.monotonic() + seconds
+        for nth in range(count):
+            await self.join()
+            if nth % 10 == 9:
+                await asyncio.sleep(10 / JOINING.get(self.kind, 1000))
+        while (left := end - time.monotonic()) > 0:
+            await asyncio.sleep(min(DRIP, left))
+            for one in list(self.there):
+                if self.more and time.monotonic() - one.begun > 1:
+                    one.transport.write(self.more)
+        self.goes_on = False
+        for one in list(self.there):
+            one.transport.abort()
+        return self.lives
+
+
+def attack(kind, port, count, seconds):
+    return asyncio.run(Crowd(kind, port).run(count, seconds))
+
+
+class Api(asyncio.Protocol):
+    """Answers `/large` with much and everything else with little, and notes for how long much was not taken."""
+
+    lives = []
+
+    def connection_made(self, transport):
+        self.transport, self.begun, self.left, self.is_full = transport, None, 0, False
+
+    def data_received(self, data):
+        if data.startswith(b"GET /large"):
+            self.begun, self.left = time.monotonic(), LARGE
+            self.transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % LARGE)
+            self.write_on()
+        elif data.startswith(b"GET "):
+            self.transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+
+    def write_on(self):
+        while self.left and not self.is_full:
+            self.left -= len(PART)
+            self.transport.write(PART)
+
+    def pause_writing(self):
+        self.is_full = True
+
+    def resume_writing(self):
+        self.is_full = False
+        self.write_on()
+
+    def connection_lost(self, _):
+        if self.begun:
+            self.lives.append(time.monotonic() - self.begun)
+
+
+def serve(port):
+    async def until_stopped():
+        stopped = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+        listener = socket.create_server(("127.0.0.1", port), backlog=4096)
+        # Else the system would keep megabytes of each answer that nobody takes, and run out of room for anybody's.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, len(PART))
+        server = await asyncio.get_running_loop().create_server(Api, sock=listener, backlog=4096)
+        await stopped.wait()
+        server.close()
+
+    asyncio.run(until_stopped())
+    return Api.lives
+
+
+if __name__ == "__main__":
+    sys.exit(main())
