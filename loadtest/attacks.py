@@ -12,6 +12,7 @@ back; 1 if not.
 
 import argparse
 import asyncio
+import contextlib
 import multiprocessing
 import os
 import resource
@@ -75,9 +76,7 @@ def attacked(options, name, kinds):
             shares = [min(PER_PROCESS, count - start) for start in range(0, count, PER_PROCESS)]
             attackers += [(kind, Helper(attack, kind, port, share, options.seconds)) for share in shares]
         most = 0
-        while any(helper.process.is_alive() for _, helper in attackers):
-            if all(helper.answer.poll() for _, helper in attackers):
-                break
+        while not all(helper.answer.poll() for _, helper in attackers):
             most = max(most, scene.descriptors())
             time.sleep(0.2)
         lives = {kind: [] for kind in kinds}
@@ -85,9 +84,11 @@ def attacked(options, name, kinds):
             lives[kind] += helper.result()
         times, failed = good.result()
         # Who takes nothing of an answer does not see the end of it either, but the API does.
-        lives |= {kind: scene.api.stop() for kind in lives if kind == "slow readers"}
+        if "slow readers" in lives:
+            lives["slow readers"] = scene.api.stop()
         after = settled(scene, before)
-        overdue = {kind: max(all_of, default=0) for kind, all_of in lives.items() if over(kind, all_of)}
+        overdue = {kind: max(all_of, default=0) for kind, all_of in lives.items()}
+        overdue = {kind: life for kind, life in overdue.items() if life > KINDS[kind][3] + 1}
         times.sort()
         p99, worst = times[int(len(times) * 0.99) - 1], times[-1]
         ended = [life for all_of in lives.values() for life in all_of]
@@ -97,10 +98,6 @@ def attacked(options, name, kinds):
         for kind, life in overdue.items():
             print(f"  {kind}: one was there for {life:.1f} s, not {KINDS[kind][3] + 1}")
         return failed == 0 and p99 < P99 and not overdue and after <= before + 8
-
-
-def over(kind, lives):
-    return max(lives, default=0) > KINDS[kind][3] + 1
 
 
 def settled(scene, before):
@@ -130,7 +127,7 @@ class Helper:
         return result
 
     def stop(self):
-        os.kill(self.process.pid, signal.SIGTERM)
+        self.process.terminate()
         return self.result()
 
 
@@ -171,16 +168,13 @@ class Scene:
 
 
 def free_ports(number):
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(number)]
+        return [one.getsockname()[1] for one in sockets]
 
 
 def reachable(port):
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
+    for _ in range(200):
         try:
             return socket.create_connection(("127.0.0.1", port)).close()
         except ConnectionRefusedError:
