@@ -26,7 +26,7 @@ use crate::in_force::Current;
 use crate::overload::Pressure;
 
 /// The most that hyper buffers of a head; the frontend refuses heads long before, with the right status.
-const MAX_BUFFER: usize = 64 * 1024;
+const MAX_BUFFER: usize = 128 * 1024;
 /// Requests that one HTTP/2 connection may have open.
 const MAX_STREAMS: u32 = 100;
 /// Headers of one HTTP/2 request, uncompressed, in bytes, each counted as 32 more: half of what HTTP/1 may send, as a
