@@ -3,25 +3,32 @@
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
-use serde::Serialize;
 use tidegate_core::{Micros, Verdict};
 use tidegate_store::{Limit, PerCharge};
 
 use crate::headers::digits;
 use crate::{Credentials, Reject, Rule};
 
+/// More than most problem details take, in bytes.
+const USUAL: usize = 320;
+
 /// Problem details.
-#[derive(Serialize)]
+#[derive(Debug)]
 struct Problem<'a> {
-    r#type: &'a str,
+    kind: &'a str,
     title: &'a str,
     status: u16,
     detail: &'a str,
     error: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
     retry_after: Option<u64>,
-    #[serde(rename = "violated-policies", skip_serializing_if = "<[_]>::is_empty")]
     violated_policies: &'a [&'a str],
+}
+
+/// What a member of them holds.
+enum Member<'a> {
+    Text(&'a str),
+    Number(u64),
+    List(&'a [&'a str]),
 }
 
 /// The answer to a request that does not go on: problem details (RFC 9457) with a short `error` for programs and a
@@ -43,7 +50,7 @@ pub(crate) fn too_many<'a>(
             let names: PerCharge<&str> = refused.map(|(rule, _)| rule.limit.name()).collect();
             let detail = format!("Too many requests; the next one is admitted in {seconds} s.");
             let problem = Problem {
-                r#type: "https://iana.org/assignments/http-problem-types#quota-exceeded",
+                kind: "https://iana.org/assignments/http-problem-types#quota-exceeded",
                 retry_after: Some(seconds),
                 violated_policies: &names,
                 ..Problem::of(reject.status, "rate_limit_exceeded", &detail)
@@ -94,7 +101,7 @@ pub(crate) fn no_store() -> Response<Bytes> {
     let status = StatusCode::SERVICE_UNAVAILABLE;
     let detail = "The store that keeps the limits does not answer at the moment; this is no fault of the request.";
     let problem = Problem {
-        r#type: "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
+        kind: "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
         ..Problem::of(status, "limits_unavailable", detail)
     };
     let mut response = respond(status, &problem);
@@ -103,10 +110,10 @@ pub(crate) fn no_store() -> Response<Bytes> {
 }
 
 impl<'a> Problem<'a> {
-    /// A problem of no particular type.
+    /// A problem of no particular kind.
     fn of(status: StatusCode, error: &'a str, detail: &'a str) -> Self {
         Self {
-            r#type: "about:blank",
+            kind: "about:blank",
             title: status.canonical_reason().unwrap_or("Refused"),
             status: status.as_u16(),
             detail,
@@ -115,13 +122,41 @@ impl<'a> Problem<'a> {
             violated_policies: &[],
         }
     }
+
+    /// As JSON, written straight away: a refusal is to cost less than what it refuses.
+    fn json(&self) -> Vec<u8> {
+        let violated = Some(self.violated_policies).filter(|violated| !violated.is_empty());
+        let members = [
+            ("type", Some(Member::Text(self.kind))),
+            ("title", Some(Member::Text(self.title))),
+            ("status", Some(Member::Number(self.status.into()))),
+            ("detail", Some(Member::Text(self.detail))),
+            ("error", Some(Member::Text(self.error))),
+            ("retry_after", self.retry_after.map(Member::Number)),
+            ("violated-policies", violated.map(Member::List)),
+        ];
+        let mut json = Vec::with_capacity(USUAL);
+        for (name, member) in members {
+            let Some(member) = member else { continue };
+            json.push(if json.is_empty() { b'{' } else { b',' });
+            json.push(b'"');
+            json.extend_from_slice(name.as_bytes());
+            json.extend_from_slice(b"\":");
+            // Text and numbers can always be written, and so much of them to memory.
+            let _ = match member {
+                Member::Text(text) => serde_json::to_writer(&mut json, text),
+                Member::Number(number) => serde_json::to_writer(&mut json, &number),
+                Member::List(list) => serde_json::to_writer(&mut json, list),
+            };
+        }
+        json.push(b'}');
+        json
+    }
 }
 
 fn respond(status: StatusCode, problem: &Problem<'_>) -> Response<Bytes> {
     let kind = HeaderValue::from_static("application/problem+json");
-    // Text and numbers can always be written.
-    let body = serde_json::to_vec(problem).unwrap_or_default();
-    answer(status, kind, body.into())
+    answer(status, kind, problem.json().into())
 }
 
 fn answer(status: StatusCode, kind: HeaderValue, body: Bytes) -> Response<Bytes> {
