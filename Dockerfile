@@ -1,5 +1,5 @@
 # A compiler to build with, and a small system that holds one binary: the gateway, or, with `--target api`, the API of the
-# load tests.
+# load tests. `.ci/dockerfile --build` runs the commands of the build stages in an empty folder, for those without Docker.
 FROM rust:1.95-slim-bookworm AS build
 # aws-lc, the cryptography library, is C.
 RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
