@@ -22,6 +22,9 @@ pub(crate) struct Activity {
     head_since: AtomicU64,
     requests: AtomicUsize,
     write_stalls: AtomicBool,
+    // Bytes that come may be the rest of a body, whose end nobody has seen.
+    in_body: AtomicBool,
+    closed: AtomicBool,
     watches_heads: AtomicBool,
     tunnels: AtomicBool,
     drains: AtomicBool,
@@ -49,6 +52,8 @@ impl Activity {
             head_since: AtomicU64::new(1),
             requests: AtomicUsize::new(0),
             write_stalls: AtomicBool::new(false),
+            in_body: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
             watches_heads: AtomicBool::new(true),
             tunnels: AtomicBool::new(false),
             drains: AtomicBool::new(false),
@@ -74,8 +79,11 @@ impl Activity {
         }
     }
 
-    /// A request's head is complete. The request lasts until what this returns is dropped.
-    pub(crate) fn request(self: &Arc<Self>) -> InRequest {
+    /// A request's head is complete. The request lasts until what this returns is dropped, and its body, if it has one, until
+    /// [`InBody::ended`].
+    pub(crate) fn request(self: &Arc<Self>, has_body: bool) -> InRequest {
+        // In HTTP/1, where it matters, the body before this one is over.
+        self.in_body.store(has_body, Ordering::Relaxed);
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.head_since.store(0, Ordering::Relaxed);
         InRequest(self.clone())
@@ -103,6 +111,11 @@ impl Activity {
     /// Whether it is a tunnel, in which each side closes when it wants to.
     pub(crate) fn is_tunnel(&self) -> bool {
         self.tunnels.load(Ordering::Relaxed)
+    }
+
+    /// We have said our last word: nothing that still comes is a request.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
     }
 
     /// A write has to wait for the client to take something, or need not wait any more.
@@ -143,9 +156,16 @@ impl Activity {
         self.opened + since + self.idle
     }
 
-    /// Whether all that was answered is sent, and more may come.
+    /// Whether the next byte is the first of a head, all that was answered is sent, and more may come. If this were true in the
+    /// middle of anything, the rest of it would be read as a request.
     fn is_done(&self) -> bool {
-        let not = [&self.write_stalls, &self.tunnels, &self.drains];
+        let not = [
+            &self.in_body,
+            &self.closed,
+            &self.write_stalls,
+            &self.tunnels,
+            &self.drains,
+        ];
         !not.iter().any(|not| not.load(Ordering::Relaxed))
     }
 
@@ -159,7 +179,23 @@ impl Activity {
 #[derive(Debug)]
 pub(crate) struct InRequest(Arc<Activity>);
 
+/// The body of a request, as long as its end has not been seen.
+#[derive(Clone, Debug)]
+pub(crate) struct InBody(Arc<Activity>);
+
+impl InBody {
+    /// All of it was read. If it never is, the connection does not rest before the next request.
+    pub(crate) fn ended(self) {
+        self.0.in_body.store(false, Ordering::Relaxed);
+    }
+}
+
 impl InRequest {
+    /// Whoever reads the request's body notes its end there.
+    pub(crate) fn body(&self) -> InBody {
+        InBody(self.0.clone())
+    }
+
     /// The connection becomes a tunnel.
     pub(crate) fn tunnels(&self) {
         self.0.tunnels.store(true, Ordering::Relaxed);
@@ -194,7 +230,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn between_requests_a_connection_may_idle_but_not_dawdle() {
         let activity = Activity::new(HEADER, IDLE);
-        let request = activity.request();
+        let request = activity.request(false);
         tokio::time::advance(Duration::from_secs(1000)).await;
         assert!(
             matches!(activity.watch(), Watch::Until(_)),
@@ -218,7 +254,7 @@ mod tests {
     async fn an_idle_connection_rests_unless_something_is_left_to_be_done() {
         let later = || tokio::time::advance(REST);
         let activity = Activity::new(HEADER, IDLE);
-        let request = activity.request();
+        let request = activity.request(false);
         later().await;
         assert!(matches!(activity.watch(), Watch::Until(_)), "in a request");
         drop(request);
@@ -231,12 +267,24 @@ mod tests {
         assert!(matches!(activity.watch(), Watch::Until(_)), "unsent");
         activity.write_stalls(false);
         assert_eq!(activity.watch(), Watch::Idle);
+        let request = activity.request(true);
+        let body = request.body();
+        drop(request);
+        later().await;
+        assert!(matches!(activity.watch(), Watch::Until(_)), "in a body");
+        body.ended();
+        assert_eq!(activity.watch(), Watch::Idle);
         activity.read();
         assert!(matches!(activity.watch(), Watch::Until(_)), "in a head");
-        drop(activity.request());
+        drop(activity.request(false));
         activity.drain();
         later().await;
         assert!(matches!(activity.watch(), Watch::Until(_)), "at the end");
+        let closed = Activity::new(HEADER, IDLE);
+        drop(closed.request(false));
+        closed.close();
+        later().await;
+        assert!(matches!(closed.watch(), Watch::Until(_)), "closed");
         let frames = Activity::new(HEADER, IDLE);
         frames.multiplexes();
         later().await;
@@ -255,7 +303,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_idle_connection_ends() {
         let activity = Activity::new(HEADER, IDLE);
-        drop(activity.request());
+        drop(activity.request(false));
         tokio::time::advance(Duration::from_secs(76)).await;
         assert_eq!(activity.watch(), Watch::Expired);
     }

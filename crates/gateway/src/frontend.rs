@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tower::Service as _;
 
 use crate::access_log::{AccessLog, Record};
-use crate::activity::InRequest;
+use crate::activity::{InBody, InRequest};
 use crate::body::Body;
 use crate::config::Timeouts;
 use crate::cors::{Cors, Page, Preflight};
@@ -86,6 +86,8 @@ pub(crate) struct Arrived {
     /// Whether it came over TLS.
     pub(crate) is_tls: bool,
     pub(crate) request_id: RequestId,
+    /// Where the end of its body is noted.
+    pub(crate) in_body: InBody,
 }
 
 impl Frontend {
@@ -128,6 +130,7 @@ impl Frontend {
             hop: arrival.hop.clone(),
             is_tls: arrival.is_tls,
             request_id,
+            in_body: end.body(),
         });
         let mut response = match found {
             Ok((found, (uri, host))) => {

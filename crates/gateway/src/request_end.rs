@@ -7,7 +7,7 @@ use tidegate_store::Outcome;
 use tidegate_tower::{Action, Decided, InFlight};
 
 use crate::access_log::{AccessLog, Record};
-use crate::activity::InRequest;
+use crate::activity::{InBody, InRequest};
 use crate::metrics::{OpenTunnel, RouteMetrics};
 use crate::outcome::RequestOutcome;
 use crate::proxy::Forwarded;
@@ -51,6 +51,11 @@ impl RequestEnd {
             in_flight: None,
             in_request,
         }
+    }
+
+    /// Where the end of the request's body is noted.
+    pub(crate) fn body(&self) -> InBody {
+        self.in_request.body()
     }
 
     /// Notes what the layers left in the answer; says whose it is.

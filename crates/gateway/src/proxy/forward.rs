@@ -190,6 +190,7 @@ impl Forwarding {
         let (mut head, body) = request.into_parts();
         let has_body = !body.is_end_stream();
         let arrived = head.extensions.remove::<Arrived>();
+        let in_body = arrived.as_ref().map(|arrived| arrived.in_body.clone());
         if let Some((peer, arrived)) = head.extensions.get::<Peer>().zip(arrived) {
             let origin = Origin {
                 peer: peer.0.ip(),
@@ -224,6 +225,7 @@ impl Forwarding {
             most: self.max_body,
             patience: self.timeouts.client,
             vouched: self.vouched.clone(),
+            in_body,
         };
         let body = RequestBody::streaming(body, terms, fate.clone());
         (Request::from_parts(head, body), Some(fate))

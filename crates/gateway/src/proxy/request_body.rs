@@ -13,6 +13,7 @@ use hyper::body::Incoming;
 use tokio::time::Sleep;
 
 use super::headers;
+use crate::activity::InBody;
 use crate::body::BoxError;
 
 /// What became of a request's body so far; shared by the body, which hyper owns, and by whoever waits for the answer.
@@ -94,6 +95,7 @@ pub(super) struct Streaming {
     // Runs while the client sends nothing.
     stalled: Option<Pin<Box<Sleep>>>,
     vouched: Arc<[HeaderName]>,
+    in_body: Option<InBody>,
     fate: Arc<Fate>,
 }
 
@@ -106,6 +108,8 @@ pub(super) struct Terms {
     pub(super) patience: Duration,
     /// Headers that only trusted peers may send, and nobody after the body.
     pub(super) vouched: Arc<[HeaderName]>,
+    /// Where its end is noted.
+    pub(super) in_body: Option<InBody>,
 }
 
 impl RequestBody {
@@ -117,12 +121,17 @@ impl RequestBody {
             patience: terms.patience,
             stalled: None,
             vouched: terms.vouched,
+            in_body: terms.in_body,
             fate,
         }))
     }
 }
 
 impl Streaming {
+    fn note_end(&mut self) {
+        self.in_body.take().into_iter().for_each(InBody::ended);
+    }
+
     fn end(&self, state: BodyState, why: BoxError) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         self.fate.enter(state);
         Poll::Ready(Some(Err(why)))
@@ -141,11 +150,15 @@ impl Streaming {
                     None => return self.end(BodyState::TooLarge, "the body is too large".into()),
                 }
                 self.fate.progressed();
+                if self.inner.is_end_stream() {
+                    self.note_end();
+                }
                 Poll::Ready(Some(Ok(frame)))
             }
             Poll::Ready(Some(Err(error))) => self.end(BodyState::Broken, error.into()),
             Poll::Ready(None) => {
                 self.fate.progressed();
+                self.note_end();
                 Poll::Ready(None)
             }
             Poll::Pending => {

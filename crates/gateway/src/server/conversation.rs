@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use http::header::CONNECTION;
 use http::{HeaderValue, Request, Response, StatusCode};
+use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -198,7 +199,7 @@ impl Conversation {
             peer: self.peer,
             hop: &self.hop,
             is_tls: self.is_tls,
-            in_request: self.activity.request(),
+            in_request: self.activity.request(!request.body().is_end_stream()),
             drain: &self.drain,
         };
         let in_force = self.current.load_full();

@@ -168,6 +168,7 @@ impl AsyncWrite for ClientStream {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.activity.close();
         if !self.closed {
             ready!(Pin::new(&mut self.inner).poll_shutdown(context))?;
             self.closed = true;
