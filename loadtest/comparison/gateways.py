@@ -64,7 +64,7 @@ def traefik(run, limit, port, redis):
 
 def bare(run, limit, port, _redis):
     command = [run.programs[BARE], "--listen", f"127.0.0.1:{port}", "--upstream", f"127.0.0.1:{run.upstream_port}"]
-    return command + (["--refuse"] if limit is REFUSES else []), {}
+    return command + (["--admit", limit.capacity] if limit is REFUSES else []), {}
 
 
 OTHERS = {
@@ -140,7 +140,7 @@ def serves(process, port):
             raise Trouble(f"{' '.join(map(str, process.args))} ended:\n{text}")
         return fetched(f"http://127.0.0.1:{port}{PATH}") is not None
 
-    until(it_does, f"{process.args[3]} does not answer: see {process.log}")
+    until(it_does, f"{Path(process.args[3]).name} does not answer: see {process.log}")
 
 
 def written(run, template, limit, **values):

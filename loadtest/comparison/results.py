@@ -47,6 +47,10 @@ class Results:
         pairs = list(zip(getattr(self, part).get(first, []), getattr(self, part).get(second, [])))
         return statistics.median(one[key] / other[key] for one, other in pairs) if pairs else None
 
+    def kept(self):
+        """What failed, without where this machine has the log of it."""
+        return [sentence.split(": see ")[0] for sentence in self.failed]
+
     def write(self, folder, day, facts, verdict):
         """Writes all three, and gives the path of the page."""
         folder.mkdir(parents=True, exist_ok=True)
@@ -58,7 +62,7 @@ class Results:
             "date": day,
             **facts,
             "left_out": self.left_out,
-            "failed": self.failed,
+            "failed": self.kept(),
             "verdict": [{"is_so": is_so, "sentence": sentence} for is_so, sentence in verdict.findings],
             "steady_rate": self.rate,
             "medians": {part: self.medians(getattr(self, part)) for part in ("full", "half", "idle")},
@@ -107,7 +111,7 @@ class Results:
             least, most = min(others), max(others)
             lines += [f"- of the gateway's core others took {statistics.median(others):.1%} ({least:.1%} to {most:.1%})"]
         lines += [f"- left out: {label}" for label in self.left_out]
-        lines += [f"- failed: {sentence}" for sentence in self.failed]
+        lines += [f"- failed: {sentence}" for sentence in self.kept()]
         return "\n".join([*lines, ""])
 
     def table(self, group, title):

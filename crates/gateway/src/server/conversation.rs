@@ -43,7 +43,7 @@ const CONNECTION_WINDOW: u32 = 1024 * 1024;
 /// How much of one answer may wait for an HTTP/2 client, in bytes.
 const MAX_UNSENT: usize = 64 * 1024;
 /// How long one answer may wait for an HTTP/2 client at most: who stops a hundred of them costs us as many upstreams.
-const LONGEST_STALL: Duration = Duration::from_secs(30);
+const LONGEST_STALL: Duration = Duration::from_secs(25);
 /// How often a silent HTTP/2 client is asked whether it is there, and how long it may take to say so.
 const PING_EVERY: Duration = Duration::from_secs(20);
 /// How long an HTTP/1 connection must have been quiet before a stop closes it. Its client cannot be told but by an answer,

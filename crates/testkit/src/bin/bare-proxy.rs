@@ -7,6 +7,7 @@ use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -33,9 +34,9 @@ struct Arguments {
     /// Whom it forwards to.
     #[arg(long)]
     upstream: SocketAddr,
-    /// Answers 429 at once and forwards nothing.
+    /// How many requests it forwards before it answers 429 to all. Default: all
     #[arg(long)]
-    refuse: bool,
+    admit: Option<usize>,
 }
 
 /// The upstream's address, and the connections to it that nobody uses.
@@ -87,6 +88,7 @@ async fn main() -> ExitCode {
 
 async fn serve(arguments: Arguments) -> io::Result<()> {
     let listener = TcpListener::bind(arguments.listen).await?;
+    let admitted = Arc::new(AtomicUsize::new(0));
     let upstream = Arc::new(Upstream {
         address: arguments.upstream,
         idle: Mutex::default(),
@@ -94,12 +96,14 @@ async fn serve(arguments: Arguments) -> io::Result<()> {
     loop {
         let (socket, _) = listener.accept().await?;
         socket.set_nodelay(true)?;
-        let upstream = upstream.clone();
+        let (upstream, admitted) = (upstream.clone(), admitted.clone());
         tokio::spawn(async move {
             let service = service_fn(|mut request: Request<Incoming>| {
+                let most = arguments.admit;
+                let refuses = most.is_some_and(|most| admitted.fetch_add(1, Relaxed) >= most);
                 let upstream = upstream.clone();
                 async move {
-                    if arguments.refuse {
+                    if refuses {
                         return Ok::<_, Infallible>(refusal().map(Either::Left));
                     }
                     if let Some(path) = request.uri().path_and_query() {
