@@ -1,7 +1,7 @@
 //! A gateway that runs out of memory sheds what costs least, goes on with what it has begun, and recovers by itself.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::{Request, Response};
 use tidegate_testkit::{Answer, Client, End, RawClient, Upstream, body};
@@ -12,8 +12,9 @@ use crate::frames::{END_HEADERS, END_STREAM, Frames, HEADERS, frame, headers};
 use crate::support::GatewayProcess;
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
-/// Far above what a gateway needs that does nothing, far below what a few connections can make it need.
-const MAX: &str = "max_memory: 128MB";
+/// Far above what a gateway needs that does nothing and what each of its threads keeps, far below what a few connections can
+/// make it need.
+const MAX: &str = "max_memory: 256MB";
 
 /// How long until a gateway sees what it takes, and until what it only took for a moment is given back.
 const LOOK: Duration = Duration::from_millis(250);
@@ -175,37 +176,25 @@ async fn short_of_memory_it_sheds_and_recovers_by_itself() {
     assert_eq!(output.matches("nothing is shed").count(), 1, "{output}");
 }
 
-/// What clients made it take goes back to the system when they have left, although nobody asks for anything any more.
+/// Unfinished heads are small things in great number. What they took goes back to the system when their clients have left,
+/// although nobody asks for anything any more.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn what_is_free_is_given_back_in_silence() {
+async fn what_unfinished_heads_took_is_given_back_in_silence() {
     let bench = Bench::new().await;
-    let process = &bench.gateway.process;
-    let before = process.rss_kb();
     let begun = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}", "x".repeat(60_000));
     let mut clients = Vec::new();
-    for _ in 0..300 {
-        let mut client = RawClient::connect(bench.gateway.address).await;
-        client.send(&begun).await.unwrap();
-        clients.push(client);
+    while bench.metric("tidegate_memory_pressure").await == 0 {
+        let resident = bench.gateway.process.rss_kb();
+        assert!(clients.len() < 9_000, "{resident} KiB");
+        for _ in 0..50 {
+            let mut client = RawClient::connect(bench.gateway.address).await;
+            // Near the bound it is refused, and may be closed before it has said all.
+            drop(client.send(&begun).await);
+            clients.push(client);
+        }
     }
-    let deadline = Instant::now() + LONG;
-    while process.rss_kb() < before + (16 << 10) {
-        assert!(
-            Instant::now() < deadline,
-            "it took {} KiB",
-            process.rss_kb()
-        );
-        tokio::time::sleep(LOOK).await;
-    }
-    let most = process.rss_kb();
     drop(clients);
-    while process.rss_kb().saturating_sub(before) > (most - before) / 2 {
-        let now = process.rss_kb();
-        assert!(
-            Instant::now() < deadline,
-            "{before}, {most}, and still {now} KiB"
-        );
-        tokio::time::sleep(LOOK).await;
-    }
+    let process = &bench.gateway.process;
+    process.wait_for_line("nothing is shed", LONG).await;
 }
