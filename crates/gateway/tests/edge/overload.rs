@@ -175,26 +175,3 @@ async fn short_of_memory_it_sheds_and_recovers_by_itself() {
     );
     assert_eq!(output.matches("nothing is shed").count(), 1, "{output}");
 }
-
-/// Unfinished heads are small things in great number. What they took goes back to the system when their clients have left,
-/// although nobody asks for anything any more.
-#[cfg(target_os = "linux")]
-#[tokio::test]
-async fn what_unfinished_heads_took_is_given_back_in_silence() {
-    let bench = Bench::new().await;
-    let begun = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}", "x".repeat(60_000));
-    let mut clients = Vec::new();
-    while bench.metric("tidegate_memory_pressure").await == 0 {
-        let resident = bench.gateway.process.rss_kb();
-        assert!(clients.len() < 9_000, "{resident} KiB");
-        for _ in 0..50 {
-            let mut client = RawClient::connect(bench.gateway.address).await;
-            // Near the bound it is refused, and may be closed before it has said all.
-            drop(client.send(&begun).await);
-            clients.push(client);
-        }
-    }
-    drop(clients);
-    let process = &bench.gateway.process;
-    process.wait_for_line("nothing is shed", LONG).await;
-}
