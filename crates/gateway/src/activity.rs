@@ -37,8 +37,8 @@ pub(crate) struct Activity {
 pub(crate) enum Watch {
     /// Look again then.
     Until(Instant),
-    /// There is nothing to be done for the connection, and has not been for [`REST`].
-    Idle,
+    /// There is nothing to be done for the connection, and has not been for [`REST`]: it may rest.
+    Rest,
     /// End the connection: it has been silent, or slow, for too long.
     Expired,
 }
@@ -126,7 +126,7 @@ impl Activity {
     /// Whether a deadline has passed, and if not, when one could.
     pub(crate) fn watch(&self) -> Watch {
         let now = Duration::from_millis(self.elapsed());
-        let rests = self.watches_heads.load(Ordering::Relaxed);
+        let may_rest = self.watches_heads.load(Ordering::Relaxed);
         let soon = now + self.header.min(REST);
         if self.requests.load(Ordering::Relaxed) > 0 {
             return Watch::Until(self.opened + soon.min(now + self.idle));
@@ -142,8 +142,8 @@ impl Activity {
         if until <= now {
             return Watch::Expired;
         }
-        match rests && is_idle && self.is_done() {
-            true if rests_at <= now => Watch::Idle,
+        match may_rest && is_idle && self.is_done() {
+            true if rests_at <= now => Watch::Rest,
             true => Watch::Until(self.opened + until.min(rests_at)),
             // A head may begin at any time, and its deadline is the shorter one as a rule.
             false => Watch::Until(self.opened + until.min(soon)),
@@ -238,7 +238,7 @@ mod tests {
         );
         drop(request);
         tokio::time::advance(Duration::from_secs(60)).await;
-        assert_eq!(activity.watch(), Watch::Idle);
+        assert_eq!(activity.watch(), Watch::Rest);
         activity.read();
         tokio::time::advance(Duration::from_secs(9)).await;
         activity.read();
@@ -260,20 +260,20 @@ mod tests {
         drop(request);
         assert!(matches!(activity.watch(), Watch::Until(_)), "so soon");
         later().await;
-        assert_eq!(activity.watch(), Watch::Idle);
+        assert_eq!(activity.watch(), Watch::Rest);
         let until = activity.idle_until() - Instant::now();
         assert!(until <= IDLE - REST + Duration::from_millis(1), "{until:?}");
         activity.write_stalls(true);
         assert!(matches!(activity.watch(), Watch::Until(_)), "unsent");
         activity.write_stalls(false);
-        assert_eq!(activity.watch(), Watch::Idle);
+        assert_eq!(activity.watch(), Watch::Rest);
         let request = activity.request(true);
         let body = request.body();
         drop(request);
         later().await;
         assert!(matches!(activity.watch(), Watch::Until(_)), "in a body");
         body.ended();
-        assert_eq!(activity.watch(), Watch::Idle);
+        assert_eq!(activity.watch(), Watch::Rest);
         activity.read();
         assert!(matches!(activity.watch(), Watch::Until(_)), "in a head");
         drop(activity.request(false));

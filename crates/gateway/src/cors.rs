@@ -17,7 +17,8 @@ use crate::config::{CorsPlan, Origins};
 const ACCESS_CONTROL_ALLOW_PRIVATE_NETWORK: HeaderName =
     HeaderName::from_static("access-control-allow-private-network");
 
-/// In the extensions of a request that takes a route with `cors`: it is a preflight, and goes no further than the gateway.
+/// In the extensions of a request that takes a route with `cors`: it is a preflight, and goes no further than the gateway. In
+/// those of an answer: it answers a preflight, and is no refusal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Preflight;
 
@@ -34,6 +35,7 @@ pub(crate) fn asked<B>(request: &Request<B>) -> Option<Method> {
 pub(crate) fn answered() -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
+    response.extensions_mut().insert(Preflight);
     response
 }
 
@@ -44,13 +46,6 @@ pub(crate) struct Cors {
     credentials: bool,
     expose: HeaderValue,
     preflight: Vec<(HeaderName, HeaderValue)>,
-}
-
-/// What a request says of the page that it comes from.
-#[derive(Debug)]
-pub(crate) struct Page {
-    pub(crate) origin: Option<HeaderValue>,
-    pub(crate) is_preflight: bool,
 }
 
 impl Cors {
@@ -75,9 +70,9 @@ impl Cors {
         }
     }
 
-    /// Says on an answer, whoever gave it, whether `page` may read it. What it said of that before is gone.
-    pub(crate) fn tell<B>(&self, page: Page, response: &mut Response<B>) {
-        let answers = page.is_preflight && response.status() == StatusCode::NO_CONTENT;
+    /// Says on an answer, whoever gave it, whether a page of `origin` may read it. What it said of that before is gone.
+    pub(crate) fn tell<B>(&self, origin: Option<HeaderValue>, response: &mut Response<B>) {
+        let answers_preflight = response.extensions().get::<Preflight>().is_some();
         let headers = response.headers_mut();
         for name in [
             ACCESS_CONTROL_ALLOW_CREDENTIALS,
@@ -97,7 +92,7 @@ impl Cors {
                 vary_by_origin(headers);
                 let is_listed =
                     |origin: &HeaderValue| listed.iter().any(|it| it.matches(origin.as_bytes()));
-                match page.origin.filter(is_listed) {
+                match origin.filter(is_listed) {
                     Some(origin) => origin,
                     None => return,
                 }
@@ -108,7 +103,7 @@ impl Cors {
             let yes = HeaderValue::from_static("true");
             headers.insert(ACCESS_CONTROL_ALLOW_CREDENTIALS, yes);
         }
-        if answers {
+        if answers_preflight {
             headers.extend(self.preflight.iter().cloned());
         } else {
             headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, self.expose.clone());

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use http::header::{CONNECTION, HOST, ORIGIN};
 use http::{HeaderValue, Request, Response, StatusCode, Version};
+use http_body::Body as _;
 use hyper::body::Incoming;
 use tidegate_tower::{Clients, Peer};
 use tokio::sync::watch;
@@ -18,7 +19,7 @@ use crate::access_log::{AccessLog, Record};
 use crate::activity::{InBody, InRequest};
 use crate::body::Body;
 use crate::config::Timeouts;
-use crate::cors::{Cors, Page, Preflight};
+use crate::cors::{Cors, Preflight};
 use crate::dropped::Dropped;
 use crate::grpc;
 use crate::metrics::{GatewayMetrics, RouteMetrics};
@@ -86,8 +87,8 @@ pub(crate) struct Arrived {
     /// Whether it came over TLS.
     pub(crate) is_tls: bool,
     pub(crate) request_id: RequestId,
-    /// Where the end of its body is noted.
-    pub(crate) in_body: InBody,
+    /// Where the end of its body is noted, if it has one.
+    pub(crate) in_body: Option<InBody>,
 }
 
 impl Frontend {
@@ -125,12 +126,13 @@ impl Frontend {
         );
         let version = request.version();
         let call = grpc::call(request.headers());
+        let has_body = !request.body().is_end_stream();
         request.extensions_mut().insert(arrival.peer);
         request.extensions_mut().insert(Arrived {
             hop: arrival.hop.clone(),
             is_tls: arrival.is_tls,
             request_id,
-            in_body: end.body(),
+            in_body: has_body.then(|| end.body()),
         });
         let mut response = match found {
             Ok((found, (uri, host))) => {
@@ -249,11 +251,8 @@ async fn serve_pages(
     if is_preflight {
         request.extensions_mut().insert(Preflight);
     }
-    let page = Page {
-        origin: request.headers().get(ORIGIN).cloned(),
-        is_preflight,
-    };
+    let origin = request.headers().get(ORIGIN).cloned();
     let mut response = serve(route, request).await;
-    cors.tell(page, &mut response);
+    cors.tell(origin, &mut response);
     response
 }

@@ -8,6 +8,7 @@ use tidegate_tower::{Action, Decided, InFlight};
 
 use crate::access_log::{AccessLog, Record};
 use crate::activity::{InBody, InRequest};
+use crate::cors::Preflight;
 use crate::metrics::{OpenTunnel, RouteMetrics};
 use crate::outcome::RequestOutcome;
 use crate::proxy::Forwarded;
@@ -76,8 +77,7 @@ impl RequestEnd {
             (Some(Outcome::Unavailable), _) => RequestOutcome::Unavailable,
             (_, Some(forwarded)) if forwarded.answered => RequestOutcome::Forwarded,
             _ if response.status().is_server_error() => RequestOutcome::Failed,
-            // Of the gateway's own answers no other is good news.
-            _ if response.status().is_success() => RequestOutcome::Preflight,
+            _ if response.extensions().get::<Preflight>().is_some() => RequestOutcome::Preflight,
             _ => RequestOutcome::Rejected,
         };
         let theirs = forwarded.filter(|forwarded| forwarded.answered);

@@ -30,8 +30,6 @@ struct Enforced {
     clients: Arc<Clients>,
     hasher: Hasher,
     store: Store,
-    /// The store, if it answers at once, and no request has to wait for another reason.
-    at_once: Option<Arc<MemoryStore>>,
     lines: Lines,
     /// Whether a request that is refused may wait, one that is admitted may have to, and one may hold something.
     may_wait: bool,
@@ -51,12 +49,7 @@ impl RateLimitLayer {
     ) -> Self {
         let any = |is: fn(&Rule) -> bool| policy.rules.iter().any(is);
         let (may_wait, queues) = (any(Rule::may_wait), any(Rule::queues));
-        let at_once = match &store {
-            Store::Memory(memory) if !may_wait && !queues => Some(memory.clone()),
-            Store::Memory(_) | Store::Redis(_) => None,
-        };
         Self(Arc::new(Enforced {
-            at_once,
             may_wait,
             queues,
             holds: any(|rule| rule.limit.lease().is_some() || rule.queues()),
@@ -116,8 +109,8 @@ where
         if enforced.clients.forward_client.is_some() {
             request.extensions_mut().insert(caller.client.clone());
         }
-        if let Some(memory) = &enforced.at_once {
-            // A future that has nobody to ask is a tenth as large as one that has, and moved about as often.
+        if let Some(memory) = enforced.at_once() {
+            // A future that has nobody to ask is an eighth as large as one that has, and moved about as often.
             let decided = enforced.decide_at_once(memory, caller, counted);
             if let Some(refusal) = enforced.refusal(&decided) {
                 return Box::pin(ready(Ok(enforced.tell(refusal, decided))));
@@ -140,6 +133,14 @@ where
 type Given = (Decided, Option<Unsettled>);
 
 impl Enforced {
+    /// The store, if it answers at once, and no request has to wait for another reason.
+    fn at_once(&self) -> Option<&MemoryStore> {
+        match &self.store {
+            Store::Memory(memory) if !self.may_wait && !self.queues => Some(memory),
+            Store::Memory(_) | Store::Redis(_) => None,
+        }
+    }
+
     /// Names the caller, and whom each limit counts the request for, and as how many.
     fn name<B>(&self, request: &Request<B>) -> (Caller, Counted) {
         // Without a peer all requests are one caller's: too strict, and never unlimited.

@@ -16,8 +16,7 @@ const USUAL: usize = 320;
 #[derive(Debug)]
 struct Problem<'a> {
     kind: &'a str,
-    title: &'a str,
-    status: u16,
+    status: StatusCode,
     detail: &'a str,
     error: &'a str,
     retry_after: Option<u64>,
@@ -34,7 +33,7 @@ enum Member<'a> {
 /// The answer to a request that does not go on: problem details (RFC 9457) with a short `error` for programs and a
 /// `detail` for people. Never cached.
 pub fn problem(status: StatusCode, error: &str, detail: &str) -> Response<Bytes> {
-    respond(status, &Problem::of(status, error, detail))
+    respond(&Problem::of(status, error, detail))
 }
 
 /// 429, or what `reject` makes of it: a limit was exceeded.
@@ -55,7 +54,7 @@ pub(crate) fn too_many<'a>(
                 violated_policies: &names,
                 ..Problem::of(reject.status, "rate_limit_exceeded", &detail)
             };
-            respond(reject.status, &problem)
+            respond(&problem)
         }
     };
     response.headers_mut().insert(RETRY_AFTER, digits(seconds));
@@ -73,7 +72,7 @@ pub(crate) fn too_costly(limit: &Limit, cost: u64) -> Response<Bytes> {
         violated_policies: &[name],
         ..Problem::of(status, "cost_exceeds_limit", &detail)
     };
-    respond(status, &problem)
+    respond(&problem)
 }
 
 /// 401: the credentials that were sent are not valid.
@@ -104,7 +103,7 @@ pub(crate) fn no_store() -> Response<Bytes> {
         kind: "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
         ..Problem::of(status, "limits_unavailable", detail)
     };
-    let mut response = respond(status, &problem);
+    let mut response = respond(&problem);
     response.headers_mut().insert(RETRY_AFTER, digits(1));
     response
 }
@@ -114,8 +113,7 @@ impl<'a> Problem<'a> {
     fn of(status: StatusCode, error: &'a str, detail: &'a str) -> Self {
         Self {
             kind: "about:blank",
-            title: status.canonical_reason().unwrap_or("Refused"),
-            status: status.as_u16(),
+            status,
             detail,
             error,
             retry_after: None,
@@ -123,13 +121,15 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// As JSON, written straight away: a refusal is to cost less than what it refuses.
+    /// As JSON, written straight away, which takes a quarter of what a tree of values takes: a refusal is to cost less than
+    /// what it refuses.
     fn json(&self) -> Vec<u8> {
+        let title = self.status.canonical_reason().unwrap_or("Refused");
         let violated = Some(self.violated_policies).filter(|violated| !violated.is_empty());
         let members = [
             ("type", Some(Member::Text(self.kind))),
-            ("title", Some(Member::Text(self.title))),
-            ("status", Some(Member::Number(self.status.into()))),
+            ("title", Some(Member::Text(title))),
+            ("status", Some(Member::Number(self.status.as_u16().into()))),
             ("detail", Some(Member::Text(self.detail))),
             ("error", Some(Member::Text(self.error))),
             ("retry_after", self.retry_after.map(Member::Number)),
@@ -154,9 +154,9 @@ impl<'a> Problem<'a> {
     }
 }
 
-fn respond(status: StatusCode, problem: &Problem<'_>) -> Response<Bytes> {
+fn respond(problem: &Problem<'_>) -> Response<Bytes> {
     let kind = HeaderValue::from_static("application/problem+json");
-    answer(status, kind, problem.json().into())
+    answer(problem.status, kind, problem.json().into())
 }
 
 fn answer(status: StatusCode, kind: HeaderValue, body: Bytes) -> Response<Bytes> {

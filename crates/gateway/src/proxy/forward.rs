@@ -190,8 +190,9 @@ impl Forwarding {
         let (mut head, body) = request.into_parts();
         let has_body = !body.is_end_stream();
         let arrived = head.extensions.remove::<Arrived>();
-        let in_body = arrived.as_ref().map(|arrived| arrived.in_body.clone());
+        let mut in_body = None;
         if let Some((peer, arrived)) = head.extensions.get::<Peer>().zip(arrived) {
+            in_body = arrived.in_body;
             let origin = Origin {
                 peer: peer.0.ip(),
                 hop: arrived.hop,

@@ -106,13 +106,12 @@ impl Conversation {
         let end = End {
             drain: self.drain.clone(),
             quiet_for: LAST_CALL,
-            // Idle ones rest, and end there.
-            sheds: || false,
+            sheds: || self.sheds(),
             shut_down: http1::UpgradeableConnection::graceful_shutdown,
         };
         match drive(Pin::new(&mut connection), &self.activity, end).await {
             Driven::Over => None,
-            Driven::Idle => {
+            Driven::Rest => {
                 let parts = connection.into_parts()?;
                 let mut io = parts.io.into_inner();
                 if !parts.read_buf.is_empty() {
@@ -144,12 +143,16 @@ impl Conversation {
         }
     }
 
-    /// Whether the process is short of memory.
-    fn is_short(&self) -> bool {
-        *self.pressure.borrow() != Pressure::None
+    /// Whether the connection is to end because nothing is under way on it, and others need the memory.
+    fn sheds(&self) -> bool {
+        let sheds =
+            self.activity.quiet_for() >= LAST_CALL && *self.pressure.borrow() != Pressure::None;
+        if sheds {
+            self.count_idle_closed();
+        }
+        sheds
     }
 
-    /// The connection ends because nothing is under way on it, and others need the memory.
     fn count_idle_closed(&self) {
         let in_force = self.current.load();
         in_force.frontend.metrics().overload().idle_closed();
@@ -181,13 +184,7 @@ impl Conversation {
         let end = End {
             drain: self.drain.clone(),
             quiet_for: Duration::ZERO,
-            sheds: || {
-                let sheds = self.activity.quiet_for() >= LAST_CALL && self.is_short();
-                if sheds {
-                    self.count_idle_closed();
-                }
-                sheds
-            },
+            sheds: || self.sheds(),
             shut_down: http2::Connection::graceful_shutdown,
         };
         let connection = pin!(connection);

@@ -26,11 +26,11 @@ pub(super) struct End<S, F> {
 pub(super) enum Driven {
     /// It has ended, or has to.
     Over,
-    /// It has had nothing to do for a while.
-    Idle,
+    /// It may rest.
+    Rest,
 }
 
-/// Polls a connection until it ends or is idle.
+/// Polls a connection until it ends or may rest.
 pub(super) async fn drive<C, S, F>(
     mut connection: Pin<&mut C>,
     activity: &Activity,
@@ -83,7 +83,7 @@ where
                             }
                         }
                         Watch::Expired => return Poll::Ready(Driven::Over),
-                        Watch::Idle => return Poll::Ready(Driven::Idle),
+                        Watch::Rest => return Poll::Ready(Driven::Rest),
                     }
                 }
             }
