@@ -8,8 +8,6 @@ from types import SimpleNamespace
 from kit.processes import Trouble, free_port
 
 HERE = Path(__file__).resolve().parents[1]
-# It must not take the processor from what it measures.
-NICE = 19
 
 
 def run(processes, scenario, plan, users, options, name="locust", during=None):
@@ -29,7 +27,8 @@ def run(processes, scenario, plan, users, options, name="locust", during=None):
     else:
         command += ["--headless", "--only-summary"]
     env = {"LOADTEST_RUN": str(path), "PYTHONPATH": str(HERE)}
-    process = processes.start(name, command, nice=NICE, env=env)
+    # It must not take the processor from what it measures.
+    process = processes.start(name, command, steps_back=True, env=env)
     if during:
         during()
     if process.wait(plan["seconds"] + plan["patience"] + 120) or not requests.exists():

@@ -49,6 +49,14 @@ class Binaries:
         raise Trouble("the build made no gateway")
 
 
+def step_back():
+    """Leaves the processor to whoever else wants it. One that is only nice keeps it for the milliseconds of its slice."""
+    if hasattr(os, "SCHED_IDLE"):
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    else:
+        os.nice(19)
+
+
 class Processes:
     """All that a run started. Leaving the `with` stops them, the last one first."""
 
@@ -65,13 +73,12 @@ class Processes:
         while self.running:
             stop(self.running.pop())
 
-    def start(self, name, command, nice=0, env=None):
+    def start(self, name, command, steps_back=False, env=None):
         log = self.folder / f"{name}.log"
         for again in itertools.count(2):
             if not log.exists():
                 break
             log = self.folder / f"{name}-{again}.log"
-        # The child alone is made nice: nothing else of this process runs in preexec_fn.
         with open(log, "xb") as file:
             process = subprocess.Popen(
                 [str(word) for word in command],
@@ -79,7 +86,7 @@ class Processes:
                 stdout=file,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **(env or {})},
-                preexec_fn=(lambda: os.nice(nice)) if nice else None,
+                preexec_fn=step_back if steps_back else None,
             )
         process.log = log
         self.running.append(process)
