@@ -62,7 +62,7 @@ use gateways::Gateways;
 pub use gateways::HEARTBEAT;
 pub use info::RedisInfo;
 use leases::{Leases, Lender};
-use recent::{Call, Recent};
+use recent::{Call, Known, Recent};
 pub use secret::Agreement;
 use secret::SecretState;
 use settings::CONNECT;
@@ -92,6 +92,19 @@ pub struct RedisOptions {
     /// Whether a refusal is given again for a second without asking. Only what compares every answer with something
     /// else wants to do without.
     pub remember_refusals: bool,
+}
+
+/// How often a request waits for the answer to another one before it asks as well.
+const TURNS: usize = 2;
+
+/// What Redis said of a request's charges a moment ago.
+enum Remembered {
+    /// It is refused.
+    Refused(Decision),
+    /// One of them had nothing left.
+    Exhausted,
+    /// Nothing that is of use now.
+    Nothing,
 }
 
 /// Why a store cannot be made.
@@ -188,9 +201,24 @@ impl RedisStore {
 
     async fn decide_exactly(&self, charges: &[Charge<'_>], asked: Instant) -> Decision {
         match self.remembered(charges, asked) {
-            Some(refusal) => refusal,
-            None => self.ask_or_fall_back(charges, asked).await,
+            Remembered::Refused(refusal) => refusal,
+            Remembered::Nothing => self.ask_or_fall_back(charges, asked).await,
+            Remembered::Exhausted => Box::pin(self.ask_in_turn(charges, asked)).await,
         }
+    }
+
+    /// Asks about charges of which one has nothing left, as far as is known: one request does, and the others wait.
+    async fn ask_in_turn(&self, charges: &[Charge<'_>], asked: Instant) -> Decision {
+        for _ in 0..TURNS {
+            if !self.recent.wait(charges, self.timeout / 4).await {
+                break;
+            }
+            if let Remembered::Refused(refusal) = self.remembered(charges, Instant::now()) {
+                return refusal;
+            }
+        }
+        let _turn = self.recent.turn(charges, self.timeout);
+        self.ask_or_fall_back(charges, asked).await
     }
 
     async fn ask_or_fall_back(&self, charges: &[Charge<'_>], asked: Instant) -> Decision {
@@ -236,29 +264,41 @@ impl RedisStore {
         &self.fallback
     }
 
-    /// The refusal that Redis gave to one of these charges a moment ago, if it still holds.
-    fn remembered(&self, charges: &[Charge<'_>], now: Instant) -> Option<Decision> {
+    /// What Redis said of these charges a moment ago: a refusal of one, if it still holds.
+    fn remembered(&self, charges: &[Charge<'_>], now: Instant) -> Remembered {
         if !self.remember_refusals {
-            return None;
+            return Remembered::Nothing;
         }
         let mut verdicts = Verdicts::new();
-        let mut time = None;
+        let (mut time, mut is_exhausted) = (None, false);
         for charge in charges {
             // What is only observed refuses nobody, and what is held may be free again at any moment.
             let holds = |limit: &Limit| !limit.is_observed() && limit.lease().is_none();
-            let refusal = Some(charge).filter(|charge| holds(charge.limit));
-            let refusal = refusal.and_then(|charge| self.recent.refusal(charge, now, self.timeout));
-            time = time.max(refusal.map(|(_, at)| at));
-            verdicts.push(refusal.map(|(verdict, _)| verdict));
+            let known = match holds(charge.limit) {
+                true => self.recent.of(charge, now, self.timeout),
+                false => Known::Nothing,
+            };
+            is_exhausted |= known == Known::Exhausted;
+            verdicts.push(match known {
+                Known::Refused(verdict, at) => {
+                    time = time.max(Some(at));
+                    Some(verdict)
+                }
+                Known::Exhausted | Known::Nothing => None,
+            });
         }
-        Some(Decision {
-            outcome: Outcome::Refused,
-            via: Via::Remembered,
-            now: time?,
-            sources: Decision::sources(verdicts.len(), time?, false),
-            verdicts,
-            call: None,
-        })
+        match time {
+            Some(now) => Remembered::Refused(Decision {
+                outcome: Outcome::Refused,
+                via: Via::Remembered,
+                now,
+                sources: Decision::sources(verdicts.len(), now, false),
+                verdicts,
+                call: None,
+            }),
+            None if is_exhausted => Remembered::Exhausted,
+            None => Remembered::Nothing,
+        }
     }
 
     async fn ask(&self, charges: &[Charge<'_>], until: Instant) -> Result<Decision, StoreError> {

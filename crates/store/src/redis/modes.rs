@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use tidegate_core::{Micros, Quota, Verdict};
 
-use super::RedisStore;
 use super::leases::Taken;
+use super::{RedisStore, Remembered};
 use crate::{Charge, Decision, Mode, Outcome, PerCharge, StoreCall, StoreError, Via};
 
 /// How long a gateway that ends may take to tell Redis what only it knows.
@@ -37,7 +37,7 @@ impl RedisStore {
             call: None,
         };
         let exact = Places::of(charges, |charge| charge.limit.mode() == Mode::Exact);
-        if let Some(refusal) = self.remembered(&exact.pick(charges), asked) {
+        if let Remembered::Refused(refusal) = self.remembered(&exact.pick(charges), asked) {
             exact.tell(refusal, &mut decision);
             return decision;
         }

@@ -3,6 +3,10 @@
 //!
 //! The table has a fixed size; a key that finds its row full takes the place of the one that was decided longest ago. What
 //! is forgotten costs a question to Redis, or a budget that starts from nothing, and never a wrong answer.
+//!
+//! - [`turns`]: who asks about a key that has nothing left, and who waits for what that one hears
+
+mod turns;
 
 use std::hash::BuildHasher as _;
 use std::time::{Duration, Instant};
@@ -12,6 +16,7 @@ use parking_lot::Mutex;
 use tidegate_core::{Micros, Quota, State, Verdict};
 
 use crate::{Charge, Subject};
+use turns::Told;
 
 /// Rows of the table, a power of two, and keys in each: about 8 MB.
 const ROWS: usize = 1 << 14;
@@ -24,6 +29,7 @@ const LONGEST: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Recent {
     rows: Box<[Mutex<[Option<Seen>; KEYS]>]>,
+    told: Told,
     // Seeded per process: nobody outside can aim keys at one row.
     hasher: RandomState,
 }
@@ -43,8 +49,19 @@ struct Seen {
     received: Instant,
     // Whether a refusal may be given again: Redis was not asked in vain since.
     holds: bool,
-    // While it is refused from memory: until when whoever asks Redis again is waited for.
+    // While nothing is left: until when whoever asks Redis again is waited for.
     asking: Option<Instant>,
+}
+
+/// What is known of a charge without asking Redis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Known {
+    /// It is refused; and the time by Redis's clock.
+    Refused(Verdict, Micros),
+    /// Nothing was left for it when Redis was asked last, and some may be by now.
+    Exhausted,
+    /// Nothing.
+    Nothing,
 }
 
 /// When a call was sent and answered, and the time of its decision by Redis's clock.
@@ -59,6 +76,7 @@ impl Default for Recent {
     fn default() -> Self {
         Self {
             rows: (0..ROWS).map(|_| Mutex::default()).collect(),
+            told: Told::default(),
             hasher: RandomState::default(),
         }
     }
@@ -68,7 +86,7 @@ impl Recent {
     /// Keeps what Redis said of a charge.
     pub(super) fn note(&self, charge: &Charge<'_>, verdict: &Verdict, call: Call) {
         let seen = Seen {
-            limit: self.hasher.hash_one(charge.limit.id()),
+            limit: self.hash(charge),
             subject: charge.subject,
             capacity: charge.limit.quota().capacity(),
             cost: charge.cost,
@@ -100,25 +118,25 @@ impl Recent {
         *place = Some(seen);
     }
 
-    /// The refusal to give to this charge without asking Redis, and the time by Redis's clock; none if it has to be
-    /// asked.
+    /// What is known of this charge, above all the refusal to give to it without asking Redis.
     ///
     /// When a refusal has been given for a second, one caller goes and asks again, for `patience` at most, and the others
     /// are refused meanwhile, as long as the time to come back has not come.
-    pub(super) fn refusal(
-        &self,
-        charge: &Charge<'_>,
-        now: Instant,
-        patience: Duration,
-    ) -> Option<(Verdict, Micros)> {
-        self.with(charge, |seen| {
-            if seen.verdict.allowed || !seen.holds || charge.cost < seen.cost {
+    pub(super) fn of(&self, charge: &Charge<'_>, now: Instant, patience: Duration) -> Known {
+        let known = self.with(charge, |seen| {
+            if !seen.holds {
                 return None;
             }
-            let since = micros(now.saturating_duration_since(seen.received));
-            let retry_after = seen.verdict.retry_after.checked_sub(since)?;
-            if retry_after == 0 {
+            if !seen.leaves_nothing(charge) {
                 return None;
+            }
+            if seen.verdict.allowed {
+                return Some(Known::Exhausted);
+            }
+            let since = micros(now.saturating_duration_since(seen.received));
+            let retry_after = seen.verdict.retry_after.saturating_sub(since);
+            if retry_after == 0 {
+                return Some(Known::Exhausted);
             }
             if now.saturating_duration_since(seen.sent) >= LONGEST
                 && seen.asking.is_none_or(|until| now >= until)
@@ -131,8 +149,9 @@ impl Recent {
                 reset: seen.verdict.reset.saturating_sub(since).max(retry_after),
                 ..seen.verdict
             };
-            Some((verdict, seen.at + since))
-        })
+            Some(Known::Refused(verdict, seen.at + since))
+        });
+        known.unwrap_or(Known::Nothing)
     }
 
     /// Notes that Redis did not answer about a charge: a refusal is not given again until it does, since now each limit's
@@ -181,7 +200,7 @@ impl Recent {
 
     /// Forgets what Redis said of a key.
     pub(super) fn forget(&self, charge: &Charge<'_>) {
-        let limit = self.hasher.hash_one(charge.limit.id());
+        let limit = self.hash(charge);
         let mut row = self.row(&limit, &charge.subject).lock();
         for place in row.iter_mut() {
             let is_its = |known: &mut Seen| known.limit == limit && known.subject == charge.subject;
@@ -190,15 +209,23 @@ impl Recent {
     }
 
     fn with<T>(&self, charge: &Charge<'_>, read: impl FnOnce(&mut Seen) -> Option<T>) -> Option<T> {
-        let limit = self.hasher.hash_one(charge.limit.id());
+        let limit = self.hash(charge);
         let mut row = self.row(&limit, &charge.subject).lock();
         let mut known = row.iter_mut().flatten();
         read(known.find(|known| known.is_of(limit, charge))?)
     }
 
     fn row(&self, limit: &u64, subject: &Subject) -> &Mutex<[Option<Seen>; KEYS]> {
-        let hash = self.hasher.hash_one((limit, subject));
-        &self.rows[hash as usize & (ROWS - 1)]
+        &self.rows[self.place(limit, subject)]
+    }
+
+    /// The index of the row.
+    fn place(&self, limit: &u64, subject: &Subject) -> usize {
+        self.hasher.hash_one((limit, subject)) as usize & (ROWS - 1)
+    }
+
+    fn hash(&self, charge: &Charge<'_>) -> u64 {
+        self.hasher.hash_one(charge.limit.id())
     }
 }
 
@@ -208,6 +235,14 @@ impl Seen {
         self.limit == limit
             && self.subject == charge.subject
             && self.capacity == charge.limit.quota().capacity()
+    }
+
+    /// Whether this charge would have been refused right after it.
+    fn leaves_nothing(&self, charge: &Charge<'_>) -> bool {
+        match self.verdict.allowed {
+            true => self.verdict.remaining < charge.cost,
+            false => self.cost <= charge.cost,
+        }
     }
 }
 

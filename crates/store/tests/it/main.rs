@@ -55,4 +55,5 @@ mod topologies_cluster;
 mod topologies_slots;
 mod topologies_tls;
 mod trouble;
+mod turns;
 mod ways;

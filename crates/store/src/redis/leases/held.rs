@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::super::guard::Answer;
+use super::super::recent::Known;
 use super::lender::{Ask, Budget, Lender, Lent};
 use super::slice::{Slice, Spent, Step};
 use super::table::{Entry, Key, Table, Told};
@@ -204,9 +205,9 @@ impl Held {
     /// Decides a charge that has no place for a slice of its own.
     fn without_slice(self: &Arc<Self>, charge: &Charge<'_>, until: Instant) -> Next {
         let patience = self.lender.timeout;
-        match self.lender.recent.refusal(charge, Instant::now(), patience) {
-            Some((refusal, _)) => Next::Done(Taken::refusal(refusal)),
-            None => Next::Asking(self.ask_once(charge, until)),
+        match self.lender.recent.of(charge, Instant::now(), patience) {
+            Known::Refused(refusal, _) => Next::Done(Taken::refusal(refusal)),
+            Known::Exhausted | Known::Nothing => Next::Asking(self.ask_once(charge, until)),
         }
     }
 

@@ -33,6 +33,13 @@ fn refused(retry_after: Micros) -> Verdict {
     }
 }
 
+fn refusal(recent: &Recent, charge: &Charge<'_>, now: Instant) -> Option<(Verdict, Micros)> {
+    match recent.of(charge, now, PATIENCE) {
+        Known::Refused(verdict, at) => Some((verdict, at)),
+        Known::Exhausted | Known::Nothing => None,
+    }
+}
+
 /// Sent at `now`, answered 2 ms later.
 fn call(now: Instant) -> Call {
     let received = now + Duration::from_millis(2);
@@ -50,14 +57,14 @@ fn a_refusal_holds_until_its_time_has_come_and_says_what_is_left_of_it() {
     recent.note(&charge, &refused(300_000), call(now));
     for (ms, left) in [(2, 300_000), (3, 299_000), (102, 200_000), (301, 1_000)] {
         let asked = now + Duration::from_millis(ms);
-        let (verdict, at) = recent.refusal(&charge, asked, PATIENCE).unwrap();
+        let (verdict, at) = refusal(&recent, &charge, asked).unwrap();
         assert_eq!((verdict.allowed, verdict.retry_after), (false, left));
         assert_eq!(verdict.reset, left + 5);
         assert_eq!(at + left, AT + 300_000);
     }
     for ms in [302, 303, 5_000] {
         let asked = now + Duration::from_millis(ms);
-        assert_eq!(recent.refusal(&charge, asked, PATIENCE), None);
+        assert_eq!(refusal(&recent, &charge, asked), None);
     }
 }
 
@@ -66,7 +73,7 @@ fn after_a_second_from_its_sending_one_caller_asks_again_at_a_time() {
     let (recent, limit, now) = (Recent::default(), limit(5), Instant::now());
     let charge = charge(&limit, 1, 1);
     recent.note(&charge, &refused(60_000_000), call(now));
-    let asks = |at| recent.refusal(&charge, at, PATIENCE).is_none();
+    let asks = |at| refusal(&recent, &charge, at).is_none();
     assert!(!asks(now + SECOND - Duration::from_millis(1)));
     assert!(asks(now + SECOND));
     for _ in 0..100 {
@@ -87,16 +94,16 @@ fn after_an_answer_that_did_not_come_nobody_is_refused_until_one_comes() {
     let charge = charge(&limit, 1, 1);
     recent.note(&charge, &refused(60_000_000), call(now));
     let later = now + SECOND;
-    assert_eq!(recent.refusal(&charge, later, PATIENCE), None);
-    assert!(recent.refusal(&charge, later, PATIENCE).is_some());
+    assert_eq!(refusal(&recent, &charge, later), None);
+    assert!(refusal(&recent, &charge, later).is_some());
     recent.unanswered(&charge);
     for _ in 0..100 {
-        assert_eq!(recent.refusal(&charge, later, PATIENCE), None);
+        assert_eq!(refusal(&recent, &charge, later), None);
     }
     // What was used is still known.
     assert!(recent.state(&charge, limit.quota(), AT).is_some());
     recent.note(&charge, &refused(60_000_000), call(later));
-    assert!(recent.refusal(&charge, later, PATIENCE).is_some());
+    assert!(refusal(&recent, &charge, later).is_some());
 }
 
 #[test]
@@ -104,7 +111,7 @@ fn only_a_refusal_of_this_key_for_no_more_than_this_cost_counts() {
     let (recent, limit, now) = (Recent::default(), limit(5), Instant::now());
     recent.note(&charge(&limit, 1, 3), &refused(300_000), call(now));
     let other = Limit::new("other", *limit.quota(), OnFailure::Local);
-    let refuses = |charge| recent.refusal(&charge, now, PATIENCE).is_some();
+    let refuses = |charge| refusal(&recent, &charge, now).is_some();
     assert!(refuses(charge(&limit, 1, 3)));
     assert!(refuses(charge(&limit, 1, 4)));
     assert!(!refuses(charge(&limit, 1, 2)));
@@ -180,11 +187,8 @@ fn the_table_is_bounded_and_the_oldest_make_place() {
     }
     let end = start + Duration::from_micros(many);
     let holds = |clients: std::ops::Range<u64>| {
-        let held = clients.filter(|client| {
-            recent
-                .refusal(&charge(&limit, *client, 1), end, PATIENCE)
-                .is_some()
-        });
+        let held =
+            clients.filter(|client| refusal(&recent, &charge(&limit, *client, 1), end).is_some());
         held.count()
     };
     // The last ones are there, but for the few whose row was filled by younger ones.
@@ -200,13 +204,13 @@ fn a_refusal_is_given_again_under_the_quota_that_refused_alone() {
     let (by_free, by_gold) = (charge(&free, 1, 1), charge(&gold, 1, 1));
     let soon = now + Duration::from_millis(3);
     recent.note(&by_free, &refused(300_000), call(now));
-    assert!(recent.refusal(&by_free, soon, PATIENCE).is_some());
-    assert_eq!(recent.refusal(&by_gold, soon, PATIENCE), None);
+    assert!(refusal(&recent, &by_free, soon).is_some());
+    assert_eq!(refusal(&recent, &by_gold, soon), None);
     recent.note(&by_gold, &refused(200_000), call(now));
     for (charge, left) in [(&by_free, 299_000), (&by_gold, 199_000)] {
-        let (verdict, _) = recent.refusal(charge, soon, PATIENCE).unwrap();
+        let (verdict, _) = refusal(&recent, charge, soon).unwrap();
         assert_eq!(verdict.retry_after, left);
     }
     recent.forget(&by_gold);
-    assert_eq!(recent.refusal(&by_free, soon, PATIENCE), None);
+    assert_eq!(refusal(&recent, &by_free, soon), None);
 }
