@@ -62,8 +62,9 @@ def traefik(run, limit, port, redis):
     return [run.programs["traefik"], f"--configfile={config}"], {"GOMAXPROCS": "1"}
 
 
-def bare(run, limit, port, _redis):
+def bare(run, limit, port, redis):
     command = [run.programs[BARE], "--listen", f"127.0.0.1:{port}", "--upstream", f"127.0.0.1:{run.upstream_port}"]
+    command += ["--redis", f"redis://127.0.0.1:{redis}"] if redis else []
     return command + (["--admit", limit.capacity] if limit is REFUSES else []), {}
 
 
@@ -73,6 +74,7 @@ OTHERS = {
     "haproxy": Gateway("HAProxy stick table", ("haproxy",), haproxy),
     "envoy": Gateway("Envoy `local_ratelimit`", ("envoy",), envoy),
     "traefik": Gateway("Traefik `rateLimit`", ("traefik",), traefik),
+    "hyper-redis": Gateway("hyper and fred alone: one small script per request", (BARE, "redis-server"), bare, True),
     "nginx-redis": Gateway("nginx + Lua, a script per request", ("nginx", LUA, "redis-server"), nginx_redis, True),
     "traefik-redis": Gateway("Traefik `rateLimit` on Redis", ("traefik", "redis-server"), traefik, True),
 }

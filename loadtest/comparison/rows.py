@@ -42,6 +42,7 @@ def rows(programs):
         other("nginx", ADMITS),
         other("hyper", ADMITS),
         Row("memory admitted", "admitted", "tidegate"),
+        other("hyper-redis", ADMITS),
         Row("exact admitted", "redis admitted", "tidegate, `exact`", redis=True),
         Row("three limits", "redis admitted", "tidegate, `exact`, three limits", redis=True, options={"limits": 3}),
         Row("leased admitted", "redis admitted", "tidegate, `leased`", redis=True, options={"mode": "leased"}),

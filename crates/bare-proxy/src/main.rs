@@ -1,5 +1,5 @@
-//! A proxy that does nothing but forward, or nothing but refuse: what hyper and tokio take by themselves, for the
-//! comparison of gateways. It has no limits, no timeouts, no headers of its own and no metrics, and is of no other use.
+//! A proxy that does nothing but forward, or refuse, or ask Redis before: what hyper, tokio and fred take by themselves, for
+//! the comparison of gateways. It has no limits, no timeouts, no headers of its own and no metrics, and is of no other use.
 
 #![expect(clippy::print_stderr, reason = "a command says why it ends")]
 
@@ -12,6 +12,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use clap::Parser;
+use fred::clients::Client;
+use fred::interfaces::{ClientLike as _, LuaInterface as _};
+use fred::types::Builder;
+use fred::types::config::Config;
 use http::{HeaderValue, Request, Response, StatusCode, Uri, header};
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
@@ -37,6 +41,33 @@ struct Arguments {
     /// How many requests it forwards before it answers 429 to all. Default: all
     #[arg(long)]
     admit: Option<usize>,
+    /// A Redis, as redis://host:port, that runs a small script for each request. Default: none
+    #[arg(long)]
+    redis: Option<String>,
+}
+
+/// About the least that a limiter can do: a number is read, and written with the time at which it lapses.
+const SCRIPT: &str = "local used = tonumber(redis.call('GET', KEYS[1]) or 0) + ARGV[1]
+redis.call('SET', KEYS[1], used, 'PX', 60000)
+return used";
+
+/// Who runs the script.
+struct Counter {
+    client: Client,
+    sha: String,
+}
+
+impl Counter {
+    async fn connect(url: &str) -> Result<Self, fred::error::Error> {
+        let client = Builder::from_config(Config::from_url(url)?).build()?;
+        client.init().await?;
+        let sha = client.script_load(SCRIPT).await?;
+        Ok(Self { client, sha })
+    }
+
+    async fn count(&self) -> Result<u64, fred::error::Error> {
+        self.client.evalsha(&*self.sha, "bare-proxy", 1).await
+    }
 }
 
 /// The upstream's address, and the connections to it that nobody uses.
@@ -89,6 +120,12 @@ async fn main() -> ExitCode {
 async fn serve(arguments: Arguments) -> io::Result<()> {
     let listener = TcpListener::bind(arguments.listen).await?;
     let admitted = Arc::new(AtomicUsize::new(0));
+    let counter = match &arguments.redis {
+        Some(url) => Some(Arc::new(
+            Counter::connect(url).await.map_err(io::Error::other)?,
+        )),
+        None => None,
+    };
     let upstream = Arc::new(Upstream {
         address: arguments.upstream,
         idle: Mutex::default(),
@@ -96,26 +133,27 @@ async fn serve(arguments: Arguments) -> io::Result<()> {
     loop {
         let (socket, _) = listener.accept().await?;
         socket.set_nodelay(true)?;
-        let (upstream, admitted) = (upstream.clone(), admitted.clone());
+        let (upstream, admitted, counter) = (upstream.clone(), admitted.clone(), counter.clone());
         tokio::spawn(async move {
             let service = service_fn(|mut request: Request<Incoming>| {
                 let most = arguments.admit;
                 let refuses = most.is_some_and(|most| admitted.fetch_add(1, Relaxed) >= most);
-                let upstream = upstream.clone();
+                let (upstream, counter) = (upstream.clone(), counter.clone());
                 async move {
                     if refuses {
                         return Ok::<_, Infallible>(refusal().map(Either::Left));
+                    }
+                    if let Some(counter) = counter
+                        && counter.count().await.is_err()
+                    {
+                        return Ok(failure().map(Either::Left));
                     }
                     if let Some(path) = request.uri().path_and_query() {
                         *request.uri_mut() = Uri::from(path.clone());
                     }
                     Ok(match upstream.send(request).await {
                         Ok(answer) => answer.map(Either::Right),
-                        Err(_) => {
-                            let mut failed = Response::new(Either::Left(Full::default()));
-                            *failed.status_mut() = StatusCode::BAD_GATEWAY;
-                            failed
-                        }
+                        Err(_) => failure().map(Either::Left),
                     })
                 }
             });
@@ -124,6 +162,12 @@ async fn serve(arguments: Arguments) -> io::Result<()> {
             let _ = connection.await;
         });
     }
+}
+
+fn failure() -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::default());
+    *response.status_mut() = StatusCode::BAD_GATEWAY;
+    response
 }
 
 /// As large as the gateway's.
