@@ -62,10 +62,11 @@ class Attacker(asyncio.Protocol):
 
 
 class Crowd:
-    """So many of one kind, for as long as it goes on."""
+    """So many of one kind, for as long as it goes on. Slow readers do not hear that they are cut off, and do not come back."""
 
     def __init__(self, kind, port):
         self.kind, self.port, self.there, self.lives = kind, port, set(), []
+        self.stayed = []
         self.goes_on, self.joining = True, set()
         _, self.first, self.more, _ = KINDS[kind]
 
@@ -98,11 +99,13 @@ class Crowd:
                     one.transport.write(self.more)
         self.goes_on = False
         for one in list(self.there):
+            self.stayed.append(time.monotonic() - one.begun)
             one.transport.abort()
-        return self.lives
+        return self.lives, self.stayed
 
 
 def attack(kind, port, count, seconds):
+    """Gives how long each was there that was cut off, and each that was there to the end."""
     return asyncio.run(Crowd(kind, port).run(count, seconds))
 
 

@@ -165,7 +165,7 @@ pub struct RoutePlan {
     pub retries: Option<RetryPlan>,
     /// What is changed on the way.
     pub edits: Arc<RouteEdits>,
-    /// Whose pages may read its answers; none: those of its own origin, as the upstream says.
+    /// Whose pages may read its answers; none: as the upstream says.
     pub cors: Option<CorsPlan>,
     /// What its requests are charged to: what is always charged, then its own limits.
     pub policy: Policy,

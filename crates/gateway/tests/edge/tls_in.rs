@@ -1,5 +1,7 @@
 //! TLS towards clients: which HTTP is spoken, which certificate is shown, what upstreams are told.
 
+use std::time::Duration;
+
 use http::Version;
 use tidegate_testkit::{Client, Upstream};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -7,8 +9,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-use crate::bench::{ALL, BOTH, HTTP1, Papers, der, handshake, shown};
-use crate::support::TestGateway;
+use crate::bench::{ALL, BOTH, HTTP1, Papers, becomes, der, handshake, shown};
+use crate::support::{TestGateway, pass};
 
 #[tokio::test]
 async fn the_handshake_says_which_http_is_spoken_and_the_upstream_is_told_of_tls() {
@@ -114,14 +116,10 @@ async fn a_connection_that_rests_is_as_protected_as_before() {
     let papers = Papers::new();
     let gateway = papers.gateway(upstream.url(), "", ALL).await;
     let client = papers.http1(&gateway);
-    let admin = Client::fresh(gateway.admin);
-    let shown = "tidegate_connections_resting 1\n";
     for _ in 0..3 {
         assert_eq!(client.get("/").await.status.as_u16(), 200);
-        tokio::time::pause();
-        tokio::time::advance(std::time::Duration::from_millis(2_100)).await;
-        tokio::time::resume();
-        while !admin.get("/metrics").await.text().contains(shown) {}
+        pass(Duration::from_millis(2_100)).await;
+        becomes(&gateway, "tidegate_connections_resting", 1).await;
     }
     assert_eq!(client.connections(), 1);
     for request in upstream.requests() {

@@ -1,7 +1,7 @@
 //! A gateway for a test: started from YAML on free ports, in this process or as the real binary, ended by its guard.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -123,7 +123,10 @@ impl GatewayProcess {
         std::fs::write(&file, format!("{head}{yaml}")).unwrap();
         // Figures are those of a release build, which whoever measures names.
         let binary = std::env::var_os("TIDEGATE_BINARY");
-        let mut command = Command::new(binary.unwrap_or(env!("CARGO_BIN_EXE_tidegate").into()));
+        let binary = binary.unwrap_or(env!("CARGO_BIN_EXE_tidegate").into());
+        // Relative to the repository, where cargo was called, and not to this crate, where cargo runs the tests.
+        let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut command = Command::new(repository.join(binary));
         command.arg("run").arg("-c").arg(&file);
         let process = Process::spawn(command);
         let soon = Duration::from_secs(10);
@@ -161,4 +164,12 @@ impl GatewayProcess {
 pub(crate) fn logged_address(line: &str) -> SocketAddr {
     let (_, rest) = line.split_once("\"address\":\"").unwrap();
     rest.split_once('"').unwrap().0.parse().unwrap()
+}
+
+/// Lets so much time pass at once, for what runs in this process.
+#[allow(dead_code, reason = "not all tests wait")]
+pub(crate) async fn pass(time: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(time).await;
+    tokio::time::resume();
 }

@@ -98,7 +98,10 @@ impl Check<'_> {
         let given = route.name.as_ref().map(|leaf| self.read(leaf));
         let host = route.host.as_ref().map(|leaf| self.read(leaf));
         let path = self.read(&route.path);
-        let methods = route.methods.as_ref().map(|leaves| self.methods(leaves));
+        let methods = route
+            .methods
+            .as_ref()
+            .map(|leaves| self.methods(leaves, None));
         let upstream = self.target(&route.upstream, upstreams);
         let own = self.read_some(route.max_body.as_ref());
         let servers = upstream.as_ref().map(|upstream| &*upstream.servers);
@@ -199,7 +202,8 @@ impl Check<'_> {
         all
     }
 
-    fn methods(&mut self, leaves: &[Leaf<Method>]) -> Vec<Method> {
+    /// Methods, each once, and all of them among those that the route serves, if it does not serve any.
+    fn methods(&mut self, leaves: &[Leaf<Method>], served: Option<&[Method]>) -> Vec<Method> {
         let mut methods = Vec::new();
         for leaf in leaves {
             let Some(method) = self.read(leaf) else {
@@ -208,6 +212,12 @@ impl Check<'_> {
             if methods.contains(&method) {
                 let problem = Problem::new(leaf.place, format!("`{}` is here twice", leaf.raw));
                 self.refuse(problem);
+            }
+            if let Some(served) = served.filter(|served| !served.contains(&method)) {
+                let served: Vec<_> = served.iter().map(Method::as_str).collect();
+                let message = format!("this route does not serve {method}");
+                let note = format!("its methods are {}", served.join(", "));
+                self.refuse(Problem::new(leaf.place, message).note(note));
             }
             methods.push(method);
         }

@@ -14,7 +14,7 @@ pub(crate) struct Cors {
     /// Whose pages may read the answers: `https://app.example.com`, `https://*.example.com`, or `*` alone for all.
     pub(crate) origins: Placed<Vec<Leaf<CorsOrigin>>>,
     /// The methods that they may send. Default: the route's, or GET, HEAD and POST where it has none.
-    pub(crate) methods: Option<Vec<Leaf<Method>>>,
+    pub(crate) methods: Option<Placed<Vec<Leaf<Method>>>>,
     /// The headers that they may set, or `*`. Default: those that need no leave, such as Accept.
     pub(crate) headers: Option<Vec<Leaf<HeaderName>>>,
     /// The headers of answers that they may read beside Retry-After and those that tell of limits, or `*`. Default: none.

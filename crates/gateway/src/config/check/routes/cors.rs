@@ -31,7 +31,7 @@ impl Check<'_> {
         let credentials = credentials.unwrap_or(false);
         let origins = self.origins(&written.origins, credentials);
         let allowed = match &written.methods {
-            Some(leaves) => self.sent_methods(leaves, methods),
+            Some(written) => self.sent_methods(written, methods),
             None => methods.unwrap_or(&SIMPLE).to_vec(),
         };
         let mut expose = told(headers);
@@ -58,17 +58,21 @@ impl Check<'_> {
     ) -> Option<Origins> {
         if written.value.is_empty() {
             let problem = Problem::new(written.place, "this list is empty");
-            self.refuse(problem.note("without `cors` no page of another origin reads an answer"));
+            self.refuse(
+                problem.note("without `cors` the upstream says which pages read its answers"),
+            );
         }
         let mut listed = Vec::new();
         let mut any = None;
         for leaf in &written.value {
-            match self.read(leaf)? {
-                CorsOrigin::Any => any = Some(leaf.place),
-                CorsOrigin::Of(origin) if listed.contains(&origin) => {
-                    self.twice(leaf.place, &origin)
+            match self.read(leaf) {
+                Some(CorsOrigin::Any) => any = Some(leaf.place),
+                Some(CorsOrigin::Of(origin)) if listed.contains(&origin) => {
+                    self.twice(leaf.place, &origin);
                 }
-                CorsOrigin::Of(origin) => listed.push(origin),
+                Some(CorsOrigin::Of(origin)) => listed.push(origin),
+                // It has been refused; the others are looked at all the same.
+                None => {}
             }
         }
         let Some(place) = any else {
@@ -86,24 +90,16 @@ impl Check<'_> {
     }
 
     /// Methods that pages may send, all of which the route must serve.
-    fn sent_methods(&mut self, leaves: &[Leaf<Method>], served: Option<&[Method]>) -> Vec<Method> {
-        let mut sent = Vec::new();
-        for leaf in leaves {
-            let Some(method) = self.read(leaf) else {
-                continue;
-            };
-            if let Some(served) = served.filter(|served| !served.contains(&method)) {
-                let served: Vec<_> = served.iter().map(Method::as_str).collect();
-                let message = format!("this route does not serve {method}");
-                let note = format!("its methods are {}", served.join(", "));
-                self.refuse(Problem::new(leaf.place, message).note(note));
-            }
-            if sent.contains(&method) {
-                self.twice(leaf.place, &method);
-            }
-            sent.push(method);
+    fn sent_methods(
+        &mut self,
+        written: &Placed<Vec<Leaf<Method>>>,
+        served: Option<&[Method]>,
+    ) -> Vec<Method> {
+        if written.value.is_empty() {
+            let problem = Problem::new(written.place, "this list is empty");
+            self.refuse(problem.note("without it pages may send what the route serves"));
         }
-        sent
+        self.methods(&written.value, served)
     }
 
     /// Headers, each once; `*` is any, but not of requests that may carry credentials.
