@@ -24,10 +24,9 @@ local function too_late()
 end
 
 -- Decides by the keys from `key` to `last_key`, and the words from `word` on.
-local function decide(key, last_key, word)
+local function decide(key, last_key, deadline, word)
   -- Whoever asked has given up by then and let something else decide: nothing may be charged any more.
-  if now > tonumber(ARGV[word]) then return too_late() end
-  word = word + 1
+  if now > deadline then return too_late() end
 
   local charges, count, admitted = {}, 0, true
   while key <= last_key do

@@ -3,12 +3,12 @@
 
 local key, word = 1, 2
 for _ = 1, tonumber(ARGV[1]) do
-  local keys, words = tonumber(ARGV[word]), tonumber(ARGV[word + 1])
+  local keys, deadline, own = tonumber(ARGV[word]), tonumber(ARGV[word + 1]), tonumber(ARGV[word + 2])
   local length = said + 1
   said = length
   -- One that fails concerns no other: it says nothing, and is asked again alone, to say why.
-  if not pcall(decide, key, key + keys - 1, word + 2) then said = length end
+  if not pcall(decide, key, key + keys - 1, deadline, own) then said = length end
   reply[length] = said - length
-  key, word = key + keys, word + 2 + words
+  key, word = key + keys, word + 3
 end
 return reply

@@ -83,47 +83,54 @@ async fn ask(shard: Arc<Shard>, scripts: Arc<Scripts>, script: usize, part: Vec<
     if part.len() <= 1 {
         return ask_alone(&shard, &scripts, script, part).await;
     }
-    let mut keys = Vec::new();
-    let mut arguments = vec![part.len().to_string()];
-    let mut waiting = Vec::with_capacity(part.len());
-    for Waiting {
-        keys: own_keys,
-        arguments: own,
-        told,
-    } in part
-    {
-        arguments.push(own_keys.len().to_string());
-        arguments.push(own.len().to_string());
-        let (first_key, first) = (keys.len(), arguments.len());
-        keys.extend(own_keys);
-        arguments.extend(own);
-        waiting.push((told, first_key..keys.len(), first..arguments.len()));
-    }
+    let (keys, arguments) = joined(&part);
     let many = scripts.many(script);
     let replies = match shard.call(many, &keys, &arguments, Asking::No).await {
         Ok(replies) => replies,
         Err(failure) => {
             let error = failure.into_error();
-            for (told, ..) in waiting {
-                let _ = told.send(Err(error.clone()));
+            for waiting in part {
+                let _ = waiting.told.send(Err(error.clone()));
             }
             return;
         }
     };
     let mut replies = &replies[..];
     let mut unanswered = Vec::new();
-    for (told, own_keys, own) in waiting {
+    for waiting in part {
         match next(&mut replies) {
             // Nobody may be waiting.
-            Some(reply) if !reply.is_empty() => drop(told.send(Ok(reply.to_vec()))),
-            _ => unanswered.push(Waiting {
-                keys: keys[own_keys].to_vec(),
-                arguments: arguments[own].to_vec(),
-                told,
-            }),
+            Some(reply) if !reply.is_empty() => drop(waiting.told.send(Ok(reply.to_vec()))),
+            _ => unanswered.push(waiting),
         }
     }
     ask_alone(&shard, &scripts, script, unanswered).await;
+}
+
+/// Keys and arguments of one call for all of these (lua/README.md).
+fn joined(part: &[Waiting]) -> (Vec<String>, Vec<String>) {
+    let keys = part.iter().flat_map(|waiting| waiting.keys.iter().cloned());
+    let mut arguments = Vec::with_capacity(1 + 3 * part.len());
+    arguments.push(part.len().to_string());
+    // What stands behind the deadline is the same for most; each with its index, from 1 on as Lua counts.
+    let mut told: Vec<(&[String], usize)> = Vec::new();
+    let mut next = 2 + 3 * part.len();
+    for waiting in part {
+        let (deadline, own) = match waiting.arguments.split_first() {
+            Some((deadline, own)) => (deadline.clone(), own),
+            None => (String::new(), &[][..]),
+        };
+        let known = told.iter().rev().find(|(other, _)| *other == own);
+        let at = known.map_or(next, |(_, at)| *at);
+        if at == next {
+            told.push((own, at));
+            next += own.len();
+        }
+        arguments.extend([waiting.keys.len().to_string(), deadline, at.to_string()]);
+    }
+    let own = told.into_iter().flat_map(|(own, _)| own.iter().cloned());
+    arguments.extend(own);
+    (keys.collect(), arguments)
 }
 
 /// The next of several replies, each with its length before it.
@@ -151,6 +158,25 @@ async fn ask_alone(shard: &Shard, scripts: &Scripts, script: usize, part: Vec<Wa
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_many_have_in_common_is_said_once() {
+        let waiting = |keys: &[&str], arguments: &[&str]| Waiting {
+            keys: keys.iter().copied().map(str::to_owned).collect(),
+            arguments: arguments.iter().copied().map(str::to_owned).collect(),
+            told: oneshot::channel().0,
+        };
+        let part = [
+            waiting(&["a"], &["70", "x", "1"]),
+            waiting(&["b", "c"], &["71", "y", "2", "3"]),
+            waiting(&["d"], &["72", "x", "1"]),
+        ];
+        let (keys, arguments) = joined(&part);
+        assert_eq!(keys, ["a", "b", "c", "d"]);
+        let expected = "3 1 70 11 2 71 13 1 72 11 x 1 y 2 3";
+        assert_eq!(arguments.join(" "), expected);
+        assert_eq!((&*arguments[11 - 1], &*arguments[13 - 1]), ("x", "y"));
+    }
 
     #[test]
     fn replies_are_told_apart() {
