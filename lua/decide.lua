@@ -7,14 +7,37 @@ local now = time[1] * 1000000 + time[2]
 -- What is answered, and how many numbers that is.
 local reply, said = {}, 0
 
+-- What the words from `word` on say. Decisions that are made together share most of their words, and a word costs
+-- more to be read than to be found again.
+local terms = {}
+
+local function terms_at(word)
+  local known = terms[word]
+  if known then return known end
+  local algorithm, quota = algorithms[ARGV[word]], {}
+  for n = 1, algorithm.numbers do quota[n] = tonumber(ARGV[word + 4 + n]) end
+  known = {
+    algorithm = algorithm,
+    cost = tonumber(ARGV[word + 1]),
+    observed = ARGV[word + 2] == '1',
+    span = tonumber(ARGV[word + 3]),
+    lease = tonumber(ARGV[word + 4]),
+    quota = quota,
+    behind = word + 5 + algorithm.numbers,
+  }
+  terms[word] = known
+  return known
+end
+
 local function commit(charge)
-  charge.algorithm.commit(charge.key, now, charge.cost, charge.quota, charge.verdict)
-  if charge.unsettled_key then places.take(charge.unsettled_key, now, charge.cost, now + charge.lease) end
+  local own = charge.terms
+  own.algorithm.commit(charge.key, now, own.cost, own.quota, charge.verdict)
+  if charge.unsettled_key then places.take(charge.unsettled_key, now, own.cost, now + own.lease) end
 end
 
 local function refused(charge)
   if charge.block_key and not charge.verdict.settling then
-    block.start(charge.block_key, now, charge.span, charge.blocked, charge.verdict)
+    block.start(charge.block_key, now, charge.terms.span, charge.blocked, charge.verdict)
   end
 end
 
@@ -30,28 +53,25 @@ local function decide(key, last_key, deadline, word)
 
   local charges, count, admitted = {}, 0, true
   while key <= last_key do
-    local algorithm, cost, quota = algorithms[ARGV[word]], tonumber(ARGV[word + 1]), {}
-    local observed, span, lease = ARGV[word + 2] == '1', tonumber(ARGV[word + 3]), tonumber(ARGV[word + 4])
-    for n = 1, algorithm.numbers do quota[n] = tonumber(ARGV[word + 4 + n]) end
-    word = word + 5 + algorithm.numbers
-    local charge = { key = KEYS[key], algorithm = algorithm, cost = cost, quota = quota, span = span, lease = lease }
-    key = key + 1
-    local verdict = algorithm.check(charge.key, now, cost, quota)
+    local own, limit_key = terms_at(word), KEYS[key]
+    word, key = own.behind, key + 1
+    local verdict = own.algorithm.check(limit_key, now, own.cost, own.quota)
     -- The windows that were sent are over: the time that is told here says which ones to send.
     if not verdict then return too_late() end
-    charge.verdict = verdict
+    local charge = { key = limit_key, terms = own, verdict = verdict }
+    local lease = own.lease
     if lease > 0 then
       charge.unsettled_key = KEYS[key]
       key = key + 1
       local unsettled = places.taken(charge.unsettled_key, now, lease)
-      verdict.settling = not verdict.allowed and unsettled > 0 and verdict.remaining + unsettled >= cost
+      verdict.settling = not verdict.allowed and unsettled > 0 and verdict.remaining + unsettled >= own.cost
     end
-    if span ~= 0 then
+    if own.span ~= 0 then
       charge.block_key = KEYS[key]
       key = key + 1
-      charge.blocked = block.check(charge.block_key, now, span, verdict)
+      charge.blocked = block.check(charge.block_key, now, own.span, verdict)
     end
-    admitted = admitted and (verdict.allowed or observed)
+    admitted = admitted and (verdict.allowed or own.observed)
     count = count + 1
     charges[count] = charge
   end
