@@ -99,7 +99,7 @@ class Written(unittest.TestCase):
         there, left_out = rows({name: path for name, path in ALL.items() if name != "redis-server"})
         self.assertFalse(any(row.redis for row in there))
         self.assertEqual(len(there) + len(left_out), len(rows(ALL)[0]))
-        self.assertEqual(len(left_out), 10)
+        self.assertEqual(len(left_out), 11)
 
     def test_no_place_in_a_template_stays_empty(self):
         with tempfile.TemporaryDirectory() as folder:
