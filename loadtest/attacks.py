@@ -5,9 +5,9 @@
     loadtest/attacks.py --binary target/release/tidegate --only slowloris --seconds 30
 
 The gateway has its default timeouts. Whoever is cut off comes back at once, so that there are always as many; but slow readers
-do not hear of it. Attackers, the good client and the API are processes of their own; each needs up to 20,000 file descriptors. Exit status: 0 if the good client
-was answered 200 every time, 99 of 100 within 50 ms, the others were closed within a second of their time, and all was given
-back; 1 if not.
+do not hear of it. Attackers, the good client and the API are processes of their own; each needs up to 20,000 file descriptors.
+Exit status: 0 if the good client was answered 200 every time, 99 of 100 within 50 ms, the others were closed within a second
+of their time, and all was given back; 1 if not.
 """
 
 import argparse

@@ -46,7 +46,7 @@ local function too_late()
   said = said + 2
 end
 
--- Decides by the keys from `key` to `last_key`, and the words from `word` on.
+-- Decides by the keys from `key` to `last_key`, and the words from `word` on, if `deadline` has not passed.
 local function decide(key, last_key, deadline, word)
   -- Whoever asked has given up by then and let something else decide: nothing may be charged any more.
   if now > deadline then return too_late() end

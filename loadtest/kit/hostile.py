@@ -65,8 +65,8 @@ class Crowd:
     """So many of one kind, for as long as it goes on. Slow readers do not hear that they are cut off, and do not come back."""
 
     def __init__(self, kind, port):
-        self.kind, self.port, self.there, self.lives = kind, port, set(), []
-        self.stayed = []
+        self.kind, self.port, self.there = kind, port, set()
+        self.lives, self.stayed = [], []
         self.goes_on, self.joining = True, set()
         _, self.first, self.more, _ = KINDS[kind]
 

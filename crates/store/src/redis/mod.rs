@@ -12,7 +12,7 @@
 //! - [`slots`], [`cluster`]: which server has which keys; [`shards`]: one server or many
 //! - [`script`]: the texts; [`together`]: many decisions in one call; [`split`]: requests that no script can decide at once; [`afterwards`]: what is
 //!   said of a charge later
-//! - [`recent`]: what Redis last said, given again or gone on from in an outage
+//! - [`recent`]: what Redis last said, given again or gone on from in an outage; [`exactly`]: and who asks when that is of no use
 //! - [`modes`]: limits that are kept in this process; [`leases`], [`synced`]: by slices, by differences
 //! - [`secret`]: what all gateways share; [`gateways`]: how many they are
 //!
@@ -25,6 +25,7 @@ mod budgets;
 mod client;
 mod clock;
 mod cluster;
+mod exactly;
 mod gateways;
 mod guard;
 mod info;
@@ -62,7 +63,7 @@ use gateways::Gateways;
 pub use gateways::HEARTBEAT;
 pub use info::RedisInfo;
 use leases::{Leases, Lender};
-use recent::{Call, Known, Recent};
+use recent::{Call, Recent};
 pub use secret::Agreement;
 use secret::SecretState;
 use settings::CONNECT;
@@ -92,19 +93,6 @@ pub struct RedisOptions {
     /// Whether a refusal is given again for a second without asking. Only what compares every answer with something
     /// else wants to do without.
     pub remember_refusals: bool,
-}
-
-/// How often a request waits for the answer to another one before it asks as well.
-const TURNS: usize = 2;
-
-/// What Redis said of a request's charges a moment ago.
-enum Remembered {
-    /// It is refused.
-    Refused(Decision),
-    /// One of them had nothing left.
-    Exhausted,
-    /// Nothing that is of use now.
-    Nothing,
 }
 
 /// Why a store cannot be made.
@@ -199,28 +187,6 @@ impl RedisStore {
         }
     }
 
-    async fn decide_exactly(&self, charges: &[Charge<'_>], asked: Instant) -> Decision {
-        match self.remembered(charges, asked) {
-            Remembered::Refused(refusal) => refusal,
-            Remembered::Nothing => self.ask_or_fall_back(charges, asked).await,
-            Remembered::Exhausted => Box::pin(self.ask_in_turn(charges, asked)).await,
-        }
-    }
-
-    /// Asks about charges of which one has nothing left, as far as is known: one request does, and the others wait.
-    async fn ask_in_turn(&self, charges: &[Charge<'_>], asked: Instant) -> Decision {
-        for _ in 0..TURNS {
-            if !self.recent.wait(charges, self.timeout / 4).await {
-                break;
-            }
-            if let Remembered::Refused(refusal) = self.remembered(charges, Instant::now()) {
-                return refusal;
-            }
-        }
-        let _turn = self.recent.turn(charges, self.timeout);
-        self.ask_or_fall_back(charges, asked).await
-    }
-
     async fn ask_or_fall_back(&self, charges: &[Charge<'_>], asked: Instant) -> Decision {
         // Boxed: whoever is decided without Redis need not make room for asking it.
         let answer = Box::pin(self.ask(charges, asked + self.timeout)).await;
@@ -262,43 +228,6 @@ impl RedisStore {
     /// The state of limits that this process alone counts, and what outages left here.
     pub const fn fallback(&self) -> &MemoryStore {
         &self.fallback
-    }
-
-    /// What Redis said of these charges a moment ago: a refusal of one, if it still holds.
-    fn remembered(&self, charges: &[Charge<'_>], now: Instant) -> Remembered {
-        if !self.remember_refusals {
-            return Remembered::Nothing;
-        }
-        let mut verdicts = Verdicts::new();
-        let (mut time, mut is_exhausted) = (None, false);
-        for charge in charges {
-            // What is only observed refuses nobody, and what is held may be free again at any moment.
-            let holds = |limit: &Limit| !limit.is_observed() && limit.lease().is_none();
-            let known = match holds(charge.limit) {
-                true => self.recent.of(charge, now, self.timeout),
-                false => Known::Nothing,
-            };
-            is_exhausted |= known == Known::Exhausted;
-            verdicts.push(match known {
-                Known::Refused(verdict, at) => {
-                    time = time.max(Some(at));
-                    Some(verdict)
-                }
-                Known::Exhausted | Known::Nothing => None,
-            });
-        }
-        match time {
-            Some(now) => Remembered::Refused(Decision {
-                outcome: Outcome::Refused,
-                via: Via::Remembered,
-                now,
-                sources: Decision::sources(verdicts.len(), now, false),
-                verdicts,
-                call: None,
-            }),
-            None if is_exhausted => Remembered::Exhausted,
-            None => Remembered::Nothing,
-        }
     }
 
     async fn ask(&self, charges: &[Charge<'_>], until: Instant) -> Result<Decision, StoreError> {

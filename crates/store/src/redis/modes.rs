@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use tidegate_core::{Micros, Quota, Verdict};
 
+use super::RedisStore;
+use super::exactly::Remembered;
 use super::leases::Taken;
-use super::{RedisStore, Remembered};
 use crate::{Charge, Decision, Mode, Outcome, PerCharge, StoreCall, StoreError, Via};
 
 /// How long a gateway that ends may take to tell Redis what only it knows.

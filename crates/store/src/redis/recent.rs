@@ -124,10 +124,7 @@ impl Recent {
     /// are refused meanwhile, as long as the time to come back has not come.
     pub(super) fn of(&self, charge: &Charge<'_>, now: Instant, patience: Duration) -> Known {
         let known = self.with(charge, |seen| {
-            if !seen.holds {
-                return None;
-            }
-            if !seen.leaves_nothing(charge) {
+            if !seen.holds || !seen.leaves_nothing(charge) {
                 return None;
             }
             if seen.verdict.allowed {

@@ -202,7 +202,7 @@ impl Check<'_> {
         all
     }
 
-    /// Methods, each once, and all of them among those that the route serves, if it does not serve any.
+    /// Methods, each once, and all of them among those that are served; none: any is.
     fn methods(&mut self, leaves: &[Leaf<Method>], served: Option<&[Method]>) -> Vec<Method> {
         let mut methods = Vec::new();
         for leaf in leaves {
