@@ -1,5 +1,5 @@
 -- block: once a limit is exceeded, its key is refused for a while. The other writing of crates/core/src/block.rs.
--- Kept as a string, the time until which it lasts, under a key of its own. `span` is below 0 if refused requests prolong it.
+-- A record of the time until which it lasts, under a key of its own. `span` is below 0 if refused requests prolong it.
 
 local block = {}
 
@@ -9,18 +9,13 @@ local function tell(left, verdict)
   verdict.retry_after = math.max(verdict.retry_after, left)
 end
 
-local function save(key, blocked, left)
-  redis.call('SET', key, string.format('%d', blocked), 'PX', math.ceil(left / 1000) + 1)
-end
-
 -- Until when it lasts; 0 if there is none. One that lasts for longer than its span is cut: the clock stepped back.
 function block.check(key, now, span, verdict)
-  local value = redis.call('GET', key)
-  if not value then return 0 end
-  local blocked, most = tonumber(value), now + math.abs(span)
+  local blocked, most = recall(key), now + math.abs(span)
+  if not blocked then return 0 end
   if blocked > most then
     blocked = most
-    save(key, blocked, most - now)
+    record(key, most - now, blocked)
   end
   local left = blocked - now
   if left > 0 then
@@ -36,6 +31,6 @@ end
 function block.start(key, now, span, blocked, verdict)
   if blocked > now and span > 0 then return end
   span = math.abs(span)
-  save(key, now + span, span)
+  record(key, span, now + span)
   tell(span, verdict)
 end

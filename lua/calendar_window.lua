@@ -1,22 +1,16 @@
 -- calendar_window: so many per day or month. The other writing of crates/core/src/calendar_window.rs.
--- Kept as a string "start count". Numbers of a quota: limit, the start of a window, and the ends of that and the next two;
+-- A record "start count". Numbers of a quota: limit, the start of a window, and the ends of that and the next two;
 -- `check` answers nothing if the clock is in neither of the first two.
 
 local calendar_window = { numbers = 5 }
-
-local function save(key, start, count, left)
-  redis.call('SET', key, string.format('%d %d', start, count), 'PX', math.ceil(left / 1000) + 1)
-end
 
 function calendar_window.check(key, now, cost, quota)
   local limit, start, finish, next_finish = unpack(quota)
   if now < start or now >= next_finish then return nil end
   if now >= finish then start, finish, next_finish = finish, next_finish, quota[5] end
   local count = 0
-  local value = redis.call('GET', key)
-  if value then
-    local old_start, old_count = string.match(value, '^(%d+) (%d+)$')
-    old_start, old_count = tonumber(old_start), tonumber(old_count)
+  local old_start, old_count = recall(key)
+  if old_start then
     if old_start == start then
       count = old_count
     elseif old_start >= finish then
@@ -25,7 +19,7 @@ function calendar_window.check(key, now, cost, quota)
       if old_start == finish then
         start, finish = finish, next_finish
       else
-        save(key, start, count, finish - now)
+        record(key, finish - now, start, count)
       end
     end
   end
@@ -45,13 +39,13 @@ end
 
 function calendar_window.commit(key, now, cost, quota, verdict)
   verdict.remaining = verdict.remaining - cost
-  save(key, verdict.start, verdict.count + cost, verdict.reset)
+  record(key, verdict.reset, verdict.start, verdict.count + cost)
 end
 
 function calendar_window.give_back(key, now, cost, quota, receipt)
   local verdict = calendar_window.check(key, now, cost, quota)
   if verdict and verdict.count > 0 and now + verdict.reset == receipt then
-    save(key, verdict.start, math.max(0, verdict.count - cost), verdict.reset)
+    record(key, verdict.reset, verdict.start, math.max(0, verdict.count - cost))
   end
 end
 

@@ -1,5 +1,5 @@
 -- A debt that is paid off continuously: what both buckets share. The other writing of crates/core/src/debt.rs.
--- Kept as a string "owed at weight". Numbers of a quota: capacity, weight, pay, full.
+-- A record "owed at weight". Numbers of a quota: capacity, weight, pay, full.
 
 local debt = {}
 
@@ -27,12 +27,6 @@ local function time_to_pay(weight, at, now, pay)
   return at - now + math.ceil(weight / pay)
 end
 
--- `period` is the time in which it is paid off; nothing owed is forgotten at once.
-local function save(key, owed, at, weight, period)
-  local ms = math.ceil(period / 1000) + 1
-  redis.call('SET', key, string.format('%d %d %d', owed, at, weight), 'PX', ms)
-end
-
 function debt.counts(at, now, quota)
   return at + quota[4] - now
 end
@@ -40,15 +34,13 @@ end
 function debt.check(key, now, cost, quota)
   local capacity, weight, pay, full = quota[1], quota[2], quota[3], quota[4]
   local owed, at = 0, now
-  local value = redis.call('GET', key)
-  if value then
-    local old_owed, old_at, old_weight = string.match(value, '^(%d+) (%d+) (%d+)$')
-    old_at = tonumber(old_at)
+  local old_owed, old_at, old_weight = recall(key)
+  if old_owed then
     -- A stamp more than a period ahead is a clock that stepped back: it is moved, what is owed is kept.
     local stepped = old_at > now + full
     if stepped then old_at = now end
-    owed, at = settle(tonumber(old_owed), old_at, tonumber(old_weight), now, capacity, weight, pay, full)
-    if stepped then save(key, owed, at, weight, time_to_pay(owed, at, now, pay)) end
+    owed, at = settle(old_owed, old_at, old_weight, now, capacity, weight, pay, full)
+    if stepped then record(key, time_to_pay(owed, at, now, pay), owed, at, weight) end
   end
   local room = capacity * weight - owed
   local missing = math.max(0, cost * weight - room)
@@ -72,7 +64,7 @@ function debt.give_back(key, now, cost, quota, receipt)
   local unpaid = math.min(left * pay, cost * weight)
   if unpaid > 0 and verdict.owed > 0 then
     local owed = math.max(0, verdict.owed - unpaid)
-    save(key, owed, verdict.at, weight, time_to_pay(owed, verdict.at, now, pay))
+    record(key, time_to_pay(owed, verdict.at, now, pay), owed, verdict.at, weight)
   end
 end
 
@@ -81,5 +73,5 @@ function debt.commit(key, now, cost, quota, verdict)
   local owed = verdict.owed + cost * weight
   verdict.remaining = verdict.remaining - cost
   verdict.reset = time_to_pay(owed, verdict.at, now, pay)
-  save(key, owed, verdict.at, weight, verdict.reset)
+  record(key, verdict.reset, owed, verdict.at, weight)
 end

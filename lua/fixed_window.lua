@@ -1,10 +1,10 @@
 -- fixed_window: so many per window. The other writing of crates/core/src/fixed_window.rs.
--- Kept as a string "start count". Numbers of a quota: limit, window.
+-- A record "start count". Numbers of a quota: limit, window.
 
 local fixed_window = { numbers = 2 }
 
 local function save(key, start, count, window, now)
-  redis.call('SET', key, string.format('%d %d', start, count), 'PX', math.ceil((start + window - now) / 1000) + 1)
+  record(key, start + window - now, start, count)
 end
 
 function fixed_window.counts(at, now, quota)
@@ -15,10 +15,8 @@ end
 function fixed_window.check(key, now, cost, quota)
   local limit, window = quota[1], quota[2]
   local start, count = now - now % window, 0
-  local value = redis.call('GET', key)
-  if value then
-    local old_start, old_count = string.match(value, '^(%d+) (%d+)$')
-    old_start, old_count = tonumber(old_start), tonumber(old_count)
+  local old_start, old_count = recall(key)
+  if old_start then
     if old_start > now + window then
       -- The clock stepped back by more than a window: the count moves to the current one.
       count = old_count

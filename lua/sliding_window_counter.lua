@@ -1,6 +1,6 @@
 -- sliding_window_counter: two counts that stand for a sliding window. The other writing of
 -- crates/core/src/sliding_window_counter.rs.
--- Kept as a string "start current previous". Numbers of a quota: limit, window, unit.
+-- A record "start current previous". Numbers of a quota: limit, window, unit.
 
 local sliding_window_counter = { numbers = 3 }
 
@@ -13,8 +13,7 @@ end
 
 local function save(key, start, current, previous, window, now)
   local windows = current > 0 and 2 or 1
-  local period = start + windows * window - now
-  redis.call('SET', key, string.format('%d %d %d', start, current, previous), 'PX', math.ceil(period / 1000) + 1)
+  record(key, start + windows * window - now, start, current, previous)
 end
 
 -- How long after `start` a refused cost fits: the smallest whole unit that solves the formula.
@@ -40,14 +39,12 @@ function sliding_window_counter.check(key, now, cost, quota)
   local limit, window, unit = quota[1], quota[2], quota[3]
   local steps = window / unit
   local start, current, previous = now - now % window, 0, 0
-  local value = redis.call('GET', key)
-  if value then
-    local old_start, old_current, old_previous = string.match(value, '^(%d+) (%d+) (%d+)$')
-    old_start = tonumber(old_start)
+  local old_start, old_current, old_previous = recall(key)
+  if old_start then
     -- No quota of this window could have admitted more; a count beyond it would leave the exact range.
     local largest = math.floor(9007199254740991 / (2 * steps))
-    old_current = math.min(tonumber(old_current), largest)
-    old_previous = math.min(tonumber(old_previous), largest)
+    old_current = math.min(old_current, largest)
+    old_previous = math.min(old_previous, largest)
     if old_start > now + window then
       -- The clock stepped back by more than a window: the counts move to the current one.
       current, previous = old_current, old_previous

@@ -1,6 +1,6 @@
 //! The scripts: which text a request's limits need, and what is passed to it.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use tidegate_core::{Block, CalendarWindow, MAX_EXACT, Micros, Quota};
 
@@ -21,6 +21,7 @@ const PARTS: [&[&str]; 9] = [
 /// The parts for limits that block, and for those that reserve, whatever their algorithm.
 const BLOCK: usize = Quota::ALGORITHMS.len();
 const RESERVE: usize = BLOCK + 1;
+const RECORD: &str = include_str!("../../../../lua/record.lua");
 const PLACES: &str = include_str!("../../../../lua/places.lua");
 const DEBT: &str = include_str!("../../../../lua/debt.lua");
 const DECIDE: &str = include_str!("../../../../lua/decide.lua");
@@ -143,7 +144,7 @@ impl Script {
     fn new(index: usize, task: Task, combination: usize) -> Self {
         // With this first line Redis refuses up front what it could not finish: when it is out of memory, a replica,
         // or asked for keys of several slots.
-        let mut text = String::from("#!lua\nlocal algorithms = {}\n");
+        let mut text = format!("#!lua\nlocal algorithms = {{}}\n{RECORD}");
         let mut joined: Vec<&str> = Vec::new();
         for (index, parts) in PARTS.iter().enumerate() {
             if combination & 1 << index == 0 {
@@ -184,7 +185,7 @@ impl Script {
 /// (lua/README.md).
 #[derive(Debug)]
 pub(super) struct Arguments {
-    words: Vec<String>,
+    words: Arc<[String]>,
     // Those of a calendar are known when the time of the call is; each with its place among the words.
     calendars: Vec<(usize, CalendarWindow)>,
 }
@@ -192,70 +193,73 @@ pub(super) struct Arguments {
 impl Arguments {
     /// What is needed to decide.
     pub(super) fn of(charges: &[Charge<'_>]) -> Self {
-        let mut arguments = Self {
-            words: Vec::with_capacity(1 + charges.len() * 9),
-            calendars: Vec::new(),
-        };
-        // In the deadline's place, which every attempt has of its own.
-        arguments.words.push(String::new());
+        let mut words = Vec::with_capacity(charges.len() * 9);
+        let mut calendars = Vec::new();
         for charge in charges {
-            arguments.add(charge);
+            add(&mut words, &mut calendars, charge);
         }
-        arguments
+        Self {
+            words: words.into(),
+            calendars,
+        }
     }
 
-    /// What is needed to give back or to settle one charge: the same without a deadline, and numbers behind it.
+    /// What is needed to give back or to settle one charge: the same, and numbers behind it.
     pub(super) fn with_receipts(charge: &Charge<'_>, numbers: &[u64], now: Micros) -> Vec<String> {
-        let mut arguments = Self {
-            words: Vec::with_capacity(10 + numbers.len()),
-            calendars: Vec::new(),
-        };
-        arguments.add(charge);
-        arguments.fill_in(now);
-        arguments.words.extend(numbers.iter().map(u64::to_string));
-        arguments.words
+        let mut words = Vec::with_capacity(10 + numbers.len());
+        let mut calendars = Vec::new();
+        add(&mut words, &mut calendars, charge);
+        fill_in(&mut words, &calendars, now);
+        words.extend(numbers.iter().map(u64::to_string));
+        words
     }
 
-    /// The words of a decision at `now` on Redis's clock, which may not be made after `deadline`.
-    pub(super) fn at(&self, now: Micros, deadline: Option<Micros>) -> Vec<String> {
-        let mut filled = Self {
-            words: self.words.clone(),
-            calendars: self.calendars.clone(),
-        };
-        filled.words[0] = self::deadline(deadline);
-        filled.fill_in(now);
-        filled.words
+    /// The words of a decision at `now` on Redis's clock.
+    pub(super) fn at(&self, now: Micros) -> Arc<[String]> {
+        if self.calendars.is_empty() {
+            return self.words.clone();
+        }
+        let mut words = self.words.to_vec();
+        fill_in(&mut words, &self.calendars, now);
+        words.into()
     }
+}
 
-    fn fill_in(&mut self, now: Micros) {
-        for (place, quota) in &self.calendars {
-            for (word, number) in self.words[*place..].iter_mut().zip(quota.numbers(now)) {
-                *word = number.to_string();
-            }
+fn fill_in(words: &mut [String], calendars: &[(usize, CalendarWindow)], now: Micros) {
+    for (place, quota) in calendars {
+        for (word, number) in words[*place..].iter_mut().zip(quota.numbers(now)) {
+            *word = number.to_string();
         }
     }
+}
 
-    fn add(&mut self, charge: &Charge<'_>) {
-        let (limit, quota) = (charge.limit, charge.limit.quota());
-        let words = &mut self.words;
-        words.push(quota.algorithm().to_owned());
-        words.push(charge.cost.to_string());
-        words.push(u8::from(limit.is_observed()).to_string());
-        // Below 0 if refused requests prolong it.
-        words.push(match limit.block() {
-            None => "0".to_owned(),
-            Some(Block {
-                span,
-                extend: false,
-            }) => span.to_string(),
-            Some(Block { span, extend: true }) => format!("-{span}"),
-        });
-        words.push(limit.reserves().unwrap_or(0).to_string());
-        if let Quota::CalendarWindow(quota) = quota {
-            self.calendars.push((words.len(), *quota));
-        }
-        add_numbers(words, quota);
+fn add(words: &mut Vec<String>, calendars: &mut Vec<(usize, CalendarWindow)>, charge: &Charge<'_>) {
+    let (limit, quota) = (charge.limit, charge.limit.quota());
+    words.push(quota.algorithm().to_owned());
+    words.push(charge.cost.to_string());
+    words.push(u8::from(limit.is_observed()).to_string());
+    // Below 0 if refused requests prolong it.
+    words.push(match limit.block() {
+        None => "0".to_owned(),
+        Some(Block {
+            span,
+            extend: false,
+        }) => span.to_string(),
+        Some(Block { span, extend: true }) => format!("-{span}"),
+    });
+    words.push(limit.reserves().unwrap_or(0).to_string());
+    if let Quota::CalendarWindow(quota) = quota {
+        calendars.push((words.len(), *quota));
     }
+    add_numbers(words, quota);
+}
+
+/// What a script is told that decides, and may not after the deadline.
+pub(super) fn with_deadline(until: Option<Micros>, words: &[String]) -> Vec<String> {
+    let mut all = Vec::with_capacity(1 + words.len());
+    all.push(deadline(until));
+    all.extend_from_slice(words);
+    all
 }
 
 /// A deadline on Redis's clock, if that is known.

@@ -13,9 +13,9 @@ use tokio::task::JoinSet;
 use super::afterwards::Afterwards;
 use super::guard::Answer;
 use super::read;
-use super::script::{Arguments, Scripts, Task};
+use super::script::{Arguments, Scripts, Task, with_deadline};
 use super::shards::Shards;
-use super::together::Together;
+use super::together::{Question, Together};
 use crate::{Charge, Decision, Outcome, StoreError, Verdicts, Via};
 
 /// What may stand in one script call.
@@ -42,7 +42,7 @@ struct Call {
     task: Task,
     tag: [u8; 16],
     script: usize,
-    keys: Vec<String>,
+    keys: Arc<[String]>,
     arguments: Arguments,
     charges: usize,
 }
@@ -93,7 +93,7 @@ impl Caller {
             return Ok(());
         };
         let shard = self.shards.of(&first.subject.tag)?;
-        shard.client.unlink(self.keys(charges)).await
+        shard.client.unlink(self.keys(charges).to_vec()).await
     }
 
     /// Decides a request that no script can decide at once.
@@ -220,7 +220,7 @@ impl Caller {
         charged.map(|(charge, verdict)| self.given_back(charge, answer.now, verdict))
     }
 
-    fn keys(&self, charges: &[Charge<'_>]) -> Vec<String> {
+    fn keys(&self, charges: &[Charge<'_>]) -> Arc<[String]> {
         charges
             .iter()
             .flat_map(|charge| charge.keys(&self.key_prefix))
@@ -232,7 +232,8 @@ impl Caller {
         let shard = self.shards.of(&call.tag)?;
         let ask = |deadline| {
             let now = shard.guard.now().unwrap_or_else(crate::now);
-            self.decided(&call, call.arguments.at(now, deadline))
+            let words = call.arguments.at(now);
+            self.decided(&call, words, deadline)
         };
         match shard.guard.call(until, ask).await {
             // It has charged nothing, and told the time, by which another one may be in time.
@@ -245,16 +246,22 @@ impl Caller {
     async fn decided(
         &self,
         call: &Call,
-        arguments: Vec<String>,
+        words: Arc<[String]>,
+        deadline: Option<Micros>,
     ) -> Result<(Micros, Option<Decision>), StoreError> {
         let reply = match (&*self.shards, call.task) {
             (Shards::One(shard), Task::Decide) => {
-                let keys = call.keys.clone();
-                Together::decide(shard, &self.scripts, call.script, keys, arguments).await
+                let question = Question {
+                    keys: call.keys.clone(),
+                    words,
+                    deadline,
+                };
+                Together::decide(shard, &self.scripts, call.script, question).await
             }
             // Of several slots no script can be asked at once.
             _ => {
                 let script = self.scripts.at(call.script);
+                let arguments = with_deadline(deadline, &words);
                 let asked = self.shards.call(&call.tag, script, &call.keys, &arguments);
                 Box::pin(asked).await
             }

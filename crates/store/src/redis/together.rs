@@ -1,32 +1,59 @@
 //! Decisions that are asked for at the same moment: one call asks for all of them.
 //!
 //! A call costs gateway and Redis several times what a decision does. The first decision to come waits until every other
-//! request that is ready has asked, and no longer: so a gateway with little to do asks at once, and a busy one seldom. This
-//! module must not know what is decided.
+//! request that is ready has asked, and, if several calls are under way, until one of them is answered: so a gateway with
+//! little to do asks at once, and a busy one seldom. This module must not know what is decided.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
+use tidegate_core::Micros;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::client::{Asking, Failure};
-use super::script::Scripts;
+use super::script::{Scripts, deadline, with_deadline};
 use super::shard::Shard;
 use crate::StoreError;
 
 /// The most decisions of one call: Redis does nothing else meanwhile, for less than a millisecond.
 const MOST: usize = 64;
+/// The most calls of one script that are under way at once. Redis makes them one after another, so more would only be
+/// smaller ones; fewer would leave it without work while an answer is on its way.
+const CALLS: usize = 4;
 
 /// The decisions that wait for their call, by their script.
 #[derive(Debug, Default)]
-pub(super) struct Together(Mutex<HashMap<usize, Vec<Waiting>>>);
+pub(super) struct Together(Mutex<HashMap<usize, Line>>);
+
+/// Those of one script. While someone waits there is a task that will take them.
+#[derive(Debug)]
+struct Line {
+    waiting: Vec<Waiting>,
+    calls: Arc<Semaphore>,
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Self {
+            waiting: Vec::new(),
+            calls: Arc::new(Semaphore::new(CALLS)),
+        }
+    }
+}
+
+/// What is to be decided: the keys, what the script is told of them, and until when, by Redis's clock.
+#[derive(Debug)]
+pub(super) struct Question {
+    pub(super) keys: Arc<[String]>,
+    pub(super) words: Arc<[String]>,
+    pub(super) deadline: Option<Micros>,
+}
 
 /// A decision that waits.
 #[derive(Debug)]
 struct Waiting {
-    keys: Vec<String>,
-    arguments: Vec<String>,
+    question: Question,
     told: oneshot::Sender<Result<Vec<i64>, StoreError>>,
 }
 
@@ -36,60 +63,72 @@ impl Together {
         shard: &Arc<Shard>,
         scripts: &Arc<Scripts>,
         script: usize,
-        keys: Vec<String>,
-        arguments: Vec<String>,
+        question: Question,
     ) -> Result<Vec<i64>, StoreError> {
         let (told, answer) = oneshot::channel();
-        let waiting = Waiting {
-            keys,
-            arguments,
-            told,
-        };
-        if shard.together.join(script, waiting) {
-            let (shard, scripts) = (shard.clone(), scripts.clone());
-            tokio::spawn(async move {
-                // Whoever is ready asks first.
-                tokio::task::yield_now().await;
-                let mut waiting = shard.together.take(script);
-                // Whoever has left meanwhile is not charged.
-                waiting.retain(|waiting| !waiting.told.is_closed());
-                while waiting.len() > MOST {
-                    let part = waiting.drain(..MOST).collect();
-                    tokio::spawn(ask(shard.clone(), scripts.clone(), script, part));
-                }
-                ask(shard, scripts, script, waiting).await;
-            });
+        let waiting = Waiting { question, told };
+        if let Some(calls) = shard.together.join(script, waiting) {
+            tokio::spawn(gather(shard.clone(), scripts.clone(), script, calls));
         }
         // A task of ours that is gone was not answered.
         answer.await.unwrap_or(Err(StoreError::Disconnected))
     }
 
-    /// Whether it is the first.
-    fn join(&self, script: usize, waiting: Waiting) -> bool {
-        let mut all = self.0.lock();
-        let same = all.entry(script).or_default();
-        same.push(waiting);
-        same.len() == 1
+    /// The calls of this script, if this is the first to wait for the next one.
+    fn join(&self, script: usize, waiting: Waiting) -> Option<Arc<Semaphore>> {
+        let mut lines = self.0.lock();
+        let line = lines.entry(script).or_default();
+        line.waiting.push(waiting);
+        (line.waiting.len() == 1).then(|| line.calls.clone())
     }
 
-    fn take(&self, script: usize) -> Vec<Waiting> {
-        let same = self.0.lock().get_mut(&script).map(std::mem::take);
-        same.unwrap_or_default()
+    /// Those of the next call, and whether there are more.
+    fn take(&self, script: usize) -> (Vec<Waiting>, bool) {
+        let mut lines = self.0.lock();
+        let Some(Line { waiting, .. }) = lines.get_mut(&script) else {
+            return (Vec::new(), false);
+        };
+        // Whoever has left meanwhile is not charged.
+        waiting.retain(|waiting| !waiting.told.is_closed());
+        let part = waiting.drain(..waiting.len().min(MOST)).collect();
+        (part, !waiting.is_empty())
+    }
+}
+
+/// Asks for all that waits, as soon as there is room for a call.
+async fn gather(shard: Arc<Shard>, scripts: Arc<Scripts>, script: usize, calls: Arc<Semaphore>) {
+    // Whoever is ready asks first.
+    tokio::task::yield_now().await;
+    // Nobody closes it.
+    while let Ok(call) = calls.clone().acquire_owned().await {
+        let (part, more) = shard.together.take(script);
+        let (shard, scripts) = (shard.clone(), scripts.clone());
+        if !more {
+            return ask(shard, scripts, script, part, call).await;
+        }
+        tokio::spawn(ask(shard, scripts, script, part, call));
     }
 }
 
 /// Asks for decisions in one call.
-async fn ask(shard: Arc<Shard>, scripts: Arc<Scripts>, script: usize, part: Vec<Waiting>) {
+async fn ask(
+    shard: Arc<Shard>,
+    scripts: Arc<Scripts>,
+    script: usize,
+    part: Vec<Waiting>,
+    _call: OwnedSemaphorePermit,
+) {
     if part.len() <= 1 {
         return ask_alone(&shard, &scripts, script, part).await;
     }
-    let (keys, arguments) = joined(&part);
+    let groups = grouped(part);
+    let (keys, arguments) = joined(&groups);
     let many = scripts.many(script);
     let replies = match shard.call(many, &keys, &arguments, Asking::No).await {
         Ok(replies) => replies,
         Err(failure) => {
             let error = failure.into_error();
-            for waiting in part {
+            for waiting in groups.into_iter().flatten() {
                 let _ = waiting.told.send(Err(error.clone()));
             }
             return;
@@ -97,7 +136,7 @@ async fn ask(shard: Arc<Shard>, scripts: Arc<Scripts>, script: usize, part: Vec<
     };
     let mut replies = &replies[..];
     let mut unanswered = Vec::new();
-    for waiting in part {
+    for waiting in groups.into_iter().flatten() {
         match next(&mut replies) {
             // Nobody may be waiting.
             Some(reply) if !reply.is_empty() => drop(waiting.told.send(Ok(reply.to_vec()))),
@@ -107,30 +146,59 @@ async fn ask(shard: Arc<Shard>, scripts: Arc<Scripts>, script: usize, part: Vec<
     ask_alone(&shard, &scripts, script, unanswered).await;
 }
 
-/// Keys and arguments of one call for all of these (lua/README.md).
-fn joined(part: &[Waiting]) -> (Vec<String>, Vec<String>) {
-    let keys = part.iter().flat_map(|waiting| waiting.keys.iter().cloned());
-    let mut arguments = Vec::with_capacity(1 + 3 * part.len());
-    arguments.push(part.len().to_string());
-    // What stands behind the deadline is the same for most; each with its index, from 1 on as Lua counts.
-    let mut told: Vec<(&[String], usize)> = Vec::new();
-    let mut next = 2 + 3 * part.len();
+/// Those with the same keys and words together: Redis reads and writes what is kept of them once.
+fn grouped(part: Vec<Waiting>) -> Vec<Vec<Waiting>> {
+    let mut groups: Vec<Vec<Waiting>> = Vec::new();
     for waiting in part {
-        let (deadline, own) = match waiting.arguments.split_first() {
-            Some((deadline, own)) => (deadline.clone(), own),
-            None => (String::new(), &[][..]),
+        let asked = &waiting.question;
+        let same = |group: &&mut Vec<Waiting>| {
+            let first = &group[0].question;
+            first.keys == asked.keys && first.words == asked.words
         };
-        let known = told.iter().rev().find(|(other, _)| *other == own);
+        match groups.iter_mut().rev().find(same) {
+            Some(group) => group.push(waiting),
+            None => groups.push(vec![waiting]),
+        }
+    }
+    groups
+}
+
+/// Keys and arguments of one call for all of these (lua/README.md).
+fn joined(groups: &[Vec<Waiting>]) -> (Vec<String>, Vec<String>) {
+    let mut keys = Vec::with_capacity(groups.len());
+    let mut arguments = Vec::with_capacity(1 + 4 * groups.len());
+    arguments.push(groups.len().to_string());
+    // What several groups have the same is said once; each with its index, from 1 on as Lua counts.
+    let mut told: Vec<(&[String], usize)> = Vec::new();
+    let mut next = 2 + 4 * groups.len();
+    for group in groups {
+        let Question {
+            keys: own, words, ..
+        } = &group[0].question;
+        let known = told.iter().rev().find(|(other, _)| *other == &**words);
         let at = known.map_or(next, |(_, at)| *at);
         if at == next {
-            told.push((own, at));
-            next += own.len();
+            told.push((words, at));
+            next += words.len();
         }
-        arguments.extend([waiting.keys.len().to_string(), deadline, at.to_string()]);
+        // The first of them gives up first.
+        let until = group
+            .iter()
+            .filter_map(|waiting| waiting.question.deadline)
+            .min();
+        arguments.extend([
+            group.len().to_string(),
+            own.len().to_string(),
+            deadline(until),
+            at.to_string(),
+        ]);
+        keys.extend_from_slice(own);
     }
-    let own = told.into_iter().flat_map(|(own, _)| own.iter().cloned());
-    arguments.extend(own);
-    (keys.collect(), arguments)
+    arguments.extend(
+        told.into_iter()
+            .flat_map(|(words, _)| words.iter().cloned()),
+    );
+    (keys, arguments)
 }
 
 /// The next of several replies, each with its length before it.
@@ -144,13 +212,10 @@ fn next<'r>(replies: &mut &'r [i64]) -> Option<&'r [i64]> {
 /// Asks for each decision in a call of its own.
 async fn ask_alone(shard: &Shard, scripts: &Scripts, script: usize, part: Vec<Waiting>) {
     let script = scripts.at(script);
-    for waiting in part {
-        let Waiting {
-            keys,
-            arguments,
-            told,
-        } = waiting;
-        let reply = shard.call(script, &keys, &arguments, Asking::No).await;
+    for Waiting { question, told } in part {
+        let Question { keys, words, .. } = &question;
+        let arguments = with_deadline(question.deadline, words);
+        let reply = shard.call(script, keys, &arguments, Asking::No).await;
         let _ = told.send(reply.map_err(Failure::into_error));
     }
 }
@@ -161,21 +226,27 @@ mod tests {
 
     #[test]
     fn what_many_have_in_common_is_said_once() {
-        let waiting = |keys: &[&str], arguments: &[&str]| Waiting {
-            keys: keys.iter().copied().map(str::to_owned).collect(),
-            arguments: arguments.iter().copied().map(str::to_owned).collect(),
+        let waiting = |keys: &[&str], deadline: Micros, words: &[&str]| Waiting {
+            question: Question {
+                keys: keys.iter().copied().map(str::to_owned).collect(),
+                words: words.iter().copied().map(str::to_owned).collect(),
+                deadline: Some(deadline),
+            },
             told: oneshot::channel().0,
         };
-        let part = [
-            waiting(&["a"], &["70", "x", "1"]),
-            waiting(&["b", "c"], &["71", "y", "2", "3"]),
-            waiting(&["d"], &["72", "x", "1"]),
-        ];
-        let (keys, arguments) = joined(&part);
-        assert_eq!(keys, ["a", "b", "c", "d"]);
-        let expected = "3 1 70 11 2 71 13 1 72 11 x 1 y 2 3";
+        let groups = grouped(vec![
+            waiting(&["a"], 70, &["x", "1"]),
+            waiting(&["b", "c"], 71, &["y", "2", "3"]),
+            waiting(&["d"], 72, &["x", "1"]),
+            waiting(&["a"], 69, &["x", "1"]),
+            waiting(&["a"], 73, &["y", "1"]),
+        ]);
+        let (keys, arguments) = joined(&groups);
+        assert_eq!(keys, ["a", "b", "c", "d", "a"]);
+        let expected = "4 2 1 69 18 1 2 71 20 1 1 72 18 1 1 73 23 x 1 y 2 3 y 1";
         assert_eq!(arguments.join(" "), expected);
-        assert_eq!((&*arguments[11 - 1], &*arguments[13 - 1]), ("x", "y"));
+        let at = |index: usize| &*arguments[index - 1];
+        assert_eq!((at(18), at(20), at(23)), ("x", "y", "y"));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::support::{DAY, now, quiet_window};
 const HEAD: &str = "#!lua\nlocal algorithms = {}\n";
 const EXCHANGE: &str = include_str!("../../../../lua/exchange.lua");
 const FORGET: &str = include_str!("../../../../lua/forget.lua");
+const RECORD: &str = include_str!("../../../../lua/record.lua");
 const FIXED: &str = include_str!("../../../../lua/fixed_window.lua");
 const SLIDING: &str = include_str!("../../../../lua/sliding_window_counter.lua");
 
@@ -37,7 +38,7 @@ impl Key {
             name: format!("key-{is_sliding}"),
             is_sliding,
             window: quiet_window(),
-            script: format!("{HEAD}{algorithm}{EXCHANGE}"),
+            script: format!("{HEAD}{RECORD}{algorithm}{EXCHANGE}"),
         }
     }
 

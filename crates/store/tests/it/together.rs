@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_core::Block;
 use tidegate_store::{Decision, Limit, OnFailure, Outcome, RedisStore, StoreError, Via};
 use tidegate_testkit::RedisServer;
 use tokio::task::JoinSet;
 
-use crate::support::{charge, connect_exact, error_of, every_algorithm, limit, quiet_window};
+use crate::support::{DAY, charge, connect_exact, error_of, every_algorithm, limit, quiet_window};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -51,7 +52,21 @@ async fn they_cost_one_call_and_each_counts() {
             };
             let expected: Vec<_> = (0..12).map(expected).collect();
             assert_eq!(own, expected, "{}, client {client}", quota.algorithm());
+            // Each knows of those before it.
+            let left = decisions.iter().skip(client).step_by(5);
+            let left: Vec<_> = left.map(|one| one.verdicts[0].unwrap().remaining).collect();
+            let expected = [6, 5, 4, 3, 2, 1, 0, 0, 0, 0, 0, 0];
+            assert_eq!(left, expected, "{}, client {client}", quota.algorithm());
         }
+        // And what all have used stands there afterwards.
+        let next = at_once(
+            &store,
+            (0..5).map(|client| (seven.clone(), client)).collect(),
+        )
+        .await;
+        let refused = |one: &Decision| one.outcome == Outcome::Refused;
+        assert!(next.iter().all(refused), "{}: {next:?}", quota.algorithm());
+        let before = before + 1;
         // More than one call may decide are several.
         let asked = (0..200).map(|nth| (seven.clone(), 2_000 + nth)).collect();
         let decisions = at_once(&store, asked).await;
@@ -59,6 +74,68 @@ async fn they_cost_one_call_and_each_counts() {
         assert_eq!(decisions.iter().filter(admitted).count(), 200);
         assert_eq!(calls(&store).await - before, 1 + 4, "{}", quota.algorithm());
     }
+}
+
+#[tokio::test]
+async fn what_blocks_is_blocked_by_the_first_that_is_too_many() {
+    let server = RedisServer::start().await;
+    let store = Arc::new(connect_exact(&server.url(), PATIENCE).await);
+    let quota = every_algorithm(3, quiet_window())[0];
+    let extend = false;
+    let span = 400 * DAY;
+    let blocks = Arc::new(limit("blocks", quota).blocking(Block { span, extend }));
+    at_once(&store, vec![(blocks.clone(), 1_000); 2]).await;
+    let decisions = at_once(&store, vec![(blocks.clone(), 7); 9]).await;
+    let told: Vec<_> = decisions
+        .iter()
+        .map(|one| (one.outcome, one.verdicts[0].unwrap().retry_after))
+        .collect();
+    let mut expected = vec![(Outcome::Admitted, 0); 3];
+    expected.extend([(Outcome::Refused, span); 6]);
+    assert_eq!(told, expected);
+    let key = charge(&blocks, 7, 1).key("tidegate");
+    for key in [format!("{key}:block"), key] {
+        let left = server.command(&["PTTL", &key]).await.as_int();
+        assert!(left > 0, "{key}: {left}");
+    }
+}
+
+/// Who comes while as many calls as may be are under way shares the next one, and whoever has left by then does not.
+#[tokio::test]
+async fn who_comes_while_calls_are_under_way_shares_the_next() {
+    let server = RedisServer::start().await;
+    let store = Arc::new(connect_exact(&server.url(), PATIENCE).await);
+    let many = Arc::new(limit("many", every_algorithm(60, quiet_window())[0]));
+    // The texts, so that what follows is not their loading.
+    at_once(&store, vec![(many.clone(), 1_000); 1]).await;
+    at_once(&store, vec![(many.clone(), 1_000); 2]).await;
+    let before = calls(&store).await;
+    server.pause().await;
+    let ask = || {
+        let (store, many) = (store.clone(), many.clone());
+        tokio::spawn(async move { store.decide(&[charge(&many, 1, 1)]).await })
+    };
+    let mut asked = Vec::new();
+    for _ in 0..30 {
+        asked.push(ask());
+        // This test has one thread: whatever can go on has done so by then.
+        for _ in 0..50 {
+            tokio::task::yield_now().await;
+        }
+    }
+    let leaves = asked.pop().unwrap();
+    leaves.abort();
+    assert!(leaves.await.unwrap_err().is_cancelled());
+    server.resume();
+    let mut left = Vec::new();
+    for one in asked {
+        let decision = one.await.unwrap();
+        assert_eq!(decision.outcome, Outcome::Admitted);
+        left.push(decision.verdicts[0].unwrap().remaining);
+    }
+    left.sort_unstable();
+    assert_eq!(left, (60 - 29..60).collect::<Vec<_>>());
+    assert_eq!(calls(&store).await - before, 4 + 1);
 }
 
 #[tokio::test]

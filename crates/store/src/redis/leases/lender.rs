@@ -7,7 +7,7 @@ use tidegate_core::{Micros, Verdict};
 
 use super::super::guard;
 use super::super::recent::{self, Recent};
-use super::super::script::{Arguments, Task};
+use super::super::script::{Arguments, Task, with_deadline};
 use super::super::secret::SecretState;
 use super::super::split::Caller;
 use crate::{Charge, Limit, StoreError, Subject};
@@ -140,7 +140,7 @@ impl Lender {
         on_clock: Option<Micros>,
     ) -> Result<(Micros, Option<Lent>), StoreError> {
         let charges = [budget.charge(ask.cost)];
-        let mut words = Arguments::of(&charges).at(crate::now(), on_clock);
+        let mut words = with_deadline(on_clock, &Arguments::of(&charges).at(crate::now()));
         words.push(self.id.clone());
         let term = u64::try_from(TERM.as_micros()).unwrap_or(u64::MAX);
         let Ask {

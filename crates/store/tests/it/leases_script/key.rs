@@ -55,6 +55,7 @@ pub(super) struct Key {
 }
 
 pub(super) fn text(quota: &Quota) -> String {
+    let record = include_str!("../../../../../lua/record.lua");
     let debt = include_str!("../../../../../lua/debt.lua");
     let algorithm = match quota {
         Quota::TokenBucket(_) => include_str!("../../../../../lua/token_bucket.lua"),
@@ -66,7 +67,7 @@ pub(super) fn text(quota: &Quota) -> String {
         other => unreachable!("{other:?} is not lent"),
     };
     let lease = include_str!("../../../../../lua/lease.lua");
-    format!("#!lua\nlocal algorithms = {{}}\n{debt}{algorithm}{lease}")
+    format!("#!lua\nlocal algorithms = {{}}\n{record}{debt}{algorithm}{lease}")
 }
 
 pub(super) fn numbers(quota: &Quota) -> Vec<u64> {

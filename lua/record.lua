@@ -1,0 +1,46 @@
+-- State that is a string of up to three whole numbers. Within one call Redis is asked once for that of a key.
+
+-- What is known of each key; false if there is nothing under it.
+local known = {}
+-- For how long the keys that are to be written in the end are to be kept; nil if each is written at once.
+local unwritten
+
+local function write(key, numbers, period)
+  local first, second, third = numbers[1], numbers[2], numbers[3]
+  local text
+  if third then
+    text = string.format('%d %d %d', first, second, third)
+  elseif second then
+    text = string.format('%d %d', first, second)
+  else
+    text = string.format('%d', first)
+  end
+  -- Redis counts from the start of its own millisecond, and drops at once what would end before its clock ticks again.
+  redis.call('SET', key, text, 'PX', math.ceil(period / 1000) + 1)
+end
+
+local function recall(key)
+  local numbers = known[key]
+  if numbers == nil then
+    local value = redis.call('GET', key)
+    numbers = false
+    if value then
+      local first, second, third = string.match(value, '^(%d+) ?(%d*) ?(%d*)$')
+      -- Whatever else stands there is an error, and not nothing.
+      numbers = { first + 0, tonumber(second), tonumber(third) }
+    end
+    known[key] = numbers
+  end
+  if numbers then return numbers[1], numbers[2], numbers[3] end
+end
+
+-- `period` is how long it matters, in us.
+local function record(key, period, first, second, third)
+  local numbers = { first, second, third }
+  known[key] = numbers
+  if unwritten then
+    unwritten[key] = period
+  else
+    write(key, numbers, period)
+  end
+end
