@@ -27,7 +27,15 @@ from kit.processes import Binaries, Processes, Trouble
 HERE = Path(__file__).resolve().parent
 PARTS = ["full", "half", "idle"]
 # Whose times are measured at half of the top rate, and what idle clients of which cost.
-STEADY = [ALONE, "nginx admitted", "memory admitted", "hyper-redis admitted", "exact admitted", "leased admitted"]
+STEADY = [
+    ALONE,
+    "nginx admitted",
+    "memory admitted",
+    "hyper admitted",
+    "hyper-redis admitted",
+    "exact admitted",
+    "leased admitted",
+]
 TOP_RATE = ["memory admitted", "exact admitted"]
 SILENT = ["memory admitted", "nginx admitted", "haproxy admitted", "envoy admitted", "traefik admitted"]
 

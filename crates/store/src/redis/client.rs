@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fred::clients::Client as Fred;
 use fred::error::{Error, ErrorKind};
 use fred::interfaces::{ClientLike as _, KeysInterface as _, LuaInterface as _};
 use fred::types::{CustomCommand, Expiration, InfoKind, SetOptions, Value};
@@ -145,23 +146,10 @@ impl Client {
         let fred = self.0.fred()?;
         let (keys, arguments) = (keys.to_vec(), arguments.to_vec());
         let reply = match (asking, script) {
-            (Asking::No, By::Sha(sha)) => fred.evalsha(sha, keys, arguments).await?,
-            (Asking::No, By::Text(text)) => fred.eval(text, keys, arguments).await?,
-            (Asking::Yes, script) => {
-                // Both are written in one piece, so that ASKING speaks for this script and no other.
-                let (command, script) = match script {
-                    By::Sha(sha) => ("EVALSHA", sha),
-                    By::Text(text) => ("EVAL", text),
-                };
-                let mut words: Vec<Value> = vec![script.into(), keys.len().to_string().into()];
-                words.extend(keys.into_iter().chain(arguments).map(Value::from));
-                let both = fred.pipeline();
-                let _: () = both
-                    .custom(command_named("ASKING"), Vec::<Value>::new())
-                    .await?;
-                let _: () = both.custom(command_named(command), words).await?;
-                both.last().await?
-            }
+            // Boxed: fred's futures are of several KiB, and those around them are moved a dozen times.
+            (Asking::No, By::Sha(sha)) => Box::pin(fred.evalsha(sha, keys, arguments)).await?,
+            (Asking::No, By::Text(text)) => Box::pin(fred.eval(text, keys, arguments)).await?,
+            (Asking::Yes, script) => Box::pin(run_asking(&fred, script, keys, arguments)).await?,
         };
         Ok(reply)
     }
@@ -226,6 +214,28 @@ impl Client {
         .map_err(|error| Failure::from(error).into_error())?;
         Ok([memory, stats, commands].join("\n"))
     }
+}
+
+/// Runs a script on a node that does not own the slot yet.
+async fn run_asking(
+    fred: &Fred,
+    script: By<'_>,
+    keys: Vec<String>,
+    arguments: Vec<String>,
+) -> Result<Vec<i64>, Error> {
+    let (command, script) = match script {
+        By::Sha(sha) => ("EVALSHA", sha),
+        By::Text(text) => ("EVAL", text),
+    };
+    let mut words: Vec<Value> = vec![script.into(), keys.len().to_string().into()];
+    words.extend(keys.into_iter().chain(arguments).map(Value::from));
+    // Both are written in one piece, so that ASKING speaks for this script and no other.
+    let both = fred.pipeline();
+    let _: () = both
+        .custom(command_named("ASKING"), Vec::<Value>::new())
+        .await?;
+    let _: () = both.custom(command_named(command), words).await?;
+    both.last().await
 }
 
 /// How a script is named to Redis.
