@@ -11,7 +11,7 @@ end
 
 -- Until when it lasts; 0 if there is none. One that lasts for longer than its span is cut: the clock stepped back.
 function block.check(key, now, span, verdict)
-  local blocked, most = recall(key), now + math.abs(span)
+  local blocked, most = recall(key, '^(%d+)$'), now + math.abs(span)
   if not blocked then return 0 end
   if blocked > most then
     blocked = most

@@ -9,7 +9,7 @@ function calendar_window.check(key, now, cost, quota)
   if now < start or now >= next_finish then return nil end
   if now >= finish then start, finish, next_finish = finish, next_finish, quota[5] end
   local count = 0
-  local old_start, old_count = recall(key)
+  local old_start, old_count = recall(key, '^(%d+) (%d+)$')
   if old_start then
     if old_start == start then
       count = old_count

@@ -34,7 +34,7 @@ end
 function debt.check(key, now, cost, quota)
   local capacity, weight, pay, full = quota[1], quota[2], quota[3], quota[4]
   local owed, at = 0, now
-  local old_owed, old_at, old_weight = recall(key)
+  local old_owed, old_at, old_weight = recall(key, '^(%d+) (%d+) (%d+)$')
   if old_owed then
     -- A stamp more than a period ahead is a clock that stepped back: it is moved, what is owed is kept.
     local stepped = old_at > now + full

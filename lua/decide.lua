@@ -12,11 +12,11 @@ local reply, said = {}, 0
 local terms = {}
 
 local function terms_at(word)
-  local known = terms[word]
-  if known then return known end
+  local found = terms[word]
+  if found then return found end
   local algorithm, quota = algorithms[ARGV[word]], {}
   for n = 1, algorithm.numbers do quota[n] = tonumber(ARGV[word + 4 + n]) end
-  known = {
+  found = {
     algorithm = algorithm,
     cost = tonumber(ARGV[word + 1]),
     observed = ARGV[word + 2] == '1',
@@ -25,8 +25,8 @@ local function terms_at(word)
     quota = quota,
     behind = word + 5 + algorithm.numbers,
   }
-  terms[word] = known
-  return known
+  terms[word] = found
+  return found
 end
 
 local function commit(charge)

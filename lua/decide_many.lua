@@ -6,16 +6,15 @@ unwritten = {}
 
 local key, word = 1, 2
 for _ = 1, tonumber(ARGV[1]) do
-  local times, keys = tonumber(ARGV[word]), tonumber(ARGV[word + 1])
-  local deadline, own = tonumber(ARGV[word + 2]), tonumber(ARGV[word + 3])
-  for _ = 1, times do
+  local times, keys, own = tonumber(ARGV[word]), tonumber(ARGV[word + 1]), tonumber(ARGV[word + 2])
+  for n = 1, times do
     local length = said + 1
     said = length
     -- One that fails concerns no other: it says nothing, and is asked again alone, to say why.
-    if not pcall(decide, key, key + keys - 1, deadline, own) then said = length end
+    if not pcall(decide, key, key + keys - 1, tonumber(ARGV[word + 2 + n]), own) then said = length end
     reply[length] = said - length
   end
-  key, word = key + keys, word + 4
+  key, word = key + keys, word + 3 + times
 end
 for written, period in pairs(unwritten) do write(written, known[written], period) end
 return reply

@@ -15,7 +15,7 @@ end
 function fixed_window.check(key, now, cost, quota)
   local limit, window = quota[1], quota[2]
   local start, count = now - now % window, 0
-  local old_start, old_count = recall(key)
+  local old_start, old_count = recall(key, '^(%d+) (%d+)$')
   if old_start then
     if old_start > now + window then
       -- The clock stepped back by more than a window: the count moves to the current one.

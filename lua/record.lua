@@ -19,15 +19,16 @@ local function write(key, numbers, period)
   redis.call('SET', key, text, 'PX', math.ceil(period / 1000) + 1)
 end
 
-local function recall(key)
+-- The numbers under a key, which the pattern captures; nothing if there are none.
+local function recall(key, pattern)
   local numbers = known[key]
   if numbers == nil then
     local value = redis.call('GET', key)
     numbers = false
     if value then
-      local first, second, third = string.match(value, '^(%d+) ?(%d*) ?(%d*)$')
+      local first, second, third = string.match(value, pattern)
       -- Whatever else stands there is an error, and not nothing.
-      numbers = { first + 0, tonumber(second), tonumber(third) }
+      numbers = { first + 0, second and second + 0, third and third + 0 }
     end
     known[key] = numbers
   end

@@ -39,7 +39,7 @@ function sliding_window_counter.check(key, now, cost, quota)
   local limit, window, unit = quota[1], quota[2], quota[3]
   local steps = window / unit
   local start, current, previous = now - now % window, 0, 0
-  local old_start, old_current, old_previous = recall(key)
+  local old_start, old_current, old_previous = recall(key, '^(%d+) (%d+) (%d+)$')
   if old_start then
     -- No quota of this window could have admitted more; a count beyond it would leave the exact range.
     local largest = math.floor(9007199254740991 / (2 * steps))

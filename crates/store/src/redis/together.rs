@@ -4,7 +4,7 @@
 //! request that is ready has asked, and, if several calls are under way, until one of them is answered: so a gateway with
 //! little to do asks at once, and a busy one seldom. This module must not know what is decided.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -16,10 +16,10 @@ use super::script::{Scripts, deadline, with_deadline};
 use super::shard::Shard;
 use crate::StoreError;
 
-/// The most decisions of one call: Redis does nothing else meanwhile, for less than a millisecond.
+/// The most decisions of one call: Redis does nothing else meanwhile, for a millisecond or two at most.
 const MOST: usize = 64;
 /// The most calls of one script that are under way at once. Redis makes them one after another, so more would only be
-/// smaller ones; fewer would leave it without work while an answer is on its way.
+/// smaller ones, and fewer would make who comes meanwhile wait for longer where the way to Redis is long.
 const CALLS: usize = 4;
 
 /// The decisions that wait for their call, by their script.
@@ -29,15 +29,16 @@ pub(super) struct Together(Mutex<HashMap<usize, Line>>);
 /// Those of one script. While someone waits there is a task that will take them.
 #[derive(Debug)]
 struct Line {
-    waiting: Vec<Waiting>,
-    calls: Arc<Semaphore>,
+    waiting: VecDeque<Waiting>,
+    /// For calls.
+    room: Arc<Semaphore>,
 }
 
 impl Default for Line {
     fn default() -> Self {
         Self {
-            waiting: Vec::new(),
-            calls: Arc::new(Semaphore::new(CALLS)),
+            waiting: VecDeque::new(),
+            room: Arc::new(Semaphore::new(CALLS)),
         }
     }
 }
@@ -67,19 +68,19 @@ impl Together {
     ) -> Result<Vec<i64>, StoreError> {
         let (told, answer) = oneshot::channel();
         let waiting = Waiting { question, told };
-        if let Some(calls) = shard.together.join(script, waiting) {
-            tokio::spawn(gather(shard.clone(), scripts.clone(), script, calls));
+        if let Some(room) = shard.together.join(script, waiting) {
+            tokio::spawn(gather(shard.clone(), scripts.clone(), script, room));
         }
         // A task of ours that is gone was not answered.
         answer.await.unwrap_or(Err(StoreError::Disconnected))
     }
 
-    /// The calls of this script, if this is the first to wait for the next one.
+    /// The room for calls of this script, if this is the first to wait for the next one.
     fn join(&self, script: usize, waiting: Waiting) -> Option<Arc<Semaphore>> {
         let mut lines = self.0.lock();
         let line = lines.entry(script).or_default();
-        line.waiting.push(waiting);
-        (line.waiting.len() == 1).then(|| line.calls.clone())
+        line.waiting.push_back(waiting);
+        (line.waiting.len() == 1).then(|| line.room.clone())
     }
 
     /// Those of the next call, and whether there are more.
@@ -88,35 +89,41 @@ impl Together {
         let Some(Line { waiting, .. }) = lines.get_mut(&script) else {
             return (Vec::new(), false);
         };
-        // Whoever has left meanwhile is not charged.
-        waiting.retain(|waiting| !waiting.told.is_closed());
-        let part = waiting.drain(..waiting.len().min(MOST)).collect();
+        let mut part = Vec::with_capacity(waiting.len().min(MOST));
+        while part.len() < MOST
+            && let Some(next) = waiting.pop_front()
+        {
+            // Whoever has left meanwhile is not charged.
+            if !next.told.is_closed() {
+                part.push(next);
+            }
+        }
         (part, !waiting.is_empty())
     }
 }
 
 /// Asks for all that waits, as soon as there is room for a call.
-async fn gather(shard: Arc<Shard>, scripts: Arc<Scripts>, script: usize, calls: Arc<Semaphore>) {
+async fn gather(shard: Arc<Shard>, scripts: Arc<Scripts>, script: usize, room: Arc<Semaphore>) {
     // Whoever is ready asks first.
     tokio::task::yield_now().await;
     // Nobody closes it.
-    while let Ok(call) = calls.clone().acquire_owned().await {
+    while let Ok(room) = room.clone().acquire_owned().await {
         let (part, more) = shard.together.take(script);
         let (shard, scripts) = (shard.clone(), scripts.clone());
         if !more {
-            return ask(shard, scripts, script, part, call).await;
+            return ask(shard, scripts, script, part, room).await;
         }
-        tokio::spawn(ask(shard, scripts, script, part, call));
+        tokio::spawn(ask(shard, scripts, script, part, room));
     }
 }
 
-/// Asks for decisions in one call.
+/// Asks for decisions in one call, which takes up the room until it is answered.
 async fn ask(
     shard: Arc<Shard>,
     scripts: Arc<Scripts>,
     script: usize,
     part: Vec<Waiting>,
-    _call: OwnedSemaphorePermit,
+    room: OwnedSemaphorePermit,
 ) {
     if part.len() <= 1 {
         return ask_alone(&shard, &scripts, script, part).await;
@@ -143,10 +150,12 @@ async fn ask(
             _ => unanswered.push(waiting),
         }
     }
+    // Whose keys are unsound need not hold back all others.
+    drop(room);
     ask_alone(&shard, &scripts, script, unanswered).await;
 }
 
-/// Those with the same keys and words together: Redis reads and writes what is kept of them once.
+/// Neighbours with the same keys and words are one group: they are decided in the order in which they asked.
 fn grouped(part: Vec<Waiting>) -> Vec<Vec<Waiting>> {
     let mut groups: Vec<Vec<Waiting>> = Vec::new();
     for waiting in part {
@@ -155,7 +164,7 @@ fn grouped(part: Vec<Waiting>) -> Vec<Vec<Waiting>> {
             let first = &group[0].question;
             first.keys == asked.keys && first.words == asked.words
         };
-        match groups.iter_mut().rev().find(same) {
+        match groups.last_mut().filter(same) {
             Some(group) => group.push(waiting),
             None => groups.push(vec![waiting]),
         }
@@ -166,11 +175,12 @@ fn grouped(part: Vec<Waiting>) -> Vec<Vec<Waiting>> {
 /// Keys and arguments of one call for all of these (lua/README.md).
 fn joined(groups: &[Vec<Waiting>]) -> (Vec<String>, Vec<String>) {
     let mut keys = Vec::with_capacity(groups.len());
-    let mut arguments = Vec::with_capacity(1 + 4 * groups.len());
+    let before: usize = groups.iter().map(|group| 3 + group.len()).sum();
+    let mut arguments = Vec::with_capacity(1 + before);
     arguments.push(groups.len().to_string());
     // What several groups have the same is said once; each with its index, from 1 on as Lua counts.
     let mut told: Vec<(&[String], usize)> = Vec::new();
-    let mut next = 2 + 4 * groups.len();
+    let mut next = 2 + before;
     for group in groups {
         let Question {
             keys: own, words, ..
@@ -181,17 +191,12 @@ fn joined(groups: &[Vec<Waiting>]) -> (Vec<String>, Vec<String>) {
             told.push((words, at));
             next += words.len();
         }
-        // The first of them gives up first.
-        let until = group
-            .iter()
-            .filter_map(|waiting| waiting.question.deadline)
-            .min();
-        arguments.extend([
-            group.len().to_string(),
-            own.len().to_string(),
-            deadline(until),
-            at.to_string(),
-        ]);
+        arguments.extend([group.len(), own.len(), at].map(|number| number.to_string()));
+        arguments.extend(
+            group
+                .iter()
+                .map(|waiting| deadline(waiting.question.deadline)),
+        );
         keys.extend_from_slice(own);
     }
     arguments.extend(
@@ -212,7 +217,8 @@ fn next<'r>(replies: &mut &'r [i64]) -> Option<&'r [i64]> {
 /// Asks for each decision in a call of its own.
 async fn ask_alone(shard: &Shard, scripts: &Scripts, script: usize, part: Vec<Waiting>) {
     let script = scripts.at(script);
-    for Waiting { question, told } in part {
+    let open = |waiting: &Waiting| !waiting.told.is_closed();
+    for Waiting { question, told } in part.into_iter().filter(open) {
         let Question { keys, words, .. } = &question;
         let arguments = with_deadline(question.deadline, words);
         let reply = shard.call(script, keys, &arguments, Asking::No).await;
@@ -236,17 +242,17 @@ mod tests {
         };
         let groups = grouped(vec![
             waiting(&["a"], 70, &["x", "1"]),
+            waiting(&["a"], 69, &["x", "1"]),
             waiting(&["b", "c"], 71, &["y", "2", "3"]),
             waiting(&["d"], 72, &["x", "1"]),
-            waiting(&["a"], 69, &["x", "1"]),
             waiting(&["a"], 73, &["y", "1"]),
         ]);
         let (keys, arguments) = joined(&groups);
         assert_eq!(keys, ["a", "b", "c", "d", "a"]);
-        let expected = "4 2 1 69 18 1 2 71 20 1 1 72 18 1 1 73 23 x 1 y 2 3 y 1";
+        let expected = "4 2 1 19 70 69 1 2 21 71 1 1 19 72 1 1 24 73 x 1 y 2 3 y 1";
         assert_eq!(arguments.join(" "), expected);
         let at = |index: usize| &*arguments[index - 1];
-        assert_eq!((at(18), at(20), at(23)), ("x", "y", "y"));
+        assert_eq!((at(19), at(21), at(24)), ("x", "y", "y"));
     }
 
     #[test]

@@ -90,6 +90,9 @@ async fn agrees(algorithm: usize) {
     );
     eprintln!("{operations} operations agree: {admitted} admitted, {refused} refused");
     assert!(operations >= OPERATIONS);
+    // Of two that ask at once.
+    let together = sum(|s| s.together);
+    assert!(together > OPERATIONS / 4, "{together} pairs in one call");
     // Traffic that is only admitted, or only refused, would show little.
     assert!(admitted > OPERATIONS / 10 && refused > OPERATIONS / 10);
 }
@@ -105,6 +108,7 @@ struct Kept {
 #[derive(Default)]
 struct Seen {
     operations: u64,
+    together: u64,
     admitted: u64,
     refused: u64,
 }
@@ -133,11 +137,11 @@ async fn cross_boundaries(store: Arc<RedisStore>, algorithm: usize, seed: u64, e
     };
     let mut states: Vec<Kept> = limits.iter().map(fresh).collect();
     while seen.operations < each {
-        let costs: Vec<u64> = limits
-            .iter()
-            .map(|limit| random.between(1, limit.quota().capacity().min(3)))
-            .collect();
-        ask(&store, &limits, &costs, &mut states, seed, &mut seen).await;
+        let costs = [(); 2].map(|()| {
+            let most = limits.iter().map(|limit| limit.quota().capacity().min(3));
+            most.map(|most| random.between(1, most)).collect()
+        });
+        ask(&store, &limits, costs, &mut states, seed, &mut seen).await;
     }
     seen
 }
@@ -175,41 +179,41 @@ async fn start_from_planted(
             states.push(state);
         }
         for _ in 0..3 {
-            let costs: Vec<u64> = limits
-                .iter()
-                .map(|limit| {
-                    let most = limit.quota().capacity();
-                    random
-                        .pick(&[1, 1, 2, most / 2, most])
-                        .clamp(1, most.min(4_000))
+            let costs = [(); 2].map(|()| {
+                let most = limits.iter().map(|limit| limit.quota().capacity());
+                most.map(|most| {
+                    let cost = random.pick(&[1, 1, 2, most / 2, most]);
+                    cost.clamp(1, most.min(4_000))
                 })
-                .collect();
-            ask(&store, &limits, &costs, &mut states, client, &mut seen).await;
+                .collect()
+            });
+            ask(&store, &limits, costs, &mut states, client, &mut seen).await;
         }
     }
     seen
 }
 
-/// Asks Redis, twice at once, and then the Rust algorithms at the times that Redis reports.
+/// Asks Redis, twice at once, and the Rust algorithms at the times that Redis reports.
 async fn ask(
     store: &RedisStore,
     limits: &[Limit],
-    costs: &[u64],
+    costs: [Vec<u64>; 2],
     states: &mut [Kept],
     client: u64,
     seen: &mut Seen,
 ) {
-    let charges: Vec<Charge<'_>> = limits
-        .iter()
-        .zip(costs)
-        .map(|(limit, cost)| charge(limit, client, *cost))
-        .collect();
-    let (one, other) = tokio::join!(biased; decided(store, &charges), decided(store, &charges));
-    let mut decisions = [one, other];
-    // They come in one call as a rule, and the one that asked first is decided first there.
-    decisions.sort_by_key(|decision| decision.now);
-    for decision in decisions {
-        compare(&decision, &charges, states, seen);
+    let charges = costs.map(|costs| -> Vec<Charge<'_>> {
+        let charge = |(limit, cost)| charge(limit, client, cost);
+        limits.iter().zip(costs).map(charge).collect()
+    });
+    let [one, other] = &charges;
+    let (first, second) = tokio::join!(biased; decided(store, one), decided(store, other));
+    seen.together += u64::from(first.now == second.now);
+    // In one call, which is the rule, the one that asked first is decided first.
+    let mut both = [(first, one), (second, other)];
+    both.sort_by_key(|(decision, _)| decision.now);
+    for (decision, charges) in both {
+        compare(&decision, charges, states, seen);
     }
 }
 

@@ -5,11 +5,20 @@ use std::time::Duration;
 
 use tidegate_core::Block;
 use tidegate_store::{Decision, Limit, OnFailure, Outcome, RedisStore, StoreError, Via};
-use tidegate_testkit::RedisServer;
+use tidegate_testkit::{RedisServer, Reply};
 use tokio::task::JoinSet;
 
 use crate::support::{DAY, charge, connect_exact, error_of, every_algorithm, limit, quiet_window};
 
+/// The script that decides many, for one algorithm.
+const MANY: &str = concat!(
+    "#!lua\nlocal algorithms = {}\n",
+    include_str!("../../../../lua/record.lua"),
+    include_str!("../../../../lua/fixed_window.lua"),
+    "local charging = true\n",
+    include_str!("../../../../lua/decide.lua"),
+    include_str!("../../../../lua/decide_many.lua"),
+);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How often Redis was sent a script, and how often it ran one.
@@ -66,13 +75,14 @@ async fn they_cost_one_call_and_each_counts() {
         .await;
         let refused = |one: &Decision| one.outcome == Outcome::Refused;
         assert!(next.iter().all(refused), "{}: {next:?}", quota.algorithm());
-        let before = before + 1;
+        assert_eq!(calls(&store).await - before, 2, "{}", quota.algorithm());
+        let before = calls(&store).await;
         // More than one call may decide are several.
         let asked = (0..200).map(|nth| (seven.clone(), 2_000 + nth)).collect();
         let decisions = at_once(&store, asked).await;
         let admitted = |decision: &&Decision| decision.outcome == Outcome::Admitted;
         assert_eq!(decisions.iter().filter(admitted).count(), 200);
-        assert_eq!(calls(&store).await - before, 1 + 4, "{}", quota.algorithm());
+        assert_eq!(calls(&store).await - before, 4, "{}", quota.algorithm());
     }
 }
 
@@ -123,7 +133,7 @@ async fn who_comes_while_calls_are_under_way_shares_the_next() {
             tokio::task::yield_now().await;
         }
     }
-    let leaves = asked.pop().unwrap();
+    let leaves = asked.remove(10);
     leaves.abort();
     assert!(leaves.await.unwrap_err().is_cancelled());
     server.resume();
@@ -136,6 +146,28 @@ async fn who_comes_while_calls_are_under_way_shares_the_next() {
     left.sort_unstable();
     assert_eq!(left, (60 - 29..60).collect::<Vec<_>>());
     assert_eq!(calls(&store).await - before, 4 + 1);
+}
+
+/// Each has a deadline of its own, and charges nothing after it.
+#[tokio::test]
+async fn one_that_is_late_concerns_no_other() {
+    let server = RedisServer::start().await;
+    let [past, future] = ["1", "9007199254740991"];
+    let deadlines = [future, past, future, past, future];
+    let mut words = vec!["EVAL", MANY, "1", "key", "1", "5", "1", "10"];
+    words.extend(deadlines);
+    words.extend(["fixed_window", "1", "0", "0", "0", "2", "1000000000000"]);
+    let reply = server.command(&words).await;
+    let mut reply = reply.as_array().iter().map(Reply::as_int);
+    let rows = deadlines.map(|_| {
+        let length = reply.next().unwrap();
+        let row: Vec<i64> = reply.by_ref().take(length as usize).collect();
+        (row[1], row.get(3).copied())
+    });
+    // The time, what became of it, and of the limit what it says and what is left.
+    let (late, refused) = ((-1, None), (0, Some(0)));
+    let expected = [(1, Some(1)), late, (1, Some(0)), late, refused];
+    assert_eq!(rows, expected);
 }
 
 #[tokio::test]

@@ -127,7 +127,8 @@ async fn a_value_of_another_type_is_an_error_and_not_a_panic() {
             _ => &[
                 &["RPUSH", &key, "1"],
                 &["HSET", &key, "a", "1"],
-                &["SET", &key, "neither"],
+                &["SET", &key, "1"],
+                &["SET", &key, "1 2 3 4"],
                 &["SET", &key, ""],
             ],
         };
