@@ -110,13 +110,9 @@ impl Recent {
         let Some(place) = place.and_then(|place| row.get_mut(place)) else {
             return;
         };
-        // Answers may overtake each other; those of one call have one time, and the last of them leaves the least.
-        let is_later = |known: Seen| {
-            let left = |seen: &Seen| seen.verdict.remaining;
-            known.at > seen.at && known.sent > seen.sent
-                || known.at == seen.at && left(&known) < left(&seen)
-        };
-        if own.is_some() && place.is_some_and(is_later) {
+        // Answers may overtake each other.
+        if own.is_some() && place.is_some_and(|known| known.at > seen.at && known.sent > seen.sent)
+        {
             return;
         }
         *place = Some(seen);

@@ -214,19 +214,3 @@ fn a_refusal_is_given_again_under_the_quota_that_refused_alone() {
     recent.forget(&by_gold);
     assert_eq!(refusal(&recent, &by_free, soon), None);
 }
-
-#[test]
-fn of_the_answers_of_one_call_the_one_that_leaves_least_is_kept() {
-    let (recent, limit, now) = (Recent::default(), limit(5), Instant::now());
-    let charge = charge(&limit, 1, 1);
-    let admitted = |remaining| Verdict {
-        allowed: true,
-        remaining,
-        ..refused(0)
-    };
-    for remaining in [3, 1, 4, 2] {
-        recent.note(&charge, &admitted(remaining), call(now));
-    }
-    let left = recent.with(&charge, |seen| Some(seen.verdict.remaining));
-    assert_eq!(left, Some(1));
-}
