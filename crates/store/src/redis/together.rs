@@ -51,6 +51,13 @@ pub(super) struct Question {
     pub(super) deadline: Option<Micros>,
 }
 
+impl Question {
+    /// Whether it is the same but for the deadline.
+    fn is_like(&self, other: &Self) -> bool {
+        self.keys == other.keys && self.words == other.words
+    }
+}
+
 /// A decision that waits.
 #[derive(Debug)]
 struct Waiting {
@@ -128,14 +135,13 @@ async fn ask(
     if part.len() <= 1 {
         return ask_alone(&shard, &scripts, script, part).await;
     }
-    let groups = grouped(part);
-    let (keys, arguments) = joined(&groups);
+    let (keys, arguments) = joined(&part);
     let many = scripts.many(script);
     let replies = match shard.call(many, &keys, &arguments, Asking::No).await {
         Ok(replies) => replies,
         Err(failure) => {
             let error = failure.into_error();
-            for waiting in groups.into_iter().flatten() {
+            for waiting in part {
                 let _ = waiting.told.send(Err(error.clone()));
             }
             return;
@@ -143,7 +149,7 @@ async fn ask(
     };
     let mut replies = &replies[..];
     let mut unanswered = Vec::new();
-    for waiting in groups.into_iter().flatten() {
+    for waiting in part {
         match next(&mut replies) {
             // Nobody may be waiting.
             Some(reply) if !reply.is_empty() => drop(waiting.told.send(Ok(reply.to_vec()))),
@@ -155,54 +161,34 @@ async fn ask(
     ask_alone(&shard, &scripts, script, unanswered).await;
 }
 
-/// Neighbours with the same keys and words are one group: they are decided in the order in which they asked.
-fn grouped(part: Vec<Waiting>) -> Vec<Vec<Waiting>> {
-    let mut groups: Vec<Vec<Waiting>> = Vec::new();
-    for waiting in part {
-        let asked = &waiting.question;
-        let same = |group: &&mut Vec<Waiting>| {
-            let first = &group[0].question;
-            first.keys == asked.keys && first.words == asked.words
-        };
-        match groups.last_mut().filter(same) {
-            Some(group) => group.push(waiting),
-            None => groups.push(vec![waiting]),
-        }
-    }
-    groups
-}
-
-/// Keys and arguments of one call for all of these (lua/README.md).
-fn joined(groups: &[Vec<Waiting>]) -> (Vec<String>, Vec<String>) {
+/// Keys and arguments of one call for all of these (lua/README.md). Neighbours with the same keys and words are one group.
+fn joined(part: &[Waiting]) -> (Vec<String>, Vec<String>) {
+    let same = |one: &Waiting, next: &Waiting| one.question.is_like(&next.question);
+    let groups: Vec<&[Waiting]> = part.chunk_by(same).collect();
+    let before = 1 + 3 * groups.len() + part.len();
     let mut keys = Vec::with_capacity(groups.len());
-    let before: usize = groups.iter().map(|group| 3 + group.len()).sum();
-    let mut arguments = Vec::with_capacity(1 + before);
+    let mut arguments = Vec::with_capacity(before);
     arguments.push(groups.len().to_string());
     // What several groups have the same is said once; each with its index, from 1 on as Lua counts.
     let mut told: Vec<(&[String], usize)> = Vec::new();
-    let mut next = 2 + before;
+    let mut next = before + 1;
     for group in groups {
-        let Question {
-            keys: own, words, ..
-        } = &group[0].question;
-        let known = told.iter().rev().find(|(other, _)| *other == &**words);
+        let asked = &group[0].question;
+        let known = told.iter().rev().find(|(other, _)| **other == *asked.words);
         let at = known.map_or(next, |(_, at)| *at);
         if at == next {
-            told.push((words, at));
-            next += words.len();
+            told.push((&asked.words, at));
+            next += asked.words.len();
         }
-        arguments.extend([group.len(), own.len(), at].map(|number| number.to_string()));
-        arguments.extend(
-            group
-                .iter()
-                .map(|waiting| deadline(waiting.question.deadline)),
-        );
-        keys.extend_from_slice(own);
+        let numbers = [group.len(), asked.keys.len(), at];
+        arguments.extend(numbers.map(|number| number.to_string()));
+        let deadlines = group.iter().map(|one| deadline(one.question.deadline));
+        arguments.extend(deadlines);
+        keys.extend_from_slice(&asked.keys);
     }
-    arguments.extend(
-        told.into_iter()
-            .flat_map(|(words, _)| words.iter().cloned()),
-    );
+    for (words, _) in told {
+        arguments.extend_from_slice(words);
+    }
     (keys, arguments)
 }
 
@@ -240,14 +226,14 @@ mod tests {
             },
             told: oneshot::channel().0,
         };
-        let groups = grouped(vec![
+        let part = [
             waiting(&["a"], 70, &["x", "1"]),
             waiting(&["a"], 69, &["x", "1"]),
             waiting(&["b", "c"], 71, &["y", "2", "3"]),
             waiting(&["d"], 72, &["x", "1"]),
             waiting(&["a"], 73, &["y", "1"]),
-        ]);
-        let (keys, arguments) = joined(&groups);
+        ];
+        let (keys, arguments) = joined(&part);
         assert_eq!(keys, ["a", "b", "c", "d", "a"]);
         let expected = "4 2 1 19 70 69 1 2 21 71 1 1 19 72 1 1 24 73 x 1 y 2 3 y 1";
         assert_eq!(arguments.join(" "), expected);

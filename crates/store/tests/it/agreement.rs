@@ -4,18 +4,16 @@
 //! Half of the operations run on windows of 5 to 50 ms, so that boundaries are crossed while they run; half on states
 //! that are planted in Redis with old and future stamps, under quotas at the edges of what is allowed.
 
-use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+mod made_up;
 
-use tidegate_core::{
-    Block, CalendarWindow, Concurrency, Debt, FixedWindow, LeakyBucket, MAX_WINDOW, Places, Quota,
-    Rate, SlidingWindowCounter, SlidingWindowLog, Slot, Stamps, State, TokenBucket, Verdict,
-    WindowCount, WindowPair, decide,
-};
+use std::sync::Arc;
+
+use tidegate_core::{MAX_WINDOW, Places, Slot, State, Verdict, decide};
 use tidegate_store::{Charge, Decision, Limit, Outcome, RedisStore, StoreError};
 use tidegate_testkit::{RedisConnection, RedisServer};
 
-use crate::support::{MS, Random, charge, error_of, even_calendar, exact_store, limit};
+use crate::support::{MS, Random, charge, error_of, exact_store, limit};
+use made_up::{kinds, plant, quota, ways};
 
 /// Per algorithm, and for mixed lists.
 const OPERATIONS: u64 = 100_000;
@@ -273,172 +271,5 @@ fn compare(decision: &Decision, charges: &[Charge<'_>], states: &mut [Kept], see
         seen.admitted += 1;
     } else {
         seen.refused += 1;
-    }
-}
-
-/// The algorithms of one request: one of them, or two to four at once.
-fn kinds(algorithm: usize, random: &mut Random) -> Vec<usize> {
-    if algorithm < MIXED {
-        return vec![algorithm];
-    }
-    (0..random.between(2, 4))
-        .map(|_| random.next() as usize % MIXED)
-        .collect()
-}
-
-/// A quota that is allowed; buckets get a rate of their own, at the edges more often than not.
-fn quota(kind: usize, most: u64, window: u64, random: &mut Random) -> Quota {
-    let rate = Rate {
-        count: random.pick(&[most, 1.max(most / 3), 7, 999_983]),
-        per: window,
-    };
-    // A capacity that takes centuries to pay off is refused; what is paid off in one span always fits.
-    let bucket = |rate: Rate| {
-        let slow = most / rate.count > 1_000;
-        if slow {
-            Rate {
-                count: most,
-                ..rate
-            }
-        } else {
-            rate
-        }
-    };
-    match kind {
-        0 => TokenBucket::new(most, bucket(rate)).unwrap().into(),
-        1 => LeakyBucket::new(most, bucket(rate)).unwrap().into(),
-        2 => FixedWindow::new(most, window).unwrap().into(),
-        // A long log costs what it holds; its own limits are tried by the other tests.
-        3 => SlidingWindowLog::new(most.min(500), window).unwrap().into(),
-        4 => SlidingWindowCounter::new(most, window).unwrap().into(),
-        6 => Concurrency::new(most.min(500), window).unwrap().into(),
-        _ => CalendarWindow::new(most, even_calendar(window))
-            .unwrap()
-            .into(),
-    }
-}
-
-/// Whether it only counts, and whether it blocks: more often than not neither.
-fn ways(limit: Limit, window: u64, random: &mut Random) -> Limit {
-    let limit = match random.between(0, 3) {
-        0 => limit.observed(),
-        _ => limit,
-    };
-    let is_held = matches!(limit.quota(), Quota::LeakyBucket(_) | Quota::Concurrency(_));
-    let limit = match random.between(0, 3) {
-        0 if !is_held => limit.reserving(window / 3 + 1),
-        _ => limit,
-    };
-    let span = random.pick(&[1, window / 2, 3 * window]);
-    match random.between(0, 4) {
-        0 => limit.blocking(Block {
-            span,
-            extend: false,
-        }),
-        1 => limit.blocking(Block { span, extend: true }),
-        _ => limit,
-    }
-}
-
-/// Makes up a state, writes it where the script will look for it, and gives it back.
-async fn plant(
-    planter: &mut RedisConnection,
-    charge: &Charge<'_>,
-    window: u64,
-    random: &mut Random,
-) -> Kept {
-    let key = charge.key("tidegate");
-    let quota = charge.limit.quota();
-    let most = quota.capacity();
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap()
-        .as_micros() as u64;
-    // From two windows ago to three ahead: current, past, ahead within a period, and a clock that stepped back.
-    let around = |random: &mut Random, now: u64| now - 2 * window + random.between(0, 5 * window);
-    let aligned = |at: u64| at - at % window;
-    let used = |random: &mut Random| {
-        let any = random.between(0, 2 * most);
-        random.pick(&[0, 1, most / 2, most - 1, most, any])
-    };
-    let (state, words) = match quota {
-        Quota::TokenBucket(_) | Quota::LeakyBucket(_) => {
-            let weight = random.pick(&[1, 7, 1_000_000, 9_007_199_254]);
-            let owed =
-                (used(random).min(900_000) * weight).saturating_sub(random.between(0, weight));
-            let at = around(random, now);
-            let debt = Debt { owed, at, weight };
-            let state = match quota {
-                Quota::TokenBucket(_) => State::TokenBucket(debt),
-                _ => State::LeakyBucket(debt),
-            };
-            (state, vec![format!("{owed} {at} {weight}")])
-        }
-        Quota::FixedWindow(_) => {
-            let (start, count) = (aligned(around(random, now)), used(random));
-            let state = State::FixedWindow(WindowCount { start, count });
-            (state, vec![format!("{start} {count}")])
-        }
-        Quota::Concurrency(_) => {
-            let mut places = Places::default();
-            let mut words = Vec::new();
-            for nth in 0..used(random).min(600) {
-                let lapse = around(random, now);
-                places.take(1, lapse, 0);
-                words.extend([lapse.to_string(), nth.to_string()]);
-            }
-            (State::Concurrency(places), words)
-        }
-        Quota::CalendarWindow(_) => {
-            let (start, count) = (aligned(around(random, now)), used(random));
-            let state = State::CalendarWindow(WindowCount { start, count });
-            (state, vec![format!("{start} {count}")])
-        }
-        Quota::SlidingWindowCounter(_) => {
-            let start = aligned(around(random, now));
-            let (current, previous) = (used(random), used(random));
-            let pair = WindowPair {
-                start,
-                current,
-                previous,
-            };
-            let text = format!("{start} {current} {previous}");
-            (State::SlidingWindowCounter(pair), vec![text])
-        }
-        Quota::SlidingWindowLog(_) => {
-            let length = used(random).min(600);
-            let mut stamps: Vec<u64> = (0..length).map(|_| around(random, now)).collect();
-            stamps.sort_unstable();
-            let words = stamps.iter().map(u64::to_string).collect();
-            (State::SlidingWindowLog(Stamps(stamps.into())), words)
-        }
-    };
-    let block_key = format!("{key}:block");
-    let unsettled_key = format!("{key}:unsettled");
-    let keys = ["DEL", &key, &block_key, &unsettled_key];
-    planter.command(&keys).await.unwrap();
-    let mut blocked_until = 0;
-    if charge.limit.block().is_some() && random.between(0, 2) == 0 {
-        blocked_until = around(random, now);
-        let words = ["SET", &block_key, &blocked_until.to_string()];
-        planter.command(&words).await.unwrap();
-    }
-    let command = match quota {
-        Quota::SlidingWindowLog(_) => "RPUSH",
-        Quota::Concurrency(_) => "ZADD",
-        _ => "SET",
-    };
-    if !words.is_empty() {
-        let words: Vec<&str> = [command, &key]
-            .into_iter()
-            .chain(words.iter().map(String::as_str))
-            .collect();
-        let reply = planter.command(&words).await.unwrap();
-        assert!(!reply.is_error(), "{reply:?}");
-    }
-    Kept {
-        state,
-        blocked_until,
-        unsettled: Places::default(),
     }
 }
