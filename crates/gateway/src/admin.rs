@@ -24,6 +24,7 @@ use crate::in_force::Current;
 use crate::overload::Pressure;
 pub(crate) use access::Access;
 use clients::Question;
+pub(crate) use config::RunningConfig;
 
 /// Connections at once: probes and scrapers are few.
 const MAX_CONNECTIONS: usize = 64;

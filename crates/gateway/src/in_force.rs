@@ -17,6 +17,7 @@ use crate::config::{KeyFile, ListenerPlan};
 use crate::frontend::Frontend;
 use crate::jwks::{self, Jwks};
 use crate::key_files;
+use crate::limit_keys::LimitKeys;
 use crate::metrics::GatewayMetrics;
 use crate::proxy::Upstream;
 use crate::tls::{self, ServerTls, Shown};
@@ -37,6 +38,8 @@ pub(crate) struct InForce {
     pub(crate) key_files: Vec<KeyFile>,
     pub(crate) jwks: Vec<Arc<Jwks>>,
     pub(crate) upstreams: HashMap<Arc<str>, Arc<Upstream>>,
+    /// Compared with those of the next plan.
+    pub(crate) limit_keys: Vec<LimitKeys>,
     /// Of the plan's text.
     pub(crate) version: String,
     pub(crate) since: Timestamp,

@@ -30,6 +30,7 @@ mod grpc;
 mod in_force;
 mod jwks;
 mod key_files;
+mod limit_keys;
 mod metrics;
 mod origin;
 mod outcome;

@@ -3,28 +3,33 @@
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Response};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::in_force::InForce;
+use crate::limit_keys::LimitKeys;
 
-/// What is told of a configuration; nothing of what stands in it.
-#[derive(Debug, Serialize)]
-struct Told<'a> {
-    /// The same for the same text.
-    version: &'a str,
-    /// When it was taken, in UTC.
+/// The configuration in force: when it was taken, and what the keys of its limits are made of.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct RunningConfig {
+    /// Equal for equal texts.
+    version: String,
+    /// When the gateway took it, in UTC.
     since: String,
+    /// The number of routes.
     routes: usize,
+    /// The limits that routes use.
+    pub(crate) limits: Vec<LimitKeys>,
 }
 
 pub(super) fn answer(in_force: &InForce) -> Response<Bytes> {
-    let told = Told {
-        version: &in_force.version,
+    let config = RunningConfig {
+        version: in_force.version.clone(),
         since: format!("{:.0}", in_force.since),
         routes: in_force.frontend.routes.count(),
+        limits: in_force.limit_keys.clone(),
     };
     // Strings always become JSON.
-    let mut response = Response::new(serde_json::to_vec(&told).unwrap_or_default().into());
+    let mut response = Response::new(serde_json::to_vec(&config).unwrap_or_default().into());
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

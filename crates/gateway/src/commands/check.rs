@@ -3,11 +3,29 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::Failure;
+use clap::Args;
+use http::Method;
+
+use super::{Failure, running};
+use crate::admin::RunningConfig;
+use crate::config::Plan;
+use crate::limit_keys::{self, LimitKeys};
+
+/// What is checked beside the file.
+#[derive(Debug, Args)]
+pub(super) struct Options {
+    /// Asks the running gateway, through the admin port of this file, which limits would start anew.
+    #[arg(long)]
+    running: bool,
+}
 
 /// Prints what was found; fails with status 2 if the configuration would not start.
-pub(super) fn run(config: &Path) -> Result<(), Failure> {
+pub(super) fn run(config: &Path, options: &Options) -> Result<(), Failure> {
     let (plan, warnings) = super::load(config)?;
+    let mut warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+    if options.running {
+        warnings.extend(restarts(&plan)?);
+    }
     let mut report = String::new();
     for warning in &warnings {
         // Writing to a String cannot fail.
@@ -23,6 +41,14 @@ pub(super) fn run(config: &Path) -> Result<(), Failure> {
     );
     super::print(&report);
     Ok(())
+}
+
+/// One warning per limit that a reload of the running gateway would start anew.
+fn restarts(plan: &Plan) -> Result<Vec<String>, Failure> {
+    let running: RunningConfig = running::ask(&plan.admin, Method::GET, "/config")?;
+    let changes = limit_keys::changes(&running.limits, &LimitKeys::of(plan));
+    let warning = |change| format!("warning: a reload starts {change}");
+    Ok(changes.iter().map(warning).collect())
 }
 
 fn counted(count: usize, what: &str) -> String {

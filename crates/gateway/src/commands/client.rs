@@ -1,27 +1,14 @@
 //! `tidegate client`: one client's budgets on a running gateway, through its admin port.
 
 use std::fmt::Write as _;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use bytes::Bytes;
 use clap::{Args, ValueEnum};
-use http::header::{AUTHORIZATION, HOST};
-use http::{HeaderValue, Method, Request, StatusCode};
-use http_body_util::{BodyExt as _, Empty, Limited};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+use http::Method;
 
-use super::{Failure, run};
+use super::{Failure, running};
 use crate::budgets::{Report, Standing};
-use crate::config::AdminPlan;
-
-/// How long a gateway may take to answer.
-const DEADLINE: Duration = Duration::from_secs(10);
-/// The longest answer that is read, in bytes.
-const MAX_ANSWER: usize = 16 << 20;
 
 /// Whose budgets, and what to do with them.
 #[derive(Debug, Args)]
@@ -43,83 +30,14 @@ enum Task {
 /// Asks the gateway that runs by this configuration, and prints its answer.
 pub(super) fn run(config: &Path, question: &Question) -> Result<(), Failure> {
     let (plan, _) = super::load(config)?;
-    let answer = run::runtime()?.block_on(async {
-        let asked = tokio::time::timeout(DEADLINE, ask(&plan.admin, question)).await;
-        let late = || Failure::failed(format!("no answer within {} s", DEADLINE.as_secs()));
-        asked.unwrap_or_else(|_| Err(late()))
-    })?;
-    let report = serde_json::from_slice(&answer)
-        .map_err(|_| Failure::failed("the answer is not that of a gateway's admin port"))?;
-    super::print(&table(&report));
-    Ok(())
-}
-
-async fn ask(admin: &AdminPlan, question: &Question) -> Result<Bytes, Failure> {
-    let address = reachable(admin.address)?;
-    let broken = |error| Failure::failed(format!("{address} broke off: {error}"));
-    let socket = TcpStream::connect(address).await.map_err(|error| {
-        Failure::failed(format!(
-            "no gateway answers on its admin port, {address}: {error}; is it running, by this configuration?"
-        ))
-    })?;
-    let (mut sender, connection) = http1::handshake(TokioIo::new(socket))
-        .await
-        .map_err(broken)?;
-    tokio::spawn(connection);
-    let request = request(admin, address, question)?;
-    let response = sender.send_request(request).await.map_err(broken)?;
-    let status = response.status();
-    let body = Limited::new(response.into_body(), MAX_ANSWER)
-        .collect()
-        .await;
-    let body = body.map_err(|error| Failure::failed(format!("{address} broke off: {error}")))?;
-    let body = body.to_bytes();
-    if status == StatusCode::OK {
-        return Ok(body);
-    }
-    Err(Failure::failed(format!(
-        "{address} answered {status}: {}",
-        detail(&body)
-    )))
-}
-
-fn request(
-    admin: &AdminPlan,
-    address: SocketAddr,
-    question: &Question,
-) -> Result<Request<Empty<Bytes>>, Failure> {
     let name = escaped(&question.name);
     let (method, path) = match question.task {
         Task::Show => (Method::GET, format!("/clients/{name}")),
         Task::Reset => (Method::POST, format!("/clients/{name}/reset")),
     };
-    let mut request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header(HOST, address.to_string());
-    if let Some(token) = &admin.token {
-        let bearer = format!("Bearer {}", token.expose());
-        let mut value = HeaderValue::try_from(bearer).map_err(Failure::failed)?;
-        value.set_sensitive(true);
-        request = request.header(AUTHORIZATION, value);
-    }
-    request.body(Empty::new()).map_err(Failure::failed)
-}
-
-/// Where a port that is bound to this address is reached from here.
-fn reachable(mut address: SocketAddr) -> Result<SocketAddr, Failure> {
-    if address.port() == 0 {
-        return Err(Failure::failed(
-            "`admin` has port 0, which is any that is free; name one to find the gateway by",
-        ));
-    }
-    if address.ip().is_unspecified() {
-        address.set_ip(match address {
-            SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
-            SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
-        });
-    }
-    Ok(address)
+    let report = running::ask(&plan.admin, method, &path)?;
+    super::print(&table(&report));
+    Ok(())
 }
 
 /// As one segment of a path: all but letters, digits and a few signs is escaped.
@@ -133,15 +51,6 @@ fn escaped(name: &str) -> String {
         }
         text
     })
-}
-
-/// The sentence for people of an answer that is a problem.
-fn detail(body: &[u8]) -> String {
-    let problem: Option<serde_json::Value> = serde_json::from_slice(body).ok();
-    let detail = problem
-        .as_ref()
-        .and_then(|problem| problem["detail"].as_str());
-    detail.unwrap_or("nothing that a gateway says").to_owned()
 }
 
 /// The report as people read it: a row per budget, then what is not in it.

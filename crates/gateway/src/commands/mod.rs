@@ -10,6 +10,7 @@ mod explain;
 mod keys;
 mod reload;
 mod run;
+mod running;
 mod systemd;
 
 use std::path::PathBuf;
@@ -37,7 +38,7 @@ enum Command {
     /// Runs it beside a small API of its own, and prints requests to try.
     Demo,
     /// Says whether a configuration would start, and what in it looks wrong.
-    Check,
+    Check(check::Options),
     /// Says which route, client, limits and keys a request would meet; charges nothing.
     Explain(explain::Question),
     /// Shows or resets one client's budgets on a running gateway, through its admin port.
@@ -84,7 +85,7 @@ pub fn main() -> ExitCode {
     let done = match cli.command.unwrap_or(Command::Run) {
         Command::Run => run::run(&cli.config),
         Command::Demo => demo::run(),
-        Command::Check => check::run(&cli.config),
+        Command::Check(options) => check::run(&cli.config, &options),
         Command::Explain(question) => explain::run(&cli.config, &question),
         Command::Client(question) => client::run(&cli.config, &question),
         Command::Keys(task) => keys::run(&task),

@@ -17,6 +17,7 @@ use crate::cors::Cors;
 use crate::frontend::{Frontend, Route};
 use crate::in_force::{InForce, ListenerName};
 use crate::jwks::Jwks;
+use crate::limit_keys::LimitKeys;
 use crate::metrics::{GatewayMetrics, RouteMetrics};
 use crate::overload::Overload;
 use crate::proxy::{Forwarding, PoolTimeouts, Retries, Upstream};
@@ -44,6 +45,7 @@ impl Kept {
         plan: Plan,
         before: Option<&InForce>,
     ) -> Result<InForce, StartError> {
+        let limit_keys = LimitKeys::of(&plan);
         let known = before.map_or(&[][..], |before| &before.jwks);
         let jwks = plan.jwks.into_iter().map(|plan| Jwks::new(plan, known));
         let jwks = jwks.map(|set| set.map(Arc::new));
@@ -91,6 +93,7 @@ impl Kept {
             key_files: plan.key_files,
             jwks,
             upstreams,
+            limit_keys,
             version: plan.version,
             since: Timestamp::now(),
         })

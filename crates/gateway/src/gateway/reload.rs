@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 use super::{Inherited, Kept, StartError};
 use crate::config::{ConfigError, Fixed, Plan, Warning};
 use crate::in_force::{Current, ListenerName};
+use crate::limit_keys;
 use crate::server::{Listener, Server};
 
 /// Puts new plans in force; clones are of the same gateway.
@@ -93,6 +94,13 @@ impl Parts {
         let added = open(added.copied(), &self.inherited).await?;
         let next = Arc::new(self.kept.put_in_force(plan, Some(&before))?);
         self.current.store(next.clone());
+        for change in limit_keys::changes(&before.limit_keys, &next.limit_keys) {
+            tracing::warn!("the reload starts {change}");
+            self.kept
+                .metrics
+                .reloads()
+                .limit_started_anew(&change.limit);
+        }
         self.server.leave_all_but(&names);
         for listener in added {
             let address = listener

@@ -2,6 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -9,11 +10,18 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::OutcomeLabels;
 
+/// A limit's name; there are as many as configurations have had.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct LimitLabels {
+    limit: String,
+}
+
 /// Reloads, and when the plan in force was taken.
 #[derive(Debug)]
 pub(crate) struct ReloadMetrics {
     reloads: Family<OutcomeLabels, Counter>,
     last_taken: Gauge,
+    started_anew: Family<LimitLabels, Counter>,
 }
 
 impl Default for ReloadMetrics {
@@ -21,6 +29,7 @@ impl Default for ReloadMetrics {
         let metrics = Self {
             reloads: Family::default(),
             last_taken: Gauge::default(),
+            started_anew: Family::default(),
         };
         // There from the start, so that the first refusal is seen as a rise.
         for outcome in ["taken", "refused"] {
@@ -45,6 +54,19 @@ impl ReloadMetrics {
             Unit::Seconds,
             self.last_taken.clone(),
         );
+        registry.register(
+            "limits_started_anew",
+            "Reloads after which a limit had empty state, because a part of its keys changed",
+            self.started_anew.clone(),
+        );
+    }
+
+    /// A reload changed what the keys of this limit are made of.
+    pub(crate) fn limit_started_anew(&self, limit: &str) {
+        let limit = limit.to_owned();
+        self.started_anew
+            .get_or_create(&LimitLabels { limit })
+            .inc();
     }
 
     /// A reload has ended.

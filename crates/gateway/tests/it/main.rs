@@ -51,6 +51,7 @@ mod topologies;
 mod drain;
 mod reload;
 mod reload_files;
+mod reload_keys;
 mod reload_load;
 mod rolling;
 mod streams;

@@ -1,0 +1,198 @@
+//! What the keys of each limit are made of. A limit whose keys change starts with empty state.
+//!
+//! A reload compares two plans and reports the limits that start anew; `tidegate check --running` reports them before.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tidegate_tower::{Per, Policy, Rule};
+
+use crate::config::Plan;
+
+/// What the keys of one limit are made of, beside its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LimitKeys {
+    /// The limit's name.
+    pub(crate) limit: String,
+    /// The algorithm, and its window in us or its calendar.
+    kind: String,
+    /// What the limit is counted per, as in YAML.
+    per: Vec<String>,
+    /// The bits of an IPv6 address that count, for a limit that is counted per address.
+    ipv6_prefix: Option<u8>,
+    /// The routes that list the limit, for a limit that is counted per route.
+    routes: Vec<String>,
+}
+
+/// A limit that starts anew, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Change {
+    /// The limit's name.
+    pub(crate) limit: String,
+    /// What differs.
+    pub(crate) why: String,
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { limit, why } = self;
+        write!(
+            f,
+            "limit `{limit}` anew, so that clients have its full quota again: {why}"
+        )
+    }
+}
+
+impl LimitKeys {
+    /// Those of all limits that a route of `plan` uses.
+    pub(crate) fn of(plan: &Plan) -> Vec<Self> {
+        let mut all: Vec<Self> = Vec::new();
+        let routes = plan.routes.iter().map(|route| &route.policy);
+        for policy in routes.chain([&plan.unmatched]) {
+            for rule in policy.rules.iter() {
+                let known = all.iter_mut().find(|keys| keys.limit == rule.limit.name());
+                match known {
+                    Some(keys) => keys.add_route(rule, policy),
+                    None => all.push(Self::new(rule, policy, plan.clients.ipv6_prefix)),
+                }
+            }
+        }
+        all
+    }
+
+    fn new(rule: &Rule, policy: &Policy, ipv6_prefix: u8) -> Self {
+        let has_address = |per: &Per| matches!(per, Per::Client | Per::Ip);
+        let mut keys = Self {
+            limit: rule.limit.name().to_owned(),
+            kind: rule.limit.quota().kind(),
+            per: rule.per.iter().map(Per::to_string).collect(),
+            ipv6_prefix: rule.per.iter().any(has_address).then_some(ipv6_prefix),
+            routes: Vec::new(),
+        };
+        keys.add_route(rule, policy);
+        keys
+    }
+
+    fn add_route(&mut self, rule: &Rule, policy: &Policy) {
+        if rule.per.contains(&Per::Route) {
+            self.routes.push((*policy.route).to_owned());
+        }
+    }
+
+    /// Why this limit does not find the state of `before` again; `None`: it does.
+    fn differs(&self, before: &Self) -> Option<String> {
+        if self.kind != before.kind {
+            let (old, new) = (readable(&before.kind), readable(&self.kind));
+            return Some(format!("{old} becomes {new}"));
+        }
+        if self.per != before.per {
+            let (old, new) = (before.per.join(", "), self.per.join(", "));
+            return Some(format!("`per: [{old}]` becomes `per: [{new}]`"));
+        }
+        if let (Some(old), Some(new)) = (before.ipv6_prefix, self.ipv6_prefix)
+            && old != new
+        {
+            return Some(format!("IPv6 clients count by /{new} and not by /{old}"));
+        }
+        // A route that is only removed, or only added, changes no budget of the others.
+        match (
+            missing(&before.routes, &self.routes),
+            missing(&self.routes, &before.routes),
+        ) {
+            (Some(old), Some(new)) => Some(format!("route `{old}` is replaced by `{new}`")),
+            _ => None,
+        }
+    }
+}
+
+/// The limits of both plans whose state is not found again.
+pub(crate) fn changes(before: &[LimitKeys], after: &[LimitKeys]) -> Vec<Change> {
+    let changed = |now: &LimitKeys| {
+        let then = before.iter().find(|then| then.limit == now.limit)?;
+        let why = now.differs(then)?;
+        let limit = now.limit.clone();
+        Some(Change { limit, why })
+    };
+    after.iter().filter_map(changed).collect()
+}
+
+/// The first name that `others` lack.
+fn missing<'n>(names: &'n [String], others: &[String]) -> Option<&'n String> {
+    names.iter().find(|name| !others.contains(name))
+}
+
+/// A kind with its window as in YAML: `fixed_window` of 12h.
+fn readable(kind: &str) -> String {
+    let Some((algorithm, window)) = kind.split_once('/') else {
+        return format!("`{kind}`");
+    };
+    let micros = window.parse().map(Duration::from_micros);
+    let window = micros.map_or_else(
+        |_| window.to_owned(),
+        |window| humantime::format_duration(window).to_string(),
+    );
+    format!("`{algorithm}` of {window}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(kind: &str, per: &[&str], routes: &[&str]) -> LimitKeys {
+        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        LimitKeys {
+            limit: "daily".to_owned(),
+            kind: kind.to_owned(),
+            per: texts(per),
+            ipv6_prefix: per.contains(&"client").then_some(64),
+            routes: texts(routes),
+        }
+    }
+
+    fn why(before: &LimitKeys, after: &LimitKeys) -> Option<String> {
+        let mut changes = changes(&[before.clone()], &[after.clone()]);
+        changes.pop().map(|change| change.why)
+    }
+
+    #[test]
+    fn whatever_is_a_part_of_the_key_is_reported() {
+        let before = keys("fixed_window/86400000000", &["client"], &[]);
+        assert_eq!(why(&before, &before), None);
+        let window = keys("fixed_window/43200000000", &["client"], &[]);
+        assert_eq!(
+            why(&before, &window).unwrap(),
+            "`fixed_window` of 1day becomes `fixed_window` of 12h"
+        );
+        let zone = keys("calendar_window/1d Asia/Tokyo", &["client"], &[]);
+        assert_eq!(
+            why(&before, &zone).unwrap(),
+            "`fixed_window` of 1day becomes `calendar_window` of 1d Asia/Tokyo"
+        );
+        let bucket = keys("token_bucket", &["client"], &[]);
+        assert!(why(&before, &bucket).unwrap().contains("`token_bucket`"));
+        let shared = keys("fixed_window/86400000000", &[], &[]);
+        assert_eq!(
+            why(&before, &shared).unwrap(),
+            "`per: [client]` becomes `per: []`"
+        );
+        let mut wider = before.clone();
+        wider.ipv6_prefix = Some(56);
+        assert_eq!(
+            why(&before, &wider).unwrap(),
+            "IPv6 clients count by /56 and not by /64"
+        );
+    }
+
+    #[test]
+    fn a_route_that_takes_the_place_of_another_is_reported() {
+        let per = &["client", "route"];
+        let routes = |names| keys("token_bucket", per, names);
+        let before = routes(&["a", "b"]);
+        for same in [&["a", "b"][..], &["a"], &["b", "a", "c"]] {
+            assert_eq!(why(&before, &routes(same)), None, "{same:?}");
+        }
+        let why = why(&before, &routes(&["a", "c"])).unwrap();
+        assert_eq!(why, "route `b` is replaced by `c`");
+    }
+}
