@@ -10,6 +10,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tidegate::config::{self, ConfigError, LogFormat, Plan, StorePlan, Warning};
 
+#[path = "config/bounds.rs"]
+mod bounds;
 #[path = "config/broken.rs"]
 mod broken;
 #[path = "config/files.rs"]

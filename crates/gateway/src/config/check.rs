@@ -154,6 +154,11 @@ impl Check<'_> {
     /// A value, its variables filled in; none if it is refused, which is then told.
     fn read<T: Value>(&mut self, leaf: &Leaf<T>) -> Option<T> {
         let text = self.fill(leaf)?;
+        if text.len() > T::MAX_BYTES {
+            let problem = Problem::new(leaf.place, format!("{} is too long", T::WHAT));
+            self.refuse(problem.note(format!("the longest has {} bytes", T::MAX_BYTES)));
+            return None;
+        }
         match T::read(&text) {
             Ok(value) => Some(value),
             Err(fault) => {
@@ -200,6 +205,7 @@ impl Check<'_> {
                 format!("the environment variable `{name}` is not set"),
             )
             .note(format!("set it, or give a default: ${{{name}:-default}}")),
+            Why::Long => Problem::new(place, "this value is too long with its variables filled in"),
             Why::Form => Problem::new(place, "this is not a variable")
                 .note("allowed here: ${NAME}, ${NAME:-default}, or $${ for the characters ${"),
         });

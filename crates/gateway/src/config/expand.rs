@@ -21,7 +21,12 @@ pub(super) enum Why<'a> {
     Unset(&'a str),
     /// `${` that is not `${NAME}` or `${NAME:-default}`.
     Form,
+    /// The value has grown beyond [`MAX_FILLED`].
+    Long,
 }
+
+/// The longest value with its variables filled in, in bytes: a few references to a long variable would fill the memory.
+const MAX_FILLED: usize = 1 << 20;
 
 /// Fills in a value's variables; `$${` is a `${` of the value itself.
 pub(super) fn expand<'a>(
@@ -50,6 +55,9 @@ pub(super) fn expand<'a>(
             (Some(value), _) => filled.push_str(&value),
             (None, Some(default)) => filled.push_str(default),
             (None, None) => return Err(unfilled(Why::Unset(name))),
+        }
+        if filled.len() > MAX_FILLED {
+            return Err(unfilled(Why::Long));
         }
         rest = &rest[at + reference.len()..];
     }

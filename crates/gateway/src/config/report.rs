@@ -15,6 +15,16 @@ pub(super) const MOST: usize = 20;
 /// The most of a line that is shown, in characters.
 const WIDEST: usize = 100;
 
+/// A file with a longer line, in bytes, is reported by places alone: a line is shown only after a search for secrets, which
+/// takes some twenty times its length.
+const MAX_LINE: usize = 64 << 10;
+
+/// The most that a message quotes of the file, in characters.
+const MAX_QUOTE: usize = 200;
+
+/// The longest message or note, in bytes.
+const MAX_MESSAGE: usize = 8 << 10;
+
 /// Why a configuration is refused: the whole text, ready to print.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -74,7 +84,7 @@ impl Problem {
     pub(super) fn new(place: impl Into<Option<Place>>, message: impl Into<String>) -> Self {
         Self {
             place: place.into(),
-            message: message.into(),
+            message: shortened(message.into()),
             notes: Vec::new(),
             hides_rest: false,
             hides_line: false,
@@ -88,7 +98,7 @@ impl Problem {
 
     /// Adds what is allowed, where else to look, or what to do.
     pub(super) fn note(mut self, note: impl Into<String>) -> Self {
-        self.notes.push(note.into());
+        self.notes.push(shortened(note.into()));
         self
     }
 
@@ -154,6 +164,7 @@ pub(super) struct Source<'a> {
     text: &'a str,
     // Whether nothing of the text may be told.
     is_secret: bool,
+    has_long_line: bool,
     lines: Vec<&'a str>,
     /// What each line goes on with; only what is shown needs it.
     carried: OnceCell<Vec<mask::Below>>,
@@ -165,6 +176,7 @@ impl<'a> Source<'a> {
             name,
             text,
             is_secret: false,
+            has_long_line: text.lines().any(|line| line.len() > MAX_LINE),
             lines: text.lines().collect(),
             carried: OnceCell::new(),
         }
@@ -231,7 +243,7 @@ impl<'a> Source<'a> {
             return text;
         };
         let mut text = format!("{kind}: {}: {message}", self.at(place));
-        if self.is_secret || problem.hides_line {
+        if self.is_secret || self.has_long_line || problem.hides_line {
             for note in &problem.notes {
                 let _ = write!(text, "\n = {note}");
             }
@@ -275,6 +287,31 @@ impl<'a> Source<'a> {
         let width = end.min(last).saturating_sub(start).max(1);
         (shown, " ".repeat(shift) + &"^".repeat(width))
     }
+}
+
+/// A message whose quotes, between backticks, have at most [`MAX_QUOTE`] characters.
+fn shortened(message: String) -> String {
+    if message.len() <= MAX_QUOTE {
+        return message;
+    }
+    let mut short = String::new();
+    for (at, part) in message.split('`').enumerate() {
+        if at > 0 {
+            short.push('`');
+        }
+        let is_quote = at % 2 == 1;
+        let most = if is_quote { MAX_QUOTE } else { MAX_MESSAGE };
+        match part.char_indices().nth(most) {
+            Some((end, _)) => short.extend([&part[..end], "…"]),
+            None => short.push_str(part),
+        }
+        if short.len() > MAX_MESSAGE {
+            short.truncate(short.floor_char_boundary(MAX_MESSAGE));
+            short.push('…');
+            break;
+        }
+    }
+    short
 }
 
 /// The name that was probably meant: a typing mistake or two away.

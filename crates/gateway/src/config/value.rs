@@ -49,6 +49,8 @@ pub(super) trait Value: Sized {
     const ALLOWED: &'static str;
     /// Whether a value may be shown when it is refused.
     const SHOWN: bool = true;
+    /// The longest value, in bytes, with its variables filled in.
+    const MAX_BYTES: usize = 4 << 10;
 
     /// Reads a value whose variables have been filled in.
     fn read(text: &str) -> Result<Self, Fault>;

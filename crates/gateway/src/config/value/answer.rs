@@ -153,20 +153,14 @@ const fn is_token_byte(byte: u8) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RejectBody(pub(crate) Bytes);
 
-impl RejectBody {
-    /// Refusals are many, and each is written whole.
-    const LONGEST: usize = 16 << 10;
-}
-
 impl Value for RejectBody {
     const NAME: &'static str = "RejectBody";
     const WHAT: &'static str = "a body";
     const ALLOWED: &'static str = "any text of at most 16 KB, sent as it is";
+    /// Refusals are many, and each is written whole.
+    const MAX_BYTES: usize = 16 << 10;
 
     fn read(text: &str) -> Result<Self, Fault> {
-        if text.len() > Self::LONGEST {
-            return Err(Fault::Because("this body is too long"));
-        }
         Ok(Self(Bytes::copy_from_slice(text.as_bytes())))
     }
 }

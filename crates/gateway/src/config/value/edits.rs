@@ -18,6 +18,8 @@ impl Value for HeaderText {
     const WHAT: &'static str = "the value of a header";
     const ALLOWED: &'static str = "text of one line";
     const SHOWN: bool = false;
+    /// A `Content-Security-Policy` may have some thousand bytes.
+    const MAX_BYTES: usize = 8 << 10;
 
     fn read(text: &str) -> Result<Self, Fault> {
         let mut value = HeaderValue::from_str(text.trim()).map_err(|_| Fault::Form)?;

@@ -134,7 +134,7 @@ impl Value for Duration {
     }
 
     fn schema() -> Map<String, serde_json::Value> {
-        pattern(r"^[0-9]+(ms|s|m|h|d)$")
+        pattern(r"^(0|[1-9][0-9]*)(ms|s|m|h|d)$")
     }
 }
 
@@ -217,15 +217,17 @@ impl Value for Rate {
     }
 
     fn schema() -> Map<String, serde_json::Value> {
-        pattern(r"^[0-9]+/[0-9]*(ms|s|m|h|d)$")
+        pattern(r"^(0|[1-9][0-9]*)/(0|[1-9][0-9]*)?(ms|s|m|h|d)$")
     }
 }
 
 /// A number written in digits; one that is too large for any use is the largest there is, and is
-/// refused by whoever knows how much fits.
+/// refused by whoever knows how much fits. A number with a leading zero is none: `010` is 8 in YAML
+/// 1.1 and 10 in YAML 1.2.
 pub(super) fn digits(text: &str) -> Option<u64> {
+    let has_leading_zero = text.len() > 1 && text.starts_with('0');
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    is_number.then(|| text.parse().unwrap_or(u64::MAX))
+    (is_number && !has_leading_zero).then(|| text.parse().unwrap_or(u64::MAX))
 }
 
 fn millis(text: &str) -> Option<u64> {
