@@ -21,9 +21,7 @@ use tokio::task::AbortHandle;
 use super::places::Place;
 use super::request_body::RequestBody;
 use super::server::Server;
-
-/// Requests that one connection of HTTP/2 may have open, if the server does not say fewer.
-pub(super) const MAX_STREAMS: usize = 100;
+use super::stream_limit::StreamLimit;
 
 /// Why there is no connection.
 #[derive(Debug)]
@@ -65,8 +63,7 @@ impl Drop for Connection {
 pub(super) struct Shared {
     sender: http2::SendRequest<RequestBody>,
     driver: AbortHandle,
-    // What the server allows, as far as the driver has heard.
-    most: Arc<AtomicUsize>,
+    limit: Arc<StreamLimit>,
     open: AtomicUsize,
     retired: AtomicBool,
     used: Mutex<Instant>,
@@ -77,21 +74,26 @@ impl Shared {
     pub(super) fn new<S>(
         sender: http2::SendRequest<RequestBody>,
         mut connection: http2::Connection<TokioIo<S>, RequestBody, TokioExecutor>,
+        limit: Arc<StreamLimit>,
     ) -> Self
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        let most = Arc::new(AtomicUsize::new(MAX_STREAMS));
-        let heard = most.clone();
-        let driven = poll_fn(move |context| {
-            let most = connection.current_max_send_streams().min(MAX_STREAMS);
-            heard.store(most, Ordering::Relaxed);
-            Pin::new(&mut connection).poll(context)
-        });
+        let observed = limit.clone();
+        let driven = async move {
+            let driven = poll_fn(|context| {
+                observed.observe(|| connection.current_max_send_streams(), context);
+                Pin::new(&mut connection).poll(context)
+            });
+            // Its error reaches the requests that are open.
+            let _ = driven.await;
+            drop(connection);
+            observed.ended();
+        };
         Self {
             sender,
             driver: tokio::spawn(driven).abort_handle(),
-            most,
+            limit,
             open: AtomicUsize::new(0),
             retired: AtomicBool::new(false),
             used: Mutex::new(Instant::now()),
@@ -107,12 +109,22 @@ impl Shared {
 
     /// A place for one more request, if there is one.
     pub(super) fn stream(self: &Arc<Self>) -> Option<Stream> {
-        let most = self.most.load(Ordering::Relaxed);
+        let most = self.limit.most();
         let one_more = |open| (open < most).then_some(open + 1);
         let taken = self
             .open
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
         taken.ok().map(|_| Stream(self.clone()))
+    }
+
+    /// Whether the server has not said yet how many requests it takes at once.
+    pub(super) fn is_new(&self) -> bool {
+        !self.limit.is_known()
+    }
+
+    /// Waits until the server has said how many requests it takes at once, or the connection has ended.
+    pub(super) async fn settled(&self) {
+        self.limit.known().await;
     }
 
     /// The place of whoever made the connection.
@@ -180,9 +192,12 @@ impl Lease {
         }
     }
 
-    /// Whether others are on this connection.
-    pub(super) const fn is_shared(&self) -> bool {
-        matches!(self.way, Way::Shared(_))
+    /// The connection, if others are on it.
+    pub(super) const fn shared_connection(&self) -> Option<&Arc<Shared>> {
+        match &self.way {
+            Way::Shared(Stream(shared)) => Some(shared),
+            Way::Own(..) => None,
+        }
     }
 
     /// Sends a request, and waits for the head of its answer.
@@ -199,7 +214,11 @@ impl Lease {
             Way::Shared(Stream(shared)) => {
                 let request = to_http2(request, server);
                 let mut sender = shared.sender.clone();
-                sender.try_send_request(request).await
+                let answer = sender.try_send_request(request).await;
+                if answer.is_ok() {
+                    shared.limit.answered();
+                }
+                answer
             }
         }
     }
@@ -213,7 +232,7 @@ impl Lease {
         drop(self.place);
     }
 
-    /// Something went wrong: no other request is sent here. Those that are open go on.
+    /// Something is wrong with the connection: no other request is sent here. Those that are open go on.
     pub(super) fn retire(self) {
         if let Way::Shared(Stream(shared)) = &self.way {
             shared.retired.store(true, Ordering::Relaxed);

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
-use http::{HeaderMap, HeaderName, Request, Response, StatusCode, Uri, Version};
+use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode, Uri, Version};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use tidegate_tower::{Clients, Peer, Unanswered};
@@ -18,6 +18,7 @@ use super::connection::Lease;
 use super::edits;
 use super::headers::{self, Origin};
 use super::pool::{self, PoolTimeouts, Upstream};
+use super::received::ReceivedBody;
 use super::request_body::{Fate, RequestBody, Terms};
 use super::retries::Retries;
 use super::trouble::{NO_HOST, TOO_LARGE, UPSTREAM_FAILED, explain};
@@ -145,6 +146,7 @@ impl Forwarding {
             fate,
             own_host: self.edits.upstream_host == UpstreamHost::Upstream,
         };
+        let is_head = request.method() == Method::HEAD;
         let sent = self.upstream.send(request, terms).await;
         let (response, lease) = sent.map_err(|error| explain(&error, fate))?;
         check(response.headers())?;
@@ -152,10 +154,18 @@ impl Forwarding {
             return self.switch(response, lease, wish);
         }
         let (mut head, body) = response.into_parts();
+        let body = ReceivedBody::new(body, head.version);
         headers::to_client(&mut head.headers);
         edits::edit(&mut head.headers, &self.edits.response_headers);
         head.version = Version::HTTP_11;
-        let body = self.answer_body(body, lease);
+        let mut body = self.answer_body(body, lease);
+        if has_no_body(head.status) {
+            // An HTTP/2 client would take a length for that of a body (RFC 9110, 8.6).
+            head.headers.remove(CONTENT_LENGTH);
+        }
+        if (is_head || has_no_body(head.status)) && !body.is_end_stream() {
+            body = Body::empty();
+        }
         Ok(Response::from_parts(head, body))
     }
 
@@ -180,7 +190,7 @@ impl Forwarding {
         Ok(response.map(|_| Body::tunnel(tunnel)))
     }
 
-    fn answer_body(&self, body: Incoming, lease: Lease) -> Body {
+    fn answer_body(&self, body: ReceivedBody, lease: Lease) -> Body {
         let patience = self.timeouts.answer;
         Body::upstream(UpstreamBody::new(body, lease, patience))
     }
@@ -188,6 +198,7 @@ impl Forwarding {
     /// Makes the client's request one of our own.
     fn prepare(&self, request: Request<Incoming>) -> (Request<RequestBody>, Option<Arc<Fate>>) {
         let (mut head, body) = request.into_parts();
+        let body = ReceivedBody::new(body, head.version);
         let has_body = !body.is_end_stream();
         let arrived = head.extensions.remove::<Arrived>();
         let mut in_body = None;
@@ -255,6 +266,11 @@ impl Forwarding {
             .zip(self.max_body)
             .is_some_and(|(length, most)| length > most)
     }
+}
+
+/// Whether answers with this status have no body, whatever their headers say (RFC 9110, 6.4.1).
+fn has_no_body(status: StatusCode) -> bool {
+    matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
 }
 
 /// Refuses what an upstream must not send: framings that two readers could take for two things.

@@ -14,6 +14,7 @@ use tower::retry::budget::Budget as _;
 use super::connection::{self, ConnectError, Lease};
 use super::keeper::Keeper;
 use super::patience::in_time;
+use super::replay::{Replay, ReplayMemory};
 use super::request_body::{BodyState, Fate, RequestBody};
 use super::retries::Retries;
 use super::server::{LeaseError, Server};
@@ -21,7 +22,7 @@ use crate::config::UpstreamPlan;
 use crate::metrics::UpstreamMetrics;
 use crate::tls::Offer;
 
-/// How often a request without a body is sent again that a server said it did not begin with.
+/// How often a request is sent again that a server said it did not begin with.
 const REFUSED_AGAIN: usize = 2;
 
 /// How long an upstream may take for what.
@@ -39,6 +40,7 @@ pub(crate) struct PoolTimeouts {
 #[derive(Debug)]
 pub(crate) struct Upstream {
     keeper: Arc<Keeper>,
+    replays: Arc<ReplayMemory>,
     keeping: AbortHandle,
 }
 
@@ -64,6 +66,8 @@ pub(super) enum SendError {
     Busy,
     /// No server accepted a connection; why the last one did not.
     Unconnected(ConnectError),
+    /// The server said, more than once or of a request that cannot be sent again, that it did not begin with it.
+    Refused(hyper::Error),
     /// A server accepted the request and then failed.
     Failed(hyper::Error),
     /// A server accepted the request and did not answer in time.
@@ -82,7 +86,11 @@ impl Upstream {
     pub(crate) fn start(plan: Arc<UpstreamPlan>, metrics: UpstreamMetrics) -> Self {
         let keeper = Arc::new(Keeper::new(plan, metrics));
         let keeping = tokio::spawn(keeper.clone().keep()).abort_handle();
-        Self { keeper, keeping }
+        Self {
+            keeper,
+            replays: Arc::default(),
+            keeping,
+        }
     }
 
     /// What it was started with.
@@ -93,8 +101,8 @@ impl Upstream {
     /// Sends a request to a server, and waits for the head of its answer. It is taken from where it is, and moved no more than
     /// it must be.
     ///
-    /// The request goes to another server or connection if nothing of it was sent; if it has no body and the server said
-    /// that it did not begin with it (HTTP/2); or if it is safe, and the terms and their budget allow a retry.
+    /// The request goes to another server or connection if nothing of it was sent; if the server said that it did not begin
+    /// with it (HTTP/2), and its body is small enough to be kept; or if it is safe, and the terms and their budget allow a retry.
     pub(super) async fn send(
         &self,
         request: &mut Request<RequestBody>,
@@ -158,12 +166,13 @@ impl Upstream {
     ) -> Result<(Response<Incoming>, Lease), Attempt> {
         let connect = terms.timeouts.connect.min(patience);
         let mut again = REFUSED_AGAIN;
+        let mut avoided = Vec::new();
         if terms.own_host {
             connection::name(request, server);
         }
         // Kept connections may turn out to be closed; a fresh one ends this loop either way.
         loop {
-            let (mut lease, fresh) = match server.lease(connect, terms.offer).await {
+            let (mut lease, fresh) = match server.lease(connect, terms.offer, &avoided).await {
                 Ok(leased) => leased,
                 Err(error) => {
                     let error = match error {
@@ -178,14 +187,19 @@ impl Upstream {
                     return Err(Attempt { error, unsent });
                 }
             };
-            let has_body = !request.body().is_end_stream();
-            let copy = (lease.is_shared() && !has_body).then(|| copy(request));
+            let shared = lease.shared_connection().cloned();
+            let replay = shared
+                .as_ref()
+                .and_then(|_| Replay::of(request, &self.replays));
             let answer = {
                 let answer = pin!(lease.send(std::mem::take(request), server));
                 in_time(answer, patience, terms.fate).await
             };
             let mut error = match answer {
                 Some(Ok(response)) => {
+                    if let Some(replay) = replay {
+                        replay.release();
+                    }
                     self.keeper.answered(server, response.status());
                     return Ok((response, lease));
                 }
@@ -195,22 +209,36 @@ impl Upstream {
                     return Err(SendError::Silent.into());
                 }
             };
-            lease.retire();
             let unsent = error.take_message();
-            *request = match (unsent, copy) {
-                (Some(unsent), _) if !fresh => unsent,
-                (None, Some(copy)) if again > 0 && is_refused(error.error()) => {
-                    again -= 1;
-                    copy
-                }
-                _ => {
-                    server.failed(error.error());
-                    if !terms.fate.is_some_and(is_clients_fault) {
-                        self.keeper.failed(server);
-                    }
-                    return Err(SendError::Failed(error.into_error()).into());
-                }
-            };
+            // Others are on the connection: what concerns one stream leaves it in use.
+            if unsent.is_some() || !is_of_stream(error.error()) {
+                lease.retire();
+            }
+            if let Some(unsent) = unsent
+                && !fresh
+            {
+                *request = unsent;
+                continue;
+            }
+            let refused = is_refused(error.error());
+            if refused
+                && again > 0
+                && let Some(replay) = replay.and_then(Replay::again)
+            {
+                again -= 1;
+                avoided.extend(shared);
+                *request = replay;
+                continue;
+            }
+            server.failed(error.error());
+            if !terms.fate.is_some_and(is_clients_fault) {
+                self.keeper.failed(server);
+            }
+            let error = error.into_error();
+            return Err(match refused {
+                true => SendError::Refused(error).into(),
+                false => SendError::Failed(error).into(),
+            });
         }
     }
 
@@ -281,14 +309,25 @@ fn copy(request: &Request<RequestBody>) -> Request<RequestBody> {
 
 /// Whether a server of HTTP/2 says that it did nothing with a request (RFC 9113, 8.7).
 fn is_refused(error: &hyper::Error) -> bool {
+    http2_error(error).is_some_and(|error| {
+        let refused = error.reason() == Some(h2::Reason::REFUSED_STREAM);
+        // A server that goes away names the last request that it began with; those after it end with this error.
+        error.is_remote() && (refused || error.is_go_away())
+    })
+}
+
+/// Whether an error ends one HTTP/2 stream and not its connection.
+fn is_of_stream(error: &hyper::Error) -> bool {
+    http2_error(error).is_some_and(h2::Error::is_reset)
+}
+
+fn http2_error(error: &hyper::Error) -> Option<&h2::Error> {
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {
         if let Some(error) = error.downcast_ref::<h2::Error>() {
-            let refused = error.reason() == Some(h2::Reason::REFUSED_STREAM);
-            // A server that goes away names the last request that it began with; those after it end with this error.
-            return error.is_remote() && (refused || error.is_go_away());
+            return Some(error);
         }
         cause = error.source();
     }
-    false
+    None
 }

@@ -1,5 +1,6 @@
 //! A request's body on its way to the upstream: bounded, never stalled for ever, and telling why it broke off.
 
+use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -9,10 +10,11 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::HeaderName;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use tokio::time::Sleep;
 
 use super::headers;
+use super::received::ReceivedBody;
+use super::replay::ReplayedBody;
 use crate::activity::InBody;
 use crate::body::BoxError;
 
@@ -84,12 +86,14 @@ pub(super) enum RequestBody {
     Empty,
     /// What the client streams.
     Streaming(Box<Streaming>),
+    /// What the client streams, of which the part that was sent is kept.
+    Kept(ReplayedBody),
 }
 
 /// A body that comes in parts.
 #[derive(Debug)]
 pub(super) struct Streaming {
-    inner: Incoming,
+    inner: ReceivedBody,
     left: u64,
     patience: Duration,
     // Runs while the client sends nothing.
@@ -114,7 +118,7 @@ pub(super) struct Terms {
 
 impl RequestBody {
     /// Streams `inner`, held to `terms`, and tells `fate` what becomes of it.
-    pub(super) fn streaming(inner: Incoming, terms: Terms, fate: Arc<Fate>) -> Self {
+    pub(super) fn streaming(inner: ReceivedBody, terms: Terms, fate: Arc<Fate>) -> Self {
         Self::Streaming(Box::new(Streaming {
             inner,
             left: terms.most.unwrap_or(u64::MAX),
@@ -127,6 +131,35 @@ impl RequestBody {
     }
 }
 
+/// Why a body was not sent whole.
+///
+/// hyper resets the stream of an HTTP/2 upstream with the code of the error's source: always CANCEL, never the code that
+/// the client chose for its own stream.
+#[derive(Debug)]
+struct BrokenOff {
+    why: BoxError,
+    code: h2::Error,
+}
+
+impl BrokenOff {
+    fn new(why: BoxError) -> Self {
+        let code = h2::Reason::CANCEL.into();
+        Self { why, code }
+    }
+}
+
+impl fmt::Display for BrokenOff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.why.fmt(f)
+    }
+}
+
+impl std::error::Error for BrokenOff {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.code)
+    }
+}
+
 impl Streaming {
     fn note_end(&mut self) {
         self.in_body.take().into_iter().for_each(InBody::ended);
@@ -134,7 +167,7 @@ impl Streaming {
 
     fn end(&self, state: BodyState, why: BoxError) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         self.fate.enter(state);
-        Poll::Ready(Some(Err(why)))
+        Poll::Ready(Some(Err(Box::new(BrokenOff::new(why)))))
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
@@ -155,7 +188,7 @@ impl Streaming {
                 }
                 Poll::Ready(Some(Ok(frame)))
             }
-            Poll::Ready(Some(Err(error))) => self.end(BodyState::Broken, error.into()),
+            Poll::Ready(Some(Err(error))) => self.end(BodyState::Broken, error),
             Poll::Ready(None) => {
                 self.fate.progressed();
                 self.note_end();
@@ -187,6 +220,7 @@ impl Body for RequestBody {
         match &mut *self {
             Self::Empty => Poll::Ready(None),
             Self::Streaming(streaming) => streaming.poll(context),
+            Self::Kept(body) => body.poll_frame(context),
         }
     }
 
@@ -194,6 +228,7 @@ impl Body for RequestBody {
         match self {
             Self::Empty => true,
             Self::Streaming(streaming) => streaming.inner.is_end_stream(),
+            Self::Kept(body) => body.is_end_stream(),
         }
     }
 
@@ -201,6 +236,7 @@ impl Body for RequestBody {
         match self {
             Self::Empty => SizeHint::with_exact(0),
             Self::Streaming(streaming) => streaming.inner.size_hint(),
+            Self::Kept(body) => body.size_hint(),
         }
     }
 }

@@ -15,10 +15,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::connection::{ConnectError, Connection, Lease, MAX_STREAMS, Shared};
+use super::connection::{ConnectError, Connection, Lease, Shared};
 use super::health::Health;
 use super::places::Places;
 use super::request_body::RequestBody;
+use super::stream_limit::{MAX_STREAMS, NO_SETTINGS, SettingsWatch, StreamLimit};
 use crate::config::{HealthPlan, ServerPlan, Speaks, UpstreamPlan};
 use crate::tls::{self, Offer};
 
@@ -114,15 +115,16 @@ impl Server {
     }
 
     /// A place on a connection that was kept, or on a fresh one, and whether it is fresh. To wait for a place, if there is a
-    /// bound on them, may take `patience`, and so may a connection.
+    /// bound on them, may take `patience`, and so may a connection. The connections in `avoided` are not used.
     pub(super) async fn lease(
         self: &Arc<Self>,
         patience: Duration,
         offer: Offer,
+        avoided: &[Arc<Shared>],
     ) -> Result<(Lease, bool), LeaseError> {
         let place = timeout(patience, self.places.take()).await;
         let place = place.ok().and_then(Result::ok).ok_or(LeaseError::Full)?;
-        let leased = self.connection(patience, offer).await;
+        let leased = self.connection(patience, offer, avoided).await;
         let (lease, fresh) = leased.map_err(LeaseError::Connect)?;
         Ok((lease.at(place), fresh))
     }
@@ -131,8 +133,9 @@ impl Server {
         self: &Arc<Self>,
         patience: Duration,
         offer: Offer,
+        avoided: &[Arc<Shared>],
     ) -> Result<(Lease, bool), ConnectError> {
-        if let Some(lease) = self.kept(offer) {
+        if let Some(lease) = self.kept(offer, avoided) {
             return Ok((lease, false));
         }
         let connecting = async {
@@ -142,8 +145,15 @@ impl Server {
                 true => Some(self.opening.lock().await),
                 false => None,
             };
-            if shares && let Some(lease) = self.kept(offer) {
-                return Ok((lease, false));
+            while shares {
+                if let Some(lease) = self.kept(offer, avoided) {
+                    return Ok((lease, false));
+                }
+                // A connection may have room for this request when its server's SETTINGS have come.
+                match self.new_shared(avoided) {
+                    Some(shared) => shared.settled().await,
+                    None => break,
+                }
             }
             // Boxed: most requests find a connection, and need not make room for making one.
             let connected = Box::pin(self.connect(offer)).await;
@@ -154,9 +164,9 @@ impl Server {
         connected.unwrap_or_else(|_| Err(late()))
     }
 
-    fn kept(self: &Arc<Self>, offer: Offer) -> Option<Lease> {
+    fn kept(self: &Arc<Self>, offer: Offer, avoided: &[Arc<Shared>]) -> Option<Lease> {
         if offer == Offer::Any
-            && let Some(lease) = self.kept_shared()
+            && let Some(lease) = self.kept_shared(avoided)
         {
             return Some(lease);
         }
@@ -179,20 +189,29 @@ impl Server {
         None
     }
 
-    fn kept_shared(&self) -> Option<Lease> {
+    fn kept_shared(&self, avoided: &[Arc<Shared>]) -> Option<Lease> {
         if !self.shares.load(Ordering::Relaxed) {
             return None;
         }
         let mut shared = self.shared.lock();
         shared.retain(|connection| connection.is_of_use(KEPT));
-        let stream = shared.iter().find_map(Shared::stream);
+        let mut usable = shared.iter().filter(|shared| !is_among(shared, avoided));
+        let stream = usable.find_map(Shared::stream);
         stream.map(Lease::shared)
+    }
+
+    /// A connection whose server's SETTINGS have not come yet.
+    fn new_shared(&self, avoided: &[Arc<Shared>]) -> Option<Arc<Shared>> {
+        let mut shared = self.shared.lock();
+        shared.retain(|connection| connection.is_of_use(KEPT));
+        let is_new = |shared: &&Arc<Shared>| shared.is_new() && !is_among(shared, avoided);
+        shared.iter().find(is_new).cloned()
     }
 
     /// Whether it answers as a server that is well: on a connection of its own, unless requests share one.
     pub(super) async fn check(self: &Arc<Self>, plan: &HealthPlan) -> bool {
         let asked = async {
-            let mut lease = match self.kept_shared() {
+            let mut lease = match self.kept_shared(&[]) {
                 Some(lease) => lease,
                 None => self.connect(Offer::Any).await.ok()?,
             };
@@ -246,6 +265,8 @@ impl Server {
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
+        let limit = Arc::new(StreamLimit::new());
+        let stream = SettingsWatch::new(stream, limit.clone());
         let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
         builder
             .timer(TokioTimer::new())
@@ -254,9 +275,10 @@ impl Server {
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_send_buf_size(STREAM_WINDOW as usize)
-            .max_header_list_size(MAX_BUFFER);
+            .max_header_list_size(MAX_BUFFER)
+            .initial_max_send_streams(NO_SETTINGS);
         let (sender, connection) = builder.handshake(TokioIo::new(stream)).await?;
-        let shared = Arc::new(Shared::new(sender, connection));
+        let shared = Arc::new(Shared::new(sender, connection, limit));
         let stream = Shared::first_stream(&shared);
         self.shared.lock().push(shared);
         Ok(Lease::shared(stream))
@@ -283,4 +305,8 @@ impl Server {
             None => tracing::info!(%server, "TLS with an upstream's server again"),
         }
     }
+}
+
+fn is_among(connection: &Arc<Shared>, connections: &[Arc<Shared>]) -> bool {
+    connections.iter().any(|one| Arc::ptr_eq(one, connection))
 }

@@ -31,6 +31,10 @@ pub(super) fn explain(error: &SendError, fate: Option<&Fate>) -> Problem {
             UPSTREAM_UNREACHABLE
         }
         SendError::Unconnected(ConnectError::Untrusted) => UPSTREAM_UNTRUSTED,
+        SendError::Refused(error) => {
+            tracing::debug!(%error, "the upstream did not begin with a request");
+            UPSTREAM_REFUSED.retry_after(Duration::from_secs(1))
+        }
         SendError::Failed(error) => {
             tracing::debug!(%error, "the upstream failed");
             UPSTREAM_FAILED
@@ -82,6 +86,11 @@ pub(super) const UPSTREAM_FAILED: Problem = Problem::new(
     StatusCode::BAD_GATEWAY,
     "upstream_failed",
     "The API behind this gateway gave no proper answer.",
+);
+const UPSTREAM_REFUSED: Problem = Problem::new(
+    StatusCode::SERVICE_UNAVAILABLE,
+    "upstream_refused",
+    "The API behind this gateway did not begin with this request. It can be sent again.",
 );
 const UPSTREAM_SILENT: Problem = Problem::new(
     StatusCode::GATEWAY_TIMEOUT,

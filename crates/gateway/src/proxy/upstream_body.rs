@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep};
 
 use super::connection::Lease;
 use super::headers;
+use super::received::ReceivedBody;
 use crate::body::BoxError;
 
 /// What an upstream streams.
 #[derive(Debug)]
 pub(crate) struct UpstreamBody {
-    inner: Incoming,
+    inner: ReceivedBody,
     // Given back to the pool at the end; if the body is dropped before, the connection is closed with it.
     lease: Option<Lease>,
     patience: Duration,
@@ -26,7 +26,7 @@ pub(crate) struct UpstreamBody {
 
 impl UpstreamBody {
     /// Streams `inner`; the upstream may be silent for `patience` at most.
-    pub(super) fn new(inner: Incoming, lease: Lease, patience: Duration) -> Self {
+    pub(super) fn new(inner: ReceivedBody, lease: Lease, patience: Duration) -> Self {
         let mut body = Self {
             inner,
             lease: Some(lease),
@@ -88,7 +88,7 @@ impl Body for UpstreamBody {
                 }
                 Poll::Ready(Some(Ok(frame)))
             }
-            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(error.into()))),
+            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(error))),
             Poll::Ready(None) => {
                 self.release();
                 Poll::Ready(None)

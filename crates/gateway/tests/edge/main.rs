@@ -7,6 +7,8 @@ mod support;
 
 /// What all subjects need: certificates on disk, gateways that show them, metrics as numbers.
 mod bench;
+/// An upstream of HTTP/2 whose handler decides about single frames.
+mod h2c;
 
 // Towards clients.
 mod client_certificates;
@@ -21,8 +23,11 @@ mod tls_in;
 
 // Towards upstreams.
 mod grpc;
+mod http2_bodiless;
+mod http2_cold;
 mod http2_faults;
 mod http2_out;
+mod http2_resets;
 mod tls_out;
 
 // What is no HTTP any more.

@@ -1,0 +1,286 @@
+//! Requests that can be sent again.
+//!
+//! An HTTP/2 server may refuse a request that it has not begun with: by REFUSED_STREAM, or by a GOAWAY whose last stream
+//! came before (RFC 9113, 8.7). What was sent of the request's body is kept until the server answers, if it is small.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::{HeaderMap, Request};
+use http_body::{Body, Frame, SizeHint};
+use parking_lot::Mutex;
+
+use super::request_body::RequestBody;
+use crate::body::BoxError;
+
+/// The most that is kept of one body, in bytes, with [`PER_FRAME`].
+const MAX_KEPT: usize = 64 * 1024;
+
+/// The most that is kept of all bodies on their way to one upstream, in bytes.
+const MAX_KEPT_IN_ALL: usize = 16 * 1024 * 1024;
+
+/// What each frame counts beside its bytes, for the memory that it takes.
+const PER_FRAME: usize = 64;
+
+/// The memory for the bodies that are kept for one upstream.
+#[derive(Debug, Default)]
+pub(super) struct ReplayMemory(AtomicUsize);
+
+impl ReplayMemory {
+    fn take(&self, bytes: usize) -> bool {
+        let more = |taken: usize| Some(taken + bytes).filter(|taken| *taken <= MAX_KEPT_IN_ALL);
+        let taken = self
+            .0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        taken.is_ok()
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.0.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// A copy of a request that is being sent.
+#[derive(Debug)]
+pub(super) struct Replay {
+    head: Request<()>,
+    /// None: the request has no body.
+    body: Option<Arc<Mutex<KeptBody>>>,
+}
+
+impl Replay {
+    /// Copies a request; its body is kept while it is sent, if it is small enough. None: it cannot be sent again.
+    pub(super) fn of(
+        request: &mut Request<RequestBody>,
+        memory: &Arc<ReplayMemory>,
+    ) -> Option<Self> {
+        let body = match std::mem::take(request.body_mut()) {
+            RequestBody::Empty => None,
+            RequestBody::Kept(body) => {
+                let kept = body.kept.clone();
+                *request.body_mut() = RequestBody::Kept(body);
+                Some(kept)
+            }
+            streaming @ RequestBody::Streaming(_) => {
+                if streaming.size_hint().lower() > MAX_KEPT as u64 {
+                    *request.body_mut() = streaming;
+                    return None;
+                }
+                let kept = Arc::new(Mutex::new(KeptBody {
+                    rest: streaming,
+                    frames: Vec::new(),
+                    taken: 0,
+                    is_whole: true,
+                    ended: false,
+                    attempt: 0,
+                    memory: memory.clone(),
+                }));
+                *request.body_mut() = RequestBody::Kept(ReplayedBody {
+                    kept: kept.clone(),
+                    attempt: 0,
+                    next: 0,
+                });
+                Some(kept)
+            }
+        };
+        let mut head = Request::new(());
+        *head.method_mut() = request.method().clone();
+        *head.uri_mut() = request.uri().clone();
+        *head.version_mut() = request.version();
+        *head.headers_mut() = request.headers().clone();
+        Some(Self { head, body })
+    }
+
+    /// The request as it was, unless too much of its body was sent. The body that was sent before ends with an error.
+    pub(super) fn again(self) -> Option<Request<RequestBody>> {
+        let body = match self.body {
+            None => RequestBody::Empty,
+            Some(kept) => {
+                let mut body = kept.lock();
+                if !body.is_whole {
+                    return None;
+                }
+                body.attempt += 1;
+                let attempt = body.attempt;
+                drop(body);
+                RequestBody::Kept(ReplayedBody {
+                    kept,
+                    attempt,
+                    next: 0,
+                })
+            }
+        };
+        Some(self.head.map(|()| body))
+    }
+
+    /// Frees what was kept: the server has begun with the request.
+    pub(super) fn release(self) {
+        if let Some(body) = self.body {
+            body.lock().release();
+        }
+    }
+}
+
+/// A body of which the part that was sent is kept.
+#[derive(Debug)]
+struct KeptBody {
+    rest: RequestBody,
+    frames: Vec<KeptFrame>,
+    // Of the memory for all bodies.
+    taken: usize,
+    // Whether everything that was sent is in `frames`.
+    is_whole: bool,
+    ended: bool,
+    // The attempt that may read.
+    attempt: u32,
+    memory: Arc<ReplayMemory>,
+}
+
+#[derive(Clone, Debug)]
+enum KeptFrame {
+    Data(Bytes),
+    Trailers(HeaderMap),
+}
+
+impl KeptBody {
+    fn keep(&mut self, frame: &Frame<Bytes>) {
+        if !self.is_whole {
+            return;
+        }
+        let (bytes, kept) = match (frame.data_ref(), frame.trailers_ref()) {
+            (Some(data), _) => (data.len(), KeptFrame::Data(data.clone())),
+            (None, Some(trailers)) => {
+                let bytes = trailers
+                    .iter()
+                    .map(|(name, value)| name.as_str().len() + value.len());
+                (bytes.sum(), KeptFrame::Trailers(trailers.clone()))
+            }
+            (None, None) => return,
+        };
+        let bytes = bytes + PER_FRAME;
+        if self.taken + bytes > MAX_KEPT || !self.memory.take(bytes) {
+            self.release();
+            return;
+        }
+        self.taken += bytes;
+        self.frames.push(kept);
+    }
+
+    fn release(&mut self) {
+        self.is_whole = false;
+        self.frames = Vec::new();
+        self.memory.give_back(std::mem::take(&mut self.taken));
+    }
+}
+
+impl Drop for KeptBody {
+    fn drop(&mut self) {
+        self.memory.give_back(self.taken);
+    }
+}
+
+/// One attempt to send a body that is kept.
+#[derive(Debug)]
+pub(super) struct ReplayedBody {
+    kept: Arc<Mutex<KeptBody>>,
+    attempt: u32,
+    next: usize,
+}
+
+impl ReplayedBody {
+    pub(super) fn poll_frame(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let mut kept = self.kept.lock();
+        if kept.attempt != self.attempt {
+            return Poll::Ready(Some(Err("the request is sent again elsewhere".into())));
+        }
+        if let Some(frame) = kept.frames.get(self.next) {
+            self.next += 1;
+            let frame = match frame.clone() {
+                KeptFrame::Data(data) => Frame::data(data),
+                KeptFrame::Trailers(trailers) => Frame::trailers(trailers),
+            };
+            return Poll::Ready(Some(Ok(frame)));
+        }
+        if kept.ended {
+            return Poll::Ready(None);
+        }
+        let frame = ready!(Pin::new(&mut kept.rest).poll_frame(context));
+        match &frame {
+            Some(Ok(frame)) => {
+                kept.keep(frame);
+                self.next = kept.frames.len();
+            }
+            Some(Err(_)) => kept.release(),
+            None => kept.ended = true,
+        }
+        Poll::Ready(frame)
+    }
+
+    pub(super) fn is_end_stream(&self) -> bool {
+        let kept = self.kept.lock();
+        let is_sent = self.next >= kept.frames.len();
+        is_sent && (kept.ended || kept.rest.is_end_stream())
+    }
+
+    pub(super) fn size_hint(&self) -> SizeHint {
+        let kept = self.kept.lock();
+        let waiting = kept.frames.iter().skip(self.next).map(|frame| match frame {
+            KeptFrame::Data(data) => data.len() as u64,
+            KeptFrame::Trailers(_) => 0,
+        });
+        let waiting: u64 = waiting.sum();
+        let rest = kept.rest.size_hint();
+        let mut hint = SizeHint::new();
+        hint.set_lower(rest.lower() + waiting);
+        if let Some(upper) = rest.upper() {
+            hint.set_upper(upper + waiting);
+        }
+        hint
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_memory_for_all_bodies_is_bounded_and_comes_back() {
+        let memory = ReplayMemory::default();
+        assert!(memory.take(MAX_KEPT_IN_ALL - 1));
+        assert!(!memory.take(2));
+        assert!(memory.take(1));
+        assert!(!memory.take(1));
+        memory.give_back(MAX_KEPT_IN_ALL);
+        assert!(memory.take(MAX_KEPT_IN_ALL));
+    }
+
+    #[test]
+    fn what_is_kept_of_one_body_is_bounded() {
+        let memory = Arc::new(ReplayMemory::default());
+        let mut body = KeptBody {
+            rest: RequestBody::Empty,
+            frames: Vec::new(),
+            taken: 0,
+            is_whole: true,
+            ended: false,
+            attempt: 0,
+            memory: memory.clone(),
+        };
+        body.keep(&Frame::data(vec![0; MAX_KEPT - 2 * PER_FRAME].into()));
+        assert!(body.is_whole);
+        assert_eq!(memory.0.load(Ordering::Relaxed), MAX_KEPT - PER_FRAME);
+        // Frames without bytes take memory as well.
+        body.keep(&Frame::data(Bytes::new()));
+        body.keep(&Frame::data(Bytes::new()));
+        assert!(!body.is_whole);
+        assert_eq!(memory.0.load(Ordering::Relaxed), 0);
+        body.keep(&Frame::data(Bytes::new()));
+        assert!(body.frames.is_empty());
+    }
+}
