@@ -10,9 +10,15 @@ for _ = 1, tonumber(ARGV[1]) do
   for n = 1, times do
     local length = said + 1
     said = length
-    -- One that fails concerns no other: it says nothing, and is asked again alone, to say why.
-    if not pcall(decide, key, key + keys - 1, tonumber(ARGV[word + 2 + n]), own) then said = length end
-    reply[length] = said - length
+    local sound, why = pcall(decide, key, key + keys - 1, tonumber(ARGV[word + 2 + n]), own)
+    if sound then
+      reply[length] = said - length
+    else
+      -- It concerns no other.
+      for at = #reply, length + 1, -1 do reply[at] = nil end
+      said = length
+      reply[length] = failure(why)
+    end
   end
   key, word = key + keys, word + 3 + times
 end

@@ -9,9 +9,10 @@ if now > tonumber(ARGV[1]) then return { now, -1 } end
 
 local gateway, call = ARGV[2], tonumber(ARGV[3])
 
+-- Nothing if it is no note.
 local function read(note)
   local number, start, current, previous, heard = string.match(note, '^(%d+) (%d+) (%d+) (%d+) ([01])$')
-  return {
+  return number and {
     call = tonumber(number),
     start = tonumber(start),
     current = tonumber(current),
@@ -34,26 +35,20 @@ local function difference(count, told, noted)
   return math.max(-count, math.min(9007199254740991 - count, told - noted))
 end
 
+-- The most notes that are looked at in one call: more than there are gateways.
+local MOST_NOTES = 1000
+
 -- Drops the notes of gateways that have counted nothing which could still matter.
 local function forget(counted, start, window)
-  local notes = redis.call('HGETALL', counted)
+  local notes = redis.call('HRANDFIELD', counted, MOST_NOTES, 'WITHVALUES')
   for i = 1, #notes, 2 do
-    if read(notes[i + 1]).start + window < start then redis.call('HDEL', counted, notes[i]) end
+    local note = read(notes[i + 1])
+    if not note or note.start + window < start then redis.call('HDEL', counted, notes[i]) end
   end
 end
 
-local reply, position = { now, 1 }, 4
-for i = 1, #KEYS, 2 do
-  local key, counted = KEYS[i], KEYS[i + 1]
-  local algorithm, quota = algorithms[ARGV[position]], {}
-  local told = {
-    start = tonumber(ARGV[position + 1]),
-    current = tonumber(ARGV[position + 2]),
-    previous = tonumber(ARGV[position + 3]),
-  }
-  for n = 1, algorithm.numbers do quota[n] = tonumber(ARGV[position + 3 + n]) end
-  position = position + 4 + algorithm.numbers
-
+-- Exchanges the counts of one limit: adds what `told` has beyond the last note, and says the totals.
+local function exchange(key, counted, algorithm, quota, told)
   local window, verdict = quota[2], algorithm.check(key, now, 1, quota)
   local start, current, previous = verdict.start, verdict.count or verdict.current, verdict.previous
   local note = redis.call('HGET', counted, gateway)
@@ -88,11 +83,23 @@ for i = 1, #KEYS, 2 do
       redis.call('PEXPIRE', counted, math.ceil((start + windows * window - now) / 1000) + 2)
     end
   end
+  return start, current, previous or 0, noted_current, noted_previous
+end
 
-  reply[#reply + 1] = start
-  reply[#reply + 1] = current
-  reply[#reply + 1] = previous or 0
-  reply[#reply + 1] = noted_current
-  reply[#reply + 1] = noted_previous
+local reply, position = { now, 1 }, 4
+for i = 1, #KEYS, 2 do
+  local algorithm, quota = algorithms[ARGV[position]], {}
+  local told = {
+    start = tonumber(ARGV[position + 1]),
+    current = tonumber(ARGV[position + 2]),
+    previous = tonumber(ARGV[position + 3]),
+  }
+  for n = 1, algorithm.numbers do quota[n] = tonumber(ARGV[position + 3 + n]) end
+  position = position + 4 + algorithm.numbers
+  -- Start, current, previous, own current, own previous.
+  local row = { pcall(exchange, KEYS[i], KEYS[i + 1], algorithm, quota, told) }
+  -- One that fails concerns no other.
+  if not row[1] then row = { false, failure(row[2]), 0, 0, 0, 0 } end
+  for n = 2, 6 do reply[#reply + 1] = row[n] end
 end
 return reply

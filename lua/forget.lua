@@ -4,7 +4,8 @@
 local time = redis.call('TIME')
 
 redis.call('DEL', KEYS[1])
-local notes = redis.call('HGETALL', KEYS[2])
+-- So many as there may be gateways, and no more.
+local notes = redis.call('HRANDFIELD', KEYS[2], 1000, 'WITHVALUES')
 for i = 1, #notes, 2 do
   local note = string.gsub(notes[i + 1], '%d$', '0')
   redis.call('HSET', KEYS[2], notes[i], note)

@@ -45,3 +45,9 @@ local function record(key, period, first, second, third)
     write(key, numbers, period)
   end
 end
+
+-- What is said of a key under which something stands that no script wrote: -1 for another type, -2 for other content.
+local function failure(why)
+  local text = type(why) == 'table' and why.err or why
+  return string.find(tostring(text), '^WRONGTYPE') and -1 or -2
+end

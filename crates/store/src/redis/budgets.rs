@@ -8,6 +8,7 @@ use std::time::Instant;
 use tidegate_core::Verdict;
 
 use super::RedisStore;
+use super::guard::is_about_keys;
 use crate::{Charge, MAX_CHARGES, Mode, Outlook, StoreError};
 
 impl RedisStore {
@@ -36,7 +37,11 @@ impl RedisStore {
     /// spend of it counts, so that a reset never makes room for more than the limit.
     pub async fn reset(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
         self.secret.check()?;
-        self.settle_leased(charges).await?;
+        match self.settle_leased(charges).await {
+            // What cannot be read is forgotten too.
+            Err(error) if !is_about_keys(&error) => return Err(error),
+            _ => {}
+        }
         for charges in parts(charges) {
             let (synced, others): (Vec<Charge<'_>>, Vec<Charge<'_>>) = charges
                 .iter()

@@ -50,6 +50,9 @@ impl Redirect {
     }
 }
 
+/// The code of a reply that is not what the script says.
+pub(super) const UNKNOWN_REPLY: &str = "an unknown reply";
+
 /// Why a script gave no reply.
 #[derive(Debug)]
 pub(super) enum Failure {
@@ -91,6 +94,7 @@ impl From<Error> for Failure {
             (_, Some(code)) => Self::Other(StoreError::Refused(code.to_owned())),
             // Redis's errors have a code. This one is fred's: it found no connection to write the command to.
             (ErrorKind::Unknown, None) => Self::Other(StoreError::Disconnected),
+            (ErrorKind::Parse, None) => Self::Other(StoreError::unknown_reply()),
             (_, None) => Self::Other(StoreError::Refused("an error".to_owned())),
         }
     }
@@ -101,6 +105,22 @@ pub(super) fn code(details: &str) -> Option<&str> {
     let word = details.split(' ').next()?;
     let plain = word.bytes().all(|b| b.is_ascii_uppercase() || b == b'_');
     (plain && !word.is_empty()).then_some(word)
+}
+
+impl StoreError {
+    /// The reply is not what the script says.
+    pub(super) fn unknown_reply() -> Self {
+        Self::Refused(UNKNOWN_REPLY.to_owned())
+    }
+
+    /// What a script that decides many says of one that failed (`failure` in `lua/record.lua`).
+    pub(super) fn of_script(number: i64) -> Self {
+        let code = match number {
+            -1 => "WRONGTYPE",
+            _ => "ERR",
+        };
+        Self::Refused(code.to_owned())
+    }
 }
 
 impl From<StoreError> for Failure {

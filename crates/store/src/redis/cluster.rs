@@ -260,7 +260,7 @@ impl Nodes {
         let answer = tokio::time::timeout(CONNECT, node.shard.client.cluster_slots()).await;
         let answer = answer.unwrap_or(Err(StoreError::Timeout))?;
         let owners = owners(answer, &node.address);
-        self.learn_all(owners.ok_or_else(|| StoreError::Refused("an unknown reply".into()))?);
+        self.learn_all(owners.ok_or_else(StoreError::unknown_reply)?);
         Ok(())
     }
 }

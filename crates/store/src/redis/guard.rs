@@ -8,6 +8,7 @@ use tidegate_core::Micros;
 use tokio::sync::Semaphore;
 
 use super::breaker::{Breaker, Change};
+use super::client::UNKNOWN_REPLY;
 use super::clock::Clock;
 use super::split::is_moving;
 use crate::StoreError;
@@ -80,13 +81,12 @@ impl Guard {
                     received: Instant::now(),
                 })
             }
-            // The server is well: it answered, and about these keys only.
-            Err(error) if is_moving(&error) => {
+            Err(error) if is_about_keys(&error) => {
                 self.answered();
                 Err(error)
             }
             Err(error) => {
-                self.fails.store(!is_about_a_key(&error), Ordering::Relaxed);
+                self.fails.store(true, Ordering::Relaxed);
                 let now = self.clock.elapsed();
                 let change = if matches!(
                     error,
@@ -137,9 +137,14 @@ impl Guard {
     }
 }
 
-/// Whether what stands under some key is to blame, and the server is well.
-pub(super) fn is_about_a_key(error: &StoreError) -> bool {
-    matches!(error, StoreError::Refused(code) if code == "WRONGTYPE" || code == "ERR")
+/// Whether the server is well: it answered in time, and refused because of these keys: their slot moves, or something
+/// stands under them that the script cannot read.
+///
+/// A script that fails has no code of its own but `ERR`. Some errors of a whole server have that code as well, such as a
+/// command that it does not know. They come at once, so asking again costs no request any time.
+pub(super) fn is_about_keys(error: &StoreError) -> bool {
+    let codes = ["WRONGTYPE", "ERR", UNKNOWN_REPLY];
+    is_moving(error) || matches!(error, StoreError::Refused(code) if codes.contains(&&**code))
 }
 
 #[cfg(test)]
@@ -167,13 +172,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_slot_that_moves_is_no_fault_of_its_server() {
+    async fn an_answer_about_a_key_is_no_fault_of_its_server() {
         let guard = Guard::default();
-        for _ in 0..20 {
-            let answer = ask(&guard, Err("TRYAGAIN")).await;
-            assert_eq!(answer, Err(StoreError::Refused("TRYAGAIN".into())));
+        for code in ["TRYAGAIN", "WRONGTYPE", "ERR", UNKNOWN_REPLY] {
+            for _ in 0..20 {
+                let answer = ask(&guard, Err(code)).await;
+                assert_eq!(answer, Err(StoreError::Refused(code.into())));
+            }
+            assert!(!guard.fails());
+            assert_eq!(ask(&guard, Ok(Some(7))).await, Ok(7));
         }
-        assert_eq!(ask(&guard, Ok(Some(7))).await, Ok(7));
     }
 
     #[tokio::test]

@@ -61,6 +61,7 @@ use crate::{
 };
 use gateways::Gateways;
 pub use gateways::HEARTBEAT;
+use guard::is_about_keys;
 pub use info::RedisInfo;
 use leases::{Leases, Lender};
 use recent::{Call, Recent};
@@ -197,8 +198,12 @@ impl RedisStore {
                 decision
             }
             Err(error) => {
+                // A key that cannot be read says nothing of those that others are refused by.
+                let is_theirs = |charge: &&Charge<'_>| charge.limit.is_shared();
                 for charge in charges {
-                    self.recent.unanswered(charge);
+                    if !(is_about_keys(&error) && is_theirs(&charge)) {
+                        self.recent.unanswered(charge);
+                    }
                 }
                 let mut decision = self.fall_back(charges);
                 let error = Some(error);

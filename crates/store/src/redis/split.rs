@@ -266,7 +266,7 @@ impl Caller {
                 Box::pin(asked).await
             }
         };
-        read(&reply?, call.charges).ok_or_else(|| StoreError::Refused("an unknown reply".into()))
+        read(&reply?, call.charges).ok_or_else(StoreError::unknown_reply)
     }
 }
 

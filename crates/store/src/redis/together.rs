@@ -132,9 +132,10 @@ async fn ask(
     part: Vec<Waiting>,
     room: OwnedSemaphorePermit,
 ) {
-    if part.len() <= 1 {
-        return ask_alone(&shard, &scripts, script, part).await;
-    }
+    let part = match <[Waiting; 1]>::try_from(part) {
+        Ok([waiting]) => return ask_alone(&shard, &scripts, script, waiting, room).await,
+        Err(part) => part,
+    };
     let (keys, arguments) = joined(&part);
     let many = scripts.many(script);
     let replies = match shard.call(many, &keys, &arguments, Asking::No).await {
@@ -147,18 +148,13 @@ async fn ask(
             return;
         }
     };
-    let mut replies = &replies[..];
-    let mut unanswered = Vec::new();
-    for waiting in part {
-        match next(&mut replies) {
-            // Nobody may be waiting.
-            Some(reply) if !reply.is_empty() => drop(waiting.told.send(Ok(reply.to_vec()))),
-            _ => unanswered.push(waiting),
-        }
-    }
-    // Whose keys are unsound need not hold back all others.
     drop(room);
-    ask_alone(&shard, &scripts, script, unanswered).await;
+    let mut replies = &replies[..];
+    for waiting in part {
+        let reply = next(&mut replies).unwrap_or_else(|| Err(StoreError::unknown_reply()));
+        // Nobody may be waiting.
+        let _ = waiting.told.send(reply.map(<[i64]>::to_vec));
+    }
 }
 
 /// Keys and arguments of one call for all of these (lua/README.md). Neighbours with the same keys and words are one group.
@@ -192,24 +188,35 @@ fn joined(part: &[Waiting]) -> (Vec<String>, Vec<String>) {
     (keys, arguments)
 }
 
-/// The next of several replies, each with its length before it.
-fn next<'r>(replies: &mut &'r [i64]) -> Option<&'r [i64]> {
+/// The next of several replies. Each has its length before it, or a number below 0 that says which error there was.
+fn next<'r>(replies: &mut &'r [i64]) -> Option<Result<&'r [i64], StoreError>> {
     let (length, rest) = replies.split_first()?;
+    if *length < 0 {
+        *replies = rest;
+        return Some(Err(StoreError::of_script(*length)));
+    }
     let (reply, rest) = rest.split_at_checked(usize::try_from(*length).ok()?)?;
     *replies = rest;
-    Some(reply)
+    Some(Ok(reply))
 }
 
-/// Asks for each decision in a call of its own.
-async fn ask_alone(shard: &Shard, scripts: &Scripts, script: usize, part: Vec<Waiting>) {
-    let script = scripts.at(script);
-    let open = |waiting: &Waiting| !waiting.told.is_closed();
-    for Waiting { question, told } in part.into_iter().filter(open) {
-        let Question { keys, words, .. } = &question;
-        let arguments = with_deadline(question.deadline, words);
-        let reply = shard.call(script, keys, &arguments, Asking::No).await;
-        let _ = told.send(reply.map_err(Failure::into_error));
+/// Asks for one decision in a call of its own, which takes up the room until it is answered.
+async fn ask_alone(
+    shard: &Shard,
+    scripts: &Scripts,
+    script: usize,
+    waiting: Waiting,
+    _room: OwnedSemaphorePermit,
+) {
+    let Waiting { question, told } = waiting;
+    if told.is_closed() {
+        return;
     }
+    let Question { keys, words, .. } = &question;
+    let arguments = with_deadline(question.deadline, words);
+    let script = scripts.at(script);
+    let reply = shard.call(script, keys, &arguments, Asking::No).await;
+    let _ = told.send(reply.map_err(Failure::into_error));
 }
 
 #[cfg(test)]
@@ -243,12 +250,14 @@ mod tests {
 
     #[test]
     fn replies_are_told_apart() {
-        let mut replies = &[2, 7, 8, 0, 1, 9][..];
-        assert_eq!(next(&mut replies), Some(&[7, 8][..]));
-        assert_eq!(next(&mut replies), Some(&[][..]));
-        assert_eq!(next(&mut replies), Some(&[9][..]));
+        let error = |code: &str| Some(Err(StoreError::Refused(code.into())));
+        let mut replies = &[2, 7, 8, -1, -2, 1, 9][..];
+        assert_eq!(next(&mut replies), Some(Ok(&[7, 8][..])));
+        assert_eq!(next(&mut replies), error("WRONGTYPE"));
+        assert_eq!(next(&mut replies), error("ERR"));
+        assert_eq!(next(&mut replies), Some(Ok(&[9][..])));
         assert_eq!(next(&mut replies), None);
-        for broken in [&[3, 1, 2][..], &[-1], &[i64::MAX, 1]] {
+        for broken in [&[3, 1, 2][..], &[i64::MAX, 1]] {
             assert_eq!(next(&mut { broken }), None, "{broken:?}");
         }
     }

@@ -1,6 +1,7 @@
 //! The stores against a real Redis, in one binary for the sake of link time.
 //!
 //! - `agreement`: what Redis answered, replayed through the Rust algorithms at the times that Redis reports
+//! - `bad_key`: a key under which stands what no limiter wrote, and whom that concerns
 //! - `behaviour`: the same scripted traffic gets the same answers from either store
 //! - `budgets`: one client's, looked at and forgotten; and what Redis tells of itself
 //! - `keys`: what stands in Redis: names, and how long
@@ -27,6 +28,7 @@
 )]
 
 mod agreement;
+mod bad_key;
 mod behaviour;
 mod budgets;
 mod keys;

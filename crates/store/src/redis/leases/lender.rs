@@ -158,7 +158,7 @@ impl Lender {
         let reply = self
             .run(Task::Lease, &charges, &budget.keys, &words)
             .await?;
-        Lent::read(&reply).ok_or_else(|| StoreError::Refused("an unknown reply".into()))
+        Lent::read(&reply).ok_or_else(StoreError::unknown_reply)
     }
 
     /// Gives back what Redis had charged already, by its receipt. It is sent once, and lost if that fails.

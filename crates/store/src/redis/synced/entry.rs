@@ -47,7 +47,6 @@ pub(super) struct Entry {
     limit: Arc<Watched>,
     // When the last call that was answered was sent.
     heard: Option<Instant>,
-    is_alone: bool,
 }
 
 /// What is to be told of one key.
@@ -58,8 +57,6 @@ pub(super) struct Telling {
     /// When the window started that these are the counts of.
     pub(super) start: Micros,
     pub(super) own: Counts,
-    /// A call with others failed, and this key may be to blame.
-    pub(super) is_alone: bool,
     limit: Arc<Watched>,
 }
 
@@ -74,7 +71,6 @@ impl Entry {
             waiting: None,
             limit,
             heard: None,
-            is_alone: false,
         }
     }
 
@@ -105,7 +101,6 @@ impl Entry {
             quota: self.quota,
             start: self.tally.start(),
             own: self.tally.own(),
-            is_alone: self.is_alone,
             limit: self.limit.clone(),
         }
     }
@@ -115,7 +110,7 @@ impl Entry {
         let (beyond, more) = self.tally.learn(&self.quota, totals, now);
         self.limit.exceeded(beyond, more);
         self.heard = Some(sent);
-        (self.is_silent, self.is_alone, self.is_under_way) = (false, false, false);
+        (self.is_silent, self.is_under_way) = (false, false);
         self.waiting = None;
         // It was asked for meanwhile; or what was told is of a window that has not begun for Redis.
         let asked = self.due.take().map(|due| due.max(Due::Turn));
@@ -124,8 +119,8 @@ impl Entry {
     }
 
     /// Takes it that the call failed.
-    pub(super) fn failed(&mut self, is_alone: bool) -> Due {
-        (self.is_silent, self.is_alone, self.is_under_way) = (true, is_alone, false);
+    pub(super) fn failed(&mut self) -> Due {
+        (self.is_silent, self.is_under_way) = (true, false);
         self.due = None;
         Due::Retry
     }

@@ -17,7 +17,7 @@ use super::tally::{Counts, Totals};
 use crate::StoreError;
 use crate::charge::key_of;
 use crate::redis::RedisStore;
-use crate::redis::guard::{Answer, is_about_a_key};
+use crate::redis::guard::Answer;
 use crate::redis::script::{self, Task};
 use crate::redis::slots::slot_of_tag;
 use crate::redis::split::{Caller, is_moving};
@@ -44,7 +44,8 @@ struct Ended {
 /// What Redis says of the keys of a call, and when by its clock.
 struct Told {
     now: Micros,
-    totals: Vec<Totals>,
+    // Of each key, or why it could not be read.
+    totals: Vec<Result<Totals, StoreError>>,
 }
 
 /// Calls under way, and what waits to be sent.
@@ -118,9 +119,7 @@ impl RedisStore {
             false => 0,
         };
         tellings.sort_by_key(slot);
-        let together = |one: &Telling, next: &Telling| {
-            !one.is_alone && !next.is_alone && slot(one) == slot(next)
-        };
+        let together = |one: &Telling, next: &Telling| slot(one) == slot(next);
         let groups = tellings.chunk_by(together);
         let batches = groups.flat_map(|group| group.chunks(KEYS));
         batches.map(<[Telling]>::to_vec).collect()
@@ -165,10 +164,20 @@ impl RedisStore {
             Ok(answer) => {
                 self.synced.exchanges.fetch_add(1, Ordering::Relaxed);
                 let Told { now, totals } = answer.content;
+                let mut failed = false;
                 for (telling, totals) in batch.iter().zip(totals) {
-                    self.synced.table.learn(telling, totals, answer.sent, now);
+                    match totals {
+                        Ok(totals) => self.synced.table.learn(telling, totals, answer.sent, now),
+                        Err(error) => {
+                            if !failed {
+                                self.synced.failures.fetch_add(1, Ordering::Relaxed);
+                            }
+                            failed = true;
+                            self.failed(std::slice::from_ref(telling), error);
+                        }
+                    }
                 }
-                false
+                failed
             }
             Err(error) => {
                 self.synced.failures.fetch_add(1, Ordering::Relaxed);
@@ -178,11 +187,9 @@ impl RedisStore {
         }
     }
 
-    fn failed(&self, batch: &Batch, error: StoreError) {
-        // What stands under one key is no other's fault.
-        let is_alone = is_about_a_key(&error);
+    fn failed(&self, batch: &[Telling], error: StoreError) {
         for telling in batch {
-            self.synced.table.failed(telling, is_alone);
+            self.synced.table.failed(telling);
         }
         *self.synced.error.lock() = Some(error);
     }
@@ -247,7 +254,7 @@ impl Call<'_> {
         let script = self.caller.scripts.of_quotas(Task::Exchange, quotas);
         let shards = &self.caller.shards;
         let reply = shards.call(&self.tag(), script, &keys, &arguments).await?;
-        read(&reply, self.batch.len()).ok_or_else(|| StoreError::Refused("an unknown reply".into()))
+        read(&reply, self.batch.len()).ok_or_else(StoreError::unknown_reply)
     }
 
     fn tag(&self) -> [u8; 16] {
@@ -261,7 +268,8 @@ fn count(count: i64) -> u64 {
     count.max(0).unsigned_abs()
 }
 
-/// Reads a script's reply: the time, and five numbers per key (lua/README.md); only the time if it was too late.
+/// Reads a script's reply: the time, and five numbers per key (lua/README.md), the first below 0 if there was an error; only
+/// the time if it was too late.
 fn read(reply: &[i64], keys: usize) -> Option<(Micros, Option<Told>)> {
     let (head, rows) = reply.split_at_checked(2)?;
     let now = Micros::try_from(head[0]).ok()?;
@@ -273,10 +281,13 @@ fn read(reply: &[i64], keys: usize) -> Option<(Micros, Option<Told>)> {
     let mut totals = Vec::with_capacity(keys);
     for row in rows.chunks_exact(5) {
         let counts = |current, previous| Counts { current, previous };
-        totals.push(Totals {
-            start: Micros::try_from(row[0]).ok()?,
-            all: counts(row[1], row[2]),
-            own: counts(row[3], row[4]),
+        totals.push(match Micros::try_from(row[0]) {
+            Ok(start) => Ok(Totals {
+                start,
+                all: counts(row[1], row[2]),
+                own: counts(row[3], row[4]),
+            }),
+            Err(_) => Err(StoreError::of_script(row[0])),
         });
     }
     Some((now, Some(Told { now, totals })))

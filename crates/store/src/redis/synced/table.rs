@@ -144,9 +144,9 @@ impl Table {
         self.over(telling, |entry| entry.learn(totals, sent, now));
     }
 
-    /// Takes it that a call failed. A key that may be to blame for it is told alone from now on.
-    pub(super) fn failed(&self, telling: &Telling, is_alone: bool) {
-        self.over(telling, |entry| Some(entry.failed(is_alone)));
+    /// Takes it that a call failed.
+    pub(super) fn failed(&self, telling: &Telling) {
+        self.over(telling, |entry| Some(entry.failed()));
     }
 
     /// Drops the keys of the next row in turn of which nothing matters any more, at the time by the clock of their server.
