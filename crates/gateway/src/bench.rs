@@ -1,14 +1,32 @@
-//! What the micro-benchmarks reach of this crate, and nobody else may.
+//! What the micro-benchmarks and the fuzz targets reach of this crate, and nothing else may.
 
-use http::{Method, Request};
+use std::cell::Cell;
+
+use http::{Method, Request, StatusCode};
 
 use crate::config::Plan;
+use crate::host::HostPattern;
+use crate::path::EncodedSlashes;
+use crate::pattern::PathPattern;
 use crate::routes::Routes;
 use crate::target::Target;
 
-/// The routes of a plan, without what serves them.
+/// Routes by where they apply, without what serves them.
 #[derive(Debug)]
-pub struct RouteTable(Routes<()>);
+pub struct RouteTable(Routes<usize>);
+
+/// Where a route applies.
+#[derive(Clone, Debug)]
+pub struct RouteShape {
+    /// Its hosts; none: any.
+    pub host: Option<HostPattern>,
+    /// Its paths.
+    pub path: PathPattern,
+    /// Its methods; none: any.
+    pub methods: Option<Vec<Method>>,
+    /// What becomes of encoded slashes in its paths.
+    pub encoded_slashes: EncodedSlashes,
+}
 
 /// What a request asks for.
 #[derive(Debug)]
@@ -30,11 +48,29 @@ impl<'a> Sought<'a> {
 impl RouteTable {
     /// The routes of `plan`.
     pub fn new(plan: &Plan) -> Self {
-        Self(Routes::new(&plan.routes, |_| ()))
+        let next = Cell::new(0);
+        Self(Routes::new(&plan.routes, |_| next.replace(next.get() + 1)))
+    }
+
+    /// Routes of these shapes, in this order.
+    pub fn of(shapes: impl IntoIterator<Item = RouteShape>) -> Self {
+        Self(Routes::of_shapes(shapes.into_iter().enumerate()))
     }
 
     /// Whether there is a route for it.
     pub fn find(&self, sought: &Sought<'_>) -> bool {
-        self.0.find(&sought.target, sought.method).is_ok()
+        self.number(sought).is_ok()
+    }
+
+    /// The number of the route for it, from 0.
+    ///
+    /// # Errors
+    ///
+    /// The status of the answer if there is none.
+    pub fn number(&self, sought: &Sought<'_>) -> Result<usize, StatusCode> {
+        let found = self.0.find(&sought.target, sought.method);
+        found
+            .map(|found| *found.route)
+            .map_err(|problem| problem.status)
     }
 }

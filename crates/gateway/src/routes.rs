@@ -5,6 +5,8 @@ use std::sync::Arc;
 use http::{HeaderValue, Method, Request, StatusCode};
 use tidegate_tower::{PathValues, Per};
 
+#[cfg(feature = "bench")]
+use crate::bench::RouteShape;
 use crate::config::RoutePlan;
 use crate::cors;
 use crate::host::HostPattern;
@@ -56,6 +58,23 @@ impl<T> Routes<T> {
                 counted: counted(plan),
             };
             routes.push(plan.host.as_ref(), place, make(plan));
+        }
+        routes
+    }
+
+    /// Routes that apply where these shapes say, each with what stands beside its shape.
+    #[cfg(feature = "bench")]
+    pub(crate) fn of_shapes(shapes: impl Iterator<Item = (T, RouteShape)>) -> Self {
+        let mut routes = Self::default();
+        for (route, shape) in shapes {
+            let place = Place {
+                path: shape.path,
+                methods: shape.methods,
+                encoded_slashes: shape.encoded_slashes,
+                has_cors: false,
+                counted: Vec::new(),
+            };
+            routes.push(shape.host.as_ref(), place, route);
         }
         routes
     }

@@ -1,0 +1,150 @@
+//! The route of a request: the index against a matcher that looks at each route in turn.
+//!
+//! An input's last line is a request: method, host, path. The lines before it, 16 at most, are routes: host or `-`, path,
+//! methods separated by commas or `-`, and `keep` where encoded slashes are kept.
+
+#![no_main]
+
+use http::header::HOST;
+use http::{Method, Request, StatusCode};
+use libfuzzer_sys::{Corpus, fuzz_target};
+use tidegate::bench::{RouteShape, RouteTable, Sought};
+use tidegate::host::{HostPattern, host_of};
+use tidegate::path::EncodedSlashes::{Keep, Reject};
+use tidegate::path::{PathError, normalize, plain};
+use tidegate::pattern::PathPattern;
+
+const MOST: usize = 16;
+
+fuzz_target!(|data: &[u8]| -> Corpus {
+    let Some((routes, request)) = std::str::from_utf8(data).ok().and_then(read) else {
+        return Corpus::Reject;
+    };
+    let Some(sought) = Sought::by(&request) else {
+        return Corpus::Reject;
+    };
+    let table = RouteTable::of(routes.iter().map(|route| route.shape.clone()));
+    let expected = first(&routes, &request);
+    assert_eq!(table.number(&sought), expected, "{routes:#?} {request:?}");
+    Corpus::Keep
+});
+
+/// A route as the index gets it, and as it is written.
+#[derive(Debug)]
+struct Route {
+    shape: RouteShape,
+    host: Option<String>,
+    path: String,
+}
+
+fn read(text: &str) -> Option<(Vec<Route>, Request<()>)> {
+    let mut lines: Vec<_> = text.lines().collect();
+    let request = request(lines.pop()?)?;
+    let routes: Vec<_> = lines.into_iter().take(MOST).filter_map(route).collect();
+    Some((routes, request))
+}
+
+fn request(line: &str) -> Option<Request<()>> {
+    let mut words = line.splitn(3, ' ');
+    let (method, host, path) = (words.next()?, words.next()?, words.next()?);
+    let request = Request::builder().method(method).uri(path);
+    request.header(HOST, host).body(()).ok()
+}
+
+fn route(line: &str) -> Option<Route> {
+    let mut words = line.split(' ');
+    let host = words.next().filter(|host| *host != "-");
+    let path = words.next()?;
+    let methods = words.next().filter(|methods| *methods != "-");
+    let methods = methods.map(|methods| methods.split(',').map(|method| method.parse().ok()));
+    let shape = RouteShape {
+        host: host.map(HostPattern::parse).transpose().ok()?,
+        path: PathPattern::parse(path).ok()?,
+        methods: methods
+            .map(Iterator::collect::<Option<_>>)
+            .map_or(Some(None), |it| it.map(Some))?,
+        encoded_slashes: if words.next() == Some("keep") {
+            Keep
+        } else {
+            Reject
+        },
+    };
+    Some(Route {
+        shape,
+        host: host.map(str::to_owned),
+        path: path.to_owned(),
+    })
+}
+
+/// What README says of routes: the first that fits by host, path and method; else 405 if only the method is in the way, and
+/// 404. A path with encoded slashes is 400 unless the route keeps them.
+fn first(routes: &[Route], request: &Request<()>) -> Result<usize, StatusCode> {
+    let authority = request
+        .uri()
+        .authority()
+        .map(|authority| authority.as_str());
+    let header = || request.headers()[HOST].to_str().expect("it was read");
+    let host = host_of(authority.unwrap_or_else(header)).expect("it was read");
+    let raw = request.uri().path();
+    let (path, is_hidden) = match normalize(raw, Reject) {
+        Err(PathError::EncodedSlash) => (normalize(raw, Keep), true),
+        path => (path, false),
+    };
+    let path = path.expect("it was read");
+    let here = |route: &&Route| route.holds_host(&host) && route.holds_path(&path);
+    let serves = |route: &Route| {
+        let methods = route.shape.methods.as_ref();
+        methods.is_none_or(|methods| methods.contains(request.method()))
+    };
+    let found = routes
+        .iter()
+        .position(|route| here(&route) && serves(route));
+    match found {
+        Some(at) if !is_hidden || routes[at].shape.encoded_slashes == Keep => Ok(at),
+        _ if is_hidden => Err(StatusCode::BAD_REQUEST),
+        _ if routes.iter().filter(here).any(|route| has_method(route)) => {
+            Err(StatusCode::METHOD_NOT_ALLOWED)
+        }
+        _ => Err(StatusCode::NOT_FOUND),
+    }
+}
+
+fn has_method(route: &Route) -> bool {
+    let methods: &[Method] = route.shape.methods.as_deref().unwrap_or_default();
+    !methods.is_empty()
+}
+
+impl Route {
+    fn holds_host(&self, host: &str) -> bool {
+        match self.host.as_deref() {
+            None => true,
+            Some(pattern) => match pattern.strip_prefix("*.") {
+                Some(name) => {
+                    let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
+                    let below = host.strip_suffix(&*name);
+                    below.is_some_and(|below| below.len() > 1 && below.ends_with('.'))
+                }
+                None => host_of(pattern).is_some_and(|exact| exact == host),
+            },
+        }
+    }
+
+    fn holds_path(&self, path: &str) -> bool {
+        let mut segments = path.split('/').filter_map(|segment| {
+            let name = segment.split(';').next().unwrap_or_default();
+            (!name.is_empty()).then(|| plain(name))
+        });
+        for wanted in self.path.split('/').filter(|segment| !segment.is_empty()) {
+            if wanted == "**" {
+                return true;
+            }
+            match segments.next() {
+                None => return false,
+                Some(_) if wanted.starts_with('{') => {}
+                Some(found) if found == wanted => {}
+                Some(_) => return false,
+            }
+        }
+        segments.next().is_none()
+    }
+}
