@@ -2,9 +2,11 @@
 //!
 //! Nothing here decides: a Redis that does not say how it is, or must not, is as good as any other.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use tidegate_store::RedisStore;
+use tidegate_store::redis::NodeInfo;
 
 use crate::metrics::GatewayMetrics;
 
@@ -14,26 +16,35 @@ const EVERY: Duration = Duration::from_secs(10);
 /// Asks again and again, for as long as the future is polled.
 pub(crate) async fn watch(store: &RedisStore, metrics: &GatewayMetrics) {
     let mut every = tokio::time::interval(EVERY);
-    let mut warned_of = None;
+    let mut warned_of = HashSet::new();
     loop {
         every.tick().await;
-        let info = match store.info().await {
-            Ok(info) => info,
+        let nodes = match store.info().await {
+            Ok(nodes) => nodes,
             Err(error) => {
                 tracing::debug!(%error, "Redis does not say how it is");
-                metrics.redis().show(None);
+                metrics.redis().show(Vec::new());
                 continue;
             }
         };
-        let policy = info.drops_limits().map(str::to_owned);
-        if let Some(policy) = policy.as_ref().filter(|_| policy != warned_of) {
-            tracing::warn!(
-                %policy,
-                "when Redis is full it drops limits, and clients who used up theirs begin anew; set `maxmemory-policy \
-                 noeviction` there, and give it enough memory"
-            );
+        let mut dropping = HashSet::new();
+        for NodeInfo { node, info } in &nodes {
+            let Some(policy) = info.drops_limits() else {
+                continue;
+            };
+            let node = node.as_deref().unwrap_or("redis");
+            let found = (node.to_owned(), policy.to_owned());
+            if !warned_of.contains(&found) {
+                tracing::warn!(
+                    %node,
+                    %policy,
+                    "when Redis is full it drops limits, and clients who used up theirs begin anew; set \
+                     `maxmemory-policy noeviction` there, and give it enough memory"
+                );
+            }
+            dropping.insert(found);
         }
-        warned_of = policy;
-        metrics.redis().show(Some(info));
+        warned_of = dropping;
+        metrics.redis().show(nodes);
     }
 }

@@ -4,92 +4,111 @@ use std::fmt;
 
 use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
-use tidegate_store::redis::RedisInfo;
+use tidegate_store::redis::{NodeInfo, RedisInfo};
 
-/// The last answer of Redis; none while it does not answer.
+/// The last answers of Redis, by server; none while no server answers.
 #[derive(Debug, Default)]
-pub(crate) struct RedisMetrics(Mutex<Option<RedisInfo>>);
+pub(crate) struct RedisMetrics(Mutex<Vec<NodeInfo>>);
+
+/// A server of a Redis Cluster, by its address.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct NodeLabels {
+    node: String,
+}
 
 impl RedisMetrics {
-    /// Shows what Redis says, or nothing, from now on.
-    pub(crate) fn show(&self, info: Option<RedisInfo>) {
-        *self.0.lock() = info;
+    /// Shows what these servers say from now on.
+    pub(crate) fn show(&self, nodes: Vec<NodeInfo>) {
+        *self.0.lock() = nodes;
     }
 }
 
 impl Collector for RedisMetrics {
     fn encode(&self, encoder: DescriptorEncoder) -> fmt::Result {
-        let Some(info) = self.0.lock().clone() else {
-            return Ok(());
-        };
-        let gauge = |number: Option<u64>| number.map(ConstGauge::new);
-        let counter = |number: Option<u64>| number.map(ConstCounter::new);
-        let script_time = info.script_time.map(|time| time.as_secs_f64());
-        let mut page = Page(encoder);
+        let nodes = self.0.lock().clone();
+        let mut page = Page { encoder, nodes };
         page.add(
             "redis_memory",
             Some(Unit::Bytes),
             "Memory that Redis uses",
-            gauge(info.memory),
+            |info| info.memory.map(ConstGauge::new),
         )?;
         page.add(
             "redis_memory_max",
             Some(Unit::Bytes),
             "Memory that Redis may use; 0: as much as there is",
-            gauge(info.memory_max),
+            |info| info.memory_max.map(ConstGauge::new),
         )?;
         page.add(
             "redis_evicted_keys",
             None,
             "Keys that Redis dropped because it was full",
-            counter(info.evicted_keys),
+            |info| info.evicted_keys.map(ConstCounter::new),
         )?;
         page.add(
             "redis_expired_keys",
             None,
             "Keys in Redis whose time was over",
-            counter(info.expired_keys),
+            |info| info.expired_keys.map(ConstCounter::new),
         )?;
         page.add(
             "redis_operations_per_second",
             None,
             "Commands a second that Redis runs, for all who use it",
-            gauge(info.operations_per_second),
+            |info| info.operations_per_second.map(ConstGauge::new),
         )?;
         page.add(
             "redis_script_calls",
             None,
             "Scripts that Redis has run, for all who use it",
-            counter(info.script_calls),
+            |info| info.script_calls.map(ConstCounter::new),
         )?;
         page.add(
             "redis_script",
             Some(Unit::Seconds),
             "Time that Redis was busy with scripts",
-            script_time.map(ConstCounter::new),
+            |info| Some(ConstCounter::new(info.script_time?.as_secs_f64())),
         )
     }
 }
 
-struct Page<'a>(DescriptorEncoder<'a>);
+struct Page<'a> {
+    encoder: DescriptorEncoder<'a>,
+    nodes: Vec<NodeInfo>,
+}
 
 impl Page<'_> {
-    fn add(
+    /// Adds one metric: with the label `node` in a Redis Cluster, without a label where there is one server.
+    fn add<M: EncodeMetric>(
         &mut self,
         name: &str,
         unit: Option<Unit>,
         help: &str,
-        metric: Option<impl EncodeMetric>,
+        read: impl Fn(&RedisInfo) -> Option<M>,
     ) -> fmt::Result {
-        let Some(metric) = metric else {
+        let said = self.nodes.iter();
+        let said = said.filter_map(|node| Some((node.node.as_ref(), read(&node.info)?)));
+        let said: Vec<_> = said.collect();
+        let Some((_, first)) = said.first() else {
             return Ok(());
         };
-        let kind = metric.metric_type();
-        let encoder = self.0.encode_descriptor(name, help, unit.as_ref(), kind)?;
-        metric.encode(encoder)
+        let kind = first.metric_type();
+        let mut encoder = self
+            .encoder
+            .encode_descriptor(name, help, unit.as_ref(), kind)?;
+        for (node, metric) in &said {
+            match node {
+                Some(node) => {
+                    let node = (*node).clone();
+                    metric.encode(encoder.encode_family(&NodeLabels { node })?)?;
+                }
+                None => return metric.encode(encoder),
+            }
+        }
+        Ok(())
     }
 }

@@ -98,6 +98,22 @@ impl Cluster {
         }
     }
 
+    /// The nodes that have slots, by address.
+    pub(super) fn all(&self) -> Result<Vec<(Option<String>, Arc<Shard>)>, StoreError> {
+        let map = self.nodes.map.load();
+        if map.nodes.is_empty() {
+            return Err(match &*self.nodes.asked.borrow() {
+                Some(Err(why)) => why.clone(),
+                _ => StoreError::Disconnected,
+            });
+        }
+        let node = |node: &Arc<Node>| {
+            let Address { host, port } = &node.address;
+            (Some(format!("{host}:{port}")), node.shard.clone())
+        };
+        Ok(map.nodes.iter().map(node).collect())
+    }
+
     /// The node that has a slot, as far as is known.
     pub(super) fn of(&self, slot: u16) -> Result<Arc<Shard>, StoreError> {
         let asked = self.nodes.asked.borrow();

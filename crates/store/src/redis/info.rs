@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::task::JoinSet;
+
 use super::RedisStore;
 use crate::StoreError;
 
@@ -24,6 +26,15 @@ pub struct RedisInfo {
     pub script_calls: Option<u64>,
     /// How long it was busy with them.
     pub script_time: Option<Duration>,
+}
+
+/// What one server said.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeInfo {
+    /// Its address in a Redis Cluster; none: there is one server.
+    pub node: Option<String>,
+    /// Its answer.
+    pub info: RedisInfo,
 }
 
 impl RedisInfo {
@@ -66,13 +77,37 @@ impl RedisInfo {
 }
 
 impl RedisStore {
-    /// Asks Redis how it is. One that refuses such questions refuses them for good, and that is no trouble.
-    pub async fn info(&self) -> Result<RedisInfo, StoreError> {
-        // Of a cluster one node speaks for all.
-        let shard = self.caller.shards.of(&[0; 16])?;
-        let answer = tokio::time::timeout(self.timeout, shard.client.info()).await;
-        let text = answer.unwrap_or(Err(StoreError::Timeout))?;
-        Ok(RedisInfo::read(&text))
+    /// Asks every server how it is: one, or each primary of a Redis Cluster that answers.
+    ///
+    /// # Errors
+    ///
+    /// No server answers in time, or the ACL forbids `INFO`.
+    pub async fn info(&self) -> Result<Vec<NodeInfo>, StoreError> {
+        let mut asking = JoinSet::new();
+        for (node, shard) in self.caller.shards.all()? {
+            let timeout = self.timeout;
+            asking.spawn(async move {
+                let answer = tokio::time::timeout(timeout, shard.client.info()).await;
+                let text = answer.unwrap_or(Err(StoreError::Timeout))?;
+                let info = RedisInfo::read(&text);
+                Ok(NodeInfo { node, info })
+            });
+        }
+        let mut failed = StoreError::Disconnected;
+        let mut nodes = Vec::new();
+        while let Some(answer) = asking.join_next().await {
+            match answer {
+                Ok(Ok(node)) => nodes.push(node),
+                Ok(Err(error)) => failed = error,
+                Err(_) => {}
+            }
+        }
+        nodes.sort_by(|one, other| one.node.cmp(&other.node));
+        if nodes.is_empty() {
+            Err(failed)
+        } else {
+            Ok(nodes)
+        }
     }
 }
 

@@ -62,7 +62,7 @@ use crate::{
 use gateways::Gateways;
 pub use gateways::HEARTBEAT;
 use guard::is_about_keys;
-pub use info::RedisInfo;
+pub use info::{NodeInfo, RedisInfo};
 use leases::{Leases, Lender};
 use recent::{Call, Recent};
 pub use secret::Agreement;

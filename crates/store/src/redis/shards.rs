@@ -55,6 +55,14 @@ impl Shards {
         matches!(self, Self::Cluster(_))
     }
 
+    /// All servers that are known, each with its address in a Redis Cluster.
+    pub(super) fn all(&self) -> Result<Vec<(Option<String>, Arc<Shard>)>, StoreError> {
+        match self {
+            Self::One(shard) => Ok(vec![(None, shard.clone())]),
+            Self::Cluster(cluster) => cluster.all(),
+        }
+    }
+
     /// The server of a client's keys, as far as is known.
     pub(super) fn of(&self, tag: &[u8; 16]) -> Result<Arc<Shard>, StoreError> {
         match self {

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tidegate_core::FixedWindow;
+use tidegate_store::redis::NodeInfo;
 use tidegate_store::{Charge, Limit, MAX_CHARGES, Outcome, Store, Via};
 use tidegate_testkit::RedisServer;
 
@@ -158,7 +159,10 @@ async fn a_redis_tells_what_it_is_like_or_that_it_may_not_be_asked() {
     for _ in 0..10 {
         store.decide(&[charge(&limit, 1, 1)]).await;
     }
-    let info = store.info().await.unwrap();
+    let nodes = store.info().await.unwrap();
+    let [NodeInfo { node: None, info }] = &nodes[..] else {
+        panic!("{nodes:?}");
+    };
     assert_eq!(info.memory_max, Some(64 << 20));
     assert!(
         info.memory

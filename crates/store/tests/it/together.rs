@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How often Redis was sent a script, and how often it ran one.
 async fn calls(store: &RedisStore) -> u64 {
-    store.info().await.unwrap().script_calls.unwrap()
+    store.info().await.unwrap()[0].info.script_calls.unwrap()
 }
 
 /// Asks for all of these at once; what came of each, in their order.

@@ -49,6 +49,7 @@ async fn keys_are_spread_and_decided_where_they_are() {
     assert_eq!(store.shared_secret("two").await, Ok("one".into()));
     assert_eq!(store.heartbeat().await, Ok(1));
     assert_eq!(store.ready().await, Ok(()));
+    every_primary_tells_how_it_is(&cluster, &store).await;
 
     // Any one node is enough to find the others, a replica too.
     let url = format!("redis-cluster://gate:hunter2@{}", cluster.node(5).addr());
@@ -80,6 +81,20 @@ async fn gateways_are_counted_where_their_slot_goes(cluster: &RedisCluster, stor
     cluster.move_slots(from, to, slot..slot + 1).await;
     assert!(store.heartbeat().await.is_ok());
     assert!(calls(cluster, to, "eval").await > before);
+}
+
+async fn every_primary_tells_how_it_is(cluster: &RedisCluster, store: &RedisStore) {
+    let nodes = store.info().await.unwrap();
+    let mut told: Vec<_> = nodes.iter().filter_map(|it| it.node.clone()).collect();
+    let mut primaries: Vec<_> = (0..3)
+        .map(|node| cluster.node(node).addr().to_string())
+        .collect();
+    told.sort();
+    primaries.sort();
+    assert_eq!(told, primaries);
+    for node in nodes {
+        assert!(node.info.script_calls > Some(0), "{node:?}");
+    }
 }
 
 async fn scripts_lost_at_one_node(cluster: &RedisCluster, store: &RedisStore) {
