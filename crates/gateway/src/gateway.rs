@@ -23,6 +23,7 @@ use crate::access_log::{AccessLog, Writer};
 use crate::admin::{self, Admin};
 use crate::chores::{heartbeats, renew, sweep};
 use crate::config::{Plan, Secret, StorePlan};
+use crate::descriptors;
 use crate::in_force::{Current, ListenerName};
 use crate::metrics::GatewayMetrics;
 use crate::overload;
@@ -106,6 +107,10 @@ impl Gateway {
             request_ids: Arc::default(),
             overload: Arc::default(),
         };
+        // Ports and Redis are open by now, and what is left is shared.
+        if let Some(misfit) = descriptors::shares().misfit(plan.max_connections) {
+            tracing::warn!("{misfit}");
+        }
         let fixed = plan.fixed.clone();
         let current = Arc::new(Current::from_pointee(kept.put_in_force(plan, None)?));
         let (stopping, stopped) = watch::channel(false);

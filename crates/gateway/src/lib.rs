@@ -23,6 +23,7 @@ mod budgets;
 mod calendar;
 mod chores;
 mod cors;
+mod descriptors;
 mod dropped;
 mod file_stamp;
 mod frontend;

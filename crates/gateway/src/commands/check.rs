@@ -9,6 +9,7 @@ use http::Method;
 use super::{Failure, running};
 use crate::admin::RunningConfig;
 use crate::config::Plan;
+use crate::descriptors;
 use crate::limit_keys::{self, LimitKeys};
 
 /// What is checked beside the file.
@@ -23,6 +24,7 @@ pub(super) struct Options {
 pub(super) fn run(config: &Path, options: &Options) -> Result<(), Failure> {
     let (plan, warnings) = super::load(config)?;
     let mut warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+    warnings.extend(too_many_connections(&plan));
     if options.running {
         warnings.extend(restarts(&plan)?);
     }
@@ -41,6 +43,12 @@ pub(super) fn run(config: &Path, options: &Options) -> Result<(), Failure> {
     );
     super::print(&report);
     Ok(())
+}
+
+/// A warning if not as many connections fit as may be open.
+fn too_many_connections(plan: &Plan) -> Option<String> {
+    let misfit = descriptors::shares_at_start().misfit(plan.max_connections)?;
+    Some(format!("warning: {misfit}"))
 }
 
 /// One warning per limit that a reload of the running gateway would start anew.

@@ -7,6 +7,7 @@ use tidegate_tower::TrustedProxies;
 
 use super::{Failure, demo_api, run};
 use crate::config;
+use crate::descriptors;
 use crate::gateway::{Gateway, StartError};
 
 /// The commented reference, compiled in, so that the demo needs no file.
@@ -14,6 +15,7 @@ const CONFIGURATION: &str = include_str!("../../../../gateway.yaml");
 
 /// Runs until SIGTERM or SIGINT.
 pub(super) fn run() -> Result<(), Failure> {
+    descriptors::raise_limit();
     run::runtime()?.block_on(demo())
 }
 

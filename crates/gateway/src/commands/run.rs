@@ -11,6 +11,7 @@ use super::Failure;
 use super::reload::Reloads;
 use super::systemd;
 use crate::config::{LogFormat, LogPlan, Plan, Warning};
+use crate::descriptors;
 use crate::file_stamp::Stamp;
 use crate::gateway::{Gateway, Inherited};
 
@@ -23,6 +24,7 @@ pub(super) fn run(config: &Path) -> Result<(), Failure> {
     for warning in warnings {
         tracing::warn!("{}", in_one_line(&warning));
     }
+    descriptors::raise_limit();
     runtime()?.block_on(serve(plan, config, stamp))
 }
 

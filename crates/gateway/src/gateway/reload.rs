@@ -8,6 +8,7 @@ use tokio::task::JoinSet;
 
 use super::{Inherited, Kept, StartError};
 use crate::config::{ConfigError, Fixed, Plan, Warning};
+use crate::descriptors;
 use crate::in_force::{Current, ListenerName};
 use crate::limit_keys;
 use crate::server::{Listener, Server};
@@ -87,6 +88,7 @@ impl Reloader {
 impl Parts {
     async fn apply(&self, plan: Plan) -> Result<JoinSet<()>, StartError> {
         let before = self.current.load_full();
+        let max_connections = plan.max_connections;
         let names = ListenerName::all(&plan.listen);
         let added = names
             .iter()
@@ -94,6 +96,9 @@ impl Parts {
         let added = open(added.copied(), &self.inherited).await?;
         let next = Arc::new(self.kept.put_in_force(plan, Some(&before))?);
         self.current.store(next.clone());
+        if let Some(misfit) = descriptors::shares().misfit(max_connections) {
+            tracing::warn!("{misfit}");
+        }
         for change in limit_keys::changes(&before.limit_keys, &next.limit_keys) {
             tracing::warn!("the reload starts {change}");
             self.kept

@@ -22,6 +22,7 @@ use super::places::Place;
 use super::request_body::RequestBody;
 use super::server::Server;
 use super::stream_limit::StreamLimit;
+use crate::descriptors::{UpstreamDescriptor, is_our_shortage};
 
 /// Why there is no connection.
 #[derive(Debug)]
@@ -30,6 +31,16 @@ pub(super) enum ConnectError {
     Unreachable(io::Error),
     /// The server is not believed, does not believe us, or speaks no TLS; the log was told why.
     Untrusted,
+}
+
+impl ConnectError {
+    /// Whether this machine had no room for a connection.
+    pub(super) fn is_our_shortage(&self) -> bool {
+        match self {
+            Self::Unreachable(error) => is_our_shortage(error),
+            Self::Untrusted => false,
+        }
+    }
 }
 
 impl From<io::Error> for ConnectError {
@@ -50,6 +61,7 @@ impl From<hyper::Error> for ConnectError {
 pub(super) struct Connection {
     pub(super) sender: http1::SendRequest<RequestBody>,
     pub(super) driver: AbortHandle,
+    pub(super) _descriptor: UpstreamDescriptor,
 }
 
 impl Drop for Connection {
@@ -67,6 +79,7 @@ pub(super) struct Shared {
     open: AtomicUsize,
     retired: AtomicBool,
     used: Mutex<Instant>,
+    _descriptor: UpstreamDescriptor,
 }
 
 impl Shared {
@@ -75,6 +88,7 @@ impl Shared {
         sender: http2::SendRequest<RequestBody>,
         mut connection: http2::Connection<TokioIo<S>, RequestBody, TokioExecutor>,
         limit: Arc<StreamLimit>,
+        descriptor: UpstreamDescriptor,
     ) -> Self
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -97,6 +111,7 @@ impl Shared {
             open: AtomicUsize::new(0),
             retired: AtomicBool::new(false),
             used: Mutex::new(Instant::now()),
+            _descriptor: descriptor,
         }
     }
 

@@ -172,7 +172,7 @@ impl Keeper {
                 });
             }
             while let Some(checked) = checks.join_next().await {
-                if let Ok((server, passed)) = checked {
+                if let Ok((server, Some(passed))) = checked {
                     self.metrics.checked(passed);
                     let change = server.health.checked(plan, passed, Instant::now());
                     self.tell_change(&server, change);

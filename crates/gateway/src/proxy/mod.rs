@@ -6,6 +6,7 @@ mod edits;
 mod forward;
 mod headers;
 mod health;
+mod idle;
 mod keeper;
 mod members;
 mod patience;

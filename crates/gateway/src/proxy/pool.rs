@@ -19,6 +19,7 @@ use super::request_body::{BodyState, Fate, RequestBody};
 use super::retries::Retries;
 use super::server::{LeaseError, Server};
 use crate::config::UpstreamPlan;
+use crate::descriptors::{is_our_shortage, say_shortage};
 use crate::metrics::UpstreamMetrics;
 use crate::tls::Offer;
 
@@ -68,6 +69,8 @@ pub(super) enum SendError {
     Unconnected(ConnectError),
     /// The server said, more than once or of a request that cannot be sent again, that it did not begin with it.
     Refused(hyper::Error),
+    /// This machine has no room for another connection, whoever asks for one.
+    Exhausted,
     /// A server accepted the request and then failed.
     Failed(hyper::Error),
     /// A server accepted the request and did not answer in time.
@@ -177,6 +180,11 @@ impl Upstream {
                 Err(error) => {
                     let error = match error {
                         LeaseError::Full => SendError::Busy,
+                        // It is no server's fault, so none is left out for it.
+                        LeaseError::Connect(error) if error.is_our_shortage() => {
+                            say_shortage();
+                            SendError::Exhausted
+                        }
                         LeaseError::Connect(error) => {
                             self.keeper.failed(server);
                             self.keeper.look_again();
@@ -231,7 +239,8 @@ impl Upstream {
                 continue;
             }
             server.failed(error.error());
-            if !terms.fate.is_some_and(is_clients_fault) {
+            let is_servers = !is_our_shortage(error.error());
+            if is_servers && !terms.fate.is_some_and(is_clients_fault) {
                 self.keeper.failed(server);
             }
             let error = error.into_error();

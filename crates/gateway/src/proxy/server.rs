@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::header::HOST;
 use http::uri::Authority;
@@ -17,18 +17,13 @@ use tokio::time::timeout;
 
 use super::connection::{ConnectError, Connection, Lease, Shared};
 use super::health::Health;
+use super::idle::{IdleConnections, KEPT};
 use super::places::Places;
 use super::request_body::RequestBody;
 use super::stream_limit::{MAX_STREAMS, NO_SETTINGS, SettingsWatch, StreamLimit};
 use crate::config::{HealthPlan, ServerPlan, Speaks, UpstreamPlan};
+use crate::descriptors::UpstreamDescriptor;
 use crate::tls::{self, Offer};
-
-/// How long an idle connection is kept: shorter than the usual keep-alive of servers, which may close one at the very
-/// moment that a request is sent on it.
-const KEPT: Duration = Duration::from_secs(30);
-
-/// How many idle connections of HTTP/1 are kept per server.
-const MOST_IDLE: usize = 1_024;
 
 /// How much of an upstream's head is buffered, in bytes, and of a body that its client does not take.
 const MAX_BUFFER: u32 = 64 * 1024;
@@ -50,7 +45,7 @@ pub(super) struct Server {
     pub(super) places: Places,
     /// What the balancer owes it.
     pub(super) credit: AtomicI64,
-    idle: Mutex<Vec<Idle>>,
+    idle: IdleConnections,
     shared: Mutex<Vec<Arc<Shared>>>,
     // Held while a connection is made that others may share.
     opening: tokio::sync::Mutex<()>,
@@ -58,12 +53,6 @@ pub(super) struct Server {
     shares: AtomicBool,
     // What the log was last told of the handshakes with it.
     trouble: Mutex<Option<String>>,
-}
-
-#[derive(Debug)]
-struct Idle {
-    connection: Connection,
-    since: Instant,
 }
 
 /// Why a request has no connection.
@@ -85,7 +74,7 @@ impl Server {
             shares: AtomicBool::new(!matches!(plan.speaks, Speaks::Http1)),
             plan,
             address,
-            idle: Mutex::default(),
+            idle: IdleConnections::default(),
             shared: Mutex::default(),
             opening: tokio::sync::Mutex::default(),
             trouble: Mutex::default(),
@@ -104,14 +93,7 @@ impl Server {
 
     /// Keeps a connection for the next request.
     pub(super) fn keep(&self, connection: Connection) {
-        if connection.sender.is_closed() {
-            return;
-        }
-        let mut idle = self.idle.lock();
-        if idle.len() < MOST_IDLE {
-            let since = Instant::now();
-            idle.push(Idle { connection, since });
-        }
+        self.idle.keep(connection);
     }
 
     /// A place on a connection that was kept, or on a fresh one, and whether it is fresh. To wait for a place, if there is a
@@ -170,23 +152,8 @@ impl Server {
         {
             return Some(lease);
         }
-        let mut idle = self.idle.lock();
-        // Those that were kept first lie first.
-        let now = Instant::now();
-        let is_old = |kept: &&Idle| now.duration_since(kept.since) >= KEPT;
-        let old = idle.iter().take_while(is_old).count();
-        idle.drain(..old);
-        // The one that was used last, and is ready: one whose last request is not over yet, in hyper's eyes, stays.
-        for last in (0..idle.len()).rev() {
-            let sender = &idle[last].connection.sender;
-            if sender.is_ready() {
-                return Some(Lease::own(idle.remove(last).connection, self.clone()));
-            }
-            if sender.is_closed() {
-                idle.remove(last);
-            }
-        }
-        None
+        let connection = self.idle.take()?;
+        Some(Lease::own(connection, self.clone()))
     }
 
     fn kept_shared(&self, avoided: &[Arc<Shared>]) -> Option<Lease> {
@@ -208,12 +175,18 @@ impl Server {
         shared.iter().find(is_new).cloned()
     }
 
-    /// Whether it answers as a server that is well: on a connection of its own, unless requests share one.
-    pub(super) async fn check(self: &Arc<Self>, plan: &HealthPlan) -> bool {
+    /// Whether it answers as a server that is well: on a connection of its own, unless requests share one. `None` if this
+    /// machine has no room for a connection, which says nothing of the server.
+    pub(super) async fn check(self: &Arc<Self>, plan: &HealthPlan) -> Option<bool> {
+        let mut is_short = false;
         let asked = async {
             let mut lease = match self.kept_shared(&[]) {
                 Some(lease) => lease,
-                None => self.connect(Offer::Any).await.ok()?,
+                None => {
+                    let connected = self.connect(Offer::Any).await;
+                    is_short = connected.as_ref().is_err_and(ConnectError::is_our_shortage);
+                    connected.ok()?
+                }
             };
             let mut request = Request::new(RequestBody::Empty);
             *request.uri_mut() = plan.path.clone().into();
@@ -223,16 +196,23 @@ impl Server {
             answer.ok().map(|answer| answer.status())
         };
         let status = timeout(plan.timeout, asked).await.ok().flatten();
-        status.is_some_and(|status| status.is_success() || status.is_redirection())
+        let passed = status.is_some_and(|status| status.is_success() || status.is_redirection());
+        (!is_short).then_some(passed)
     }
 
     async fn connect(self: &Arc<Self>, offer: Offer) -> Result<Lease, ConnectError> {
         let host = self.plan.authority.host().trim_matches(['[', ']']);
+        let descriptor = match UpstreamDescriptor::take() {
+            Ok(descriptor) => descriptor,
+            // One that is only kept gives way to one that is needed, whichever upstream it leads to.
+            Err(error) if !IdleConnections::close_oldest() => return Err(error.into()),
+            Err(_) => UpstreamDescriptor::take()?,
+        };
         let socket = TcpStream::connect(self.address).await?;
         socket.set_nodelay(true)?;
         match &self.plan.speaks {
-            Speaks::Http1 => self.http1(socket).await,
-            Speaks::Http2 => self.http2(socket).await,
+            Speaks::Http1 => self.http1(socket, descriptor).await,
+            Speaks::Http2 => self.http2(socket, descriptor).await,
             Speaks::Tls(tls) => {
                 let connected = tls.connect(host, socket, offer).await;
                 self.tell_trouble(connected.as_ref().err());
@@ -242,14 +222,18 @@ impl Server {
                     self.shares.store(is_http2, Ordering::Relaxed);
                 }
                 match is_http2 {
-                    true => self.http2(stream).await,
-                    false => self.http1(stream).await,
+                    true => self.http2(stream, descriptor).await,
+                    false => self.http1(stream, descriptor).await,
                 }
             }
         }
     }
 
-    async fn http1<S>(self: &Arc<Self>, stream: S) -> Result<Lease, ConnectError>
+    async fn http1<S>(
+        self: &Arc<Self>,
+        stream: S,
+        descriptor: UpstreamDescriptor,
+    ) -> Result<Lease, ConnectError>
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
@@ -258,10 +242,19 @@ impl Server {
         let (sender, connection) = builder.handshake(TokioIo::new(stream)).await?;
         // Its errors reach whoever sent a request on it.
         let driver = tokio::spawn(connection.with_upgrades()).abort_handle();
-        Ok(Lease::own(Connection { sender, driver }, self.clone()))
+        let connection = Connection {
+            sender,
+            driver,
+            _descriptor: descriptor,
+        };
+        Ok(Lease::own(connection, self.clone()))
     }
 
-    async fn http2<S>(&self, stream: S) -> Result<Lease, ConnectError>
+    async fn http2<S>(
+        &self,
+        stream: S,
+        descriptor: UpstreamDescriptor,
+    ) -> Result<Lease, ConnectError>
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
@@ -278,7 +271,7 @@ impl Server {
             .max_header_list_size(MAX_BUFFER)
             .initial_max_send_streams(NO_SETTINGS);
         let (sender, connection) = builder.handshake(TokioIo::new(stream)).await?;
-        let shared = Arc::new(Shared::new(sender, connection, limit));
+        let shared = Arc::new(Shared::new(sender, connection, limit, descriptor));
         let stream = Shared::first_stream(&shared);
         self.shared.lock().push(shared);
         Ok(Lease::shared(stream))

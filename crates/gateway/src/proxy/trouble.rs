@@ -20,6 +20,7 @@ pub(super) fn explain(error: &SendError, fate: Option<&Fate>) -> Problem {
     match error {
         SendError::Down(again) => UPSTREAM_DOWN.retry_after(*again),
         SendError::Busy => UPSTREAM_BUSY.retry_after(Duration::from_secs(1)),
+        SendError::Exhausted => OVERLOADED.retry_after(Duration::from_secs(1)),
         SendError::Silent => UPSTREAM_SILENT,
         SendError::Unconnected(ConnectError::Unreachable(error))
             if error.kind() == std::io::ErrorKind::TimedOut =>
@@ -81,6 +82,11 @@ const UPSTREAM_BUSY: Problem = Problem::new(
     StatusCode::SERVICE_UNAVAILABLE,
     "upstream_busy",
     "The API behind this gateway has as many requests as it can take.",
+);
+const OVERLOADED: Problem = Problem::new(
+    StatusCode::SERVICE_UNAVAILABLE,
+    "overloaded",
+    "The gateway has no room for another connection to the API.",
 );
 pub(super) const UPSTREAM_FAILED: Problem = Problem::new(
     StatusCode::BAD_GATEWAY,

@@ -17,6 +17,7 @@ limits:
   few: { fixed_window: { limit: 3, window: 1d } }
 routes:
   - { path: /api, upstream: http://127.0.0.1:9000, limits: [few] }
+max_connections: 100
 ";
 
 fn tidegate(arguments: &[&str]) -> Command {

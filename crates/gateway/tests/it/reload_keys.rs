@@ -15,6 +15,7 @@ fn config(admin: &str, limit: &str) -> String {
 listen: 127.0.0.1:0
 admin: {admin}
 log: {{ format: json }}
+max_connections: 100
 limits:
   daily: {{ {limit} }}
   other: {{ token_bucket: {{ capacity: 5, refill: 1/s }} }}

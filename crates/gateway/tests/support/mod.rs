@@ -114,8 +114,18 @@ impl GatewayProcess {
         Self::start_with("127.0.0.1:0", "level: info", yaml).await
     }
 
+    /// As [`start`](Self::start), as a process to which the shell's `ulimit` was applied with these arguments.
+    #[allow(dead_code, reason = "not all tests run out of something")]
+    pub(crate) async fn start_limited(ulimit: &str, yaml: &str) -> Self {
+        Self::start_by(Some(ulimit), "127.0.0.1:0", "level: info", yaml).await
+    }
+
     /// As [`start`](Self::start), with an admin port and settings of the log as they are written in YAML.
     pub(crate) async fn start_with(admin: &str, log: &str, yaml: &str) -> Self {
+        Self::start_by(None, admin, log, yaml).await
+    }
+
+    async fn start_by(ulimit: Option<&str>, admin: &str, log: &str, yaml: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("gateway.yaml");
         let log = format!("{{ format: json, {log} }}");
@@ -126,7 +136,18 @@ impl GatewayProcess {
         let binary = binary.unwrap_or(env!("CARGO_BIN_EXE_tidegate").into());
         // Relative to the repository, where cargo was called, and not to this crate, where cargo runs the tests.
         let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let mut command = Command::new(repository.join(binary));
+        let binary = repository.join(binary);
+        let mut command = match ulimit {
+            None => Command::new(binary),
+            Some(ulimit) => {
+                let mut shell = Command::new("sh");
+                shell
+                    .arg("-c")
+                    .arg(format!("ulimit {ulimit}; exec \"$0\" \"$@\""));
+                shell.arg(binary);
+                shell
+            }
+        };
         command.arg("run").arg("-c").arg(&file);
         let process = Process::spawn(command);
         let soon = Duration::from_secs(10);

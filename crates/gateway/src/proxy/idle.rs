@@ -1,0 +1,90 @@
+//! Connections of HTTP/1 to one server that are kept for its next requests.
+
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::connection::Connection;
+use crate::descriptors::UpstreamDescriptor;
+
+/// How long an idle connection is kept: shorter than the usual keep-alive of servers, which may close one at the very
+/// moment that a request is sent on it.
+pub(super) const KEPT: Duration = Duration::from_secs(30);
+
+/// How many idle connections are kept per server.
+const MOST_IDLE: usize = 1_024;
+
+/// All lists of this process, so that one that is short of descriptors finds the oldest connection of any of them.
+static LISTS: Mutex<Vec<Weak<List>>> = Mutex::new(Vec::new());
+
+/// Those that were kept first lie first.
+type List = Mutex<Vec<Idle>>;
+
+/// The idle connections of one server.
+#[derive(Debug)]
+pub(super) struct IdleConnections(Arc<List>);
+
+#[derive(Debug)]
+struct Idle {
+    connection: Connection,
+    since: Instant,
+}
+
+impl Default for IdleConnections {
+    fn default() -> Self {
+        let list = Arc::new(List::default());
+        let mut lists = LISTS.lock();
+        lists.retain(|list| list.strong_count() > 0);
+        lists.push(Arc::downgrade(&list));
+        Self(list)
+    }
+}
+
+impl IdleConnections {
+    /// Keeps a connection for the next request, unless it is closed or others need what it holds.
+    pub(super) fn keep(&self, connection: Connection) {
+        if connection.sender.is_closed() || UpstreamDescriptor::are_scarce() {
+            return;
+        }
+        let mut idle = self.0.lock();
+        if idle.len() < MOST_IDLE {
+            let since = Instant::now();
+            idle.push(Idle { connection, since });
+        }
+    }
+
+    /// A connection that was kept, if there is one.
+    pub(super) fn take(&self) -> Option<Connection> {
+        let mut idle = self.0.lock();
+        let now = Instant::now();
+        let is_old = |kept: &&Idle| now.duration_since(kept.since) >= KEPT;
+        let old = idle.iter().take_while(is_old).count();
+        idle.drain(..old);
+        // The one that was used last, and is ready: one whose last request is not over yet, in hyper's eyes, stays.
+        for last in (0..idle.len()).rev() {
+            let sender = &idle[last].connection.sender;
+            if sender.is_ready() {
+                return Some(idle.remove(last).connection);
+            }
+            if sender.is_closed() {
+                idle.remove(last);
+            }
+        }
+        None
+    }
+
+    /// Closes the connection that has been idle for longest, to whichever server; whether there was one.
+    pub(super) fn close_oldest() -> bool {
+        let lists: Vec<Arc<List>> = LISTS.lock().iter().filter_map(Weak::upgrade).collect();
+        let first = |list: &Arc<List>| list.lock().first().map(|idle| idle.since);
+        let oldest = lists.iter().filter_map(|list| Some((first(list)?, list)));
+        let Some((_, list)) = oldest.min_by_key(|(since, _)| *since) else {
+            return false;
+        };
+        let mut list = list.lock();
+        let is_any = !list.is_empty();
+        list.drain(..usize::from(is_any));
+        is_any
+    }
+}
