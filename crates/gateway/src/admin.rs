@@ -3,6 +3,7 @@
 mod access;
 mod clients;
 mod config;
+mod connections;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -18,18 +19,22 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tidegate_store::Store;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
+use tokio::time::timeout;
 
 use crate::in_force::Current;
 use crate::overload::Pressure;
 pub(crate) use access::Access;
 use clients::Question;
 pub(crate) use config::RunningConfig;
+use connections::{Connection, Connections};
 
-/// Connections at once: probes and scrapers are few.
-const MAX_CONNECTIONS: usize = 64;
-/// The longest life of one.
-const LIFETIME: Duration = Duration::from_secs(300);
+/// How long a head may take, and how long a connection may ask nothing.
+const HEADER: Duration = Duration::from_secs(5);
+/// How much of a head is buffered, in bytes.
+const MAX_BUFFER: usize = 16 * 1024;
+/// The longest life of a connection.
+const LIFETIME: Duration = Duration::from_secs(60);
 
 /// What the admin port reports on.
 #[derive(Debug)]
@@ -41,20 +46,15 @@ pub(crate) struct Admin {
 
 /// Serves the admin port for as long as the future is polled.
 pub(crate) async fn serve(listener: TcpListener, admin: Arc<Admin>) {
-    let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let connections = Arc::new(Connections::default());
     loop {
-        let Ok(permit) = connections.clone().acquire_owned().await else {
-            return;
-        };
         match listener.accept().await {
-            Ok((socket, _)) => {
-                let admin = admin.clone();
-                tokio::spawn(async move {
-                    // A probe that goes away is no event.
-                    let _ = tokio::time::timeout(LIFETIME, connection(socket, admin)).await;
-                    drop(permit);
-                });
-            }
+            Ok((socket, peer)) => connections.open(peer.ip(), |connection| {
+                let served = serve_connection(socket, connection, admin.clone());
+                // A probe that goes away is no event.
+                let served = async { drop(timeout(LIFETIME, served).await) };
+                tokio::spawn(served).abort_handle()
+            }),
             Err(error) => {
                 tracing::warn!(%error, "cannot accept connections on the admin port");
                 tokio::time::sleep(Duration::from_millis(50)).await;
@@ -63,13 +63,25 @@ pub(crate) async fn serve(listener: TcpListener, admin: Arc<Admin>) {
     }
 }
 
-async fn connection(socket: TcpStream, admin: Arc<Admin>) -> hyper::Result<()> {
+async fn serve_connection(
+    socket: TcpStream,
+    connection: Connection,
+    admin: Arc<Admin>,
+) -> hyper::Result<()> {
+    let connection = &connection;
     let service = service_fn(move |request: Request<Incoming>| {
         let admin = admin.clone();
-        async move { Ok::<_, Infallible>(admin.answer(&request).await) }
+        async move {
+            connection.busy();
+            let answer = admin.answer(&request).await;
+            connection.idle();
+            Ok::<_, Infallible>(answer)
+        }
     });
     http1::Builder::new()
         .timer(TokioTimer::new())
+        .header_read_timeout(HEADER)
+        .max_buf_size(MAX_BUFFER)
         .serve_connection(TokioIo::new(socket), service)
         .await
 }
@@ -78,6 +90,9 @@ impl Admin {
     async fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         if let Some(question) = Question::of(request.uri().path()) {
             return self.client(&question, request).await.map(Full::new);
+        }
+        if let Some(refusal) = self.current.load().access.open_refusal(request.headers()) {
+            return refusal.map(Full::new);
         }
         if ![Method::GET, Method::HEAD].contains(request.method()) {
             let mut refusal = text(StatusCode::METHOD_NOT_ALLOWED, "only GET is served here\n");

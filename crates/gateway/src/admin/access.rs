@@ -1,6 +1,10 @@
-//! Who may ask about clients on the admin port: whoever has the token, and without one whoever is on this machine.
+//! Who may ask what on the admin port.
 //!
-//! Health and metrics are open to all who reach the port, and do not come here.
+//! - Health and metrics: whoever reaches the port by an address, as `localhost`, or by a name that is listed. A web page that
+//!   was given a name for this address (DNS rebinding) asks by that name.
+//! - Clients and the configuration: whoever has the token, and without one whoever is on this machine.
+
+use std::net::IpAddr;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use bytes::Bytes;
@@ -9,73 +13,95 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use tidegate_tower::problem;
 
 use crate::config::{AdminPlan, Secret};
+use crate::host::{HostPattern, host_of};
 
 /// The rule of one admin port.
 #[derive(Debug)]
-pub(crate) enum Access {
-    /// Whoever has this token.
-    Token(Secret),
-    /// Whoever is on this machine: there is no token.
-    Machine,
-    /// Nobody: there is no token, and the port is open to other machines.
-    Nobody,
+pub(crate) struct Access {
+    token: Option<Secret>,
+    is_loopback: bool,
+    hosts: Vec<HostPattern>,
 }
 
 impl Access {
     pub(crate) fn new(plan: &AdminPlan) -> Self {
-        match &plan.token {
-            Some(token) => Self::Token(token.clone()),
-            None if plan.address.ip().to_canonical().is_loopback() => Self::Machine,
-            None => Self::Nobody,
+        Self {
+            token: plan.token.clone(),
+            is_loopback: plan.address.ip().to_canonical().is_loopback(),
+            hosts: plan.hosts.clone(),
         }
     }
 
-    /// The answer to give instead of going on, if there is one.
-    pub(super) fn refusal(&self, headers: &HeaderMap) -> Option<Response<Bytes>> {
-        match self {
-            Self::Token(token) if holds(headers, token) => None,
-            Self::Token(_) => Some(unauthorized()),
-            Self::Machine if is_of_a_page(headers) => Some(problem(
+    /// The answer to a request about health or metrics in place of a page, if there is one.
+    pub(super) fn open_refusal(&self, headers: &HeaderMap) -> Option<Response<Bytes>> {
+        let is_refused = self.may_be_of_a_page(headers) && !self.is_shown(headers);
+        is_refused.then(|| {
+            problem(
                 StatusCode::FORBIDDEN,
-                "not_for_pages",
-                "Without a token clients are not served to web pages. Configure one: \
-                 admin: { address: …, token: \"${ADMIN_TOKEN}\" }.",
-            )),
-            Self::Machine => None,
-            Self::Nobody => Some(problem(
+                "foreign_host",
+                "The admin port is not served to web pages, nor under a name that is not listed. Ask by its address, show its \
+                 token, or list the name: admin: { address: …, hosts: [name] }.",
+            )
+        })
+    }
+
+    /// The answer to a request about clients or the configuration in place of a page, if there is one.
+    pub(super) fn refusal(&self, headers: &HeaderMap) -> Option<Response<Bytes>> {
+        if self.is_shown(headers) {
+            return None;
+        }
+        if self.token.is_some() {
+            return Some(unauthorized());
+        }
+        if !self.is_loopback {
+            return Some(problem(
                 StatusCode::FORBIDDEN,
                 "admin_token_needed",
                 "Other machines reach this port, so clients are served here only with a token. Configure one: \
                  admin: { address: …, token: \"${ADMIN_TOKEN}\" }; or bind admin to a loopback address.",
-            )),
+            ));
         }
+        self.may_be_of_a_page(headers).then(|| {
+            problem(
+                StatusCode::FORBIDDEN,
+                "not_for_pages",
+                "Without a token clients are not served to web pages. Configure one: \
+                 admin: { address: …, token: \"${ADMIN_TOKEN}\" }.",
+            )
+        })
     }
-}
 
-/// Whether a request carries the token, compared in the time that every wrong one takes.
-fn holds(headers: &HeaderMap, token: &Secret) -> bool {
-    let mut values = headers.get_all(AUTHORIZATION).iter();
-    let (Some(value), None) = (values.next(), values.next()) else {
-        return false;
-    };
-    let Some((scheme, shown)) = value.as_bytes().split_at_checked(b"Bearer ".len()) else {
-        return false;
-    };
-    scheme.eq_ignore_ascii_case(b"Bearer ")
-        && verify_slices_are_equal(shown.trim_ascii(), token.expose().as_bytes()).is_ok()
-}
+    /// Whether a request carries the token, compared in the time that every wrong one takes.
+    fn is_shown(&self, headers: &HeaderMap) -> bool {
+        let mut values = headers.get_all(AUTHORIZATION).iter();
+        let (Some(token), Some(value), None) = (&self.token, values.next(), values.next()) else {
+            return false;
+        };
+        let Some((scheme, shown)) = value.as_bytes().split_at_checked(b"Bearer ".len()) else {
+            return false;
+        };
+        scheme.eq_ignore_ascii_case(b"Bearer ")
+            && verify_slices_are_equal(shown.trim_ascii(), token.expose().as_bytes()).is_ok()
+    }
 
-/// Whether a browser sends this for a page of somebody else's: it says so in `Origin`, or asks for this machine under a
-/// name of the page's choice. Neither is how a person or a program on this machine asks.
-fn is_of_a_page(headers: &HeaderMap) -> bool {
-    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
-    let authority = host.and_then(|host| host.parse::<http::uri::Authority>().ok());
-    let is_of_machine = authority.is_some_and(|authority| {
-        let host = authority.host();
+    /// Whether a browser may send this for a page of somebody else's: it says so in `Origin`, or asks under a name of the
+    /// page's choice. A request without `Host` is of no browser.
+    fn may_be_of_a_page(&self, headers: &HeaderMap) -> bool {
+        let mut hosts = headers.get_all(HOST).iter();
+        let is_ours = hosts.all(|host| host.to_str().is_ok_and(|host| self.is_own(host)));
+        headers.contains_key(ORIGIN) || !is_ours
+    }
+
+    /// Whether `Host` names an address, this machine, or a listed name. A page cannot make itself one of these.
+    fn is_own(&self, authority: &str) -> bool {
+        let Some(host) = host_of(authority) else {
+            return false;
+        };
         let address = host.trim_start_matches('[').trim_end_matches(']');
-        host.eq_ignore_ascii_case("localhost") || address.parse::<std::net::IpAddr>().is_ok()
-    });
-    headers.contains_key(ORIGIN) || !is_of_machine
+        host == "localhost"
+            || address.parse::<IpAddr>().is_ok()
+            || self.hosts.iter().any(|own| own.matches(&host))
+    }
 }
 
 fn unauthorized() -> Response<Bytes> {

@@ -103,6 +103,8 @@ pub(super) struct Admin {
     pub(super) address: Option<Leaf<SocketAddr>>,
     /// What whoever asks about clients shows as `Authorization: Bearer`. Default: none, and on loopback no need.
     pub(super) token: Option<Leaf<TokenText>>,
+    /// Names under which it may be asked, such as gateway or *.example.com, beside addresses and localhost. Default: none.
+    pub(super) hosts: Option<Vec<Leaf<HostPattern>>>,
 }
 
 /// A store that has settings.

@@ -94,6 +94,8 @@ pub struct AdminPlan {
     pub address: SocketAddr,
     /// What whoever asks about clients has to show.
     pub token: Option<Secret>,
+    /// The names under which it may be asked, beside addresses and `localhost`.
+    pub hosts: Vec<HostPattern>,
 }
 
 /// A file with API keys.

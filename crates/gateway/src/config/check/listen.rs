@@ -142,21 +142,34 @@ impl Check<'_> {
     }
 
     fn admin(&mut self, file: &File, taken: &mut Vec<Taken>) -> Option<AdminPlan> {
-        let (address, token) = match &file.admin {
-            None => (None, None),
-            Some(SingleOr::Single(address)) => (Some(address), None),
+        let (address, token, hosts) = match &file.admin {
+            None => (None, None, None),
+            Some(SingleOr::Single(address)) => (Some(address), None, None),
             Some(SingleOr::Block(block)) => {
-                (block.value.address.as_ref(), block.value.token.as_ref())
+                let admin = &block.value;
+                (
+                    admin.address.as_ref(),
+                    admin.token.as_ref(),
+                    admin.hosts.as_ref(),
+                )
             }
         };
         let token = self.read_some(token).and_then(|token| token.0);
-        let Some(leaf) = address else {
-            let address = ADMIN;
-            return Some(AdminPlan { address, token });
+        let hosts = hosts.into_iter().flatten();
+        let hosts = hosts.filter_map(|host| self.read(host)).collect();
+        let address = match address {
+            None => ADMIN,
+            Some(leaf) => {
+                let address = self.read(leaf)?;
+                self.take(taken, address, leaf.place);
+                address
+            }
         };
-        let address = self.read(leaf)?;
-        self.take(taken, address, leaf.place);
-        Some(AdminPlan { address, token })
+        Some(AdminPlan {
+            address,
+            token,
+            hosts,
+        })
     }
 
     /// Takes an address, which must not be taken already; port 0 is any that is free.
