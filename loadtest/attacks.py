@@ -132,6 +132,8 @@ class Scene:
         (folder / "gateway.yaml").write_text(
             f"listen: [127.0.0.1:{self.plain}, {{ address: 127.0.0.1:{self.tls}, tls: {tls} }}]\n"
             f"admin: 127.0.0.1:{admin}\nlog: {{ access: false }}\nmax_connections: 18000\n"
+            # The attackers have one address and stand for many, so the bounds per address must not hold.
+            "trusted_proxies: [127.0.0.1]\n"
             f"limits: {{ all: {{ token_bucket: {{ capacity: 100000, refill: 100000/s }}, per: [ip] }} }}\n"
             f'routes:\n  - {{ path: /good, upstream: "http://127.0.0.1:{good}", limits: [all] }}\n'
             f'  - {{ path: /**, upstream: "http://127.0.0.1:{api}", limits: [all] }}\n'
