@@ -118,6 +118,12 @@ impl Record {
         }
     }
 
+    /// The same of a request whose head could not be read.
+    pub(crate) fn unparsed(mut self) -> Self {
+        self.path = "-".into();
+        self
+    }
+
     pub(crate) fn answered(
         &mut self,
         status: Option<StatusCode>,

@@ -123,6 +123,16 @@ impl Activity {
         self.write_stalls.store(stalls, Ordering::Relaxed);
     }
 
+    /// Whether a request is under way.
+    pub(crate) fn has_requests(&self) -> bool {
+        self.requests.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether a write waits for the client to take something.
+    pub(crate) fn is_write_stalled(&self) -> bool {
+        self.write_stalls.load(Ordering::Relaxed)
+    }
+
     /// Whether a deadline has passed, and if not, when one could.
     pub(crate) fn watch(&self) -> Watch {
         let now = Duration::from_millis(self.elapsed());

@@ -4,6 +4,8 @@
 //! check ─ match a route, once ─ that route's stack: limits ─ upstream ─ answer, whose end is the request's end
 //! ```
 
+mod unparsed;
+
 use std::sync::Arc;
 use std::time::Duration;
 

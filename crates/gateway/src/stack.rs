@@ -6,7 +6,6 @@ use std::task::{Context, Poll};
 
 use http::header::CONTENT_TYPE;
 use http::{Request, Response, StatusCode};
-use hyper::body::Incoming;
 use tidegate_store::Store;
 use tidegate_tower::{Clients, Hasher, Lines, Policy, RateLimit, RateLimitLayer, Reject};
 use tower::{Service, ServiceBuilder};
@@ -69,7 +68,7 @@ pub(crate) struct Answer {
     no_route: Option<Arc<Reject>>,
 }
 
-impl Service<Request<Incoming>> for Answer {
+impl<B> Service<Request<B>> for Answer {
     type Response = Response<Body>;
     type Error = Infallible;
     type Future = std::future::Ready<Result<Response<Body>, Infallible>>;
@@ -78,7 +77,7 @@ impl Service<Request<Incoming>> for Answer {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<Incoming>) -> Self::Future {
+    fn call(&mut self, request: Request<B>) -> Self::Future {
         let problem = request.extensions().get::<Problem>().cloned();
         let problem = problem.unwrap_or(UNKNOWN);
         let answer = match &self.no_route {

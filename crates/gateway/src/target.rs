@@ -5,9 +5,9 @@
 
 use std::borrow::Cow;
 
-use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
+use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TE, TRANSFER_ENCODING, UPGRADE};
 use http::uri::Scheme;
-use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, Version};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, Version};
 
 use crate::host::host_of;
 use crate::path::{EncodedSlashes, PathError, normalize};
@@ -19,6 +19,9 @@ const MAX_TARGET: usize = 8 * 1024;
 const MAX_HEADERS: usize = 100;
 /// Their names and values together, in bytes.
 const MAX_HEADER_BYTES: usize = 32 * 1024;
+
+/// The most elements of a header that is a list and is read here.
+const MAX_ELEMENTS: usize = 100;
 
 /// A request's host and path in the one spelling that routes, keys and upstreams see.
 #[derive(Debug)]
@@ -37,6 +40,9 @@ impl<'a> Target<'a> {
             return Err(METHOD_REFUSED);
         }
         check_size(request.uri(), request.headers())?;
+        if has_long_list(request.headers()) {
+            return Err(BAD_LIST);
+        }
         check_framing(request.version(), request.headers())?;
         let host = host_of(authority(request)?).ok_or(BAD_HOST)?;
         let raw = request.uri().path();
@@ -92,6 +98,21 @@ fn check_size(uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
     Ok(())
 }
 
+/// Whether a list that is read here has more elements than a request may have headers: it cannot mean more, and each costs a
+/// search.
+pub(crate) fn has_long_list(headers: &HeaderMap) -> bool {
+    let is_long = |name: HeaderName| {
+        let lines = headers.get_all(name).iter();
+        let elements = lines.map(|line| 1 + count_commas(line.as_bytes()));
+        elements.sum::<usize>() > MAX_ELEMENTS
+    };
+    [CONNECTION, TE, UPGRADE].into_iter().any(is_long)
+}
+
+fn count_commas(line: &[u8]) -> usize {
+    line.iter().filter(|byte| **byte == b',').count()
+}
+
 /// `chunked`, once, is the only coding of a transfer: others are accepted by hyper, and read differently elsewhere.
 fn check_framing(version: Version, headers: &HeaderMap) -> Result<(), Problem> {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
@@ -140,12 +161,12 @@ const METHOD_REFUSED: Problem = Problem::new(
     "method_not_allowed",
     "This gateway serves neither CONNECT nor TRACE.",
 );
-const LONG_TARGET: Problem = Problem::new(
+pub(crate) const LONG_TARGET: Problem = Problem::new(
     StatusCode::URI_TOO_LONG,
     "target_too_long",
     "The target is longer than 8 KiB.",
 );
-const LARGE_HEADERS: Problem = Problem::new(
+pub(crate) const LARGE_HEADERS: Problem = Problem::new(
     StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
     "headers_too_large",
     "There are more than 100 headers, or more than 32 KiB of them.",
@@ -159,6 +180,16 @@ const BAD_HOST: Problem = Problem::new(
     StatusCode::BAD_REQUEST,
     "bad_host",
     "The request does not name exactly one host.",
+);
+const BAD_LIST: Problem = Problem::new(
+    StatusCode::BAD_REQUEST,
+    "bad_list",
+    "Connection, TE or Upgrade has more than 100 elements.",
+);
+pub(crate) const BAD_HEAD: Problem = Problem::new(
+    StatusCode::BAD_REQUEST,
+    "bad_head",
+    "The request line or a header cannot be read.",
 );
 pub(crate) const BAD_PATH: Problem = Problem::new(
     StatusCode::BAD_REQUEST,

@@ -12,6 +12,9 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// The first 96 bits of IPv4 addresses that a NAT64 has translated (RFC 6052, 2.1).
 const NAT64: [u8; 12] = [0, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0];
 
+/// The most hops that are looked at. No request passes as many proxies.
+const MAX_HOPS: usize = 100;
+
 /// Who says where a request came from, when a trusted proxy stands in front; nobody else's word is taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AddressFrom {
@@ -62,10 +65,10 @@ impl TrustedProxies {
         }
     }
 
-    /// Goes back from the peer, hop by hop, for as long as hops are known and trusted.
+    /// Goes back from the peer, hop by hop, for as long as hops are known and trusted, [`MAX_HOPS`] at most.
     fn walk(&self, peer: IpAddr, hops: impl Iterator<Item = Option<IpAddr>>) -> IpAddr {
         let mut origin = peer;
-        for hop in hops {
+        for hop in hops.take(MAX_HOPS) {
             let Some(address) = hop else {
                 break;
             };

@@ -1,12 +1,40 @@
 //! What is counted of clients' connections.
 
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-/// Connections that rest.
-#[derive(Debug, Default)]
+use crate::outcome::Unparsed;
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ReasonLabels {
+    reason: &'static str,
+}
+
+/// Connections that rest, and heads on connections that are no requests.
+#[derive(Debug)]
 pub(crate) struct ConnectionMetrics {
     resting: Gauge,
+    unparsed: [Counter; Unparsed::ALL.len()],
+    by_reason: Family<ReasonLabels, Counter>,
+}
+
+impl Default for ConnectionMetrics {
+    fn default() -> Self {
+        let by_reason = Family::<ReasonLabels, Counter>::default();
+        // There from the start, so that the first is seen as a rise.
+        let unparsed = Unparsed::ALL.map(|unparsed| {
+            let reason = unparsed.label();
+            by_reason.get_or_create_owned(&ReasonLabels { reason })
+        });
+        Self {
+            resting: Gauge::default(),
+            unparsed,
+            by_reason,
+        }
+    }
 }
 
 /// A connection that rests, until this is dropped.
@@ -20,6 +48,16 @@ impl ConnectionMetrics {
             "Connections of HTTP/1 that have been idle for two seconds or more",
             self.resting.clone(),
         );
+        registry.register(
+            "unparsed_requests",
+            "Heads that the protocol refused before they were requests, by reason",
+            self.by_reason.clone(),
+        );
+    }
+
+    /// A head was refused by the protocol.
+    pub(crate) fn unparsed(&self, unparsed: Unparsed) {
+        self.unparsed[unparsed as usize].inc();
     }
 
     /// A connection rests.

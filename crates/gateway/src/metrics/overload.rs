@@ -24,17 +24,29 @@ pub(crate) enum Refused {
     OfOneIp,
     /// The gateway is short of memory.
     ShortOfMemory,
+    /// The process has no more file descriptors for clients.
+    ShortOfDescriptors,
+    /// Its address has used up a limit under `always` with heads that are no HTTP.
+    UsedUp,
 }
 
 impl Refused {
-    const ALL: [Self; 3] = [Self::InAll, Self::OfOneIp, Self::ShortOfMemory];
+    const ALL: [Self; 5] = [
+        Self::InAll,
+        Self::OfOneIp,
+        Self::ShortOfMemory,
+        Self::ShortOfDescriptors,
+        Self::UsedUp,
+    ];
 
-    /// The key of the configuration that says so.
+    /// The key of the configuration that says so, if one does.
     const fn label(self) -> &'static str {
         match self {
             Self::InAll => "max_connections",
             Self::OfOneIp => "max_connections_per_ip",
             Self::ShortOfMemory => "max_memory",
+            Self::ShortOfDescriptors => "descriptors",
+            Self::UsedUp => "always",
         }
     }
 }

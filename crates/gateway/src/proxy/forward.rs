@@ -30,6 +30,7 @@ use crate::config::{RouteEdits, UpstreamHost};
 use crate::cors::{self, Preflight};
 use crate::frontend::Arrived;
 use crate::problem::Problem;
+use crate::target::has_long_list;
 use crate::tls::Offer;
 
 /// What a route's forwarding is made of.
@@ -273,7 +274,8 @@ fn has_no_body(status: StatusCode) -> bool {
     matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
 }
 
-/// Refuses what an upstream must not send: framings that two readers could take for two things.
+/// Refuses what an upstream must not send: framings that two readers could take for two things, and lists that would cost
+/// more to read than they can mean.
 fn check(headers: &HeaderMap) -> Result<(), Problem> {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
@@ -287,5 +289,6 @@ fn check(headers: &HeaderMap) -> Result<(), Problem> {
         (Some(_), Some(_)) => false,
     };
     let framed = framed && codings.next().is_none() && lengths.next().is_none();
-    framed.then_some(()).ok_or(UPSTREAM_FAILED)
+    let is_good = framed && !has_long_list(headers);
+    is_good.then_some(()).ok_or(UPSTREAM_FAILED)
 }

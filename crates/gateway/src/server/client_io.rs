@@ -1,7 +1,10 @@
 //! A client's connection after its beginning: protected or not, it is read and written alike.
+//!
+//! What hyper answers by itself, to a head that it cannot read, is withheld: see [`ClientIo::watch_http1`].
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Buf as _, Bytes};
@@ -9,13 +12,55 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
+use super::heads::{FrameReader, Heads};
 use super::stream::ClientStream;
+use crate::activity::Activity;
 
 /// What requests come from and answers go to.
 #[derive(Debug)]
-pub(super) enum ClientIo {
+pub(super) struct ClientIo {
+    transport: Transport,
+    watch: Watch,
+}
+
+#[derive(Debug)]
+enum Transport {
     Plain(ClientStream),
     Tls(Box<Protected>),
+}
+
+/// What is noted of the bytes that pass.
+#[derive(Debug)]
+enum Watch {
+    Nothing,
+    Http1(Http1Watch),
+    Http2(FrameReader, Arc<Heads>),
+}
+
+/// Tells answers to requests from what hyper says by itself.
+#[derive(Debug)]
+struct Http1Watch {
+    activity: Arc<Activity>,
+    heads: Arc<Heads>,
+    // How many requests there had been when the last of their answers was sent.
+    answered: usize,
+    withholds: bool,
+}
+
+impl Http1Watch {
+    /// Whether what is written now answers no request. All answers are sent, and none has begun since.
+    fn withholds(&mut self) -> bool {
+        let is_answer = self.activity.has_requests() || self.activity.is_tunnel();
+        self.withholds |= !is_answer && self.answered == self.heads.begun();
+        self.withholds
+    }
+
+    /// All that was written is sent.
+    fn flushed(&mut self) {
+        if !self.activity.has_requests() {
+            self.answered = self.heads.begun();
+        }
+    }
 }
 
 /// A connection under TLS.
@@ -27,37 +72,76 @@ pub(super) struct Protected {
 }
 
 impl ClientIo {
+    /// A connection without TLS.
+    pub(super) const fn plain(stream: ClientStream) -> Self {
+        Self::new(Transport::Plain(stream))
+    }
+
     /// A connection under TLS.
     pub(super) fn tls(tls: TlsStream<ClientStream>) -> Self {
         let first = Bytes::new();
-        Self::Tls(Box::new(Protected { first, tls }))
+        Self::new(Transport::Tls(Box::new(Protected { first, tls })))
+    }
+
+    const fn new(transport: Transport) -> Self {
+        let watch = Watch::Nothing;
+        Self { transport, watch }
+    }
+
+    /// HTTP/1 is spoken. hyper answers a head that it cannot read with a bare status and closes. Its answer is recognised, as
+    /// it follows no request, and withheld, and the connection is not closed: whoever has it gives a better answer.
+    pub(super) fn watch_http1(&mut self, activity: Arc<Activity>, heads: Arc<Heads>) {
+        self.watch = Watch::Http1(Http1Watch {
+            activity,
+            heads,
+            answered: 0,
+            withholds: false,
+        });
+    }
+
+    /// HTTP/2 is spoken: the heads that come are counted.
+    pub(super) fn watch_http2(&mut self, heads: Arc<Heads>) {
+        self.watch = Watch::Http2(FrameReader::default(), heads);
+    }
+
+    /// Lets everything pass from now on; whether an answer was withheld.
+    pub(super) fn write_again(&mut self) -> bool {
+        let watch = std::mem::replace(&mut self.watch, Watch::Nothing);
+        matches!(watch, Watch::Http1(http1) if http1.withholds)
+    }
+
+    fn withholds(&mut self) -> bool {
+        match &mut self.watch {
+            Watch::Http1(http1) => http1.withholds(),
+            Watch::Nothing | Watch::Http2(..) => false,
+        }
     }
 
     pub(super) const fn is_tls(&self) -> bool {
-        matches!(self, Self::Tls(_))
+        matches!(self.transport, Transport::Tls(_))
     }
 
     /// The socket below.
     pub(super) fn socket(&self) -> &TcpStream {
-        match self {
-            Self::Plain(stream) => stream.socket(),
-            Self::Tls(protected) => protected.tls.get_ref().0.socket(),
+        match &self.transport {
+            Transport::Plain(stream) => stream.socket(),
+            Transport::Tls(protected) => protected.tls.get_ref().0.socket(),
         }
     }
 
     /// Whether something that was taken back waits to be read.
     pub(super) fn has_more(&self) -> bool {
-        match self {
-            Self::Plain(stream) => stream.has_more(),
-            Self::Tls(protected) => protected.first.has_remaining(),
+        match &self.transport {
+            Transport::Plain(stream) => stream.has_more(),
+            Transport::Tls(protected) => protected.first.has_remaining(),
         }
     }
 
     /// Takes back what was read last; it comes again.
     pub(super) fn put_back(&mut self, read: Bytes) {
-        match self {
-            Self::Plain(stream) => stream.put_back(read),
-            Self::Tls(protected) => put_before(&mut protected.first, read),
+        match &mut self.transport {
+            Transport::Plain(stream) => stream.put_back(read),
+            Transport::Tls(protected) => put_before(&mut protected.first, read),
         }
     }
 }
@@ -86,6 +170,22 @@ impl AsyncRead for ClientIo {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut this.transport).poll_read(context, buffer);
+        if let Watch::Http2(frames, heads) = &mut this.watch {
+            heads.came(frames.read(&buffer.filled()[before..]));
+        }
+        read
+    }
+}
+
+impl AsyncRead for Transport {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
             Self::Tls(protected) => match read_first(&mut protected.first, buffer) {
@@ -98,47 +198,62 @@ impl AsyncRead for ClientIo {
 
 impl AsyncWrite for ClientIo {
     fn poll_write(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
-            Self::Tls(protected) => Pin::new(&mut protected.tls).poll_write(context, bytes),
+        if self.withholds() {
+            return Poll::Ready(Ok(bytes.len()));
+        }
+        match &mut self.transport {
+            Transport::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
+            Transport::Tls(protected) => Pin::new(&mut protected.tls).poll_write(context, bytes),
         }
     }
 
     fn poll_write_vectored(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_write_vectored(context, slices),
-            Self::Tls(protected) => {
+        if self.withholds() {
+            return Poll::Ready(Ok(slices.iter().map(|slice| slice.len()).sum()));
+        }
+        match &mut self.transport {
+            Transport::Plain(stream) => Pin::new(stream).poll_write_vectored(context, slices),
+            Transport::Tls(protected) => {
                 Pin::new(&mut protected.tls).poll_write_vectored(context, slices)
             }
         }
     }
 
     fn is_write_vectored(&self) -> bool {
-        match self {
-            Self::Plain(stream) => stream.is_write_vectored(),
-            Self::Tls(protected) => protected.tls.is_write_vectored(),
+        match &self.transport {
+            Transport::Plain(stream) => stream.is_write_vectored(),
+            Transport::Tls(protected) => protected.tls.is_write_vectored(),
         }
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_flush(context),
-            Self::Tls(protected) => Pin::new(&mut protected.tls).poll_flush(context),
+        let this = self.get_mut();
+        let flushed = match &mut this.transport {
+            Transport::Plain(stream) => Pin::new(stream).poll_flush(context),
+            Transport::Tls(protected) => Pin::new(&mut protected.tls).poll_flush(context),
+        };
+        if let (Watch::Http1(http1), Poll::Ready(Ok(()))) = (&mut this.watch, &flushed) {
+            http1.flushed();
         }
+        flushed
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_shutdown(context),
-            Self::Tls(protected) => Pin::new(&mut protected.tls).poll_shutdown(context),
+        let this = self.get_mut();
+        if matches!(&this.watch, Watch::Http1(http1) if http1.withholds) {
+            return Poll::Ready(Ok(()));
+        }
+        match &mut this.transport {
+            Transport::Plain(stream) => Pin::new(stream).poll_shutdown(context),
+            Transport::Tls(protected) => Pin::new(&mut protected.tls).poll_shutdown(context),
         }
     }
 }

@@ -8,11 +8,13 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::conversation::{Conversation, LAST_CALL, last_call, near};
-use super::opening::{Opening, Unopened};
-use super::places::Place;
+use super::offenders::Offenders;
+use super::opening::{Handshakes, Opening, Unopened};
+use super::places::{Place, Places};
 use super::stream::ClientStream;
 use crate::activity::Activity;
 use crate::in_force::{Current, ListenerName};
+use crate::metrics::Refused;
 use crate::overload::Pressure;
 use crate::proxy::address;
 use crate::tls::HandshakeFailure;
@@ -25,6 +27,10 @@ pub(super) struct Serving {
     pub(super) pressure: watch::Receiver<Pressure>,
     /// Becomes true when requests in flight are the last.
     pub(super) drain: watch::Receiver<bool>,
+    /// From whom nothing is read for a moment.
+    pub(super) offenders: Arc<Offenders>,
+    /// Handshakes that are not ended.
+    pub(super) handshakes: Arc<Places>,
 }
 
 impl Serving {
@@ -43,7 +49,11 @@ impl Serving {
         let stream = ClientStream::new(socket, activity.clone(), timeouts.idle, place);
         // The first bytes tell who is there and what is spoken; a client may not send them for ever.
         let is_told = in_force.frontend.is_told_by(peer);
-        let opening = Opening::read(stream, peer, is_told, tls.as_deref());
+        let handshakes = Handshakes {
+            begun: &self.handshakes,
+            trusted: &in_force.frontend.clients.trusted,
+        };
+        let opening = Opening::read(stream, peer, is_told, tls.as_deref(), handshakes);
         let opened = tokio::select! {
             biased;
             opened = timeout(timeouts.header, opening) => opened,
@@ -55,6 +65,11 @@ impl Serving {
             }
         };
         let failure = match opened {
+            Ok(Ok(opening)) if self.offenders.contain(opening.peer.0.ip()) => {
+                let metrics = in_force.frontend.metrics();
+                metrics.overload().refused(Refused::UsedUp);
+                return;
+            }
             Ok(Ok(opening)) => {
                 // Parts of a plan that is no longer in force would live on with this connection.
                 drop((in_force, tls));
@@ -67,6 +82,8 @@ impl Serving {
                     idle: timeouts.idle,
                     pressure: self.pressure,
                     drain: self.drain,
+                    heads: Arc::default(),
+                    offenders: self.offenders,
                 };
                 return Arc::new(conversation).hold(opening).await;
             }

@@ -1,6 +1,6 @@
 //! A connection whose protocol is known: requests come, answers go, and in between it rests.
 
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,17 +17,21 @@ use tokio::time::sleep_until;
 
 use super::client_io::ClientIo;
 use super::drive::{Driven, End, drive};
+use super::heads::{Charging, Heads};
 use super::http2::{Offered, Streams};
+use super::offenders::Offenders;
 use super::opening::Opening;
-use crate::activity::Activity;
+use super::unparsed::is_clients_fault;
+use crate::activity::{Activity, InRequest};
 use crate::body::Body;
 use crate::dropped::Dropped;
 use crate::frontend::Arrival;
 use crate::in_force::Current;
 use crate::overload::Pressure;
 
-/// The most that hyper buffers of a head; the frontend refuses heads long before, with the right status.
-const MAX_BUFFER: usize = 128 * 1024;
+/// The most that is buffered of a head, in bytes: the longest that the frontend takes, with its method, its separators and some
+/// room for white space.
+const MAX_BUFFER: usize = 48 * 1024;
 /// Requests that one HTTP/2 connection may have open.
 const MAX_STREAMS: u32 = 100;
 /// Headers of one HTTP/2 request, uncompressed, in bytes, each counted as 32 more: half of what HTTP/1 may send, as a
@@ -61,6 +65,8 @@ pub(super) struct Conversation {
     pub(super) idle: Duration,
     pub(super) pressure: watch::Receiver<Pressure>,
     pub(super) drain: watch::Receiver<bool>,
+    pub(super) heads: Arc<Heads>,
+    pub(super) offenders: Arc<Offenders>,
 }
 
 impl Conversation {
@@ -71,6 +77,7 @@ impl Conversation {
         if opening.is_http2 {
             return Box::pin(self.http2(io)).await;
         }
+        io.watch_http1(self.activity.clone(), self.heads.clone());
         // Boxed: a connection that rests holds nothing of it.
         while let Some(resting) = Box::pin(self.clone().http1(io)).await {
             io = resting;
@@ -86,8 +93,9 @@ impl Conversation {
         let this = self.clone();
         let service = service_fn(move |request| {
             let this = this.clone();
+            let in_request = this.begin(&request);
             async move {
-                let mut response = this.answer(request).await?;
+                let mut response = this.answer(request, in_request).await?;
                 if this.activity.drains() && response.status() != StatusCode::SWITCHING_PROTOCOLS {
                     let close = HeaderValue::from_static("close");
                     response.headers_mut().insert(CONNECTION, close);
@@ -110,7 +118,13 @@ impl Conversation {
             shut_down: http1::UpgradeableConnection::graceful_shutdown,
         };
         match drive(Pin::new(&mut connection), &self.activity, end).await {
-            Driven::Over => None,
+            Driven::Over(Err(error)) if error.is_parse() => {
+                let parts = connection.into_parts()?;
+                let io = parts.io.into_inner();
+                Box::pin(self.refuse_head(io, &error, &parts.read_buf)).await;
+                None
+            }
+            Driven::Over(_) => None,
             Driven::Rest => {
                 let parts = connection.into_parts()?;
                 let mut io = parts.io.into_inner();
@@ -158,12 +172,17 @@ impl Conversation {
         in_force.frontend.metrics().overload().idle_closed();
     }
 
-    async fn http2(self: Arc<Self>, io: ClientIo) {
+    async fn http2(self: Arc<Self>, mut io: ClientIo) {
         self.activity.multiplexes();
+        io.watch_http2(self.heads.clone());
         let this = self.clone();
         let service = service_fn(move |request| {
             let this = this.clone();
-            async move { Ok::<_, Dropped>(this.answer(request).await?.map(Offered::new)) }
+            let in_request = this.begin(&request);
+            async move {
+                let response = this.answer(request, in_request).await?;
+                Ok::<_, Dropped>(response.map(Offered::new))
+            }
         });
         let mut builder = http2::Builder::new(Streams {
             patience: self.idle.min(LONGEST_STALL),
@@ -185,18 +204,38 @@ impl Conversation {
             drain: self.drain.clone(),
             quiet_for: Duration::ZERO,
             sheds: || self.sheds(),
-            shut_down: http2::Connection::graceful_shutdown,
+            shut_down: |connection: Pin<&mut Charging<_>>| {
+                http2::Connection::graceful_shutdown(connection.leave());
+            },
         };
-        let connection = pin!(connection);
-        drive(connection, &self.activity, end).await;
+        let connection = Charging::new(connection, self.clone(), self.heads.clone());
+        let mut connection = Box::pin(connection);
+        let over = drive(connection.as_mut(), &self.activity, end).await;
+        drop(connection);
+        let at_least = match over {
+            Driven::Over(Err(error)) => usize::from(is_clients_fault(&error)),
+            Driven::Over(Ok(())) | Driven::Rest => 0,
+        };
+        let refused = self.heads.take_refused().max(at_least);
+        self.charge_heads(refused.min(MAX_STREAMS as usize)).await;
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, Dropped> {
+    /// Notes that a head became a request: at once, before anything else passes on the connection.
+    fn begin(&self, request: &Request<Incoming>) -> InRequest {
+        self.heads.begin();
+        self.activity.request(!request.body().is_end_stream())
+    }
+
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        in_request: InRequest,
+    ) -> Result<Response<Body>, Dropped> {
         let arrival = Arrival {
             peer: self.peer,
             hop: &self.hop,
             is_tls: self.is_tls,
-            in_request: self.activity.request(!request.body().is_end_stream()),
+            in_request,
             drain: &self.drain,
         };
         let in_force = self.current.load_full();

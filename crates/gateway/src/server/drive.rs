@@ -22,10 +22,10 @@ pub(super) struct End<S, F> {
 }
 
 /// Why a connection is polled no more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Driven {
-    /// It has ended, or has to.
-    Over,
+    /// It has ended, or has to: by an error, if hyper gave one.
+    Over(hyper::Result<()>),
     /// It may rest.
     Rest,
 }
@@ -49,8 +49,8 @@ where
     let mut told: Option<Waker> = None;
     poll_fn(|context| {
         loop {
-            if connection.as_mut().poll(context).is_ready() {
-                return Poll::Ready(Driven::Over);
+            if let Poll::Ready(ended) = connection.as_mut().poll(context) {
+                return Poll::Ready(Driven::Over(ended));
             }
             // A request polls its connection several times, and what else there is has hardly ever anything to say. It is
             // asked only when it has, or does not know yet whom to wake; and whatever the request has spent of its
@@ -82,7 +82,7 @@ where
                                 context.waker().wake_by_ref();
                             }
                         }
-                        Watch::Expired => return Poll::Ready(Driven::Over),
+                        Watch::Expired => return Poll::Ready(Driven::Over(Ok(()))),
                         Watch::Rest => return Poll::Ready(Driven::Rest),
                     }
                 }

@@ -7,11 +7,14 @@ mod client_io;
 mod connection;
 mod conversation;
 mod drive;
+mod heads;
 mod http2;
+mod offenders;
 mod opening;
 mod places;
 mod refusal;
 mod stream;
+mod unparsed;
 mod unsent;
 
 use std::io;
@@ -25,10 +28,12 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::descriptors;
 use crate::in_force::{Current, InForce, ListenerName};
 use crate::metrics::Refused;
 use crate::overload::Pressure;
 use connection::Serving;
+use offenders::Offenders;
 use places::{Bounds, NoPlace, Place, Places};
 
 /// How long requests in flight may take to end after a stop was asked for.
@@ -49,6 +54,8 @@ pub(crate) struct Listener {
 pub(crate) struct Server {
     current: Arc<Current>,
     places: Arc<Places>,
+    handshakes: Arc<Places>,
+    offenders: Arc<Offenders>,
     stop: watch::Receiver<bool>,
     accepting: Mutex<Vec<(ListenerName, JoinHandle<()>)>>,
 }
@@ -59,6 +66,8 @@ impl Server {
         Self {
             current,
             places: Arc::default(),
+            handshakes: Arc::default(),
+            offenders: Arc::default(),
             stop,
             accepting: Mutex::default(),
         }
@@ -73,6 +82,8 @@ impl Server {
             listener: name,
             pressure: self.current.load().frontend.overload.watch(),
             drain: self.stop.clone(),
+            offenders: self.offenders.clone(),
+            handshakes: self.handshakes.clone(),
         };
         let accepting = accept(socket, serving, self.places.clone(), self.stop.clone());
         let accepting = tokio::spawn(accepting);
@@ -128,6 +139,11 @@ async fn accept(
             }
         };
         let in_force = serving.current.load();
+        if serving.offenders.contain(peer.ip()) {
+            let metrics = in_force.frontend.metrics();
+            metrics.overload().refused(Refused::UsedUp);
+            continue;
+        }
         let place = match place(&in_force, &places, peer.ip()) {
             Ok(place) => place,
             Err(reason) => {
@@ -155,14 +171,16 @@ fn place(in_force: &InForce, places: &Arc<Places>, ip: IpAddr) -> Result<Place, 
         return Err(Refused::ShortOfMemory);
     }
     let most_of_ip = in_force.max_connections_per_ip;
+    let fits = descriptors::shares().clients;
     let bounds = Bounds {
-        most: in_force.max_connections,
+        most: in_force.max_connections.min(fits),
         // Trusted peers speak for many.
         of_ip: most_of_ip
             .filter(|_| !frontend.clients.trusted.contains(ip))
             .map(|most| (ip, most)),
     };
     places.take(bounds).map_err(|no| match no {
+        NoPlace::AtAll if fits < in_force.max_connections => Refused::ShortOfDescriptors,
         NoPlace::AtAll => Refused::InAll,
         NoPlace::ForIp => Refused::OfOneIp,
     })

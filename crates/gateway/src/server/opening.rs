@@ -3,12 +3,14 @@
 //! All of it is part of the first request's head, and has to be there before that head's deadline.
 
 use std::io;
+use std::sync::Arc;
 
 use bytes::{Buf as _, Bytes, BytesMut};
-use tidegate_tower::Peer;
+use tidegate_tower::{Peer, TrustedProxies};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use super::client_io::ClientIo;
+use super::places::{Bounds, Place, Places};
 use super::stream::ClientStream;
 use crate::proxy_protocol::{self, Start};
 use crate::tls::{self, HandshakeFailure, ServerTls};
@@ -16,12 +18,36 @@ use crate::tls::{self, HandshakeFailure, ServerTls};
 /// What an HTTP/2 client says first when it knows that the server speaks it (RFC 9113, 3.4).
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
+/// Handshakes of one address that are not ended: more than a browser makes, or a company behind one address at a time.
+const MAX_HANDSHAKES: usize = 256;
+
 /// A connection on which the first request may come.
 pub(super) struct Opening {
     /// Whose connection it is.
     pub(super) peer: Peer,
     pub(super) stream: ClientIo,
     pub(super) is_http2: bool,
+}
+
+/// The bound on handshakes that one address has begun and not ended. Each costs a signature or waits for its client.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Handshakes<'a> {
+    pub(super) begun: &'a Arc<Places>,
+    /// Who speaks for many, and is not bound.
+    pub(super) trusted: &'a TrustedProxies,
+}
+
+impl Handshakes<'_> {
+    /// One more, until what this returns is dropped.
+    fn begin(self, peer: Peer) -> Result<Place, Unopened> {
+        let ip = peer.0.ip();
+        let bounds = Bounds {
+            most: usize::MAX,
+            of_ip: Some((ip, MAX_HANDSHAKES)).filter(|_| !self.trusted.contains(ip)),
+        };
+        let place = self.begun.take(bounds);
+        place.map_err(|_| Unopened::Handshake(HandshakeFailure::TooMany))
+    }
 }
 
 /// Why a connection ended before it began.
@@ -45,6 +71,7 @@ impl Opening {
         mut peer: Peer,
         is_told: bool,
         tls: Option<&ServerTls>,
+        handshakes: Handshakes<'_>,
     ) -> Result<Self, Unopened> {
         if is_told {
             let (source, first) = source(&mut stream).await?;
@@ -55,9 +82,10 @@ impl Opening {
             None => {
                 let (first, is_http2) = sniff(&mut stream).await?;
                 stream.put_back(first);
-                (ClientIo::Plain(stream), is_http2)
+                (ClientIo::plain(stream), is_http2)
             }
             Some(tls) => {
+                let _handshake = handshakes.begin(peer)?;
                 let stream = tls.acceptor().accept(stream).await;
                 let stream =
                     stream.map_err(|error| Unopened::Handshake(tls::handshake_failure(&error)))?;

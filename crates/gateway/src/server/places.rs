@@ -110,7 +110,7 @@ impl Drop for Place {
 }
 
 /// Whose address it is: in IPv6 whoever has one has a whole /64 of them.
-fn network(ip: IpAddr) -> IpAddr {
+pub(super) fn network(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V4(ip) => IpAddr::V4(ip),
         IpAddr::V6(ip) => IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64)),

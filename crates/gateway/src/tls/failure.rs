@@ -21,13 +21,15 @@ pub(crate) enum HandshakeFailure {
     BadCertificate,
     /// The client does not believe our certificate, or refuses for another reason.
     RefusedByClient,
+    /// Its address has begun as many others that are not ended as it may.
+    TooMany,
     /// Anything else.
     Other,
 }
 
 impl HandshakeFailure {
     /// All of them.
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Timeout,
         Self::Closed,
         Self::NotTls,
@@ -35,6 +37,7 @@ impl HandshakeFailure {
         Self::NoCertificate,
         Self::BadCertificate,
         Self::RefusedByClient,
+        Self::TooMany,
         Self::Other,
     ];
 
@@ -48,6 +51,7 @@ impl HandshakeFailure {
             Self::NoCertificate => "no_certificate",
             Self::BadCertificate => "bad_certificate",
             Self::RefusedByClient => "refused_by_client",
+            Self::TooMany => "too_many",
             Self::Other => "other",
         }
     }

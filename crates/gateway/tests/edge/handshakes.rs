@@ -1,5 +1,6 @@
 //! Handshakes that never end, or are none, and the clients beside them.
 
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use http_body_util::BodyExt as _;
@@ -35,6 +36,30 @@ async fn a_handshake_has_the_time_of_a_head_and_keeps_nobody_waiting() {
     assert_eq!(metric(&gateway, &failed("timeout")).await, 100);
     assert_eq!(good.get("/").await.status, 200);
     assert_eq!(good.connections(), 1);
+}
+
+/// Whoever begins handshakes and ends none holds a few hundred at most, and clients elsewhere notice nothing.
+#[tokio::test]
+async fn unfinished_handshakes_of_one_address_are_bounded() {
+    let (papers, upstream) = (Papers::new(), Upstream::ok());
+    let yaml = format!("timeouts: {{ header: 1h }}\n{ALL}");
+    let gateway = papers.gateway(upstream.url(), "", &yaml).await;
+    let from = Ipv4Addr::new(127, 0, 0, 2);
+    let mut stuck = Vec::new();
+    for _ in 0..300 {
+        stuck.push(RawClient::connect_from(from, gateway.address).await);
+    }
+    becomes(&gateway, &failed("too_many"), 44).await;
+    // Those that came last were closed.
+    let (_, end) = stuck.pop().unwrap().read_to_close(LONG).await;
+    assert_ne!(end, End::Deadline);
+    assert_eq!(papers.http2(&gateway).get("/").await.status, 200);
+    // One that leaves makes room for another.
+    drop(stuck);
+    becomes(&gateway, &failed("closed"), 256).await;
+    let again = RawClient::connect_from(from, gateway.address).await;
+    assert_eq!(metric(&gateway, &failed("too_many")).await, 44);
+    drop(again);
 }
 
 /// The time is that of handshake and head together.

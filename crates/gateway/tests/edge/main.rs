@@ -12,11 +12,13 @@ mod h2c;
 
 // Towards clients.
 mod client_certificates;
+mod descriptors;
 mod frames;
 mod handshakes;
 mod hostile;
 mod http2_abuse;
 mod http2_figures;
+mod http2_refused;
 mod overload;
 mod renewal;
 mod tls_in;

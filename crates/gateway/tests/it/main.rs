@@ -26,6 +26,7 @@ mod proxy_protocol;
 mod together;
 mod told_upstream;
 mod unknown_keys;
+mod unparsed;
 
 // Requests that wait, hold places, and are settled by their answers.
 mod actions;
@@ -60,6 +61,8 @@ mod systemd;
 // What a gateway tells about itself, and what it does not.
 mod access_log;
 mod admin;
+mod admin_connections;
+mod admin_hosts;
 mod admin_token;
 mod metrics;
 mod observability;

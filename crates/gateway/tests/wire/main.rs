@@ -13,6 +13,7 @@ mod lab;
 mod chunks;
 mod framing;
 mod header_lines;
+mod lists;
 mod paths;
 mod refused_body;
 mod targets;

@@ -73,6 +73,25 @@ async fn a_request_has_100_headers_and_32_kib_of_them_at_most() {
     assert_eq!(lab.upstream.requests().len(), 2);
 }
 
+/// What is buffered of a head ends near what a head may have, and not at a multiple of that.
+#[tokio::test]
+async fn a_head_that_never_ends_is_refused_when_it_is_too_large() {
+    let lab = Lab::new(ALL).await;
+    for (unfinished, expected) in [
+        (
+            format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}", "y".repeat(48 << 10)),
+            431,
+        ),
+        (format!("GET /{}", "y".repeat(48 << 10)), 414),
+    ] {
+        let mut client = RawClient::connect(lab.gateway.address).await;
+        _ = client.send(&unfinished).await;
+        let answer = client.response(LONG).await.unwrap();
+        assert_eq!(answer.status(), expected, "{answer:?}");
+    }
+    assert_eq!(lab.upstream.requests().len(), 0);
+}
+
 #[tokio::test]
 async fn http_2_has_the_same_limits_but_half_the_room_for_headers() {
     let upstream = Upstream::ok();

@@ -300,6 +300,14 @@ fn ipv6_is_cut_to_its_prefix_and_ipv4_never() {
 }
 
 #[test]
+fn no_more_than_a_hundred_hops_are_looked_at() {
+    for (hops, expected) in [(99, "192.0.2.1"), (100, "10.0.0.2")] {
+        let hops = vec!["10.0.0.2"; hops].join(",");
+        assert_eq!(origin(PROXY, &[&format!("192.0.2.1,{hops}")]), expected);
+    }
+}
+
+#[test]
 fn ipv4_within_ipv6_is_unfolded_before_anything_is_cut() {
     for prefix in [1, 48, 64, 96, 128] {
         assert_eq!(

@@ -1,0 +1,242 @@
+//! Heads of requests on one connection: how many the client sent, and how many became requests. The others were refused by
+//! the protocol, which answers or resets by itself.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use pin_project_lite::pin_project;
+
+use super::conversation::Conversation;
+
+/// The length of what an HTTP/2 client sends first, and of what each frame begins with.
+const PREFACE: usize = 24;
+const FRAME_HEAD: usize = 9;
+
+const HEADERS: u8 = 1;
+const CONTINUATION: u8 = 9;
+const END_HEADERS: u8 = 4;
+
+/// The heads of one connection.
+#[derive(Debug, Default)]
+pub(super) struct Heads {
+    read: AtomicUsize,
+    begun: AtomicUsize,
+    charged: AtomicUsize,
+    leaves: AtomicBool,
+}
+
+impl Heads {
+    /// So many heads came whole.
+    pub(super) fn came(&self, count: usize) {
+        self.read.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// One of them became a request.
+    pub(super) fn begin(&self) {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many became requests.
+    pub(super) fn begun(&self) -> usize {
+        self.begun.load(Ordering::Relaxed)
+    }
+
+    /// We go away: heads that still come are answered by nobody, and are nobody's fault.
+    pub(super) fn leave(&self) {
+        self.leaves.store(true, Ordering::Relaxed);
+    }
+
+    /// How many became no request, and were not taken here before.
+    pub(super) fn take_refused(&self) -> usize {
+        if self.leaves.load(Ordering::Relaxed) {
+            return 0;
+        }
+        let known = self.begun() + self.charged.load(Ordering::Relaxed);
+        let refused = self.read.load(Ordering::Relaxed).saturating_sub(known);
+        if refused > 0 {
+            self.charged.fetch_add(refused, Ordering::Relaxed);
+        }
+        refused
+    }
+}
+
+/// Counts the heads in what an HTTP/2 client sends. It reads where frames begin and end, and nothing else.
+#[derive(Debug)]
+pub(super) struct FrameReader {
+    skip: usize,
+    head: [u8; FRAME_HEAD],
+    length: usize,
+    // The latest stream that a client began; trailers are of one that is known.
+    last: u32,
+    in_head: bool,
+    ends_head: bool,
+}
+
+impl Default for FrameReader {
+    fn default() -> Self {
+        Self {
+            skip: PREFACE,
+            head: [0; FRAME_HEAD],
+            length: 0,
+            last: 0,
+            in_head: false,
+            ends_head: false,
+        }
+    }
+}
+
+impl FrameReader {
+    /// Reads on, and gives how many heads ended.
+    pub(super) fn read(&mut self, mut bytes: &[u8]) -> usize {
+        let mut heads = 0;
+        while !bytes.is_empty() {
+            if self.skip > 0 {
+                let skipped = self.skip.min(bytes.len());
+                self.skip -= skipped;
+                bytes = &bytes[skipped..];
+            } else {
+                let more = (FRAME_HEAD - self.length).min(bytes.len());
+                let (first, rest) = bytes.split_at(more);
+                self.head[self.length..self.length + more].copy_from_slice(first);
+                self.length += more;
+                bytes = rest;
+                if self.length == FRAME_HEAD {
+                    self.length = 0;
+                    self.begin_frame();
+                }
+            }
+            if self.skip == 0 && std::mem::take(&mut self.ends_head) {
+                heads += 1;
+            }
+        }
+        heads
+    }
+
+    fn begin_frame(&mut self) {
+        let [a, b, c, kind, flags, stream @ ..] = self.head;
+        self.skip = u32::from_be_bytes([0, a, b, c]) as usize;
+        let stream = u32::from_be_bytes(stream) & (u32::MAX >> 1);
+        if kind == HEADERS && stream > self.last {
+            self.last = stream;
+            self.in_head = true;
+        }
+        let ends = matches!(kind, HEADERS | CONTINUATION) && flags & END_HEADERS != 0;
+        if ends && std::mem::take(&mut self.in_head) {
+            self.ends_head = true;
+        }
+    }
+}
+
+pin_project! {
+    /// A connection of HTTP/2 that charges the heads which its protocol refuses, and ends when their sender has used up a
+    /// limit.
+    pub(super) struct Charging<C> {
+        #[pin]
+        connection: C,
+        conversation: Arc<Conversation>,
+        heads: Arc<Heads>,
+        charging: Option<Pin<Box<dyn Future<Output = bool> + Send>>>,
+    }
+}
+
+impl<C> Charging<C> {
+    pub(super) const fn new(
+        connection: C,
+        conversation: Arc<Conversation>,
+        heads: Arc<Heads>,
+    ) -> Self {
+        Self {
+            connection,
+            conversation,
+            heads,
+            charging: None,
+        }
+    }
+
+    /// The connection, to be told that it is to end; from now on nothing is charged.
+    pub(super) fn leave(self: Pin<&mut Self>) -> Pin<&mut C> {
+        let this = self.project();
+        this.heads.leave();
+        this.connection
+    }
+}
+
+impl<C: Future<Output = hyper::Result<()>>> Future for Charging<C> {
+    type Output = hyper::Result<()>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        if let Poll::Ready(ended) = this.connection.poll(context) {
+            return Poll::Ready(ended);
+        }
+        loop {
+            if let Some(charging) = this.charging {
+                match charging.as_mut().poll(context) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(true) => return Poll::Ready(Ok(())),
+                    Poll::Ready(false) => *this.charging = None,
+                }
+            }
+            // While a write waits, some of what was read may not have been looked at.
+            if this.conversation.activity.is_write_stalled() {
+                return Poll::Pending;
+            }
+            match this.heads.take_refused() {
+                0 => return Poll::Pending,
+                count => {
+                    let charging = this.conversation.clone().charge_heads(count);
+                    *this.charging = Some(Box::pin(charging));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(kind: u8, flags: u8, stream: u32, length: usize) -> Vec<u8> {
+        let size = u32::try_from(length).unwrap().to_be_bytes();
+        let head = [&size[1..], &[kind, flags], &stream.to_be_bytes()].concat();
+        [head, vec![0xff; length]].concat()
+    }
+
+    #[test]
+    fn heads_are_counted_however_they_come() {
+        const DATA: u8 = 0;
+        let bytes = [
+            vec![b'x'; PREFACE],
+            frame(4, 0, 0, 12),
+            frame(HEADERS, END_HEADERS, 1, 20),
+            frame(DATA, 0, 1, 100),
+            // Trailers.
+            frame(HEADERS, END_HEADERS | 1, 1, 5),
+            frame(HEADERS, 0, 3, 7),
+            frame(CONTINUATION, 0, 3, 7),
+            frame(CONTINUATION, END_HEADERS, 3, 0),
+            frame(HEADERS, END_HEADERS, 5, 0),
+            // Not all of it comes.
+            frame(HEADERS, END_HEADERS, 7, 9)[..12].to_vec(),
+        ]
+        .concat();
+        for size in 1..bytes.len() {
+            let mut reader = FrameReader::default();
+            let heads: usize = bytes.chunks(size).map(|part| reader.read(part)).sum();
+            assert_eq!(heads, 3, "in parts of {size}");
+        }
+    }
+
+    #[test]
+    fn what_became_no_request_is_taken_once() {
+        let heads = Heads::default();
+        heads.came(3);
+        heads.begin();
+        assert_eq!([heads.take_refused(), heads.take_refused()], [2, 0]);
+        heads.came(1);
+        heads.leave();
+        assert_eq!(heads.take_refused(), 0);
+    }
+}

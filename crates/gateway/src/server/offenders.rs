@@ -1,0 +1,84 @@
+//! Addresses that have used up a limit with heads that are no requests: for a moment nothing is read from them.
+//!
+//! As a rule there is none, and then a look costs one load.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::places::network;
+
+/// The most addresses that are remembered: of others heads are read, and charged.
+const MOST: usize = 10_000;
+/// How long one is remembered at most. A reset of its limit, or another configuration, is seen as soon.
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// Until when nothing is read from whom.
+#[derive(Debug, Default)]
+pub(super) struct Offenders {
+    count: AtomicUsize,
+    until: Mutex<HashMap<IpAddr, Instant>>,
+}
+
+impl Offenders {
+    /// Remembers an address whose limit refuses it for so long.
+    pub(super) fn add(&self, ip: IpAddr, refused_for: Duration) {
+        let now = Instant::now();
+        let mut until = self.until.lock();
+        if until.len() >= MOST {
+            until.retain(|_, until| *until > now);
+        }
+        if until.len() < MOST {
+            until.insert(network(ip), now + refused_for.min(LONGEST));
+        }
+        self.count.store(until.len(), Ordering::Relaxed);
+    }
+
+    /// Whether an address is to be closed before anything is read from it.
+    pub(super) fn contain(&self, ip: IpAddr) -> bool {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        let ip = network(ip);
+        let mut until = self.until.lock();
+        let is_one = match until.get(&ip) {
+            Some(until) => *until > Instant::now(),
+            None => return false,
+        };
+        if !is_one {
+            until.remove(&ip);
+            self.count.store(until.len(), Ordering::Relaxed);
+        }
+        is_one
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_remembered_for_as_long_as_it_is_refused() {
+        let offenders = Offenders::default();
+        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+        offenders.add(ip("2001:db8::1"), Duration::from_secs(3_600));
+        assert!(offenders.contain(ip("2001:db8::2")));
+        assert!(!offenders.contain(ip("2001:db8:0:1::1")));
+        offenders.add(ip("192.0.2.1"), Duration::ZERO);
+        assert!(!offenders.contain(ip("192.0.2.1")));
+        assert_eq!(offenders.until.lock().len(), 1);
+    }
+
+    #[test]
+    fn no_more_are_remembered_than_may_be() {
+        let offenders = Offenders::default();
+        for n in 0..MOST as u32 + 10 {
+            let ip = std::net::Ipv4Addr::from_bits(n).into();
+            offenders.add(ip, Duration::from_secs(3_600));
+        }
+        assert!(offenders.until.lock().len() <= MOST);
+    }
+}

@@ -1,0 +1,95 @@
+//! Heads of HTTP/2 that the protocol refuses before they become requests: counted, and charged to the peer's address.
+
+use tidegate_testkit::{Client, Upstream};
+
+use crate::bench::{LONG, becomes, gateway, metric};
+use crate::frames::{DATA, END_HEADERS, END_STREAM, Frames, HEADERS, frame, headers};
+use crate::support::TestGateway;
+
+const WHOLE: u8 = END_HEADERS | END_STREAM;
+const REFUSED: &str = "tidegate_unparsed_requests_total{reason=\"http2\"}";
+const REJECTED: &str = "tidegate_requests_total{route=\"none\",outcome=\"rejected\"}";
+const FORWARDED: &str = "tidegate_requests_total{route=\"/**\",outcome=\"forwarded\"}";
+const LIMITED: &str = "tidegate_requests_total{route=\"none\",outcome=\"limited\"}";
+
+/// Five requests of an address, whatever they ask for.
+async fn limited(upstream: &Upstream) -> TestGateway {
+    let yaml = "
+limits: { guard: { fixed_window: { limit: 5, window: 31d }, per: [ip] } }
+always: [guard]
+routes: [{ path: /**, upstream: UPSTREAM }]
+";
+    gateway(upstream.url(), yaml).await
+}
+
+/// A head whose field has a name in capitals, which is malformed.
+fn malformed(stream: u32) -> Vec<u8> {
+    frame(
+        HEADERS,
+        WHOLE,
+        stream,
+        &headers("GET", "/", &[("Bad", "x")]),
+    )
+}
+
+/// A head that is larger than we say that it may be.
+fn oversize(stream: u32) -> Vec<u8> {
+    let value = "x".repeat(126);
+    frame(
+        HEADERS,
+        WHOLE,
+        stream,
+        &headers("GET", "/", &vec![("x", &*value); 120]),
+    )
+}
+
+#[tokio::test]
+async fn heads_that_become_no_request_are_charged() {
+    let upstream = Upstream::ok();
+    let gateway = limited(&upstream).await;
+    let mut client = Frames::connect(gateway.address, &[]).await;
+    client
+        .send(&[malformed(1), oversize(3), malformed(5)])
+        .await
+        .unwrap();
+    becomes(&gateway, REFUSED, 3).await;
+    assert_eq!(metric(&gateway, REJECTED).await, 3);
+    // Requests on the same connection go on, until the limit is used up.
+    client
+        .send(&[frame(HEADERS, WHOLE, 7, &headers("GET", "/", &[]))])
+        .await
+        .unwrap();
+    becomes(&gateway, FORWARDED, 1).await;
+    client.send(&[malformed(9), malformed(11)]).await.unwrap();
+    let heard = client.heard(LONG).await;
+    // The request, the head that was too large; and nothing after the limit.
+    assert_eq!(heard.answers, 2, "{heard:?}");
+    assert_eq!(metric(&gateway, REJECTED).await, 4);
+    assert_eq!(metric(&gateway, LIMITED).await, 1);
+}
+
+#[tokio::test]
+async fn what_ends_the_connection_is_charged_once() {
+    let upstream = Upstream::ok();
+    let gateway = limited(&upstream).await;
+    for n in 1..=3 {
+        let mut client = Frames::connect(gateway.address, &[]).await;
+        // No stream has the number 0.
+        _ = client.send(&[frame(DATA, 0, 0, b"garbage")]).await;
+        let heard = client.heard(LONG).await;
+        assert!(heard.goaway.is_some(), "{heard:?}");
+        becomes(&gateway, REFUSED, n).await;
+    }
+}
+
+#[tokio::test]
+async fn good_clients_are_charged_for_their_requests_alone() {
+    let upstream = Upstream::ok();
+    let gateway = limited(&upstream).await;
+    let client = Client::h2(gateway.address);
+    for _ in 0..5 {
+        assert_eq!(client.get("/").await.status, 200);
+    }
+    assert_eq!(client.get("/").await.status, 429);
+    assert_eq!(metric(&gateway, REFUSED).await, 0);
+}
