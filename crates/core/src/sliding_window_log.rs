@@ -1,20 +1,143 @@
-//! `sliding_window_log`: the exact sliding window, one stamp per unit admitted.
+//! `sliding_window_log`: the exact sliding window, one entry per admitted request.
 //!
 //! Admits cost c when what was admitted in (now − window, now] plus c is at most the limit; two in one microsecond are
-//! two. Promise: at most the limit in any window. It keeps up to `limit` stamps a key, so choose it for small limits.
+//! two. Promise: at most the limit in any window. It keeps up to `limit` entries a key, so choose it for small limits.
 //! The other writing of this file is `lua/sliding_window_log.lua`.
 
 use std::collections::VecDeque;
 
-use crate::quota::{at_most, window_quota};
+use crate::quota::{MAX_EXACT, at_most, window_quota};
 use crate::{Algorithm, Micros, QuotaError, Verdict};
 
-/// The most stamps that one key may hold: 8 MB in memory, 10 MB in Redis.
+/// The most entries that one key may hold: 16 MB in memory, 10 MB in Redis.
 const LARGEST: u64 = 1_000_000;
 
-/// When each unit was admitted, oldest first.
+/// A give-back rewrites all later entries in Redis if one of them has cost more than 1, and else searches them. If there are
+/// more than so many, which would hold Redis up for milliseconds, the charge stays.
+const MOST_REWRITTEN: usize = 1_000;
+const MOST_SEARCHED: usize = 20_000;
+
+/// From this capacity on, memory that a log does not need any more is given back.
+const LARGE: usize = 1_024;
+
+/// When how many units were admitted, oldest first.
+///
+/// Each entry counts the units beyond one per entry, in itself and all entries before it. So the units between two entries
+/// are known from these two, and nothing has to be added up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Stamps(pub VecDeque<Micros>);
+pub struct Stamps {
+    entries: VecDeque<Entry>,
+    // The extra of the entries that were dropped before the first.
+    before: u64,
+}
+
+/// One admitted request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    stamp: Micros,
+    extra: u64,
+}
+
+impl Stamps {
+    /// The newest stamp.
+    pub fn last(&self) -> Option<Micros> {
+        self.entries.back().map(|last| last.stamp)
+    }
+
+    /// The units of all entries, those that have left the window included.
+    pub fn all_units(&self) -> u64 {
+        self.units(0, self.entries.len())
+    }
+
+    /// The extra of all entries before this one.
+    fn extra_before(&self, index: usize) -> u64 {
+        match index.checked_sub(1) {
+            Some(index) => self.entries[index].extra,
+            None => self.before,
+        }
+    }
+
+    /// The extra of all entries.
+    fn extra(&self) -> u64 {
+        self.extra_before(self.entries.len())
+    }
+
+    /// The units of the entries from `first` to before `end`.
+    fn units(&self, first: usize, end: usize) -> u64 {
+        (end - first) as u64 + self.extra_before(end) - self.extra_before(first)
+    }
+
+    fn push(&mut self, stamp: Micros, units: u64) {
+        let extra = (self.extra() + units - 1).min(MAX_EXACT);
+        self.entries.push_back(Entry { stamp, extra });
+    }
+
+    /// Drops the first entries. Once there are none, the extra is counted anew.
+    fn drop_first(&mut self, count: usize) {
+        self.before = match count == self.entries.len() {
+            true => 0,
+            false => self.extra_before(count),
+        };
+        self.entries.drain(..count);
+        if self.entries.capacity() > LARGE.max(4 * self.entries.len()) {
+            self.entries.shrink_to(2 * self.entries.len());
+        }
+    }
+
+    /// Drops the entries from `first` on.
+    fn truncate(&mut self, first: usize) {
+        self.entries.truncate(first);
+        if first == 0 {
+            self.before = 0;
+        }
+    }
+
+    /// Takes up to `cost` units of one stamp from the entries from `first` on.
+    fn take_away(&mut self, first: usize, stamp: Micros, mut cost: u64) {
+        let entry = |index| (self.entries[index].stamp, self.units(index, index + 1));
+        let later: Vec<_> = (first..self.entries.len()).map(entry).collect();
+        self.truncate(first);
+        for (at, mut units) in later {
+            if at == stamp {
+                let taken = units.min(cost);
+                (units, cost) = (units - taken, cost - taken);
+            }
+            if units > 0 {
+                self.push(at, units);
+            }
+        }
+    }
+
+    /// The index of the first entry with this stamp or a later one.
+    fn first_from(&self, stamp: Micros) -> usize {
+        self.entries.partition_point(|entry| entry.stamp < stamp)
+    }
+
+    /// The stamp of the entry, from `first` on, up to which there are so many units.
+    fn stamp_after(&self, first: usize, units: u64) -> Micros {
+        let (mut low, mut high) = (first, self.entries.len() - 1);
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.units(first, middle + 1) >= units {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        self.entries[low].stamp
+    }
+}
+
+impl FromIterator<(Micros, u64)> for Stamps {
+    /// From stamps, oldest first, each with its units.
+    fn from_iter<T: IntoIterator<Item = (Micros, u64)>>(entries: T) -> Self {
+        let mut stamps = Self::default();
+        for (stamp, units) in entries {
+            stamps.push(stamp, units);
+        }
+        stamps
+    }
+}
 
 /// The quota of a sliding window log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,10 +164,11 @@ impl SlidingWindowLog {
         [self.limit, self.window]
     }
 
-    /// How many of the oldest stamps have left the window. They are dropped when something is charged, and not before:
+    /// How many of the oldest entries have left the window. They are dropped when something is charged, and not before:
     /// after a step back of the clock they count again.
-    fn dead(&self, stamps: &VecDeque<Micros>, now: Micros) -> usize {
-        stamps.partition_point(|stamp| stamp + self.window <= now)
+    fn dead(&self, stamps: &Stamps, now: Micros) -> usize {
+        let is_dead = |entry: &Entry| entry.stamp + self.window <= now;
+        stamps.entries.partition_point(is_dead)
     }
 
     /// How long until a stamp leaves the window, in us.
@@ -60,50 +184,66 @@ impl Algorithm for SlidingWindowLog {
         self.limit
     }
 
-    fn check(&self, Stamps(stamps): &mut Stamps, cost: u64, now: Micros) -> Verdict {
-        if stamps.back().is_some_and(|last| *last > now + self.window) {
-            stamps.iter_mut().for_each(|stamp| *stamp = now.min(*stamp));
+    fn check(&self, stamps: &mut Stamps, cost: u64, now: Micros) -> Verdict {
+        let ahead = |last: &Entry| last.stamp > now + self.window;
+        if stamps.entries.back().is_some_and(ahead) {
+            // As one entry: so Redis need not look at each.
+            let moved = stamps.first_from(now + 1);
+            let units = stamps.units(moved, stamps.entries.len());
+            stamps.truncate(moved);
+            stamps.push(now, units);
         }
-        let dead = self.dead(stamps, now);
-        let live = (stamps.len() - dead) as u64;
-        let last = stamps.back().filter(|_| live > 0);
+        let (dead, count) = (self.dead(stamps, now), stamps.entries.len());
+        let live = stamps.units(dead, count);
+        let last = stamps.entries.back().filter(|_| dead < count);
         let remaining = self.limit.saturating_sub(live);
         let allowed = cost <= remaining;
-        // As many of the oldest must leave as do not fit; a cost within the limit never needs more than there are.
-        let missing = || (live + cost - self.limit) as usize;
         Verdict {
             allowed,
             settling: false,
             remaining,
-            reset: last.map_or(0, |last| self.leaves(*last, now)),
+            reset: last.map_or(0, |last| self.leaves(last.stamp, now)),
             retry_after: if allowed {
                 0
             } else {
-                self.leaves(stamps[dead + missing() - 1], now)
+                // As many of the oldest must leave as do not fit; a cost within the limit never needs more than there are.
+                let missing = live + cost - self.limit;
+                self.leaves(stamps.stamp_after(dead, missing), now)
             },
             delay: 0,
         }
     }
 
-    fn commit(&self, Stamps(stamps): &mut Stamps, cost: u64, now: Micros, verdict: &mut Verdict) {
-        stamps.drain(..self.dead(stamps, now));
+    fn commit(&self, stamps: &mut Stamps, cost: u64, now: Micros, verdict: &mut Verdict) {
+        stamps.drop_first(self.dead(stamps, now));
         // Stamps never decrease: after a step back of the clock the newest one is used again until it catches up.
-        let stamp = stamps.back().map_or(now, |last| now.max(*last));
-        stamps.extend(std::iter::repeat_n(stamp, cost as usize));
-        verdict.remaining -= cost;
+        let stamp = stamps
+            .entries
+            .back()
+            .map_or(now, |last| now.max(last.stamp));
+        stamps.push(stamp, cost);
+        verdict.remaining = verdict.remaining.saturating_sub(cost);
         verdict.reset = self.leaves(stamp, now);
     }
 
-    fn give_back(&self, Stamps(stamps): &mut Stamps, cost: u64, receipt: Micros, _now: Micros) {
+    fn give_back(&self, stamps: &mut Stamps, cost: u64, receipt: Micros, _now: Micros) {
         let stamp = receipt.saturating_sub(self.window);
-        let first = stamps.partition_point(|other| *other < stamp);
-        let end = stamps.partition_point(|other| *other <= stamp);
-        let count = (end - first).min(cost as usize);
-        stamps.drain(end - count..end);
+        let first = stamps.first_from(stamp);
+        let end = stamps.first_from(stamp + 1);
+        let later = stamps.entries.len() - first;
+        if stamps.extra() == 0 && first.min(later) <= MOST_SEARCHED {
+            let count = (end - first).min(usize::try_from(cost).unwrap_or(usize::MAX));
+            stamps.entries.drain(end - count..end);
+        } else if stamps.extra() > 0 && first < end && later <= MOST_REWRITTEN {
+            stamps.take_away(first, stamp, cost);
+        }
     }
 
-    fn expires(&self, Stamps(stamps): &Stamps) -> Micros {
-        stamps.back().map_or(0, |last| last + self.window)
+    fn expires(&self, stamps: &Stamps) -> Micros {
+        stamps
+            .entries
+            .back()
+            .map_or(0, |last| last.stamp + self.window)
     }
 
     fn divided(&self, parts: u64) -> Self {

@@ -93,7 +93,7 @@ impl MemoryStore {
         now: Micros,
         terms: impl Fn(&Charge<'_>) -> Terms,
     ) -> Decision {
-        let terms: PerCharge<Terms> = charges.iter().map(terms).collect();
+        let mut terms: PerCharge<Terms> = charges.iter().map(terms).collect();
         let mut located = PerCharge::<(usize, Key)>::new();
         let mut order = PerCharge::<usize>::new();
         for charge in charges {
@@ -117,15 +117,16 @@ impl MemoryStore {
         }
         let mut slots = PerCharge::<Slot<'_>>::new();
         let mut places = PerCharge::<Place>::new();
-        let asked = charges.iter().zip(&terms);
+        let asked = charges.iter().zip(&mut terms);
         for (((shard, key), (charge, terms)), known) in located.iter().zip(asked).zip(known) {
             let quota = &terms.quota;
+            let used = terms.used.take();
             let (held, place) = match known {
                 Some(held) => (held, Place::Own),
                 None => shards[lock(*shard)].take_new(*key, quota, now),
             };
             let held = Held {
-                state: terms.stricter(held.state, now),
+                state: stricter(quota, held.state, used, now),
                 blocked_until: held.blocked_until.max(terms.blocked_until),
                 ..held
             };
@@ -282,18 +283,16 @@ pub(crate) struct Terms {
     pub(crate) blocked_until: Micros,
 }
 
-impl Terms {
-    /// The one of two states that leaves less.
-    fn stricter(&self, own: State, now: Micros) -> State {
-        let Some(used) = &self.used else {
-            return own;
-        };
-        let left = |state: &State| self.quota.check(&mut state.clone(), 1, now).remaining;
-        if left(used) < left(&own) {
-            used.clone()
-        } else {
-            own
-        }
+/// The one of two states that leaves less. Neither is copied: a log may be of megabytes.
+fn stricter(quota: &Quota, mut own: State, used: Option<State>, now: Micros) -> State {
+    let Some(mut used) = used else {
+        return own;
+    };
+    let left = |state: &mut State| quota.check(state, 1, now).remaining;
+    if left(&mut used) < left(&mut own) {
+        used
+    } else {
+        own
     }
 }
 

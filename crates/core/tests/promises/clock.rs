@@ -115,7 +115,7 @@ fn stamp(state: &State) -> Option<Micros> {
         State::FixedWindow(window) | State::CalendarWindow(window) => {
             Some(window.start).filter(|_| window.count > 0)
         }
-        State::SlidingWindowLog(stamps) => stamps.0.back().copied(),
+        State::SlidingWindowLog(stamps) => stamps.last(),
         // Places lapse; they are tried on their own.
         State::Concurrency(_) => None,
         State::SlidingWindowCounter(pair) => Some(pair.start).filter(|_| pair.current > 0),
@@ -127,7 +127,7 @@ fn used(quota: &Quota, state: &State, now: Micros) -> u64 {
     match state {
         State::TokenBucket(debt) | State::LeakyBucket(debt) => debt.owed.div_ceil(debt.weight),
         State::FixedWindow(window) | State::CalendarWindow(window) => window.count,
-        State::SlidingWindowLog(stamps) => stamps.0.len() as u64,
+        State::SlidingWindowLog(stamps) => stamps.all_units(),
         State::Concurrency(_) => 0,
         State::SlidingWindowCounter(pair) => {
             let window = period(quota);

@@ -204,3 +204,14 @@ impl Random {
         from[self.next() as usize % from.len()]
     }
 }
+
+/// How often Redis ran each command, by its own count.
+pub(crate) async fn calls(server: &RedisServer) -> BTreeMap<String, u64> {
+    let reply = server.command(&["INFO", "commandstats"]).await;
+    let lines = reply.as_str().lines();
+    let counts = lines.filter_map(|line| {
+        let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
+        Some((name.to_owned(), rest.split_once(',')?.0.parse().ok()?))
+    });
+    counts.collect()
+}

@@ -12,7 +12,7 @@ use tidegate_testkit::RedisServer;
 use tokio::task::JoinSet;
 
 use crate::support::{
-    charge, connect, error_of, every_algorithm, exact_store, limit, quiet_window, wait_for,
+    calls, charge, connect, error_of, every_algorithm, exact_store, limit, quiet_window, wait_for,
 };
 
 /// How often the scripts are lost, every 100 ms.
@@ -129,7 +129,6 @@ async fn a_value_of_another_type_is_an_error_and_not_a_panic() {
                 &["HSET", &key, "a", "1"],
                 &["SET", &key, "1"],
                 &["SET", &key, "1 2 3 4"],
-                &["SET", &key, ""],
             ],
         };
         for (value, nth) in values.iter().zip(0..) {
@@ -262,15 +261,4 @@ async fn follows_on_failure(store: &RedisStore, broken: &Limit, client: u64, nth
     );
     let refunded = store.decide(&[charge(&beside, client, 1)]).await;
     assert_eq!(refunded.outcome, Outcome::Refused);
-}
-
-/// How often Redis ran each command, by its own count.
-async fn calls(server: &RedisServer) -> HashMap<String, u64> {
-    let reply = server.command(&["INFO", "commandstats"]).await;
-    let lines = reply.as_str().lines();
-    let counts = lines.filter_map(|line| {
-        let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
-        Some((name.to_owned(), rest.split_once(',')?.0.parse().ok()?))
-    });
-    counts.collect()
 }

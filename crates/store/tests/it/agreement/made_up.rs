@@ -145,8 +145,21 @@ pub(super) async fn plant(
             let length = used(random).min(600);
             let mut stamps: Vec<u64> = (0..length).map(|_| around(random, now)).collect();
             stamps.sort_unstable();
-            let words = stamps.iter().map(u64::to_string).collect();
-            (State::SlidingWindowLog(Stamps(stamps.into())), words)
+            // Half of them of requests that cost 1 each, as those of the first release all are.
+            let dearest = random.pick(&[1, 4]);
+            let mut extra = 0;
+            let (mut entries, mut words) = (Vec::new(), Vec::new());
+            for stamp in stamps {
+                let units = random.between(1, dearest);
+                extra += units - 1;
+                entries.push((stamp, units));
+                words.push(match extra {
+                    0 => stamp.to_string(),
+                    _ => format!("{stamp} {units} {extra}"),
+                });
+            }
+            let stamps = Stamps::from_iter(entries);
+            (State::SlidingWindowLog(stamps), words)
         }
     };
     let block_key = format!("{key}:block");
