@@ -18,6 +18,7 @@ function block.check(key, now, span, verdict)
     record(key, most - now, blocked)
   end
   local left = blocked - now
+  bound(key, math.max(0, left))
   if left > 0 then
     verdict.allowed = false
     verdict.settling = false

@@ -46,6 +46,8 @@ function calendar_window.give_back(key, now, cost, quota, receipt)
   local verdict = calendar_window.check(key, now, cost, quota)
   if verdict and verdict.count > 0 and now + verdict.reset == receipt then
     record(key, verdict.reset, verdict.start, math.max(0, verdict.count - cost))
+  elseif verdict then
+    bound(key, verdict.reset)
   end
 end
 

@@ -5,12 +5,13 @@ local concurrency = { numbers = 2 }
 
 function concurrency.check(key, now, cost, quota)
   local limit, lease = quota[1], quota[2]
-  local remaining = math.max(0, limit - places.taken(key, now, lease))
+  local taken, last = places.taken(key, now, lease)
+  local remaining = math.max(0, limit - taken)
   local allowed = cost <= remaining
   return {
     allowed = allowed,
     remaining = remaining,
-    reset = math.max(0, places.last(key) - now),
+    reset = math.max(0, last - now),
     -- Nobody knows when the next request ends.
     retry_after = allowed and 0 or 1000000,
     delay = 0,

@@ -65,6 +65,8 @@ function debt.give_back(key, now, cost, quota, receipt)
   if unpaid > 0 and verdict.owed > 0 then
     local owed = math.max(0, verdict.owed - unpaid)
     record(key, time_to_pay(owed, verdict.at, now, pay), owed, verdict.at, weight)
+  else
+    bound(key, verdict.reset)
   end
 end
 

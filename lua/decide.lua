@@ -35,6 +35,12 @@ local function commit(charge)
   if charge.unsettled_key then places.take(charge.unsettled_key, now, own.cost, now + own.lease) end
 end
 
+-- Nothing is charged to it now.
+local function keep(charge)
+  bound(charge.key, charge.reset)
+  if charge.unsettled_key then places.bound(charge.unsettled_key, now) end
+end
+
 local function refused(charge)
   if charge.block_key and not charge.verdict.settling then
     block.start(charge.block_key, now, charge.terms.span, charge.blocked, charge.verdict)
@@ -58,7 +64,7 @@ local function decide(key, last_key, deadline, word)
     local verdict = own.algorithm.check(limit_key, now, own.cost, own.quota)
     -- The windows that were sent are over: the time that is told here says which ones to send.
     if not verdict then return too_late() end
-    local charge = { key = limit_key, terms = own, verdict = verdict }
+    local charge = { key = limit_key, terms = own, verdict = verdict, reset = verdict.reset }
     local lease = own.lease
     if lease > 0 then
       charge.unsettled_key = KEYS[key]
@@ -81,10 +87,11 @@ local function decide(key, last_key, deadline, word)
   for n = 1, count do
     local charge = charges[n]
     local verdict = charge.verdict
-    if charging and not verdict.allowed then
-      refused(charge)
-    elseif charging and admitted then
+    if charging and admitted and verdict.allowed then
       commit(charge)
+    else
+      keep(charge)
+      if charging and not verdict.allowed then refused(charge) end
     end
     reply[said + 1] = verdict.allowed and 1 or verdict.settling and 2 or 0
     reply[said + 2], reply[said + 3] = verdict.remaining, verdict.reset

@@ -83,6 +83,9 @@ local function exchange(key, counted, algorithm, quota, told)
       redis.call('PEXPIRE', counted, math.ceil((start + windows * window - now) / 1000) + 2)
     end
   end
+  -- What was written just now has a shorter time to live.
+  bound(key, verdict.reset)
+  bound(counted, 2 * window)
   return start, current, previous or 0, noted_current, noted_previous
 end
 

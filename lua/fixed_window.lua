@@ -48,6 +48,8 @@ function fixed_window.give_back(key, now, cost, quota, receipt)
   local window, verdict = quota[2], fixed_window.check(key, now, cost, quota)
   if verdict.count > 0 and verdict.start + window == receipt then
     save(key, verdict.start, math.max(0, verdict.count - cost), window, now)
+  else
+    bound(key, verdict.reset)
   end
 end
 

@@ -5,7 +5,11 @@ local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local lapse = tonumber(ARGV[2])
 
-redis.call('ZADD', KEYS[1], string.format('%d', now), ARGV[1])
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%d', now - lapse))
+local function text(number) return string.format('%d', number) end
+
+redis.call('ZADD', KEYS[1], text(now), ARGV[1])
+-- So many at once at most, whatever stands there. One ahead of the clock is of a clock that stepped back, and calls again.
+local gone = redis.call('ZCOUNT', KEYS[1], '-inf', text(now - lapse))
+if gone > 0 then redis.call('ZREMRANGEBYRANK', KEYS[1], 0, math.min(gone, 1000) - 1) end
 redis.call('PEXPIRE', KEYS[1], math.ceil(2 * lapse / 1000))
-return { now, redis.call('ZCARD', KEYS[1]) }
+return { now, redis.call('ZCOUNT', KEYS[1], '(' .. text(now - lapse), text(now)) }

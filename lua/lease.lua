@@ -28,6 +28,12 @@ local function save(holder, slice)
   redis.call('HSET', slices, holder, text)
 end
 
+-- More than there are gateways: no script wrote that, and what is out cannot be known.
+if redis.call('HLEN', slices) > 1000 then
+  bound(slices, term)
+  error('too many slices')
+end
+
 local held, fields = {}, redis.call('HGETALL', slices)
 for i = 1, #fields, 2 do
   local old_session, old_call, settled, out, lapse = string.match(fields[i + 1], '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
@@ -95,6 +101,8 @@ else
   -- It would fit if nothing were lent.
   retry_after = math.max(1, retry_after)
 end
+
+bound(state, verdict.reset)
 
 local lapse = now + math.min(term, algorithm.counts(now, now, quota))
 local holds = out > 0 or wanted > 0

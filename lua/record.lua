@@ -1,5 +1,8 @@
 -- State that is a string of up to three whole numbers. Within one call Redis is asked once for that of a key.
 
+-- So long is any such text at most. What is longer is none, and is not read whole.
+local LONGEST = 60
+
 -- What is known of each key; false if there is nothing under it.
 local known = {}
 -- For how long the keys that are to be written in the end are to be kept; nil if each is written at once.
@@ -23,9 +26,10 @@ end
 local function recall(key, pattern)
   local numbers = known[key]
   if numbers == nil then
-    local value = redis.call('GET', key)
+    local value = redis.call('GETRANGE', key, 0, LONGEST)
     numbers = false
-    if value then
+    if value ~= '' then
+      if #value > LONGEST then error('too long') end
       local first, second, third = string.match(value, pattern)
       -- Whatever else stands there is an error, and not nothing.
       numbers = { first + 0, second and second + 0, third and third + 0 }
@@ -44,6 +48,17 @@ local function record(key, period, first, second, third)
   else
     write(key, numbers, period)
   end
+end
+
+-- The keys that were bounded in this call.
+local bounded = {}
+
+-- Sees to it that a key which is not written has a time to live, since that may have been taken away or be that of another
+-- clock: twice the period for which it matters, in us, or a minute.
+local function bound(key, period)
+  if bounded[key] or unwritten and unwritten[key] then return end
+  bounded[key] = true
+  redis.call('PEXPIRE', key, math.max(60000, math.ceil(2 * period / 1000) + 2), 'LT')
 end
 
 -- What is said of a key under which something stands that no script wrote: -1 for another type, -2 for other content.

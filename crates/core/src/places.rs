@@ -5,45 +5,76 @@
 
 use crate::Micros;
 
-/// When each place that is taken lapses, in us, ascending.
+/// The places that are taken, by when they lapse, ascending.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Places(Vec<Micros>);
+pub struct Places(Vec<Entry>);
+
+/// The places that lapse at one time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    lapse: Micros,
+    /// How many these are, and all before them.
+    through: u64,
+}
 
 impl Places {
     /// How many are taken at `now`: those that have not lapsed. One that would last for longer than `lease` was taken before
     /// the clock stepped back, or for a longer lease; it is cut.
     pub(crate) fn taken(&mut self, lease: Micros, now: Micros) -> u64 {
-        for lapse in self
-            .0
-            .iter_mut()
-            .rev()
-            .take_while(|lapse| **lapse > now + lease)
-        {
-            *lapse = now + lease;
+        let (first, all) = (self.from(now + lease + 1), self.through(self.0.len()));
+        if first < self.0.len() {
+            self.0.truncate(first);
+            let at = self.0.last_mut().filter(|last| last.lapse == now + lease);
+            let (lapse, through) = (now + lease, all);
+            match at {
+                Some(last) => last.through = all,
+                None => self.0.push(Entry { lapse, through }),
+            }
         }
-        (self.0.len() - self.lapsed(now)) as u64
+        all - self.through(self.from(now + 1))
     }
 
     /// When the last one lapses; 0 if there is none.
     pub fn last(&self) -> Micros {
-        self.0.last().copied().unwrap_or(0)
+        self.0.last().map_or(0, |last| last.lapse)
     }
 
     /// Takes so many, until `lapse`.
     pub fn take(&mut self, count: u64, lapse: Micros, now: Micros) {
-        self.0.drain(..self.lapsed(now));
-        let place = self.0.partition_point(|other| *other <= lapse);
-        let taken = std::iter::repeat_n(lapse, count as usize);
-        self.0.splice(place..place, taken);
+        let lapsed = self.from(now + 1);
+        let gone = self.through(lapsed);
+        if lapsed > 0 {
+            self.0.drain(..lapsed);
+            self.0.iter_mut().for_each(|entry| entry.through -= gone);
+        }
+        if count == 0 {
+            return;
+        }
+        let place = self.from(lapse);
+        if self.0.get(place).is_none_or(|entry| entry.lapse != lapse) {
+            let through = self.through(place);
+            self.0.insert(place, Entry { lapse, through });
+        }
+        self.0[place..]
+            .iter_mut()
+            .for_each(|entry| entry.through += count);
     }
 
     /// Gives up to so many back that lapse at `lapse`; how many there were.
     pub(crate) fn give_back(&mut self, count: u64, lapse: Micros) -> u64 {
-        let first = self.0.partition_point(|other| *other < lapse);
-        let end = self.0.partition_point(|other| *other <= lapse);
-        let found = (end - first).min(count as usize);
-        self.0.drain(end - found..end);
-        found as u64
+        let place = self.from(lapse);
+        if self.0.get(place).is_none_or(|entry| entry.lapse != lapse) {
+            return 0;
+        }
+        let units = self.0[place].through - self.through(place);
+        let found = units.min(count);
+        self.0[place..]
+            .iter_mut()
+            .for_each(|entry| entry.through -= found);
+        if found == units {
+            self.0.remove(place);
+        }
+        found
     }
 
     /// Lets up to so many that lapse at `lapse` last until `renewed`; how many there were. One that has lapsed may be
@@ -57,7 +88,13 @@ impl Places {
         found
     }
 
-    fn lapsed(&self, now: Micros) -> usize {
-        self.0.partition_point(|lapse| *lapse <= now)
+    /// The index of the first that lapse at this time or later.
+    fn from(&self, lapse: Micros) -> usize {
+        self.0.partition_point(|entry| entry.lapse < lapse)
+    }
+
+    /// How many there are before this index.
+    fn through(&self, index: usize) -> u64 {
+        index.checked_sub(1).map_or(0, |last| self.0[last].through)
     }
 }

@@ -154,7 +154,10 @@ impl RedisStore {
             let key = charge.key(&self.caller.key_prefix);
             let notes = notes_of(&key);
             let keys = [key, notes];
-            self.caller.shards.eval(&keys, FORGET, &[]).await?;
+            // Of the windows of a limit two may count.
+            let matters = 2 * charge.limit.quota().period() / 1_000 + 2;
+            let arguments = [matters.to_string()];
+            self.caller.shards.eval(&keys, FORGET, &arguments).await?;
             let table = &self.synced.table;
             table.with_known(charge, Due::Now, |entry| entry.tally.forget());
         }

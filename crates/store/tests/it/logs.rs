@@ -10,7 +10,7 @@ use crate::support::{
 
 const LARGEST: u64 = 1_000_000;
 /// A list of so many stamps is found under a key whose limit is 10.
-const LONG: u64 = 200_000;
+const LONG: u64 = 60_000;
 
 fn log(most: u64) -> Limit {
     limit("log", SlidingWindowLog::new(most, HOUR).unwrap())

@@ -4,13 +4,16 @@
 //! - `bad_key`: a key under which stands what no limiter wrote, and whom that concerns
 //! - `behaviour`: the same scripted traffic gets the same answers from either store
 //! - `budgets`: one client's, looked at and forgotten; and what Redis tells of itself
+//! - `expiry`: keys whose time to live was taken away
 //! - `keys`: what stands in Redis: names, and how long
 //! - `laws`: what no limit may admit, whoever keeps it
 //! - `leases`, `leases_fleet`, `_random`, `_script`, `_trouble`: limits that gateways borrow slices of
 //! - `late`: a Redis that is hung or slow, and what it then must not charge
+//! - `logs`: what a sliding window log costs
 //! - `memory`: the memory store's bound, and who makes place for whom
 //! - `modes`: limits that are kept in the gateway
 //! - `outage`: what decides when Redis does not
+//! - `planted`: huge values under limiter keys
 //! - `refusals`: refusals that are given again without asking
 //! - `shares`: what gateways give away in an outage
 //! - `synced`: counts that gateways exchange; `synced_script`: call by call, `synced_fleet`: how far limits are exceeded,
@@ -31,6 +34,7 @@ mod agreement;
 mod bad_key;
 mod behaviour;
 mod budgets;
+mod expiry;
 mod keys;
 mod late;
 mod laws;
@@ -39,9 +43,11 @@ mod leases_fleet;
 mod leases_random;
 mod leases_script;
 mod leases_trouble;
+mod logs;
 mod memory;
 mod modes;
 mod outage;
+mod planted;
 mod refusals;
 mod shares;
 mod support;

@@ -157,7 +157,9 @@ async fn after_a_reset_each_gateway_goes_on_from_what_it_tells_next() {
             key.tell(gateway, (1, start, 50, 10)).await;
         }
         let counted = format!("{name}:counted");
-        let reply = key.command(&["EVAL", FORGET, "2", &name, &counted]).await;
+        let reply = key
+            .command(&["EVAL", FORGET, "2", &name, &counted, "1000000000"])
+            .await;
         assert!(reply.as_array()[0].as_int() > 0);
         assert_eq!(key.state().await, None);
         let before = if key.is_sliding { 10 } else { 0 };
