@@ -212,11 +212,14 @@ impl Conversation {
         let mut connection = Box::pin(connection);
         let over = drive(connection.as_mut(), &self.activity, end).await;
         drop(connection);
-        let at_least = match over {
-            Driven::Over(Err(error)) => usize::from(is_clients_fault(&error)),
-            Driven::Over(Ok(())) | Driven::Rest => 0,
-        };
-        let refused = self.heads.take_refused().max(at_least);
+        let mut refused = self.heads.take_refused();
+        if let Driven::Over(Err(error)) = over
+            && self.heads.none_refused()
+            && is_clients_fault(&error)
+        {
+            // What ended the connection was no head, and is charged as one.
+            refused = 1;
+        }
         self.charge_heads(refused.min(MAX_STREAMS as usize)).await;
     }
 

@@ -48,6 +48,11 @@ impl Heads {
         self.leaves.store(true, Ordering::Relaxed);
     }
 
+    /// Whether none was taken that became no request.
+    pub(super) fn none_refused(&self) -> bool {
+        self.charged.load(Ordering::Relaxed) == 0
+    }
+
     /// How many became no request, and were not taken here before.
     pub(super) fn take_refused(&self) -> usize {
         if self.leaves.load(Ordering::Relaxed) {

@@ -22,13 +22,13 @@ routes: [{ path: /**, upstream: UPSTREAM }]
     gateway(upstream.url(), yaml).await
 }
 
-/// A head whose field has a name in capitals, which is malformed.
+/// A head that HTTP/2 does not allow, as it speaks of the connection.
 fn malformed(stream: u32) -> Vec<u8> {
     frame(
         HEADERS,
         WHOLE,
         stream,
-        &headers("GET", "/", &[("Bad", "x")]),
+        &headers("GET", "/", &[("connection", "close")]),
     )
 }
 
