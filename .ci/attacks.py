@@ -6,6 +6,7 @@ own end.
 """
 
 import json
+import multiprocessing
 import re
 import resource
 import subprocess
@@ -20,7 +21,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 
 CONNECTIONS = 800
-LARGE = 4 << 20
+LARGE = 512 << 10
 # The longest that a good request may take, with attackers, gateway and API on one machine.
 PATIENCE = 3
 
@@ -40,6 +41,8 @@ listen:
 admin: 127.0.0.1:0
 log: { format: json, access: false }
 routes:
+  # The good client's API has nothing to do with the attacked one.
+  - { path: /good, upstream: "http://127.0.0.1:GOOD" }
   - path: /**
     upstream: http://127.0.0.1:API
     # What an API should say of its own pages.
@@ -87,10 +90,16 @@ class Server(ThreadingHTTPServer):
         pass
 
 
+def serve():
+    """An API in a process of its own, by its port."""
+    server = Server(("127.0.0.1", 0), Api)
+    multiprocessing.get_context("fork").Process(target=server.serve_forever, daemon=True).start()
+    return str(server.server_port)
+
+
 class Gateway:
     def __init__(self, binary, folder):
-        api = Server(("127.0.0.1", 0), Api)
-        threading.Thread(target=api.serve_forever, daemon=True).start()
+        api, good = serve(), serve()
         subprocess.run(
             "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 90 -subj /CN=localhost "
             "-addext subjectAltName=DNS:localhost,IP:127.0.0.1 -addext basicConstraints=critical,CA:FALSE "
@@ -99,7 +108,7 @@ class Gateway:
             cwd=folder, check=True, capture_output=True,
         )
         config = Path(folder) / "gateway.yaml"
-        config.write_text(CONFIGURATION.replace("API", str(api.server_port)))
+        config.write_text(CONFIGURATION.replace("127.0.0.1:API", f"127.0.0.1:{api}").replace("GOOD", good))
         self.process = subprocess.Popen([binary, "run", "-c", config], stderr=subprocess.PIPE, text=True)
         ports = []
         while len(ports) < 3:
@@ -141,7 +150,7 @@ class GoodClient(threading.Thread):
 
 def slow(gateway, options, longest):
     """One run of slowhttptest; `longest` is when all of its connections must be gone, in seconds."""
-    good = GoodClient(gateway.url())
+    good = GoodClient(gateway.url("/good"))
     good.start()
     began = time.monotonic()
     # -p: its own probe. Its length is only reached if connections stay.

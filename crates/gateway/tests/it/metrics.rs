@@ -260,6 +260,7 @@ async fn every_metric_says_what_it_is() {
             "tidegate_tunnels",
             "tidegate_unknown_api_keys",
             "tidegate_unknown_plans",
+            "tidegate_unparsed_requests",
             "tidegate_upstream_checks",
             "tidegate_upstream_duration_seconds",
             "tidegate_upstream_ejections",
