@@ -120,7 +120,13 @@ fn bare(text: &str) -> String {
 
 /// An upstream that decodes once finds no other path in it.
 fn is_one_for_upstreams(path: &str) {
-    // A slash that is kept in disguise is no separator, on the word of whoever configured that.
+    // A slash that is kept in disguise is no separator, on the word of whoever configured that; but no dots are beside it.
+    let disguised = path.replace("%2F", "/").replace("%5C", "/");
+    let no_slashes = disguised == path;
+    for segment in decoded(&disguised).split(|byte| *byte == b'/').skip(1) {
+        let name = segment.split(|byte| *byte == b';').next();
+        assert!(no_slashes || !matches!(name, Some(b"." | b"..")), "{path}");
+    }
     let kept = path.replace("%2F", "_").replace("%5C", "_");
     let decoded = decoded(&kept);
     for segment in decoded.split(|byte| *byte == b'/').skip(1) {
@@ -163,9 +169,12 @@ fn is_what_all_spellings_become(raw: &str, path: &str, slashes: EncodedSlashes) 
     }
     let lower = lower_case_escapes(path);
     assert_eq!(normalize(&lower, slashes).as_deref(), Ok(path), "{lower}");
-    // Escapes are undone once: an escape's own percent sign starts no other.
+    // Escapes are undone once: an escape's own percent sign starts no other, and hides no dots.
     let twice = path.replace('%', "%25");
-    assert_eq!(normalize(&twice, slashes).as_deref(), Ok(&*twice));
+    match normalize(&twice, slashes) {
+        Err(error) => assert_eq!(error, PathError::HiddenDots, "{twice}"),
+        same => assert_eq!(same.as_deref(), Ok(&*twice)),
+    }
 }
 
 fn is_refused_rightly(raw: &str, error: PathError, slashes: EncodedSlashes) {
@@ -182,6 +191,7 @@ fn is_refused_rightly(raw: &str, error: PathError, slashes: EncodedSlashes) {
         PathError::EncodedControl => has_escape(|byte| byte.is_ascii_control()),
         PathError::NotUtf8 => has_escape(|byte| byte >= 0x80),
         PathError::DotParameters => raw.contains(';'),
+        PathError::HiddenDots => has_escape(|byte| matches!(byte, b'/' | b'\\' | b'%')),
     };
     assert!(right, "{raw}: {error}");
     let doubled = raw.replace('/', "//");

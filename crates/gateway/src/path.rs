@@ -19,8 +19,15 @@ pub fn normalize(raw: &str, slashes: EncodedSlashes) -> Result<Cow<'_, str>, Pat
     if is_normal(raw.as_bytes(), slashes) {
         return Ok(Cow::Borrowed(raw));
     }
-    respell(raw, slashes).map(Cow::Owned)
+    let path = respell(raw, slashes)?;
+    Ok(match path == raw {
+        true => Cow::Borrowed(raw),
+        false => Cow::Owned(path),
+    })
 }
+
+/// How often a segment is decoded to find what it hides: some servers decode what they were given once more.
+const DECODINGS: usize = 4;
 
 /// What becomes of `%2F` and `%5C`, which one server takes for a letter and another for a `/`.
 ///
@@ -32,7 +39,7 @@ pub enum EncodedSlashes {
     /// The path is refused.
     #[default]
     Reject,
-    /// They stay escaped, as letters of their segment; dot segments that they hide stay too.
+    /// They stay escaped, as letters of their segment. A dot segment between them is refused.
     Keep,
 }
 
@@ -57,6 +64,8 @@ pub enum PathError {
     NotUtf8,
     /// `..;a`, which some servers read as `..`.
     DotParameters,
+    /// `..%2F`, or `%252e%252e`, which some servers read as `..` after they decoded it.
+    HiddenDots,
 }
 
 impl fmt::Display for PathError {
@@ -71,6 +80,7 @@ impl fmt::Display for PathError {
             Self::EncodedControl => "the path has a percent-encoded control character",
             Self::NotUtf8 => "the path has a percent-encoded byte that is not UTF-8",
             Self::DotParameters => "the path has a dot segment with parameters",
+            Self::HiddenDots => "the path has a dot segment that appears when it is decoded",
         })
     }
 }
@@ -115,7 +125,9 @@ fn is_normal(path: &[u8], slashes: EncodedSlashes) -> bool {
             Kind::Plain => true,
             Kind::Slash => !starts_dot_or_empty_segment(&path[at + 1..]),
             Kind::Percent => escaped(&path[at..], slashes).is_ok_and(|byte| {
-                !is_unreserved(byte) && !path[at + 1..at + 3].iter().any(u8::is_ascii_lowercase)
+                !is_unreserved(byte)
+                    && !may_hide(byte)
+                    && !path[at + 1..at + 3].iter().any(u8::is_ascii_lowercase)
             }),
             Kind::Escape | Kind::Refuse(_) => false,
         })
@@ -147,10 +159,61 @@ fn respell(raw: &str, slashes: EncodedSlashes) -> Result<String, PathError> {
             name if name.starts_with(".;") || name.starts_with("..;") => {
                 return Err(PathError::DotParameters);
             }
+            name if hides_dots(name) => return Err(PathError::HiddenDots),
             _ => {}
         }
     }
     Ok(path)
+}
+
+/// Whether an escape of this byte may hide a dot segment: a slash that stays escaped, or an escape of an escape.
+const fn may_hide(byte: u8) -> bool {
+    matches!(byte, b'/' | b'\\' | b'%')
+}
+
+/// Whether a segment that was respelled holds a dot segment once its escapes are decoded, or those that appear then.
+fn hides_dots(segment: &str) -> bool {
+    let mut rest = segment;
+    let mut escapes = std::iter::from_fn(|| {
+        let at = rest.find('%')?;
+        let byte = decode(&rest.as_bytes()[at..]);
+        rest = &rest[at + 1..];
+        Some(byte)
+    });
+    if !escapes.any(|byte| byte.is_some_and(may_hide)) {
+        return false;
+    }
+    let mut text = segment.as_bytes().to_vec();
+    for _ in 0..DECODINGS {
+        let decoded = decoded(&text);
+        if decoded.len() == text.len() {
+            return false;
+        }
+        text = decoded;
+        let mut pieces = text.split(|byte| matches!(byte, b'/' | b'\\'));
+        if pieces.any(is_dot_segment) {
+            return true;
+        }
+    }
+    false
+}
+
+/// `.` or `..`, also with parameters.
+fn is_dot_segment(piece: &[u8]) -> bool {
+    let name = piece.split(|byte| *byte == b';').next();
+    matches!(name, Some(b"." | b".."))
+}
+
+/// Every escape decoded, once.
+fn decoded(text: &[u8]) -> Vec<u8> {
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&first, after)) = rest.split_first() {
+        let byte = decode(rest);
+        decoded.push(byte.unwrap_or(first));
+        rest = if byte.is_some() { &rest[3..] } else { after };
+    }
+    decoded
 }
 
 fn respell_segment(

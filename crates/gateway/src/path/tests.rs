@@ -106,12 +106,55 @@ fn encoded_slashes_are_refused_or_kept() {
         ("/api%2flogin", "/api%2Flogin"), // P3
         ("/api%5clogin", "/api%5Clogin"),
         ("/api%2Flogin", "/api%2Flogin"),
-        ("/a/b%2f../..", "/a/"),
-        ("/a/..%2fb", "/a/..%2Fb"),
+        ("/a/b%2fc/..", "/a/"),
+        ("/a/..b%2f.c", "/a/..b%2F.c"),
     ] {
         assert_eq!(normal(raw), Err(PathError::EncodedSlash), "{raw}");
         assert_eq!(kept(raw).as_deref(), Ok(with_keep), "{raw}");
     }
+}
+
+#[test]
+fn a_dot_segment_does_not_hide_in_escapes() {
+    for raw in [
+        "/a/..%2fb",
+        "/a/%2e%2E%5Cb",
+        "/a/b%2F..",
+        "/a/b%2F./c",
+        "/a/b%2F..;v%2Fc",
+        "/a/b%5c..%3bv",
+        "/a/..%2fb%252f",
+    ] {
+        assert_eq!(normal(raw), Err(PathError::EncodedSlash), "{raw}");
+        assert_eq!(kept(raw), Err(PathError::HiddenDots), "{raw}");
+    }
+    // Decoded more than once, also where no slash is kept.
+    for raw in [
+        "/a/%252e%252e/b",
+        "/a/%252E",
+        "/a/.%25252E/b",
+        "/a/..%252fb",
+        "/a/..%25255cb",
+        "/a/b%252F%252e%252e%3Bv",
+        "/a/%25%32e%252e",
+    ] {
+        refused(raw, PathError::HiddenDots);
+    }
+    for same in [
+        "/a/..b%252F.c",
+        "/a/%252e%252eb",
+        "/a/..%25",
+        "/a/...%252F",
+        "/a/50%25",
+        "/a/http%253A%252F%252Fexample.com%252F",
+    ] {
+        becomes(same, same);
+    }
+    // However deep it goes, the work is bounded by the path's length.
+    becomes(
+        &format!("/{}2e", "%25".repeat(1_000)),
+        &format!("/{}2e", "%25".repeat(1_000)),
+    );
 }
 
 #[test]

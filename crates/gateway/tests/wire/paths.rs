@@ -93,6 +93,9 @@ const SPELLINGS: &[(&str, Becomes)] = &[
     ("/api/login%252f", Other("/api/login%252f")),
     ("/api%252flogin", Other("/api%252flogin")),
     ("/api/%256cogin", Other("/api/%256cogin")),
+    // But for dots, which lead elsewhere wherever somebody does decode them.
+    ("/x/%252e%252e/api/login", Refused(400)),
+    ("/x/..%252fapi/login", Refused(400)),
     // P11
     ("http://host/api/login", Login("/api/login")),
     ("http://host//api/./login?x#f", Login("/api/login?x")),
