@@ -1,7 +1,7 @@
 //! The route of a request: the index against a matcher that looks at each route in turn.
 //!
 //! An input's last line is a request: method, host, path. The lines before it, 16 at most, are routes: host or `-`, path,
-//! methods separated by commas or `-`, and `keep` where encoded slashes are kept.
+//! methods separated by commas or `-`, `keep` where encoded slashes are kept, and `caseless` where case is ignored.
 
 #![no_main]
 
@@ -35,6 +35,7 @@ struct Route {
     shape: RouteShape,
     host: Option<String>,
     path: String,
+    is_caseless: bool,
 }
 
 fn read(text: &str) -> Option<(Vec<Route>, Request<()>)> {
@@ -57,22 +58,26 @@ fn route(line: &str) -> Option<Route> {
     let path = words.next()?;
     let methods = words.next().filter(|methods| *methods != "-");
     let methods = methods.map(|methods| methods.split(',').map(|method| method.parse().ok()));
+    let more: Vec<_> = words.collect();
+    let (is_kept, is_caseless) = (more.contains(&"keep"), more.contains(&"caseless"));
+    let pattern = PathPattern::parse(path).ok()?;
     let shape = RouteShape {
         host: host.map(HostPattern::parse).transpose().ok()?,
-        path: PathPattern::parse(path).ok()?,
+        path: if is_caseless {
+            pattern.ignoring_case()
+        } else {
+            pattern
+        },
         methods: methods
             .map(Iterator::collect::<Option<_>>)
             .map_or(Some(None), |it| it.map(Some))?,
-        encoded_slashes: if words.next() == Some("keep") {
-            Keep
-        } else {
-            Reject
-        },
+        encoded_slashes: if is_kept { Keep } else { Reject },
     };
     Some(Route {
         shape,
         host: host.map(str::to_owned),
         path: path.to_owned(),
+        is_caseless,
     })
 }
 
@@ -142,9 +147,19 @@ impl Route {
                 None => return false,
                 Some(_) if wanted.starts_with('{') => {}
                 Some(found) if found == wanted => {}
+                Some(found) if self.is_caseless && caseless(&found) == caseless(wanted) => {}
                 Some(_) => return false,
             }
         }
         segments.next().is_none()
     }
+}
+
+/// In lower case, without the dots at its end unless it has nothing else.
+fn caseless(name: &str) -> String {
+    let mut letters: Vec<char> = name.to_ascii_lowercase().chars().collect();
+    while letters.last() == Some(&'.') && letters.iter().any(|letter| *letter != '.') {
+        letters.pop();
+    }
+    letters.into_iter().collect()
 }

@@ -11,12 +11,14 @@ use crate::path::{self, EncodedSlashes, PathError};
 /// A route's path: `/api/rides/{id}`, where `{id}` is one segment, or `/files/**`, where `/**` is
 /// any rest, none included.
 ///
-/// A trailing slash and the `;parameters` of a segment are ignored.
+/// A trailing slash and the `;parameters` of a segment are ignored. A pattern that [ignores case](Self::ignoring_case)
+/// compares the [caseless] form of both sides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathPattern {
     text: String,
     segments: Vec<Segment>,
     rest: bool,
+    ignores_case: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +38,7 @@ impl PathPattern {
             text: text.to_owned(),
             segments: Vec::new(),
             rest: false,
+            ignores_case: false,
         };
         for segment in body.split_terminator('/') {
             if pattern.rest {
@@ -56,13 +59,53 @@ impl PathPattern {
         Ok(pattern)
     }
 
+    /// The same pattern for an upstream that ignores the case of letters, and dots at the end of a segment.
+    #[must_use]
+    pub fn ignoring_case(mut self) -> Self {
+        for segment in &mut self.segments {
+            if let Segment::Literal(literal) = segment {
+                *literal = caseless(literal).into_owned();
+            }
+        }
+        self.ignores_case = true;
+        self
+    }
+
+    /// Whether case, and dots at the end of a segment, are ignored.
+    pub const fn ignores_case(&self) -> bool {
+        self.ignores_case
+    }
+
     /// Whether a normalised path is one of this pattern's.
     pub fn matches(&self, path: &str) -> bool {
         let mut names = names(path);
         self.segments
             .iter()
-            .all(|segment| names.next().is_some_and(|name| segment.matches(name)))
+            .all(|segment| names.next().is_some_and(|name| self.takes(segment, name)))
             && (self.rest || names.next().is_none())
+    }
+
+    fn takes(&self, segment: &Segment, name: &str) -> bool {
+        match segment {
+            Segment::Literal(literal) if self.ignores_case => {
+                *caseless(&path::plain(name)) == **literal
+            }
+            Segment::Literal(literal) => path::is_plainly(name, literal),
+            Segment::Named(_) => true,
+        }
+    }
+
+    /// Whether a segment of this pattern takes all names that one of another pattern takes.
+    fn takes_all(&self, mine: &Segment, other: &Self, theirs: &Segment) -> bool {
+        match (mine, theirs) {
+            (Segment::Named(_), _) => true,
+            (Segment::Literal(_), Segment::Named(_)) => false,
+            (Segment::Literal(mine), Segment::Literal(theirs)) => match self.ignores_case {
+                true => *mine == caseless(theirs),
+                // The other takes more than one spelling.
+                false => !other.ignores_case && mine == theirs,
+            },
+        }
     }
 
     /// Its segments, without the rest: a literal, or none, where any one name may stand.
@@ -82,8 +125,7 @@ impl PathPattern {
     pub(crate) fn begins(&self, other: &Self) -> Option<usize> {
         let count = self.segments.len();
         let pairs = self.segments.iter().zip(&other.segments);
-        let mut same =
-            pairs.map(|(mine, theirs)| matches!(mine, Segment::Named(_)) || mine == theirs);
+        let mut same = pairs.map(|(mine, theirs)| self.takes_all(mine, other, theirs));
         let begins = !self.rest && other.segments.len() >= count && same.all(|same| same);
         begins.then_some(count)
     }
@@ -100,7 +142,12 @@ impl PathPattern {
             .segments
             .iter()
             .position(|segment| matches!(segment, Segment::Named(named) if named == name))?;
-        names(path).nth(at).map(path::plain)
+        let value = path::plain(names(path).nth(at)?);
+        Some(match value {
+            value if !self.ignores_case => value,
+            Cow::Borrowed(value) => caseless(value),
+            Cow::Owned(value) => Cow::Owned(caseless(&value).into_owned()),
+        })
     }
 
     /// Whether every path that `other` matches is matched by this pattern as well.
@@ -115,7 +162,7 @@ impl PathPattern {
                 .segments
                 .iter()
                 .zip(&other.segments)
-                .all(|(mine, theirs)| matches!(mine, Segment::Named(_)) || mine == theirs)
+                .all(|(mine, theirs)| self.takes_all(mine, other, theirs))
     }
 }
 
@@ -152,13 +199,17 @@ impl Segment {
             plain => Err(PatternError::Spelling(plain.into_owned())),
         }
     }
+}
 
-    fn matches(&self, name: &str) -> bool {
-        match self {
-            Self::Literal(literal) => path::is_plainly(name, literal),
-            Self::Named(_) => true,
-        }
+/// The form of a segment in which upstreams compare it that ignore case: letters of ASCII in lower case, without the dots
+/// at its end. A segment of dots alone keeps them, and letters outside of ASCII keep their case.
+pub fn caseless(name: &str) -> Cow<'_, str> {
+    let trimmed = name.trim_end_matches('.');
+    let name = if trimmed.is_empty() { name } else { trimmed };
+    if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        return Cow::Owned(name.to_ascii_lowercase());
     }
+    Cow::Borrowed(name)
 }
 
 /// The segments of a normalised path without their parameters, the empty ones left out: so the

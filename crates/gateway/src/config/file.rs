@@ -8,6 +8,7 @@ mod action;
 mod answers;
 mod cors;
 mod edits;
+mod log;
 mod network;
 mod plans;
 mod shape;
@@ -29,11 +30,11 @@ use crate::host::HostPattern;
 use crate::path::EncodedSlashes;
 use crate::pattern::PathPattern;
 
-use super::plan::{HttpsPort, LogFormat, UpstreamHost};
+use super::plan::{HttpsPort, UpstreamHost};
 use super::value::{
     ActionWord, AddressTold, BodyLimit, Connections, Count, Date, FilePath, Gateways, HeadersWord,
-    JwksRefresh, JwksUrl, KeyHash, KeyName, KeyPrefix, Leaf, Level, LimitName, MemoryLimit,
-    Network, PlanName, PrefixLength, Protocol, RedisUrl, RouteName, SecretText, StoreWord, Target,
+    JwksRefresh, JwksUrl, KeyHash, KeyName, KeyPrefix, Leaf, LimitName, MemoryLimit, Network,
+    PlanName, PrefixLength, Protocol, RedisUrl, RouteName, SecretText, StoreWord, Target,
     TokenText, Unlimited, WindowLength, Words, Zone,
 };
 
@@ -41,6 +42,7 @@ pub(super) use action::{Action, Counted};
 pub(super) use answers::{Headers, Reject};
 pub(super) use cors::Cors;
 pub(super) use edits::HeaderEdits;
+pub(super) use log::Log;
 pub(super) use network::{Listen, Listener, ListenerTls, UpstreamTls};
 pub(super) use plans::{Cost, PlanQuota};
 pub(super) use shape::{BlockOr, Named, Placed, SingleOr};
@@ -369,6 +371,8 @@ pub(super) struct Route {
     pub(super) redirect: Option<Leaf<HttpsPort>>,
     /// Which pages of other origins may read its answers. Default: as the upstream says.
     pub(super) cors: Option<Cors>,
+    /// Whether the upstream ignores the case of letters in a path, and dots at the end of a segment. Default: false.
+    pub(super) case_insensitive: Option<Leaf<bool>>,
     /// What becomes of %2F and %5C in paths: reject or keep. Default: reject.
     pub(super) encoded_slashes: Option<Leaf<EncodedSlashes>>,
 }
@@ -387,16 +391,4 @@ pub(super) struct Timeouts {
     pub(super) idle: Option<Leaf<Duration>>,
     /// For the next byte in a tunnel, either way. Default: 5m.
     pub(super) tunnel_idle: Option<Leaf<Duration>>,
-}
-
-/// What is logged.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Log {
-    /// How a line looks: text or json. Default: text.
-    pub(super) format: Option<Leaf<LogFormat>>,
-    /// Whether every request gets a line. Default: true.
-    pub(super) access: Option<Leaf<bool>>,
-    /// The least important level: error, warn, info, debug, trace or off. Default: info.
-    pub(super) level: Option<Leaf<Level>>,
 }

@@ -175,6 +175,8 @@ pub struct RoutePlan {
     pub max_body: Option<u64>,
     /// The protocols that its clients may switch to, in lower case.
     pub upgrades: Arc<[Box<str>]>,
+    /// Whether its upstream ignores the case of a path, as far as the file says so; its path then does.
+    pub(crate) case_insensitive: Option<bool>,
     /// What becomes of encoded slashes in its paths.
     pub(crate) encoded_slashes: EncodedSlashes,
 }

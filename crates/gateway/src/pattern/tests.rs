@@ -244,3 +244,48 @@ fn covering_agrees_with_matching() {
         }
     }
 }
+
+#[test]
+fn a_pattern_may_ignore_case_and_dots_at_the_end() {
+    let login = path("/API/Login/{Id}/**").ignoring_case();
+    assert_eq!(login.to_string(), "/API/Login/{Id}/**");
+    for same in [
+        "/api/login/X",
+        "/API/LOGIN/x",
+        "/Api./login../x;v=1/rest/",
+        "/api;v/login.;w/x",
+    ] {
+        assert!(login.matches(same), "{same}");
+        assert_eq!(login.capture(same, "Id").as_deref(), Some("x"), "{same}");
+        assert_eq!(login.capture(same, "id"), None);
+    }
+    for other in [
+        "/api/login",
+        "/.api/login/x",
+        "/api/log.in/x",
+        "/api/login%20/x",
+    ] {
+        assert!(!login.matches(other), "{other}");
+    }
+    // Both sides are plain before they are compared.
+    let plus = path("/A+B").ignoring_case();
+    assert!(plus.matches("/a%2Bb."));
+    assert!(path("/{x}").ignoring_case().matches("/..."));
+    assert_eq!(caseless("..."), "...");
+    assert_eq!(caseless("A.b.."), "a.b");
+    assert_eq!(caseless("%C3%84."), "%c3%84");
+}
+
+#[test]
+fn a_pattern_that_ignores_case_covers_all_that_do_not() {
+    let (exact, upper) = (path("/a/{x}"), path("/A/{x}"));
+    let either = path("/A/{x}").ignoring_case();
+    for other in [&exact, &upper, &either, &path("/a./b")] {
+        assert!(either.covers(other), "{other}");
+    }
+    assert!(!exact.covers(&either) && !upper.covers(&either) && !exact.covers(&upper));
+    assert!(path("/{x}/**").covers(&either));
+    assert!(!either.covers(&path("/b/{x}")));
+    assert_eq!(path("/A").ignoring_case().begins(&either), Some(1));
+    assert_eq!(path("/a").begins(&either), None);
+}

@@ -84,10 +84,12 @@ const ASKED_HOSTS: [&str; 12] = [
     "127.0.0.2",
     "other",
 ];
-const SEGMENTS: [&str; 9] = ["a", "b", "{}", "{}", "@me", "a%20b", "a%2Fb", "%3B", "A"];
-const ASKED_SEGMENTS: [&str; 20] = [
-    "a", "b", "a", "b", "c", "@me", "%40me", "a%20b", "%61", "a;v=1", ";x", "", ".", "..", "a%2fb",
-    "a%2Fb", "a%5cb", "%3b", "%3B;y", "A",
+const SEGMENTS: [&str; 11] = [
+    "a", "b", "{}", "{}", "@me", "a%20b", "a%2Fb", "%3B", "A", "a.", "...",
+];
+const ASKED_SEGMENTS: [&str; 26] = [
+    "A%2fB.", "@ME..", "a.", "B;v", "...", "....", "a", "b", "a", "b", "c", "@me", "%40me",
+    "a%20b", "%61", "a;v=1", ";x", "", ".", "..", "a%2fb", "a%2Fb", "a%5cb", "%3b", "%3B;y", "A",
 ];
 const METHODS: [Method; 4] = [Method::GET, Method::POST, Method::PUT, Method::DELETE];
 
@@ -101,7 +103,11 @@ fn pattern(random: &mut Random) -> PathPattern {
     if text.is_empty() || !end.is_empty() {
         text += if end.is_empty() { "/" } else { end };
     }
-    PathPattern::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"))
+    let pattern = PathPattern::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    match random.below(3) {
+        0 => pattern.ignoring_case(),
+        _ => pattern,
+    }
 }
 
 fn route(random: &mut Random) -> (Option<HostPattern>, Place) {

@@ -249,3 +249,62 @@ fn costs_that_nobody_is_believed_to_say() {
             .any(|warning| warning.to_string().contains(unbelieved))
     );
 }
+
+/// A catch-all that takes what a stricter route misses only by its spelling.
+#[test]
+fn routes_that_another_case_gets_around() {
+    let of = |routes: &str| {
+        let text = format!("{LIMIT}routes:\n{routes}");
+        let (_, warnings) = parse(&text).unwrap_or_else(|error| panic!("{error}"));
+        warnings.iter().map(ToString::to_string).collect::<String>()
+    };
+    let login = "  - { name: login, path: /api/login, upstream: http://h, limits: [a] }\n";
+    let rest = "  - { name: rest, path: /**, upstream: http://h }\n";
+    let told =
+        "gateway.yaml:4:13: the route `rest` takes `/API/LOGIN` without the limits of `login`";
+    let both = of(&format!("{login}{rest}"));
+    assert!(both.contains(told), "{both}");
+    assert!(both.contains("`case_insensitive: true`"), "{both}");
+    let silent = |routes: &str| {
+        let told = of(routes);
+        assert!(!told.contains("/LOGIN"), "{told}");
+    };
+    // Whoever has said how the upstream reads paths has thought of it.
+    for said in ["true", "false"] {
+        let login = login.replace(" }\n", &format!(", case_insensitive: {said} }}\n"));
+        silent(&format!("{login}{rest}"));
+    }
+    // Nobody else takes it, or somebody no laxer.
+    silent(login);
+    silent(&format!(
+        "{login}{}",
+        rest.replace(" }\n", ", limits: [a] }\n")
+    ));
+    silent(&format!("{login}{}", rest.replace("/**", "/web/**")));
+    silent(
+        &format!("{login}{}", rest.replace("/**", "/**, host: b.com"))
+            .replace("path: /api", "host: a.com, path: /api"),
+    );
+    silent(
+        &format!("{login}{rest}")
+            .replace(
+                "upstream: http://h, limits",
+                "methods: [GET], upstream: http://h, limits",
+            )
+            .replace("/**", "/**, methods: [POST]"),
+    );
+    // Names that have no case may still end with a dot.
+    let digits = of(&format!("{}{rest}", login.replace("/api/login", "/1/2")));
+    assert!(digits.contains("takes `/1./2.` without"), "{digits}");
+    // One line for each that takes them, however many there are.
+    let many: String = (0..20)
+        .map(|n| login.replace("login", &format!("n{n}")))
+        .collect();
+    let many = of(&format!("{many}{rest}"));
+    assert_eq!(
+        many.matches("`case_insensitive: true`").count(),
+        1,
+        "{many}"
+    );
+    assert!(many.contains("of `n0` and 19 more"), "{many}");
+}

@@ -15,6 +15,7 @@ mod callers;
 mod algorithms;
 mod answers;
 mod bypass;
+mod case_insensitive;
 mod clients;
 mod cors;
 mod costs;

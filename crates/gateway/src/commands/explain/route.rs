@@ -10,7 +10,11 @@ use crate::config::{
 
 /// Describes a route.
 pub(super) fn describe(text: &mut String, route: &RoutePlan, is_preflight: bool) -> Result {
-    writeln!(text, "route:    {}", route.name)?;
+    let case = match route.path.ignores_case() {
+        true => ", in letters of either case",
+        false => "",
+    };
+    writeln!(text, "route:    {}{case}", route.name)?;
     upstream(text, &route.upstream)?;
     if !route.upgrades.is_empty() {
         let upgrades = route.upgrades.join(", ");

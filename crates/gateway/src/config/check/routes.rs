@@ -5,6 +5,7 @@ mod cors;
 mod edits;
 mod guards;
 mod hidden;
+mod respelled;
 mod upstreams;
 
 use std::collections::{HashMap, HashSet};
@@ -82,6 +83,7 @@ impl Check<'_> {
             self.refuse(problem.note(format!("at least one is needed, such as `{example}`")));
         }
         self.hidden(&routes);
+        self.respelled(&routes);
         self.guards(&routes, clients);
         self.unused_upstreams(&upstreams);
         routes.into_iter().map(|(plan, _)| plan).collect()
@@ -97,7 +99,11 @@ impl Check<'_> {
         let unmatched = whole.unmatched;
         let given = route.name.as_ref().map(|leaf| self.read(leaf));
         let host = route.host.as_ref().map(|leaf| self.read(leaf));
-        let path = self.read(&route.path);
+        let case_insensitive = self.read_some(route.case_insensitive.as_ref());
+        let path = self.read(&route.path).map(|path| match case_insensitive {
+            Some(true) => path.ignoring_case(),
+            Some(false) | None => path,
+        });
         let methods = route
             .methods
             .as_ref()
@@ -158,6 +164,7 @@ impl Check<'_> {
             cors: cors.map_or(Some(None), |cors| cors.map(Some))?,
             max_body: own.map_or(whole.max_body, |BodyLimit(own)| own),
             upgrades,
+            case_insensitive,
             encoded_slashes: encoded_slashes.unwrap_or_default(),
         };
         Some((plan, named))

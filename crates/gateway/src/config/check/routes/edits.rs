@@ -52,6 +52,10 @@ impl Check<'_> {
         let Some(prefix) = self.read(leaf) else {
             return 0;
         };
+        let prefix = match path.ignores_case() {
+            true => prefix.ignoring_case(),
+            false => prefix,
+        };
         let stripped = prefix.begins(path);
         if stripped.is_none() {
             let message = format!("not every path of this route begins with `{}`", leaf.raw);
