@@ -25,6 +25,7 @@ use crate::cors::{Cors, Preflight};
 use crate::dropped::Dropped;
 use crate::grpc;
 use crate::metrics::{GatewayMetrics, RouteMetrics};
+use crate::outcome::RequestOutcome;
 use crate::overload::{Overload, Pressure};
 use crate::problem::Problem;
 use crate::proxy::X_REQUEST_ID;
@@ -127,7 +128,7 @@ impl Frontend {
             arrival.in_request,
         );
         let version = request.version();
-        let call = grpc::call(request.headers());
+        let call = grpc::call(&request);
         let has_body = !request.body().is_end_stream();
         request.extensions_mut().insert(arrival.peer);
         request.extensions_mut().insert(Arrived {
@@ -136,6 +137,7 @@ impl Frontend {
             request_id,
             in_body: has_body.then(|| end.body()),
         });
+        let problem = found.as_ref().err().map(|problem| problem.status);
         let mut response = match found {
             Ok((found, (uri, host))) => {
                 if let Some(uri) = uri {
@@ -169,7 +171,15 @@ impl Frontend {
         };
         match (end.answered(&mut response), call) {
             (Answered::NotAtAll, _) => return Err(Dropped::default()),
-            (Answered::ByUs, Some(kind)) => response = grpc::translate(response, kind),
+            (Answered::ByUs, Some(kind)) => {
+                // The status that others are told may be the configuration's own.
+                let meant = match end.outcome() {
+                    RequestOutcome::Limited => Some(StatusCode::TOO_MANY_REQUESTS),
+                    RequestOutcome::Rejected => problem,
+                    _ => None,
+                };
+                response = grpc::translate(response, kind, meant);
+            }
             (Answered::ByUs | Answered::ByUpstream, _) => {}
         }
         if let Some(tunnel) = response.body_mut().take_tunnel() {
@@ -210,8 +220,8 @@ impl Frontend {
             let close = HeaderValue::from_static("close");
             response.headers_mut().insert(CONNECTION, close);
         }
-        if let Some(kind) = grpc::call(request.headers()) {
-            response = grpc::translate(response, kind);
+        if let Some(kind) = grpc::call(request) {
+            response = grpc::translate(response, kind, None);
         }
         response.body_mut().ends(end);
         response
@@ -225,8 +235,11 @@ impl Frontend {
 
     /// The ID that a trusted peer gave the request, or a new one.
     fn request_id(&self, request: &Request<Incoming>, peer: Peer) -> RequestId {
-        let trusted = self.clients.trusted.contains(peer.0.ip());
-        let given = trusted.then(|| request.headers().get(X_REQUEST_ID));
+        let given = self
+            .clients
+            .trusted
+            .contains(peer.0.ip())
+            .then(|| request.headers().get(X_REQUEST_ID));
         match given.flatten() {
             Some(id) => RequestId(id.clone()),
             None => self.request_ids.next(),

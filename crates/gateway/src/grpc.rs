@@ -3,7 +3,7 @@
 //! This module must not know why a call was refused; that stands in the answer that it makes another of.
 
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version};
 
 use crate::body::Body;
 
@@ -13,8 +13,13 @@ const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 const GRPC_RETRY_PUSHBACK_MS: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 
 /// The content type of a call, if the request is one; it is that of the answer as well.
-pub(crate) fn call(headers: &HeaderMap) -> Option<HeaderValue> {
-    let kind = headers.get(CONTENT_TYPE)?;
+///
+/// gRPC is HTTP/2 and POST alone. A content type is anybody's to send: what is told 429 otherwise stays a 429.
+pub(crate) fn call<B>(request: &Request<B>) -> Option<HeaderValue> {
+    if request.version() != Version::HTTP_2 || request.method() != Method::POST {
+        return None;
+    }
+    let kind = request.headers().get(CONTENT_TYPE)?;
     let text = kind.as_bytes();
     let rest = text.strip_prefix(b"application/grpc")?;
     // Such as `+proto`, `;charset=…` or `-web-text`, and nothing like `application/grpcish`.
@@ -23,9 +28,16 @@ pub(crate) fn call(headers: &HeaderMap) -> Option<HeaderValue> {
 }
 
 /// Says what an answer of ours says so that a gRPC client understands it. Its headers stay, such as those of limits.
-pub(crate) fn translate(mut answer: Response<Body>, kind: HeaderValue) -> Response<Body> {
-    let code = code(answer.status());
-    let message = escaped(&detail(&answer));
+///
+/// `meant` is the status that the answer stands for, if the configuration gave it another one.
+pub(crate) fn translate(
+    mut answer: Response<Body>,
+    kind: HeaderValue,
+    meant: Option<StatusCode>,
+) -> Response<Body> {
+    let meant = meant.unwrap_or(answer.status());
+    let code = code(meant);
+    let message = escaped(&detail(&answer, meant));
     let headers = answer.headers_mut();
     if let Some(seconds) = headers.get(RETRY_AFTER).and_then(seconds) {
         headers.insert(GRPC_RETRY_PUSHBACK_MS, seconds.saturating_mul(1_000).into());
@@ -62,13 +74,13 @@ const fn code(status: StatusCode) -> u16 {
 }
 
 /// The sentence for people that a problem holds; else what the status is called.
-fn detail(answer: &Response<Body>) -> String {
+fn detail(answer: &Response<Body>, meant: StatusCode) -> String {
     let problem = answer.body().whole();
     let problem = problem.and_then(|body| serde_json::from_slice::<serde_json::Value>(body).ok());
     let detail = problem
         .as_ref()
         .and_then(|problem| problem["detail"].as_str());
-    let name = || answer.status().canonical_reason().unwrap_or_default();
+    let name = || meant.canonical_reason().unwrap_or_default();
     detail.unwrap_or_else(name).to_owned()
 }
 
@@ -89,9 +101,13 @@ fn seconds(value: &HeaderValue) -> Option<u64> {
 mod tests {
     use super::*;
 
+    fn request(version: Version, method: Method, kind: &'static str) -> Request<()> {
+        let request = Request::builder().version(version).method(method);
+        request.header(CONTENT_TYPE, kind).body(()).unwrap()
+    }
+
     fn kind(text: &'static str) -> Option<HeaderValue> {
-        let kind = HeaderValue::from_static(text);
-        call(&HeaderMap::from_iter([(CONTENT_TYPE, kind)]))
+        call(&request(Version::HTTP_2, Method::POST, text))
     }
 
     #[test]
@@ -108,7 +124,17 @@ mod tests {
         for text in ["application/grpcish", "application/json", "grpc", ""] {
             assert_eq!(kind(text), None, "{text}");
         }
-        assert_eq!(call(&HeaderMap::new()), None);
+        let post = Request::post("/").version(Version::HTTP_2);
+        assert_eq!(call(&post.body(()).unwrap()), None);
+        for (version, method) in [
+            (Version::HTTP_11, Method::POST),
+            (Version::HTTP_10, Method::POST),
+            (Version::HTTP_2, Method::GET),
+            (Version::HTTP_2, Method::PUT),
+        ] {
+            let other = request(version, method, "application/grpc");
+            assert_eq!(call(&other), None, "{other:?}");
+        }
     }
 
     #[test]

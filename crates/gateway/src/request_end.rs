@@ -99,6 +99,11 @@ impl RequestEnd {
 }
 
 impl RequestEnd {
+    /// What became of the request, as far as is known.
+    pub(crate) const fn outcome(&self) -> RequestOutcome {
+        self.outcome
+    }
+
     /// The request is answered with this status, and nothing is done for it.
     pub(crate) fn shed(&mut self, status: StatusCode) {
         self.outcome = RequestOutcome::Shed;

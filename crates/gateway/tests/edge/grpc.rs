@@ -186,3 +186,80 @@ async fn trailers_and_statuses_of_upstreams_pass() {
     assert_eq!(trailers.trailers().unwrap()["grpc-status"], "0");
     assert_eq!(upstream.requests()[2].header("te"), Some("trailers"));
 }
+
+/// A content type alone makes no call of gRPC: that takes a POST over HTTP/2.
+#[tokio::test]
+async fn what_is_no_call_is_told_so_in_plain_http() {
+    let upstream = Upstream::ok();
+    let nobody = Port::reserve();
+    let yaml = format!(
+        "
+limits: {{ one: {{ fixed_window: {{ limit: 1, window: 31d }} }} }}
+routes:
+  - {{ path: /one, upstream: UPSTREAM, limits: [one] }}
+  - {{ path: /dead, upstream: \"http://{}\" }}
+",
+        nobody.addr()
+    );
+    let gateway = gateway(upstream.url(), &yaml).await;
+    let plain = Client::new(gateway.address);
+    assert_eq!(plain.get("/one").await.status, 200);
+    let http2 = Client::h2(gateway.address);
+    for (path, status) in [("/one", 429), ("/none", 404), ("/dead", 502)] {
+        for kind in ["application/grpc", "application/grpc-web+proto"] {
+            let ask = |method: http::Method| {
+                let request = Request::builder().method(method).uri(path);
+                let request = request.header("content-type", kind);
+                request.body(body::full("\0\0\0\0\0")).unwrap()
+            };
+            for answer in [
+                plain.request(ask(http::Method::POST)).await,
+                plain.request(ask(http::Method::GET)).await,
+                http2.request(ask(http::Method::PUT)).await,
+            ] {
+                assert_eq!(answer.status, status, "{path} {kind}");
+                let json = Some("application/problem+json");
+                assert_eq!(answer.header("content-type"), json);
+            }
+        }
+    }
+}
+
+/// What a refusal looks like to others is nothing to a gRPC client.
+#[tokio::test]
+async fn a_call_beyond_a_limit_exhausts_a_resource_whatever_status_others_get() {
+    let upstream = Upstream::echo_speaking(Speaks::Http2);
+    for status in [400, 403, 429, 503] {
+        let yaml = format!(
+            "
+limits: {{ one: {{ fixed_window: {{ limit: 1, window: 31d }} }} }}
+reject: {{ status: {status}, body: slow down }}
+routes: [{{ path: /**, upstream: UPSTREAM, limits: [one] }}]
+"
+        );
+        let gateway = gateway(upstream.url(), &yaml).await;
+        let first = client(&gateway).request(call(body::empty())).await;
+        assert_eq!(first.header("grpc-status"), None);
+        let (code, message, answer) = refused(&gateway).await;
+        assert_eq!(code, "8", "{status}");
+        assert_eq!(message, "Too Many Requests");
+        assert!(answer.header("grpc-retry-pushback-ms").is_some());
+        assert_eq!(Client::h2(gateway.address).get("/").await.status, status);
+    }
+}
+
+/// Nor is what is answered where there is no route.
+#[tokio::test]
+async fn a_call_that_no_route_takes_is_unimplemented_whatever_status_others_get() {
+    for status in [400, 403, 404] {
+        let yaml = format!(
+            "
+unmatched: {{ status: {status}, body: nothing }}
+routes: [{{ path: /other, upstream: UPSTREAM }}]
+"
+        );
+        let gateway = gateway("http://127.0.0.1:1", &yaml).await;
+        assert_eq!(refused(&gateway).await.0, "12", "{status}");
+        assert_eq!(Client::h2(gateway.address).get("/").await.status, status);
+    }
+}
