@@ -56,6 +56,12 @@ const OVERLOADED: Problem = Problem::new(
     "overloaded",
     "The gateway is short of memory.",
 );
+/// Another connection would begin with a handshake, in which the client shows what it has by then.
+const CERTIFICATE_ENDED: Problem = Problem::new(
+    StatusCode::MISDIRECTED_REQUEST,
+    "certificate_expired",
+    "The client certificate of this connection has expired.",
+);
 /// When a request that was shed may be sent again: as soon as others may have ended.
 const COME_BACK: Duration = Duration::from_secs(1);
 
@@ -77,6 +83,8 @@ pub(crate) struct Arrival<'a> {
     pub(crate) hop: &'a HeaderValue,
     /// Whether TLS protects the connection.
     pub(crate) is_tls: bool,
+    /// Whether the certificate that the client showed has ended since.
+    pub(crate) certificate_ended: bool,
     pub(crate) in_request: InRequest,
     /// Becomes true when the gateway stops.
     pub(crate) drain: &'a watch::Receiver<bool>,
@@ -104,7 +112,11 @@ impl Frontend {
         if self.overload.pressure() == Pressure::Full {
             return Ok(self.shed(&request, arrival));
         }
-        let found = Target::of(&request).and_then(|target| {
+        let target = match arrival.certificate_ended {
+            true => Err(CERTIFICATE_ENDED),
+            false => Target::of(&request),
+        };
+        let found = target.and_then(|target| {
             let found = self.routes.of(&request, &target)?;
             Ok((found, rewritten(&request, &target)))
         });

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tokio_rustls::rustls::{
-    ClientConfig, RootCertStore, ServerConfig,
+    ALL_VERSIONS, ClientConfig, RootCertStore, ServerConfig, SupportedProtocolVersion,
     crypto::aws_lc_rs,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     server::WebPkiClientVerifier,
@@ -41,18 +41,33 @@ impl Authority {
 
     /// A client that believes this authority alone and offers these protocols.
     pub fn client(&self, protocols: &[&str]) -> Arc<ClientConfig> {
-        self.asking(None, protocols)
+        self.asking(None, protocols, ALL_VERSIONS)
     }
 
     /// As [`client`](Self::client), which shows a certificate of its own.
     pub fn client_showing(&self, own: &Certificate, protocols: &[&str]) -> Arc<ClientConfig> {
-        self.asking(Some(own), protocols)
+        self.asking(Some(own), protocols, ALL_VERSIONS)
     }
 
-    fn asking(&self, own: Option<&Certificate>, protocols: &[&str]) -> Arc<ClientConfig> {
+    /// A client that speaks one version of TLS, and may show a certificate.
+    pub fn client_of_version(
+        &self,
+        own: Option<&Certificate>,
+        protocols: &[&str],
+        version: &'static SupportedProtocolVersion,
+    ) -> Arc<ClientConfig> {
+        self.asking(own, protocols, &[version])
+    }
+
+    fn asking(
+        &self,
+        own: Option<&Certificate>,
+        protocols: &[&str],
+        versions: &[&'static SupportedProtocolVersion],
+    ) -> Arc<ClientConfig> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = ClientConfig::builder_with_provider(provider);
-        let builder = builder.with_safe_default_protocol_versions().unwrap();
+        let builder = builder.with_protocol_versions(versions).unwrap();
         let builder = builder.with_root_certificates(self.roots());
         let mut config = match own.map(Certificate::der) {
             Some((chain, key)) => builder.with_client_auth_cert(chain, key).unwrap(),

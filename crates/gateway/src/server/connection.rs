@@ -77,6 +77,7 @@ impl Serving {
                     peer: opening.peer,
                     hop: address(opening.peer.0.ip()),
                     is_tls: opening.stream.is_tls(),
+                    certificate_ends: opening.certificate_ends,
                     current: self.current,
                     activity,
                     idle: timeouts.idle,

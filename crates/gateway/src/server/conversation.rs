@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use http::header::CONNECTION;
 use http::{HeaderValue, Request, Response, StatusCode};
@@ -60,6 +60,8 @@ pub(super) struct Conversation {
     /// The peer's address, as text.
     pub(super) hop: HeaderValue,
     pub(super) is_tls: bool,
+    /// When the certificate ends that the client showed; none if it showed none.
+    pub(super) certificate_ends: Option<SystemTime>,
     pub(super) current: Arc<Current>,
     pub(super) activity: Arc<Activity>,
     pub(super) idle: Duration,
@@ -238,6 +240,9 @@ impl Conversation {
             peer: self.peer,
             hop: &self.hop,
             is_tls: self.is_tls,
+            certificate_ended: self
+                .certificate_ends
+                .is_some_and(|end| SystemTime::now() > end),
             in_request,
             drain: &self.drain,
         };

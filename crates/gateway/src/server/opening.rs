@@ -4,6 +4,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use tidegate_tower::{Peer, TrustedProxies};
@@ -27,6 +28,8 @@ pub(super) struct Opening {
     pub(super) peer: Peer,
     pub(super) stream: ClientIo,
     pub(super) is_http2: bool,
+    /// When the certificate ends that the client showed; none if it showed none.
+    pub(super) certificate_ends: Option<SystemTime>,
 }
 
 /// The bound on handshakes that one address has begun and not ended. Each costs a signature or waits for its client.
@@ -78,6 +81,7 @@ impl Opening {
             peer = Peer(source.unwrap_or(peer.0));
             stream.put_back(first);
         }
+        let mut certificate_ends = None;
         let (stream, is_http2) = match tls {
             None => {
                 let (first, is_http2) = sniff(&mut stream).await?;
@@ -89,7 +93,9 @@ impl Opening {
                 let stream = tls.acceptor().accept(stream).await;
                 let stream =
                     stream.map_err(|error| Unopened::Handshake(tls::handshake_failure(&error)))?;
-                let is_http2 = tls::is_http2(stream.get_ref().1);
+                let (_, connection) = stream.get_ref();
+                let is_http2 = tls::is_http2(connection);
+                certificate_ends = tls::client_certificate_ends(connection);
                 (ClientIo::tls(stream), is_http2)
             }
         };
@@ -97,6 +103,7 @@ impl Opening {
             peer,
             stream,
             is_http2,
+            certificate_ends,
         })
     }
 }

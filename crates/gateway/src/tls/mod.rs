@@ -16,7 +16,7 @@ pub(crate) use client::{Offer, Trust, UpstreamTls, reason_in, system_authorities
 pub(crate) use failure::{HandshakeFailure, handshake_failure};
 pub(crate) use pem::{CertificateFiles, FileError, authorities};
 pub(crate) use server::{ClientCertificates, ServerFiles, ServerTls};
-pub(crate) use shown::Shown;
+pub(crate) use shown::{Shown, client_certificate_ends};
 pub(crate) use watch::watch;
 
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs::Ticketer;
 use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{NoClientAuth, WebPkiClientVerifier};
+use rustls::server::{NoClientAuth, NoServerSessionStorage, WebPkiClientVerifier};
 use tokio_rustls::TlsAcceptor;
 
 use super::names::Names;
@@ -68,8 +68,7 @@ impl ServerTls {
 
     /// Reads the files again, if one has changed. If one is of no use, all of them stay as they were.
     ///
-    /// New settings know nothing of old sessions, so that a client who was believed by an authority that is gone is
-    /// asked again.
+    /// New settings know nothing of old sessions. Where clients show certificates there are none: see [`settings`].
     pub(super) fn renew(&self) -> Option<Result<(), FileError>> {
         let found = self.files.stamps();
         {
@@ -126,8 +125,13 @@ fn settings(files: &ServerFiles) -> Result<Settings, FileError> {
         .with_client_cert_verifier(verifier(files.clients.as_ref())?)
         .with_cert_resolver(Arc::new(Names::new(keys)));
     config.alpn_protocols = vec![HTTP2.to_vec(), HTTP1.to_vec()];
-    // Clients that come back are spared a handshake, and we are spared to remember them.
-    if let Ok(tickets) = Ticketer::new() {
+    if files.clients.is_some() {
+        // A session that is resumed keeps the client that it began with: nobody looks at the certificate again, which may
+        // have ended, or be of an authority that is gone. So every handshake is a whole one.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+    } else if let Ok(tickets) = Ticketer::new() {
+        // Clients that come back are spared a handshake, and we are spared to remember them.
         config.ticketer = tickets;
     }
     Ok(Settings {

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rustls::CommonState;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::sign::CertifiedKey;
 use webpki::{EndEntityCert, Error, KeyUsage};
@@ -23,6 +24,11 @@ impl Shown {
             ends: ends.min(),
         }
     }
+}
+
+/// When the first certificate ends of those that a client showed; none if it showed none.
+pub(crate) fn client_certificate_ends(connection: &CommonState) -> Option<SystemTime> {
+    connection.peer_certificates()?.iter().filter_map(end).min()
 }
 
 /// The names that a certificate is for, in one spelling.

@@ -1,12 +1,17 @@
 //! Clients that show certificates of their own.
 
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tidegate_testkit::{Authority, Client, Upstream};
-use tokio_rustls::rustls::ClientConfig;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio_rustls::rustls::{ClientConfig, HandshakeKind, SupportedProtocolVersion, version};
 
-use crate::bench::{ALL, BOTH, Papers, becomes, failed};
+use crate::bench::{ALL, BOTH, HTTP1, LONG, Papers, becomes, failed, handshake};
 use crate::support::TestGateway;
+
+/// Sessions are resumed in another way in each.
+const TLS_VERSIONS: [&SupportedProtocolVersion; 2] = [&version::TLS12, &version::TLS13];
 
 /// A request's status, or none if there is no connection.
 async fn status(gateway: &TestGateway, config: Arc<ClientConfig>) -> Option<u16> {
@@ -76,4 +81,91 @@ async fn what_other_proxies_tell_of_certificates_is_not_believed_of_clients() {
             .keys()
             .any(|name| name.as_str().contains("cert"))
     );
+}
+
+/// Connects, asks for something, and says how the handshake went.
+async fn kind_of_handshake(gateway: &TestGateway, config: &Arc<ClientConfig>) -> HandshakeKind {
+    let stream = handshake(gateway.address, config.clone(), "localhost").await;
+    let mut stream = stream.unwrap();
+    // Tickets of TLS 1.3 come with the first answer.
+    let request = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    stream.write_all(request).await.unwrap();
+    let mut answer = Vec::new();
+    let read = tokio::time::timeout(LONG, stream.read_to_end(&mut answer)).await;
+    read.unwrap().unwrap();
+    assert!(answer.starts_with(b"HTTP/1.1 200 "), "{answer:?}");
+    stream.get_ref().1.handshake_kind().unwrap()
+}
+
+/// What a resumed session says of a client was true when it began: nobody looks at the certificate again.
+#[tokio::test]
+async fn a_client_that_shows_a_certificate_shows_it_in_every_handshake() {
+    let (papers, upstream) = (Papers::new(), Upstream::ok());
+    let mine = papers.authority.issue(&["me"]);
+    let full = HandshakeKind::Full;
+    for version in TLS_VERSIONS {
+        for more in ["", ", client_cert: optional"] {
+            let gateway = gateway(&papers, &upstream, more).await;
+            let known = papers
+                .authority
+                .client_of_version(Some(&mine), &HTTP1, version);
+            for _ in 0..3 {
+                let kind = kind_of_handshake(&gateway, &known).await;
+                assert_eq!(kind, full, "{version:?}{more}");
+            }
+        }
+        // Where nobody is asked for one, sessions are resumed.
+        let gateway = papers.gateway(upstream.url(), "", ALL).await;
+        let anybody = papers.authority.client_of_version(None, &HTTP1, version);
+        assert_eq!(kind_of_handshake(&gateway, &anybody).await, full);
+        let again = kind_of_handshake(&gateway, &anybody).await;
+        assert_eq!(again, HandshakeKind::Resumed, "{version:?}");
+    }
+}
+
+/// Waits until a time since the epoch.
+async fn until(end: Duration) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    tokio::time::sleep(end.saturating_sub(now)).await;
+}
+
+#[tokio::test]
+async fn a_certificate_that_has_ended_opens_nothing_and_keeps_nothing_open() {
+    let (papers, upstream) = (Papers::new(), Upstream::ok());
+    let gateway = gateway(&papers, &upstream, "").await;
+    // Long enough for four handshakes on a busy machine.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let end = Duration::from_secs(now.as_secs() + 8);
+    let mine = papers.authority.issue_until(&["me"], end);
+    let mut open = Vec::new();
+    for version in TLS_VERSIONS {
+        for protocols in [&HTTP1[..], &["h2"]] {
+            let config = papers
+                .authority
+                .client_of_version(Some(&mine), protocols, version);
+            let client = match protocols {
+                ["h2"] => Client::h2(gateway.address),
+                _ => Client::new(gateway.address),
+            };
+            let client = client.secured(config.clone(), "localhost");
+            assert_eq!(client.get("/").await.status, 200);
+            open.push((config, client));
+        }
+    }
+    let served = upstream.count();
+    until(end + Duration::from_secs(1)).await;
+    for (config, client) in &open {
+        // A client may send it again on a connection of its own, where it shows what it has by then.
+        let answer = client.get("/").await;
+        assert_eq!(answer.status, 421, "{answer:?}");
+        assert_eq!(client.connections(), 1);
+        let stream = handshake(gateway.address, config.clone(), "localhost").await;
+        // In TLS 1.3 a client learns only afterwards that it is refused.
+        if let Ok(mut stream) = stream {
+            let read = tokio::time::timeout(LONG, stream.read(&mut [0; 64])).await;
+            assert!(read.unwrap().is_err(), "an ended certificate gets in");
+        }
+    }
+    becomes(&gateway, &failed("bad_certificate"), open.len() as u64).await;
+    assert_eq!(upstream.count(), served);
 }
