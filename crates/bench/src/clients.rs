@@ -86,7 +86,11 @@ fn headers(header: Option<(HeaderName, &'static str)>) -> HeaderMap {
 
 fn identify(peer: SocketAddr, header: Option<(HeaderName, &'static str)>) -> Operation {
     let (clients, headers) = (clients(), headers(header));
-    Box::new(move || drop(black_box(clients.identify(Peer(peer), black_box(&headers)))))
+    Box::new(move || {
+        drop(black_box(
+            clients.identify(Peer::connected(peer), black_box(&headers)),
+        ))
+    })
 }
 
 fn identify_and_hash(peer: SocketAddr, header: Option<(HeaderName, &'static str)>) -> Operation {
@@ -103,7 +107,7 @@ fn identify_and_hash(peer: SocketAddr, header: Option<(HeaderName, &'static str)
     let mut request = Request::new(());
     *request.headers_mut() = headers(header);
     Box::new(move || {
-        let caller = clients.identify(Peer(peer), black_box(request.headers()));
+        let caller = clients.identify(Peer::connected(peer), black_box(request.headers()));
         black_box(hasher.subjects(&policy, &caller, &request));
     })
 }

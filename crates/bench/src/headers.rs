@@ -94,7 +94,9 @@ fn request(limits: usize, headers: RateLimitHeaders) -> Operation {
     let mut context = Context::from_waker(Waker::noop());
     Box::new(move || {
         let mut request = Request::new(());
-        request.extensions_mut().insert(Peer(clients::PEER));
+        request
+            .extensions_mut()
+            .insert(Peer::connected(clients::PEER));
         let mut answered = service.call(request);
         match answered.as_mut().poll(&mut context) {
             Poll::Ready(response) => drop(black_box(response)),

@@ -225,7 +225,7 @@ fn is_one_client(trusted: &Trusted, peer: IpAddr, headers: &HeaderMap, origin: I
         ipv6_prefix: 64,
         forward_client: None,
     };
-    let at = |peer| Peer(SocketAddr::new(peer, 4711));
+    let at = |peer| Peer::connected(SocketAddr::new(peer, 4711));
     let caller = clients(trusted.proxies.clone(), trusted.from).identify(at(peer), headers);
     assert_eq!(caller.client, caller.ip);
     let others = (caller.api_key, caller.user_id, caller.refused);

@@ -244,7 +244,20 @@ impl<'a> Asked<'a> {
         named.unwrap_or_else(|| ("ip", self.network(PREFIX_BITS)))
     }
 
+    /// Whether a header that names a caller stands there more than once: then it names nobody, and neither does another.
+    fn is_ambiguous(&self) -> bool {
+        [API_KEY, USER_ID].iter().any(|name| self.is_twice(name))
+    }
+
+    fn is_twice(&self, name: &HeaderName) -> bool {
+        self.request.headers().get_all(name).iter().count() > 1
+    }
+
     fn api_key(&self) -> Option<Part> {
+        self.shown_key().filter(|_| !self.is_ambiguous())
+    }
+
+    fn shown_key(&self) -> Option<Part> {
         let key = self.only(&API_KEY)?;
         let listed = self.listed.filter(|_| key == LISTED);
         Some(match listed {
@@ -254,7 +267,7 @@ impl<'a> Asked<'a> {
     }
 
     fn user(&self) -> Option<Part> {
-        let id = self.only(&USER_ID)?;
+        let id = self.only(&USER_ID).filter(|_| !self.is_ambiguous())?;
         std::str::from_utf8(id)
             .ok()
             .map(|id| ("user_id", id.into()))
@@ -385,7 +398,7 @@ fn is_nobody_to_strangers(asked: &Asked<'_>) {
         let clients = clients(None, UnknownKey::FallThrough, from);
         let caller = clients.identify(peer(STRANGER), &headers);
         let bare = clients.identify(peer(STRANGER), &HeaderMap::new());
-        assert_eq!(caller.client, Client::Ip(peer(STRANGER).0.ip()));
+        assert_eq!(caller.client, Client::Ip(peer(STRANGER).address.ip()));
         assert_eq!(
             hasher.subjects(&policy, &caller, &asked.request),
             hasher.subjects(&policy, &bare, &asked.request)
@@ -398,11 +411,15 @@ fn is_nobody_with_a_bad_key(asked: &Asked<'_>) {
     let caller = asked.caller(UnknownKey::Reject);
     let mut keys = asked.request.headers().get_all(API_KEY).iter();
     let has_key = keys.any(|key| !key.as_bytes().trim_ascii().is_empty());
-    let listed = asked.api_key().filter(|(kind, _)| *kind == "api_key");
-    let refused = has_key && listed.is_none();
-    assert_eq!(caller.refused, refused.then_some(Credentials::ApiKey));
-    assert_eq!(caller.unknown_key, refused);
-    if refused {
+    let listed = asked.shown_key().filter(|(kind, _)| *kind == "api_key");
+    let unknown = has_key && listed.is_none() && !asked.is_twice(&API_KEY);
+    let refused = match unknown {
+        true => Some(Credentials::ApiKey),
+        false => asked.is_ambiguous().then_some(Credentials::Ambiguous),
+    };
+    assert_eq!(caller.refused, refused);
+    assert_eq!(caller.unknown_key, unknown);
+    if refused.is_some() {
         assert_eq!(caller.client, caller.ip);
         assert_eq!(
             (caller.named_by, caller.api_key, caller.user_id),
@@ -461,7 +478,7 @@ fn rule(name: &str, per: &[Per]) -> Rule {
 }
 
 fn peer(address: &str) -> Peer {
-    Peer(SocketAddr::new(address.parse().expect("an address"), 4711))
+    Peer::connected(SocketAddr::new(address.parse().expect("an address"), 4711))
 }
 
 fn hex(bytes: &[u8]) -> String {

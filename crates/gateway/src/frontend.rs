@@ -204,7 +204,7 @@ impl Frontend {
 
     /// Whether a connection from `peer` begins with a PROXY protocol header, as far as we believe it.
     pub(crate) fn is_told_by(&self, peer: Peer) -> bool {
-        self.proxy_protocol && self.clients.trusted.contains(peer.0.ip())
+        self.proxy_protocol && self.clients.trusted.contains(peer.address.ip())
     }
 
     pub(crate) const fn timeouts(&self) -> Timeouts {
@@ -249,8 +249,7 @@ impl Frontend {
     fn request_id(&self, request: &Request<Incoming>, peer: Peer) -> RequestId {
         let given = self
             .clients
-            .trusted
-            .contains(peer.0.ip())
+            .trusts(peer)
             .then(|| request.headers().get(X_REQUEST_ID));
         match given.flatten() {
             Some(id) => RequestId(id.clone()),

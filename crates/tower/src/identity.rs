@@ -12,9 +12,28 @@ use crate::api_keys::{self, ApiKeys, UnknownKey};
 use crate::jwt::{InvalidToken, Tokens};
 use crate::plan::Told;
 
-/// The address at the other end of the connection, in a request's extensions.
+/// The other end of the connection, in a request's extensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer(pub SocketAddr);
+pub struct Peer {
+    /// Its address.
+    pub address: SocketAddr,
+    /// Whether the header of the PROXY protocol named this address, and not the connection itself.
+    pub is_named: bool,
+}
+
+impl Peer {
+    /// A peer by the address of its connection.
+    pub const fn connected(address: SocketAddr) -> Self {
+        let is_named = false;
+        Self { address, is_named }
+    }
+
+    /// A peer that the header of the PROXY protocol names.
+    pub const fn named(address: SocketAddr) -> Self {
+        let is_named = true;
+        Self { address, is_named }
+    }
+}
 
 /// Who is calling, as typed text: `api_key:acme`, `user_id:42`, `ip:203.0.113.7`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,6 +95,8 @@ pub enum Credentials {
     ApiKey,
     /// A signed token.
     Token,
+    /// Two values of one header that names a caller. Servers differ in which of the two they read.
+    Ambiguous,
 }
 
 impl fmt::Display for Credentials {
@@ -83,6 +104,7 @@ impl fmt::Display for Credentials {
         f.write_str(match self {
             Self::ApiKey => "API key",
             Self::Token => "token",
+            Self::Ambiguous => "pair of credentials in one header",
         })
     }
 }
@@ -126,13 +148,32 @@ pub struct Clients {
 }
 
 impl Clients {
+    /// Whether the headers of a peer are believed: those that name users, costs and hops.
+    ///
+    /// Where trusted proxies speak the PROXY protocol, only the address that its header names is judged. A connection
+    /// whose header names no client may carry anybody's bytes, so the proxy's own address vouches for nothing.
+    pub fn trusts(&self, peer: Peer) -> bool {
+        let speaks_for_itself = self.address_from != AddressFrom::Connection || peer.is_named;
+        speaks_for_itself && self.trusted.contains(peer.address.ip())
+    }
+
+    /// The caller of a request that came from `peer`, of whom nothing but the address is looked at.
+    pub(crate) fn locate(&self, peer: Peer, headers: &HeaderMap) -> Caller {
+        let peer = peer.address.ip();
+        let origin = self.trusted.origin(peer, headers, self.address_from);
+        Caller::at(address::network(origin, self.ipv6_prefix))
+    }
+
     /// Names the caller of a request that came from `peer`.
     pub fn identify(&self, peer: Peer, headers: &HeaderMap) -> Caller {
-        let trusted = self.trusted.contains(peer.0.ip());
-        let origin = self.trusted.origin(peer.0.ip(), headers, self.address_from);
-        let mut caller = Caller::at(address::network(origin, self.ipv6_prefix));
+        let trusted = self.trusts(peer);
+        let mut caller = self.locate(peer, headers);
         let mut first = None;
         for (index, source) in self.sources.iter().enumerate() {
+            if source.is_ambiguous(headers, trusted) {
+                caller.refused = caller.refused.or(Some(Credentials::Ambiguous));
+                continue;
+            }
             let answer = match source {
                 ClientSource::ApiKey {
                     header,
@@ -186,6 +227,30 @@ impl Clients {
             ClientSource::ApiKey { .. } | ClientSource::Token(_) | ClientSource::Ip => None,
         });
         named.chain(&self.forward_client)
+    }
+
+    /// The headers that a source of clients reads, and the one that names the client.
+    pub fn read_headers(&self) -> impl Iterator<Item = &HeaderName> {
+        let read = self.sources.iter().filter_map(ClientSource::header);
+        read.chain(&self.forward_client)
+    }
+}
+
+impl ClientSource {
+    /// The header that it reads, if it reads one.
+    fn header(&self) -> Option<&HeaderName> {
+        match self {
+            Self::ApiKey { header, .. } | Self::UserId { header } => Some(header),
+            Self::Token(tokens) => Some(tokens.header()),
+            Self::Ip => None,
+        }
+    }
+
+    /// Whether its header is there more than once. A user ID counts only where it is believed.
+    fn is_ambiguous(&self, headers: &HeaderMap, trusted: bool) -> bool {
+        let is_read = trusted || !matches!(self, Self::UserId { .. });
+        let values = |name| headers.get_all(name).iter().nth(1).is_some();
+        is_read && self.header().is_some_and(values)
     }
 }
 
@@ -257,7 +322,7 @@ impl Caller {
     }
 }
 
-/// A header's value, trimmed, if it is there exactly once and not empty: two values name nobody.
+/// A header's value, trimmed, if it is there exactly once and not empty.
 fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a [u8]> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.as_bytes().trim_ascii();

@@ -143,12 +143,10 @@ impl Enforced {
 
     /// Names the caller, and whom each limit counts the request for, and as how many.
     fn name<B>(&self, request: &Request<B>) -> (Caller, Counted) {
-        // Without a peer all requests are one caller's: too strict, and never unlimited.
-        let peer = request.extensions().get::<Peer>().copied();
-        let peer = peer.unwrap_or(Peer((Ipv4Addr::UNSPECIFIED, 0).into()));
+        let peer = peer_of(request);
         let caller = self.clients.identify(peer, request.headers());
         let subjects = self.hasher.subjects(&self.policy, &caller, request);
-        let trusted = self.clients.trusted.contains(peer.0.ip());
+        let trusted = self.clients.trusts(peer);
         let costs = self.policy.rules.iter();
         let costs = costs.map(|rule| rule.cost.of(request.headers(), trusted));
         (caller, subjects.into_iter().zip(costs).collect())
@@ -246,6 +244,12 @@ impl Enforced {
         }
         (!demands.is_empty()).then_some(demands)
     }
+}
+
+/// Where a request came from. Without a peer all requests are one caller's: too strict, and never unlimited.
+fn peer_of<B>(request: &Request<B>) -> Peer {
+    let peer = request.extensions().get::<Peer>().copied();
+    peer.unwrap_or(Peer::connected((Ipv4Addr::UNSPECIFIED, 0).into()))
 }
 
 #[cfg(test)]

@@ -75,9 +75,13 @@ pub(crate) fn too_costly(limit: &Limit, cost: u64) -> Response<Bytes> {
     respond(&problem)
 }
 
-/// 401: the credentials that were sent are not valid.
+/// 401: the credentials that were sent are not valid; 400: nobody can say which of two is meant.
 pub(crate) fn unauthorized(credentials: Credentials) -> Response<Bytes> {
     let (error, detail, challenge) = match credentials {
+        Credentials::Ambiguous => {
+            let detail = "A header that names the caller is there more than once.";
+            return problem(StatusCode::BAD_REQUEST, "ambiguous_credentials", detail);
+        }
         Credentials::ApiKey => (
             "invalid_api_key",
             "The API key is not known.",

@@ -11,7 +11,7 @@ use http::header::HOST;
 use http::{HeaderName, HeaderValue, Method, Request, Uri};
 use tidegate_core::Quota;
 use tidegate_store::Charge;
-use tidegate_tower::{Action, Caller, ClientSource, Cost, Hasher, Peer, Per, Rule};
+use tidegate_tower::{Action, Caller, ClientSource, Cost, Credentials, Hasher, Peer, Per, Rule};
 
 use super::Failure;
 use crate::config::{Plan, StorePlan};
@@ -64,7 +64,7 @@ fn explain(plan: &Plan, question: &Question) -> String {
         let values = values.clone();
         request.extensions_mut().insert(values);
     }
-    let peer = Peer((question.peer, 0).into());
+    let peer = Peer::named((question.peer, 0).into());
     let caller = plan.clients.identify(peer, request.headers());
     let undecided = plan.clients.sources.iter().any(|source| {
         matches!(source, ClientSource::Token(tokens) if tokens.is_undecided(request.headers()))
@@ -89,9 +89,13 @@ fn explain(plan: &Plan, question: &Question) -> String {
         );
     }
     if let Some(credentials) = caller.refused {
+        let status = match credentials {
+            Credentials::ApiKey | Credentials::Token => 401,
+            Credentials::Ambiguous => 400,
+        };
         let _ = writeln!(
             text,
-            "answer:   401, for this {credentials} is refused; only what is under `always` is charged"
+            "answer:   {status}, for this {credentials} is refused; only what is under `always` is charged"
         );
     }
     let secret = plan.secret.as_ref();
@@ -118,7 +122,7 @@ fn explain(plan: &Plan, question: &Question) -> String {
             );
             continue;
         };
-        let trusted = plan.clients.trusted.contains(question.peer);
+        let trusted = plan.clients.trusts(peer);
         let cost = rule.cost.of(request.headers(), trusted);
         let charge = Charge {
             limit,

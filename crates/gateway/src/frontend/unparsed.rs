@@ -49,7 +49,7 @@ impl Frontend {
         request.extensions_mut().insert(peer);
         request.extensions_mut().insert(problem(unparsed));
         let Ok(mut response) = self.unmatched.clone().call(request).await;
-        let is_trusted = self.clients.trusted.contains(peer.0.ip());
+        let is_trusted = self.clients.trusted.contains(peer.address.ip());
         let decided = response.extensions().get().filter(|_| !is_trusted);
         let used_up = decided.and_then(used_up);
         if end.answered(&mut response) == Answered::NotAtAll {

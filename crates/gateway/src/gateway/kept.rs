@@ -20,7 +20,7 @@ use crate::jwks::Jwks;
 use crate::limit_keys::LimitKeys;
 use crate::metrics::{GatewayMetrics, RouteMetrics};
 use crate::overload::Overload;
-use crate::proxy::{Forwarding, PoolTimeouts, Retries, Upstream};
+use crate::proxy::{Forwarding, PoolTimeouts, ReadHeaders, Retries, Upstream};
 use crate::request_id::RequestIds;
 use crate::routes::Routes;
 use crate::stack::Enforcement;
@@ -138,7 +138,7 @@ fn make_route(
         edits: plan.edits.clone(),
         has_cors: plan.cors.is_some(),
         clients: enforcement.clients.clone(),
-        vouched: enforcement.clients.vouched_headers().cloned().collect(),
+        read: Arc::new(ReadHeaders::new(&enforcement.clients, &plan.policy.rules)),
         max_body: plan.max_body,
         upgrades: plan.upgrades.clone(),
         tunnel_idle: plan.timeouts.tunnel_idle,

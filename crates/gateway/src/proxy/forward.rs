@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
-use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode, Uri, Version};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, Version};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use tidegate_tower::{Clients, Peer, Unanswered};
@@ -18,6 +18,7 @@ use super::connection::Lease;
 use super::edits;
 use super::headers::{self, Origin};
 use super::pool::{self, PoolTimeouts, Upstream};
+use super::read_headers::ReadHeaders;
 use super::received::ReceivedBody;
 use super::request_body::{Fate, RequestBody, Terms};
 use super::retries::Retries;
@@ -43,8 +44,8 @@ pub(crate) struct Forwarding {
     /// Whether CORS preflights go no further.
     pub(crate) has_cors: bool,
     pub(crate) clients: Arc<Clients>,
-    /// Headers that only trusted peers may send.
-    pub(crate) vouched: Arc<[HeaderName]>,
+    /// The headers that the route's limits rest on.
+    pub(crate) read: Arc<ReadHeaders>,
     /// The largest body of a request, in bytes.
     pub(crate) max_body: Option<u64>,
     /// The protocols that a client may switch to, in lower case.
@@ -206,11 +207,12 @@ impl Forwarding {
         if let Some((peer, arrived)) = head.extensions.get::<Peer>().zip(arrived) {
             in_body = arrived.in_body;
             let origin = Origin {
-                peer: peer.0.ip(),
+                peer: peer.address.ip(),
+                trusted: self.clients.trusts(*peer),
                 hop: arrived.hop,
                 clients: &self.clients,
                 request_id: arrived.request_id.0,
-                vouched: &self.vouched,
+                read: &self.read,
                 client: head.extensions.get(),
                 is_tls: arrived.is_tls,
             };
@@ -237,7 +239,7 @@ impl Forwarding {
         let terms = Terms {
             most: self.max_body,
             patience: self.timeouts.client,
-            vouched: self.vouched.clone(),
+            read: self.read.clone(),
             in_body,
         };
         let body = RequestBody::streaming(body, terms, fate.clone());
@@ -247,7 +249,7 @@ impl Forwarding {
     /// Whether a client's request came over TLS, to us or to a proxy whose word is taken.
     fn is_https(&self, request: &Request<Incoming>) -> bool {
         let peer = request.extensions().get::<Peer>();
-        let trusted = peer.is_some_and(|peer| self.clients.trusted.contains(peer.0.ip()));
+        let trusted = peer.is_some_and(|peer| self.clients.trusts(*peer));
         let told = request.headers().get(headers::X_FORWARDED_PROTO);
         match told.filter(|_| trusted) {
             Some(proto) => proto.as_bytes().eq_ignore_ascii_case(b"https"),

@@ -9,6 +9,8 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tidegate_tower::{AddressFrom, Client, Clients};
 
+use super::read_headers::{ReadHeaders, folded, is_odd};
+
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 pub(super) const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
@@ -23,6 +25,9 @@ enum Kind {
     Origin,
     /// Another way to name an address. Nobody here reads it, so nobody's is passed on to an upstream that might.
     OtherAddress,
+    /// Another target, method or host, which some upstreams take for the request's own. Only a proxy in front may say
+    /// it, and a route by its `request_headers`.
+    OtherTarget,
     /// Frames a message, or says whom it is for.
     Framing,
     /// Whatever else both ends have to say to each other.
@@ -31,6 +36,9 @@ enum Kind {
 
 /// The kind of the header of this name, in lower case.
 fn kind(name: &str) -> Kind {
+    if let Some(rest) = name.strip_prefix("x-") {
+        return kind_of_x(rest);
+    }
     match name {
         "connection"
         | "keep-alive"
@@ -41,17 +49,40 @@ fn kind(name: &str) -> Kind {
         | "transfer-encoding"
         | "upgrade"
         | "http2-settings" => Kind::HopByHop,
-        "x-forwarded-for" | "x-forwarded-proto" | "x-forwarded-host" | "forwarded"
-        | "x-forwarded-port" | "x-request-id" => Kind::Origin,
-        // What other proxies tell of the certificate that a client showed them.
-        "x-forwarded-client-cert" | "x-forwarded-tls-client-cert" => Kind::Origin,
-        "x-real-ip"
-        | "x-client-ip"
-        | "x-cluster-client-ip"
-        | "true-client-ip"
-        | "cf-connecting-ip"
-        | "fastly-client-ip" => Kind::OtherAddress,
+        "forwarded" => Kind::Origin,
+        "true-client-ip" | "cf-connecting-ip" | "fastly-client-ip" => Kind::OtherAddress,
         "host" | "content-length" | "expect" | "trailer" => Kind::Framing,
+        _ => Kind::EndToEnd,
+    }
+}
+
+/// The kind of a header whose name goes on like this behind `x-`.
+fn kind_of_x(rest: &str) -> Kind {
+    match rest {
+        "forwarded-for" | "forwarded-proto" | "forwarded-host" | "forwarded-port"
+        | "request-id" => Kind::Origin,
+        // What other proxies tell of the certificate that a client showed them.
+        "forwarded-client-cert" | "forwarded-tls-client-cert" => Kind::Origin,
+        "real-ip" | "client-ip" | "cluster-client-ip" => Kind::OtherAddress,
+        "original-url"
+        | "original-uri"
+        | "original-path"
+        | "original-host"
+        | "original-method"
+        | "rewrite-url"
+        | "rewrite-uri"
+        | "rewrite-path"
+        | "override-url"
+        | "http-destinationurl"
+        | "http-host-override"
+        | "host"
+        | "script-name"
+        | "envoy-original-path"
+        | "envoy-original-host"
+        | "envoy-original-method"
+        | "waws-unencoded-url" => Kind::OtherTarget,
+        // Such as -Uri, -Prefix, -Method and -Server; also -User, as which others pass on who has logged in.
+        rest if rest.starts_with("forwarded-") => Kind::OtherTarget,
         _ => Kind::EndToEnd,
     }
 }
@@ -63,9 +94,9 @@ fn is_hop_by_hop(name: &HeaderName) -> bool {
 /// Whether this header, by this name or another that servers take for it, belongs to the connection or says where a request
 /// comes from, so that nobody but us changes it.
 pub(crate) fn is_ours(name: &HeaderName, vouched: &[HeaderName]) -> bool {
-    let name = name.as_str().replace('_', "-");
-    let mut vouched = vouched.iter().map(|own| own.as_str().replace('_', "-"));
-    kind(&name) != Kind::EndToEnd || vouched.any(|own| own == name)
+    let name = folded(name.as_str());
+    let mut vouched = vouched.iter().map(|own| folded(own.as_str()));
+    !matches!(kind(&name), Kind::EndToEnd | Kind::OtherTarget) || vouched.any(|own| own == name)
 }
 
 /// Whether this header tells of limits.
@@ -80,12 +111,14 @@ pub(crate) fn is_limits(name: &HeaderName) -> bool {
 #[derive(Debug)]
 pub(super) struct Origin<'a> {
     pub(super) peer: IpAddr,
+    /// Whether the peer's own headers are believed.
+    pub(super) trusted: bool,
     /// The peer's address, as text.
     pub(super) hop: HeaderValue,
     pub(super) clients: &'a Clients,
     pub(super) request_id: HeaderValue,
-    /// Headers that only trusted peers may send: those that name a user.
-    pub(super) vouched: &'a [HeaderName],
+    /// The headers that the route's limits rest on.
+    pub(super) read: &'a ReadHeaders,
     /// Who is calling, if the upstream is told.
     pub(super) client: Option<&'a Client>,
     /// Whether the client's connection is protected.
@@ -100,8 +133,8 @@ pub(super) fn to_upstream(headers: &mut HeaderMap, origin: Origin<'_>, has_body:
         let kind = kind(text);
         (kind == Kind::EndToEnd || *name == HOST || *name == CONTENT_LENGTH)
             && *name != COOKIE
-            && !origin.vouched.contains(name)
-            && !text.contains('_')
+            && !origin.read.vouches(name)
+            && !origin.read.may_be_alias(text)
     };
     if !headers.keys().all(is_plain) {
         clean(headers, &origin);
@@ -124,15 +157,14 @@ pub(super) fn to_upstream(headers: &mut HeaderMap, origin: Origin<'_>, has_body:
 /// Removes what an upstream is not to see of a client's headers.
 fn clean(headers: &mut HeaderMap, origin: &Origin<'_>) {
     let trailers = wants_trailers(headers);
-    remove_named_by_connection(headers, origin.vouched);
-    remove_aliases(headers, origin.vouched);
-    let trusted = origin.clients.trusted.contains(origin.peer);
+    remove_named_by_connection(headers, Some(origin.read));
+    remove_aliases(headers, origin.read);
     remove_all(headers, |name| match kind(name.as_str()) {
         Kind::HopByHop | Kind::OtherAddress => true,
-        Kind::Origin => !trusted,
+        Kind::Origin | Kind::OtherTarget => !origin.trusted,
         // The body is asked for when it is forwarded, so the upstream has nothing to say "continue" to.
         Kind::Framing => *name == EXPECT,
-        Kind::EndToEnd => !trusted && origin.vouched.contains(name),
+        Kind::EndToEnd => !origin.trusted && origin.read.vouches(name),
     });
     join_cookies(headers);
     if trailers {
@@ -142,18 +174,18 @@ fn clean(headers: &mut HeaderMap, origin: &Origin<'_>) {
 
 /// Makes the trailers after a client's body fit for the upstream. Servers that merge them into the headers must find
 /// nothing there that was removed from the headers; what frames or authorises a message hyper leaves out itself.
-pub(super) fn trailers_to_upstream(trailers: &mut HeaderMap, vouched: &[HeaderName]) {
-    remove_aliases(trailers, vouched);
+pub(super) fn trailers_to_upstream(trailers: &mut HeaderMap, read: &ReadHeaders) {
+    remove_aliases(trailers, read);
     remove_all(trailers, |name| match kind(name.as_str()) {
-        Kind::HopByHop | Kind::Origin | Kind::OtherAddress => true,
-        Kind::Framing | Kind::EndToEnd => vouched.contains(name) || *name == COOKIE,
+        Kind::HopByHop | Kind::Origin | Kind::OtherAddress | Kind::OtherTarget => true,
+        Kind::Framing | Kind::EndToEnd => read.reads(name) || *name == COOKIE,
     });
 }
 
 /// Makes an upstream's headers, or its trailers, fit for the client.
 pub(super) fn to_client(headers: &mut HeaderMap) {
     if headers.keys().any(is_hop_by_hop) {
-        remove_named_by_connection(headers, &[]);
+        remove_named_by_connection(headers, None);
         remove_all(headers, is_hop_by_hop);
     }
 }
@@ -171,7 +203,7 @@ fn wants_trailers(headers: &HeaderMap) -> bool {
 }
 
 /// Removes what `Connection` names, unless the request would mean something else without it.
-fn remove_named_by_connection(headers: &mut HeaderMap, vouched: &[HeaderName]) {
+fn remove_named_by_connection(headers: &mut HeaderMap, read: Option<&ReadHeaders>) {
     // What most connections say names no header, or one that goes in any case.
     let usual = |said: &[u8]| {
         [&b"keep-alive"[..], b"close"]
@@ -185,40 +217,34 @@ fn remove_named_by_connection(headers: &mut HeaderMap, vouched: &[HeaderName]) {
     let named: Vec<HeaderName> = tokens(headers, &CONNECTION)
         .filter(|token| !usual(token.as_bytes()))
         .filter_map(|token| token.parse().ok())
-        .filter(|name| !is_protected(name, vouched))
+        .filter(|name| !is_protected(name, read))
         .collect();
     for name in named {
         headers.remove(name);
     }
 }
 
-fn is_protected(name: &HeaderName, vouched: &[HeaderName]) -> bool {
+fn is_protected(name: &HeaderName, read: Option<&ReadHeaders>) -> bool {
     [HOST, CONTENT_LENGTH, TRAILER].contains(name)
         || is_limits(name)
         || *name == http::header::AUTHORIZATION
         || kind(name.as_str()) == Kind::Origin
-        || vouched.contains(name)
+        || read.is_some_and(|read| read.reads(name))
 }
 
-/// Removes what servers that read `_` as `-` would take for one of our headers.
-fn remove_aliases(headers: &mut HeaderMap, vouched: &[HeaderName]) {
-    let is_alias = |name: &&HeaderName| {
-        let name = name.as_str();
-        name.contains('_') && {
-            let meant = name.replace('_', "-");
-            let is_known = match kind(&meant) {
-                Kind::HopByHop | Kind::Origin | Kind::OtherAddress => true,
-                Kind::Framing => [HOST, CONTENT_LENGTH].iter().any(|own| *own == *meant),
-                Kind::EndToEnd => false,
-            };
-            let mut vouched = vouched.iter().map(HeaderName::as_str);
-            is_known || vouched.any(|own| own.replace('_', "-") == meant && own != name)
-        }
+/// Removes what some servers would take for a header that is read or written here: see [`ReadHeaders`].
+fn remove_aliases(headers: &mut HeaderMap, read: &ReadHeaders) {
+    let is_known = |name: &str| match kind(&folded(name)) {
+        Kind::HopByHop | Kind::Origin | Kind::OtherAddress | Kind::OtherTarget => true,
+        Kind::Framing => [HOST, CONTENT_LENGTH]
+            .iter()
+            .any(|own| *own == *folded(name)),
+        Kind::EndToEnd => false,
     };
-    let aliases: Vec<HeaderName> = headers.keys().filter(is_alias).cloned().collect();
-    for name in aliases {
-        headers.remove(name);
-    }
+    remove_all(headers, |name| {
+        let text = name.as_str();
+        read.may_be_alias(text) && ((is_odd(text) && is_known(text)) || read.is_alias(name))
+    });
 }
 
 /// HTTP/2 may send a cookie in parts; HTTP/1 has one line for it (RFC 9113, 8.2.3).

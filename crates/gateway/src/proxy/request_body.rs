@@ -8,11 +8,11 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::HeaderName;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::Sleep;
 
 use super::headers;
+use super::read_headers::ReadHeaders;
 use super::received::ReceivedBody;
 use super::replay::ReplayedBody;
 use crate::activity::InBody;
@@ -98,7 +98,7 @@ pub(super) struct Streaming {
     patience: Duration,
     // Runs while the client sends nothing.
     stalled: Option<Pin<Box<Sleep>>>,
-    vouched: Arc<[HeaderName]>,
+    read: Arc<ReadHeaders>,
     in_body: Option<InBody>,
     fate: Arc<Fate>,
 }
@@ -110,8 +110,8 @@ pub(super) struct Terms {
     pub(super) most: Option<u64>,
     /// How long the client may take to send the next part.
     pub(super) patience: Duration,
-    /// Headers that only trusted peers may send, and nobody after the body.
-    pub(super) vouched: Arc<[HeaderName]>,
+    /// The headers that the route's limits rest on, which nobody may send after the body.
+    pub(super) read: Arc<ReadHeaders>,
     /// Where its end is noted.
     pub(super) in_body: Option<InBody>,
 }
@@ -124,7 +124,7 @@ impl RequestBody {
             left: terms.most.unwrap_or(u64::MAX),
             patience: terms.patience,
             stalled: None,
-            vouched: terms.vouched,
+            read: terms.read,
             in_body: terms.in_body,
             fate,
         }))
@@ -175,7 +175,7 @@ impl Streaming {
             Poll::Ready(Some(Ok(mut frame))) => {
                 self.stalled = None;
                 if let Some(trailers) = frame.trailers_mut() {
-                    headers::trailers_to_upstream(trailers, &self.vouched);
+                    headers::trailers_to_upstream(trailers, &self.read);
                 }
                 let length = frame.data_ref().map_or(0, |data| data.len() as u64);
                 match self.left.checked_sub(length) {

@@ -65,7 +65,7 @@ impl Serving {
             }
         };
         let failure = match opened {
-            Ok(Ok(opening)) if self.offenders.contain(opening.peer.0.ip()) => {
+            Ok(Ok(opening)) if self.offenders.contain(opening.peer.address.ip()) => {
                 let metrics = in_force.frontend.metrics();
                 metrics.overload().refused(Refused::UsedUp);
                 return;
@@ -75,7 +75,7 @@ impl Serving {
                 drop((in_force, tls));
                 let conversation = Conversation {
                     peer: opening.peer,
-                    hop: address(opening.peer.0.ip()),
+                    hop: address(opening.peer.address.ip()),
                     is_tls: opening.stream.is_tls(),
                     certificate_ends: opening.certificate_ends,
                     current: self.current,
@@ -94,7 +94,7 @@ impl Serving {
         };
         if let Some(failure) = failure {
             in_force.frontend.metrics().tls().handshake_failed(failure);
-            tracing::debug!(peer = %peer.0, reason = failure.label(), "a TLS handshake failed");
+            tracing::debug!(peer = %peer.address, reason = failure.label(), "a TLS handshake failed");
         }
     }
 }

@@ -160,7 +160,7 @@ async fn accept(
         let _ = socket.set_nodelay(true);
         let place = Arc::new(place);
         // Handshakes are made there, too, so that none keeps the next connection waiting.
-        tokio::spawn(serving.clone().serve(socket, Peer(peer), place));
+        tokio::spawn(serving.clone().serve(socket, Peer::connected(peer), place));
     }
 }
 

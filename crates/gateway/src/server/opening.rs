@@ -43,7 +43,7 @@ pub(super) struct Handshakes<'a> {
 impl Handshakes<'_> {
     /// One more, until what this returns is dropped.
     fn begin(self, peer: Peer) -> Result<Place, Unopened> {
-        let ip = peer.0.ip();
+        let ip = peer.address.ip();
         let bounds = Bounds {
             most: usize::MAX,
             of_ip: Some((ip, MAX_HANDSHAKES)).filter(|_| !self.trusted.contains(ip)),
@@ -78,7 +78,7 @@ impl Opening {
     ) -> Result<Self, Unopened> {
         if is_told {
             let (source, first) = source(&mut stream).await?;
-            peer = Peer(source.unwrap_or(peer.0));
+            peer = source.map_or(peer, Peer::named);
             stream.put_back(first);
         }
         let mut certificate_ends = None;

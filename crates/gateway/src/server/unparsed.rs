@@ -44,7 +44,7 @@ impl Conversation {
     pub(super) async fn charge_heads(self: Arc<Self>, count: usize) -> bool {
         for _ in 0..count {
             self.charge(Unparsed::Http2).await;
-            if self.offenders.contain(self.peer.0.ip()) {
+            if self.offenders.contain(self.peer.address.ip()) {
                 return true;
             }
         }
@@ -58,7 +58,7 @@ impl Conversation {
         let frontend = &in_force.frontend;
         let refused = frontend.refuse_head(unparsed, self.peer, in_request).await;
         if let Some(refused_for) = refused.used_up {
-            self.offenders.add(self.peer.0.ip(), refused_for);
+            self.offenders.add(self.peer.address.ip(), refused_for);
         }
         refused.response
     }

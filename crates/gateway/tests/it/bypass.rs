@@ -8,5 +8,9 @@ mod clients;
 mod keys;
 /// B7, B8 and B25: another spelling, another method, another order.
 mod requests;
+/// One header in several spellings, and several values of one.
+mod spellings;
 /// A stranger who has somebody else's name.
 mod strangers;
+/// Another target, behind an encoded slash or in a header.
+mod targets;

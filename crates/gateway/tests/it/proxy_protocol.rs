@@ -87,10 +87,17 @@ async fn believed(store: &str) {
         (version_2(0x21, 0x11, &v4), "ip:192.0.2.2"),
         (version_2(0x21, 0x21, &v6), "ip:2001:db8:1:2::"),
         (version_2(0x21, 0x11, &with_more), "ip:192.0.2.2"),
-        // The connections of a proxy's own, and those that say nothing, are the peer's: a trusted one.
-        (version_2(0x20, 0x00, b""), "user_id:rider"),
-        (b"PROXY UNKNOWN\r\n".to_vec(), "user_id:rider"),
-        (b"".to_vec(), "user_id:rider"),
+        // A connection that names no client is the proxy's own, and nobody vouches for what is said on it.
+        (version_2(0x20, 0x00, b""), "ip:127.0.0.1"),
+        (version_2(0x20, 0x11, &v4), "ip:127.0.0.1"),
+        (version_2(0x21, 0x00, b""), "ip:127.0.0.1"),
+        (version_2(0x21, 0x31, &[0; 216]), "ip:127.0.0.1"),
+        (b"PROXY UNKNOWN\r\n".to_vec(), "ip:127.0.0.1"),
+        (
+            b"PROXY UNKNOWN 127.0.0.1 127.0.0.1 1 2\r\n".to_vec(),
+            "ip:127.0.0.1",
+        ),
+        (b"".to_vec(), "ip:127.0.0.1"),
         // A told address is as trusted as if it had connected itself.
         (
             b"PROXY TCP4 127.0.0.1 127.0.0.1 1 2\r\n".to_vec(),
@@ -249,7 +256,7 @@ async fn http2_may_follow_the_header() {
     for (start, told) in [
         (TOLD, "ip:192.0.2.1"),
         (&v2, "ip:192.0.2.2"),
-        (b"", "user_id:rider"),
+        (b"", "ip:127.0.0.1"),
     ] {
         for cut in [start.len(), start.len() + 10] {
             let before = bench.upstream.count();
@@ -269,5 +276,47 @@ async fn http2_may_follow_the_header() {
     let (_, end) = client.read_to_close(LONG).await;
     assert_ne!(end, End::Deadline);
     assert_eq!(bench.upstream.count(), 6);
+    bench.stop().await;
+}
+
+/// Neither a cost, nor an address, nor a scheme is believed on a connection that names no client.
+#[tokio::test]
+async fn nothing_is_believed_on_a_connection_that_names_no_client() {
+    let bench = Bench::start(
+        "
+trusted_proxies: [127.0.0.1]
+clients: [{ ip: { from: proxy_protocol } }]
+limits:
+  own: { fixed_window: { limit: 100, window: 31d }, cost: { header: X-Cost, max: 50 } }
+routes:
+  - { path: /safe, upstream: UPSTREAM, redirect: https }
+  - { path: /**, upstream: UPSTREAM, limits: [own] }
+",
+    )
+    .await;
+    let asks = "X-Cost: 50\r\nX-Forwarded-Proto: https\r\nX-Request-Id: mine\r\n\r\n";
+    let told: &[u8] = b"PROXY TCP4 127.0.0.1 127.0.0.1 1 2\r\n";
+    let unknown: &[u8] = b"PROXY UNKNOWN\r\n";
+    for (start, left, status, id) in [
+        (unknown, "99", 308, false),
+        (b"", "98", 308, false),
+        (told, "48", 200, true),
+    ] {
+        let mut client = from(&bench, 1).await;
+        let request = format!("GET / HTTP/1.1\r\nHost: a\r\n{asks}");
+        client
+            .send([start, request.as_bytes()].concat())
+            .await
+            .unwrap();
+        let answer = client.response(LONG).await.unwrap();
+        assert_eq!(answer.header("x-ratelimit-remaining"), Some(left));
+        let arrival = bench.upstream.requests().pop().unwrap();
+        let proto = if id { "https" } else { "http" };
+        assert_eq!(arrival.header("x-forwarded-proto"), Some(proto));
+        assert_eq!(arrival.header("x-request-id") == Some("mine"), id);
+        let request = format!("GET /safe HTTP/1.1\r\nHost: a\r\n{asks}");
+        client.send(&request).await.unwrap();
+        assert_eq!(client.response(LONG).await.unwrap().status(), status);
+    }
     bench.stop().await;
 }

@@ -59,7 +59,10 @@ fn caller(clients: &Clients, peer: &str, headers: &[(HeaderName, &str)]) -> Call
     for (name, value) in headers {
         map.append(name, value.parse().unwrap());
     }
-    clients.identify(Peer((peer.parse::<IpAddr>().unwrap(), 4711).into()), &map)
+    clients.identify(
+        Peer::connected((peer.parse::<IpAddr>().unwrap(), 4711).into()),
+        &map,
+    )
 }
 
 fn client(peer: &str, headers: &[(HeaderName, &str)]) -> String {
@@ -96,6 +99,50 @@ fn two_values_name_nobody() {
     assert_eq!(client(PROXY, &[(USER, "42"), (USER, "43")]), "ip:10.0.0.1");
 }
 
+/// Servers differ in which of two values they read, so the whole request is refused.
+#[test]
+fn two_values_are_refused_where_they_would_name_somebody() {
+    let refused = |peer, headers: &[(HeaderName, &str)]| {
+        let caller = caller(&clients(), peer, headers);
+        assert!(!caller.unknown_key, "nobody guessed");
+        caller.refused
+    };
+    let ambiguous = Some(Credentials::Ambiguous);
+    let twice = [(KEY, "acme's key"), (KEY, "acme's key")];
+    assert_eq!(refused(STRANGER, &twice), ambiguous);
+    assert_eq!(refused(STRANGER, &[(KEY, ""), twice[0].clone()]), ambiguous);
+    let users = [(USER, "42"), (USER, "42")];
+    assert_eq!(refused(PROXY, &users), ambiguous);
+    assert_eq!(refused(STRANGER, &users), None, "removed, as one is");
+    let other = [twice[0].clone(), (USER, "42"), (USER, "43")];
+    assert_eq!(
+        client(PROXY, &other),
+        "ip:10.0.0.1",
+        "not by the key either"
+    );
+}
+
+/// What a balancer sends without the name of a client may be anybody's.
+#[test]
+fn a_proxy_that_names_no_client_vouches_for_nothing() {
+    let clients = Clients {
+        address_from: AddressFrom::Connection,
+        ..clients()
+    };
+    let address = |ip: &str| (ip.parse::<IpAddr>().unwrap(), 4711).into();
+    let user = HeaderMap::from_iter([(USER, "42".parse().unwrap())]);
+    for (peer, trusted) in [
+        (Peer::connected(address(PROXY)), false),
+        (Peer::connected(address(STRANGER)), false),
+        (Peer::named(address(STRANGER)), false),
+        (Peer::named(address(PROXY)), true),
+    ] {
+        assert_eq!(clients.trusts(peer), trusted, "{peer:?}");
+        let user_id = clients.identify(peer, &user).user_id;
+        assert_eq!(user_id.is_some(), trusted, "{peer:?}");
+    }
+}
+
 #[test]
 fn a_user_is_believed_from_a_trusted_proxy_only() {
     let user = [(USER, "42")];
@@ -113,7 +160,7 @@ fn a_user_that_is_not_text_is_nobody() {
     let mut headers = HeaderMap::new();
     for bytes in [&b"\xff\xfe"[..], b"  ", b""] {
         headers.insert(USER, http::HeaderValue::from_bytes(bytes).unwrap());
-        let peer = Peer((PROXY.parse::<IpAddr>().unwrap(), 4711).into());
+        let peer = Peer::connected((PROXY.parse::<IpAddr>().unwrap(), 4711).into());
         let caller = clients().identify(peer, &headers);
         assert_eq!(caller.client.to_string(), "ip:10.0.0.1", "{bytes:?}");
     }
@@ -257,6 +304,8 @@ fn the_header_that_names_the_client_is_vouched_for_like_a_users() {
         clients.vouched_headers().collect::<Vec<_>>(),
         [&USER, &told]
     );
+    let read: Vec<_> = clients.read_headers().collect();
+    assert_eq!(read, [&KEY, &USER, &told]);
 }
 
 /// A client's plan is what the source says that names the client, and no other's.

@@ -93,7 +93,7 @@ impl Bench {
             let address: IpAddr = peer.parse().unwrap();
             request
                 .extensions_mut()
-                .insert(Peer((address, 4711).into()));
+                .insert(Peer::connected((address, 4711).into()));
         }
         for (name, value) in headers {
             request.headers_mut().append(name, value.parse().unwrap());

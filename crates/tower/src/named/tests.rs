@@ -54,7 +54,7 @@ fn caller(headers: &[(HeaderName, &'static str)], address: &str) -> Caller {
     }
     map.insert("x-forwarded-for", address.parse().unwrap());
     let peer = SocketAddr::from(([127, 0, 0, 1], 9));
-    all().identify(Peer(peer), &map)
+    all().identify(Peer::connected(peer), &map)
 }
 
 fn every_per() -> Vec<Per> {

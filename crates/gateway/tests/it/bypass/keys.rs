@@ -120,10 +120,6 @@ routes:
         ("x-api-key:\talpha-key \r\n", "api_key:alpha"),
         ("X-API-KEY: Alpha-Key\r\n", "ip:127.0.0.1"),
         ("X-API-Key:\r\n", "ip:127.0.0.1"),
-        (
-            "X-API-Key: alpha-key\r\nX-API-Key: alpha-key\r\n",
-            "ip:127.0.0.1",
-        ),
         ("X-API-Key: alpha-key, alpha-key\r\n", "ip:127.0.0.1"),
         ("X_API_Key: alpha-key\r\n", "ip:127.0.0.1"),
     ];

@@ -1,0 +1,81 @@
+//! Header names that a route's limits rest on, and the other spellings that servers take for them.
+//!
+//! Servers that hand headers to programs as variables (CGI, FastCGI, WSGI) make one name of many: `X-API-Key`, `x_api_key`
+//! and, on some, `x.api.key` are all `HTTP_X_API_KEY`. The gateway reads the exact name only.
+
+use std::borrow::Cow;
+
+use http::HeaderName;
+use tidegate_tower::{Clients, Cost, Per, Rule};
+
+/// The headers that name callers or that limits are counted by, on one route.
+#[derive(Debug)]
+pub(crate) struct ReadHeaders {
+    /// Those that name a user or the client: only trusted peers may send them.
+    vouched: Box<[HeaderName]>,
+    /// All of them, each with its folded name.
+    all: Box<[(HeaderName, Box<str>)]>,
+    /// Whether one of the names is not its own folded name.
+    has_odd: bool,
+}
+
+impl ReadHeaders {
+    /// Those of these client sources and of a route with these rules.
+    pub(crate) fn new(clients: &Clients, rules: &[Rule]) -> Self {
+        let costs = rules.iter().filter_map(|rule| match &rule.cost {
+            Cost::Header { name, .. } => Some(name),
+            _ => None,
+        });
+        let counted = rules.iter().flat_map(|rule| rule.per.iter());
+        let counted = counted.filter_map(|per| match per {
+            Per::Header(name) => Some(name),
+            _ => None,
+        });
+        let all = clients.read_headers().chain(costs).chain(counted);
+        let all = all.map(|name| (name.clone(), folded(name.as_str()).into()));
+        let all: Box<[(HeaderName, Box<str>)]> = all.collect();
+        Self {
+            vouched: clients.vouched_headers().cloned().collect(),
+            has_odd: all.iter().any(|(name, _)| is_odd(name.as_str())),
+            all,
+        }
+    }
+
+    /// Whether only trusted peers may send this header.
+    pub(super) fn vouches(&self, name: &HeaderName) -> bool {
+        self.vouched.contains(name)
+    }
+
+    /// Whether a client source or a limit reads this header.
+    pub(super) fn reads(&self, name: &HeaderName) -> bool {
+        self.all.iter().any(|(own, _)| own == name)
+    }
+
+    /// Whether this name could be another spelling of one of these headers, or of one that the gateway knows itself.
+    pub(super) fn may_be_alias(&self, name: &str) -> bool {
+        self.has_odd || is_odd(name)
+    }
+
+    /// Whether servers may take this header for one of these, which has another name.
+    pub(super) fn is_alias(&self, name: &HeaderName) -> bool {
+        let folded = folded(name.as_str());
+        let mut all = self.all.iter();
+        all.any(|(own, own_folded)| **own_folded == *folded && own != name)
+    }
+}
+
+/// The name as servers fold it: every character that is no letter and no digit is the same one.
+pub(super) fn folded(name: &str) -> Cow<'_, str> {
+    if !is_odd(name) {
+        return Cow::Borrowed(name);
+    }
+    let fold = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    Cow::Owned(name.chars().map(fold).collect())
+}
+
+/// Whether a name, in lower case, is not its own folded name.
+pub(super) fn is_odd(name: &str) -> bool {
+    // Without an early end, so that the compiler may look at many bytes at once.
+    let odd = |byte: u8| !(byte.is_ascii_lowercase() | byte.is_ascii_digit() | (byte == b'-'));
+    name.bytes().fold(false, |found, byte| found | odd(byte))
+}
