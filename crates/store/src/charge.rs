@@ -184,6 +184,12 @@ impl Limit {
         }
     }
 
+    /// Whether what it refuses stays refused until the time to come back: what is only observed refuses nobody, and what
+    /// is held may be free again at any moment.
+    pub const fn is_refusal_final(&self) -> bool {
+        !self.is_observed && self.lease().is_none()
+    }
+
     /// Whether many clients are charged to it together.
     pub(crate) const fn is_shared(&self) -> bool {
         self.is_shared

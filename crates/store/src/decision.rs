@@ -63,6 +63,19 @@ pub struct Decision {
 }
 
 impl Decision {
+    /// A refusal that Redis gave a moment ago, at this time by its clock.
+    pub(crate) fn remembered(now: Micros, verdicts: impl Iterator<Item = Option<Verdict>>) -> Self {
+        let verdicts: Verdicts = verdicts.collect();
+        Self {
+            outcome: Outcome::Refused,
+            via: Via::Remembered,
+            now,
+            sources: Self::sources(verdicts.len(), now, false),
+            verdicts,
+            call: None,
+        }
+    }
+
     /// The sources of a decision that was made at once.
     pub(crate) fn sources(charges: usize, at: Micros, here: bool) -> Sources {
         (0..charges).map(|_| Source { at, here }).collect()

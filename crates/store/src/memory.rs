@@ -237,6 +237,30 @@ impl MemoryStore {
         charges.iter().map(look).collect()
     }
 
+    /// The refusal that these charges would be given, if one of their limits refuses now and nothing has to be noted of
+    /// that; charges nothing.
+    pub(crate) fn known_refusal(&self, charges: &[Charge<'_>]) -> Option<Decision> {
+        let now = crate::now();
+        let refusal = |charge: &Charge<'_>| {
+            let limit = charge.limit;
+            if !limit.is_refusal_final() || limit.block().is_some_and(|block| block.extend) {
+                return None;
+            }
+            let (shard, key) = self.locate(charge);
+            let looked = self.shards[shard].lock().look(&key, charge, now);
+            let (verdict, is_blocked) = looked?;
+            // A refusal that begins a block has to be made in full.
+            (!verdict.allowed && (is_blocked || limit.block().is_none())).then_some(verdict)
+        };
+        let refusals: PerCharge<Option<Verdict>> = charges.iter().map(refusal).collect();
+        let is_refused = refusals.iter().any(Option::is_some);
+        is_refused.then(|| Decision {
+            via: Via::Store,
+            sources: Decision::sources(refusals.len(), now, true),
+            ..Decision::remembered(now, refusals.into_iter())
+        })
+    }
+
     /// Forgets what was used under these keys. What they used of a budget that they shared for want of place stays.
     pub fn reset(&self, charges: &[Charge<'_>]) {
         for charge in charges {

@@ -13,6 +13,7 @@ use tidegate_store::{MemoryStore, PerCharge, Store, Subject};
 use tower::{Layer, Service};
 
 use crate::demand::{Demand, Demands};
+use crate::early::{Early, early_rules};
 use crate::in_flight::Unsettled;
 use crate::waiting::Hall;
 use crate::{Caller, Clients, Decided, Hasher, Lines, Oversized, Peer, Policy, Rule};
@@ -31,6 +32,8 @@ struct Enforced {
     hasher: Hasher,
     store: Store,
     lines: Lines,
+    /// The rules that may refuse a request before its token is verified.
+    early: Box<[usize]>,
     /// Whether a request that is refused may wait, one that is admitted may have to, and one may hold something.
     may_wait: bool,
     queues: bool,
@@ -50,6 +53,7 @@ impl RateLimitLayer {
         let any = |is: fn(&Rule) -> bool| policy.rules.iter().any(is);
         let (may_wait, queues) = (any(Rule::may_wait), any(Rule::queues));
         Self(Arc::new(Enforced {
+            early: early_rules(&policy, &clients, &store),
             may_wait,
             queues,
             holds: any(|rule| rule.limit.lease().is_some() || rule.queues()),
@@ -105,7 +109,14 @@ where
         let clone = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, clone);
         let enforced = self.enforced.clone();
-        let (caller, counted) = enforced.name(&request);
+        let peer = peer_of(&request);
+        if let Some(decided) = enforced.early(peer, &request) {
+            let given = (decided, None);
+            if let Some(refusal) = enforced.refusal(&given) {
+                return Box::pin(ready(Ok(enforced.tell(refusal, given))));
+            }
+        }
+        let (caller, counted) = enforced.name(peer, &request);
         if enforced.clients.forward_client.is_some() {
             request.extensions_mut().insert(caller.client.clone());
         }
@@ -141,9 +152,20 @@ impl Enforced {
         }
     }
 
+    /// What refuses a request by its address alone, so that its token need not be verified.
+    fn early<B>(&self, peer: Peer, request: &Request<B>) -> Option<Decided> {
+        let early = Early {
+            policy: &self.policy,
+            rules: &self.early,
+            clients: &self.clients,
+            hasher: &self.hasher,
+            store: &self.store,
+        };
+        early.refusal(peer, request)
+    }
+
     /// Names the caller, and whom each limit counts the request for, and as how many.
-    fn name<B>(&self, request: &Request<B>) -> (Caller, Counted) {
-        let peer = peer_of(request);
+    fn name<B>(&self, peer: Peer, request: &Request<B>) -> (Caller, Counted) {
         let caller = self.clients.identify(peer, request.headers());
         let subjects = self.hasher.subjects(&self.policy, &caller, request);
         let trusted = self.clients.trusts(peer);

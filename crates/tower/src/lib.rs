@@ -18,6 +18,7 @@ mod asked;
 mod cost;
 mod decided;
 mod demand;
+mod early;
 mod headers;
 mod identity;
 mod ietf;

@@ -52,7 +52,7 @@ impl Hasher {
     }
 
     /// Whom `rule` counts this request for. `tag` keeps the last caller's hash, as most rules of a request share it.
-    fn subject<B>(
+    pub(crate) fn subject<B>(
         &self,
         rule: &Rule,
         policy: &Policy,

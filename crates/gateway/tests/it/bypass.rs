@@ -14,3 +14,5 @@ mod spellings;
 mod strangers;
 /// Another target, behind an encoded slash or in a header.
 mod targets;
+/// A refusal by address that costs no signature's verification.
+mod tokens;

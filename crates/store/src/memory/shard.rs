@@ -205,6 +205,27 @@ impl Shard {
         }
     }
 
+    /// What the limit of a charge says now of a key that is known, and whether the key is blocked; charges nothing, and
+    /// copies nothing.
+    pub(super) fn look(
+        &mut self,
+        key: &Key,
+        charge: &Charge<'_>,
+        now: Micros,
+    ) -> Option<(Verdict, bool)> {
+        let quota = charge.limit.quota();
+        let entry = self.entries.get_mut(key)?;
+        if entry.expires <= now {
+            return None;
+        }
+        let held = entry.take(quota, now);
+        let is_blocked = held.blocked_until > now;
+        let mut slot = charge.slot(quota, held);
+        let verdict = slot.check(now);
+        entry.put(slot, None);
+        Some((verdict, is_blocked))
+    }
+
     /// A copy of what is kept under a key that is known and has not expired.
     pub(super) fn held(&self, key: &Key, now: Micros) -> Option<Held> {
         let entry = self.entries.get(key)?;

@@ -2,9 +2,11 @@
 
 use std::time::Instant;
 
+use tidegate_core::{Micros, Verdict};
+
 use super::RedisStore;
 use super::recent::Known;
-use crate::{Charge, Decision, Limit, Outcome, Verdicts, Via};
+use crate::{Charge, Decision, Mode, PerCharge, Verdicts};
 
 /// How often a request waits for the answer to another one before it asks as well.
 const TURNS: usize = 2;
@@ -43,6 +45,25 @@ impl RedisStore {
         self.ask_or_fall_back(charges, asked).await
     }
 
+    /// The refusal of these charges that a request would be given without asking Redis, if there is one. Looks only.
+    pub(crate) fn known_refusal(&self, charges: &[Charge<'_>]) -> Option<Decision> {
+        if !self.remember_refusals {
+            return None;
+        }
+        let now = Instant::now();
+        let known = |charge: &Charge<'_>| {
+            let limit = charge.limit;
+            let is_final = limit.mode() == Mode::Exact && limit.is_refusal_final();
+            is_final.then(|| self.recent.refusal(charge, now)).flatten()
+        };
+        let known: PerCharge<Option<(Verdict, Micros)>> = charges.iter().map(known).collect();
+        let (_, time) = known.iter().flatten().max_by_key(|(_, at)| *at)?;
+        Some(Decision::remembered(
+            *time,
+            known.iter().map(|known| known.map(|(verdict, _)| verdict)),
+        ))
+    }
+
     /// What Redis said of these charges a moment ago: a refusal of one, if it still holds.
     pub(super) fn remembered(&self, charges: &[Charge<'_>], now: Instant) -> Remembered {
         if !self.remember_refusals {
@@ -51,9 +72,7 @@ impl RedisStore {
         let mut verdicts = Verdicts::new();
         let (mut time, mut is_exhausted) = (None, false);
         for charge in charges {
-            // What is only observed refuses nobody, and what is held may be free again at any moment.
-            let holds = |limit: &Limit| !limit.is_observed() && limit.lease().is_none();
-            let known = match holds(charge.limit) {
+            let known = match charge.limit.is_refusal_final() {
                 true => self.recent.of(charge, now, self.timeout),
                 false => Known::Nothing,
             };
@@ -67,14 +86,7 @@ impl RedisStore {
             });
         }
         match time {
-            Some(now) => Remembered::Refused(Decision {
-                outcome: Outcome::Refused,
-                via: Via::Remembered,
-                now,
-                sources: Decision::sources(verdicts.len(), now, false),
-                verdicts,
-                call: None,
-            }),
+            Some(now) => Remembered::Refused(Decision::remembered(now, verdicts.into_iter())),
             None if is_exhausted => Remembered::Exhausted,
             None => Remembered::Nothing,
         }

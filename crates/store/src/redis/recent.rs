@@ -130,25 +130,31 @@ impl Recent {
             if seen.verdict.allowed {
                 return Some(Known::Exhausted);
             }
-            let since = micros(now.saturating_duration_since(seen.received));
-            let retry_after = seen.verdict.retry_after.saturating_sub(since);
-            if retry_after == 0 {
+            let Some((verdict, at)) = seen.refusal(now) else {
                 return Some(Known::Exhausted);
-            }
+            };
             if now.saturating_duration_since(seen.sent) >= LONGEST
                 && seen.asking.is_none_or(|until| now >= until)
             {
                 seen.asking = Some(now + patience);
                 return None;
             }
-            let verdict = Verdict {
-                retry_after,
-                reset: seen.verdict.reset.saturating_sub(since).max(retry_after),
-                ..seen.verdict
-            };
-            Some(Known::Refused(verdict, seen.at + since))
+            Some(Known::Refused(verdict, at))
         });
         known.unwrap_or(Known::Nothing)
+    }
+
+    /// The refusal of this charge that still holds, and the time by Redis's clock. Looks only: whoever is to ask Redis again
+    /// is found out by [`of`](Self::of).
+    pub(super) fn refusal(&self, charge: &Charge<'_>, now: Instant) -> Option<(Verdict, Micros)> {
+        self.with(charge, |seen| {
+            let is_refusal = seen.holds && !seen.verdict.allowed && seen.leaves_nothing(charge);
+            let is_fresh = now.saturating_duration_since(seen.sent) < LONGEST
+                || seen.asking.is_some_and(|until| now < until);
+            (is_refusal && is_fresh)
+                .then(|| seen.refusal(now))
+                .flatten()
+        })
     }
 
     /// Notes that Redis did not answer about a charge: a refusal is not given again until it does, since now each limit's
@@ -232,6 +238,18 @@ impl Seen {
         self.limit == limit
             && self.subject == charge.subject
             && self.capacity == charge.limit.quota().capacity()
+    }
+
+    /// A refusal as it is now, and the time by Redis's clock; none if the time to come back has come.
+    fn refusal(&self, now: Instant) -> Option<(Verdict, Micros)> {
+        let since = micros(now.saturating_duration_since(self.received));
+        let retry_after = self.verdict.retry_after.saturating_sub(since);
+        let verdict = Verdict {
+            retry_after,
+            reset: self.verdict.reset.saturating_sub(since).max(retry_after),
+            ..self.verdict
+        };
+        (retry_after > 0).then_some((verdict, self.at + since))
     }
 
     /// Whether this charge would have been refused right after it.

@@ -1,0 +1,98 @@
+//! Refusals by address that come before a token is verified.
+//!
+//! To verify a signature costs as much as to forward a request (an RSA key: 36 us), and anybody can send one. Where a limit
+//! per address refuses the request whatever the token says, the refusal comes first.
+//!
+//! Only such limits count here whose refusal depends on nothing that a client source says: they are counted per address
+//! and perhaps per something of the request itself, no plan changes them, and what they refuse is answered at once. A look
+//! charges nothing, so a request that goes on is charged once.
+
+use std::sync::Arc;
+
+use http::Request;
+use tidegate_store::{Charge, Limit, Mode, Outcome, PerCharge, Store, Subject};
+
+use crate::identity::Peer;
+use crate::{Action, ClientSource, Clients, Decided, Hasher, Per, Policy, Rule};
+
+/// The rules of a policy that may refuse a request before its token is verified, as indices.
+pub(crate) fn early_rules(policy: &Policy, clients: &Clients, store: &Store) -> Box<[usize]> {
+    let mut sources = clients.sources.iter();
+    if !sources.any(|source| matches!(source, ClientSource::Token(_))) {
+        return Box::default();
+    }
+    let rules = policy.rules.iter().enumerate();
+    let early = rules.filter(|(_, rule)| is_early(rule, store));
+    early.map(|(index, _)| index).collect()
+}
+
+fn is_early(rule: &Rule, store: &Store) -> bool {
+    let of_address = |per: &Per| matches!(per, Per::Ip | Per::Network(_));
+    let of_caller = |per: &Per| matches!(per, Per::Client | Per::ApiKey | Per::UserId);
+    let is_by_address = rule.per.iter().any(of_address) && !rule.per.iter().any(of_caller);
+    let is_same = |of_plan: &Option<Arc<Limit>>| {
+        of_plan
+            .as_ref()
+            .is_some_and(|it| it.quota() == rule.limit.quota())
+    };
+    // What Redis does not decide is not remembered of it.
+    let is_known = matches!(store, Store::Memory(_)) || rule.limit.mode() == Mode::Exact;
+    is_by_address
+        && is_known
+        && rule.limit.is_refusal_final()
+        && !matches!(rule.action, Action::Delay { .. })
+        && rule.plans.iter().all(is_same)
+}
+
+/// What is asked of a request before its caller is named.
+pub(crate) struct Early<'a> {
+    pub(crate) policy: &'a Policy,
+    pub(crate) rules: &'a [usize],
+    pub(crate) clients: &'a Clients,
+    pub(crate) hasher: &'a Hasher,
+    pub(crate) store: &'a Store,
+}
+
+impl Early<'_> {
+    /// The refusal of a request whose token need not be verified; none if it has no token, or nothing refuses it as yet.
+    pub(crate) fn refusal<B>(&self, peer: Peer, request: &Request<B>) -> Option<Decided> {
+        if self.rules.is_empty() {
+            return None;
+        }
+        let headers = request.headers();
+        let mut sources = self.clients.sources.iter();
+        let has_token = sources.any(|source| match source {
+            ClientSource::Token(tokens) => tokens.token(headers).is_some(),
+            _ => false,
+        });
+        if !has_token {
+            return None;
+        }
+        let caller = self.clients.locate(peer, headers);
+        let trusted = self.clients.trusts(peer);
+        let mut tag = None;
+        let mut asked = PerCharge::<(usize, &Rule, Subject, u64)>::new();
+        for &index in self.rules {
+            let rule = self.policy.rules.get(index)?;
+            let cost = rule.cost.of(headers, trusted);
+            if cost > rule.limit.quota().capacity() {
+                return None;
+            }
+            let hasher = self.hasher;
+            let subject = hasher.subject(rule, self.policy, &caller, request, &mut tag);
+            asked.push((index, rule, subject, cost));
+        }
+        let charges = asked.iter().map(|(_, rule, subject, cost)| Charge {
+            limit: &rule.limit,
+            subject: *subject,
+            cost: *cost,
+        });
+        let charges: PerCharge<Charge<'_>> = charges.collect();
+        let decision = self.store.known_refusal(&charges)?;
+        debug_assert_eq!(decision.outcome, Outcome::Refused);
+        let mut decided = Decided::of(caller, self.policy);
+        decided.charged = asked.iter().map(|(index, ..)| *index).collect();
+        decided.decide(decision);
+        Some(decided)
+    }
+}
