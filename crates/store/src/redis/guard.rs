@@ -1,7 +1,7 @@
 //! What stands between decisions and a server that may not answer: a deadline, a bound on calls in flight, and a breaker.
 
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use tidegate_core::Micros;
@@ -25,7 +25,12 @@ pub(super) struct Guard {
     places: Semaphore,
     // The last call that was made was not answered as it should.
     fails: AtomicBool,
+    // When a key was complained of, in seconds of the clock; 0: never.
+    complained: AtomicU64,
 }
+
+/// A key that cannot be read is logged so often at most, in seconds.
+const COMPLAINTS: u64 = 60;
 
 /// An answer, and when it was asked for and came.
 #[derive(Debug)]
@@ -42,6 +47,7 @@ impl Default for Guard {
             breaker: Breaker::default(),
             places: Semaphore::new(IN_FLIGHT),
             fails: AtomicBool::new(false),
+            complained: AtomicU64::new(0),
         }
     }
 }
@@ -83,6 +89,9 @@ impl Guard {
             }
             Err(error) if is_about_keys(&error) => {
                 self.answered();
+                if !is_moving(&error) {
+                    self.complain(&error);
+                }
                 Err(error)
             }
             Err(error) => {
@@ -123,6 +132,24 @@ impl Guard {
         let ago = sent.elapsed();
         self.clock
             .saw(time, self.clock.elapsed().saturating_sub(ago));
+    }
+
+    /// Logs that some key cannot be read, once a minute at most.
+    pub(super) fn complain(&self, error: &StoreError) {
+        let (last, now) = (
+            self.complained.load(Ordering::Relaxed),
+            self.clock.elapsed().as_secs() + 1,
+        );
+        let is_due = last == 0 || now >= last + COMPLAINTS;
+        let relaxed = Ordering::Relaxed;
+        if is_due
+            && self
+                .complained
+                .compare_exchange(last, now, relaxed, relaxed)
+                .is_ok()
+        {
+            tracing::warn!(%error, "Redis cannot read the state of some client; that client's limits follow their on_failure");
+        }
     }
 
     /// One line when Redis stops deciding, and one when it decides again; not one per request.

@@ -1,4 +1,4 @@
-use tidegate_core::{FixedWindow, Rate, TokenBucket};
+use tidegate_core::{Concurrency, FixedWindow, Rate, SlidingWindowLog, TokenBucket};
 
 use super::*;
 use crate::{Limit, OnFailure};
@@ -213,4 +213,27 @@ fn a_refusal_is_given_again_under_the_quota_that_refused_alone() {
     }
     recent.forget(&by_gold);
     assert_eq!(refusal(&recent, &by_free, soon), None);
+}
+
+/// In an outage each decision begins with this: it must not cost what the limit may hold.
+#[test]
+fn what_was_seen_of_a_large_limit_is_a_small_state() {
+    let large = 1_000_000;
+    let quotas: [Quota; 2] = [
+        SlidingWindowLog::new(large, 3_600_000_000).unwrap().into(),
+        Concurrency::new(large, 3_600_000_000).unwrap().into(),
+    ];
+    for quota in quotas {
+        let (recent, limit) = (
+            Recent::default(),
+            Limit::new("large", quota, OnFailure::Local),
+        );
+        let charge = charge(&limit, 1, 1);
+        recent.note(&charge, &refused(300_000), call(Instant::now()));
+        let now = crate::now();
+        let mut state = recent.state(&charge, &quota, now).unwrap();
+        assert_eq!(quota.check(&mut state, 1, now).remaining, 0);
+        let length = format!("{state:?}").len();
+        assert!(length < 300, "{length} characters say what it is");
+    }
 }

@@ -173,6 +173,9 @@ impl RedisStore {
                                 self.synced.failures.fetch_add(1, Ordering::Relaxed);
                             }
                             failed = true;
+                            if let Ok(shard) = self.caller.shards.of(&telling.subject().tag) {
+                                shard.guard.complain(&error);
+                            }
                             self.failed(std::slice::from_ref(telling), error);
                         }
                     }
