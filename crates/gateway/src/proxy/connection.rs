@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
+use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TE, TRANSFER_ENCODING};
 use http::uri::{Parts, Scheme};
 use http::{HeaderValue, Request, Response, Uri, Version};
 use http_body::Body as _;
@@ -23,6 +23,10 @@ use super::request_body::RequestBody;
 use super::server::Server;
 use super::stream_limit::StreamLimit;
 use crate::descriptors::{UpstreamDescriptor, is_our_shortage};
+
+/// Requests that are given up on one HTTP/2 connection before no other request is sent there. Servers take many resets for
+/// an attack and end the connection with all of its requests: Envoy after 500, Node.js after 1,000.
+const MAX_RESETS: usize = 200;
 
 /// Why there is no connection.
 #[derive(Debug)]
@@ -77,6 +81,7 @@ pub(super) struct Shared {
     driver: AbortHandle,
     limit: Arc<StreamLimit>,
     open: AtomicUsize,
+    resets: AtomicUsize,
     retired: AtomicBool,
     used: Mutex<Instant>,
     _descriptor: UpstreamDescriptor,
@@ -109,6 +114,7 @@ impl Shared {
             driver: tokio::spawn(driven).abort_handle(),
             limit,
             open: AtomicUsize::new(0),
+            resets: AtomicUsize::new(0),
             retired: AtomicBool::new(false),
             used: Mutex::new(Instant::now()),
             _descriptor: descriptor,
@@ -129,7 +135,11 @@ impl Shared {
         let taken = self
             .open
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
-        taken.ok().map(|_| Stream(self.clone()))
+        let idle = match taken.ok()? {
+            0 => self.used.lock().elapsed(),
+            _ => Duration::ZERO,
+        };
+        Some(Stream::new(self, idle))
     }
 
     /// Whether the server has not said yet how many requests it takes at once.
@@ -145,7 +155,7 @@ impl Shared {
     /// The place of whoever made the connection.
     pub(super) fn first_stream(self: &Arc<Self>) -> Stream {
         self.open.fetch_add(1, Ordering::Relaxed);
-        Stream(self.clone())
+        Stream::new(self, Duration::ZERO)
     }
 }
 
@@ -157,12 +167,32 @@ impl Drop for Shared {
 
 /// A place on a connection that many requests share, given back when it is dropped.
 #[derive(Debug)]
-pub(super) struct Stream(Arc<Shared>);
+pub(super) struct Stream {
+    shared: Arc<Shared>,
+    // How long the connection had no request before.
+    idle: Duration,
+    // Whether the answer was received whole; else the stream is reset.
+    ended: bool,
+}
+
+impl Stream {
+    fn new(shared: &Arc<Shared>, idle: Duration) -> Self {
+        Self {
+            shared: shared.clone(),
+            idle,
+            ended: false,
+        }
+    }
+}
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        *self.0.used.lock() = Instant::now();
-        self.0.open.fetch_sub(1, Ordering::Relaxed);
+        let shared = &self.shared;
+        if !self.ended && shared.resets.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_RESETS {
+            shared.retired.store(true, Ordering::Relaxed);
+        }
+        *shared.used.lock() = Instant::now();
+        shared.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -176,17 +206,17 @@ pub(super) struct Lease {
 
 #[derive(Debug)]
 enum Way {
-    /// A connection of its own, and the server that may keep it afterwards.
-    Own(Connection, Arc<Server>),
+    /// A connection of its own, the server that may keep it afterwards, and how long it was idle before.
+    Own(Connection, Arc<Server>, Duration),
     /// A stream.
     Shared(Stream),
 }
 
 impl Lease {
-    /// All of a connection.
-    pub(super) const fn own(connection: Connection, server: Arc<Server>) -> Self {
+    /// All of a connection, which was idle for so long.
+    pub(super) const fn own(connection: Connection, server: Arc<Server>, idle: Duration) -> Self {
         Self {
-            way: Way::Own(connection, server),
+            way: Way::Own(connection, server, idle),
             place: None,
         }
     }
@@ -210,8 +240,16 @@ impl Lease {
     /// The connection, if others are on it.
     pub(super) const fn shared_connection(&self) -> Option<&Arc<Shared>> {
         match &self.way {
-            Way::Shared(Stream(shared)) => Some(shared),
+            Way::Shared(stream) => Some(&stream.shared),
             Way::Own(..) => None,
+        }
+    }
+
+    /// How long the connection had no request before this one.
+    pub(super) const fn idle(&self) -> Duration {
+        match &self.way {
+            Way::Own(_, _, idle) => *idle,
+            Way::Shared(stream) => stream.idle,
         }
     }
 
@@ -222,11 +260,11 @@ impl Lease {
         server: &Server,
     ) -> Result<Response<Incoming>, TrySendError<Request<RequestBody>>> {
         match &mut self.way {
-            Way::Own(connection, _) => {
+            Way::Own(connection, ..) => {
                 let request = to_http1(request);
                 connection.sender.try_send_request(request).await
             }
-            Way::Shared(Stream(shared)) => {
+            Way::Shared(Stream { shared, .. }) => {
                 let request = to_http2(request, server);
                 let mut sender = shared.sender.clone();
                 let answer = sender.try_send_request(request).await;
@@ -240,8 +278,9 @@ impl Lease {
 
     /// Keeps the connection for the next request.
     pub(super) fn give_back(self) {
-        if let Way::Own(connection, server) = self.way {
-            server.keep(connection);
+        match self.way {
+            Way::Own(connection, server, _) => server.keep(connection),
+            Way::Shared(mut stream) => stream.ended = true,
         }
         // Whoever waits for a place finds the connection there.
         drop(self.place);
@@ -249,7 +288,7 @@ impl Lease {
 
     /// Something is wrong with the connection: no other request is sent here. Those that are open go on.
     pub(super) fn retire(self) {
-        if let Way::Shared(Stream(shared)) = &self.way {
+        if let Way::Shared(Stream { shared, .. }) = &self.way {
             shared.retired.store(true, Ordering::Relaxed);
         }
     }
@@ -268,6 +307,7 @@ fn to_http2(mut request: Request<RequestBody>, server: &Server) -> Request<Reque
     *request.version_mut() = Version::HTTP_2;
     let headers = request.headers_mut();
     headers.remove(TRANSFER_ENCODING);
+    headers.remove(CONNECTION);
     let Some(host) = headers.remove(HOST) else {
         // It was so before.
         return request;
@@ -302,6 +342,9 @@ fn to_http1(mut request: Request<RequestBody>) -> Request<RequestBody> {
     }
     if has_body && !headers.contains_key(CONTENT_LENGTH) {
         headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+    }
+    if headers.contains_key(TE) {
+        headers.insert(CONNECTION, HeaderValue::from_static("TE"));
     }
     if let Some(path) = uri.path_and_query {
         *request.uri_mut() = path.into();

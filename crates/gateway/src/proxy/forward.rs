@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
-use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, Version};
+use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING, UPGRADE};
+use http::response::Parts;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use tidegate_tower::{Clients, Peer, Unanswered};
@@ -157,10 +158,22 @@ impl Forwarding {
         }
         let (mut head, body) = response.into_parts();
         let body = ReceivedBody::new(body, head.version);
+        let upgrade = wanted_upgrade(&head);
         headers::to_client(&mut head.headers);
+        if let Some(upgrade) = upgrade {
+            head.headers.insert(UPGRADE, upgrade);
+            let upgrade = HeaderValue::from_static("upgrade");
+            head.headers.insert(CONNECTION, upgrade);
+        }
         edits::edit(&mut head.headers, &self.edits.response_headers);
         head.version = Version::HTTP_11;
-        let mut body = self.answer_body(body, lease);
+        let is_shared = lease.shared_connection().is_some();
+        let mut body = UpstreamBody::new(body, lease, self.timeouts.answer);
+        if is_shared {
+            // A client gets nothing of an answer that fails before its head is sent.
+            body.begin().await.map_err(|_| UPSTREAM_FAILED)?;
+        }
+        let mut body = Body::upstream(body);
         if has_no_body(head.status) {
             // An HTTP/2 client would take a length for that of a body (RFC 9110, 8.6).
             head.headers.remove(CONTENT_LENGTH);
@@ -190,11 +203,6 @@ impl Forwarding {
             lease,
         };
         Ok(response.map(|_| Body::tunnel(tunnel)))
-    }
-
-    fn answer_body(&self, body: ReceivedBody, lease: Lease) -> Body {
-        let patience = self.timeouts.answer;
-        Body::upstream(UpstreamBody::new(body, lease, patience))
     }
 
     /// Makes the client's request one of our own.
@@ -274,6 +282,12 @@ impl Forwarding {
 /// Whether answers with this status have no body, whatever their headers say (RFC 9110, 6.4.1).
 fn has_no_body(status: StatusCode) -> bool {
     matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
+}
+
+/// The protocol that an answer requires: 426 must name it (RFC 9110, 15.5.22).
+fn wanted_upgrade(head: &Parts) -> Option<HeaderValue> {
+    let required = head.status == StatusCode::UPGRADE_REQUIRED;
+    head.headers.get(UPGRADE).filter(|_| required).cloned()
 }
 
 /// Refuses what an upstream must not send: framings that two readers could take for two things, and lists that would cost

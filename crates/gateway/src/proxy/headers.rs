@@ -169,6 +169,8 @@ fn clean(headers: &mut HeaderMap, origin: &Origin<'_>) {
     join_cookies(headers);
     if trailers {
         headers.insert(TE, HeaderValue::from_static("trailers"));
+        // In HTTP/1 it must be named (RFC 9110, 10.1.4).
+        headers.insert(CONNECTION, HeaderValue::from_static("TE"));
     }
 }
 

@@ -54,8 +54,8 @@ impl IdleConnections {
         }
     }
 
-    /// A connection that was kept, if there is one.
-    pub(super) fn take(&self) -> Option<Connection> {
+    /// A connection that was kept, if there is one, and how long it was idle.
+    pub(super) fn take(&self) -> Option<(Connection, Duration)> {
         let mut idle = self.0.lock();
         let now = Instant::now();
         let is_old = |kept: &&Idle| now.duration_since(kept.since) >= KEPT;
@@ -65,7 +65,8 @@ impl IdleConnections {
         for last in (0..idle.len()).rev() {
             let sender = &idle[last].connection.sender;
             if sender.is_ready() {
-                return Some(idle.remove(last).connection);
+                let Idle { connection, since } = idle.remove(last);
+                return Some((connection, now.duration_since(since)));
             }
             if sender.is_closed() {
                 idle.remove(last);

@@ -26,6 +26,9 @@ use crate::tls::Offer;
 /// How often a request is sent again that a server said it did not begin with.
 const REFUSED_AGAIN: usize = 2;
 
+/// How long a connection must have been idle for its server to be likely to close it when the next request comes.
+const LONG_IDLE: Duration = Duration::from_secs(1);
+
 /// How long an upstream may take for what.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PoolTimeouts {
@@ -105,7 +108,8 @@ impl Upstream {
     /// it must be.
     ///
     /// The request goes to another server or connection if nothing of it was sent; if the server said that it did not begin
-    /// with it (HTTP/2), and its body is small enough to be kept; or if it is safe, and the terms and their budget allow a retry.
+    /// with it (HTTP/2), and its body is small enough to be kept; if it is safe and the server closed a connection that
+    /// was idle; or if it is safe, and the terms and their budget allow a retry.
     pub(super) async fn send(
         &self,
         request: &mut Request<RequestBody>,
@@ -196,9 +200,10 @@ impl Upstream {
                 }
             };
             let shared = lease.shared_connection().cloned();
-            let replay = shared
-                .as_ref()
-                .and_then(|_| Replay::of(request, &self.replays));
+            let was_idle = lease.idle() >= LONG_IDLE;
+            let may_repeat = was_idle && is_safe(request);
+            let replay =
+                (shared.is_some() || may_repeat).then(|| Replay::of(request, &self.replays));
             let answer = {
                 let answer = pin!(lease.send(std::mem::take(request), server));
                 in_time(answer, patience, terms.fate).await
@@ -229,7 +234,9 @@ impl Upstream {
                 continue;
             }
             let refused = is_refused(error.error());
-            if refused
+            // A server may close a connection that was idle just when a request is sent.
+            let closed = was_idle && is_closed(error.error());
+            if (refused || closed && may_repeat)
                 && again > 0
                 && let Some(replay) = replay.and_then(Replay::again)
             {
@@ -239,7 +246,7 @@ impl Upstream {
                 continue;
             }
             server.failed(error.error());
-            let is_servers = !is_our_shortage(error.error());
+            let is_servers = !closed && !is_our_shortage(error.error());
             if is_servers && !terms.fate.is_some_and(is_clients_fault) {
                 self.keeper.failed(server);
             }
@@ -323,6 +330,24 @@ fn is_refused(error: &hyper::Error) -> bool {
         // A server that goes away names the last request that it began with; those after it end with this error.
         error.is_remote() && (refused || error.is_go_away())
     })
+}
+
+/// Whether the server closed the connection before it answered.
+fn is_closed(error: &hyper::Error) -> bool {
+    let io = match http2_error(error) {
+        Some(error) => error.get_io(),
+        None => std::error::Error::source(error).and_then(|error| error.downcast_ref()),
+    };
+    let closed = |error: &io::Error| {
+        matches!(
+            error.kind(),
+            io::ErrorKind::ConnectionReset
+                | io::ErrorKind::ConnectionAborted
+                | io::ErrorKind::BrokenPipe
+                | io::ErrorKind::UnexpectedEof
+        )
+    };
+    error.is_incomplete_message() || io.is_some_and(closed)
 }
 
 /// Whether an error ends one HTTP/2 stream and not its connection.

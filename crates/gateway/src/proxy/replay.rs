@@ -7,11 +7,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Request};
 use http_body::{Body, Frame, SizeHint};
 use parking_lot::Mutex;
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::request_body::RequestBody;
 use crate::body::BoxError;
@@ -21,6 +23,10 @@ const MAX_KEPT: usize = 64 * 1024;
 
 /// The most that is kept of all bodies on their way to one upstream, in bytes.
 const MAX_KEPT_IN_ALL: usize = 16 * 1024 * 1024;
+
+/// How soon after its request a broken body may reset the stream. Servers take requests that are reset before they were
+/// looked at for an attack (h2 after 20) and end the connection with all of its requests.
+const FIRST_RESET: Duration = Duration::from_millis(100);
 
 /// What each frame counts beside its bytes, for the memory that it takes.
 const PER_FRAME: usize = 64;
@@ -52,11 +58,8 @@ pub(super) struct Replay {
 }
 
 impl Replay {
-    /// Copies a request; its body is kept while it is sent, if it is small enough. None: it cannot be sent again.
-    pub(super) fn of(
-        request: &mut Request<RequestBody>,
-        memory: &Arc<ReplayMemory>,
-    ) -> Option<Self> {
+    /// Copies a request. What is sent of its body is kept as long as it is small enough.
+    pub(super) fn of(request: &mut Request<RequestBody>, memory: &Arc<ReplayMemory>) -> Self {
         let body = match std::mem::take(request.body_mut()) {
             RequestBody::Empty => None,
             RequestBody::Kept(body) => {
@@ -65,17 +68,16 @@ impl Replay {
                 Some(kept)
             }
             streaming @ RequestBody::Streaming(_) => {
-                if streaming.size_hint().lower() > MAX_KEPT as u64 {
-                    *request.body_mut() = streaming;
-                    return None;
-                }
+                let fits = streaming.size_hint().lower() <= MAX_KEPT as u64;
                 let kept = Arc::new(Mutex::new(KeptBody {
                     rest: streaming,
                     frames: Vec::new(),
                     taken: 0,
-                    is_whole: true,
+                    is_whole: fits,
                     ended: false,
+                    broken: None,
                     attempt: 0,
+                    begun: Instant::now(),
                     memory: memory.clone(),
                 }));
                 *request.body_mut() = RequestBody::Kept(ReplayedBody {
@@ -91,7 +93,7 @@ impl Replay {
         *head.uri_mut() = request.uri().clone();
         *head.version_mut() = request.version();
         *head.headers_mut() = request.headers().clone();
-        Some(Self { head, body })
+        Self { head, body }
     }
 
     /// The request as it was, unless too much of its body was sent. The body that was sent before ends with an error.
@@ -104,6 +106,7 @@ impl Replay {
                     return None;
                 }
                 body.attempt += 1;
+                body.begun = Instant::now();
                 let attempt = body.attempt;
                 drop(body);
                 RequestBody::Kept(ReplayedBody {
@@ -134,8 +137,11 @@ struct KeptBody {
     // Whether everything that was sent is in `frames`.
     is_whole: bool,
     ended: bool,
-    // The attempt that may read.
+    // Why it is not sent whole, and when that may reset the stream.
+    broken: Option<(BoxError, Pin<Box<Sleep>>)>,
+    // The attempt that may read, and when it began.
     attempt: u32,
+    begun: Instant,
     memory: Arc<ReplayMemory>,
 }
 
@@ -169,6 +175,25 @@ impl KeptBody {
         self.frames.push(kept);
     }
 
+    fn breaks(&mut self, error: BoxError) {
+        self.release();
+        let due = Box::pin(sleep_until(self.begun + FIRST_RESET));
+        self.broken = Some((error, due));
+    }
+
+    fn poll_broken(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if let Some((_, due)) = &mut self.broken {
+            ready!(due.as_mut().poll(context));
+        }
+        let error = self.broken.take().map(|(error, _)| error);
+        // Whoever polls again gets an error, never an end.
+        self.attempt += 1;
+        Poll::Ready(error.map(Err))
+    }
+
     fn release(&mut self) {
         self.is_whole = false;
         self.frames = Vec::new();
@@ -197,7 +222,7 @@ impl ReplayedBody {
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let mut kept = self.kept.lock();
         if kept.attempt != self.attempt {
-            return Poll::Ready(Some(Err("the request is sent again elsewhere".into())));
+            return Poll::Ready(Some(Err("the attempt has ended".into())));
         }
         if let Some(frame) = kept.frames.get(self.next) {
             self.next += 1;
@@ -210,16 +235,21 @@ impl ReplayedBody {
         if kept.ended {
             return Poll::Ready(None);
         }
-        let frame = ready!(Pin::new(&mut kept.rest).poll_frame(context));
-        match &frame {
-            Some(Ok(frame)) => {
-                kept.keep(frame);
-                self.next = kept.frames.len();
+        if kept.broken.is_none() {
+            match ready!(Pin::new(&mut kept.rest).poll_frame(context)) {
+                Some(Ok(frame)) => {
+                    kept.keep(&frame);
+                    self.next = kept.frames.len();
+                    return Poll::Ready(Some(Ok(frame)));
+                }
+                None => {
+                    kept.ended = true;
+                    return Poll::Ready(None);
+                }
+                Some(Err(error)) => kept.breaks(error),
             }
-            Some(Err(_)) => kept.release(),
-            None => kept.ended = true,
         }
-        Poll::Ready(frame)
+        kept.poll_broken(context)
     }
 
     pub(super) fn is_end_stream(&self) -> bool {
@@ -269,7 +299,9 @@ mod tests {
             taken: 0,
             is_whole: true,
             ended: false,
+            broken: None,
             attempt: 0,
+            begun: Instant::now(),
             memory: memory.clone(),
         };
         body.keep(&Frame::data(vec![0; MAX_KEPT - 2 * PER_FRAME].into()));

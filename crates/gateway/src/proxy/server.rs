@@ -33,6 +33,11 @@ const MAX_BUFFER: u32 = 64 * 1024;
 const STREAM_WINDOW: u32 = 128 * 1024;
 const CONNECTION_WINDOW: u32 = STREAM_WINDOW * MAX_STREAMS as u32;
 
+/// Streams that were reset and are remembered, for a second each: what the server sends there before it has read of the
+/// reset is ignored. hyper counts what comes for others as an error of the server, which must end no connection: clients
+/// choose what is reset.
+const MAX_REMEMBERED_RESETS: usize = 1_024;
+
 /// How often a silent server with open requests is asked whether it is there, and how long it may take to say so.
 const PING_EVERY: Duration = Duration::from_secs(20);
 
@@ -152,8 +157,8 @@ impl Server {
         {
             return Some(lease);
         }
-        let connection = self.idle.take()?;
-        Some(Lease::own(connection, self.clone()))
+        let (connection, idle) = self.idle.take()?;
+        Some(Lease::own(connection, self.clone(), idle))
     }
 
     fn kept_shared(&self, avoided: &[Arc<Shared>]) -> Option<Lease> {
@@ -238,7 +243,9 @@ impl Server {
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let mut builder = hyper::client::conn::http1::Builder::new();
-        builder.max_buf_size(MAX_BUFFER as usize);
+        builder
+            .max_buf_size(MAX_BUFFER as usize)
+            .max_header_size(MAX_BUFFER as usize);
         let (sender, connection) = builder.handshake(TokioIo::new(stream)).await?;
         // Its errors reach whoever sent a request on it.
         let driver = tokio::spawn(connection.with_upgrades()).abort_handle();
@@ -247,7 +254,7 @@ impl Server {
             driver,
             _descriptor: descriptor,
         };
-        Ok(Lease::own(connection, self.clone()))
+        Ok(Lease::own(connection, self.clone(), Duration::ZERO))
     }
 
     async fn http2<S>(
@@ -269,7 +276,9 @@ impl Server {
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_send_buf_size(STREAM_WINDOW as usize)
             .max_header_list_size(MAX_BUFFER)
-            .initial_max_send_streams(NO_SETTINGS);
+            .initial_max_send_streams(NO_SETTINGS)
+            .max_concurrent_reset_streams(MAX_REMEMBERED_RESETS)
+            .max_local_error_reset_streams(None);
         let (sender, connection) = builder.handshake(TokioIo::new(stream)).await?;
         let shared = Arc::new(Shared::new(sender, connection, limit, descriptor));
         let stream = Shared::first_stream(&shared);

@@ -3,7 +3,7 @@
 //! The wish is made anew for the upstream, and nothing is tunnelled before the upstream has agreed to just this wish. In
 //! HTTP/2 there is no such switch; extended CONNECT (RFC 8441) is not served.
 
-use http::header::{CONNECTION, UPGRADE};
+use http::header::{CONNECTION, TE, UPGRADE};
 use http::{HeaderMap, HeaderValue, Request, Version};
 use http_body::Body as _;
 use hyper::body::Incoming;
@@ -45,6 +45,7 @@ impl Wish {
 
     /// Says it on one connection, whoever was told on another.
     pub(super) fn write(&self, headers: &mut HeaderMap) {
+        headers.remove(TE);
         headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
         headers.insert(UPGRADE, self.protocol.clone());
     }

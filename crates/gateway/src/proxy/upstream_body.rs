@@ -1,5 +1,6 @@
 //! An upstream's answer on its way to the client; when it has ended, its connection serves the next request.
 
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -19,6 +20,8 @@ pub(crate) struct UpstreamBody {
     inner: ReceivedBody,
     // Given back to the pool at the end; if the body is dropped before, the connection is closed with it.
     lease: Option<Lease>,
+    // Received before the head was passed on.
+    first: Option<Frame<Bytes>>,
     patience: Duration,
     heard: Option<Instant>,
     silence: Option<Pin<Box<Sleep>>>,
@@ -30,12 +33,33 @@ impl UpstreamBody {
         let mut body = Self {
             inner,
             lease: Some(lease),
+            first: None,
             patience,
             heard: None,
             silence: None,
         };
         body.release_at_end();
         body
+    }
+
+    /// Takes the first part if it has come already.
+    ///
+    /// # Errors
+    ///
+    /// The answer has failed already.
+    pub(super) async fn begin(&mut self) -> Result<(), BoxError> {
+        poll_fn(|context| {
+            let first = Pin::new(&mut *self).poll_frame(context);
+            Poll::Ready(match first {
+                Poll::Ready(Some(Err(error))) => Err(error),
+                Poll::Ready(first) => {
+                    self.first = first.and_then(Result::ok);
+                    Ok(())
+                }
+                Poll::Pending => Ok(()),
+            })
+        })
+        .await
     }
 
     fn release_at_end(&mut self) {
@@ -75,6 +99,9 @@ impl Body for UpstreamBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(Ok(first)));
+        }
         match Pin::new(&mut self.inner).poll_frame(context) {
             Poll::Ready(Some(Ok(mut frame))) => {
                 self.heard = None;
@@ -100,10 +127,20 @@ impl Body for UpstreamBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
+        self.first.is_none() && self.inner.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
+        let rest = self.inner.size_hint();
+        let Some(first) = self.first.as_ref().and_then(Frame::data_ref) else {
+            return rest;
+        };
+        let first = first.len() as u64;
+        let mut hint = SizeHint::new();
+        hint.set_lower(rest.lower() + first);
+        if let Some(upper) = rest.upper() {
+            hint.set_upper(upper + first);
+        }
+        hint
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use http::header::CONNECTION;
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{HeaderValue, Request, Response, StatusCode, Version};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
@@ -97,10 +97,15 @@ impl Conversation {
             let this = this.clone();
             let in_request = this.begin(&request);
             async move {
+                let version = request.version();
                 let mut response = this.answer(request, in_request).await?;
                 if this.activity.drains() && response.status() != StatusCode::SWITCHING_PROTOCOLS {
                     let close = HeaderValue::from_static("close");
                     response.headers_mut().insert(CONNECTION, close);
+                }
+                if version == Version::HTTP_10 && is_last(&response) {
+                    // Of this version hyper takes an answer for the last one, and adds no `keep-alive`.
+                    *response.version_mut() = Version::HTTP_10;
                 }
                 Ok::<_, Dropped>(response)
             }
@@ -264,4 +269,12 @@ pub(super) async fn near(pressure: &mut watch::Receiver<Pressure>) {
     let _ = pressure
         .wait_for(|pressure| *pressure != Pressure::None)
         .await;
+}
+
+/// Whether the connection of a client of HTTP/1.0 ends with this answer: it says so, or nothing else tells where its body
+/// ends.
+fn is_last(response: &Response<Body>) -> bool {
+    let body = response.body();
+    let has_end = body.is_end_stream() || body.size_hint().exact().is_some();
+    !has_end || response.headers().contains_key(CONNECTION)
 }

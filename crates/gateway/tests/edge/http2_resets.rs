@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use crate::bench::{ALL, LONG, gateway};
 use crate::frames::{DATA, END_HEADERS, Frames, HEADERS, RST_STREAM, frame, headers};
 use crate::h2c::H2c;
+use crate::raw_h2c::{RawH2c, STATUS_200};
 
 const NO_ERROR: [u8; 4] = [0; 4];
 
@@ -96,6 +97,30 @@ async fn an_early_answer_that_is_complete_stays_complete() {
             .await;
         let whole = timeout(LONG, answer.into_body().collect()).await.unwrap();
         assert_eq!(whole.unwrap().to_bytes(), "early");
+    }
+}
+
+/// A client does not get the head of an answer whose stream is reset directly behind it: it gets an answer that says so.
+#[tokio::test]
+async fn an_answer_that_is_reset_directly_after_its_head_is_a_502() {
+    for code in [0_u32, 2] {
+        let upstream = RawH2c::start(move |kind, stream, _| match kind {
+            HEADERS => {
+                let head = frame(HEADERS, END_HEADERS, stream, &STATUS_200);
+                [head, frame(RST_STREAM, 0, stream, &code.to_be_bytes())].concat()
+            }
+            _ => vec![],
+        })
+        .await;
+        let gateway = gateway(&upstream.url, ALL).await;
+        for client in [Client::fresh(gateway.address), Client::h2(gateway.address)] {
+            for _ in 0..5 {
+                let answer = client.get("/").await;
+                assert_eq!(answer.status, 502, "code {code}");
+                assert!(answer.text().contains("upstream_failed"));
+            }
+        }
+        assert_eq!(upstream.connections(), 1);
     }
 }
 

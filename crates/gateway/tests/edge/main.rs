@@ -9,6 +9,8 @@ mod support;
 mod bench;
 /// An upstream of HTTP/2 whose handler decides about single frames.
 mod h2c;
+/// An upstream of HTTP/2 made of frames, which sends what no library would.
+mod raw_h2c;
 
 // Towards clients.
 mod client_certificates;
@@ -30,6 +32,7 @@ mod http2_cold;
 mod http2_faults;
 mod http2_out;
 mod http2_resets;
+mod http2_shared;
 mod tls_out;
 
 // What is no HTTP any more.

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
 
 use http::StatusCode;
-use tidegate_testkit::{Client, Upstream, body};
+use tidegate_testkit::{Action, Client, RawUpstream, Upstream, When, body};
 
 use crate::group::{answering, becomes, counts, gateway, metric, written, yaml};
 
@@ -142,4 +143,29 @@ async fn a_reload_forgets_no_ejection() {
     while bad.count() == 1 {
         client.get("/").await;
     }
+}
+
+/// A server may close a connection that was idle just when a request comes: that is no failure of the server.
+#[tokio::test]
+async fn a_server_that_closes_an_idle_connection_is_well() {
+    let closing = || {
+        RawUpstream::start(When::Request, |turn| match turn.request {
+            0 => vec![Action::send(
+                "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+            )],
+            _ => vec![Action::Close],
+        })
+    };
+    let servers = [closing(), closing()];
+    let urls = servers.each_ref().map(RawUpstream::url);
+    let gateway = gateway(&urls, "eject: { after: 1, for: 1h }", "").await;
+    let client = Client::new(gateway.address);
+    for _ in 0..2 {
+        assert_eq!(client.post("/", "body").await.status, 200);
+    }
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    for _ in 0..2 {
+        assert_eq!(client.post("/", "body").await.status, 502);
+    }
+    assert_eq!(metric(&gateway, "ejections_total", "").await, 0);
 }

@@ -36,5 +36,6 @@ mod times;
 // What passes through.
 mod headers;
 mod http2;
+mod http_rules;
 mod messages;
 mod streaming;
