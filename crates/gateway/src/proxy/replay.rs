@@ -72,6 +72,7 @@ impl Replay {
                 let kept = Arc::new(Mutex::new(KeptBody {
                     rest: streaming,
                     frames: Vec::new(),
+                    sent: 0,
                     taken: 0,
                     is_whole: fits,
                     ended: false,
@@ -107,6 +108,7 @@ impl Replay {
                 }
                 body.attempt += 1;
                 body.begun = Instant::now();
+                body.sent = 0;
                 let attempt = body.attempt;
                 drop(body);
                 RequestBody::Kept(ReplayedBody {
@@ -132,6 +134,8 @@ impl Replay {
 struct KeptBody {
     rest: RequestBody,
     frames: Vec<KeptFrame>,
+    // How many of them the attempt has sent.
+    sent: usize,
     // Of the memory for all bodies.
     taken: usize,
     // Whether everything that was sent is in `frames`.
@@ -196,8 +200,11 @@ impl KeptBody {
 
     fn release(&mut self) {
         self.is_whole = false;
-        self.frames = Vec::new();
-        self.memory.give_back(std::mem::take(&mut self.taken));
+        // An attempt may still have to send some of them.
+        if self.sent >= self.frames.len() {
+            self.frames = Vec::new();
+            self.memory.give_back(std::mem::take(&mut self.taken));
+        }
     }
 }
 
@@ -225,8 +232,10 @@ impl ReplayedBody {
             return Poll::Ready(Some(Err("the attempt has ended".into())));
         }
         if let Some(frame) = kept.frames.get(self.next) {
+            let frame = frame.clone();
             self.next += 1;
-            let frame = match frame.clone() {
+            kept.sent = self.next;
+            let frame = match frame {
                 KeptFrame::Data(data) => Frame::data(data),
                 KeptFrame::Trailers(trailers) => Frame::trailers(trailers),
             };
@@ -240,6 +249,7 @@ impl ReplayedBody {
                 Some(Ok(frame)) => {
                     kept.keep(&frame);
                     self.next = kept.frames.len();
+                    kept.sent = self.next;
                     return Poll::Ready(Some(Ok(frame)));
                 }
                 None => {
@@ -279,6 +289,21 @@ impl ReplayedBody {
 mod tests {
     use super::*;
 
+    fn body(memory: &Arc<ReplayMemory>) -> KeptBody {
+        KeptBody {
+            rest: RequestBody::Empty,
+            frames: Vec::new(),
+            sent: 0,
+            taken: 0,
+            is_whole: true,
+            ended: false,
+            broken: None,
+            attempt: 0,
+            begun: Instant::now(),
+            memory: memory.clone(),
+        }
+    }
+
     #[test]
     fn the_memory_for_all_bodies_is_bounded_and_comes_back() {
         let memory = ReplayMemory::default();
@@ -291,24 +316,47 @@ mod tests {
     }
 
     #[test]
+    fn what_is_sent_again_is_sent_whole_although_the_answer_comes_early() {
+        let memory = Arc::new(ReplayMemory::default());
+        let mut body = body(&memory);
+        for part in ["one", "two", "three"] {
+            body.keep(&Frame::data(part.into()));
+        }
+        let kept = Arc::new(Mutex::new(body));
+        let head = Request::new(());
+        let replay = |kept| Replay {
+            head: head.clone(),
+            body: Some(kept),
+        };
+        let request = replay(kept.clone()).again().unwrap();
+        let RequestBody::Kept(mut body) = request.into_body() else {
+            panic!("no body");
+        };
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        let mut next = || match body.poll_frame(&mut context) {
+            Poll::Ready(Some(Ok(frame))) => frame.into_data().ok(),
+            _ => None,
+        };
+        assert_eq!(next().unwrap(), "one");
+        replay(kept.clone()).release();
+        assert_eq!(next().unwrap(), "two");
+        assert_eq!(next().unwrap(), "three");
+        assert_eq!(next(), None);
+        assert!(replay(kept.clone()).again().is_none());
+        drop((body, kept));
+        assert_eq!(memory.0.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
     fn what_is_kept_of_one_body_is_bounded() {
         let memory = Arc::new(ReplayMemory::default());
-        let mut body = KeptBody {
-            rest: RequestBody::Empty,
-            frames: Vec::new(),
-            taken: 0,
-            is_whole: true,
-            ended: false,
-            broken: None,
-            attempt: 0,
-            begun: Instant::now(),
-            memory: memory.clone(),
-        };
+        let mut body = body(&memory);
         body.keep(&Frame::data(vec![0; MAX_KEPT - 2 * PER_FRAME].into()));
         assert!(body.is_whole);
         assert_eq!(memory.0.load(Ordering::Relaxed), MAX_KEPT - PER_FRAME);
         // Frames without bytes take memory as well.
         body.keep(&Frame::data(Bytes::new()));
+        body.sent = body.frames.len();
         body.keep(&Frame::data(Bytes::new()));
         assert!(!body.is_whole);
         assert_eq!(memory.0.load(Ordering::Relaxed), 0);

@@ -29,7 +29,9 @@ async fn a_burst_on_a_new_connection_keeps_to_what_the_upstream_takes() {
             }
         })
         .await;
-        let gateway = gateway(&upstream.url, ALL).await;
+        // On a busy machine the connections take their time, one after the other.
+        let patient = format!("timeouts: {{ connect: 30s }}\n{ALL}");
+        let gateway = gateway(&upstream.url, &patient).await;
         let mut posting = JoinSet::new();
         for n in 0..BURST {
             let client = Client::fresh(gateway.address);
