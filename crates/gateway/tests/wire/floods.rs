@@ -176,5 +176,5 @@ async fn a_flood_of_connections_is_refused_beside_a_good_one() {
 #[tokio::test]
 #[ignore = "takes a minute, and 20,000 file descriptors"]
 async fn a_flood_up_to_the_cap_and_a_thousand_more() {
-    flood(10_000, 1_000, 2_000).await;
+    flood(8_000, 1_000, 2_000).await;
 }
