@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use super::client::{Asking, Failure};
 use super::link::{Route, Task};
 use super::settings::CONNECT;
-use super::shard::Shard;
+use super::shard::{Named, Shard};
 use super::slots::{Owner, SLOTS, owners};
 use super::url::{Address, Topology};
 use crate::StoreError;
@@ -99,7 +99,7 @@ impl Cluster {
     }
 
     /// The nodes that have slots, by address.
-    pub(super) fn all(&self) -> Result<Vec<(Option<String>, Arc<Shard>)>, StoreError> {
+    pub(super) fn all(&self) -> Result<Vec<Named>, StoreError> {
         let map = self.nodes.map.load();
         if map.nodes.is_empty() {
             return Err(match &*self.nodes.asked.borrow() {

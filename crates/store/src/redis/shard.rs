@@ -27,6 +27,9 @@ pub(super) struct Shard {
     loaders: Box<[Loader]>,
 }
 
+/// A server, with its address if it is a node of a Redis Cluster.
+pub(super) type Named = (Option<String>, Arc<Shard>);
+
 /// How often a script was loaded here; whoever holds the lock loads.
 #[derive(Debug, Default)]
 struct Loader {

@@ -10,7 +10,7 @@ use super::client::{Asking, By, Failure};
 use super::cluster::Cluster;
 use super::link::Route;
 use super::script::Script;
-use super::shard::Shard;
+use super::shard::{Named, Shard};
 use super::slots::{slot_of, slot_of_tag};
 use super::tls::Tls;
 use super::url::{Target, Topology};
@@ -56,7 +56,7 @@ impl Shards {
     }
 
     /// All servers that are known, each with its address in a Redis Cluster.
-    pub(super) fn all(&self) -> Result<Vec<(Option<String>, Arc<Shard>)>, StoreError> {
+    pub(super) fn all(&self) -> Result<Vec<Named>, StoreError> {
         match self {
             Self::One(shard) => Ok(vec![(None, shard.clone())]),
             Self::Cluster(cluster) => cluster.all(),
