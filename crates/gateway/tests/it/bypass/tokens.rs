@@ -1,8 +1,8 @@
 use serde_json::json;
-use tidegate_testkit::Client;
+use tidegate_testkit::{Client, RedisServer};
 
-use crate::callers::{FAR, at, listed, token};
-use crate::kit::{Bench, get, number, on_both_stores, sample, send};
+use crate::callers::{FAR, at, limit_keys, listed, token};
+use crate::kit::{Bench, exact, get, number, on_both_stores, sample, send, until};
 
 const TOKEN_KEY: &str = "the tokens' own secret";
 
@@ -97,6 +97,29 @@ async fn refused_first(store: &str) {
 #[tokio::test]
 async fn an_address_that_is_refused_has_no_token_verified() {
     on_both_stores(refused_first).await;
+}
+
+/// A refusal that is given again without a question is not given for ever: Redis is asked once a second.
+#[tokio::test]
+async fn a_budget_that_begins_anew_elsewhere_is_seen_soon() {
+    let redis = RedisServer::start().await;
+    let guard = "  guard: { fixed_window: { limit: 1, window: 31d }, per: [ip] }";
+    let (bench, _folder) = verifying(&exact(&redis), guard, "guard", "").await;
+    let client = at(&bench, 2);
+    let good = bearer(&json!({ "sub": "rider", "exp": FAR }));
+    for status in [200, 429, 429] {
+        assert_eq!(with(&client, &good).await, status);
+    }
+    for key in limit_keys(&redis).await {
+        redis.command(&["DEL", &key]).await;
+    }
+    let (client, good) = (&client, &good);
+    until("the new budget is spent", async || {
+        with(client, good).await == 200
+    })
+    .await;
+    assert_eq!(with(client, good).await, 429);
+    bench.stop().await;
 }
 
 async fn on_the_route(store: &str) {
