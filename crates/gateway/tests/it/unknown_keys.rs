@@ -37,12 +37,6 @@ async fn fall_through(store: &str, unknown: &str) {
     for (client, headers, name, left) in [
         (&proxy, &[key("alpha-key"), user][..], "api_key:alpha", 9),
         (&proxy, &[key("other-key"), user], "user_id:rider-7", 9),
-        (
-            &proxy,
-            &[key("alpha-key"), key("alpha-key"), user],
-            "user_id:rider-7",
-            8,
-        ),
         (&stranger, &[key("other-key"), user], "ip:127.0.0.2", 9),
         (&stranger, &[key("another-key")], "ip:127.0.0.2", 8),
         (&stranger, &[], "ip:127.0.0.2", 7),
@@ -51,7 +45,7 @@ async fn fall_through(store: &str, unknown: &str) {
         assert_eq!(told(&answer), shown(200, 10, left), "{headers:?}");
         assert_eq!(last_client(&bench), name, "{headers:?}");
     }
-    assert_eq!(unknown_total(&bench).await, 4);
+    assert_eq!(unknown_total(&bench).await, 3);
     bench.stop().await;
 }
 
@@ -68,16 +62,9 @@ async fn fall_through_is_the_default() {
 async fn reject(store: &str) {
     let bench = start(store, ", unknown: reject").await;
     let stranger = at(&bench, 2);
-    for (round, keys) in (1..).zip([
-        &["other-key"][..],
-        &["", "other-key"],
-        &["alpha-key", "alpha-key"],
-        &["alpha-key", "other-key"],
-        &["alpha"],
-    ]) {
-        let headers: Vec<_> = keys.iter().map(|key| ("x-api-key", *key)).collect();
-        let answer = ask(&stranger, "/api", &headers).await;
-        assert_eq!(answer.status, 401, "{keys:?}");
+    for (round, key) in (1..).zip(["other-key", "alpha"]) {
+        let answer = ask(&stranger, "/api", &[("x-api-key", key)]).await;
+        assert_eq!(answer.status, 401, "{key}");
         assert!(!tells_of_limits(&answer), "{answer:?}");
         let challenge = answer.header("www-authenticate").unwrap();
         assert!(challenge.starts_with("ApiKey "), "{challenge}");
@@ -87,13 +74,8 @@ async fn reject(store: &str) {
         let details: serde_json::Value = serde_json::from_str(answer.text()).unwrap();
         assert_eq!(details["error"], "invalid_api_key");
         assert_eq!(details["status"], 401);
-        for key in keys.iter().filter(|key| !key.is_empty()) {
-            assert!(
-                !answer.text().contains(&format!("\"{key}")),
-                "{}",
-                answer.text()
-            );
-        }
+        let text = answer.text();
+        assert!(!text.contains(&format!("\"{key}")), "{text}");
         assert_eq!(unknown_total(&bench).await, round);
     }
     assert_eq!(bench.upstream.count(), 0);
@@ -104,7 +86,7 @@ async fn reject(store: &str) {
     }
     let answer = ask(&stranger, "/api", &[("x-api-key", "alpha-key")]).await;
     assert_eq!(told(&answer), shown(200, 10, 9));
-    assert_eq!(unknown_total(&bench).await, 5);
+    assert_eq!(unknown_total(&bench).await, 2);
     bench.stop().await;
 }
 
@@ -138,18 +120,14 @@ async fn accept(store: &str) {
         );
         assert!(is_listed || !named.contains(key), "{named} tells {key}");
     }
-    // Two at once, or none, are the address.
-    for (headers, left) in [
-        (&[("x-api-key", "one"), ("x-api-key", "two")][..], 9),
-        (&[("x-api-key", "")], 8),
-        (&[], 7),
-    ] {
+    // None is the address.
+    for (headers, left) in [(&[("x-api-key", "")][..], 9), (&[], 8)] {
         let answer = ask(&here, "/api", headers).await;
         assert_eq!(number(&answer, "x-ratelimit-remaining"), Some(left));
         assert_eq!(last_client(&bench), "ip:127.0.0.2");
     }
-    // Those that are not listed, and two at once; an empty one is none.
-    assert_eq!(unknown_total(&bench).await, 6);
+    // Those that are not listed; an empty one is none.
+    assert_eq!(unknown_total(&bench).await, 5);
     bench.stop().await;
 }
 
