@@ -128,7 +128,7 @@ impl Frontend {
                 .as_ref()
                 .ok()
                 .map(|(found, _)| found.route.name.clone());
-            Record::new(&request, request_id.clone(), route)
+            self.record(&request, &request_id, route, arrival.peer)
         });
         let mut end = RequestEnd::begin(
             record,
@@ -218,8 +218,10 @@ impl Frontend {
     /// Refuses a request before anything is done for it: no route is looked for, and no limit is charged.
     fn shed(&self, request: &Request<Incoming>, arrival: Arrival<'_>) -> Response<Body> {
         let record = self.access_log.is_on();
-        let record =
-            record.then(|| Record::new(request, self.request_id(request, arrival.peer), None));
+        let record = record.then(|| {
+            let request_id = self.request_id(request, arrival.peer);
+            self.record(request, &request_id, None, arrival.peer)
+        });
         let mut end = RequestEnd::begin(
             record,
             self.access_log.clone(),
@@ -245,6 +247,18 @@ impl Frontend {
         response
     }
 
+    /// The access log's record of a request that has just begun.
+    fn record<B>(
+        &self,
+        request: &Request<B>,
+        id: &RequestId,
+        route: Option<Arc<str>>,
+        peer: Peer,
+    ) -> Record {
+        let client_ip = self.clients.origin(peer, request.headers());
+        Record::new(request, id, route, peer.0.ip().to_canonical(), client_ip)
+    }
+
     /// The ID that a trusted peer gave the request, or a new one.
     fn request_id(&self, request: &Request<Incoming>, peer: Peer) -> RequestId {
         let given = self
@@ -252,7 +266,7 @@ impl Frontend {
             .trusts(peer)
             .then(|| request.headers().get(X_REQUEST_ID));
         match given.flatten() {
-            Some(id) => RequestId(id.clone()),
+            Some(id) => RequestId::given(id),
             None => self.request_ids.next(),
         }
     }

@@ -18,6 +18,7 @@ use tidegate_tower::{Hasher, Lines};
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use crate::access_log::{AccessLog, Writer};
 use crate::admin::{self, Admin};
@@ -39,8 +40,10 @@ pub use start_error::StartError;
 
 /// How long it may take to give back what requests held.
 const LAST_PLACES: Duration = Duration::from_secs(2);
-/// How long the last lines of the access log may take to be written.
-const LAST_LINES: Duration = Duration::from_secs(5);
+/// How long the last lines of the access log may take to be formatted.
+const LAST_LINES: Duration = Duration::from_secs(3);
+/// How long a reload that is under way may delay a stop.
+const LAST_RELOAD: Duration = Duration::from_secs(1);
 
 /// A gateway whose ports are open and whose parts are made, but which serves nobody yet.
 #[derive(Debug)]
@@ -193,16 +196,16 @@ impl Gateway {
         };
         tokio::join!(server.ended(), stop);
         // Other gateways wait for what this one's requests held.
-        if tokio::time::timeout(LAST_PLACES, kept.store.let_go())
-            .await
-            .is_err()
-        {
+        if timeout(LAST_PLACES, kept.store.let_go()).await.is_err() {
             tracing::warn!("not all that requests held could be given back; it lapses by itself");
         }
         renewing.abort();
         sweeper.abort();
         looking.abort();
-        self.parts.watches.lock().await.abort_all();
+        // A reload that waits for a file holds them; they end with the process, too.
+        if let Ok(mut watches) = timeout(LAST_RELOAD, self.parts.watches.lock()).await {
+            watches.abort_all();
+        }
         settling.abort();
         admin.abort();
         // Whatever it was doing has ended.
@@ -210,8 +213,8 @@ impl Gateway {
         kept.store.close().await;
         // All requests have ended and handed their lines over.
         if let Some(writer) = self.log_writer {
-            let finished = tokio::task::spawn_blocking(|| writer.finish());
-            let _ = tokio::time::timeout(LAST_LINES, finished).await;
+            // On a thread of its own; an error is of no interest, as there is nothing left to be done.
+            let _ = tokio::task::spawn_blocking(|| writer.finish(LAST_LINES)).await;
         }
     }
 }

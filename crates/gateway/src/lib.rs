@@ -32,6 +32,7 @@ mod in_force;
 mod jwks;
 mod key_files;
 mod limit_keys;
+mod log;
 mod metrics;
 mod origin;
 mod outcome;

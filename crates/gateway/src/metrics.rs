@@ -24,6 +24,7 @@ use tidegate_store::{Store, StoreError};
 use tidegate_tower::Lines;
 
 use crate::in_force::ListenerName;
+use crate::log;
 use crate::overload::Overload;
 use crate::tls::Shown;
 
@@ -102,6 +103,7 @@ pub(crate) struct GatewayMetrics {
     jwks_fetches: Family<OutcomeLabels, Counter>,
     jwks_keys: Family<JwksLabels, Gauge>,
     access_log_dropped: Counter,
+    log_dropped: Counter,
     memory_keys: Gauge,
     memory_evicted: Counter,
     memory_shared: Counter,
@@ -134,6 +136,7 @@ impl GatewayMetrics {
             jwks_fetches: Family::default(),
             jwks_keys: Family::default(),
             access_log_dropped: Counter::default(),
+            log_dropped: Counter::default(),
             memory_keys: Gauge::default(),
             memory_evicted: Counter::default(),
             memory_shared: Counter::default(),
@@ -237,6 +240,11 @@ impl GatewayMetrics {
             self.access_log_dropped.clone(),
         );
         registry.register(
+            "log_dropped_lines",
+            "Log lines dropped because standard error was not read in time",
+            self.log_dropped.clone(),
+        );
+        registry.register(
             "waiting_requests",
             "Requests that wait for a limit, or for their turn in a queue",
             self.waiting.clone(),
@@ -330,6 +338,7 @@ impl GatewayMetrics {
         show(&self.memory_evicted, usage.evicted);
         show(&self.memory_shared, usage.shared);
         show(&self.access_log_dropped, dropped_lines);
+        show(&self.log_dropped, log::dropped_lines());
         self.tls.show(shown);
         self.overload.show(overload);
         self.synced.show(&store.synced_usage());

@@ -10,6 +10,27 @@ use http::HeaderValue;
 #[derive(Clone, Debug)]
 pub(crate) struct RequestId(pub(crate) HeaderValue);
 
+impl RequestId {
+    /// The ID that a trusted peer sent. It is copied: a header of a request keeps the request's whole head in memory.
+    pub(crate) fn given(id: &HeaderValue) -> Self {
+        Self(copied(id.as_bytes()))
+    }
+
+    /// The first `longest` bytes of the ID, or all of it.
+    pub(crate) fn start(&self, longest: usize) -> Self {
+        match self.0.as_bytes().get(..longest) {
+            Some(start) => Self(copied(start)),
+            None => self.clone(),
+        }
+    }
+}
+
+/// A header's value with memory of its own.
+fn copied(bytes: &[u8]) -> HeaderValue {
+    // Bytes of a header's value are always one.
+    HeaderValue::from_bytes(bytes).unwrap_or(HeaderValue::from_static("-"))
+}
+
 /// Makes IDs that are unique among gateways: a number of this process, chosen at random, and a count.
 #[derive(Debug)]
 pub(crate) struct RequestIds {

@@ -21,6 +21,7 @@ pub struct Process {
     id: u32,
     child: Child,
     lines: watch::Receiver<Vec<String>>,
+    reads: watch::Sender<bool>,
 }
 
 impl Process {
@@ -44,15 +45,23 @@ impl Process {
             .unwrap_or_else(|e| panic!("cannot start {name}: {e}"));
 
         let (log, lines) = watch::channel(Vec::new());
+        let (reads, reading) = watch::channel(true);
         let log = Arc::new(log);
-        tokio::spawn(keep_lines(child.stdout.take().unwrap(), Arc::clone(&log)));
-        tokio::spawn(keep_lines(child.stderr.take().unwrap(), log));
+        let (out, err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+        tokio::spawn(keep_lines(out, Arc::clone(&log), reading.clone()));
+        tokio::spawn(keep_lines(err, log, reading));
         Self {
             name,
             id: child.id().unwrap(),
             child,
             lines,
+            reads,
         }
+    }
+
+    /// Stops reading its output, so that its pipes fill up, or goes on. A read that waits already gets one more line.
+    pub fn read_output(&self, reads: bool) {
+        self.reads.send_replace(reads);
     }
 
     /// The process id.
@@ -177,13 +186,18 @@ impl Drop for Process {
     }
 }
 
-async fn keep_lines(from: impl AsyncRead + Unpin, log: Arc<watch::Sender<Vec<String>>>) {
+async fn keep_lines(
+    from: impl AsyncRead + Unpin,
+    log: Arc<watch::Sender<Vec<String>>>,
+    mut reading: watch::Receiver<bool>,
+) {
     let mut from = BufReader::new(from);
     let mut line = Vec::new();
-    while from
-        .read_until(b'\n', &mut line)
-        .await
-        .is_ok_and(|read| read > 0)
+    while reading.wait_for(|reads| *reads).await.is_ok()
+        && from
+            .read_until(b'\n', &mut line)
+            .await
+            .is_ok_and(|read| read > 0)
     {
         let text = String::from_utf8_lossy(&line).trim_end().to_owned();
         log.send_modify(|lines| lines.push(text));
@@ -251,6 +265,20 @@ mod tests {
         shell("echo other")
             .wait_for_line("never", Duration::from_secs(3600))
             .await;
+    }
+
+    #[tokio::test]
+    async fn output_that_is_not_read_stays_in_its_pipe() {
+        let mut process = shell("head -c 65536 /dev/zero; echo; echo end");
+        process.read_output(false);
+        assert!(
+            timeout(Duration::from_millis(50), process.child.wait())
+                .await
+                .is_err()
+        );
+        process.read_output(true);
+        process.wait_for_line("end", LONG).await;
+        assert_eq!(process.wait(LONG).await.code(), Some(0));
     }
 
     #[tokio::test]

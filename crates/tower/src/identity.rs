@@ -214,6 +214,12 @@ impl Clients {
         caller
     }
 
+    /// The address that a request from `peer` came from: the one that limits per `ip` count, IPv6 in full.
+    pub fn origin(&self, peer: Peer, headers: &HeaderMap) -> IpAddr {
+        let origin = self.trusted.origin(peer.0.ip(), headers, self.address_from);
+        address::network(origin, 128)
+    }
+
     /// Whether a source of tokens has no keys yet, so that it can name nobody.
     pub fn lack_keys(&self) -> bool {
         let mut sources = self.sources.iter();

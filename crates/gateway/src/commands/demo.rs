@@ -9,6 +9,7 @@ use super::{Failure, demo_api, run};
 use crate::config;
 use crate::descriptors;
 use crate::gateway::{Gateway, StartError};
+use crate::log::Log;
 
 /// The commented reference, compiled in, so that the demo needs no file.
 const CONFIGURATION: &str = include_str!("../../../../gateway.yaml");
@@ -16,7 +17,7 @@ const CONFIGURATION: &str = include_str!("../../../../gateway.yaml");
 /// Runs until SIGTERM or SIGINT.
 pub(super) fn run() -> Result<(), Failure> {
     descriptors::raise_limit();
-    run::runtime()?.block_on(demo())
+    run::run_all(demo())
 }
 
 async fn demo() -> Result<(), Failure> {
@@ -30,7 +31,7 @@ async fn demo() -> Result<(), Failure> {
     let (mut plan, _) = parsed.map_err(Failure::usage)?;
     // So that a request can say where it comes from: only here is everyone on this machine believed.
     plan.clients.trusted = TrustedProxies::new(loopback());
-    run::start_log(&plan.log)?;
+    let _log = Log::start(&plan.log).map_err(Failure::usage)?;
     let gateway = Gateway::start(plan).await.map_err(|error| match error {
         StartError::Bind(..) => Failure::usage(format!(
             "{error}; TIDEGATE_LISTEN and TIDEGATE_ADMIN name other addresses, such as 127.0.0.1:0"
@@ -40,7 +41,9 @@ async fn demo() -> Result<(), Failure> {
     let addresses = gateway.addresses().map_err(Failure::failed)?;
     let admin = gateway.admin_address().map_err(Failure::failed)?;
     if let Some(address) = addresses.first() {
-        super::print(&requests_to_try(*address, admin));
+        let text = requests_to_try(*address, admin);
+        // Not waited for: standard output may be a pipe that nobody reads.
+        tokio::task::spawn_blocking(move || super::print(&text));
     }
     gateway.run(stop).await;
     Ok(())

@@ -19,6 +19,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::config::{self, Plan};
+use crate::log;
 
 /// A reverse-proxy gateway that enforces rate limits inline.
 #[derive(Debug, Parser)]
@@ -76,10 +77,6 @@ impl Failure {
 }
 
 /// Runs the command that the arguments name.
-#[expect(
-    clippy::print_stderr,
-    reason = "a command's errors are for whoever typed it"
-)]
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match cli.command.unwrap_or(Command::Run) {
@@ -101,7 +98,7 @@ pub fn main() -> ExitCode {
             } else {
                 "error: "
             };
-            eprintln!("{word}{message}");
+            log::last_words(format!("{word}{message}\n"));
             ExitCode::from(failure.status)
         }
     }

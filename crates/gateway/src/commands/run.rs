@@ -1,31 +1,56 @@
 //! `tidegate run`: the gateway itself.
 
-use std::io::{self, IsTerminal as _};
+use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
 
 use super::Failure;
 use super::reload::Reloads;
 use super::systemd;
-use crate::config::{LogFormat, LogPlan, Plan, Warning};
+use crate::config::{Plan, Warning};
 use crate::descriptors;
 use crate::file_stamp::Stamp;
 use crate::gateway::{Gateway, Inherited};
+use crate::log::Log;
+
+/// How long threads that wait for files or names may delay the end of the process.
+const LAST_TASKS: Duration = Duration::from_millis(500);
 
 /// Runs until SIGTERM or SIGINT; SIGHUP and a changed file reload.
 pub(super) fn run(config: &Path) -> Result<(), Failure> {
     // Before it is read, so that no change is missed.
     let stamp = Stamp::of(config);
     let (plan, warnings) = super::load(config)?;
-    start_log(&plan.log)?;
+    // Dropped last, so that it has the last lines of all others.
+    let _log = Log::start(&plan.log).map_err(Failure::usage)?;
     for warning in warnings {
         tracing::warn!("{}", in_one_line(&warning));
     }
     descriptors::raise_limit();
-    runtime()?.block_on(serve(plan, config, stamp))
+    run_all(serve(plan, config, stamp))
+}
+
+/// Runs a future on all processors. What it leaves behind is given up half a second after its end.
+pub(super) fn run_all(future: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let workers = Workers(Some(runtime()?));
+    match &workers.0 {
+        Some(runtime) => runtime.block_on(future),
+        None => Ok(()),
+    }
+}
+
+/// Threads that are waited for only for a while. (A runtime that is dropped waits for all of them, without end.)
+struct Workers(Option<Runtime>);
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_timeout(LAST_TASKS);
+        }
+    }
 }
 
 /// A warning as a line of the log: what it says and what it advises, without the picture.
@@ -41,20 +66,6 @@ pub(super) fn in_one_line(warning: &Warning) -> String {
 
 pub(super) fn runtime() -> Result<Runtime, Failure> {
     Runtime::new().map_err(Failure::failed)
-}
-
-/// Writes log and access log to standard error.
-pub(super) fn start_log(plan: &LogPlan) -> Result<(), Failure> {
-    let filter = EnvFilter::try_new(&plan.level).map_err(Failure::usage)?;
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(io::stderr().is_terminal())
-        .with_writer(io::stderr);
-    match plan.format {
-        LogFormat::Text => log.try_init(),
-        LogFormat::Json => log.json().flatten_event(true).try_init(),
-    }
-    .map_err(Failure::failed)
 }
 
 async fn serve(plan: Plan, config: &Path, stamp: Option<Stamp>) -> Result<(), Failure> {

@@ -8,7 +8,6 @@ use tidegate_tower::{Decided, Peer};
 use tower::Service as _;
 
 use super::Frontend;
-use crate::access_log::Record;
 use crate::activity::InRequest;
 use crate::body::Body;
 use crate::outcome::Unparsed;
@@ -38,8 +37,10 @@ impl Frontend {
         let mut request = Request::new(());
         *request.method_mut() = Method::from_bytes(b"-").unwrap_or_default();
         let record = self.access_log.is_on();
-        let record =
-            record.then(|| Record::new(&request, self.request_ids.next(), None).unparsed());
+        let record = record.then(|| {
+            let id = self.request_ids.next();
+            self.record(&request, &id, None, peer).unparsed()
+        });
         let mut end = RequestEnd::begin(
             record,
             self.access_log.clone(),

@@ -10,7 +10,7 @@ use crate::kit::{LONG, exact, get, send};
 use crate::support::GatewayProcess;
 
 /// The access lines so far, once there are `count` of them.
-async fn lines(gateway: &GatewayProcess, count: usize) -> Vec<Value> {
+pub(crate) async fn lines(gateway: &GatewayProcess, count: usize) -> Vec<Value> {
     let process = &gateway.process;
     process
         .wait_for_nth_line("\"target\":\"access\"", count, LONG)
@@ -18,7 +18,7 @@ async fn lines(gateway: &GatewayProcess, count: usize) -> Vec<Value> {
     access_lines(gateway)
 }
 
-fn access_lines(gateway: &GatewayProcess) -> Vec<Value> {
+pub(crate) fn access_lines(gateway: &GatewayProcess) -> Vec<Value> {
     let output = gateway.process.output();
     let lines = output.iter().map(|line| -> Value {
         serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}"))
@@ -188,29 +188,6 @@ async fn who_left_early_is_499_and_abandoned() {
     let line = lines(&gateway, 1).await.remove(0);
     let told = fields(&line, ["method", "path", "status", "outcome", "route"]);
     assert_eq!(told, json!(["GET", "/slow", 499, "abandoned", "never"]));
-}
-
-#[tokio::test]
-async fn a_long_name_is_cut() {
-    let upstream = Upstream::ok();
-    let gateway = GatewayProcess::start(&format!(
-        "
-trusted_proxies: [127.0.0.1]
-clients: [{{ user_id: {{}} }}]
-routes: [{{ path: /**, upstream: \"{}\" }}]
-",
-        upstream.url()
-    ))
-    .await;
-    let id = "x".repeat(1_000);
-    get(&Client::new(gateway.address), "/", &[("x-user-id", &id)]).await;
-    let line = lines(&gateway, 1).await.remove(0);
-    let client = line["client"].as_str().unwrap();
-    assert!(
-        client.starts_with("user_id:xxx") && client.ends_with('…'),
-        "{client}"
-    );
-    assert_eq!(client.chars().count(), 129);
 }
 
 /// Whatever a user is called, it is one field of one line.

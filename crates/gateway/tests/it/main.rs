@@ -61,6 +61,7 @@ mod systemd;
 
 // What a gateway tells about itself, and what it does not.
 mod access_log;
+mod access_log_bounds;
 mod admin;
 mod admin_connections;
 mod admin_hosts;
@@ -71,6 +72,7 @@ mod one_client;
 mod redis_seen;
 mod secrets;
 mod secrets_under_way;
+mod unread_log;
 
 // The commands, by the real binary.
 mod client_command;

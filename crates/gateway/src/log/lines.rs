@@ -1,0 +1,239 @@
+//! Log lines on their way to standard error: a queue that is bounded in bytes, and the one thread that writes.
+
+use std::io::{self, ErrorKind, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use tracing::Metadata;
+use tracing_subscriber::fmt::MakeWriter;
+
+use super::{ACCESS, cut};
+
+/// How many bytes may be queued. As many again may be in the hands of the thread that writes.
+const CAPACITY: usize = 2 * 1024 * 1024;
+/// The part of it that the access log leaves free: a flood of requests must not displace warnings.
+const RESERVED: usize = 256 * 1024;
+/// The longest line, in bytes.
+const LONGEST: usize = 32 * 1024;
+/// How much of a line that is longer is kept, in bytes.
+const KEPT: usize = 4 * 1024;
+/// The buffer that is kept between writes, in bytes.
+const IDLE_BUFFER: usize = 64 * 1024;
+/// How long to wait for a standard error that is set to non-blocking, and full.
+const FULL: Duration = Duration::from_millis(20);
+
+/// What becomes of a line that is too long.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Overlong {
+    /// Its end is missing.
+    Cut,
+    /// Its beginning is a field of a JSON object: a cut one would not be JSON any more.
+    Quote,
+}
+
+/// The queue; clones are of the same one.
+#[derive(Clone, Debug)]
+pub(super) struct Lines(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// Notified when the thread that writes has something to do.
+    work: Condvar,
+    /// Notified when the queue was emptied, and when nothing will be written any more.
+    room: Condvar,
+    overlong: Overlong,
+    dropped: &'static AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    queued: Vec<u8>,
+    /// Lines dropped since this was last reported in the log.
+    unreported: u64,
+    /// Whether the thread that writes has to be woken.
+    writer_waits: bool,
+    /// Whether the thread that writes ends when the queue is empty.
+    closing: bool,
+    /// Whether it has ended.
+    ended: bool,
+}
+
+impl Lines {
+    /// An empty queue, which adds the number of lines that it drops to `dropped`.
+    pub(super) fn new(overlong: Overlong, dropped: &'static AtomicU64) -> Self {
+        Self(Arc::new(Shared {
+            state: Mutex::default(),
+            work: Condvar::new(),
+            room: Condvar::new(),
+            overlong,
+            dropped,
+        }))
+    }
+
+    /// Starts the thread that writes to `out`. It calls `report` with the number of lines that were dropped, as soon as
+    /// `out` takes lines again.
+    pub(super) fn spawn_writer(
+        &self,
+        out: impl Write + Send + 'static,
+        report: impl Fn(u64) + Send + 'static,
+    ) -> io::Result<()> {
+        let lines = self.clone();
+        let thread = std::thread::Builder::new().name("log".into());
+        thread.spawn(move || lines.write_all(out, report))?;
+        Ok(())
+    }
+
+    /// Ends the thread that writes once all is written, and waits for that, but not longer than `patience`.
+    pub(super) fn close(&self, patience: Duration) {
+        let deadline = Instant::now() + patience;
+        let mut state = self.0.state.lock();
+        state.closing = true;
+        self.0.work.notify_one();
+        // Whoever waits for room may find none any more.
+        self.0.room.notify_all();
+        while !state.ended && !self.0.room.wait_until(&mut state, deadline).timed_out() {}
+    }
+
+    /// Queues a line. If there is no room, waits for it, or drops the line.
+    fn push(&self, line: &[u8], source: Source) {
+        let capacity = match source {
+            Source::Log => CAPACITY,
+            Source::AccessLog => CAPACITY - RESERVED,
+        };
+        let mut state = self.0.state.lock();
+        while state.queued.len() + line.len() > capacity {
+            if source == Source::Log || state.closing {
+                state.unreported += 1;
+                drop(state);
+                self.0.dropped.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+            self.0.room.wait(&mut state);
+        }
+        state.queued.extend_from_slice(line);
+        if std::mem::take(&mut state.writer_waits) {
+            drop(state);
+            self.0.work.notify_one();
+        }
+    }
+
+    fn write_all(&self, mut out: impl Write, report: impl Fn(u64)) {
+        let mut taken = Vec::new();
+        while let Some(dropped) = self.take(&mut taken) {
+            if write_patiently(&mut out, &taken).is_err() {
+                let lines = taken.iter().filter(|byte| **byte == b'\n').count();
+                self.0.dropped.fetch_add(lines as u64, Ordering::Relaxed);
+            }
+            taken.clear();
+            taken.shrink_to(IDLE_BUFFER);
+            if dropped > 0 {
+                report(dropped);
+            }
+        }
+    }
+
+    /// Waits for lines and takes all of them; says how many were dropped before them, or nothing at the end.
+    fn take(&self, taken: &mut Vec<u8>) -> Option<u64> {
+        let mut state = self.0.state.lock();
+        while state.queued.is_empty() {
+            if state.closing {
+                state.ended = true;
+                self.0.room.notify_all();
+                return None;
+            }
+            state.writer_waits = true;
+            self.0.work.wait(&mut state);
+        }
+        state.writer_waits = false;
+        std::mem::swap(&mut state.queued, taken);
+        self.0.room.notify_all();
+        Some(std::mem::take(&mut state.unreported))
+    }
+}
+
+/// As [`Write::write_all`], also where `out` is set to non-blocking.
+fn write_patiently(out: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match out.write(bytes) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(written) => bytes = &bytes[written..],
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(FULL),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Where a line comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    /// Any thread, which must not wait.
+    Log,
+    /// The thread of an access log, which waits: what it cannot take meanwhile is dropped, and counted, before it is formatted.
+    AccessLog,
+}
+
+/// Takes one line: what formats events writes each with one call.
+#[derive(Debug)]
+pub(super) struct Line<'a> {
+    lines: &'a Lines,
+    source: Source,
+}
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = Line<'a>;
+
+    fn make_writer(&'a self) -> Line<'a> {
+        let source = Source::Log;
+        Line {
+            lines: self,
+            source,
+        }
+    }
+
+    fn make_writer_for(&'a self, meta: &Metadata<'_>) -> Line<'a> {
+        let source = match meta.target() {
+            ACCESS => Source::AccessLog,
+            _ => Source::Log,
+        };
+        Line {
+            lines: self,
+            source,
+        }
+    }
+}
+
+impl Write for Line<'_> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        if line.len() > LONGEST {
+            let text = String::from_utf8_lossy(&line[..KEPT]);
+            let text = cut(&text, KEPT - 1);
+            let line = match self.lines.0.overlong {
+                Overlong::Cut => format!("{text}\n"),
+                Overlong::Quote => {
+                    let message = "a line was too long, and is cut";
+                    let text = text.to_string();
+                    format!(
+                        "{}\n",
+                        serde_json::json!({ "level": "WARN", "message": message, "line": text })
+                    )
+                }
+            };
+            self.lines.push(line.as_bytes(), self.source);
+        } else {
+            self.lines.push(line, self.source);
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
