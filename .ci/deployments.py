@@ -1,5 +1,5 @@
 """What no schema says of examples/kubernetes and examples/compose: that what they point at is there, and that their numbers
-fit each other. Run by .ci/deployments."""
+fit each other; and that each alert of examples/observability has tests. Run by .ci/deployments."""
 
 import re
 import sys
@@ -169,8 +169,24 @@ def compose():
     must(needed <= set(given), f"gateway.yaml needs {needed}")
 
 
+def alerts():
+    """Each alert has a test in which it fires and one in which it does not."""
+    [group] = yaml.safe_load(read("examples/observability/alerts.yml"))["groups"]
+    fires, quiet = set(), set()
+    for case in yaml.safe_load(read("examples/observability/alerts_test.yml"))["tests"]:
+        for test in case["alert_rule_test"]:
+            (fires if test["exp_alerts"] else quiet).add(test["alertname"])
+    documented = set(re.findall(r"^\| (`.*?`) \|", read("examples/observability/README.md"), re.MULTILINE))
+    documented = {name for names in documented for name in re.findall(r"`(\w+)`", names)}
+    for alert in (rule["alert"] for rule in group["rules"]):
+        must(alert in fires, f"no test in which {alert} fires")
+        must(alert in quiet, f"no test in which {alert} does not fire")
+        must(alert in documented, f"README.md of examples/observability does not list {alert}")
+
+
 kubernetes()
 compose()
+alerts()
 for sentence in wrong:
     print(f"not so: {sentence}")
 print(f"{len(wrong)} faults" if wrong else "deployments: what they point at is there, and their numbers fit")

@@ -23,6 +23,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::in_force::Current;
+use crate::metrics::Format;
 use crate::overload::Pressure;
 pub(crate) use access::Access;
 use clients::Question;
@@ -103,7 +104,7 @@ impl Admin {
         match request.uri().path() {
             "/healthz" => text(StatusCode::OK, "ok\n"),
             "/readyz" => self.ready().await,
-            "/metrics" => self.metrics(),
+            "/metrics" => self.metrics(Format::accepted(request.headers())),
             "/config" => self.config(request).map(Full::new),
             _ => text(
                 StatusCode::NOT_FOUND,
@@ -155,7 +156,7 @@ impl Admin {
         }
     }
 
-    fn metrics(&self) -> Response<Full<Bytes>> {
+    fn metrics(&self, format: Format) -> Response<Full<Bytes>> {
         let in_force = self.current.load();
         let frontend = &in_force.frontend;
         let metrics = frontend.metrics.text(
@@ -163,12 +164,11 @@ impl Admin {
             in_force.shown(),
             &frontend.overload,
             frontend.access_log.dropped(),
+            format,
         );
         let mut response = text(StatusCode::OK, &metrics);
-        response.headers_mut().insert(
-            CONTENT_TYPE,
-            HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8"),
-        );
+        let kind = format.content_type();
+        response.headers_mut().insert(CONTENT_TYPE, kind);
         response
     }
 }

@@ -256,7 +256,13 @@ impl Frontend {
         peer: Peer,
     ) -> Record {
         let client_ip = self.clients.origin(peer, request.headers());
-        Record::new(request, id, route, peer.0.ip().to_canonical(), client_ip)
+        Record::new(
+            request,
+            id,
+            route,
+            peer.address.ip().to_canonical(),
+            client_ip,
+        )
     }
 
     /// The ID that a trusted peer gave the request, or a new one.

@@ -28,6 +28,7 @@ use crate::descriptors;
 use crate::in_force::{Current, ListenerName};
 use crate::metrics::GatewayMetrics;
 use crate::overload;
+use crate::redis_outage;
 use crate::redis_watch;
 use crate::server::{Listener, Server};
 use crate::shared_secret::SharedSecret;
@@ -114,6 +115,10 @@ impl Gateway {
         if let Some(misfit) = descriptors::shares().misfit(plan.max_connections) {
             tracing::warn!("{misfit}");
         }
+        if let Some((_, store)) = &shared_secret {
+            let connected = store.connected().is_ok();
+            kept.metrics.redis().connected(connected);
+        }
         let fixed = plan.fixed.clone();
         let current = Arc::new(Current::from_pointee(kept.put_in_force(plan, None)?));
         let (stopping, stopped) = watch::channel(false);
@@ -179,6 +184,7 @@ impl Gateway {
                     secret.keep(&store),
                     heartbeats(&store),
                     watching,
+                    redis_outage::watch(&store, &metrics),
                     store.keep_synced()
                 );
             }
@@ -213,8 +219,8 @@ impl Gateway {
         kept.store.close().await;
         // All requests have ended and handed their lines over.
         if let Some(writer) = self.log_writer {
-            // On a thread of its own; an error is of no interest, as there is nothing left to be done.
-            let _ = tokio::task::spawn_blocking(|| writer.finish(LAST_LINES)).await;
+            let finished = tokio::task::spawn_blocking(|| writer.finish(LAST_LINES));
+            let _ = timeout(LAST_LINES, finished).await;
         }
     }
 }

@@ -92,6 +92,12 @@ impl Jwks {
         &self.name
     }
 
+    /// Whether the set can be fetched now and has keys; if not, why.
+    pub(crate) async fn check(&self) -> Result<(), String> {
+        let renewed = self.renew().await;
+        renewed.map(drop).map_err(|error| error.to_string())
+    }
+
     /// Fetches the set and takes its keys; says how many there are if it is another than the one that is known.
     async fn renew(&self) -> Result<Option<usize>, FetchError> {
         let set = self.fetch().await?;

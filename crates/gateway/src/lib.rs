@@ -39,6 +39,7 @@ mod outcome;
 mod overload;
 mod problem;
 mod proxy;
+mod redis_outage;
 mod redis_watch;
 mod request_end;
 mod request_id;

@@ -2,6 +2,7 @@
 
 mod certificates;
 mod connections;
+mod format;
 mod overload;
 mod redis;
 mod reloads;
@@ -29,6 +30,7 @@ use crate::overload::Overload;
 use crate::tls::Shown;
 
 pub(crate) use connections::ConnectionMetrics;
+pub(crate) use format::Format;
 use overload::OverloadMetrics;
 pub(crate) use overload::Refused;
 use redis::RedisMetrics;
@@ -53,6 +55,7 @@ const UPSTREAM_BUCKETS: [f64; 14] = [
 struct RequestLabels {
     route: Arc<str>,
     outcome: &'static str,
+    status: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -174,7 +177,7 @@ impl GatewayMetrics {
         let Self { registry, .. } = self;
         registry.register(
             "requests",
-            "Requests by route and what became of them",
+            "Requests by route, what became of them, and the class of the answer's status",
             self.requests.clone(),
         );
         registry.register(
@@ -319,14 +322,15 @@ impl GatewayMetrics {
         }
     }
 
-    /// The text that Prometheus reads; listeners show these certificates, and `dropped_lines` of the access log were lost so
-    /// far.
+    /// The text that Prometheus reads, in this format; listeners show these certificates, and `dropped_lines` of the access
+    /// log were lost so far.
     pub(crate) fn text(
         &self,
         store: &Store,
         shown: impl Iterator<Item = (ListenerName, Shown)>,
         overload: &Overload,
         dropped_lines: u64,
+        format: Format,
     ) -> String {
         let usage = store.memory().usage();
         self.memory_keys
@@ -345,7 +349,7 @@ impl GatewayMetrics {
         let mut text = String::new();
         // Writing to a String cannot fail.
         let _ = encode(&mut text, &self.registry);
-        text
+        format.of(text)
     }
 }
 

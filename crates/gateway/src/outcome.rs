@@ -1,5 +1,7 @@
 //! The words for what became of a request, which metrics and logs share.
 
+use http::StatusCode;
+
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestOutcome {
@@ -83,5 +85,109 @@ impl Unparsed {
             Self::TargetTooLong => "target_too_long",
             Self::Http2 => "http2",
         }
+    }
+}
+
+/// The class of an answer's status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StatusClass {
+    /// There was no answer.
+    None,
+    /// 101: the request became a tunnel.
+    Informational,
+    /// 2xx.
+    Success,
+    /// 3xx.
+    Redirection,
+    /// 4xx.
+    ClientError,
+    /// 5xx.
+    ServerError,
+    /// A status beyond 599, which HTTP does not define.
+    Other,
+}
+
+impl StatusClass {
+    /// All of them, in the order of their numbers.
+    pub(crate) const ALL: [Self; 7] = [
+        Self::None,
+        Self::Informational,
+        Self::Success,
+        Self::Redirection,
+        Self::ClientError,
+        Self::ServerError,
+        Self::Other,
+    ];
+
+    /// The class of this status; none: there was no answer.
+    pub(crate) fn of(status: Option<StatusCode>) -> Self {
+        match status.map(|status| status.as_u16() / 100) {
+            None => Self::None,
+            Some(1) => Self::Informational,
+            Some(2) => Self::Success,
+            Some(3) => Self::Redirection,
+            Some(4) => Self::ClientError,
+            Some(5) => Self::ServerError,
+            Some(_) => Self::Other,
+        }
+    }
+
+    /// The word for metrics.
+    pub(crate) const fn label(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Informational => "1xx",
+            Self::Success => "2xx",
+            Self::Redirection => "3xx",
+            Self::ClientError => "4xx",
+            Self::ServerError => "5xx",
+            Self::Other => "other",
+        }
+    }
+}
+
+impl RequestOutcome {
+    /// The classes that answers with this outcome usually have. The counters of these are there from the start, so that
+    /// the first answer is seen as a rise.
+    pub(crate) const fn usual(self) -> &'static [StatusClass] {
+        use StatusClass::{ClientError, None, Redirection, ServerError, Success};
+        match self {
+            Self::Forwarded => &[Success, Redirection, ClientError, ServerError],
+            Self::Preflight => &[Success],
+            Self::Limited | Self::Rejected => &[ClientError],
+            Self::Unavailable | Self::Shed | Self::Failed => &[ServerError],
+            Self::Dropped | Self::Abandoned => &[None],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_outcome_and_class_stands_at_its_number() {
+        for (at, outcome) in RequestOutcome::ALL.into_iter().enumerate() {
+            assert_eq!(outcome as usize, at, "{outcome:?}");
+        }
+        for (at, class) in StatusClass::ALL.into_iter().enumerate() {
+            assert_eq!(class as usize, at, "{class:?}");
+        }
+    }
+
+    #[test]
+    fn a_status_has_one_class() {
+        for (status, class) in [
+            (101, "1xx"),
+            (204, "2xx"),
+            (304, "3xx"),
+            (429, "4xx"),
+            (599, "5xx"),
+            (999, "other"),
+        ] {
+            let status = StatusCode::from_u16(status).unwrap();
+            assert_eq!(StatusClass::of(Some(status)).label(), class, "{status}");
+        }
+        assert_eq!(StatusClass::of(None).label(), "none");
     }
 }

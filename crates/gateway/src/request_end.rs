@@ -18,6 +18,7 @@ use crate::proxy::Forwarded;
 pub(crate) struct RequestEnd {
     record: Option<Box<Record>>,
     outcome: RequestOutcome,
+    status: Option<StatusCode>,
     access_log: AccessLog,
     metrics: Arc<RouteMetrics>,
     // What the request holds is free again at its end.
@@ -47,6 +48,7 @@ impl RequestEnd {
         Self {
             record: record.map(Box::new),
             outcome: RequestOutcome::Abandoned,
+            status: None,
             access_log,
             metrics,
             in_flight: None,
@@ -71,6 +73,7 @@ impl RequestEnd {
             .as_ref()
             .is_some_and(|decided| decided.action() == Some(Action::Drop));
         let status = Some(response.status()).filter(|_| !dropped);
+        self.status = status;
         self.outcome = match (decision.map(|decision| decision.outcome), forwarded) {
             _ if dropped => RequestOutcome::Dropped,
             (Some(Outcome::Refused), _) => RequestOutcome::Limited,
@@ -107,6 +110,7 @@ impl RequestEnd {
     /// The request is answered with this status, and nothing is done for it.
     pub(crate) fn shed(&mut self, status: StatusCode) {
         self.outcome = RequestOutcome::Shed;
+        self.status = Some(status);
         if let Some(record) = &mut self.record {
             record.answered(Some(status), None, None);
         }
@@ -121,7 +125,7 @@ impl RequestEnd {
 
 impl Drop for RequestEnd {
     fn drop(&mut self) {
-        self.metrics.ended(self.outcome);
+        self.metrics.ended(self.outcome, self.status);
         if let Some(mut record) = self.record.take() {
             record.ended(self.outcome);
             self.access_log.write(record);

@@ -159,9 +159,7 @@ impl Clients {
 
     /// The caller of a request that came from `peer`, of whom nothing but the address is looked at.
     pub(crate) fn locate(&self, peer: Peer, headers: &HeaderMap) -> Caller {
-        let peer = peer.address.ip();
-        let origin = self.trusted.origin(peer, headers, self.address_from);
-        Caller::at(address::network(origin, self.ipv6_prefix))
+        Caller::at(address::cut(self.origin(peer, headers), self.ipv6_prefix))
     }
 
     /// Names the caller of a request that came from `peer`.
@@ -216,7 +214,8 @@ impl Clients {
 
     /// The address that a request from `peer` came from: the one that limits per `ip` count, IPv6 in full.
     pub fn origin(&self, peer: Peer, headers: &HeaderMap) -> IpAddr {
-        let origin = self.trusted.origin(peer.0.ip(), headers, self.address_from);
+        let peer = peer.address.ip();
+        let origin = self.trusted.origin(peer, headers, self.address_from);
         address::network(origin, 128)
     }
 

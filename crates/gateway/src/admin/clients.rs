@@ -6,10 +6,13 @@ use http::{HeaderValue, Method, Response, StatusCode};
 use tidegate_tower::{UnknownClient, problem};
 
 use crate::budgets::{Budgets, NoReport};
+use crate::log::cut;
 use crate::path;
 
 /// What stands before a client's name.
 const CLIENTS: &str = "/clients/";
+/// How much of a client's name is logged, in bytes.
+const MAX_NAME: usize = 128;
 
 /// What is asked of a client, and whose.
 #[derive(Debug, PartialEq, Eq)]
@@ -60,7 +63,10 @@ impl<'a> Question<'a> {
         };
         if self.resets {
             let limits = report.limits.len();
-            tracing::info!(client = %report.client, limits, "a client's budgets were reset");
+            let client = report.client.to_string();
+            // As text, which is quoted: whoever asks chooses the name.
+            let client = &*cut(&client, MAX_NAME).into_cow();
+            tracing::info!(client, limits, "a client's budgets were reset");
         }
         // Numbers and strings always become JSON.
         let mut response = Response::new(serde_json::to_vec(&report).unwrap_or_default().into());

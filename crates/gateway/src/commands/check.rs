@@ -6,9 +6,9 @@ use std::path::Path;
 use clap::Args;
 use http::Method;
 
-use super::{Failure, running};
+use super::{Failure, connect, running};
 use crate::admin::RunningConfig;
-use crate::config::Plan;
+use crate::config::{Plan, StorePlan};
 use crate::descriptors;
 use crate::limit_keys::{self, LimitKeys};
 
@@ -18,11 +18,14 @@ pub(super) struct Options {
     /// Asks the running gateway, through the admin port of this file, which limits would start anew.
     #[arg(long)]
     running: bool,
+    /// Tries to reach Redis, the servers of upstreams and key sets, without a request; fails if one cannot be reached.
+    #[arg(long)]
+    connect: bool,
 }
 
 /// Prints what was found; fails with status 2 if the configuration would not start.
 pub(super) fn run(config: &Path, options: &Options) -> Result<(), Failure> {
-    let (plan, warnings) = super::load(config)?;
+    let (mut plan, warnings) = super::load(config)?;
     let mut warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
     warnings.extend(too_many_connections(&plan));
     if options.running {
@@ -41,6 +44,27 @@ pub(super) fn run(config: &Path, options: &Options) -> Result<(), Failure> {
         counted(plan.limits.len(), "limit"),
         counted(warnings.len(), "warning"),
     );
+    if options.connect {
+        let tried = connect::try_all(&mut plan)?;
+        for one in &tried {
+            let _ = writeln!(report, "{one}");
+        }
+        super::print(&report);
+        let failed = tried.iter().filter(|one| !one.is_reached()).count();
+        return match failed {
+            0 => Ok(()),
+            _ => Err(Failure::failed(format!(
+                "{failed} of {} connections failed",
+                tried.len()
+            ))),
+        };
+    }
+    if matches!(plan.store, StorePlan::Redis(_)) {
+        let _ = writeln!(
+            report,
+            "Redis was not tried: `tidegate check --connect` does"
+        );
+    }
     super::print(&report);
     Ok(())
 }

@@ -4,6 +4,7 @@
 
 mod check;
 mod client;
+mod connect;
 mod demo;
 mod demo_api;
 mod explain;

@@ -1,4 +1,4 @@
-//! What Redis says of itself, shown as it said it last; what it did not say is not shown.
+//! What Redis says of itself, shown as it said it last; what it did not say is not shown. And whether it is reached.
 
 use std::fmt;
 
@@ -12,7 +12,11 @@ use tidegate_store::redis::{NodeInfo, RedisInfo};
 
 /// The last answers of Redis, by server; none while no server answers.
 #[derive(Debug, Default)]
-pub(crate) struct RedisMetrics(Mutex<Vec<NodeInfo>>);
+pub(crate) struct RedisMetrics {
+    nodes: Mutex<Vec<NodeInfo>>,
+    // None: the store is not Redis.
+    connected: Mutex<Option<bool>>,
+}
 
 /// A server of a Redis Cluster, by its address.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -23,13 +27,25 @@ struct NodeLabels {
 impl RedisMetrics {
     /// Shows what these servers say from now on.
     pub(crate) fn show(&self, nodes: Vec<NodeInfo>) {
-        *self.0.lock() = nodes;
+        *self.nodes.lock() = nodes;
+    }
+
+    /// Whether there is a connection to Redis.
+    pub(crate) fn connected(&self, connected: bool) {
+        *self.connected.lock() = Some(connected);
     }
 }
 
 impl Collector for RedisMetrics {
-    fn encode(&self, encoder: DescriptorEncoder) -> fmt::Result {
-        let nodes = self.0.lock().clone();
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        let connected = *self.connected.lock();
+        if let Some(connected) = connected {
+            let gauge = ConstGauge::new(u64::from(connected));
+            let help = "1: there is a connection to Redis, of a Redis Cluster to one node at least; 0: there is none";
+            let encoder = encoder.encode_descriptor("redis_up", help, None, gauge.metric_type())?;
+            gauge.encode(encoder)?;
+        }
+        let nodes = self.nodes.lock().clone();
         let mut page = Page { encoder, nodes };
         page.add(
             "redis_memory",

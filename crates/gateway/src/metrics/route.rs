@@ -1,8 +1,9 @@
 //! What is counted of one route. Its handles are found at start; a request only adds.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use http::StatusCode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -13,12 +14,12 @@ use tidegate_tower::Decided;
 use super::{
     DecisionLabels, ErrorLabels, GatewayMetrics, RequestLabels, RouteLabels, UnknownPlans,
 };
-use crate::outcome::RequestOutcome;
+use crate::outcome::{RequestOutcome, StatusClass};
 
 /// The handles of one route.
 #[derive(Debug)]
 pub(crate) struct RouteMetrics {
-    requests: [Counter; RequestOutcome::ALL.len()],
+    requests: RequestCounters,
     upstream: Histogram,
     tunnels: Gauge,
     limits: Vec<LimitCounters>,
@@ -26,6 +27,41 @@ pub(crate) struct RouteMetrics {
     store_errors: Family<ErrorLabels, Counter>,
     unknown_keys: Counter,
     unknown_plans: Arc<UnknownPlans>,
+}
+
+/// The counters of one route's requests, by outcome and class of the answer's status.
+#[derive(Debug)]
+struct RequestCounters {
+    route: Arc<str>,
+    family: Family<RequestLabels, Counter>,
+    // Made when they are first needed: most of them never are.
+    counters: [[OnceLock<Counter>; StatusClass::ALL.len()]; RequestOutcome::ALL.len()],
+}
+
+impl RequestCounters {
+    fn new(family: &Family<RequestLabels, Counter>, route: &Arc<str>) -> Self {
+        let counters = Self {
+            route: route.clone(),
+            family: family.clone(),
+            counters: Default::default(),
+        };
+        for outcome in RequestOutcome::ALL {
+            for class in outcome.usual() {
+                counters.of(outcome, *class);
+            }
+        }
+        counters
+    }
+
+    fn of(&self, outcome: RequestOutcome, class: StatusClass) -> &Counter {
+        self.counters[outcome as usize][class as usize].get_or_init(|| {
+            self.family.get_or_create_owned(&RequestLabels {
+                route: self.route.clone(),
+                outcome: outcome.label(),
+                status: class.label(),
+            })
+        })
+    }
 }
 
 #[derive(Debug)]
@@ -73,12 +109,7 @@ impl RouteMetrics {
             route: name.clone(),
         };
         Self {
-            requests: RequestOutcome::ALL.map(|outcome| {
-                gateway.requests.get_or_create_owned(&RequestLabels {
-                    route: name.clone(),
-                    outcome: outcome.label(),
-                })
-            }),
+            requests: RequestCounters::new(&gateway.requests, name),
             upstream: gateway.upstream.get_or_create_owned(&route()),
             tunnels: gateway.tunnels.get_or_create_owned(&route()),
             limits: limits.collect(),
@@ -89,8 +120,9 @@ impl RouteMetrics {
         }
     }
 
-    pub(crate) fn ended(&self, outcome: RequestOutcome) {
-        self.requests[outcome as usize].inc();
+    /// A request has ended; it was answered with this status, or not at all.
+    pub(crate) fn ended(&self, outcome: RequestOutcome, status: Option<StatusCode>) {
+        self.requests.of(outcome, StatusClass::of(status)).inc();
     }
 
     pub(crate) fn forwarded(&self, took: Duration) {

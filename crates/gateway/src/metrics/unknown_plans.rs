@@ -5,8 +5,12 @@ use std::collections::HashSet;
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 
+use crate::log::cut;
+
 /// How many names are told; who issues tokens could make up more.
 const MOST: usize = 64;
+/// How much of a name is told, in bytes.
+const MAX_NAME: usize = 128;
 
 /// What is counted, and which names have been told.
 #[derive(Debug, Default)]
@@ -19,11 +23,14 @@ impl UnknownPlans {
     /// A request's client was to have this plan, and goes on without.
     pub(crate) fn named(&self, plan: &str) {
         self.requests.inc();
-        let mut told = self.told.lock();
-        if told.len() < MOST && !told.contains(plan) {
-            told.insert(plan.into());
+        let plan = cut(plan, MAX_NAME).into_cow();
+        let is_new = {
+            let mut told = self.told.lock();
+            told.len() < MOST && !told.contains(&*plan) && told.insert((*plan).into())
+        };
+        if is_new {
             tracing::warn!(
-                plan,
+                plan = &*plan,
                 "a token names a plan that is not defined: its client has the limits' own quotas"
             );
         }

@@ -9,7 +9,7 @@ use tokio::net::lookup_host;
 use tokio::time::timeout;
 
 use super::server::Server;
-use crate::config::{ServerPlan, Speaks, UpstreamPlan};
+use crate::config::{ServerPlan, UpstreamPlan};
 
 /// How long a name may take to be resolved.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -113,15 +113,11 @@ fn regroup(
 
 impl Named {
     fn new(plan: &ServerPlan) -> Self {
-        let host = plan.authority.host().trim_matches(['[', ']']);
-        let usual_port = match plan.speaks {
-            Speaks::Tls(_) => 443,
-            Speaks::Http1 | Speaks::Http2 => 80,
-        };
+        let (host, port) = plan.endpoint();
         Self {
             plan: Arc::new(plan.clone()),
             host: host.into(),
-            port: plan.authority.port_u16().unwrap_or(usual_port),
+            port,
             address: host.parse().ok(),
         }
     }

@@ -23,6 +23,7 @@ use super::request_body::RequestBody;
 use super::stream_limit::{MAX_STREAMS, NO_SETTINGS, SettingsWatch, StreamLimit};
 use crate::config::{HealthPlan, ServerPlan, Speaks, UpstreamPlan};
 use crate::descriptors::UpstreamDescriptor;
+use crate::log::cut;
 use crate::tls::{self, Offer};
 
 /// How much of an upstream's head is buffered, in bytes, and of a body that its client does not take.
@@ -40,6 +41,9 @@ const MAX_REMEMBERED_RESETS: usize = 1_024;
 
 /// How often a silent server with open requests is asked whether it is there, and how long it may take to say so.
 const PING_EVERY: Duration = Duration::from_secs(20);
+
+/// How much of a reason why a handshake failed is logged, in bytes.
+const MAX_REASON: usize = 1_024;
 
 /// A server, at one address.
 #[derive(Debug)]
@@ -303,7 +307,11 @@ impl Server {
         *trouble = found.cloned();
         let server = &self.plan;
         match found {
-            Some(reason) => tracing::warn!(%server, %reason, "no TLS with an upstream's server"),
+            Some(reason) => {
+                // The server chooses the names in its certificate, which a reason may list.
+                let reason = &*cut(reason, MAX_REASON).into_cow();
+                tracing::warn!(%server, reason, "no TLS with an upstream's server");
+            }
             None => tracing::info!(%server, "TLS with an upstream's server again"),
         }
     }

@@ -125,6 +125,8 @@ fn settings(files: &ServerFiles) -> Result<Settings, FileError> {
         .with_client_cert_verifier(verifier(files.clients.as_ref())?)
         .with_cert_resolver(Arc::new(Names::new(keys)));
     config.alpn_protocols = vec![HTTP2.to_vec(), HTTP1.to_vec()];
+    // The strongest suite that both know, whatever a client names first.
+    config.ignore_client_order = true;
     if files.clients.is_some() {
         // A session that is resumed keeps the client that it began with: nobody looks at the certificate again, which may
         // have ended, or be of an authority that is gone. So every handshake is a whole one.

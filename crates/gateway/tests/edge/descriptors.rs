@@ -48,7 +48,7 @@ async fn metric(gateway: &GatewayProcess, line: &str) -> u64 {
         .unwrap()
 }
 
-const FAILED: &str = "tidegate_requests_total{route=\"/**\",outcome=\"failed\"}";
+const FAILED: &str = "tidegate_requests_total{route=\"/**\",outcome=\"failed\",status=\"5xx\"}";
 const REFUSED: &str = "tidegate_connections_refused_total{reason=\"descriptors\"}";
 
 #[tokio::test]

@@ -8,9 +8,11 @@ use crate::support::TestGateway;
 
 const WHOLE: u8 = END_HEADERS | END_STREAM;
 const REFUSED: &str = "tidegate_unparsed_requests_total{reason=\"http2\"}";
-const REJECTED: &str = "tidegate_requests_total{route=\"none\",outcome=\"rejected\"}";
-const FORWARDED: &str = "tidegate_requests_total{route=\"/**\",outcome=\"forwarded\"}";
-const LIMITED: &str = "tidegate_requests_total{route=\"none\",outcome=\"limited\"}";
+const REJECTED: &str =
+    "tidegate_requests_total{route=\"none\",outcome=\"rejected\",status=\"4xx\"}";
+const FORWARDED: &str =
+    "tidegate_requests_total{route=\"/**\",outcome=\"forwarded\",status=\"2xx\"}";
+const LIMITED: &str = "tidegate_requests_total{route=\"none\",outcome=\"limited\",status=\"4xx\"}";
 
 /// Five requests of an address, whatever they ask for.
 async fn limited(upstream: &Upstream) -> TestGateway {

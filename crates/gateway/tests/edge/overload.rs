@@ -163,7 +163,7 @@ async fn short_of_memory_it_sheds_and_recovers_by_itself() {
     for counted in [
         "tidegate_connections_refused_total{reason=\"max_memory\"}",
         "tidegate_idle_connections_closed_total",
-        "tidegate_requests_total{route=\"none\",outcome=\"shed\"}",
+        "tidegate_requests_total{route=\"none\",outcome=\"shed\",status=\"5xx\"}",
     ] {
         assert!(bench.metric(counted).await >= 1, "{counted}");
     }

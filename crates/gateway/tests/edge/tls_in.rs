@@ -1,5 +1,6 @@
 //! TLS towards clients: which HTTP is spoken, which certificate is shown, what upstreams are told.
 
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use http::Version;
@@ -33,6 +34,36 @@ async fn the_handshake_says_which_http_is_spoken_and_the_upstream_is_told_of_tls
         assert_eq!(request.header("x-forwarded-proto"), Some("https"));
     }
     assert_eq!(upstream.count(), 9);
+}
+
+/// Whatever a client names first, by a client whose order is its user's: openssl.
+#[tokio::test]
+async fn the_gateway_chooses_the_cipher_suite() {
+    let papers = Papers::new();
+    let gateway = papers.gateway("http://127.0.0.1:1", "", ALL).await;
+    let address = gateway.addresses[gateway.addresses.len() - 1].to_string();
+    for (version, option, offered, chosen) in [
+        (
+            "-tls1_2",
+            "-cipher",
+            "ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384",
+            "ECDHE-ECDSA-AES256-GCM-SHA384",
+        ),
+        (
+            "-tls1_3",
+            "-ciphersuites",
+            "TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384",
+            "TLS_AES_256_GCM_SHA384",
+        ),
+    ] {
+        let mut openssl = Command::new("openssl");
+        openssl.args(["s_client", "-connect", &address, version, option, offered]);
+        openssl.stdin(Stdio::null());
+        let output = tokio::task::spawn_blocking(move || openssl.output().unwrap());
+        let output = output.await.unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(said.contains(&format!("Cipher is {chosen}")), "{said}");
+    }
 }
 
 #[tokio::test]

@@ -53,7 +53,7 @@ async fn bytes_go_both_ways_and_the_tunnel_is_counted_while_it_is_open() {
     becomes(&gateway, OPEN, 0).await;
     becomes(
         &gateway,
-        "tidegate_requests_total{route=\"ws\",outcome=\"forwarded\"}",
+        "tidegate_requests_total{route=\"ws\",outcome=\"forwarded\",status=\"1xx\"}",
         1,
     )
     .await;

@@ -98,8 +98,13 @@ routes:
         let flood = preflight(&client, "/", APP, "POST").await;
         assert_eq!(flood.status, 429);
         assert_eq!(bench.upstream.count(), 2);
-        for (outcome, count) in [("preflight", 1), ("forwarded", 2), ("limited", 3)] {
-            let name = format!("tidegate_requests_total{{route=\"app\",outcome=\"{outcome}\"}}");
+        for (outcome, status, count) in [
+            ("preflight", "2xx", 1),
+            ("forwarded", "2xx", 2),
+            ("limited", "4xx", 3),
+        ] {
+            let labels = format!("route=\"app\",outcome=\"{outcome}\",status=\"{status}\"");
+            let name = format!("tidegate_requests_total{{{labels}}}");
             assert_eq!(sample(bench.gateway.admin, &name).await, count, "{outcome}");
         }
         bench.stop().await;

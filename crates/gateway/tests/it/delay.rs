@@ -134,7 +134,7 @@ async fn a_limit_that_never_fits_in_time_rejects() {
             assert_eq!(bench.client.get("/").await.status, status);
         }
         let (_, metrics) = page(bench.gateway.admin, "/metrics").await;
-        let limited = "tidegate_requests_total{route=\"/**\",outcome=\"limited\"} 2";
+        let limited = "tidegate_requests_total{route=\"/**\",outcome=\"limited\",status=\"4xx\"} 2";
         assert!(metrics.lines().any(|line| line == limited), "{metrics}");
         bench.stop().await;
     })

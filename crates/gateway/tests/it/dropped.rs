@@ -61,11 +61,11 @@ async fn a_connection_closes_without_a_word() {
         assert_eq!((&*answer, end), ("", End::Closed));
         let (_, metrics) = page(bench.gateway.admin, "/metrics").await;
         for sample in [
-            "tidegate_requests_total{route=\"drops\",outcome=\"dropped\"} 1",
-            "tidegate_requests_total{route=\"both\",outcome=\"dropped\"} 1",
-            "tidegate_requests_total{route=\"none\",outcome=\"dropped\"} 1",
-            "tidegate_requests_total{route=\"rejects\",outcome=\"dropped\"} 0",
-            "tidegate_requests_total{route=\"rejects\",outcome=\"limited\"} 1",
+            "tidegate_requests_total{route=\"drops\",outcome=\"dropped\",status=\"none\"} 1",
+            "tidegate_requests_total{route=\"both\",outcome=\"dropped\",status=\"none\"} 1",
+            "tidegate_requests_total{route=\"none\",outcome=\"dropped\",status=\"none\"} 1",
+            "tidegate_requests_total{route=\"rejects\",outcome=\"dropped\",status=\"none\"} 0",
+            "tidegate_requests_total{route=\"rejects\",outcome=\"limited\",status=\"4xx\"} 1",
         ] {
             assert!(
                 metrics.lines().any(|line| line == sample),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use http::Response;
-use tidegate_testkit::{Client, RawClient, RedisServer, Upstream};
+use tidegate_testkit::{RawClient, RedisServer, Upstream};
 
 use crate::kit::{Bench, LONG, exact, page, ready};
 
@@ -12,14 +12,7 @@ struct Samples(HashMap<String, f64>);
 
 impl Samples {
     async fn of(bench: &Bench) -> Self {
-        let answer = Client::fresh(bench.gateway.admin).get("/metrics").await;
-        let kind = answer.header("content-type").unwrap();
-        assert!(
-            kind.starts_with("application/openmetrics-text; version=1.0.0"),
-            "{kind}"
-        );
-        let (samples, end) = answer.text().split_once("# EOF").unwrap();
-        assert_eq!(end, "\n");
+        let (_, samples) = page(bench.gateway.admin, "/metrics").await;
         let samples = samples.lines().filter(|line| !line.starts_with('#'));
         let samples = samples.map(|line| {
             let (name, value) = line.rsplit_once(' ').unwrap();
@@ -33,9 +26,13 @@ impl Samples {
         *sample.unwrap_or_else(|| panic!("no {name} in {:#?}", self.0))
     }
 
+    /// The requests of a route that had this outcome, whatever their status.
     fn requests(&self, route: &str, outcome: &str) -> f64 {
-        let labels = format!("route=\"{route}\",outcome=\"{outcome}\"");
-        self.get(&format!("tidegate_requests_total{{{labels}}}"))
+        let labels = format!("{{route=\"{route}\",outcome=\"{outcome}\",status=");
+        self.0
+            .iter()
+            .filter_map(|(name, count)| name.contains(&labels).then_some(count))
+            .sum()
     }
 
     fn decisions(&self, limit: &str, verdict: &str, by: &str) -> f64 {
@@ -119,11 +116,14 @@ fn counts(samples: &Samples) {
         7.0,
         "nothing is counted twice"
     );
-    assert_eq!(
-        samples.requests("unused", "forwarded"),
-        0.0,
-        "every route is there from the start"
-    );
+    for status in ["2xx", "3xx", "4xx", "5xx"] {
+        // Every route is there from the start.
+        let labels = format!("route=\"unused\",outcome=\"forwarded\",status=\"{status}\"");
+        assert_eq!(
+            samples.get(&format!("tidegate_requests_total{{{labels}}}")),
+            0.0
+        );
+    }
 
     assert_eq!(samples.decisions("few", "allowed", "store"), 2.0);
     assert_eq!(samples.decisions("few", "refused", "store"), 1.0);
@@ -235,36 +235,37 @@ async fn every_metric_says_what_it_is() {
     assert_eq!(
         named,
         [
-            "tidegate_access_log_dropped_lines",
-            "tidegate_certificate_reads",
+            "tidegate_access_log_dropped_lines_total",
+            "tidegate_certificate_reads_total",
             "tidegate_config_last_success_timestamp_seconds",
-            "tidegate_config_reloads",
-            "tidegate_connections_refused",
+            "tidegate_config_reloads_total",
+            "tidegate_connections_refused_total",
             "tidegate_connections_resting",
-            "tidegate_decisions",
-            "tidegate_idle_connections_closed",
-            "tidegate_key_file_reads",
-            "tidegate_memory_evicted_keys",
+            "tidegate_decisions_total",
+            "tidegate_idle_connections_closed_total",
+            "tidegate_key_file_reads_total",
+            "tidegate_log_dropped_lines_total",
+            "tidegate_memory_evicted_keys_total",
             "tidegate_memory_keys",
             "tidegate_memory_pressure",
-            "tidegate_memory_shared_decisions",
-            "tidegate_requests",
+            "tidegate_memory_shared_decisions_total",
+            "tidegate_requests_total",
             "tidegate_resident_memory_bytes",
             "tidegate_store_duration_seconds",
-            "tidegate_store_errors",
-            "tidegate_synced_exchanges",
+            "tidegate_store_errors_total",
+            "tidegate_synced_exchanges_total",
             "tidegate_synced_keys",
-            "tidegate_synced_unplaced_decisions",
+            "tidegate_synced_unplaced_decisions_total",
             "tidegate_synced_waiting_seconds",
-            "tidegate_tls_handshakes_failed",
+            "tidegate_tls_handshakes_failed_total",
             "tidegate_tunnels",
-            "tidegate_unknown_api_keys",
-            "tidegate_unknown_plans",
-            "tidegate_unparsed_requests",
-            "tidegate_upstream_checks",
+            "tidegate_unknown_api_keys_total",
+            "tidegate_unknown_plans_total",
+            "tidegate_unparsed_requests_total",
+            "tidegate_upstream_checks_total",
             "tidegate_upstream_duration_seconds",
-            "tidegate_upstream_ejections",
-            "tidegate_upstream_retries",
+            "tidegate_upstream_ejections_total",
+            "tidegate_upstream_retries_total",
             "tidegate_upstream_servers",
             "tidegate_waiting_requests",
         ]

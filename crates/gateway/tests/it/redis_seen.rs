@@ -121,7 +121,10 @@ async fn one_that_may_not_be_asked_limits_as_well_as_any() {
         .await;
     assert_eq!(get(&Client::new(gateway.address), "/", &[]).await, 200);
     let (_, text) = page(gateway.admin, "/metrics").await;
-    assert!(!text.contains("tidegate_redis_"), "{text}");
+    let numbers = text
+        .lines()
+        .filter(|line| line.starts_with("tidegate_redis_"));
+    assert_eq!(numbers.collect::<Vec<_>>(), ["tidegate_redis_up 1"]);
     assert_eq!(page(gateway.admin, "/readyz").await.0, 200);
     let lines = gateway.process.output();
     let told = lines

@@ -38,7 +38,9 @@ fn unparsed(reason: &str) -> String {
 }
 
 fn outcomes(outcome: &str) -> String {
-    format!("tidegate_requests_total{{route=\"none\",outcome=\"{outcome}\"}}")
+    let status = if outcome == "dropped" { "none" } else { "4xx" };
+    let labels = format!("route=\"none\",outcome=\"{outcome}\",status=\"{status}\"");
+    format!("tidegate_requests_total{{{labels}}}")
 }
 
 #[tokio::test]

@@ -47,15 +47,18 @@ async fn no_thread_waits_for_it_and_the_process_ends() {
     .await;
     fill(&gateway).await;
     // Each of these writes a line of the log itself, on whatever thread serves it.
-    let mut resets = JoinSet::new();
-    for _ in 0..40 {
-        let client = Client::fresh(gateway.admin);
-        resets.spawn(async move {
-            let reset = send(&client, Method::POST, "/clients/ip:127.0.0.1/reset", &[]);
-            timeout(LONG, reset).await.unwrap().status.as_u16()
-        });
+    for _ in 0..8 {
+        // No more at once than the admin port takes from one address.
+        let mut resets = JoinSet::new();
+        for _ in 0..8 {
+            let client = Client::fresh(gateway.admin);
+            resets.spawn(async move {
+                let reset = send(&client, Method::POST, "/clients/ip:127.0.0.1/reset", &[]);
+                timeout(LONG, reset).await.unwrap().status.as_u16()
+            });
+        }
+        assert_eq!(resets.join_all().await, [200; 8]);
     }
-    assert_eq!(resets.join_all().await, [200; 40]);
     // So does a configuration that is refused.
     gateway.write("nonsense");
     gateway.process.signal("HUP");
@@ -198,7 +201,7 @@ async fn the_demo_serves_though_nobody_reads_what_it_prints() {
     })
     .await;
     let client = Client::new(port.addr());
-    assert_eq!(timeout(LONG, get(&client, "/nowhere", &[])).await, Ok(404));
+    assert_eq!(timeout(LONG, get(&client, "/", &[])).await, Ok(200));
     process.signal("TERM");
     assert_eq!(process.wait(LONG).await.code(), Some(0));
 }

@@ -155,6 +155,11 @@ impl Client {
         self.0.is_up()
     }
 
+    /// Whether there is a connection; if not, why.
+    pub(super) fn connected(&self) -> Result<(), StoreError> {
+        self.0.fred().map(drop)
+    }
+
     /// Runs a script by its name, or from its text.
     pub(super) async fn run(
         &self,

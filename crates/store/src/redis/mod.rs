@@ -220,6 +220,24 @@ impl RedisStore {
         self.secret.check()
     }
 
+    /// Whether this process has a connection to Redis now; in a Redis Cluster, to one of its nodes at least. Asks nobody.
+    pub fn connected(&self) -> Result<(), StoreError> {
+        let mut why = StoreError::Disconnected;
+        for (_, shard) in self.caller.shards.all()? {
+            match shard.client.connected() {
+                Ok(()) => return Ok(()),
+                Err(error) => why = error,
+            }
+        }
+        Err(why)
+    }
+
+    /// Whether Redis answers within this time. Says nothing of the secret that gateways share.
+    pub async fn answers(&self, within: Duration) -> Result<(), StoreError> {
+        let answer = tokio::time::timeout(within, self.caller.shards.ping()).await;
+        answer.unwrap_or(Err(StoreError::Timeout))
+    }
+
     /// What requests hold that are under way.
     pub(crate) const fn registry(&self) -> &Registry {
         &self.registry

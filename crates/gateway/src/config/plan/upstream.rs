@@ -64,6 +64,18 @@ pub struct ServerPlan {
     pub weight: u32,
 }
 
+impl ServerPlan {
+    /// Its host, without brackets, and its port.
+    pub(crate) fn endpoint(&self) -> (&str, u16) {
+        let host = self.authority.host().trim_matches(['[', ']']);
+        let usual_port = match self.speaks {
+            Speaks::Tls(_) => 443,
+            Speaks::Http1 | Speaks::Http2 => 80,
+        };
+        (host, self.authority.port_u16().unwrap_or(usual_port))
+    }
+}
+
 /// What is spoken to a server.
 #[derive(Debug, Clone)]
 pub(crate) enum Speaks {

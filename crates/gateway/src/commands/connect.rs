@@ -1,0 +1,107 @@
+//! `tidegate check --connect`: whether what a configuration names can be reached from here.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use tidegate_store::RedisStore;
+use tidegate_store::redis::RedisOptions;
+use tokio::task::JoinSet;
+
+use super::{Failure, run};
+use crate::config::{Plan, ServerPlan, StorePlan};
+use crate::jwks::Jwks;
+use crate::proxy::reach;
+
+/// How long Redis may take to answer, once there was time for a connection.
+const REDIS: Duration = Duration::from_secs(2);
+/// How many are tried at once.
+const AT_ONCE: usize = 32;
+
+/// Something that was tried.
+#[derive(Debug)]
+pub(super) struct Tried {
+    what: String,
+    outcome: Result<(), String>,
+}
+
+impl Tried {
+    pub(super) const fn is_reached(&self) -> bool {
+        self.outcome.is_ok()
+    }
+}
+
+impl fmt::Display for Tried {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.outcome {
+            Ok(()) => write!(f, "ok: {}", self.what),
+            Err(error) => write!(f, "failed: {}: {error}", self.what),
+        }
+    }
+}
+
+/// Tries Redis, each server of each upstream, and each key set, which are taken out of the plan.
+pub(super) fn try_all(plan: &mut Plan) -> Result<Vec<Tried>, Failure> {
+    let mut tried = Vec::new();
+    run::run_all(async {
+        if let StorePlan::Redis(options) = &plan.store {
+            let what = "Redis".to_owned();
+            let outcome = redis(options.clone()).await;
+            tried.push(Tried { what, outcome });
+        }
+        tried.extend(servers(plan).await);
+        for set in std::mem::take(&mut plan.jwks) {
+            let set = Jwks::new(set, &[]).map_err(Failure::failed)?;
+            let what = format!("key set {}", set.name());
+            let outcome = set.check().await;
+            tried.push(Tried { what, outcome });
+        }
+        Ok(())
+    })?;
+    Ok(tried)
+}
+
+async fn redis(options: RedisOptions) -> Result<(), String> {
+    let store = RedisStore::connect(options).await;
+    let store = store.map_err(|error| error.to_string())?;
+    // Why there is no connection says more than that nobody answers.
+    store.connected().map_err(|error| error.to_string())?;
+    let answer = store.answers(REDIS).await;
+    answer.map_err(|error| error.to_string())
+}
+
+/// Each server once, by upstream and URL.
+async fn servers(plan: &Plan) -> Vec<Tried> {
+    let mut servers: BTreeMap<String, (ServerPlan, Duration)> = BTreeMap::new();
+    for route in &plan.routes {
+        for server in &route.upstream.servers {
+            let url = server.to_string();
+            let what = match *route.upstream.name == *url {
+                true => format!("upstream {url}"),
+                false => format!("upstream {}: {url}", route.upstream.name),
+            };
+            servers
+                .entry(what)
+                .or_insert_with(|| (server.clone(), route.timeouts.connect));
+        }
+    }
+    let mut waiting = servers.into_iter();
+    let (mut trying, mut tried) = (JoinSet::new(), Vec::new());
+    loop {
+        while trying.len() < AT_ONCE
+            && let Some((what, (server, patience))) = waiting.next()
+        {
+            trying.spawn(async move {
+                let outcome = reach(&server, patience).await;
+                Tried { what, outcome }
+            });
+        }
+        match trying.join_next().await {
+            // A task that panicked has said so.
+            Some(one) => tried.extend(one),
+            None => break,
+        }
+    }
+    tried.sort_by(|one, other| one.what.cmp(&other.what));
+    tried
+}

@@ -1,0 +1,139 @@
+//! Tells the log when Redis cannot be reached: at once, once a minute while it lasts, and when it is over.
+//!
+//! What a request meets while Redis is away is told by the decisions that it costs. Without requests nobody would notice,
+//! and a gateway that starts without Redis would look as if all were well.
+
+use std::time::Duration;
+
+use tidegate_store::{RedisStore, StoreError};
+use tokio::time::Instant;
+
+use crate::metrics::GatewayMetrics;
+
+/// How often the connection is looked at. Nothing is asked of Redis.
+const EVERY: Duration = Duration::from_millis(500);
+/// How often the log says that an outage lasts.
+const AGAIN: Duration = Duration::from_secs(60);
+
+/// Looks again and again, for as long as the future is polled.
+pub(crate) async fn watch(store: &RedisStore, metrics: &GatewayMetrics) {
+    let mut every = tokio::time::interval(EVERY);
+    let mut connection = Connection::New;
+    loop {
+        every.tick().await;
+        let connected = store.connected();
+        metrics.redis().connected(connected.is_ok());
+        let (next, event) = connection.look(connected, Instant::now());
+        connection = next;
+        match event {
+            None => {}
+            Some(Event::Lost(error)) => {
+                tracing::warn!(%error, "Redis cannot be reached; each limit follows its on_failure");
+            }
+            Some(Event::StillLost(error, lasts)) => {
+                let lasts_s = lasts.as_secs();
+                tracing::warn!(%error, lasts_s, "Redis still cannot be reached; each limit follows its on_failure");
+            }
+            Some(Event::Back(lasted)) => {
+                let lasted_s = lasted.as_secs();
+                tracing::info!(lasted_s, "Redis is reached again");
+            }
+        }
+    }
+}
+
+/// What is known of the connection.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Connection {
+    /// It was not looked at yet.
+    New,
+    /// There is one.
+    Up,
+    /// There was none when it was last looked at. A connection that is made anew at once is no outage.
+    Away(Instant),
+    /// There is none, and the log was told so.
+    Lost { since: Instant, told: Instant },
+}
+
+/// What the log is told.
+#[derive(Debug, PartialEq)]
+enum Event {
+    Lost(StoreError),
+    StillLost(StoreError, Duration),
+    Back(Duration),
+}
+
+impl Connection {
+    /// What is known after a look at the connection, and what the log is to be told.
+    fn look(self, connected: Result<(), StoreError>, now: Instant) -> (Self, Option<Event>) {
+        match (self, connected) {
+            (Self::Lost { since, .. }, Ok(())) => (Self::Up, Some(Event::Back(now - since))),
+            (_, Ok(())) => (Self::Up, None),
+            (Self::Up, Err(_)) => (Self::Away(now), None),
+            (Self::New, Err(error)) => {
+                let told = now;
+                (Self::Lost { since: now, told }, Some(Event::Lost(error)))
+            }
+            (Self::Away(since), Err(error)) => {
+                let told = now;
+                (Self::Lost { since, told }, Some(Event::Lost(error)))
+            }
+            (Self::Lost { since, told }, Err(error)) if now - told >= AGAIN => {
+                let told = now;
+                let event = Event::StillLost(error, now - since);
+                (Self::Lost { since, told }, Some(event))
+            }
+            (lost @ Self::Lost { .. }, Err(_)) => (lost, None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UP: Result<(), StoreError> = Ok(());
+    const DOWN: Result<(), StoreError> = Err(StoreError::Disconnected);
+
+    /// Looks at these times, in seconds, and gives back what the log is told.
+    fn told(looks: &[(u64, Result<(), StoreError>)]) -> Vec<(u64, Event)> {
+        let start = Instant::now();
+        let mut connection = Connection::New;
+        let mut told = Vec::new();
+        for (at, connected) in looks {
+            let now = start + Duration::from_secs(*at);
+            let (next, event) = connection.look(connected.clone(), now);
+            connection = next;
+            told.extend(event.map(|event| (*at, event)));
+        }
+        told
+    }
+
+    #[test]
+    fn an_outage_at_start_is_told_at_once_then_once_a_minute_and_at_its_end() {
+        let mut looks: Vec<_> = (0..150).map(|at| (at, DOWN)).collect();
+        looks.extend([(150, UP), (151, UP)]);
+        let error = || StoreError::Disconnected;
+        let seconds = Duration::from_secs;
+        assert_eq!(
+            told(&looks),
+            [
+                (0, Event::Lost(error())),
+                (60, Event::StillLost(error(), seconds(60))),
+                (120, Event::StillLost(error(), seconds(120))),
+                (150, Event::Back(seconds(150))),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_connection_that_comes_back_at_once_is_no_outage() {
+        assert_eq!(told(&[(0, UP), (1, DOWN), (2, UP), (3, DOWN), (4, UP)]), []);
+        let lost = told(&[(0, UP), (1, DOWN), (2, DOWN), (3, DOWN), (9, UP)]);
+        let back = Event::Back(Duration::from_secs(8));
+        assert_eq!(
+            lost,
+            [(2, Event::Lost(StoreError::Disconnected)), (9, back)]
+        );
+    }
+}
