@@ -39,7 +39,12 @@ end
 
 function calendar_window.commit(key, now, cost, quota, verdict)
   verdict.remaining = verdict.remaining - cost
-  record(key, verdict.reset, verdict.start, verdict.count + cost)
+  -- A cost that is known afterwards may be of any size.
+  record(key, verdict.reset, verdict.start, math.min(verdict.count + cost, 9007199254740991))
+end
+
+function calendar_window.excess(verdict, _, quota)
+  return math.max(0, verdict.count - quota[1])
 end
 
 function calendar_window.give_back(key, now, cost, quota, receipt)

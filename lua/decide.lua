@@ -70,7 +70,8 @@ local function decide(key, last_key, deadline, word)
       charge.unsettled_key = KEYS[key]
       key = key + 1
       local unsettled = places.taken(charge.unsettled_key, now, lease)
-      verdict.settling = not verdict.allowed and unsettled > 0 and verdict.remaining + unsettled >= own.cost
+      verdict.settling = not verdict.allowed and unsettled > 0
+        and verdict.remaining + unsettled >= own.cost + own.algorithm.excess(verdict, now, own.quota)
     end
     if own.span ~= 0 then
       charge.block_key = KEYS[key]

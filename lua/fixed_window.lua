@@ -41,7 +41,12 @@ end
 
 function fixed_window.commit(key, now, cost, quota, verdict)
   verdict.remaining = verdict.remaining - cost
-  save(key, verdict.start, verdict.count + cost, quota[2], now)
+  -- A cost that is known afterwards may be of any size.
+  save(key, verdict.start, math.min(verdict.count + cost, 9007199254740991), quota[2], now)
+end
+
+function fixed_window.excess(verdict, _, quota)
+  return math.max(0, verdict.count - quota[1])
 end
 
 function fixed_window.give_back(key, now, cost, quota, receipt)

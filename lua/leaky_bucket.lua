@@ -1,7 +1,7 @@
 -- leaky_bucket: a queue that drains at a constant rate. The other writing of crates/core/src/leaky_bucket.rs.
 -- Numbers of a quota: queue, weight, pay, full (debt.lua).
 
-local leaky_bucket = { numbers = 4, commit = debt.commit }
+local leaky_bucket = { numbers = 4, commit = debt.commit, excess = debt.excess }
 
 function leaky_bucket.check(key, now, cost, quota)
   local verdict = debt.check(key, now, cost, quota)

@@ -16,10 +16,10 @@ local id, told = ARGV[position + 1], {}
 for n = 1, 8 do told[n] = tonumber(ARGV[position + 1 + n]) end
 local session, call, spent, unsettled, kept, known_lapse, wanted, term = unpack(told)
 
--- Charges what was spent at `at`, whether or not it still fits; more than all of a quota cannot be owed.
+-- Charges what was spent at `at`, whether or not it still fits.
 local function charge(units, at)
   local verdict = algorithm.check(state, at, 1, quota)
-  algorithm.commit(state, at, math.min(units, quota[1]), quota, verdict)
+  algorithm.commit(state, at, units, quota, verdict)
 end
 
 local function save(holder, slice)

@@ -1,7 +1,7 @@
--- State that is a string of up to three whole numbers. Within one call Redis is asked once for that of a key.
+-- State that is a string of up to four whole numbers. Within one call Redis is asked once for that of a key.
 
 -- So long is any such text at most. What is longer is none, and is not read whole.
-local LONGEST = 60
+local LONGEST = 70
 
 -- What is known of each key; false if there is nothing under it.
 local known = {}
@@ -9,9 +9,11 @@ local known = {}
 local unwritten
 
 local function write(key, numbers, period)
-  local first, second, third = numbers[1], numbers[2], numbers[3]
+  local first, second, third, fourth = numbers[1], numbers[2], numbers[3], numbers[4]
   local text
-  if third then
+  if fourth then
+    text = string.format('%d %d %d %d', first, second, third, fourth)
+  elseif third then
     text = string.format('%d %d %d', first, second, third)
   elseif second then
     text = string.format('%d %d', first, second)
@@ -30,18 +32,18 @@ local function recall(key, pattern)
     numbers = false
     if value ~= '' then
       if #value > LONGEST then error('too long') end
-      local first, second, third = string.match(value, pattern)
-      -- Whatever else stands there is an error, and not nothing.
-      numbers = { first + 0, second and second + 0, third and third + 0 }
+      local first, second, third, fourth = string.match(value, pattern)
+      -- Whatever else stands there is an error, and not nothing; a fourth number may be missing.
+      numbers = { first + 0, second and second + 0, third and third + 0, fourth and tonumber(fourth) }
     end
     known[key] = numbers
   end
-  if numbers then return numbers[1], numbers[2], numbers[3] end
+  if numbers then return numbers[1], numbers[2], numbers[3], numbers[4] end
 end
 
 -- `period` is how long it matters, in us.
-local function record(key, period, first, second, third)
-  local numbers = { first, second, third }
+local function record(key, period, first, second, third, fourth)
+  local numbers = { first, second, third, fourth }
   known[key] = numbers
   if unwritten then
     unwritten[key] = period

@@ -14,8 +14,8 @@ places.give_back(unsettled_key, now, cost, lapse)
 if used < cost then
   algorithm.give_back(key, now, cost - used, quota, receipt)
 elseif used > cost then
+  -- All of it, whether or not it fits.
   local verdict = algorithm.check(key, now, 1, quota)
-  local rest = verdict and math.min(used - cost, verdict.remaining) or 0
-  if rest > 0 then algorithm.commit(key, now, rest, quota, verdict) end
+  if verdict then algorithm.commit(key, now, used - cost, quota, verdict) end
 end
 return { now }

@@ -4,6 +4,9 @@
 
 local sliding_window_counter = { numbers = 3 }
 
+-- The most that is counted in a window, 2^52: quotients of it are exact.
+local largest_count = 4503599627370496
+
 -- How long until neither window counts any more.
 local function reset(start, current, previous, window, now)
   if current > 0 then return start + 2 * window - now end
@@ -41,10 +44,8 @@ function sliding_window_counter.check(key, now, cost, quota)
   local start, current, previous = now - now % window, 0, 0
   local old_start, old_current, old_previous = recall(key, '^(%d+) (%d+) (%d+)$')
   if old_start then
-    -- No quota of this window could have admitted more; a count beyond it would leave the exact range.
-    local largest = math.floor(9007199254740991 / (2 * steps))
-    old_current = math.min(old_current, largest)
-    old_previous = math.min(old_previous, largest)
+    old_current = math.min(old_current, largest_count)
+    old_previous = math.min(old_previous, largest_count)
     if old_start > now + window then
       -- The clock stepped back by more than a window: the counts move to the current one.
       current, previous = old_current, old_previous
@@ -55,9 +56,12 @@ function sliding_window_counter.check(key, now, cost, quota)
       previous = old_current
     end
   end
-  local elapsed = math.floor(math.max(0, now - start) / unit)
-  local free = math.max(0, limit - current) * steps
-  local remaining = math.floor(math.max(0, free - previous * (steps - elapsed)) / steps)
+  local left = steps - math.floor(math.max(0, now - start) / unit)
+  local free, remaining = math.max(0, limit - current) * steps, 0
+  -- A count beyond the limit may be so large that its product would not be exact; its quotient is.
+  if previous == 0 or left <= math.floor(free / previous) then
+    remaining = math.floor((free - previous * left) / steps)
+  end
   local allowed = cost <= remaining
   return {
     allowed = allowed,
@@ -71,8 +75,17 @@ function sliding_window_counter.check(key, now, cost, quota)
   }
 end
 
+function sliding_window_counter.excess(verdict, now, quota)
+  local limit, steps, previous = quota[1], quota[2] / quota[3], verdict.previous
+  if previous > math.floor(9007199254740991 / (2 * steps)) then return largest_count end
+  local left = steps - math.floor(math.max(0, now - verdict.start) / quota[3])
+  return math.max(0, verdict.current + math.ceil(previous * left / steps) - limit)
+end
+
 function sliding_window_counter.commit(key, now, cost, quota, verdict)
-  local window, start, current, previous = quota[2], verdict.start, verdict.current + cost, verdict.previous
+  local window, start, previous = quota[2], verdict.start, verdict.previous
+  -- A cost that is known afterwards may be of any size.
+  local current = math.min(verdict.current + cost, largest_count)
   verdict.remaining = verdict.remaining - cost
   verdict.reset = reset(start, current, previous, window, now)
   save(key, start, current, previous, window, now)

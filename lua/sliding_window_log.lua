@@ -7,6 +7,8 @@ local sliding_window_log = { numbers = 2 }
 
 -- The largest integer that is exact.
 local MOST = 9007199254740991
+-- The largest limit that a log can have.
+local LARGEST = 1000000
 -- A give-back rewrites all later entries if one of them has cost more than 1, and else searches them. If there are more
 -- than so many, which would hold Redis up for milliseconds, the charge stays.
 local MOST_REWRITTEN = 1000
@@ -147,15 +149,22 @@ function sliding_window_log.check(key, now, cost, quota)
     delay = 0,
     dead = dead,
     extra = extra,
+    live = live,
     last = last,
   }
+end
+
+function sliding_window_log.excess(verdict, _, quota)
+  return math.max(0, verdict.live - quota[1])
 end
 
 function sliding_window_log.commit(key, now, cost, quota, verdict)
   -- Stamps never decrease: after a step back of the clock the newest one is used again until it catches up.
   local stamp = math.max(now, verdict.last or now)
+  -- One that is as large as any limit keeps everything else out until it leaves.
+  local units = math.min(cost, LARGEST)
   if verdict.dead > 0 then redis.call('LTRIM', key, verdict.dead, -1) end
-  redis.call('RPUSH', key, text_of(stamp, cost, math.min(verdict.extra + cost - 1, MOST)))
+  redis.call('RPUSH', key, text_of(stamp, units, math.min(verdict.extra + units - 1, MOST)))
   verdict.remaining = math.max(0, verdict.remaining - cost)
   verdict.reset = stamp + quota[2] - now
   keep(key, stamp, quota[2], now)

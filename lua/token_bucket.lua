@@ -1,5 +1,11 @@
 -- token_bucket: bursts up to the capacity, and a sustained rate. The other writing of crates/core/src/token_bucket.rs.
 -- Numbers of a quota: capacity, weight, pay, full (debt.lua).
 
-algorithms.token_bucket =
-  { numbers = 4, check = debt.check, commit = debt.commit, give_back = debt.give_back, counts = debt.counts }
+algorithms.token_bucket = {
+  numbers = 4,
+  check = debt.check,
+  commit = debt.commit,
+  excess = debt.excess,
+  give_back = debt.give_back,
+  counts = debt.counts,
+}

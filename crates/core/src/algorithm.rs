@@ -22,6 +22,13 @@ pub trait Algorithm {
     /// Charges what [`Algorithm::check`] allowed at the same `now`, and brings the verdict's numbers up to date.
     fn commit(&self, state: &mut Self::State, cost: u64, now: Micros, verdict: &mut Verdict);
 
+    /// Charges a cost that is known afterwards, whether or not it fits: what is beyond the capacity counts too. Numbers
+    /// that would not stay exact are cut to the largest that do.
+    fn charge(&self, state: &mut Self::State, cost: u64, now: Micros);
+
+    /// By how much more than the capacity is used; 0 if it is not.
+    fn excess(&self, state: &Self::State, now: Micros) -> u64;
+
     /// Takes back what was charged, as far as it still counts, and never more: what another decision was allowed since
     /// then rests on it. `receipt` is the time of the commit and its verdict's `reset` together: when the charge, and
     /// all before it, would have stopped to count.
@@ -91,6 +98,22 @@ macro_rules! algorithms {
                 match (self, state) {
                     $((Self::$algorithm(quota), State::$algorithm(state)) => quota.commit(state, cost, now, verdict),)+
                     (quota, state) => { *state = quota.fresh(); quota.commit(state, cost, now, verdict) }
+                }
+            }
+
+            /// As [`Algorithm::charge`].
+            pub fn charge(&self, state: &mut State, cost: u64, now: Micros) {
+                match (self, state) {
+                    $((Self::$algorithm(quota), State::$algorithm(state)) => quota.charge(state, cost, now),)+
+                    (quota, state) => { *state = quota.fresh(); quota.charge(state, cost, now) }
+                }
+            }
+
+            /// As [`Algorithm::excess`]; nothing is used of a state of another algorithm.
+            pub fn excess(&self, state: &State, now: Micros) -> u64 {
+                match (self, state) {
+                    $((Self::$algorithm(quota), State::$algorithm(state)) => quota.excess(state, now),)+
+                    _ => 0,
                 }
             }
 

@@ -4,7 +4,7 @@
 //! Otherwise it is a fixed window, with the same promise: at most the limit per window. The other writing of this file is
 //! `lua/calendar_window.lua`, which is told the windows around now.
 
-use crate::quota::{MAX_SPAN, at_most, nonzero};
+use crate::quota::{MAX_EXACT, MAX_SPAN, at_most, nonzero};
 use crate::{Algorithm, Micros, QuotaError, Verdict, WindowCount};
 
 /// How far the clocks of who asks and of who decides may differ, in us, where windows are long enough.
@@ -133,9 +133,17 @@ impl Algorithm for CalendarWindow {
     }
 
     fn commit(&self, state: &mut WindowCount, cost: u64, now: Micros, verdict: &mut Verdict) {
-        *state = self.settle(state, now);
-        state.count += cost;
+        self.charge(state, cost, now);
         verdict.remaining -= cost;
+    }
+
+    fn charge(&self, state: &mut WindowCount, cost: u64, now: Micros) {
+        *state = self.settle(state, now);
+        state.count = state.count.saturating_add(cost).min(MAX_EXACT);
+    }
+
+    fn excess(&self, state: &WindowCount, now: Micros) -> u64 {
+        self.settle(state, now).count.saturating_sub(self.limit)
     }
 
     fn give_back(&self, state: &mut WindowCount, cost: u64, receipt: Micros, now: Micros) {

@@ -63,9 +63,19 @@ impl Algorithm for Concurrency {
     }
 
     fn commit(&self, places: &mut Places, cost: u64, now: Micros, verdict: &mut Verdict) {
-        places.take(cost, now + self.lease, now);
+        self.charge(places, cost, now);
         verdict.remaining -= cost;
         verdict.reset = self.lease;
+    }
+
+    /// Takes no more places than a limit can have.
+    fn charge(&self, places: &mut Places, cost: u64, now: Micros) {
+        places.take(cost.min(LARGEST), now + self.lease, now);
+    }
+
+    fn excess(&self, places: &Places, now: Micros) -> u64 {
+        let taken = places.clone().taken(self.lease, now);
+        taken.saturating_sub(self.limit)
     }
 
     fn give_back(&self, places: &mut Places, cost: u64, receipt: Micros, _now: Micros) {

@@ -43,8 +43,10 @@ impl<'a> Slot<'a> {
         let mut verdict = self.quota.check(&mut self.state, self.cost, now);
         if let Some(lease) = self.reserves {
             let unsettled = self.unsettled.taken(lease, now);
-            let would_fit = verdict.remaining + unsettled >= self.cost;
-            verdict.settling = !verdict.allowed && unsettled > 0 && would_fit;
+            verdict.settling = !verdict.allowed && unsettled > 0 && {
+                let excess = self.quota.excess(&self.state, now);
+                verdict.remaining + unsettled >= self.cost + excess
+            };
         }
         if let Some(block) = &self.block {
             block.check(&mut self.blocked_until, now, &mut verdict);
@@ -65,8 +67,8 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Settles a reservation of this slot's cost: `used` of it is what it has come to, and if that is more, so much of the
-    /// rest is charged as fits. `receipt` is the time of the decision and its verdict's `reset` together, `lapse` that
+    /// Settles a reservation of this slot's cost: `used` is what it has come to. If that is less, the rest is given back; if
+    /// it is more, all of it is charged, whether or not it fits. `receipt` is the time of the decision and its verdict's `reset` together, `lapse` that
     /// time and the lease.
     pub fn settle(&mut self, used: u64, receipt: Micros, lapse: Micros, now: Micros) {
         self.unsettled.give_back(self.cost, lapse);
@@ -74,11 +76,9 @@ impl<'a> Slot<'a> {
             self.quota.give_back(&mut self.state, unused, receipt, now);
         }
         if let Some(rest) = used.checked_sub(self.cost).filter(|rest| *rest > 0) {
-            let mut verdict = self.quota.check(&mut self.state, 1, now);
-            let rest = rest.min(verdict.remaining);
-            if rest > 0 {
-                self.quota.commit(&mut self.state, rest, now, &mut verdict);
-            }
+            // A clock that stepped back is noticed by a check.
+            self.quota.check(&mut self.state, 1, now);
+            self.quota.charge(&mut self.state, rest, now);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Admits cost c when count + c <= limit. Promise: at most the limit per window, and so at most twice the limit in any
 //! span of one window. The other writing of this file is `lua/fixed_window.lua`.
 
-use crate::quota::{MAX_SPAN, at_most, window_quota};
+use crate::quota::{MAX_EXACT, MAX_SPAN, at_most, window_quota};
 use crate::{Algorithm, Micros, QuotaError, Verdict};
 
 /// What was admitted in one window.
@@ -77,9 +77,17 @@ impl Algorithm for FixedWindow {
     }
 
     fn commit(&self, state: &mut WindowCount, cost: u64, now: Micros, verdict: &mut Verdict) {
-        *state = self.settle(state, now);
-        state.count += cost;
+        self.charge(state, cost, now);
         verdict.remaining -= cost;
+    }
+
+    fn charge(&self, state: &mut WindowCount, cost: u64, now: Micros) {
+        *state = self.settle(state, now);
+        state.count = state.count.saturating_add(cost).min(MAX_EXACT);
+    }
+
+    fn excess(&self, state: &WindowCount, now: Micros) -> u64 {
+        self.settle(state, now).count.saturating_sub(self.limit)
     }
 
     fn give_back(&self, state: &mut WindowCount, cost: u64, receipt: Micros, now: Micros) {

@@ -46,6 +46,14 @@ impl Algorithm for LeakyBucket {
         self.meter.commit(state, cost, now, verdict);
     }
 
+    fn charge(&self, state: &mut Debt, cost: u64, now: Micros) {
+        self.meter.charge(state, cost, now);
+    }
+
+    fn excess(&self, state: &Debt, now: Micros) -> u64 {
+        self.meter.excess(state, now)
+    }
+
     /// Only the last in the queue gives its place back: those behind it have their turns already, and a place between
     /// them would be a second release at one time.
     fn give_back(&self, state: &mut Debt, cost: u64, receipt: Micros, now: Micros) {

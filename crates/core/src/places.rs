@@ -39,6 +39,13 @@ impl Places {
         self.0.last().map_or(0, |last| last.lapse)
     }
 
+    /// Whether one is taken until `lapse`.
+    pub fn has(&self, lapse: Micros) -> bool {
+        self.0
+            .binary_search_by_key(&lapse, |entry| entry.lapse)
+            .is_ok()
+    }
+
     /// Takes so many, until `lapse`.
     pub fn take(&mut self, count: u64, lapse: Micros, now: Micros) {
         let lapsed = self.from(now + 1);

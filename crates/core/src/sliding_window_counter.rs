@@ -4,11 +4,14 @@
 //! window's requests came evenly. Promise: that estimate never exceeds the limit; the true count of the worst window
 //! stays below twice the limit. The other writing of this file is `lua/sliding_window_counter.lua`.
 
-use crate::quota::{MAX_EXACT, at_most, window_quota};
+use crate::quota::{MAX_EXACT, MAX_SPAN, at_most, window_quota};
 use crate::{Algorithm, Micros, QuotaError, Verdict};
 
 /// From this window up, elapsed time counts in whole milliseconds: the products of longer ones would leave 2^53.
 const COARSE_FROM: Micros = 3_600 * 1_000_000;
+
+/// The most that is counted in a window: quotients of it are exact.
+const LARGEST_COUNT: u64 = MAX_SPAN;
 
 /// What was admitted in a window and in the one before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,9 +73,8 @@ impl SlidingWindowCounter {
     /// The pair that counts at `now`: a window that has passed becomes the previous one.
     fn settle(&self, state: &WindowPair, now: Micros) -> WindowPair {
         let start = now - now % self.window;
-        // No quota of this window could have admitted more; a count beyond it would leave the exact range.
-        let current = state.current.min(self.largest());
-        let previous = state.previous.min(self.largest());
+        let current = state.current.min(LARGEST_COUNT);
+        let previous = state.previous.min(LARGEST_COUNT);
         if state.start >= start {
             WindowPair {
                 start: state.start,
@@ -92,6 +94,22 @@ impl SlidingWindowCounter {
                 previous: 0,
             }
         }
+    }
+
+    /// How many steps of the current window are left at `now`.
+    const fn left(&self, pair: &WindowPair, now: Micros) -> u64 {
+        self.steps() - now.saturating_sub(pair.start) / self.unit
+    }
+
+    /// How much is left at `now`.
+    fn remaining(&self, pair: &WindowPair, now: Micros) -> u64 {
+        let (steps, left) = (self.steps(), self.left(pair, now));
+        let free = self.limit.saturating_sub(pair.current) * steps;
+        // A count beyond the limit may be so large that its product would not be exact; its quotient is.
+        if pair.previous > 0 && left > free / pair.previous {
+            return 0;
+        }
+        (free - pair.previous * left) / steps
     }
 
     /// How long after `pair.start` a refused cost fits, in us: the smallest whole unit that solves the formula.
@@ -132,11 +150,7 @@ impl Algorithm for SlidingWindowCounter {
             state.start = now - now % self.window;
         }
         let pair = self.settle(state, now);
-        let elapsed = now.saturating_sub(pair.start) / self.unit;
-        let steps = self.steps();
-        let weighted = pair.previous * (steps - elapsed);
-        let free = self.limit.saturating_sub(pair.current) * steps;
-        let remaining = free.saturating_sub(weighted) / steps;
+        let remaining = self.remaining(&pair, now);
         let allowed = cost <= remaining;
         Verdict {
             allowed,
@@ -153,10 +167,23 @@ impl Algorithm for SlidingWindowCounter {
     }
 
     fn commit(&self, state: &mut WindowPair, cost: u64, now: Micros, verdict: &mut Verdict) {
-        *state = self.settle(state, now);
-        state.current += cost;
+        self.charge(state, cost, now);
         verdict.remaining -= cost;
         verdict.reset = self.reset(state, now);
+    }
+
+    fn charge(&self, state: &mut WindowPair, cost: u64, now: Micros) {
+        *state = self.settle(state, now);
+        state.current = state.current.saturating_add(cost).min(LARGEST_COUNT);
+    }
+
+    fn excess(&self, state: &WindowPair, now: Micros) -> u64 {
+        let pair = self.settle(state, now);
+        if pair.previous > self.largest() {
+            return LARGEST_COUNT;
+        }
+        let weighted = (pair.previous * self.left(&pair, now)).div_ceil(self.steps());
+        (pair.current + weighted).saturating_sub(self.limit)
     }
 
     fn give_back(&self, state: &mut WindowPair, cost: u64, receipt: Micros, now: Micros) {

@@ -215,15 +215,22 @@ impl Algorithm for SlidingWindowLog {
     }
 
     fn commit(&self, stamps: &mut Stamps, cost: u64, now: Micros, verdict: &mut Verdict) {
+        self.charge(stamps, cost, now);
+        verdict.remaining = verdict.remaining.saturating_sub(cost);
+        verdict.reset = stamps.last().map_or(0, |last| self.leaves(last, now));
+    }
+
+    fn charge(&self, stamps: &mut Stamps, cost: u64, now: Micros) {
         stamps.drop_first(self.dead(stamps, now));
         // Stamps never decrease: after a step back of the clock the newest one is used again until it catches up.
-        let stamp = stamps
-            .entries
-            .back()
-            .map_or(now, |last| now.max(last.stamp));
-        stamps.push(stamp, cost);
-        verdict.remaining = verdict.remaining.saturating_sub(cost);
-        verdict.reset = self.leaves(stamp, now);
+        let stamp = stamps.last().map_or(now, |last| now.max(last));
+        // One that is as large as any limit keeps everything else out until it leaves.
+        stamps.push(stamp, cost.min(LARGEST));
+    }
+
+    fn excess(&self, stamps: &Stamps, now: Micros) -> u64 {
+        let live = stamps.units(self.dead(stamps, now), stamps.entries.len());
+        live.saturating_sub(self.limit)
     }
 
     fn give_back(&self, stamps: &mut Stamps, cost: u64, receipt: Micros, _now: Micros) {

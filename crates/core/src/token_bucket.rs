@@ -39,6 +39,14 @@ impl Algorithm for TokenBucket {
         self.meter.commit(state, cost, now, verdict);
     }
 
+    fn charge(&self, state: &mut Debt, cost: u64, now: Micros) {
+        self.meter.charge(state, cost, now);
+    }
+
+    fn excess(&self, state: &Debt, now: Micros) -> u64 {
+        self.meter.excess(state, now)
+    }
+
     fn give_back(&self, state: &mut Debt, cost: u64, receipt: Micros, now: Micros) {
         self.meter.give_back(state, cost, receipt, now);
     }

@@ -8,6 +8,7 @@
 
 mod shard;
 
+use std::cmp::Reverse;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use foldhash::fast::RandomState;
@@ -18,7 +19,7 @@ use tidegate_core::{Micros, Quota, Slot, State, Verdict, decide};
 use crate::under_way::Registry;
 use crate::{Charge, Decision, Outcome, Outlook, PerCharge, Via};
 pub(crate) use shard::Held;
-use shard::{Key, Place, Shard};
+use shard::{Key, Place, Settlement, Shard};
 
 /// The most keys that a gateway's memory store holds: about 150 MB when all are in use, logs aside.
 pub const MAX_KEYS: usize = 1_000_000;
@@ -177,8 +178,9 @@ impl MemoryStore {
     pub(crate) fn give_back(&self, charge: &Charge<'_>, quota: &Quota, receipt: Micros) {
         let (shard, key) = self.locate(charge);
         let cost = charge.cost.min(quota.capacity());
-        self.shards[shard].lock().change(&key, |held| {
-            quota.give_back(&mut held.state, cost, receipt, crate::now());
+        let now = crate::now();
+        self.shards[shard].lock().change(&key, quota, now, |held| {
+            quota.give_back(&mut held.state, cost, receipt, now);
         });
     }
 
@@ -191,12 +193,19 @@ impl MemoryStore {
         lapse: Micros,
         used: u64,
     ) {
+        let settlement = Settlement {
+            quota,
+            receipt,
+            lapse,
+            used,
+            now: crate::now(),
+        };
+        self.settle_at(charge, &settlement);
+    }
+
+    fn settle_at(&self, charge: &Charge<'_>, settlement: &Settlement<'_>) {
         let (shard, key) = self.locate(charge);
-        self.shards[shard].lock().change(&key, |held| {
-            let mut slot = charge.slot(quota, std::mem::replace(held, Held::fresh(quota)));
-            slot.settle(used, receipt, lapse, crate::now());
-            *held = Held::of(slot);
-        });
+        self.shards[shard].lock().settle(key, charge, settlement);
     }
 
     /// Holds places, or a reservation, that lapse at `lapse` for another lease; when they lapse then, if they are there.
@@ -208,7 +217,8 @@ impl MemoryStore {
     ) -> Option<Micros> {
         let (shard, key) = self.locate(charge);
         let (now, lease) = (crate::now(), charge.limit.lease()?);
-        let renewed = self.shards[shard].lock().change(&key, |held| {
+        let mut shard = self.shards[shard].lock();
+        let renewed = shard.change(&key, quota, now, |held| {
             let places = match &mut held.state {
                 State::Concurrency(places) => places,
                 _ => &mut held.unsettled,
@@ -307,13 +317,17 @@ pub(crate) struct Terms {
     pub(crate) blocked_until: Micros,
 }
 
-/// The one of two states that leaves less. Neither is copied: a log may be of megabytes.
+/// The one of two states that leaves less, or, where both leave nothing, leaves it so for longer. Neither is copied: a log
+/// may be of megabytes.
 fn stricter(quota: &Quota, mut own: State, used: Option<State>, now: Micros) -> State {
     let Some(mut used) = used else {
         return own;
     };
-    let left = |state: &mut State| quota.check(state, 1, now).remaining;
-    if left(&mut used) < left(&mut own) {
+    let room = |state: &mut State| {
+        let verdict = quota.check(state, 1, now);
+        (verdict.remaining, Reverse(verdict.reset))
+    };
+    if room(&mut used) < room(&mut own) {
         used
     } else {
         own
@@ -329,3 +343,6 @@ const NO_VERDICT: Verdict = Verdict {
     delay: 0,
     settling: false,
 };
+
+#[cfg(test)]
+mod tests;

@@ -132,7 +132,7 @@ fn admitted(key: &mut Key, ops: Vec<Op>) -> Vec<Admitted> {
     admitted
 }
 
-fn quota(leaky: bool, capacity: u64, rate: Rate) -> Quota {
+pub(crate) fn quota(leaky: bool, capacity: u64, rate: Rate) -> Quota {
     if leaky {
         LeakyBucket::new(capacity, rate).unwrap().into()
     } else {
@@ -141,7 +141,7 @@ fn quota(leaky: bool, capacity: u64, rate: Rate) -> Quota {
 }
 
 /// A debt in arithmetic that does not round: a unit weighs P, and n is paid off each microsecond.
-struct Exact {
+pub(crate) struct Exact {
     owed: u128,
     at: Micros,
     weight: u128,
@@ -149,7 +149,7 @@ struct Exact {
 }
 
 impl Exact {
-    fn new(rate: Rate, at: Micros) -> Self {
+    pub(crate) fn new(rate: Rate, at: Micros) -> Self {
         let (weight, pay) = (u128::from(rate.per), u128::from(rate.count));
         Self {
             owed: 0,
@@ -159,7 +159,7 @@ impl Exact {
         }
     }
 
-    fn slower(rate: Rate, at: Micros) -> Self {
+    pub(crate) fn slower(rate: Rate, at: Micros) -> Self {
         let exact = Self::new(rate, at);
         Self {
             weight: exact.weight * MILLION,
@@ -168,13 +168,13 @@ impl Exact {
         }
     }
 
-    fn pass(&mut self, now: Micros) {
+    pub(crate) fn pass(&mut self, now: Micros) {
         let paid = u128::from(now - self.at) * self.pay;
         self.owed = self.owed.saturating_sub(paid);
         self.at = now;
     }
 
-    fn charge(&mut self, cost: u64) {
+    pub(crate) fn charge(&mut self, cost: u64) {
         self.owed += u128::from(cost) * self.weight;
     }
 
@@ -183,7 +183,7 @@ impl Exact {
         after.saturating_sub(u128::from(capacity) * self.weight)
     }
 
-    fn fits(&self, cost: u64, capacity: u64) -> bool {
+    pub(crate) fn fits(&self, cost: u64, capacity: u64) -> bool {
         self.missing(cost, capacity) == 0
     }
 
@@ -193,12 +193,12 @@ impl Exact {
     }
 
     /// How long until all is paid off.
-    fn paid(&self) -> u128 {
+    pub(crate) fn paid(&self) -> u128 {
         self.owed.div_ceil(self.pay)
     }
 
     /// How long until there is room for `cost`.
-    fn room(&self, cost: u64, capacity: u64) -> u128 {
+    pub(crate) fn room(&self, cost: u64, capacity: u64) -> u128 {
         self.missing(cost, capacity).div_ceil(self.pay)
     }
 }

@@ -8,6 +8,7 @@
 //! - `accepted`: which numbers are accepted, and what is said of those that are not
 //! - `blocks`: keys that are refused for a while, and limits that are only observed
 //! - `calendar`: windows that are not equally long
+//! - `debts`: costs that are known afterwards, and go beyond the capacity
 //! - `given_back`: charges that are taken back
 //! - `places`: requests under way at a time, and leases that lapse
 //! - `reservations`: what is charged for good once it is known
@@ -24,6 +25,7 @@ mod buckets;
 mod calendar;
 mod changed;
 mod clock;
+mod debts;
 mod given_back;
 mod places;
 mod reservations;

@@ -86,7 +86,7 @@ fn what_is_abandoned_stays_charged() {
     assert_eq!((lapsed.allowed, lapsed.settling), (false, false));
 }
 
-/// Ten are reserved: three of them were needed; or fifteen were, of which all that is left is charged.
+/// Ten are reserved: three of them were needed; or fifteen, or more than there are; all of it is charged.
 #[test]
 fn more_and_less_than_reserved() {
     let quota = Quota::from(fixed(30, 3_600 * SECOND));
@@ -96,5 +96,8 @@ fn more_and_less_than_reserved() {
         let verdict = reserve(&quota, &mut slot, 10, now);
         slot.settle(used, now + verdict.reset, now + LEASE, now);
         assert_eq!(quota.check(&mut slot.state, 1, now).remaining, left);
+        let larger = Quota::from(fixed(2_000, 3_600 * SECOND));
+        let left = larger.check(&mut slot.state, 1, now).remaining;
+        assert_eq!(left, 2_000 - used);
     }
 }

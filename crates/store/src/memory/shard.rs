@@ -53,6 +53,20 @@ pub(super) enum Place {
     Shared,
 }
 
+/// How a reservation is settled.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settlement<'a> {
+    /// The numbers by which it was reserved.
+    pub(super) quota: &'a Quota,
+    /// The time of the decision and its verdict's `reset` together.
+    pub(super) receipt: Micros,
+    /// When the reservation lapses.
+    pub(super) lapse: Micros,
+    /// What the request has come to.
+    pub(super) used: u64,
+    pub(super) now: Micros,
+}
+
 /// What is kept under a key.
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
@@ -80,6 +94,12 @@ impl Held {
             unsettled: Places::default(),
         }
     }
+
+    /// From when on nothing of it matters.
+    fn expires(&self, quota: &Quota) -> Micros {
+        let state = quota.expires(&self.state);
+        state.max(self.blocked_until).max(self.unsettled.last())
+    }
 }
 
 #[derive(Debug)]
@@ -94,10 +114,12 @@ struct Entry {
 
 impl Entry {
     fn new(slot: Slot<'_>, verdict: &Verdict) -> Self {
+        let quota = slot.quota;
+        let content = Held::of(slot);
         Self {
-            expires: expires(&slot),
-            used: share_used(slot.quota, verdict),
-            content: Held::of(slot),
+            expires: content.expires(quota),
+            used: share_used(quota, verdict),
+            content,
             held: false,
         }
     }
@@ -113,22 +135,36 @@ impl Entry {
 
     /// Keeps a decided state, which may have changed without a charge: after a clock stepped back.
     fn put(&mut self, slot: Slot<'_>, charged: Option<&Verdict>) {
-        self.expires = expires(&slot);
-        if let Some(verdict) = charged {
-            self.used = share_used(slot.quota, verdict);
-        }
-        if slot.blocked_until > 0 {
-            // Whoever is blocked is not flushed.
-            self.used = KEPT_FROM.max(self.used);
-        }
+        let quota = slot.quota;
         self.content = Held::of(slot);
         self.held = false;
+        let expires = self.content.expires(quota);
+        if let Some(verdict) = charged {
+            self.expires = expires;
+            self.used = share_used(quota, verdict);
+        } else {
+            // A refusal by other numbers, of another plan, shortens nothing.
+            self.expires = self.expires.max(expires);
+        }
+        self.keep_blocked();
     }
-}
 
-fn expires(slot: &Slot<'_>) -> Micros {
-    let state = slot.quota.expires(&slot.state);
-    state.max(slot.blocked_until).max(slot.unsettled.last())
+    /// Changes what is kept. It may then matter for longer, or its key have used more, or less.
+    fn change<T>(&mut self, quota: &Quota, now: Micros, change: impl FnOnce(&mut Held) -> T) -> T {
+        let changed = change(&mut self.content);
+        self.expires = self.expires.max(self.content.expires(quota));
+        let verdict = quota.check(&mut self.content.state, 1, now);
+        self.used = share_used(quota, &verdict);
+        self.keep_blocked();
+        changed
+    }
+
+    /// Whoever is blocked is not flushed.
+    fn keep_blocked(&mut self) {
+        if self.content.blocked_until > 0 {
+            self.used = KEPT_FROM.max(self.used);
+        }
+    }
 }
 
 fn share_used(quota: &Quota, verdict: &Verdict) -> u16 {
@@ -236,18 +272,59 @@ impl Shard {
     pub(super) fn change<T>(
         &mut self,
         key: &Key,
+        quota: &Quota,
+        now: Micros,
         change: impl FnOnce(&mut Held) -> T,
     ) -> Option<T> {
         let own = self.entries.get_mut(key);
         let entry = own.or_else(|| self.shared.get_mut(&key.shared()))?;
-        let changed = change(&mut entry.content);
-        // It only ever gets less, but for places that are held for longer.
-        let places = match &entry.content.state {
-            State::Concurrency(places) => places.last(),
-            _ => entry.content.unsettled.last(),
+        Some(entry.change(quota, now, change))
+    }
+
+    /// Settles a reservation of `charge`, wherever it was made.
+    ///
+    /// A key that has lost its place gets one again if its request has come to more than was reserved. A budget that
+    /// newcomers share is used up at most: a debt is nobody else's.
+    pub(super) fn settle(&mut self, key: Key, charge: &Charge<'_>, settlement: &Settlement<'_>) {
+        let Settlement {
+            quota, lapse, now, ..
+        } = *settlement;
+        let settle = |held: &mut Held, used: u64| {
+            let mut slot = charge.slot(quota, std::mem::replace(held, Held::fresh(quota)));
+            slot.settle(used, settlement.receipt, lapse, now);
+            *held = Held::of(slot);
         };
-        entry.expires = entry.expires.max(places);
-        Some(changed)
+        let cost = charge.cost.min(quota.capacity());
+        let used_of_shared = |held: &mut Held| {
+            let left = quota.check(&mut held.state, 1, now).remaining;
+            settlement.used.min(cost + left)
+        };
+        let has = |entry: &Entry| entry.content.unsettled.has(lapse);
+        let is_shared = self.shared.get(&key.shared()).is_some_and(has);
+        let own = self.entries.get_mut(&key);
+        if let Some(entry) = own.filter(|entry| has(entry) || !is_shared) {
+            return entry.change(quota, now, |held| settle(held, settlement.used));
+        }
+        let shared = self.shared.get_mut(&key.shared());
+        if let Some(entry) = shared.filter(|_| is_shared) {
+            return entry.change(quota, now, |held| {
+                let used = used_of_shared(held);
+                settle(held, used);
+            });
+        }
+        if settlement.used <= cost {
+            // What was reserved is forgotten already.
+            return;
+        }
+        let (mut held, place) = self.take_new(key, quota, now);
+        let used = match place {
+            Place::Shared => used_of_shared(&mut held),
+            Place::Own | Place::New(_) => settlement.used,
+        };
+        settle(&mut held, used);
+        let verdict = quota.check(&mut held.state, 1, now);
+        let slot = charge.slot(quota, held);
+        self.put(key, place, slot, Some(&verdict));
     }
 
     pub(super) fn forget(&mut self, key: &Key) {

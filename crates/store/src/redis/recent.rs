@@ -175,13 +175,13 @@ impl Recent {
             // Rounded down: what is left is shared, and nobody gets a part twice.
             let left = left * u128::from(quota.capacity()) / whole.max(1);
             let used = quota.capacity() - u64::try_from(left).unwrap_or(quota.capacity());
+            let used = used.max(seen.debt(charge, quota));
             if used == 0 {
                 return None;
             }
             let at = now.saturating_sub(micros(seen.received.elapsed()));
             let mut state = quota.fresh();
-            let mut verdict = quota.check(&mut state, used, at);
-            quota.commit(&mut state, used, at, &mut verdict);
+            quota.charge(&mut state, used, at);
             Some(state)
         })
     }
@@ -250,6 +250,20 @@ impl Seen {
             ..self.verdict
         };
         (retry_after > 0).then_some((verdict, self.at + since))
+    }
+
+    /// What a key owes of `quota`, a share of its limit's own, where it owes more than the capacity; else 0. A share is
+    /// paid off more slowly, as its capacity is smaller.
+    fn debt(&self, charge: &Charge<'_>, quota: &Quota) -> u64 {
+        let Quota::TokenBucket(share) = quota else {
+            return 0;
+        };
+        // A block makes the reset later.
+        let owes = self.verdict.reset > charge.limit.quota().period();
+        if self.verdict.allowed || !owes || charge.limit.block().is_some() {
+            return 0;
+        }
+        share.meter().paid_in(self.verdict.reset)
     }
 
     /// Whether this charge would have been refused right after it.

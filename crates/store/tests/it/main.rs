@@ -15,6 +15,7 @@
 //! - `outage`: what decides when Redis does not
 //! - `planted`: huge values under limiter keys
 //! - `refusals`: refusals that are given again without asking
+//! - `settlements`: costs that are known after the decision
 //! - `shares`: what gateways give away in an outage
 //! - `synced`: counts that gateways exchange; `synced_script`: call by call, `synced_fleet`: how far limits are exceeded,
 //!   `synced_outage`: what Redis misses, and what becomes of it, `synced_cluster`: elsewhere than at one server;
@@ -49,6 +50,7 @@ mod modes;
 mod outage;
 mod planted;
 mod refusals;
+mod settlements;
 mod shares;
 mod support;
 mod synced;

@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant};
 
 use tidegate_core::{
-    Concurrency, FixedWindow, LeakyBucket, Quota, Rate, SlidingWindowCounter, SlidingWindowLog,
-    Slot, State, TokenBucket, decide,
+    Concurrency, FixedWindow, LeakyBucket, MAX_EXACT, Quota, Rate, SlidingWindowCounter,
+    SlidingWindowLog, Slot, State, TokenBucket, decide,
 };
 use tidegate_testkit::RedisServer;
 
@@ -109,6 +109,27 @@ impl Key<'_> {
         self.held = Held::of(slot);
     }
 
+    /// Settles it as more than is left, and now and then as so much that the key begins anew after some requests.
+    async fn settle_as_more(&mut self, charged: Charged, random: &mut impl FnMut(u64) -> u64) {
+        let capacity = self.limit.quota().capacity();
+        if random(4) > 0 {
+            return self.settle(charged, capacity + random(2 * capacity)).await;
+        }
+        let used = MAX_EXACT >> random(53);
+        self.settle(charged, used).await;
+        for _ in 0..4 {
+            self.ask(1 + random(capacity.min(3))).await;
+        }
+        if let Some(charged) = self.charged.pop() {
+            self.settle(charged, used).await;
+            self.ask(1).await;
+        }
+        let all = self.charge(1);
+        self.caller.unlink(&[all]).await.unwrap();
+        self.held = Held::fresh(self.limit.quota());
+        self.charged.clear();
+    }
+
     /// Lets it last for longer; it may be given back, or settled, later.
     async fn renew(&mut self, charged: Charged) {
         let lease = self.limit.lease().unwrap();
@@ -193,6 +214,7 @@ async fn lua_and_rust_do_the_same_afterwards() {
                 let renewable = key.limit.lease().is_some();
                 match random(4) {
                     0 if renewable => key.renew(charged).await,
+                    1 if reserves => key.settle_as_more(charged, &mut random).await,
                     _ if reserves => key.settle(charged, random(6)).await,
                     _ => key.give_back(charged).await,
                 }

@@ -3,8 +3,9 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tidegate_core::{
-    Block, CalendarWindow, Concurrency, Debt, FixedWindow, LeakyBucket, Places, Quota, Rate,
-    SlidingWindowCounter, SlidingWindowLog, Stamps, State, TokenBucket, WindowCount, WindowPair,
+    Block, CalendarWindow, Concurrency, Debt, FixedWindow, LeakyBucket, MAX_EXACT, Places, Quota,
+    Rate, SlidingWindowCounter, SlidingWindowLog, Stamps, State, TokenBucket, WindowCount,
+    WindowPair,
 };
 use tidegate_store::{Charge, Limit};
 use tidegate_testkit::RedisConnection;
@@ -93,22 +94,37 @@ pub(super) async fn plant(
     // From two windows ago to three ahead: current, past, ahead within a period, and a clock that stepped back.
     let around = |random: &mut Random, now: u64| now - 2 * window + random.between(0, 5 * window);
     let aligned = |at: u64| at - at % window;
+    // Now and then as much as a cost can be that is known afterwards.
     let used = |random: &mut Random| {
         let any = random.between(0, 2 * most);
-        random.pick(&[0, 1, most / 2, most - 1, most, any])
+        let bits = random.between(1, 52);
+        let far = random.between(0, 1 << bits);
+        random.pick(&[0, 1, most / 2, most - 1, most, any, any, far])
     };
     let (state, words) = match quota {
         Quota::TokenBucket(_) | Quota::LeakyBucket(_) => {
             let weight = random.pick(&[1, 7, 1_000_000, 9_007_199_254]);
-            let owed =
-                (used(random).min(900_000) * weight).saturating_sub(random.between(0, weight));
+            let most_owed = MAX_EXACT - 1_000_000;
+            let owed = used(random).saturating_mul(weight).min(most_owed);
+            let owed = owed.saturating_sub(random.between(0, weight));
+            let any = random.between(0, owed);
+            let beyond = random.pick(&[0, any, owed.saturating_sub(most * weight)]);
             let at = around(random, now);
-            let debt = Debt { owed, at, weight };
+            let debt = Debt {
+                owed,
+                at,
+                weight,
+                beyond,
+            };
             let state = match quota {
                 Quota::TokenBucket(_) => State::TokenBucket(debt),
                 _ => State::LeakyBucket(debt),
             };
-            (state, vec![format!("{owed} {at} {weight}")])
+            let words = match beyond {
+                0 => format!("{owed} {at} {weight}"),
+                _ => format!("{owed} {at} {weight} {beyond}"),
+            };
+            (state, vec![words])
         }
         Quota::FixedWindow(_) => {
             let (start, count) = (aligned(around(random, now)), used(random));
