@@ -136,14 +136,16 @@ impl Server {
                 true => Some(self.opening.lock().await),
                 false => None,
             };
-            while shares {
-                if let Some(lease) = self.kept(offer, avoided) {
-                    return Ok((lease, false));
-                }
-                // A connection may have room for this request when its server's SETTINGS have come.
-                match self.new_shared(avoided) {
-                    Some(shared) => shared.settled().await,
-                    None => break,
+            if shares {
+                loop {
+                    if let Some(lease) = self.kept(offer, avoided) {
+                        return Ok((lease, false));
+                    }
+                    // A connection may have room for this request when its server's SETTINGS have come.
+                    match self.new_shared(avoided) {
+                        Some(shared) => shared.settled().await,
+                        None => break,
+                    }
                 }
             }
             // Boxed: most requests find a connection, and need not make room for making one.

@@ -21,7 +21,7 @@ pub(crate) struct UpstreamBody {
     // Given back to the pool at the end; if the body is dropped before, the connection is closed with it.
     lease: Option<Lease>,
     // Received before the head was passed on.
-    first: Option<Frame<Bytes>>,
+    first: Option<Box<Frame<Bytes>>>,
     patience: Duration,
     heard: Option<Instant>,
     silence: Option<Pin<Box<Sleep>>>,
@@ -53,7 +53,7 @@ impl UpstreamBody {
             Poll::Ready(match first {
                 Poll::Ready(Some(Err(error))) => Err(error),
                 Poll::Ready(first) => {
-                    self.first = first.and_then(Result::ok);
+                    self.first = first.and_then(Result::ok).map(Box::new);
                     Ok(())
                 }
                 Poll::Pending => Ok(()),
@@ -100,7 +100,7 @@ impl Body for UpstreamBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         if let Some(first) = self.first.take() {
-            return Poll::Ready(Some(Ok(first)));
+            return Poll::Ready(Some(Ok(*first)));
         }
         match Pin::new(&mut self.inner).poll_frame(context) {
             Poll::Ready(Some(Ok(mut frame))) => {
@@ -132,7 +132,7 @@ impl Body for UpstreamBody {
 
     fn size_hint(&self) -> SizeHint {
         let rest = self.inner.size_hint();
-        let Some(first) = self.first.as_ref().and_then(Frame::data_ref) else {
+        let Some(first) = self.first.as_ref().and_then(|first| first.data_ref()) else {
             return rest;
         };
         let first = first.len() as u64;
