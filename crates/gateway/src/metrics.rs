@@ -113,6 +113,7 @@ pub(crate) struct GatewayMetrics {
     redis: Arc<RedisMetrics>,
     synced: SyncedMetrics,
     waiting: Gauge,
+    abandoned: Gauge,
     lines: Lines,
 }
 
@@ -146,6 +147,7 @@ impl GatewayMetrics {
             redis: Arc::default(),
             synced: SyncedMetrics::default(),
             waiting: Gauge::default(),
+            abandoned: Gauge::default(),
             lines,
         };
         metrics.register();
@@ -253,6 +255,11 @@ impl GatewayMetrics {
             self.waiting.clone(),
         );
         registry.register(
+            "abandoned_exchanges",
+            "Exchanges with upstreams that go on though their clients have left",
+            self.abandoned.clone(),
+        );
+        registry.register(
             "memory_keys",
             "Keys in this process's store",
             self.memory_keys.clone(),
@@ -337,6 +344,8 @@ impl GatewayMetrics {
             .set(usage.keys.try_into().unwrap_or(i64::MAX));
         let waiting = self.lines.waiting().try_into();
         self.waiting.set(waiting.unwrap_or(i64::MAX));
+        let abandoned = self.lines.abandoned().try_into();
+        self.abandoned.set(abandoned.unwrap_or(i64::MAX));
         // Counted elsewhere, and only shown here.
         let show = |counter: &Counter, count| counter.inner().store(count, Ordering::Relaxed);
         show(&self.memory_evicted, usage.evicted);

@@ -25,7 +25,7 @@ pub use memory::{MAX_KEYS, MemoryStore, MemoryUse};
 pub use queued::Queued;
 pub use redis::{Agreement, Overshoot, RedisStore, SyncedUse};
 use tidegate_core::Micros;
-pub use under_way::{RENEW_EVERY, UnderWay};
+pub use under_way::{RENEW_EVERY, Settlements, UnderWay};
 
 /// Where limits keep their state: one of two, chosen at start.
 #[derive(Clone, Debug)]
@@ -68,12 +68,13 @@ impl Store {
     /// quota within a second.
     pub async fn reset(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
         match self {
-            Self::Memory(store) => {
-                store.reset(charges);
-                Ok(())
-            }
-            Self::Redis(store) => store.reset(charges).await,
+            Self::Memory(store) => store.reset(charges),
+            Self::Redis(store) => store.reset(charges).await?,
         }
+        for charge in charges {
+            self.settled(charge.limit, charge.subject);
+        }
+        Ok(())
     }
 
     /// Tells others what only this process knows, for a second at most; to be called at the end.

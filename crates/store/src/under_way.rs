@@ -4,6 +4,7 @@
 //! what its requests hold. How it is kept is the stores' business; this is the list of it.
 
 mod registry;
+mod settlements;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,6 +17,8 @@ use crate::{Decision, Limit, Mode, Outcome, PerCharge, Source, Store, Subject, V
 
 pub(crate) use registry::Registry;
 use registry::{Hold, State};
+pub use settlements::Settlements;
+use settlements::Watchers;
 
 /// How often [`Store::renew`] should be called: a part of the shortest lease.
 pub const RENEW_EVERY: Duration = Duration::from_millis(250);
@@ -35,26 +38,44 @@ pub(crate) enum Home {
 #[derive(Debug)]
 pub struct UnderWay {
     store: Store,
-    holds: PerCharge<(u64, Arc<Limit>)>,
+    holds: PerCharge<Held>,
+}
+
+/// One charge that is held: its number in the registry, its limit and its units.
+#[derive(Debug)]
+struct Held {
+    id: u64,
+    limit: Arc<Limit>,
+    cost: u64,
 }
 
 impl UnderWay {
-    /// Settles the reservations: `used` says what this request has come to under a limit; none: what was reserved.
-    pub fn settle(&mut self, used: impl Fn(&Limit) -> Option<u64>) {
-        let reserved = |(_, limit): &(u64, Arc<Limit>)| limit.reserves().is_some();
+    /// Settles the reservations: `used` says what this request has come to under a limit, at which so much was reserved.
+    pub fn settle(&mut self, mut used: impl FnMut(&Limit, u64) -> u64) {
         let holds = std::mem::take(&mut self.holds);
+        let reserved = |held: &Held| held.limit.reserves().is_some();
         let (reserved, places) = holds.into_iter().partition::<Vec<_>, _>(reserved);
         self.holds.extend(places);
-        for (id, limit) in reserved {
-            self.store.end(id, used(&limit));
+        for held in reserved {
+            let used = used(&held.limit, held.cost);
+            self.store.end(held.id, Some(used));
+        }
+    }
+
+    /// Holds what it holds for `time`, though the request has ended.
+    pub fn keep(mut self, time: Duration) {
+        for held in self.holds.drain(..) {
+            if !self.store.registry().keep(held.id, time) {
+                self.store.end(held.id, None);
+            }
         }
     }
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        for (id, _) in self.holds.drain(..) {
-            self.store.end(id, None);
+        for held in self.holds.drain(..) {
+            self.store.end(held.id, None);
         }
     }
 }
@@ -86,20 +107,36 @@ impl Store {
                 lapse: source.at + lease,
                 renewed: Instant::now(),
                 state: State::Held,
+                kept_until: None,
             };
-            holds.push((self.registry().add(hold), limit.clone()));
+            holds.push(Held {
+                id: self.registry().add(hold),
+                limit: limit.clone(),
+                cost,
+            });
         }
         let store = self.clone();
         (!holds.is_empty()).then_some(UnderWay { store, holds })
     }
 
-    /// Ready once something is settled or given back in this process, from the time of this call on.
-    pub fn settled(&self) -> impl Future<Output = ()> {
-        self.registry().settled.notified()
+    /// Hears of what is settled or given back under one key in this process, from the time of this call on.
+    pub fn settlements(&self, limit: &Limit, subject: Subject) -> Settlements {
+        Settlements::watch(self, limit, subject)
     }
 
-    /// Renews what is held and due; to be called every [`RENEW_EVERY`].
+    /// Whether other gateways may settle what is charged to this limit.
+    pub fn is_shared(&self, limit: &Limit) -> bool {
+        match self {
+            Self::Memory(_) => false,
+            Self::Redis(store) => limit.mode() != Mode::Local && store.has_others(),
+        }
+    }
+
+    /// Renews what is held and due, and ends what is held no longer; to be called every [`RENEW_EVERY`].
     pub async fn renew(&self) {
+        for id in self.registry().over() {
+            self.end(id, None);
+        }
         let mut calls = JoinSet::new();
         for (id, hold) in self.registry().due() {
             while calls.len() >= AT_ONCE {
@@ -122,11 +159,11 @@ impl Store {
             self.end(id, None);
         }
         loop {
-            let settled = self.settled();
+            let progress = self.registry().progress.notified();
             if self.registry().is_idle() {
                 return;
             }
-            settled.await;
+            progress.await;
         }
     }
 
@@ -154,7 +191,7 @@ impl Store {
         runtime.spawn(async move {
             call.await;
             store.registry().on_the_way.fetch_sub(1, Ordering::Relaxed);
-            store.registry().settled.notify_waiters();
+            store.registry().progress.notify_waiters();
         });
     }
 
@@ -164,7 +201,7 @@ impl Store {
                 store
                     .give_up(&hold.charge(), hold.receipt, hold.lapse, used)
                     .await;
-                self.registry().settled.notify_waiters();
+                self.settled(&hold.limit, hold.subject);
             }
             _ => self.give_up_here(&hold, used),
         }
@@ -178,7 +215,17 @@ impl Store {
                 None => memory.give_back(&charge, quota, hold.lapse),
             }
         }
-        self.registry().settled.notify_waiters();
+        self.settled(&hold.limit, hold.subject);
+    }
+
+    /// Tells whoever waits that something was settled or given back under a key.
+    pub(crate) fn settled(&self, limit: &Limit, subject: Subject) {
+        self.registry().watchers.notify(limit, subject);
+        self.registry().progress.notify_waiters();
+    }
+
+    fn watchers(&self) -> &Watchers {
+        &self.registry().watchers
     }
 
     async fn hold_on(&self, hold: &Hold) -> Option<Micros> {

@@ -8,6 +8,7 @@ use http::Response;
 use tidegate_core::Verdict;
 use tidegate_store::{Decision, Limit, Outcome, PerCharge};
 
+use crate::in_flight::Settled;
 use crate::{Action, Answers, Caller, Client, ClientPlan, Credentials, Policy, Rule};
 use crate::{headers, ietf, refusal};
 
@@ -98,11 +99,36 @@ impl Decided {
 
     /// Takes what the store said.
     pub(crate) fn decide(&mut self, decision: Decision) {
-        // A 401 is not any limit's, and says nothing of one.
-        let says = self.refused.is_none() || decision.outcome == Outcome::Refused;
-        let outcome = decision.outcome;
         self.decision = Some(decision);
-        self.tightest = headers::tightest(outcome, self.said()).filter(|_| says);
+        self.choose();
+    }
+
+    /// Takes what a reservation has come to: the headers tell what is left after that.
+    pub(crate) fn settle(&mut self, settled: Settled<'_>) {
+        if settled.used == settled.reserved {
+            return;
+        }
+        let verdicts = self.decision.iter_mut();
+        let verdicts = verdicts.flat_map(|decision| &mut decision.verdicts);
+        for (index, verdict) in self.charged.iter().zip(verdicts) {
+            let rule = self.rules.get(*index);
+            if rule.is_some_and(|rule| rule.limit.name() == settled.limit.name())
+                && let Some(verdict) = verdict
+            {
+                let before = verdict.remaining.saturating_add(settled.reserved);
+                let left = before.saturating_sub(settled.used);
+                verdict.remaining = left.min(settled.limit.quota().capacity());
+            }
+        }
+        self.choose();
+    }
+
+    /// Chooses the limit that the headers describe.
+    fn choose(&mut self) {
+        let outcome = self.decision.as_ref().map(|decision| decision.outcome);
+        // A 401 is not any limit's, and says nothing of one.
+        let outcome = outcome.filter(|it| self.refused.is_none() || *it == Outcome::Refused);
+        self.tightest = outcome.and_then(|outcome| headers::tightest(outcome, self.said()));
     }
 
     /// The answer to give instead of going on, if there is one.

@@ -1,7 +1,7 @@
 //! Who is calling: the first client source that answers names the client.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName};
@@ -260,6 +260,15 @@ impl ClientSource {
 }
 
 impl Caller {
+    /// The address it came from; of IPv6 its prefix.
+    pub(crate) const fn address(&self) -> IpAddr {
+        match self.ip {
+            Client::Ip(address) => address,
+            // No source names it otherwise.
+            _ => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        }
+    }
+
     /// Somebody of whom only the address is known.
     fn at(address: IpAddr) -> Self {
         Self {

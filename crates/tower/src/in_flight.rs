@@ -1,16 +1,21 @@
 //! What an admitted request holds until it has ended, and how it is settled: by its answer, if it comes to that.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::Response;
 use tidegate_store::{Limit, UnderWay};
 
 use crate::Rule;
+use crate::exchange::Transmission;
 
-/// In the extensions of an answer: it stands for one that the upstream did not give. No `count` counts it, and what was
-/// reserved for it stays charged.
+/// In the extensions of an answer: the upstream gave none, and this one stands in its place.
 #[derive(Clone, Copy, Debug)]
-pub struct Unanswered;
+pub struct Unanswered {
+    /// Whether parts of the request were sent to the upstream. Then what was reserved stays charged: the upstream may have
+    /// done what was asked. Otherwise it is given back.
+    pub forwarded: bool,
+}
 
 /// The places that a request holds, in its answer's extensions. Whoever serves the answer keeps this until its body has
 /// ended; when the last clone is dropped, the places are free again.
@@ -19,51 +24,90 @@ pub struct InFlight {
     _under_way: Arc<UnderWay>,
 }
 
+/// A settled reservation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settled<'a> {
+    pub(crate) limit: &'a Limit,
+    /// The units that were charged until now.
+    pub(crate) reserved: u64,
+    /// The units that stay charged.
+    pub(crate) used: u64,
+}
+
 /// What a request holds of which nobody knows yet how it ends.
 #[derive(Debug)]
 pub(crate) struct Unsettled {
     under_way: Option<UnderWay>,
     rules: Arc<[Rule]>,
+    transmission: Transmission,
 }
 
 impl Unsettled {
-    pub(crate) const fn new(under_way: UnderWay, rules: Arc<[Rule]>) -> Self {
+    pub(crate) fn new(under_way: UnderWay, rules: Arc<[Rule]>) -> Self {
         Self {
             under_way: Some(under_way),
             rules,
+            transmission: Transmission::default(),
         }
     }
 
-    /// Settles it by the answer's head.
-    pub(crate) fn settle<B>(mut self, answer: &Response<B>) -> Option<InFlight> {
+    /// Whether the request was forwarded.
+    pub(crate) const fn transmission(&self) -> &Transmission {
+        &self.transmission
+    }
+
+    /// Settles it by the answer's head; `noted` is told of each reservation.
+    pub(crate) fn settle<B>(
+        mut self,
+        answer: &Response<B>,
+        mut noted: impl FnMut(Settled<'_>),
+    ) -> Option<InFlight> {
         let mut under_way = self.under_way.take()?;
-        let answer =
-            Some(answer).filter(|answer| answer.extensions().get::<Unanswered>().is_none());
-        under_way.settle(|limit| used(&self.rules, limit, answer));
+        under_way.settle(|limit, reserved| {
+            let used = used(&self.rules, limit, answer).unwrap_or(reserved);
+            noted(Settled {
+                limit,
+                reserved,
+                used,
+            });
+            used
+        });
         Some(InFlight {
             _under_way: Arc::new(under_way),
         })
     }
+
+    /// Nobody waits for the answer. Reservations stay charged, and places are held for `time`.
+    pub(crate) fn keep(mut self, time: Duration) {
+        if let Some(mut under_way) = self.under_way.take() {
+            under_way.settle(|_, reserved| reserved);
+            under_way.keep(time);
+        }
+    }
 }
 
 impl Drop for Unsettled {
-    /// The client has left before there was an answer.
+    /// The request has ended without an answer. What it reserved stays charged if it was forwarded.
     fn drop(&mut self) {
         if let Some(mut under_way) = self.under_way.take() {
-            under_way.settle(|limit| used::<()>(&self.rules, limit, None));
+            let forwarded = self.transmission.is_sent();
+            under_way.settle(|_, reserved| if forwarded { reserved } else { 0 });
         }
     }
 }
 
 /// What a request has come to under a limit; none: what was reserved.
-fn used<B>(rules: &[Rule], limit: &Limit, answer: Option<&Response<B>>) -> Option<u64> {
+fn used<B>(rules: &[Rule], limit: &Limit, answer: &Response<B>) -> Option<u64> {
+    if let Some(unanswered) = answer.extensions().get::<Unanswered>() {
+        return (!unanswered.forwarded).then_some(0);
+    }
     let rule = rules
         .iter()
         .find(|rule| rule.limit.name() == limit.name())?;
     match &rule.count {
-        None => rule.cost.told_by(answer?.headers()),
+        None => rule.cost.told_by(answer.headers()),
         Some(statuses) => {
-            let counts = answer.is_some_and(|answer| statuses.contains(&answer.status()));
+            let counts = statuses.contains(&answer.status());
             (!counts).then_some(0)
         }
     }

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::{Future, ready};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -14,6 +14,7 @@ use tower::{Layer, Service};
 
 use crate::demand::{Demand, Demands};
 use crate::early::{Early, early_rules};
+use crate::exchange::Exchange;
 use crate::in_flight::Unsettled;
 use crate::waiting::Hall;
 use crate::{Caller, Clients, Decided, Hasher, Lines, Oversized, Peer, Policy, Rule};
@@ -79,10 +80,13 @@ impl<S> Layer<S> for RateLimitLayer {
 
 /// Charges each request to its limits before the inner service sees it.
 ///
-/// A request must carry its [`Peer`] in its extensions. An answer of the inner service that stands for none carries
-/// [`Unanswered`](crate::Unanswered), and an answer of this one may carry an [`InFlight`](crate::InFlight). An answer whose [`Decided::action`] is [`Action::Drop`](crate::Action::Drop) is
-/// not to be sent: whoever serves the connection closes it instead. A client that leaves while the store is asked may have been
-/// charged: the script cannot be called back. What it was given to hold is given back.
+/// A request must carry its [`Peer`] in its extensions. One that holds something carries a
+/// [`Transmission`](crate::Transmission), which says whether it was forwarded. An answer of the inner service that stands for none carries [`Unanswered`](crate::Unanswered), and an answer of
+/// this one may carry an [`InFlight`](crate::InFlight). An answer whose [`Decided::action`] is
+/// [`Action::Drop`](crate::Action::Drop) is not to be sent: whoever serves the connection closes it instead.
+///
+/// A client that leaves while the store is asked may have been charged: the script cannot be called back. What it was given to
+/// hold is given back. If a client leaves after its request was forwarded, the inner service goes on until the answer's head.
 #[derive(Clone, Debug)]
 pub struct RateLimit<S> {
     inner: S,
@@ -111,31 +115,42 @@ where
         let enforced = self.enforced.clone();
         let peer = peer_of(&request);
         if let Some(decided) = enforced.early(peer, &request) {
-            let given = (decided, None);
-            if let Some(refusal) = enforced.refusal(&given) {
-                return Box::pin(ready(Ok(enforced.tell(refusal, given))));
+            if let Some(refusal) = enforced.refusal(&decided) {
+                return Box::pin(ready(Ok(enforced.tell(refusal, decided, None))));
             }
         }
         let (caller, counted) = enforced.name(peer, &request);
         if enforced.clients.forward_client.is_some() {
             request.extensions_mut().insert(caller.client.clone());
         }
+        let address = caller.address();
         if let Some(memory) = enforced.at_once() {
             // A future that has nobody to ask is an eighth as large as one that has, and moved about as often.
-            let decided = enforced.decide_at_once(memory, caller, counted);
+            let (decided, unsettled) = enforced.decide_at_once(memory, caller, counted);
             if let Some(refusal) = enforced.refusal(&decided) {
-                return Box::pin(ready(Ok(enforced.tell(refusal, decided))));
+                return Box::pin(ready(Ok(enforced.tell(refusal, decided, unsettled))));
             }
-            let answer = inner.call(request);
-            return Box::pin(async move { Ok(enforced.tell(answer.await?, decided)) });
+            let Some(unsettled) = unsettled else {
+                let answer = inner.call(request);
+                return Box::pin(async move { Ok(enforced.tell(answer.await?, decided, None)) });
+            };
+            let exchange = enforced.exchange(&mut inner, request, unsettled, address);
+            return Box::pin(async move {
+                let (answer, unsettled) = exchange.await;
+                Ok(enforced.tell(answer, decided, Some(unsettled)))
+            });
         }
         Box::pin(async move {
-            let decided = enforced.decide(caller, counted).await;
-            let response = match enforced.refusal(&decided) {
-                Some(refusal) => refusal,
-                None => inner.call(request).await?,
+            let (decided, unsettled) = enforced.decide(caller, counted).await;
+            if let Some(refusal) = enforced.refusal(&decided) {
+                return Ok(enforced.tell(refusal, decided, unsettled));
+            }
+            let Some(unsettled) = unsettled else {
+                return Ok(enforced.tell(inner.call(request).await?, decided, None));
             };
-            Ok(enforced.tell(response, decided))
+            let exchange = enforced.exchange(&mut inner, request, unsettled, address);
+            let (answer, unsettled) = exchange.await;
+            Ok(enforced.tell(answer, decided, Some(unsettled)))
         })
     }
 }
@@ -177,11 +192,11 @@ impl Enforced {
     /// Asks the store, and waits for the request's turn. Whose credentials are refused is charged to what is always charged:
     /// guessing is limited, too.
     async fn decide(&self, caller: Caller, counted: Counted) -> Given {
+        let hall = self.hall(caller.address());
         let mut decided = Decided::of(caller, &self.policy);
         let Some(demands) = self.demands(&mut decided, counted) else {
             return (decided, None);
         };
-        let hall = self.hall();
         // Boxed: a request that need not wait need not make room for it.
         let mut asked = if self.may_wait {
             let (asked, waited) = Box::pin(hall.decide(&demands)).await;
@@ -201,34 +216,64 @@ impl Enforced {
 
     /// As [`decide`](Self::decide), where nothing can take time.
     fn decide_at_once(&self, memory: &MemoryStore, caller: Caller, counted: Counted) -> Given {
+        let hall = self.hall(caller.address());
         let mut decided = Decided::of(caller, &self.policy);
         let Some(demands) = self.demands(&mut decided, counted) else {
             return (decided, None);
         };
-        let mut asked = self.hall().ask_at_once(memory, &demands);
+        let mut asked = hall.ask_at_once(memory, &demands);
         asked.go_on();
         decided.decide(asked.decision);
         (decided, asked.unsettled)
     }
 
     /// The answer to a request that does not go on.
-    fn refusal<R: From<Bytes>>(&self, (decided, _): &Given) -> Option<Response<R>> {
+    fn refusal<R: From<Bytes>>(&self, decided: &Decided) -> Option<Response<R>> {
         let refusal = decided.refusal(&self.policy.answers)?;
         Some(refusal.map(R::from))
     }
 
+    /// Sends on a request that holds something.
+    fn exchange<S, B, R>(
+        &self,
+        inner: &mut S,
+        mut request: Request<B>,
+        unsettled: Unsettled,
+        address: IpAddr,
+    ) -> Exchange<R>
+    where
+        S: Service<Request<B>, Response = Response<R>, Error = Infallible> + 'static,
+        S::Future: Send,
+        B: 'static,
+        R: Send + 'static,
+    {
+        let transmission = unsettled.transmission().clone();
+        request.extensions_mut().insert(transmission);
+        let answering = inner.call(request);
+        Exchange::new(answering, unsettled, &self.lines, address)
+    }
+
     /// Settles what the request was given, and tells of its limits in the answer.
-    fn tell<R>(&self, mut response: Response<R>, (decided, unsettled): Given) -> Response<R> {
-        if let Some(in_flight) = unsettled.and_then(|it| it.settle(&response)) {
-            response.extensions_mut().insert(in_flight);
+    fn tell<R>(
+        &self,
+        mut response: Response<R>,
+        mut decided: Decided,
+        unsettled: Option<Unsettled>,
+    ) -> Response<R> {
+        if let Some(unsettled) = unsettled {
+            let in_flight = unsettled.settle(&response, |settled| decided.settle(settled));
+            if let Some(in_flight) = in_flight {
+                response.extensions_mut().insert(in_flight);
+            }
         }
         decided.write_headers(&mut response, &self.policy.answers);
         response.extensions_mut().insert(decided);
         response
     }
 
-    fn hall(&self) -> Hall<'_> {
+    const fn hall(&self, address: IpAddr) -> Hall<'_> {
         Hall {
+            address,
             store: &self.store,
             lines: &self.lines,
             rules: &self.policy.rules,

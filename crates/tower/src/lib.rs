@@ -19,6 +19,7 @@ mod cost;
 mod decided;
 mod demand;
 mod early;
+mod exchange;
 mod headers;
 mod identity;
 mod ietf;
@@ -29,7 +30,9 @@ mod lines;
 mod named;
 mod plan;
 mod refusal;
+mod retries;
 mod rule;
+mod shares;
 mod subject;
 mod waiting;
 
@@ -37,13 +40,14 @@ pub use address::{AddressFrom, TrustedProxies};
 pub use answers::{Answers, RateLimitHeaders, Reject, Reset};
 pub use cost::Cost;
 pub use decided::{Decided, Oversized, Said};
+pub use exchange::Transmission;
 pub use headers::{
     RATELIMIT, RATELIMIT_POLICY, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET,
 };
 pub use identity::{Caller, Client, ClientSource, Clients, Credentials, Peer};
 pub use in_flight::{InFlight, Unanswered};
 pub use layer::{RateLimit, RateLimitLayer};
-pub use lines::{Lines, MOST_IN_A_LINE, MOST_WAITING};
+pub use lines::{Lines, MOST_ABANDONED, MOST_IN_A_LINE, MOST_SETTLING, MOST_WAITING};
 pub use named::{Budget, UnknownClient};
 pub use plan::{ClientPlan, ClientPlans};
 pub use refusal::problem;

@@ -2,28 +2,42 @@
 //!
 //! A limit and a subject have one line, as long as somebody waits there. Only its head asks the store; whoever leaves makes
 //! room for the next. Those who are admitted to a queue, and wait for their turns, stand in another, by their turns. Lines
-//! are bounded, each and together, and a line that nobody stands in takes no memory. This module must not know why requests
-//! wait.
+//! are bounded, each and together, and a line that nobody stands in takes no memory. No address gets all seats
+//! ([`crate::shares`]). This module must not know why requests wait.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::hash::{BuildHasher as _, RandomState};
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tidegate_core::{Micros, Verdict};
 use tidegate_store::Subject;
 use tokio::sync::Notify;
 
+use crate::retries::Retries;
+use crate::shares::{Permit, Shares};
+
 /// The most requests that wait in one line; a queue bounds itself.
 pub const MOST_IN_A_LINE: usize = 1_000;
+
+/// The most requests that wait in one line for unsettled reservations: most of them would wait in vain.
+pub const MOST_SETTLING: usize = 32;
 
 /// The most requests of one gateway that wait, in lines or for their turns in queues.
 pub const MOST_WAITING: usize = 20_000;
 
-/// All lines of a gateway; cheap to clone.
-#[derive(Clone, Default)]
-pub struct Lines(Arc<Mutex<Waiting>>);
+/// The most exchanges of one gateway that go on though their clients have left.
+pub const MOST_ABANDONED: usize = 4_096;
+
+const SHARDS: usize = 64;
+
+/// All lines of a gateway, and the exchanges that outlive their clients; cheap to clone.
+#[derive(Clone)]
+pub struct Lines(Arc<Waiting>);
 
 /// Whose line it is.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -36,15 +50,22 @@ pub(crate) struct Key {
     pub(crate) is_queue: bool,
 }
 
-#[derive(Default)]
+type Shard = HashMap<Key, Line>;
+
 struct Waiting {
-    lines: HashMap<Key, Line>,
-    seats: usize,
-    next: u64,
+    shards: [Mutex<Shard>; SHARDS],
+    // Seeded per process: nobody outside can aim keys at one lock.
+    hasher: RandomState,
+    next: AtomicU64,
+    seats: Arc<Shares>,
+    abandoned: Arc<Shares>,
+    retries: Retries,
 }
 
 struct Line {
     waiters: BTreeMap<Ticket, Waiter>,
+    /// The units that all of them ask for.
+    units: u64,
     /// Nothing in a queue.
     heard: Option<Heard>,
     /// The turn of who went last in a queue, and when that was.
@@ -74,9 +95,6 @@ pub(crate) struct Heard {
     pub(crate) came: Instant,
 }
 
-/// What waits is one of [`MOST_WAITING`]; dropped when it does not any more.
-pub(crate) struct Seat(Lines);
-
 /// A place in a line, which is left when this is dropped.
 pub(crate) struct Place {
     key: Key,
@@ -84,70 +102,109 @@ pub(crate) struct Place {
     is_first: Arc<Notify>,
     /// The units that those ask for who stood before it when it came.
     pub(crate) ahead: u64,
-    seat: Seat,
+    lines: Lines,
+    // Its seat, one of MOST_WAITING.
+    _seat: Permit,
+}
+
+impl Default for Lines {
+    fn default() -> Self {
+        Self(Arc::new(Waiting {
+            shards: std::array::from_fn(|_| Mutex::default()),
+            hasher: RandomState::new(),
+            next: AtomicU64::new(0),
+            seats: Shares::new(MOST_WAITING),
+            abandoned: Shares::new(MOST_ABANDONED),
+            retries: Retries::default(),
+        }))
+    }
 }
 
 impl Lines {
     /// How many requests wait.
     pub fn waiting(&self) -> usize {
-        self.0.lock().seats
+        self.0.seats.taken()
     }
 
-    /// A seat, if there is one.
-    pub(crate) fn seat(&self) -> Option<Seat> {
-        let mut waiting = self.0.lock();
-        (waiting.seats < MOST_WAITING).then(|| {
-            waiting.seats += 1;
-            Seat(self.clone())
-        })
+    /// How many exchanges go on though their clients have left.
+    pub fn abandoned(&self) -> usize {
+        self.0.abandoned.taken()
+    }
+
+    /// Lets an exchange go on whose client, at this address, has left; nothing if there are too many.
+    pub(crate) fn abandon(&self, address: IpAddr) -> Option<Permit> {
+        self.0.abandoned.take(address)
+    }
+
+    /// What bounds the calls to the store of those who wait.
+    pub(crate) fn retries(&self) -> &Retries {
+        &self.0.retries
     }
 
     /// What was heard in a line, if there is one.
     pub(crate) fn heard(&self, key: &Key) -> Option<Heard> {
-        self.0.lock().lines.get(key)?.heard
+        self.shard(key).get(key)?.heard
     }
 
-    /// Joins the end of a line, which begins here if nobody waits; nothing if there is no room.
-    pub(crate) fn join(&self, key: Key, cost: u64, heard: Heard) -> Option<Place> {
-        self.stand(key, 0, cost, Some(heard))
+    /// Joins the end of a line, which begins here if nobody waits; nothing if there is no room for this address.
+    pub(crate) fn join(&self, key: Key, address: IpAddr, cost: u64, heard: Heard) -> Option<Place> {
+        self.stand(key, address, 0, cost, Some(heard))
     }
 
-    /// Joins a queue, whose turn is known; nothing if there is no room.
-    pub(crate) fn join_queue(&self, key: Key, turn: Micros) -> Option<Place> {
-        self.stand(key, turn, 0, None)
+    /// Joins a queue, whose turn is known; nothing if there is no room for this address.
+    pub(crate) fn join_queue(&self, key: Key, address: IpAddr, turn: Micros) -> Option<Place> {
+        self.stand(key, address, turn, 0, None)
     }
 
-    fn stand(&self, key: Key, turn: Micros, cost: u64, heard: Option<Heard>) -> Option<Place> {
-        let seat = self.seat()?;
-        let mut waiting = self.0.lock();
-        let number = waiting.next;
+    fn stand(
+        &self,
+        key: Key,
+        address: IpAddr,
+        turn: Micros,
+        cost: u64,
+        heard: Option<Heard>,
+    ) -> Option<Place> {
+        let seat = self.0.seats.take(address)?;
+        let most = match &heard {
+            None => usize::MAX,
+            Some(heard) if heard.verdict.settling => MOST_SETTLING,
+            Some(_) => MOST_IN_A_LINE,
+        };
+        let mut lines = self.shard(&key);
+        let length = lines.get(&key).map_or(0, |line| line.waiters.len());
+        if length >= most {
+            return None;
+        }
+        let number = self.0.next.fetch_add(1, Ordering::Relaxed);
         let ticket = Ticket { turn, number };
-        let line = waiting.lines.entry(key.clone()).or_insert_with(|| Line {
+        let line = lines.entry(key.clone()).or_insert_with(|| Line {
             waiters: BTreeMap::new(),
+            units: 0,
             heard,
             went: None,
         });
-        if line.waiters.len() >= MOST_IN_A_LINE && !key.is_queue {
-            // A seat takes the lock to be left.
-            drop(waiting);
-            return None;
-        }
-        let ahead = line.waiters.values().map(|waiter| waiter.cost).sum();
+        let ahead = line.units;
+        line.units = ahead.saturating_add(cost);
         let is_first = Arc::new(Notify::new());
         let waiter = Waiter {
             cost,
             is_first: is_first.clone(),
         };
         line.waiters.insert(ticket, waiter);
-        waiting.next += 1;
-        drop(waiting);
+        drop(lines);
         Some(Place {
             key,
             ticket,
             is_first,
             ahead,
-            seat,
+            lines: self.clone(),
+            _seat: seat,
         })
+    }
+
+    fn shard(&self, key: &Key) -> MutexGuard<'_, Shard> {
+        let hash = self.0.hasher.hash_one(key);
+        self.0.shards[(hash % SHARDS as u64) as usize].lock()
     }
 }
 
@@ -167,8 +224,8 @@ impl Place {
     /// How long the head of a queue should still wait whose turn has come, because the one before it was late: half the way
     /// between their turns lies between them in any case, so that a gateway that was held up catches up, and not at once.
     pub(crate) fn distance(&self) -> Duration {
-        let waiting = self.seat.0.0.lock();
-        let went = waiting.lines.get(&self.key).and_then(|line| line.went);
+        let lines = self.lines.shard(&self.key);
+        let went = lines.get(&self.key).and_then(|line| line.went);
         went.map_or(Duration::ZERO, |(turn, at)| {
             let between = Duration::from_micros(self.ticket.turn.saturating_sub(turn));
             (between / 2).saturating_sub(at.elapsed())
@@ -177,27 +234,27 @@ impl Place {
 
     /// Goes on, as its turn has come.
     pub(crate) fn go(self) {
-        if let Some(line) = self.seat.0.0.lock().lines.get_mut(&self.key) {
+        if let Some(line) = self.lines.shard(&self.key).get_mut(&self.key) {
             line.went = Some((self.ticket.turn, Instant::now()));
         }
     }
 
     /// Whether it is the head.
     pub(crate) fn is_head(&self) -> bool {
-        let waiting = self.seat.0.0.lock();
-        let line = waiting.lines.get(&self.key);
+        let lines = self.lines.shard(&self.key);
+        let line = lines.get(&self.key);
         let first = line.and_then(|line| line.waiters.first_key_value());
         first.is_some_and(|(ticket, _)| *ticket == self.ticket)
     }
 
     /// What the store said last to the head.
     pub(crate) fn heard(&self) -> Option<Heard> {
-        self.seat.0.heard(&self.key)
+        self.lines.heard(&self.key)
     }
 
     /// Notes what the store said to the head.
     pub(crate) fn hear(&self, heard: Heard) {
-        if let Some(line) = self.seat.0.0.lock().lines.get_mut(&self.key) {
+        if let Some(line) = self.lines.shard(&self.key).get_mut(&self.key) {
             line.heard = Some(heard);
         }
     }
@@ -205,26 +262,22 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut waiting = self.seat.0.0.lock();
-        let Some(line) = waiting.lines.get_mut(&self.key) else {
+        let mut lines = self.lines.shard(&self.key);
+        let Some(line) = lines.get_mut(&self.key) else {
             return;
         };
-        line.waiters.remove(&self.ticket);
+        if let Some(waiter) = line.waiters.remove(&self.ticket) {
+            line.units = line.units.saturating_sub(waiter.cost);
+        }
         match line.waiters.first_key_value() {
             Some((_, first)) => first.is_first.notify_one(),
             None => {
-                waiting.lines.remove(&self.key);
+                lines.remove(&self.key);
             }
         }
-        if waiting.lines.is_empty() {
-            waiting.lines = HashMap::new();
+        if lines.is_empty() {
+            *lines = HashMap::new();
         }
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.0.0.lock().seats -= 1;
     }
 }
 
@@ -253,6 +306,7 @@ impl fmt::Debug for Lines {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lines")
             .field("waiting", &self.waiting())
+            .field("abandoned", &self.abandoned())
             .finish_non_exhaustive()
     }
 }

@@ -5,20 +5,18 @@
 //! them is settled. A request that a leaky bucket admitted sleeps until its turn. Nobody is charged for waiting in a line; and
 //! a client that leaves is gone from it at once. What it was given while it left, it gives back.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_core::Verdict;
-use tidegate_store::{Decision, Outcome, Source, Store, Via};
+use tidegate_store::{Decision, Outcome, Settlements, Source, Store, Via};
 use tokio::time::{sleep, sleep_until, timeout};
 
 use crate::Rule;
 use crate::asked::Asked;
-use crate::demand::{Demands, Until};
+use crate::demand::{Demand, Demands, SETTLING, Until};
 use crate::lines::{Heard, Lines, Place};
-
-/// How often the store is asked whether requests of other gateways have settled.
-const POLL: Duration = Duration::from_millis(50);
 
 /// The shortest sleep.
 const SHORTEST: Duration = Duration::from_millis(1);
@@ -29,6 +27,8 @@ pub(crate) struct Hall<'a> {
     pub(crate) store: &'a Store,
     pub(crate) lines: &'a Lines,
     pub(crate) rules: &'a Arc<[Rule]>,
+    /// Where the request comes from.
+    pub(crate) address: IpAddr,
     /// Whether an admitted request may hold something, or a place in a queue.
     pub(crate) holds: bool,
 }
@@ -43,6 +43,7 @@ impl Hall<'_> {
             Behind::Others(nth, place) => Some((nth, place)),
             Behind::TooMany(refusal) => return (Asked::from(*refusal), waited),
         };
+        let mut watched: Option<Watched> = None;
         loop {
             if let Some((nth, place)) = &place {
                 let patience = demands[*nth].patience().saturating_sub(began.elapsed());
@@ -56,8 +57,14 @@ impl Hall<'_> {
                     return (refusal.into(), waited);
                 }
             }
-            // Whatever is settled from here on is noticed.
-            let settled = self.store.settled();
+            if watched.is_none()
+                && let Some((nth, place)) = &place
+                && place.heard().is_some_and(|heard| heard.verdict.settling)
+            {
+                watched = Some(self.watch(*nth, &demands[*nth]));
+            }
+            // A settlement from here on is noticed.
+            let settled = watched.as_ref().map(|watched| watched.settlements.next());
             let asked = self.ask(demands).await;
             let decision = &asked.decision;
             let Some((nth, verdict, until)) = longest(demands, decision, began.elapsed()) else {
@@ -74,25 +81,49 @@ impl Hall<'_> {
                 .filter(|(_, place)| *place.key() == demand.key());
             let joined = match stays {
                 Some((_, place)) => place,
-                None => match self.lines.join(demand.key(), demand.cost, heard) {
+                None => match self
+                    .lines
+                    .join(demand.key(), self.address, demand.cost, heard)
+                {
                     Some(place) if demand.is_worth(began, until, place.ahead) => place,
                     _ => return (asked, waited),
                 },
             };
             if joined.is_head() {
                 joined.hear(heard);
-                match until {
-                    // Other gateways do not tell.
-                    Until::Settled => drop(timeout(POLL, settled).await),
-                    Until::Over(left) => sleep(left.max(SHORTEST)).await,
+                match (until, &mut watched, settled) {
+                    (Until::Over(left), ..) => sleep(left.max(SHORTEST)).await,
+                    (Until::Settled, Some(watched), Some(settled)) if watched.nth == nth => {
+                        let left = SETTLING.saturating_sub(began.elapsed());
+                        let others = self.store.is_shared(demand.limit);
+                        let spread = demand.subject.tag[0];
+                        let retries = self.lines.retries();
+                        let pause = retries.pause(verdict, left, watched.calls, others, spread);
+                        watched.calls += 1;
+                        drop(timeout(pause.max(SHORTEST), settled).await);
+                    }
+                    // What was settled before is not heard of: the store is asked once more, at once.
+                    (Until::Settled, ..) => watched = Some(self.watch(nth, demand)),
                 }
             }
             place = Some((nth, joined));
         }
     }
 
+    /// Hears of settlements under the key of this demand, from now on.
+    fn watch(&self, nth: usize, demand: &Demand<'_>) -> Watched {
+        Watched {
+            nth,
+            settlements: self.store.settlements(demand.limit, demand.subject),
+            calls: 0,
+        }
+    }
+
     /// Joins the end of the first line that there is at one of these limits.
     fn behind(&self, demands: &Demands<'_>) -> Behind {
+        if self.lines.waiting() == 0 {
+            return Behind::Nobody;
+        }
         for (nth, demand) in demands.iter().enumerate() {
             if !demand.rule.may_wait() {
                 continue;
@@ -101,7 +132,7 @@ impl Hall<'_> {
             let Some(heard) = self.lines.heard(&key) else {
                 continue;
             };
-            let Some(place) = self.lines.join(key, demand.cost, heard) else {
+            let Some(place) = self.lines.join(key, self.address, demand.cost, heard) else {
                 return Behind::TooMany(refusal(demands, nth, heard, Duration::ZERO).into());
             };
             let ahead = demand.pace(place.ahead);
@@ -131,7 +162,10 @@ impl Hall<'_> {
             asked.go_on();
             return Duration::ZERO;
         };
-        let Some(place) = self.lines.join_queue(demand.queue_key(), turn) else {
+        let Some(place) = self
+            .lines
+            .join_queue(demand.queue_key(), self.address, turn)
+        else {
             turn_away(demands, decision);
             asked.queued = None;
             return Duration::ZERO;
@@ -148,6 +182,15 @@ impl Hall<'_> {
         asked.go_on();
         came.elapsed()
     }
+}
+
+/// The settlements that the head of a line waits for.
+struct Watched {
+    /// The number of the limit among the demands.
+    nth: usize,
+    settlements: Settlements,
+    /// How often the store was asked without having heard of one.
+    calls: u32,
 }
 
 /// Who stands in the line that a request has to join.

@@ -12,7 +12,7 @@ use http::response::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use http_body::Body as _;
 use hyper::body::Incoming;
-use tidegate_tower::{Clients, Peer, Unanswered};
+use tidegate_tower::{Clients, Peer, Transmission, Unanswered};
 use tower::Service;
 
 use super::connection::Lease;
@@ -104,13 +104,15 @@ impl Forwarding {
             let response = edits::to_https(request.headers(), request.uri(), port);
             return response.unwrap_or_else(|| NO_HOST.respond());
         }
+        let transmission = request.extensions_mut().remove::<Transmission>();
         let wish = Wish::of(&mut request, &self.upgrades);
         let (mut request, fate) = self.prepare(request);
         if let Some(wish) = &wish {
             wish.write(request.headers_mut());
         }
         let started = Instant::now();
-        let answer = self.exchange(&mut request, fate.as_deref(), wish).await;
+        let (fate, sent) = (fate.as_deref(), transmission.as_ref());
+        let answer = self.exchange(&mut request, fate, sent, wish).await;
         let forwarded = |answered| Forwarded {
             took: started.elapsed(),
             answered,
@@ -119,10 +121,11 @@ impl Forwarding {
             Ok(response) => (response, forwarded(true)),
             Err(problem) => {
                 let mut response = problem.respond();
-                // What is the client's fault is an answer.
-                if response.status().is_server_error() {
-                    response.extensions_mut().insert(Unanswered);
-                }
+                // Also if the client is to blame, the upstream may have done what was asked.
+                let unanswered = Unanswered {
+                    forwarded: transmission.is_some_and(|it| it.is_sent()),
+                };
+                response.extensions_mut().insert(unanswered);
                 (response, forwarded(false))
             }
         };
@@ -135,6 +138,7 @@ impl Forwarding {
         &self,
         request: &mut Request<RequestBody>,
         fate: Option<&Fate>,
+        transmission: Option<&Transmission>,
         wish: Option<Wish>,
     ) -> Result<Response<Body>, Problem> {
         // A connection that others are on cannot become a tunnel.
@@ -147,6 +151,7 @@ impl Forwarding {
             timeouts: self.timeouts,
             retries: self.retries.as_ref(),
             fate,
+            transmission,
             own_host: self.edits.upstream_host == UpstreamHost::Upstream,
         };
         let is_head = request.method() == Method::HEAD;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use http::{Method, Request, Response, StatusCode};
 use http_body::Body as _;
 use hyper::body::Incoming;
+use tidegate_tower::Transmission;
 use tokio::task::AbortHandle;
 use tower::retry::budget::Budget as _;
 
@@ -57,6 +58,8 @@ pub(super) struct Terms<'a> {
     pub(super) retries: Option<&'a Retries>,
     /// What becomes of the request's body, if it has one.
     pub(super) fate: Option<&'a Fate>,
+    /// Where it is noted whether the request was sent, if that is asked for.
+    pub(super) transmission: Option<&'a Transmission>,
     /// Whether the server gets its own host in place of the client's.
     pub(super) own_host: bool,
 }
@@ -204,6 +207,10 @@ impl Upstream {
             let may_repeat = was_idle && is_safe(request);
             let replay =
                 (shared.is_some() || may_repeat).then(|| Replay::of(request, &self.replays));
+            let first_sent = terms.transmission.filter(|it| !it.is_sent());
+            if let Some(transmission) = first_sent {
+                transmission.sent(terms.timeouts.answer);
+            }
             let answer = {
                 let answer = pin!(lease.send(std::mem::take(request), server));
                 in_time(answer, patience, terms.fate).await
@@ -223,6 +230,12 @@ impl Upstream {
                 }
             };
             let unsent = error.take_message();
+            let refused = is_refused(error.error());
+            if let Some(transmission) = first_sent
+                && (unsent.is_some() || refused)
+            {
+                transmission.unsent();
+            }
             // Others are on the connection: what concerns one stream leaves it in use.
             if unsent.is_some() || !is_of_stream(error.error()) {
                 lease.retire();
@@ -233,7 +246,6 @@ impl Upstream {
                 *request = unsent;
                 continue;
             }
-            let refused = is_refused(error.error());
             // A server may close a connection that was idle just when a request is sent.
             let closed = was_idle && is_closed(error.error());
             if (refused || closed && may_repeat)

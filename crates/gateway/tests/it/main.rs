@@ -30,12 +30,15 @@ mod unknown_keys;
 mod unparsed;
 
 // Requests that wait, hold places, and are settled by their answers.
+mod abandoned;
 mod actions;
 mod delay;
 mod observed;
 mod places;
 mod queue;
 mod settled;
+mod settling;
+mod unanswered;
 
 // Keys that issuers of tokens publish.
 mod jwks;

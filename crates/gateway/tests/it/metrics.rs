@@ -235,6 +235,7 @@ async fn every_metric_says_what_it_is() {
     assert_eq!(
         named,
         [
+            "tidegate_abandoned_exchanges",
             "tidegate_access_log_dropped_lines_total",
             "tidegate_certificate_reads_total",
             "tidegate_config_last_success_timestamp_seconds",

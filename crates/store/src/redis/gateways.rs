@@ -44,6 +44,11 @@ impl Gateways {
 }
 
 impl RedisStore {
+    /// Whether other gateways may share this Redis: one that has just started is not counted yet.
+    pub(crate) fn has_others(&self) -> bool {
+        !self.gateways.is_fixed || self.gateways.count() > 1
+    }
+
     /// Calls in, and counts the gateways; to be called every [`HEARTBEAT`]. Says how many there are.
     pub async fn heartbeat(&self) -> Result<u64, StoreError> {
         let keys = [format!("{}:gateways", self.caller.key_prefix)];

@@ -9,21 +9,28 @@ use parking_lot::Mutex;
 use tidegate_core::Micros;
 use tokio::sync::Notify;
 
-use super::Home;
+use super::{Home, Watchers};
 use crate::{Charge, Limit, Subject};
 
 /// A lease is renewed when this part of it is over.
 const RENEWED_AFTER: u32 = 3;
 
+/// The most charges that are held though their requests have ended.
+const MOST_KEPT: usize = 100_000;
+
 /// Everything that requests of this process hold.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     holds: Mutex<HashMap<u64, Hold>>,
+    // How many of them have an end of their own.
+    kept: AtomicUsize,
     next: AtomicU64,
     /// What is being given back and settled in Redis.
     pub(super) on_the_way: AtomicUsize,
-    /// Told whenever something was settled or given back.
-    pub(super) settled: Notify,
+    /// Who waits for settlements, by key.
+    pub(super) watchers: Watchers,
+    /// Told whenever something was settled or given back, for the end of the process.
+    pub(super) progress: Notify,
 }
 
 #[derive(Clone, Debug)]
@@ -38,6 +45,8 @@ pub(super) struct Hold {
     pub(super) lapse: Micros,
     pub(super) renewed: Instant,
     pub(super) state: State,
+    /// When it ends; none: with its request.
+    pub(super) kept_until: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +87,37 @@ impl Registry {
     /// Whether nothing is held, nor on its way.
     pub(super) fn is_idle(&self) -> bool {
         self.on_the_way.load(Ordering::Relaxed) == 0 && self.holds.lock().is_empty()
+    }
+
+    /// Holds a charge for `time` and no longer; false if there are too many of those.
+    pub(super) fn keep(&self, id: u64, time: Duration) -> bool {
+        if self.kept.load(Ordering::Relaxed) >= MOST_KEPT {
+            return false;
+        }
+        let mut holds = self.holds.lock();
+        if let Some(hold) = holds.get_mut(&id) {
+            hold.kept_until = Some(Instant::now() + time);
+            self.kept.fetch_add(1, Ordering::Relaxed);
+        }
+        true
+    }
+
+    /// What is held no longer, having had an end of its own.
+    pub(super) fn over(&self) -> Vec<u64> {
+        if self.kept.load(Ordering::Relaxed) == 0 {
+            return Vec::new();
+        }
+        let now = Instant::now();
+        let mut holds = self.holds.lock();
+        let mut over = Vec::new();
+        for (id, hold) in holds.iter_mut() {
+            if hold.kept_until.is_some_and(|until| until <= now) {
+                hold.kept_until = None;
+                over.push(*id);
+            }
+        }
+        self.kept.fetch_sub(over.len(), Ordering::Relaxed);
+        over
     }
 
     /// What is to be given up now, and what it has come to; none if that has to wait for its renewal.

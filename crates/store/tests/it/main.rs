@@ -16,6 +16,7 @@
 //! - `planted`: huge values under limiter keys
 //! - `refusals`: refusals that are given again without asking
 //! - `settlements`: costs that are known after the decision
+//! - `held`: who hears of what is settled, and what is held for a time after its request
 //! - `shares`: what gateways give away in an outage
 //! - `synced`: counts that gateways exchange; `synced_script`: call by call, `synced_fleet`: how far limits are exceeded,
 //!   `synced_outage`: what Redis misses, and what becomes of it, `synced_cluster`: elsewhere than at one server;
@@ -36,6 +37,7 @@ mod bad_key;
 mod behaviour;
 mod budgets;
 mod expiry;
+mod held;
 mod keys;
 mod late;
 mod laws;

@@ -49,7 +49,7 @@ async fn spend(store: &Store, limit: &Arc<Limit>, cost: u64, told: u64) {
     assert_eq!(decision.outcome, Outcome::Admitted, "{limit:?}");
     let charged = [(limit, charge(limit, 1, cost).subject, cost)];
     let mut held = store.under_way(charged.into_iter(), &decision).unwrap();
-    held.settle(|_| Some(told));
+    held.settle(|_, _| told);
     drop(held);
     store.let_go().await;
 }
@@ -200,7 +200,7 @@ async fn spend_beside(store: &Store, limit: &Arc<Limit>, cost: u64, told: u64) {
     let charged = [(limit, charge(limit, 1, cost).subject, cost)];
     let mut held = store.under_way(charged.into_iter(), &decision).unwrap();
     let before = remaining(&decide(store, limit, 99).await.verdicts);
-    held.settle(|_| Some(told));
+    held.settle(|_, _| told);
     wait_for("the settlement", async || {
         let left = remaining(&decide(store, limit, 99).await.verdicts);
         (left < before).then_some(())

@@ -1,5 +1,12 @@
 use super::*;
 
+const HOME: IpAddr = address(1);
+
+const fn address(nth: u16) -> IpAddr {
+    let [high, low] = nth.to_be_bytes();
+    IpAddr::V4(std::net::Ipv4Addr::new(10, 0, high, low))
+}
+
 const VERDICT: Verdict = Verdict {
     allowed: false,
     settling: false,
@@ -30,7 +37,7 @@ fn key(name: &str, client: u8) -> Key {
 async fn first_come_first_served_and_whoever_leaves_makes_room() {
     let lines = Lines::default();
     let [first, second, third] =
-        [1, 2, 4].map(|cost| lines.join(key("a", 1), cost, heard()).unwrap());
+        [1, 2, 4].map(|cost| lines.join(key("a", 1), HOME, cost, heard()).unwrap());
     assert_eq!(
         [&first, &second, &third].map(|place| place.ahead),
         [0, 1, 3]
@@ -48,8 +55,9 @@ async fn first_come_first_served_and_whoever_leaves_makes_room() {
     let third = waiting.await.unwrap();
     assert!(third.is_head());
     // Who comes now stands behind the third.
-    let fourth = lines.join(key("a", 1), 1, heard()).unwrap();
+    let fourth = lines.join(key("a", 1), HOME, 1, heard()).unwrap();
     assert!(third.is_head() && !fourth.is_head());
+    assert_eq!(fourth.ahead, 4, "only the third asks for anything");
     drop(third);
     fourth.first().await;
 }
@@ -62,15 +70,15 @@ async fn in_a_queue_the_turns_decide_and_not_who_came_first() {
         is_queue: true,
         ..key("a", 1)
     };
-    let [second, first] = [20, 10].map(|turn| lines.join_queue(queue(), turn).unwrap());
+    let [second, first] = [20, 10].map(|turn| lines.join_queue(queue(), HOME, turn).unwrap());
     assert!(first.is_head() && !second.is_head());
     // The same limit's other line is another.
-    let other = lines.join(key("a", 1), 1, heard()).unwrap();
+    let other = lines.join(key("a", 1), HOME, 1, heard()).unwrap();
     assert!(other.is_head());
     drop(first);
     second.first().await;
     // No line is as long as a queue may be.
-    let places = (0..2 * MOST_IN_A_LINE).map_while(|_| lines.join_queue(queue(), 30));
+    let places = (0..2 * MOST_IN_A_LINE).map_while(|_| lines.join_queue(queue(), HOME, 30));
     assert_eq!(places.collect::<Vec<_>>().len(), 2 * MOST_IN_A_LINE);
 }
 
@@ -83,7 +91,7 @@ async fn who_follows_one_that_was_late_keeps_half_the_distance() {
     };
     let hour = Duration::from_secs(3_600);
     let turns = [0, 1, 2].map(|nth| nth * 3_600_000_000);
-    let [first, second, third] = turns.map(|turn| lines.join_queue(queue(), turn).unwrap());
+    let [first, second, third] = turns.map(|turn| lines.join_queue(queue(), HOME, turn).unwrap());
     assert_eq!(first.distance(), Duration::ZERO);
     first.go();
     let left = second.distance();
@@ -97,8 +105,8 @@ async fn who_follows_one_that_was_late_keeps_half_the_distance() {
 #[test]
 fn each_limit_and_each_client_has_a_line() {
     let lines = Lines::default();
-    let places =
-        [key("a", 1), key("a", 2), key("b", 1)].map(|key| lines.join(key, 1, heard()).unwrap());
+    let places = [key("a", 1), key("a", 2), key("b", 1)]
+        .map(|key| lines.join(key, HOME, 1, heard()).unwrap());
     assert!(places.iter().all(Place::is_head));
     assert_eq!(lines.waiting(), 3);
     assert!(lines.heard(&key("a", 2)).is_some());
@@ -106,47 +114,66 @@ fn each_limit_and_each_client_has_a_line() {
 }
 
 #[test]
-fn a_line_is_bounded_and_so_are_all_together() {
+fn a_line_is_bounded_and_the_one_of_unsettled_reservations_more_so() {
     let lines = Lines::default();
-    let mut places: Vec<Place> = (0..MOST_IN_A_LINE)
-        .map(|_| lines.join(key("a", 1), 1, heard()).unwrap())
-        .collect();
-    assert!(lines.join(key("a", 1), 1, heard()).is_none());
-    // Nobody sits where nobody could stand.
-    assert_eq!(lines.waiting(), MOST_IN_A_LINE);
-    for client in 2.. {
-        let Some(place) = lines.join(key("b", client), 1, heard()) else {
-            break;
-        };
-        places.push(place);
-        let more = (1..MOST_IN_A_LINE).map_while(|_| lines.join(key("b", client), 1, heard()));
-        places.extend(more);
+    let settling = Heard {
+        verdict: Verdict {
+            settling: true,
+            ..VERDICT
+        },
+        ..heard()
+    };
+    for (client, heard, most) in [(1, heard(), MOST_IN_A_LINE), (2, settling, MOST_SETTLING)] {
+        let before = lines.waiting();
+        let places: Vec<Place> = (0..most)
+            .map(|_| lines.join(key("a", client), HOME, 1, heard).unwrap())
+            .collect();
+        assert!(lines.join(key("a", client), HOME, 1, heard).is_none());
+        // Nobody sits where nobody could stand.
+        assert_eq!(lines.waiting(), before + most);
+        drop(places);
     }
-    assert_eq!(
-        (lines.waiting(), places.len()),
-        (MOST_WAITING, MOST_WAITING)
-    );
-    assert!(lines.seat().is_none());
-    places.pop();
-    assert!(lines.seat().is_some());
+}
+
+/// 21 addresses took all seats that there are.
+#[test]
+fn honest_requests_find_seats_beside_hostile_ones_that_take_what_they_can_get() {
+    let lines = Lines::default();
+    let mut places = Vec::new();
+    for hostile in 2..102 {
+        // As many keys as it likes.
+        for nth in 0..20 {
+            let limit = format!("limit-{hostile}");
+            let line = || lines.join(key(&limit, nth), address(hostile), 1, heard());
+            places.extend((0..MOST_IN_A_LINE).map_while(|_| line()));
+        }
+    }
+    assert!(lines.waiting() >= MOST_WAITING / 2);
+    for honest in 102..502 {
+        let line = || lines.join(key("honest", 1), address(honest), 1, heard());
+        places.push(line().expect("a seat"));
+    }
 }
 
 #[test]
 fn nothing_is_left_of_those_who_have_gone() {
     let lines = Lines::default();
     let places: Vec<Place> = (0..200)
-        .map(|client| lines.join(key("a", client), 1, heard()).unwrap())
+        .map(|client| lines.join(key("a", client), HOME, 1, heard()).unwrap())
         .collect();
-    assert!(lines.0.lock().lines.capacity() >= 200);
+    let capacity = || -> usize {
+        let shards = lines.0.shards.iter();
+        shards.map(|shard| shard.lock().capacity()).sum()
+    };
+    assert!(capacity() >= 200);
     drop(places);
-    let waiting = lines.0.lock();
-    assert_eq!((waiting.seats, waiting.lines.capacity()), (0, 0));
+    assert_eq!((lines.waiting(), capacity()), (0, 0));
 }
 
 #[test]
 fn what_was_heard_is_told_with_what_is_left_of_it() {
     let lines = Lines::default();
-    let place = lines.join(key("a", 1), 1, heard()).unwrap();
+    let place = lines.join(key("a", 1), HOME, 1, heard()).unwrap();
     let later = Heard {
         came: Instant::now() - Duration::from_secs(1),
         ..heard()

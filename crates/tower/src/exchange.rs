@@ -1,0 +1,145 @@
+//! The exchange with the upstream of a request that holds something. It outlives the request's client.
+//!
+//! When a client leaves, its connection drops the request's future. If nothing was forwarded, that ends the request, and what
+//! it holds is given back. Otherwise the upstream works on, so the exchange goes on in a task of its own: the head of the
+//! answer settles what the request holds, as if the client were still there, and the answer's body is dropped. The number of
+//! such exchanges is bounded, and so is their time.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use http::Response;
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+
+use crate::Lines;
+use crate::in_flight::Unsettled;
+
+/// Says whether a request was forwarded. It is in the extensions of each request that holds something.
+///
+/// A service that forwards requests sets it, clears it if nothing was sent after all, and marks an answer of its own with
+/// [`Unanswered`](crate::Unanswered). A request of which nothing was forwarded is given back when its client leaves.
+#[derive(Clone, Debug, Default)]
+pub struct Transmission(Arc<AtomicU64>);
+
+impl Transmission {
+    /// Parts of the request may have been sent. The answer's head takes `longest` at most.
+    pub fn sent(&self, longest: Duration) {
+        let millis = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX);
+        self.0.store(millis.max(1), Ordering::Relaxed);
+    }
+
+    /// Nothing of the request was sent.
+    pub fn unsent(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether parts of the request may have been sent.
+    pub fn is_sent(&self) -> bool {
+        self.longest().is_some()
+    }
+
+    /// The longest time that the answer's head takes; none: nothing was sent.
+    pub(crate) fn longest(&self) -> Option<Duration> {
+        let millis = self.0.load(Ordering::Relaxed);
+        (millis > 0).then_some(Duration::from_millis(millis))
+    }
+}
+
+/// An answer of the inner service that is on its way.
+type Answering<R> = Pin<Box<dyn Future<Output = Result<Response<R>, Infallible>> + Send>>;
+
+/// The exchange. It ends with the head of the answer, and with what is to be settled by it.
+pub(crate) struct Exchange<R: Send + 'static> {
+    // None once it has ended.
+    running: Option<Running<R>>,
+}
+
+struct Running<R> {
+    answering: Answering<R>,
+    unsettled: Unsettled,
+    lines: Lines,
+    address: IpAddr,
+}
+
+impl<R: Send + 'static> Exchange<R> {
+    /// The exchange of a request from `address`, which holds `unsettled`.
+    pub(crate) fn new(
+        answering: impl Future<Output = Result<Response<R>, Infallible>> + Send + 'static,
+        unsettled: Unsettled,
+        lines: &Lines,
+        address: IpAddr,
+    ) -> Self {
+        Self {
+            running: Some(Running {
+                answering: Box::pin(answering),
+                unsettled,
+                lines: lines.clone(),
+                address,
+            }),
+        }
+    }
+}
+
+impl<R: Send + 'static> Future for Exchange<R> {
+    type Output = (Response<R>, Unsettled);
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(running) = &mut self.running else {
+            return Poll::Pending;
+        };
+        let Ok(answer) = ready!(running.answering.as_mut().poll(context));
+        match self.running.take() {
+            Some(running) => Poll::Ready((answer, running.unsettled)),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<R: Send + 'static> Drop for Exchange<R> {
+    /// The client has left before the answer's head.
+    fn drop(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.abandon();
+        }
+    }
+}
+
+impl<R: Send + 'static> Running<R> {
+    fn abandon(self) {
+        // A future that panicked cannot go on.
+        let longest = self.unsettled.transmission().longest();
+        let Some(longest) = longest.filter(|_| !std::thread::panicking()) else {
+            return;
+        };
+        let (answering, unsettled) = (self.answering, self.unsettled);
+        let permit = self.lines.abandon(self.address);
+        let (Some(permit), Ok(runtime)) = (permit, Handle::try_current()) else {
+            // The upstream may work on for as long.
+            unsettled.keep(longest);
+            return;
+        };
+        runtime.spawn(async move {
+            // Without an answer in time, dropping it settles it.
+            if let Ok(Ok(answer)) = timeout(longest, answering).await {
+                drop(unsettled.settle(&answer, |_| {}));
+            }
+            drop(permit);
+        });
+    }
+}
+
+impl<R: Send + 'static> fmt::Debug for Exchange<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Exchange").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;
