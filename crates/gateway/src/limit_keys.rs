@@ -151,7 +151,7 @@ mod tests {
     }
 
     fn why(before: &LimitKeys, after: &LimitKeys) -> Option<String> {
-        let mut changes = changes(&[before.clone()], &[after.clone()]);
+        let mut changes = changes(std::slice::from_ref(before), std::slice::from_ref(after));
         changes.pop().map(|change| change.why)
     }
 
