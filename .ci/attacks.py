@@ -153,14 +153,20 @@ def slow(gateway, options, longest):
     good = GoodClient(gateway.url("/good"))
     good.start()
     began = time.monotonic()
-    # -p: its own probe. Its length is only reached if connections stay.
+    # -p: its own probe. How long connections stay is looked at on the gateway's side: a slow reader has yet to read what was
+    # sent before the end.
     command = f"slowhttptest {options} -c {CONNECTIONS} -r 200 -l {longest} -p {PATIENCE} -v 1"
-    tool = subprocess.run(command.split(), capture_output=True, text=True, timeout=longest + 60)
-    took = time.monotonic() - began
-    text = re.sub(r"\x1b\[[0-9;]*m", "", tool.stdout + tool.stderr)
-    deadline = time.monotonic() + 10
-    while gateway.clients() > 1 and time.monotonic() < deadline:
-        time.sleep(0.1)
+    tool = subprocess.Popen(command.split(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    most, gone = 0, None
+    while gone is None and time.monotonic() - began < longest:
+        time.sleep(0.5)
+        open_now = gateway.clients()
+        most = max(most, open_now)
+        # All have come, and only the good client and the tool's probe may be there.
+        if time.monotonic() - began > CONNECTIONS / 200 + 3 and open_now <= 3:
+            gone = time.monotonic() - began
+    tool.terminate()
+    text = re.sub(r"\x1b\[[0-9;]*m", "", tool.communicate(timeout=30)[0])
     good.stopped.set()
     good.join()
     wrong = []
@@ -168,11 +174,11 @@ def slow(gateway, options, longest):
         wrong.append(f"{len(good.failures)} of {good.asked} good requests failed: {good.failures[0]}")
     if re.search(r"service available:\s*NO", text):
         wrong.append("the tool found the service unavailable")
-    if "No open connections left" not in text:
-        wrong.append(f"connections were left after {took:.0f} s: {text[-600:]}")
-    if gateway.clients() > 1:
-        wrong.append(f"{gateway.clients()} connections are still open")
-    return wrong, f"all gone after {took:.0f} s; {good.asked} good requests, the slowest took {good.worst:.2f} s"
+    if gone is None:
+        wrong.append(f"{gateway.clients()} connections were left after {longest} s")
+        return wrong, ""
+    told = f"{most} at once, all gone after {gone:.0f} s; {good.asked} good requests, the slowest took {good.worst:.2f} s"
+    return wrong, told
 
 
 def testssl(gateway, folder):
