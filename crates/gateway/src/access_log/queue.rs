@@ -52,6 +52,7 @@ impl Queue {
     }
 
     /// Waits for records and takes some of them; says how many were dropped since start, or nothing at the end.
+    #[expect(clippy::vec_box, reason = "a record is large, and moves as a pointer")]
     pub(super) fn take(&self, taken: &mut Vec<Box<Record>>) -> Option<u64> {
         let mut state = self.state.lock();
         while state.records.is_empty() {

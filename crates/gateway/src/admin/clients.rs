@@ -63,9 +63,8 @@ impl<'a> Question<'a> {
         };
         if self.resets {
             let limits = report.limits.len();
-            let client = report.client.to_string();
             // As text, which is quoted: whoever asks chooses the name.
-            let client = &*cut(&client, MAX_NAME).into_cow();
+            let client = &*cut(&report.client, MAX_NAME).into_cow();
             tracing::info!(client, limits, "a client's budgets were reset");
         }
         // Numbers and strings always become JSON.
