@@ -1,0 +1,48 @@
+//! Clients of several plans on one key of a leased limit.
+
+use tidegate_core::Quota;
+use tidegate_store::Limit;
+use tidegate_testkit::RedisServer;
+
+use crate::leases::{TIMEOUT, admitted, leased, left};
+use crate::support::{charge, connect, lendable, quiet_window, wait_for};
+
+/// Each limit of so much, and the same for a plan that has more.
+fn plans(most: u64, more: u64) -> impl Iterator<Item = [Limit; 2]> {
+    let golden = lendable(more, quiet_window());
+    let plain = leased(most).into_iter();
+    plain.zip(golden).map(|(plain, gold)| {
+        let gold = plain.with_quota(gold);
+        [plain, gold]
+    })
+}
+
+/// What one plan has spent counts for the other, also beyond its own limit: it is not cut to that when it is settled.
+#[tokio::test]
+async fn a_window_counts_what_both_plans_have_spent() {
+    let server = RedisServer::start().await;
+    for [plain, gold] in plans(20, 200) {
+        // Of a bucket the smaller plan counts its own capacity at most.
+        if matches!(plain.quota(), Quota::TokenBucket(_)) {
+            continue;
+        }
+        let store = connect(&server.url(), TIMEOUT).await;
+        let kind = plain.quota().algorithm();
+        let (mut by_plain, mut by_gold) = (0, 0);
+        for _ in 0..60 {
+            by_gold += admitted(&store, &[charge(&gold, 1, 1)], 8).await;
+            by_plain += admitted(&store, &[charge(&plain, 1, 1)], 1).await;
+        }
+        assert!(
+            by_plain <= 20 && by_plain + by_gold <= 200,
+            "{kind}: {by_plain}, {by_gold}"
+        );
+        // Whoever looks at one plan is told of what the other one has not settled yet.
+        let used = by_plain + by_gold;
+        wait_for("all that was spent", async || {
+            (left(&store, &gold, 1).await == 200 - used).then_some(())
+        })
+        .await;
+        store.close().await;
+    }
+}
