@@ -114,10 +114,10 @@ where
         let mut inner = std::mem::replace(&mut self.inner, clone);
         let enforced = self.enforced.clone();
         let peer = peer_of(&request);
-        if let Some(decided) = enforced.early(peer, &request) {
-            if let Some(refusal) = enforced.refusal(&decided) {
-                return Box::pin(ready(Ok(enforced.tell(refusal, decided, None))));
-            }
+        if let Some(decided) = enforced.early(peer, &request)
+            && let Some(refusal) = enforced.refusal(&decided)
+        {
+            return Box::pin(ready(Ok(enforced.tell(refusal, decided, None))));
         }
         let (caller, counted) = enforced.name(peer, &request);
         if enforced.clients.forward_client.is_some() {
