@@ -40,6 +40,7 @@ class Gateway:
     """The example, on ports that the system picks."""
 
     def __init__(self, binary):
+        self.binary = binary
         self.server, calls, chat, pages = servers.start(0, 0, 0)
         # Beside the example's own file, for the sake of its certificates.
         text = (EDGE / "gateway.yaml").read_text()
@@ -101,6 +102,60 @@ def nghttp2(gateway):
     assert ":status: 200" in found.stdout and "negotiated protocol: h2" in found.stdout, found
     found = run("h2load", "-n", "2000", "-c", "4", "-m", "50", url)
     assert "2000 succeeded, 0 failed" in found.stdout, found
+
+
+def uploads(gateway):
+    """curl over HTTP/1.1 and HTTP/2: small and large uploads that are refused, and each is told why"""
+    config = """
+listen: 127.0.0.1:0
+admin: 127.0.0.1:0
+log: { format: json }
+limits: { few: { fixed_window: { limit: 3, window: 1h } } }
+clients: [{ api_key: { keys: [{ name: a, hash: "sha256:%s" }], unknown: reject } }, { ip: {} }]
+routes:
+  - { path: /limited, upstream: "http://127.0.0.1:1", limits: [few] }
+  - { path: /small, upstream: "http://127.0.0.1:1", max_body: 10 }
+  - { path: /fetched, methods: [GET], upstream: "http://127.0.0.1:1" }
+  - { path: /secure, upstream: "http://127.0.0.1:1", redirect: https }
+  - { path: /dead, upstream: "http://127.0.0.1:1" }
+""" % hashlib.sha256(b"key").hexdigest()
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        (folder / "gateway.yaml").write_text(config)
+        for length in UPLOADS:
+            (folder / str(length)).write_bytes(b"x" * length)
+        process = subprocess.Popen(
+            [gateway.binary, "run", "-c", folder / "gateway.yaml"], stderr=subprocess.PIPE, text=True
+        )
+        try:
+            lines = iter(process.stderr.readline, "")
+            port = next(json.loads(line)["address"] for line in lines if "address" in line).split(":")[1]
+            threading.Thread(target=lambda: [None for _ in lines], daemon=True).start()
+            for length in UPLOADS:
+                for flag in ("--http1.1", "--http2-prior-knowledge"):
+                    for path, key, status in EARLY:
+                        # Three are admitted, and find no upstream.
+                        for _ in range(12 if path == "limited" else 4):
+                            more = ["-H", f"X-API-Key: {key}"] if key else []
+                            body = ["--data-binary", f"@{folder}/{length}"]
+                            url = f"http://127.0.0.1:{port}/{path}"
+                            found = run("curl", "-sS", "-o", "/dev/null", "-w", "%{http_code}", flag, *more, *body, url)
+                            case = (flag, path, length, found)
+                            assert found.returncode == 0 and found.stdout in status, case
+        finally:
+            process.kill()
+
+
+UPLOADS = (10, 1_000, 200_000, 20_000_000)
+EARLY = [
+    ("limited", "", ("429", "502")),
+    ("limited", "guessed", ("401",)),
+    ("small", "", ("413", "502")),
+    ("nothing", "", ("404",)),
+    ("fetched", "", ("405",)),
+    ("secure", "", ("308",)),
+    ("dead", "", ("502",)),
+]
 
 
 def openssl(gateway):
@@ -279,7 +334,7 @@ def stop(gateway):
 if __name__ == "__main__":
     gateway = Gateway(sys.argv[1])
     try:
-        for check in (curl, nghttp2, openssl, calls, refused_calls, chat, events, browser, refused_chat, stop):
+        for check in (curl, uploads, nghttp2, openssl, calls, refused_calls, chat, events, browser, refused_chat, stop):
             check(gateway)
             print("ok:", check.__doc__, flush=True)
     finally:

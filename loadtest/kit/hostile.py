@@ -5,7 +5,7 @@ import signal
 import socket
 import time
 
-HEADER, IDLE = 10, 75
+HEADER, SLOW = 10, 20
 GET = b"GET /%s HTTP/1.1\r\nHost: a\r\n\r\n"
 POST = b"POST /sink HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nsome of it"
 # Of how many there are, what each says first, what it goes on with, and when it must be gone.
@@ -13,8 +13,10 @@ KINDS = {
     "slowloris": (5000, b"GET / HTTP/1.1\r\nHost: a\r\nX: ", b"y", HEADER),
     "silent": (5000, b"", b"", HEADER),
     "preface": (5000, b"PRI * HTTP/2.0\r\n\r\n", b"", HEADER),
-    "slow bodies": (2000, POST, b"", IDLE),
-    "slow readers": (2000, GET % b"large", b"", IDLE),
+    "slow bodies": (2000, POST, b"", SLOW),
+    "slow readers": (2000, GET % b"large", b"", SLOW),
+    # A byte every few seconds.
+    "trickling bodies": (2000, POST, b"y", SLOW),
     # The first half of a greeting.
     "half handshakes": (2000, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"r" * 100, b"", HEADER),
 }

@@ -1,10 +1,13 @@
 //! What a connection is doing, and until when it may go on doing it.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
+
+use crate::config::LeastRate;
 
 /// How long after its last request nothing is kept for a connection of HTTP/1 but its socket: longer than most clients take
 /// to ask the next thing, as it costs about as much as a request to begin anew.
@@ -22,8 +25,12 @@ pub(crate) struct Activity {
     head_since: AtomicU64,
     requests: AtomicUsize,
     write_stalls: AtomicBool,
-    // Bytes that come may be the rest of a body, whose end nobody has seen.
-    in_body: AtomicBool,
+    // Of HTTP/1: the number of the last request, and in its last two bits the state of its body, see below.
+    in_body: AtomicU64,
+    // Of HTTP/1: the least rate of the answer, as bytes per second (0: none) and milliseconds.
+    least_rate: AtomicU64,
+    least_after: AtomicU64,
+    too_slow: AtomicBool,
     closed: AtomicBool,
     watches_heads: AtomicBool,
     tunnels: AtomicBool,
@@ -31,6 +38,14 @@ pub(crate) struct Activity {
     header: Duration,
     idle: Duration,
 }
+
+/// There is no request body, or all of it was read.
+const NO_BODY: u64 = 0;
+/// The body is being read, also after the request's answer. Its reader has deadlines of its own.
+const BODY_IS_READ: u64 = 1;
+/// Nobody reads the rest of the body. Its end was not seen.
+const BODY_IS_LEFT: u64 = 2;
+const BODY_STATE: u64 = 3;
 
 /// What the watchdog does next.
 #[derive(Debug, PartialEq, Eq)]
@@ -52,7 +67,10 @@ impl Activity {
             head_since: AtomicU64::new(1),
             requests: AtomicUsize::new(0),
             write_stalls: AtomicBool::new(false),
-            in_body: AtomicBool::new(false),
+            in_body: AtomicU64::new(NO_BODY),
+            least_rate: AtomicU64::new(0),
+            least_after: AtomicU64::new(0),
+            too_slow: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             watches_heads: AtomicBool::new(true),
             tunnels: AtomicBool::new(false),
@@ -70,7 +88,7 @@ impl Activity {
 
     /// Bytes came from the client.
     pub(crate) fn read(&self) {
-        let between = self.requests.load(Ordering::Relaxed) == 0;
+        let between = !self.is_busy();
         if self.watches_heads.load(Ordering::Relaxed)
             && between
             && self.head_since.load(Ordering::Relaxed) == 0
@@ -80,10 +98,13 @@ impl Activity {
     }
 
     /// A request's head is complete. The request lasts until what this returns is dropped, and its body, if it has one, until
-    /// [`InBody::ended`].
+    /// [`InBody`] is dropped.
     pub(crate) fn request(self: &Arc<Self>, has_body: bool) -> InRequest {
         // In HTTP/1, where it matters, the body before this one is over.
-        self.in_body.store(has_body, Ordering::Relaxed);
+        let body = if has_body { BODY_IS_READ } else { NO_BODY };
+        let number = self.in_body.load(Ordering::Relaxed) / (BODY_STATE + 1) + 1;
+        self.in_body
+            .store(number * (BODY_STATE + 1) + body, Ordering::Relaxed);
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.head_since.store(0, Ordering::Relaxed);
         InRequest(self.clone())
@@ -91,7 +112,7 @@ impl Activity {
 
     /// For how long there has been no request.
     pub(crate) fn quiet_for(&self) -> Duration {
-        if self.requests.load(Ordering::Relaxed) > 0 {
+        if self.is_busy() {
             return Duration::ZERO;
         }
         let since = self.idle_since.load(Ordering::Relaxed);
@@ -138,7 +159,7 @@ impl Activity {
         let now = Duration::from_millis(self.elapsed());
         let may_rest = self.watches_heads.load(Ordering::Relaxed);
         let soon = now + self.header.min(REST);
-        if self.requests.load(Ordering::Relaxed) > 0 {
+        if self.is_busy() {
             return Watch::Until(self.opened + soon.min(now + self.idle));
         }
         let began = self.head_since.load(Ordering::Relaxed);
@@ -166,11 +187,52 @@ impl Activity {
         self.opened + since + self.idle
     }
 
+    /// Whether there is a request, or the rest of the body of one that was answered.
+    fn is_busy(&self) -> bool {
+        let in_body = self.watches_heads.load(Ordering::Relaxed)
+            && self.in_body.load(Ordering::Relaxed) & BODY_STATE == BODY_IS_READ;
+        in_body || self.requests.load(Ordering::Relaxed) > 0
+    }
+
+    /// The least rate at which the client must take the answer that comes next; of HTTP/1.
+    pub(crate) fn answers_at(&self, least: Option<LeastRate>) {
+        let after = least.map_or(0, |least| least.after.as_millis());
+        let after = u64::try_from(after).unwrap_or(u64::MAX);
+        let rate = least.map_or(0, |least| least.rate.get());
+        self.least_after.store(after, Ordering::Relaxed);
+        self.least_rate.store(rate, Ordering::Relaxed);
+    }
+
+    /// The least rate of the answer; a tunnel has none.
+    pub(crate) fn least_rate(&self) -> Option<LeastRate> {
+        let rate = NonZeroU64::new(self.least_rate.load(Ordering::Relaxed))?;
+        let after = Duration::from_millis(self.least_after.load(Ordering::Relaxed));
+        (!self.is_tunnel()).then_some(LeastRate { rate, after })
+    }
+
+    /// The connection ends because the client takes its answers too slowly.
+    pub(crate) fn cut(&self) {
+        self.too_slow.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the connection ends because of that.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.too_slow.load(Ordering::Relaxed)
+    }
+
+    /// From now on nothing is under way.
+    fn note_idle(&self) {
+        let now = self.elapsed();
+        self.idle_since.store(now, Ordering::Relaxed);
+    }
+
     /// Whether the next byte is the first of a head, all that was answered is sent, and more may come. If this were true in the
     /// middle of anything, the rest of it would be read as a request.
     fn is_done(&self) -> bool {
+        if self.in_body.load(Ordering::Relaxed) & BODY_STATE != NO_BODY {
+            return false;
+        }
         let not = [
-            &self.in_body,
             &self.closed,
             &self.write_stalls,
             &self.tunnels,
@@ -189,21 +251,51 @@ impl Activity {
 #[derive(Debug)]
 pub(crate) struct InRequest(Arc<Activity>);
 
-/// The body of a request, as long as its end has not been seen.
-#[derive(Clone, Debug)]
-pub(crate) struct InBody(Arc<Activity>);
+/// The body of a request, as long as somebody reads it. If it is dropped before the end was seen, the connection does not
+/// rest before the next request.
+#[derive(Debug)]
+pub(crate) struct InBody {
+    activity: Arc<Activity>,
+    // As long as the connection says the same, this is its last body.
+    state: u64,
+}
 
 impl InBody {
-    /// All of it was read. If it never is, the connection does not rest before the next request.
+    /// All of it was read.
     pub(crate) fn ended(self) {
-        self.0.in_body.store(false, Ordering::Relaxed);
+        self.becomes(NO_BODY);
+    }
+
+    /// Does nothing where it is known already, or another request has come since.
+    fn becomes(&self, after: u64) {
+        let after = self.state & !BODY_STATE | after;
+        let in_body = &self.activity.in_body;
+        let changed =
+            in_body.compare_exchange(self.state, after, Ordering::Relaxed, Ordering::Relaxed);
+        if changed.is_ok() && self.activity.requests.load(Ordering::Relaxed) == 0 {
+            self.activity.note_idle();
+        }
+    }
+}
+
+impl Drop for InBody {
+    fn drop(&mut self) {
+        self.becomes(BODY_IS_LEFT);
     }
 }
 
 impl InRequest {
-    /// Whoever reads the request's body notes its end there.
+    /// Whoever reads the request's body notes its end there. To be asked for before the next request comes.
     pub(crate) fn body(&self) -> InBody {
-        InBody(self.0.clone())
+        InBody {
+            activity: self.0.clone(),
+            state: self.0.in_body.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Whether the connection ends because the client takes its answers too slowly.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.0.is_cut()
     }
 
     /// The connection becomes a tunnel.
@@ -215,106 +307,10 @@ impl InRequest {
 impl Drop for InRequest {
     fn drop(&mut self) {
         if self.0.requests.fetch_sub(1, Ordering::Relaxed) == 1 {
-            let now = self.0.elapsed();
-            self.0.idle_since.store(now, Ordering::Relaxed);
+            self.0.note_idle();
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const HEADER: Duration = Duration::from_secs(10);
-    const IDLE: Duration = Duration::from_secs(75);
-
-    #[tokio::test(start_paused = true)]
-    async fn the_first_head_must_come_in_time() {
-        let activity = Activity::new(HEADER, IDLE);
-        tokio::time::advance(Duration::from_secs(9)).await;
-        assert!(matches!(activity.watch(), Watch::Until(_)));
-        tokio::time::advance(Duration::from_secs(2)).await;
-        assert_eq!(activity.watch(), Watch::Expired);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn between_requests_a_connection_may_idle_but_not_dawdle() {
-        let activity = Activity::new(HEADER, IDLE);
-        let request = activity.request(false);
-        tokio::time::advance(Duration::from_secs(1000)).await;
-        assert!(
-            matches!(activity.watch(), Watch::Until(_)),
-            "a request takes as long as it takes"
-        );
-        drop(request);
-        tokio::time::advance(Duration::from_secs(60)).await;
-        assert_eq!(activity.watch(), Watch::Rest);
-        activity.read();
-        tokio::time::advance(Duration::from_secs(9)).await;
-        activity.read();
-        tokio::time::advance(Duration::from_secs(2)).await;
-        assert_eq!(
-            activity.watch(),
-            Watch::Expired,
-            "more bytes do not buy a head more time"
-        );
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_idle_connection_rests_unless_something_is_left_to_be_done() {
-        let later = || tokio::time::advance(REST);
-        let activity = Activity::new(HEADER, IDLE);
-        let request = activity.request(false);
-        later().await;
-        assert!(matches!(activity.watch(), Watch::Until(_)), "in a request");
-        drop(request);
-        assert!(matches!(activity.watch(), Watch::Until(_)), "so soon");
-        later().await;
-        assert_eq!(activity.watch(), Watch::Rest);
-        let until = activity.idle_until() - Instant::now();
-        assert!(until <= IDLE - REST + Duration::from_millis(1), "{until:?}");
-        activity.write_stalls(true);
-        assert!(matches!(activity.watch(), Watch::Until(_)), "unsent");
-        activity.write_stalls(false);
-        assert_eq!(activity.watch(), Watch::Rest);
-        let request = activity.request(true);
-        let body = request.body();
-        drop(request);
-        later().await;
-        assert!(matches!(activity.watch(), Watch::Until(_)), "in a body");
-        body.ended();
-        assert_eq!(activity.watch(), Watch::Rest);
-        activity.read();
-        assert!(matches!(activity.watch(), Watch::Until(_)), "in a head");
-        drop(activity.request(false));
-        activity.drain();
-        later().await;
-        assert!(matches!(activity.watch(), Watch::Until(_)), "at the end");
-        let closed = Activity::new(HEADER, IDLE);
-        drop(closed.request(false));
-        closed.close();
-        later().await;
-        assert!(matches!(closed.watch(), Watch::Until(_)), "closed");
-        let frames = Activity::new(HEADER, IDLE);
-        frames.multiplexes();
-        later().await;
-        assert!(matches!(frames.watch(), Watch::Until(_)), "in HTTP/2");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn frames_of_http_2_are_no_head() {
-        let activity = Activity::new(HEADER, IDLE);
-        activity.multiplexes();
-        activity.read();
-        tokio::time::advance(Duration::from_secs(60)).await;
-        assert!(matches!(activity.watch(), Watch::Until(_)));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_idle_connection_ends() {
-        let activity = Activity::new(HEADER, IDLE);
-        drop(activity.request(false));
-        tokio::time::advance(Duration::from_secs(76)).await;
-        assert_eq!(activity.watch(), Watch::Expired);
-    }
-}
+mod tests;

@@ -1,11 +1,12 @@
 //! The one body of responses: a few bytes of ours, what an upstream streams, or none, behind which a tunnel opens.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
+use crate::config::LeastRate;
 use crate::proxy::{Tunnel, UpstreamBody};
 use crate::request_end::RequestEnd;
 
@@ -16,8 +17,9 @@ pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Debug)]
 pub(crate) struct Body {
     content: Content,
+    slow: Option<LeastRate>,
     // Dropped with the body, which is how the end of a request is noticed.
-    _end: Option<RequestEnd>,
+    end: Option<RequestEnd>,
 }
 
 #[derive(Debug)]
@@ -28,11 +30,12 @@ enum Content {
 }
 
 impl Body {
-    /// Streams what an upstream sends.
-    pub(crate) fn upstream(body: UpstreamBody) -> Self {
+    /// Streams what an upstream sends, to a client that must take it at this rate.
+    pub(crate) fn upstream(body: UpstreamBody, slow: Option<LeastRate>) -> Self {
         Self {
             content: Content::Upstream(body),
-            _end: None,
+            slow,
+            end: None,
         }
     }
 
@@ -40,7 +43,8 @@ impl Body {
     pub(crate) fn tunnel(tunnel: Tunnel) -> Self {
         Self {
             content: Content::Tunnel(Some(Box::new(tunnel))),
-            _end: None,
+            slow: None,
+            end: None,
         }
     }
 
@@ -67,7 +71,17 @@ impl Body {
 
     /// Ties the end of the request to the end of this body.
     pub(crate) fn ends(&mut self, end: RequestEnd) {
-        self._end = Some(end);
+        self.end = Some(end);
+    }
+
+    /// The least rate at which the client must take it.
+    pub(crate) const fn least_rate(&self) -> Option<LeastRate> {
+        self.slow
+    }
+
+    /// It is cut off: its client takes it too slowly.
+    pub(crate) fn cut(&mut self) {
+        self.end.iter_mut().for_each(RequestEnd::too_slow);
     }
 }
 
@@ -75,7 +89,8 @@ impl From<Bytes> for Body {
     fn from(bytes: Bytes) -> Self {
         Self {
             content: Content::Whole(Some(bytes).filter(|bytes| !bytes.is_empty())),
-            _end: None,
+            slow: Some(LeastRate::default()),
+            end: None,
         }
     }
 }
@@ -90,7 +105,14 @@ impl HttpBody for Body {
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         match &mut self.content {
             Content::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Content::Upstream(body) => Pin::new(body).poll_frame(context),
+            Content::Upstream(body) => {
+                let frame = ready!(Pin::new(&mut *body).poll_frame(context));
+                let is_cut = matches!(frame, Some(Err(_))) && body.is_cut();
+                if is_cut {
+                    self.cut();
+                }
+                Poll::Ready(frame)
+            }
             Content::Tunnel(_) => Poll::Ready(None),
         }
     }

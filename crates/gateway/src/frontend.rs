@@ -11,15 +11,14 @@ use std::time::Duration;
 
 use http::header::{CONNECTION, HOST, ORIGIN};
 use http::{HeaderValue, Request, Response, StatusCode, Version};
-use http_body::Body as _;
-use hyper::body::Incoming;
 use tidegate_tower::{Clients, Peer};
 use tokio::sync::watch;
 use tower::Service as _;
 
 use crate::access_log::{AccessLog, Record};
-use crate::activity::{InBody, InRequest};
+use crate::activity::InRequest;
 use crate::body::Body;
+use crate::client_body::ClientBody;
 use crate::config::Timeouts;
 use crate::cors::{Cors, Preflight};
 use crate::dropped::Dropped;
@@ -98,15 +97,13 @@ pub(crate) struct Arrived {
     /// Whether it came over TLS.
     pub(crate) is_tls: bool,
     pub(crate) request_id: RequestId,
-    /// Where the end of its body is noted, if it has one.
-    pub(crate) in_body: Option<InBody>,
 }
 
 impl Frontend {
     /// Answers one request, unless it is to be dropped.
     pub(crate) async fn handle(
         &self,
-        mut request: Request<Incoming>,
+        mut request: Request<ClientBody>,
         arrival: Arrival<'_>,
     ) -> Result<Response<Body>, Dropped> {
         if self.overload.pressure() == Pressure::Full {
@@ -141,13 +138,11 @@ impl Frontend {
         );
         let version = request.version();
         let call = grpc::call(&request);
-        let has_body = !request.body().is_end_stream();
         request.extensions_mut().insert(arrival.peer);
         request.extensions_mut().insert(Arrived {
             hop: arrival.hop.clone(),
             is_tls: arrival.is_tls,
             request_id,
-            in_body: has_body.then(|| end.body()),
         });
         let problem = found.as_ref().err().map(|problem| problem.status);
         let mut response = match found {
@@ -216,7 +211,7 @@ impl Frontend {
     }
 
     /// Refuses a request before anything is done for it: no route is looked for, and no limit is charged.
-    fn shed(&self, request: &Request<Incoming>, arrival: Arrival<'_>) -> Response<Body> {
+    fn shed(&self, request: &Request<ClientBody>, arrival: Arrival<'_>) -> Response<Body> {
         let record = self.access_log.is_on();
         let record = record.then(|| {
             let request_id = self.request_id(request, arrival.peer);
@@ -241,7 +236,7 @@ impl Frontend {
         response
     }
 
-    async fn answer(&self, problem: Problem, mut request: Request<Incoming>) -> Response<Body> {
+    async fn answer(&self, problem: Problem, mut request: Request<ClientBody>) -> Response<Body> {
         request.extensions_mut().insert(problem);
         let Ok(response) = self.unmatched.clone().call(request).await;
         response
@@ -266,7 +261,7 @@ impl Frontend {
     }
 
     /// The ID that a trusted peer gave the request, or a new one.
-    fn request_id(&self, request: &Request<Incoming>, peer: Peer) -> RequestId {
+    fn request_id(&self, request: &Request<ClientBody>, peer: Peer) -> RequestId {
         let given = self
             .clients
             .trusts(peer)
@@ -278,7 +273,7 @@ impl Frontend {
     }
 }
 
-fn serve(route: &Route, request: Request<Incoming>) -> impl Future<Output = Response<Body>> {
+fn serve(route: &Route, request: Request<ClientBody>) -> impl Future<Output = Response<Body>> {
     // Every layer of a stack is always ready: what has to wait waits in its future.
     let answer = route.stack.clone().call(request);
     async move {
@@ -291,7 +286,7 @@ fn serve(route: &Route, request: Request<Incoming>) -> impl Future<Output = Resp
 async fn serve_pages(
     route: &Route,
     cors: &Cors,
-    mut request: Request<Incoming>,
+    mut request: Request<ClientBody>,
     is_preflight: bool,
 ) -> Response<Body> {
     if is_preflight {

@@ -3,7 +3,7 @@
 //! This module must not know why a call was refused; that stands in the answer that it makes another of.
 
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version};
 
 use crate::body::Body;
 
@@ -20,11 +20,18 @@ pub(crate) fn call<B>(request: &Request<B>) -> Option<HeaderValue> {
         return None;
     }
     let kind = request.headers().get(CONTENT_TYPE)?;
-    let text = kind.as_bytes();
-    let rest = text.strip_prefix(b"application/grpc")?;
+    is_kind(kind).then(|| kind.clone())
+}
+
+/// Whether an answer is that to a call.
+pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_TYPE).is_some_and(is_kind)
+}
+
+fn is_kind(kind: &HeaderValue) -> bool {
+    let rest = kind.as_bytes().strip_prefix(b"application/grpc");
     // Such as `+proto`, `;charset=…` or `-web-text`, and nothing like `application/grpcish`.
-    let is_grpc = matches!(rest.first(), None | Some(b'+' | b';' | b'-'));
-    is_grpc.then(|| kind.clone())
+    rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';' | b'-')))
 }
 
 /// Says what an answer of ours says so that a gRPC client understands it. Its headers stay, such as those of limits.

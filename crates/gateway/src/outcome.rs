@@ -23,11 +23,13 @@ pub(crate) enum RequestOutcome {
     Failed,
     /// The client left before it was answered.
     Abandoned,
+    /// 408, or an answer that was cut off: the client sent its body, or took its answer, too slowly.
+    Slow,
 }
 
 impl RequestOutcome {
     /// All of them, in the order of their numbers.
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Forwarded,
         Self::Preflight,
         Self::Limited,
@@ -37,6 +39,7 @@ impl RequestOutcome {
         Self::Shed,
         Self::Failed,
         Self::Abandoned,
+        Self::Slow,
     ];
 
     /// The word for metrics and logs.
@@ -51,6 +54,7 @@ impl RequestOutcome {
             Self::Shed => "shed",
             Self::Failed => "failed",
             Self::Abandoned => "abandoned",
+            Self::Slow => "slow",
         }
     }
 }
@@ -157,6 +161,7 @@ impl RequestOutcome {
             Self::Limited | Self::Rejected => &[ClientError],
             Self::Unavailable | Self::Shed | Self::Failed => &[ServerError],
             Self::Dropped | Self::Abandoned => &[None],
+            Self::Slow => &[Success, ClientError],
         }
     }
 }

@@ -7,7 +7,7 @@ use tidegate_store::Outcome;
 use tidegate_tower::{Action, Decided, InFlight};
 
 use crate::access_log::{AccessLog, Record};
-use crate::activity::{InBody, InRequest};
+use crate::activity::InRequest;
 use crate::cors::Preflight;
 use crate::metrics::{OpenTunnel, RouteMetrics};
 use crate::outcome::RequestOutcome;
@@ -56,11 +56,6 @@ impl RequestEnd {
         }
     }
 
-    /// Where the end of the request's body is noted.
-    pub(crate) fn body(&self) -> InBody {
-        self.in_request.body()
-    }
-
     /// Notes what the layers left in the answer; says whose it is.
     pub(crate) fn answered<B>(&mut self, response: &mut Response<B>) -> Answered {
         let decided = response.extensions_mut().remove::<Decided>();
@@ -79,6 +74,7 @@ impl RequestEnd {
             (Some(Outcome::Refused), _) => RequestOutcome::Limited,
             (Some(Outcome::Unavailable), _) => RequestOutcome::Unavailable,
             (_, Some(forwarded)) if forwarded.answered => RequestOutcome::Forwarded,
+            (_, Some(forwarded)) if forwarded.too_slow => RequestOutcome::Slow,
             _ if response.status().is_server_error() => RequestOutcome::Failed,
             _ if response.extensions().get::<Preflight>().is_some() => RequestOutcome::Preflight,
             _ => RequestOutcome::Rejected,
@@ -116,6 +112,11 @@ impl RequestEnd {
         }
     }
 
+    /// The answer is cut off: its client takes it too slowly.
+    pub(crate) fn too_slow(&mut self) {
+        self.outcome = RequestOutcome::Slow;
+    }
+
     /// The request goes on as a tunnel, which is counted until what this returns is dropped.
     pub(crate) fn tunnels(&self) -> OpenTunnel {
         self.in_request.tunnels();
@@ -125,6 +126,9 @@ impl RequestEnd {
 
 impl Drop for RequestEnd {
     fn drop(&mut self) {
+        if self.in_request.is_cut() {
+            self.too_slow();
+        }
         self.metrics.ended(self.outcome, self.status);
         if let Some(mut record) = self.record.take() {
             record.ended(self.outcome);

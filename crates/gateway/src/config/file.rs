@@ -12,6 +12,7 @@ mod log;
 mod network;
 mod plans;
 mod shape;
+mod timeouts;
 mod upstreams;
 
 use std::net::SocketAddr;
@@ -46,7 +47,8 @@ pub(super) use log::Log;
 pub(super) use network::{Listen, Listener, ListenerTls, UpstreamTls};
 pub(super) use plans::{Cost, PlanQuota};
 pub(super) use shape::{BlockOr, Named, Placed, SingleOr};
-pub(super) use upstreams::{Eject, Health, Retries, RouteTimeouts, Upstream, WeightedServer};
+pub(super) use timeouts::{RouteTimeouts, Slow, Timeouts};
+pub(super) use upstreams::{Eject, Health, Retries, Upstream, WeightedServer};
 
 /// The configuration of a tidegate gateway.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -375,20 +377,4 @@ pub(super) struct Route {
     pub(super) case_insensitive: Option<Leaf<bool>>,
     /// What becomes of %2F and %5C in paths: reject or keep. Default: reject.
     pub(super) encoded_slashes: Option<Leaf<EncodedSlashes>>,
-}
-
-/// How long to wait.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Timeouts {
-    /// For a request's head. Default: 10s.
-    pub(super) header: Option<Leaf<Duration>>,
-    /// For a connection to an upstream server. Default: 1s.
-    pub(super) connect: Option<Leaf<Duration>>,
-    /// For the head of the upstream's answer. Default: 60s.
-    pub(super) upstream: Option<Leaf<Duration>>,
-    /// For the next request on a connection. Default: 75s.
-    pub(super) idle: Option<Leaf<Duration>>,
-    /// For the next byte in a tunnel, either way. Default: 5m.
-    pub(super) tunnel_idle: Option<Leaf<Duration>>,
 }

@@ -26,8 +26,8 @@ pub use fixed::Fixed;
 pub(crate) use plan::Speaks;
 pub use plan::{
     AdminPlan, Balance, CorsPlan, EjectPlan, HeaderEdits, HealthPlan, HttpsPort, JwksPlan, KeyFile,
-    ListenerPlan, LogFormat, LogPlan, Origins, Plan, RetryPlan, RouteEdits, RoutePlan, Secret,
-    ServerPlan, StorePlan, Timeouts, UpstreamHost, UpstreamPlan,
+    LeastRate, ListenerPlan, LogFormat, LogPlan, Origins, Plan, RetryPlan, RouteEdits, RoutePlan,
+    Secret, ServerPlan, StorePlan, Timeouts, UpstreamHost, UpstreamPlan,
 };
 pub use report::{ConfigError, Warning};
 

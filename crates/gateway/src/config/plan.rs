@@ -9,6 +9,7 @@ mod upstream;
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -194,6 +195,28 @@ pub struct Timeouts {
     pub idle: Duration,
     /// For the next byte in a tunnel, either way.
     pub tunnel_idle: Duration,
+    /// The least rate of request bodies and answers; none: any rate will do.
+    pub slow: Option<LeastRate>,
+}
+
+/// The least rate at which a client must send the body of a request and take its answer.
+///
+/// Only the time counts in which the gateway waits for the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeastRate {
+    /// In bytes per second.
+    pub rate: NonZeroU64,
+    /// How far a client may fall behind the rate.
+    pub after: Duration,
+}
+
+impl Default for LeastRate {
+    fn default() -> Self {
+        Self {
+            rate: NonZeroU64::MIN.saturating_add(239),
+            after: Duration::from_secs(20),
+        }
+    }
 }
 
 impl Default for Timeouts {
@@ -204,6 +227,7 @@ impl Default for Timeouts {
             upstream: Duration::from_secs(60),
             idle: Duration::from_secs(75),
             tunnel_idle: Duration::from_secs(300),
+            slow: Some(LeastRate::default()),
         }
     }
 }

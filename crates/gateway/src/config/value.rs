@@ -32,7 +32,7 @@ pub(super) use net::{
     CertificateName, JwksUrl, KeyHash, Network, Protocol, RedisUrl, Server, ServerScheme, Target,
 };
 pub(super) use number::{Connections, Count, Date, Gateways, JwksRefresh, PrefixLength};
-pub(super) use size::{BodyLimit, MemoryLimit};
+pub(super) use size::{BodyLimit, ByteRate, MemoryLimit, NoLeastRate};
 pub(super) use upstream::{Attempts, CheckPath, NoEjection, Percent, Times, Waiting, Weight};
 pub(super) use word::{
     ActionWord, AddressTold, ClientCert, FilePath, KeyName, KeyPrefix, Level, LimitName, PlanName,

@@ -130,6 +130,7 @@ fn make_route(
         connect: plan.timeouts.connect,
         answer: plan.timeouts.upstream,
         client: plan.timeouts.idle,
+        slow: plan.timeouts.slow,
     };
     let forwarding = Forwarding {
         upstream: upstreams[&plan.upstream.name].clone(),
@@ -140,6 +141,7 @@ fn make_route(
         clients: enforcement.clients.clone(),
         read: Arc::new(ReadHeaders::new(&enforcement.clients, &plan.policy.rules)),
         max_body: plan.max_body,
+        slow_bodies: metrics.connections().slow_bodies(),
         upgrades: plan.upgrades.clone(),
         tunnel_idle: plan.timeouts.tunnel_idle,
     };

@@ -13,12 +13,20 @@ struct ReasonLabels {
     reason: &'static str,
 }
 
-/// Connections that rest, and heads on connections that are no requests.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct SlowLabels {
+    part: &'static str,
+}
+
+/// Connections that rest, heads on connections that are no requests, and clients that were cut off for being slow.
 #[derive(Debug)]
 pub(crate) struct ConnectionMetrics {
     resting: Gauge,
     unparsed: [Counter; Unparsed::ALL.len()],
     by_reason: Family<ReasonLabels, Counter>,
+    slow: Family<SlowLabels, Counter>,
+    slow_bodies: Counter,
+    slow_answers: Counter,
 }
 
 impl Default for ConnectionMetrics {
@@ -29,10 +37,15 @@ impl Default for ConnectionMetrics {
             let reason = unparsed.label();
             by_reason.get_or_create_owned(&ReasonLabels { reason })
         });
+        let slow = Family::<SlowLabels, Counter>::default();
+        let of = |part| slow.get_or_create_owned(&SlowLabels { part });
         Self {
             resting: Gauge::default(),
             unparsed,
             by_reason,
+            slow_bodies: of("request"),
+            slow_answers: of("answer"),
+            slow,
         }
     }
 }
@@ -53,6 +66,11 @@ impl ConnectionMetrics {
             "Heads that the protocol refused before they were requests, by reason",
             self.by_reason.clone(),
         );
+        registry.register(
+            "slow_clients",
+            "Clients cut off because they sent a request body, or took an answer, too slowly",
+            self.slow.clone(),
+        );
     }
 
     /// A head was refused by the protocol.
@@ -64,6 +82,16 @@ impl ConnectionMetrics {
     pub(crate) fn rests(&self) -> Resting {
         self.resting.inc();
         Resting(self.resting.clone())
+    }
+
+    /// Counts request bodies that were cut off.
+    pub(crate) fn slow_bodies(&self) -> Counter {
+        self.slow_bodies.clone()
+    }
+
+    /// Counts answers that were cut off.
+    pub(crate) fn slow_answers(&self) -> Counter {
+        self.slow_answers.clone()
     }
 }
 

@@ -19,7 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::AbortHandle;
 
 use super::places::Place;
-use super::request_body::RequestBody;
+use super::request_body::{Fate, RequestBody};
 use super::server::Server;
 use super::stream_limit::StreamLimit;
 use crate::descriptors::{UpstreamDescriptor, is_our_shortage};
@@ -276,10 +276,10 @@ impl Lease {
         }
     }
 
-    /// Keeps the connection for the next request.
-    pub(super) fn give_back(self) {
+    /// Keeps the connection for the next request; this one had this body.
+    pub(super) fn give_back(self, body: Option<Arc<Fate>>) {
         match self.way {
-            Way::Own(connection, server, _) => server.keep(connection),
+            Way::Own(connection, server, _) => server.keep(connection, body),
             Way::Shared(mut stream) => stream.ended = true,
         }
         // Whoever waits for a place finds the connection there.

@@ -12,6 +12,7 @@ use http::response::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use http_body::Body as _;
 use hyper::body::Incoming;
+use prometheus_client::metrics::counter::Counter;
 use tidegate_tower::{Clients, Peer, Transmission, Unanswered};
 use tower::Service;
 
@@ -28,9 +29,11 @@ use super::tunnel::Tunnel;
 use super::upgrade::Wish;
 use super::upstream_body::UpstreamBody;
 use crate::body::Body;
+use crate::client_body::ClientBody;
 use crate::config::{RouteEdits, UpstreamHost};
 use crate::cors::{self, Preflight};
 use crate::frontend::Arrived;
+use crate::grpc;
 use crate::problem::Problem;
 use crate::target::has_long_list;
 use crate::tls::Offer;
@@ -47,6 +50,8 @@ pub(crate) struct Forwarding {
     pub(crate) clients: Arc<Clients>,
     /// The headers that the route's limits rest on.
     pub(crate) read: Arc<ReadHeaders>,
+    /// Counts request bodies that came too slowly.
+    pub(crate) slow_bodies: Counter,
     /// The largest body of a request, in bytes.
     pub(crate) max_body: Option<u64>,
     /// The protocols that a client may switch to, in lower case.
@@ -62,6 +67,8 @@ pub(crate) struct Forwarded {
     pub(crate) took: Duration,
     /// Whether the upstream answered.
     pub(crate) answered: bool,
+    /// Whether it could not, because the client sent the request's body too slowly.
+    pub(crate) too_slow: bool,
 }
 
 /// Forwards requests that were let through.
@@ -74,7 +81,7 @@ impl Forward {
     }
 }
 
-impl Service<Request<Incoming>> for Forward {
+impl Service<Request<ClientBody>> for Forward {
     type Response = Response<Body>;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
@@ -83,14 +90,14 @@ impl Service<Request<Incoming>> for Forward {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<Incoming>) -> Self::Future {
+    fn call(&mut self, request: Request<ClientBody>) -> Self::Future {
         let forwarding = self.0.clone();
         Box::pin(async move { Ok(forwarding.forward(request).await) })
     }
 }
 
 impl Forwarding {
-    async fn forward(&self, mut request: Request<Incoming>) -> Response<Body> {
+    async fn forward(&self, mut request: Request<ClientBody>) -> Response<Body> {
         // Before anything that is about the request which it announces; browsers follow no redirect of it.
         if self.has_cors && request.extensions().get::<Preflight>().is_some() {
             return cors::answered();
@@ -111,11 +118,12 @@ impl Forwarding {
             wish.write(request.headers_mut());
         }
         let started = Instant::now();
-        let (fate, sent) = (fate.as_deref(), transmission.as_ref());
-        let answer = self.exchange(&mut request, fate, sent, wish).await;
+        let sent = transmission.as_ref();
+        let answer = self.exchange(&mut request, fate.as_ref(), sent, wish).await;
         let forwarded = |answered| Forwarded {
             took: started.elapsed(),
             answered,
+            too_slow: !answered && fate.as_deref().is_some_and(Fate::is_cut),
         };
         let (mut response, forwarded) = match answer {
             Ok(response) => (response, forwarded(true)),
@@ -137,7 +145,7 @@ impl Forwarding {
     async fn exchange(
         &self,
         request: &mut Request<RequestBody>,
-        fate: Option<&Fate>,
+        fate: Option<&Arc<Fate>>,
         transmission: Option<&Transmission>,
         wish: Option<Wish>,
     ) -> Result<Response<Body>, Problem> {
@@ -150,13 +158,13 @@ impl Forwarding {
             offer,
             timeouts: self.timeouts,
             retries: self.retries.as_ref(),
-            fate,
+            fate: fate.map(|fate| &**fate),
             transmission,
             own_host: self.edits.upstream_host == UpstreamHost::Upstream,
         };
         let is_head = request.method() == Method::HEAD;
         let sent = self.upstream.send(request, terms).await;
-        let (response, lease) = sent.map_err(|error| explain(&error, fate))?;
+        let (response, lease) = sent.map_err(|error| explain(&error, terms.fate))?;
         check(response.headers())?;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             return self.switch(response, lease, wish);
@@ -172,13 +180,16 @@ impl Forwarding {
         }
         edits::edit(&mut head.headers, &self.edits.response_headers);
         head.version = Version::HTTP_11;
+        if let Some(fate) = fate {
+            fate.talks(grpc::is_grpc(&head.headers));
+        }
         let is_shared = lease.shared_connection().is_some();
-        let mut body = UpstreamBody::new(body, lease, self.timeouts.answer);
+        let mut body = UpstreamBody::new(body, lease, fate.cloned(), self.timeouts.answer);
         if is_shared {
             // A client gets nothing of an answer that fails before its head is sent.
             body.begin().await.map_err(|_| UPSTREAM_FAILED)?;
         }
-        let mut body = Body::upstream(body);
+        let mut body = Body::upstream(body, self.timeouts.slow);
         if has_no_body(head.status) {
             // An HTTP/2 client would take a length for that of a body (RFC 9110, 8.6).
             head.headers.remove(CONTENT_LENGTH);
@@ -211,14 +222,12 @@ impl Forwarding {
     }
 
     /// Makes the client's request one of our own.
-    fn prepare(&self, request: Request<Incoming>) -> (Request<RequestBody>, Option<Arc<Fate>>) {
+    fn prepare(&self, request: Request<ClientBody>) -> (Request<RequestBody>, Option<Arc<Fate>>) {
         let (mut head, body) = request.into_parts();
         let body = ReceivedBody::new(body, head.version);
         let has_body = !body.is_end_stream();
         let arrived = head.extensions.remove::<Arrived>();
-        let mut in_body = None;
         if let Some((peer, arrived)) = head.extensions.get::<Peer>().zip(arrived) {
-            in_body = arrived.in_body;
             let origin = Origin {
                 peer: peer.address.ip(),
                 trusted: self.clients.trusts(*peer),
@@ -252,15 +261,16 @@ impl Forwarding {
         let terms = Terms {
             most: self.max_body,
             patience: self.timeouts.client,
+            slow: self.timeouts.slow,
+            cuts: self.slow_bodies.clone(),
             read: self.read.clone(),
-            in_body,
         };
         let body = RequestBody::streaming(body, terms, fate.clone());
         (Request::from_parts(head, body), Some(fate))
     }
 
     /// Whether a client's request came over TLS, to us or to a proxy whose word is taken.
-    fn is_https(&self, request: &Request<Incoming>) -> bool {
+    fn is_https(&self, request: &Request<ClientBody>) -> bool {
         let peer = request.extensions().get::<Peer>();
         let trusted = peer.is_some_and(|peer| self.clients.trusts(*peer));
         let told = request.headers().get(headers::X_FORWARDED_PROTO);

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::connection::Connection;
+use super::request_body::Fate;
 use crate::descriptors::UpstreamDescriptor;
 
 /// How long an idle connection is kept: shorter than the usual keep-alive of servers, which may close one at the very
@@ -29,6 +30,17 @@ pub(super) struct IdleConnections(Arc<List>);
 struct Idle {
     connection: Connection,
     since: Instant,
+    // Of the last request, which may still be on its way although its answer is complete.
+    body: Option<Arc<Fate>>,
+}
+
+impl Idle {
+    /// Whether the body of its last request is still being sent.
+    fn is_sending(&self) -> bool {
+        let moves = |body: &Arc<Fate>| body.progress().elapsed() < KEPT;
+        let sender = &self.connection.sender;
+        !sender.is_ready() && !sender.is_closed() && self.body.as_ref().is_some_and(moves)
+    }
 }
 
 impl Default for IdleConnections {
@@ -42,15 +54,20 @@ impl Default for IdleConnections {
 }
 
 impl IdleConnections {
-    /// Keeps a connection for the next request, unless it is closed or others need what it holds.
-    pub(super) fn keep(&self, connection: Connection) {
+    /// Keeps a connection for the next request, unless it is closed or others need what it holds. The last request had this
+    /// body.
+    pub(super) fn keep(&self, connection: Connection, body: Option<Arc<Fate>>) {
         if connection.sender.is_closed() || UpstreamDescriptor::are_scarce() {
             return;
         }
         let mut idle = self.0.lock();
         if idle.len() < MOST_IDLE {
             let since = Instant::now();
-            idle.push(Idle { connection, since });
+            idle.push(Idle {
+                connection,
+                since,
+                body,
+            });
         }
     }
 
@@ -60,12 +77,16 @@ impl IdleConnections {
         let now = Instant::now();
         let is_old = |kept: &&Idle| now.duration_since(kept.since) >= KEPT;
         let old = idle.iter().take_while(is_old).count();
-        idle.drain(..old);
+        let sending = idle.drain(..old).filter(Idle::is_sending);
+        let sending: Vec<Idle> = sending.collect();
+        idle.extend(sending.into_iter().map(|kept| Idle { since: now, ..kept }));
         // The one that was used last, and is ready: one whose last request is not over yet, in hyper's eyes, stays.
         for last in (0..idle.len()).rev() {
             let sender = &idle[last].connection.sender;
             if sender.is_ready() {
-                let Idle { connection, since } = idle.remove(last);
+                let Idle {
+                    connection, since, ..
+                } = idle.remove(last);
                 return Some((connection, now.duration_since(since)));
             }
             if sender.is_closed() {

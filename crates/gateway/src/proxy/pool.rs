@@ -19,7 +19,7 @@ use super::replay::{Replay, ReplayMemory};
 use super::request_body::{BodyState, Fate, RequestBody};
 use super::retries::Retries;
 use super::server::{LeaseError, Server};
-use crate::config::UpstreamPlan;
+use crate::config::{LeastRate, UpstreamPlan};
 use crate::descriptors::{is_our_shortage, say_shortage};
 use crate::metrics::UpstreamMetrics;
 use crate::tls::Offer;
@@ -39,6 +39,8 @@ pub(crate) struct PoolTimeouts {
     pub(crate) answer: Duration,
     /// The client's, for the next part of a request's body.
     pub(crate) client: Duration,
+    /// The client's least rate.
+    pub(crate) slow: Option<LeastRate>,
 }
 
 /// Servers of which any can take a request. Looked after until it is dropped.

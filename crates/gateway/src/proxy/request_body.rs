@@ -1,22 +1,25 @@
-//! A request's body on its way to the upstream: bounded, never stalled for ever, and telling why it broke off.
+//! A request's body on its way to the upstream: bounded, never stalled for ever, never too slow, and telling why it broke off.
 
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use tokio::time::Sleep;
+use prometheus_client::metrics::counter::Counter;
+use tokio::time::Instant;
 
 use super::headers;
 use super::read_headers::ReadHeaders;
 use super::received::ReceivedBody;
 use super::replay::ReplayedBody;
-use crate::activity::InBody;
 use crate::body::BoxError;
+use crate::client_body::ClientBody;
+use crate::config::LeastRate;
+use crate::pace::{Pace, Timer};
 
 /// What became of a request's body so far; shared by the body, which hyper owns, and by whoever waits for the answer.
 #[derive(Debug)]
@@ -25,6 +28,8 @@ pub(super) struct Fate {
     started: Instant,
     // In ms since `started`.
     progress: AtomicU64,
+    // The upstream answers, and may answer each part of the body.
+    talking: AtomicBool,
 }
 
 /// What a body is doing, or why it broke off.
@@ -39,6 +44,8 @@ pub(super) enum BodyState {
     TooLarge,
     /// The client stopped sending.
     Stalled,
+    /// The client sends more slowly than it must.
+    TooSlow,
     /// What the client sent is no body, or the client is gone.
     Broken,
 }
@@ -49,6 +56,7 @@ impl Fate {
             state: AtomicU8::new(BodyState::Forwarded as u8),
             started: Instant::now(),
             progress: AtomicU64::new(0),
+            talking: AtomicBool::new(false),
         })
     }
 
@@ -58,6 +66,7 @@ impl Fate {
             1 => BodyState::AwaitingClient,
             2 => BodyState::TooLarge,
             3 => BodyState::Stalled,
+            4 => BodyState::TooSlow,
             _ => BodyState::Broken,
         }
     }
@@ -65,6 +74,17 @@ impl Fate {
     /// When the last part of the body was handed on.
     pub(super) fn progress(&self) -> Instant {
         self.started + Duration::from_millis(self.progress.load(Ordering::Relaxed))
+    }
+
+    /// Whether the body was cut off because its client sent it too slowly, or nothing.
+    pub(super) fn is_cut(&self) -> bool {
+        matches!(self.state(), BodyState::TooSlow | BodyState::Stalled)
+    }
+
+    /// The upstream answers a call in which both sides may send at any time: nobody can tell who waits for whom, until it
+    /// has ended its answer.
+    pub(super) fn talks(&self, talks: bool) {
+        self.talking.store(talks, Ordering::Relaxed);
     }
 
     fn enter(&self, state: BodyState) {
@@ -93,13 +113,16 @@ pub(super) enum RequestBody {
 /// A body that comes in parts.
 #[derive(Debug)]
 pub(super) struct Streaming {
-    inner: ReceivedBody,
+    inner: ReceivedBody<ClientBody>,
     left: u64,
     patience: Duration,
-    // Runs while the client sends nothing.
-    stalled: Option<Pin<Box<Sleep>>>,
+    slow: Option<LeastRate>,
+    pace: Pace,
+    // Since when the client is waited for.
+    waiting: Option<Instant>,
+    timer: Timer,
+    cuts: Counter,
     read: Arc<ReadHeaders>,
-    in_body: Option<InBody>,
     fate: Arc<Fate>,
 }
 
@@ -112,20 +135,29 @@ pub(super) struct Terms {
     pub(super) patience: Duration,
     /// The headers that the route's limits rest on, which nobody may send after the body.
     pub(super) read: Arc<ReadHeaders>,
-    /// Where its end is noted.
-    pub(super) in_body: Option<InBody>,
+    /// The least rate at which the client must send it.
+    pub(super) slow: Option<LeastRate>,
+    /// Counts bodies that are cut off.
+    pub(super) cuts: Counter,
 }
 
 impl RequestBody {
     /// Streams `inner`, held to `terms`, and tells `fate` what becomes of it.
-    pub(super) fn streaming(inner: ReceivedBody, terms: Terms, fate: Arc<Fate>) -> Self {
+    pub(super) fn streaming(
+        inner: ReceivedBody<ClientBody>,
+        terms: Terms,
+        fate: Arc<Fate>,
+    ) -> Self {
         Self::Streaming(Box::new(Streaming {
             inner,
             left: terms.most.unwrap_or(u64::MAX),
             patience: terms.patience,
-            stalled: None,
+            slow: terms.slow,
+            pace: Pace::new(),
+            waiting: None,
+            timer: Timer::new(),
+            cuts: terms.cuts,
             read: terms.read,
-            in_body: terms.in_body,
             fate,
         }))
     }
@@ -161,8 +193,32 @@ impl std::error::Error for BrokenOff {
 }
 
 impl Streaming {
-    fn note_end(&mut self) {
-        self.in_body.take().into_iter().for_each(InBody::ended);
+    /// The least rate, where the client is known to be the one that all others wait for.
+    fn least_rate(&self) -> Option<LeastRate> {
+        let talking = self.fate.talking.load(Ordering::Relaxed);
+        self.slow.filter(|_| !talking)
+    }
+
+    /// Something came after the client was waited for.
+    fn came(&mut self, bytes: u64) {
+        let waited = self.waiting.take();
+        if let Some(least) = self.least_rate() {
+            if let Some(since) = waited {
+                self.pace.waited(since.elapsed());
+            }
+            self.pace.moved(bytes, least);
+        }
+    }
+
+    /// Ready when the client has been waited for as long as it may be.
+    fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<BodyState> {
+        let since = *self.waiting.get_or_insert_with(Instant::now);
+        let left = self.least_rate().map(|least| self.pace.left(least));
+        let (allowed, late) = match left {
+            Some(left) if left < self.patience => (left, BodyState::TooSlow),
+            _ => (self.patience, BodyState::Stalled),
+        };
+        self.timer.poll(since + allowed, context).map(|()| late)
     }
 
     fn end(&self, state: BodyState, why: BoxError) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
@@ -173,37 +229,28 @@ impl Streaming {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         match Pin::new(&mut self.inner).poll_frame(context) {
             Poll::Ready(Some(Ok(mut frame))) => {
-                self.stalled = None;
                 if let Some(trailers) = frame.trailers_mut() {
                     headers::trailers_to_upstream(trailers, &self.read);
                 }
                 let length = frame.data_ref().map_or(0, |data| data.len() as u64);
+                self.came(length);
                 match self.left.checked_sub(length) {
                     Some(left) => self.left = left,
                     None => return self.end(BodyState::TooLarge, "the body is too large".into()),
                 }
                 self.fate.progressed();
-                if self.inner.is_end_stream() {
-                    self.note_end();
-                }
                 Poll::Ready(Some(Ok(frame)))
             }
             Poll::Ready(Some(Err(error))) => self.end(BodyState::Broken, error),
             Poll::Ready(None) => {
                 self.fate.progressed();
-                self.note_end();
                 Poll::Ready(None)
             }
             Poll::Pending => {
-                let patience = self.patience;
-                let stalled = self
-                    .stalled
-                    .get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
                 self.fate.enter(BodyState::AwaitingClient);
-                if stalled.as_mut().poll(context).is_ready() {
-                    return self.end(BodyState::Stalled, "the client stopped sending".into());
-                }
-                Poll::Pending
+                let late = ready!(self.poll_late(context));
+                self.cuts.inc();
+                self.end(late, "the client sends too slowly, or nothing".into())
             }
         }
     }

@@ -19,7 +19,7 @@ use super::connection::{ConnectError, Connection, Lease, Shared};
 use super::health::Health;
 use super::idle::{IdleConnections, KEPT};
 use super::places::Places;
-use super::request_body::RequestBody;
+use super::request_body::{Fate, RequestBody};
 use super::stream_limit::{MAX_STREAMS, NO_SETTINGS, SettingsWatch, StreamLimit};
 use crate::config::{HealthPlan, ServerPlan, Speaks, UpstreamPlan};
 use crate::descriptors::UpstreamDescriptor;
@@ -100,9 +100,9 @@ impl Server {
         matches!(self.plan.speaks, Speaks::Tls(_))
     }
 
-    /// Keeps a connection for the next request.
-    pub(super) fn keep(&self, connection: Connection) {
-        self.idle.keep(connection);
+    /// Keeps a connection for the next request; the last one had this body.
+    pub(super) fn keep(&self, connection: Connection, body: Option<Arc<Fate>>) {
+        self.idle.keep(connection, body);
     }
 
     /// A place on a connection that was kept, or on a fresh one, and whether it is fresh. To wait for a place, if there is a

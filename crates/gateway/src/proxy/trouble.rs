@@ -14,6 +14,7 @@ pub(super) fn explain(error: &SendError, fate: Option<&Fate>) -> Problem {
     match fate.map(Fate::state) {
         Some(BodyState::TooLarge) => return TOO_LARGE,
         Some(BodyState::Stalled) => return CLIENT_STALLED,
+        Some(BodyState::TooSlow) => return CLIENT_TOO_SLOW,
         Some(BodyState::Broken) => return BROKEN_BODY,
         Some(BodyState::Forwarded | BodyState::AwaitingClient) | None => {}
     }
@@ -57,6 +58,11 @@ const CLIENT_STALLED: Problem = Problem::new(
     StatusCode::REQUEST_TIMEOUT,
     "body_timeout",
     "The request's body stopped coming.",
+);
+const CLIENT_TOO_SLOW: Problem = Problem::new(
+    StatusCode::REQUEST_TIMEOUT,
+    "body_timeout",
+    "The request's body came too slowly.",
 );
 const BROKEN_BODY: Problem = Problem::new(
     StatusCode::BAD_REQUEST,

@@ -6,10 +6,10 @@
 use http::header::{CONNECTION, TE, UPGRADE};
 use http::{HeaderMap, HeaderValue, Request, Version};
 use http_body::Body as _;
-use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 
 use super::headers::tokens;
+use crate::client_body::ClientBody;
 
 /// What a client asks for.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(super) struct Wish {
 
 impl Wish {
     /// The wish of a request, if it has one that is among the `allowed`, which are in lower case.
-    pub(super) fn of(request: &mut Request<Incoming>, allowed: &[Box<str>]) -> Option<Self> {
+    pub(super) fn of(request: &mut Request<ClientBody>, allowed: &[Box<str>]) -> Option<Self> {
         if allowed.is_empty() || request.version() != Version::HTTP_11 {
             return None;
         }

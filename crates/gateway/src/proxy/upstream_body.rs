@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use tokio::time::{Instant, Sleep};
 use super::connection::Lease;
 use super::headers;
 use super::received::ReceivedBody;
+use super::request_body::Fate;
 use crate::body::BoxError;
 
 /// What an upstream streams.
@@ -22,18 +24,27 @@ pub(crate) struct UpstreamBody {
     lease: Option<Lease>,
     // Received before the head was passed on.
     first: Option<Box<Frame<Bytes>>>,
+    // Of the request's body, if it has one.
+    fate: Option<Arc<Fate>>,
     patience: Duration,
     heard: Option<Instant>,
     silence: Option<Pin<Box<Sleep>>>,
 }
 
 impl UpstreamBody {
-    /// Streams `inner`; the upstream may be silent for `patience` at most.
-    pub(super) fn new(inner: ReceivedBody, lease: Lease, patience: Duration) -> Self {
+    /// Streams `inner`, which answers a request whose body may still be coming; the upstream may be silent for `patience` at
+    /// most.
+    pub(super) fn new(
+        inner: ReceivedBody,
+        lease: Lease,
+        fate: Option<Arc<Fate>>,
+        patience: Duration,
+    ) -> Self {
         let mut body = Self {
             inner,
             lease: Some(lease),
             first: None,
+            fate,
             patience,
             heard: None,
             silence: None,
@@ -69,9 +80,17 @@ impl UpstreamBody {
     }
 
     fn release(&mut self) {
-        if let Some(lease) = self.lease.take() {
-            lease.give_back();
+        if let Some(fate) = &self.fate {
+            fate.talks(false);
         }
+        if let Some(lease) = self.lease.take() {
+            lease.give_back(self.fate.clone());
+        }
+    }
+
+    /// Whether it broke off because the client sent the request's body too slowly.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.fate.as_deref().is_some_and(Fate::is_cut)
     }
 
     /// Whether the upstream has been silent for too long. The timer is only moved when it goes off.
@@ -142,5 +161,13 @@ impl Body for UpstreamBody {
             hint.set_upper(upper + first);
         }
         hint
+    }
+}
+
+impl Drop for UpstreamBody {
+    fn drop(&mut self) {
+        if let Some(fate) = &self.fate {
+            fate.talks(false);
+        }
     }
 }

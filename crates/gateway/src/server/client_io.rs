@@ -137,6 +137,14 @@ impl ClientIo {
         }
     }
 
+    /// The connection rests: nothing is kept that only writes need.
+    pub(super) fn rest(&mut self) {
+        match &mut self.transport {
+            Transport::Plain(stream) => stream.rest(),
+            Transport::Tls(protected) => protected.tls.get_mut().0.rest(),
+        }
+    }
+
     /// Takes back what was read last; it comes again.
     pub(super) fn put_back(&mut self, read: Bytes) {
         match &mut self.transport {

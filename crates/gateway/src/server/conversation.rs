@@ -8,7 +8,7 @@ use http::header::CONNECTION;
 use http::{HeaderValue, Request, Response, StatusCode, Version};
 use http_body::Body as _;
 use hyper::body::Incoming;
-use hyper::server::conn::{http1, http2};
+use hyper::server::conn::{http1, http2 as h2_server};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tidegate_tower::Peer;
@@ -18,12 +18,13 @@ use tokio::time::sleep_until;
 use super::client_io::ClientIo;
 use super::drive::{Driven, End, drive};
 use super::heads::{Charging, Heads};
-use super::http2::{Offered, Streams};
+use super::http2::{self, Offered, Streams};
 use super::offenders::Offenders;
 use super::opening::Opening;
 use super::unparsed::is_clients_fault;
 use crate::activity::{Activity, InRequest};
 use crate::body::Body;
+use crate::client_body::{ClientBody, Unread};
 use crate::dropped::Dropped;
 use crate::frontend::Arrival;
 use crate::in_force::Current;
@@ -98,7 +99,8 @@ impl Conversation {
             let in_request = this.begin(&request);
             async move {
                 let version = request.version();
-                let mut response = this.answer(request, in_request).await?;
+                let mut response = this.answer(request, in_request, None).await?;
+                this.activity.answers_at(response.body().least_rate());
                 if this.activity.drains() && response.status() != StatusCode::SWITCHING_PROTOCOLS {
                     let close = HeaderValue::from_static("close");
                     response.headers_mut().insert(CONNECTION, close);
@@ -131,10 +133,14 @@ impl Conversation {
                 Box::pin(self.refuse_head(io, &error, &parts.read_buf)).await;
                 None
             }
-            Driven::Over(_) => None,
+            Driven::Over(_) => {
+                self.count_cut();
+                None
+            }
             Driven::Rest => {
                 let parts = connection.into_parts()?;
                 let mut io = parts.io.into_inner();
+                io.rest();
                 if !parts.read_buf.is_empty() {
                     // The next head has begun, behind a request that is over by now.
                     self.activity.read();
@@ -174,6 +180,19 @@ impl Conversation {
         sheds
     }
 
+    /// Counts the connection if it ended because its client took its answers too slowly.
+    fn count_cut(&self) {
+        if self.activity.is_cut() {
+            let in_force = self.current.load();
+            in_force
+                .frontend
+                .metrics()
+                .connections()
+                .slow_answers()
+                .inc();
+        }
+    }
+
     fn count_idle_closed(&self) {
         let in_force = self.current.load();
         in_force.frontend.metrics().overload().idle_closed();
@@ -183,16 +202,26 @@ impl Conversation {
         self.activity.multiplexes();
         io.watch_http2(self.heads.clone());
         let this = self.clone();
-        let service = service_fn(move |request| {
+        let service = service_fn(move |request: Request<Incoming>| {
             let this = this.clone();
             let in_request = this.begin(&request);
             async move {
-                let response = this.answer(request, in_request).await?;
+                let has_body = !request.body().is_end_stream();
+                let unread = has_body.then(http2::unread);
+                let response = this.answer(request, in_request, unread).await?;
                 Ok::<_, Dropped>(response.map(Offered::new))
             }
         });
-        let mut builder = http2::Builder::new(Streams {
+        let cuts = self
+            .current
+            .load()
+            .frontend
+            .metrics()
+            .connections()
+            .slow_answers();
+        let mut builder = h2_server::Builder::new(Streams {
             patience: self.idle.min(LONGEST_STALL),
+            cuts,
         });
         builder
             .timer(TokioTimer::new())
@@ -212,7 +241,7 @@ impl Conversation {
             quiet_for: Duration::ZERO,
             sheds: || self.sheds(),
             shut_down: |connection: Pin<&mut Charging<_>>| {
-                http2::Connection::graceful_shutdown(connection.leave());
+                h2_server::Connection::graceful_shutdown(connection.leave());
             },
         };
         let connection = Charging::new(connection, self.clone(), self.heads.clone());
@@ -227,6 +256,7 @@ impl Conversation {
             // What ended the connection was no head, and is charged as one.
             refused = 1;
         }
+        self.count_cut();
         self.charge_heads(refused.min(MAX_STREAMS as usize)).await;
     }
 
@@ -236,11 +266,15 @@ impl Conversation {
         self.activity.request(!request.body().is_end_stream())
     }
 
+    /// Answers a request; the rest of its body is left to `unread`.
     async fn answer(
         &self,
         request: Request<Incoming>,
         in_request: InRequest,
+        unread: Option<Arc<Unread>>,
     ) -> Result<Response<Body>, Dropped> {
+        let in_body = (!request.body().is_end_stream()).then(|| in_request.body());
+        let request = request.map(|body| ClientBody::new(body, in_body, unread));
         let arrival = Arrival {
             peer: self.peer,
             hop: &self.hop,

@@ -5,23 +5,59 @@
 
 use std::cell::Cell;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use http_body::{Body, Frame, SizeHint};
+use bytes::Bytes;
+use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::rt::Executor;
 use pin_project_lite::pin_project;
-use tokio::time::{Instant, Sleep};
+use prometheus_client::metrics::counter::Counter;
+use tokio::time::Instant;
+
+use crate::body::{Body, BoxError};
+use crate::client_body::{Unread, discard};
+use crate::config::LeastRate;
+use crate::pace::{Pace, Timer};
+
+/// The largest part of an answer that is offered at once, in bytes: what fits one frame. hyper takes a part whole as soon as
+/// the client takes a byte of it, so that progress is seen in steps of one part.
+const PART: usize = 16 * 1024;
+/// The least of the parts that a slow client is offered, in bytes, and how many it is offered before larger ones.
+const LEAST_PART: u64 = 256;
+const SMALL_PARTS: u32 = 64;
 
 tokio::task_local! {
-    /// Since when the client has not taken what it was offered of this task's answer.
-    static OFFERED: Cell<Option<Instant>>;
+    /// The answer of this task's request.
+    static SENDING: Sending;
 }
 
-/// Runs requests, and gives up those whose client takes nothing of the answer for `patience`.
-#[derive(Clone, Copy, Debug)]
+/// Whether a client is waited for to take a part of its answer.
+#[derive(Default)]
+struct Sending {
+    offered: Cell<bool>,
+    // Since when it is waited for, if it did not take the part at once.
+    since: Cell<Option<Instant>>,
+    // How long it may be waited for.
+    allowed: Cell<Duration>,
+    cut: Cell<bool>,
+    unread: Cell<Option<Arc<Unread>>>,
+}
+
+/// Where the rest of the request's body is left, for a task of [`Streams`].
+pub(crate) fn unread() -> Arc<Unread> {
+    let unread = Arc::<Unread>::default();
+    SENDING.with(|sending| sending.unread.set(Some(unread.clone())));
+    unread
+}
+
+/// Runs requests, and gives up those whose client takes nothing of the answer for `patience`, or less than it must.
+#[derive(Clone, Debug)]
 pub(crate) struct Streams {
     pub(crate) patience: Duration,
+    /// Counts answers that are given up.
+    pub(crate) cuts: Counter,
 }
 
 impl<F> Executor<F> for Streams
@@ -30,83 +66,181 @@ where
 {
     fn execute(&self, stream: F) {
         let stream = Stream {
-            stream,
+            stream: Some(stream),
             patience: self.patience,
-            stalled: None,
+            cuts: self.cuts.clone(),
+            timer: Timer::default(),
+            discarding: None,
         };
-        tokio::spawn(OFFERED.scope(Cell::new(None), stream));
+        tokio::spawn(SENDING.scope(Sending::default(), stream));
     }
 }
 
 pin_project! {
     struct Stream<F> {
+        // None when the answer is sent.
         #[pin]
-        stream: F,
+        stream: Option<F>,
         patience: Duration,
-        // Made when an answer first has to wait for its client, and only moved when it goes off.
-        stalled: Option<Pin<Box<Sleep>>>,
+        cuts: Counter,
+        timer: Timer,
+        // Reads the rest of the request's body, if there is any.
+        discarding: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     }
 }
 
 impl<F: Future<Output = ()>> Future for Stream<F> {
     type Output = ();
 
-    /// Ready with the stream or with the client's time; dropped before it has ended, a stream is reset.
+    /// Ready when the answer is sent and the rest of the body is read, or when the client's time is over; dropped before the
+    /// answer is sent, a stream is reset.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let this = self.project();
-        if this.stream.poll(context).is_ready() {
-            return Poll::Ready(());
-        }
-        while let Some(offered) = OFFERED.with(Cell::get) {
-            let deadline = offered + *this.patience;
-            let stalled = this
-                .stalled
-                .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
-            ready!(stalled.as_mut().poll(context));
-            if Instant::now() >= deadline {
+        let mut this = self.project();
+        if let Some(stream) = this.stream.as_mut().as_pin_mut() {
+            if stream.poll(context).is_pending() {
+                ready!(poll_late(this.timer, *this.patience, context));
+                SENDING.with(|sending| sending.cut.set(true));
+                this.cuts.inc();
                 return Poll::Ready(());
             }
-            stalled.as_mut().reset(deadline);
+            let unread = SENDING.with(|sending| sending.unread.take());
+            let rest = unread.and_then(|unread| unread.answered());
+            *this.discarding = rest.map(|rest| Box::pin(discard(rest)) as _);
+            // The request is over now.
+            this.stream.set(None);
         }
-        Poll::Pending
+        match this.discarding {
+            Some(discarding) => discarding.as_mut().poll(context),
+            None => Poll::Ready(()),
+        }
     }
 }
 
-pin_project! {
-    /// An answer that notes what is offered and what is taken.
-    #[derive(Debug)]
-    pub(crate) struct Offered<B> {
-        #[pin]
-        answer: B,
+/// Ready when the client has been waited for as long as it may be.
+fn poll_late(timer: &mut Timer, patience: Duration, context: &mut Context<'_>) -> Poll<()> {
+    let deadline = SENDING.with(|sending| {
+        if !sending.offered.get() {
+            return None;
+        }
+        let since = sending.since.get().unwrap_or_else(Instant::now);
+        sending.since.set(Some(since));
+        Some(since + sending.allowed.get().min(patience))
+    });
+    match deadline {
+        Some(deadline) => timer.poll(deadline, context),
+        None => Poll::Pending,
     }
 }
 
-impl<B> Offered<B> {
+/// An answer that notes what is offered and what is taken.
+#[derive(Debug)]
+pub(crate) struct Offered {
+    answer: Body,
+    // Of the answer's last part.
+    rest: Bytes,
+    offered: usize,
+    least: Option<LeastRate>,
+    pace: Pace,
+    // How many parts are to be small.
+    small: u32,
+}
+
+impl Offered {
     /// To be sent by a task of [`Streams`].
-    pub(crate) const fn new(answer: B) -> Self {
-        Self { answer }
+    pub(crate) fn new(answer: Body) -> Self {
+        Self {
+            least: answer.least_rate(),
+            answer,
+            rest: Bytes::new(),
+            offered: 0,
+            pace: Pace::new(),
+            // Where the window is small from the start, that is seen at the first part.
+            small: 1,
+        }
+    }
+
+    /// The client has taken what it was offered, if it was offered anything.
+    fn taken(&mut self, sending: &Sending) {
+        sending.offered.set(false);
+        let waited = sending.since.take();
+        let Some(least) = self.least else { return };
+        if let Some(since) = waited {
+            let waited = since.elapsed();
+            self.pace.waited(waited);
+            if waited > least.after / 8 {
+                self.small = SMALL_PARTS;
+            }
+        }
+        self.pace.moved(self.offered as u64, least);
+    }
+
+    /// How much is offered at once: so much that the least rate is enough to take it in half of the time there is.
+    fn part(&mut self) -> usize {
+        let Some(least) = self.least.filter(|_| self.small > 0) else {
+            return PART;
+        };
+        self.small -= 1;
+        let bytes = u128::from(least.rate.get()) * least.after.as_millis() / 2_000;
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX).max(LEAST_PART);
+        usize::try_from(bytes).map_or(PART, |bytes| bytes.min(PART))
+    }
+
+    fn offer(&mut self, frame: Frame<Bytes>, sending: &Sending) -> Frame<Bytes> {
+        sending.offered.set(true);
+        let left = self.least.map(|least| self.pace.left(least));
+        sending.allowed.set(left.unwrap_or(Duration::MAX));
+        match frame.into_data() {
+            Ok(mut data) => {
+                let part = self.part();
+                if data.len() > part {
+                    self.rest = data.split_off(part);
+                }
+                self.offered = data.len();
+                Frame::data(data)
+            }
+            Err(frame) => frame,
+        }
     }
 }
 
-impl<B: Body> Body for Offered<B> {
-    type Data = B::Data;
-    type Error = B::Error;
+impl HttpBody for Offered {
+    type Data = Bytes;
+    type Error = BoxError;
 
     fn poll_frame(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        let frame = self.project().answer.poll_frame(context);
-        let offered = matches!(frame, Poll::Ready(Some(_))).then(Instant::now);
-        OFFERED.with(|since| since.set(offered));
-        frame
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let this = &mut *self;
+        SENDING.with(|sending| {
+            this.taken(sending);
+            let frame = match this.rest.is_empty() {
+                true => ready!(Pin::new(&mut this.answer).poll_frame(context)),
+                false => Some(Ok(Frame::data(std::mem::take(&mut this.rest)))),
+            };
+            Poll::Ready(frame.map(|frame| frame.map(|frame| this.offer(frame, sending))))
+        })
     }
 
     fn is_end_stream(&self) -> bool {
-        self.answer.is_end_stream()
+        self.rest.is_empty() && self.answer.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.answer.size_hint()
+        let (hint, rest) = (self.answer.size_hint(), self.rest.len() as u64);
+        let mut all = SizeHint::new();
+        all.set_lower(hint.lower() + rest);
+        if let Some(upper) = hint.upper() {
+            all.set_upper(upper + rest);
+        }
+        all
+    }
+}
+
+impl Drop for Offered {
+    fn drop(&mut self) {
+        if SENDING.try_with(|sending| sending.cut.get()) == Ok(true) {
+            self.answer.cut();
+        }
     }
 }

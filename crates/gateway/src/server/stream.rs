@@ -12,11 +12,12 @@ use std::time::Duration;
 use bytes::{Buf as _, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 
 use super::client_io::{put_before, read_first};
 use super::places::Place;
 use crate::activity::Activity;
+use crate::pace::{Pace, Timer};
 
 /// How long a client may go on sending after our last word.
 const LINGER: Duration = Duration::from_secs(5);
@@ -30,8 +31,10 @@ pub(super) struct ClientStream {
     patience: Duration,
     // Given back when the socket is closed, whoever has it then.
     _place: Arc<Place>,
-    // Runs while a write waits for the client to take something.
-    stalled: Option<Pin<Box<Sleep>>>,
+    // Since when a write has waited for the client to take something.
+    stalled: Option<Instant>,
+    timer: Timer,
+    pace: Pace,
     // We have closed our side.
     closed: bool,
     // Runs while a client that we have nothing more to say to may still be sending.
@@ -53,9 +56,16 @@ impl ClientStream {
             patience,
             _place: place,
             stalled: None,
+            timer: Timer::new(),
+            pace: Pace::new(),
             closed: false,
             lingering: None,
         }
+    }
+
+    /// The connection rests: nothing is kept that only writes need.
+    pub(super) fn rest(&mut self) {
+        self.timer = Timer::new();
     }
 
     /// Takes back what was read last; it comes again.
@@ -78,21 +88,31 @@ impl ClientStream {
         context: &mut Context<'_>,
         written: Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
-        if written.is_ready() {
-            if self.stalled.take().is_some() {
+        if let Poll::Ready(written) = written {
+            let stalled = self.stalled.take();
+            if stalled.is_some() {
                 self.activity.write_stalls(false);
             }
-            return written;
+            if let (Ok(bytes), Some(least)) = (&written, self.activity.least_rate()) {
+                if let Some(since) = stalled {
+                    self.pace.waited(since.elapsed());
+                }
+                self.pace.moved(*bytes as u64, least);
+            }
+            return Poll::Ready(written);
         }
         self.activity.write_stalls(true);
-        let patience = self.patience;
-        let stalled = self
-            .stalled
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
-        stalled
-            .as_mut()
-            .poll(context)
-            .map(|()| Err(io::ErrorKind::TimedOut.into()))
+        ready!(self.poll_late(context));
+        self.activity.cut();
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    /// Ready when the client has taken nothing, or too little, for as long as it may.
+    fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let since = *self.stalled.get_or_insert_with(Instant::now);
+        let left = self.activity.least_rate();
+        let left = left.map_or(self.patience, |least| self.pace.left(least));
+        self.timer.poll(since + left.min(self.patience), context)
     }
 }
 

@@ -22,6 +22,9 @@ pub(crate) const END_STREAM: u8 = 1;
 pub(crate) const END_HEADERS: u8 = 4;
 const ACK: u8 = 1;
 
+/// What every client says first.
+pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
 pub(crate) const ENHANCE_YOUR_CALM: u32 = 11;
 
 /// A frame.
@@ -70,9 +73,8 @@ impl Frames {
         let stream = TcpStream::connect(address).await.unwrap();
         stream.set_nodelay(true).unwrap();
         let (mut reader, mut writer) = stream.into_split();
-        let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
         let hello = [
-            &preface[..],
+            PREFACE,
             &frame(SETTINGS, 0, 0, settings),
             &frame(SETTINGS, ACK, 0, &[]),
         ];

@@ -15,6 +15,7 @@ mod raw_h2c;
 // Towards clients.
 mod client_certificates;
 mod descriptors;
+mod flow_control;
 mod frames;
 mod handshakes;
 mod hostile;

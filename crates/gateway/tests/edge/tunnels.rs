@@ -12,6 +12,20 @@ use crate::bench::{
 const TUNNELS: &str = "routes: [{ name: ws, path: /**, upstream: UPSTREAM, upgrade: [websocket] }]";
 const OPEN: &str = "tidegate_tunnels{route=\"ws\"}";
 
+/// A tunnel has a deadline of its own, and no least rate.
+#[tokio::test]
+async fn a_tunnel_may_be_silent_for_longer_than_a_request() {
+    let upstream = tunnelling(Speaks::Http1);
+    let slow = "timeouts: { slow: { rate: 1000B/s, after: 100ms } }";
+    let gateway = gateway(upstream.url(), &format!("{slow}\n{TUNNELS}")).await;
+    let mut client = TcpStream::connect(gateway.address).await.unwrap();
+    switch(&mut client, "").await;
+    for words in ["one", "two", "three"] {
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        echoes(&mut client, words).await;
+    }
+}
+
 #[tokio::test]
 async fn bytes_go_both_ways_and_the_tunnel_is_counted_while_it_is_open() {
     let upstream = tunnelling(Speaks::Http1);

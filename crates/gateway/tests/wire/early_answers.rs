@@ -2,10 +2,12 @@
 //! the answer, the rest of the body, or their place.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use http_body_util::BodyExt as _;
-use tidegate_testkit::{Action, Client, End, RawUpstream, When, body};
+use tidegate_testkit::{Action, Client, End, Message, RawUpstream, When, body};
 use tokio::sync::Notify;
+use tokio::time::sleep;
 
 use crate::lab::{ALL, LONG, Lab};
 
@@ -77,6 +79,80 @@ async fn the_rest_of_the_body_is_still_forwarded() {
         .map(|request| request.body)
         .collect();
     assert_eq!(bodies, [b"all of it"; 3]);
+}
+
+/// The body has deadlines of its own: that of a head is none of them, and nothing of it is a request.
+#[tokio::test]
+async fn an_upload_outlives_its_answer() {
+    let upstream = RawUpstream::start(When::Head, |_| vec![Action::send(REFUSED)]);
+    let lab = Lab::around(upstream, &format!("timeouts: {{ header: 300ms }}\n{ALL}")).await;
+    let smug = "GET /SMUG HTTP/1.1\r\nHost: a\r\n\r\n";
+    let chunk = format!("{:x}\r\n{smug}\r\n", smug.len());
+    for (framing, part, end) in [
+        (format!("Content-Length: {}", 20 * smug.len()), smug, ""),
+        (
+            "Transfer-Encoding: chunked".to_owned(),
+            &*chunk,
+            "0\r\n\r\n",
+        ),
+    ] {
+        let mut client = lab.connect().await;
+        let head = format!("POST /upload HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n");
+        client.send(head).await.unwrap();
+        assert_eq!(client.response(LONG).await.unwrap().status(), 413);
+        for _ in 0..20 {
+            sleep(Duration::from_millis(50)).await;
+            client
+                .send(part)
+                .await
+                .expect("the rest of the body is read");
+        }
+        // The connection is in step.
+        client.send(format!("{end}{}x", post(1))).await.unwrap();
+        assert_eq!(client.response(LONG).await.unwrap().status(), 413);
+    }
+    let requests = lab.upstream.requests();
+    let lengths: Vec<usize> = requests.iter().map(|request| request.body.len()).collect();
+    assert_eq!(lengths, [20 * smug.len(), 1, 20 * smug.len(), 1]);
+    let is_upload = |request: &Message| request.start.contains("/upload");
+    assert!(requests.iter().all(is_upload));
+}
+
+/// Nor does it count as idle at the upstream, whose idle connections are closed after half a minute.
+#[tokio::test]
+#[ignore = "takes 35 s"]
+async fn a_long_upload_outlives_its_answer() {
+    let upstream = RawUpstream::start(When::Head, |_| vec![Action::send(REFUSED)]);
+    let lab = Lab::around(upstream, ALL).await;
+    let mut client = lab.connect().await;
+    client.send(post(34_000)).await.unwrap();
+    assert_eq!(client.response(LONG).await.unwrap().status(), 413);
+    for second in 0..34 {
+        sleep(Duration::from_secs(1)).await;
+        if second == 32 {
+            let other = Client::new(lab.gateway.address);
+            assert_eq!(other.get("/").await.status, 413);
+        }
+        client.send("x".repeat(1_000)).await.unwrap();
+    }
+    let is_whole = |seen: &[Vec<u8>]| seen.iter().any(|seen| seen.len() > 34_000);
+    lab.upstream.wait_for(LONG, is_whole).await;
+}
+
+/// It is held to the rate, too, and to nothing when nobody reads it.
+#[tokio::test]
+async fn an_upload_that_trickles_after_its_answer_is_cut_off() {
+    let upstream = RawUpstream::start(When::Head, |_| vec![Action::send(REFUSED)]);
+    let slow = "timeouts: { slow: { rate: 1000B/s, after: 300ms } }";
+    let lab = Lab::around(upstream, &format!("{slow}\n{ALL}")).await;
+    let mut client = lab.connect().await;
+    client.send(post(100_000)).await.unwrap();
+    assert_eq!(client.response(LONG).await.unwrap().status(), 413);
+    let deadline = Instant::now() + LONG;
+    while client.send(".").await.is_ok() {
+        assert!(Instant::now() < deadline, "it goes on for ever");
+        sleep(Duration::from_millis(20)).await;
+    }
 }
 
 /// The answer's first part is with the client while its last waits for the request's.

@@ -28,6 +28,7 @@ mod upstream_faults;
 
 // How much, how many, and how long.
 mod floods;
+mod least_rate;
 mod rests;
 mod sizes;
 mod slow_clients;

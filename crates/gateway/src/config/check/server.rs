@@ -6,10 +6,10 @@ use tidegate_store::redis::RedisOptions;
 
 use super::Check;
 use super::limits::Shared;
-use crate::config::file::{File, Redis, SingleOr};
-use crate::config::plan::{LogPlan, Secret, StorePlan, Timeouts};
+use crate::config::file::{self, File, Redis, SingleOr};
+use crate::config::plan::{LeastRate, LogPlan, Secret, StorePlan, Timeouts};
 use crate::config::report::Problem;
-use crate::config::value::{Connections, Gateways, MemoryLimit};
+use crate::config::value::{ByteRate, Connections, Gateways, MemoryLimit, NoLeastRate};
 
 /// How often synced limits are exchanged: by default, and at most.
 const SYNC_EVERY: Duration = Duration::from_millis(100);
@@ -104,7 +104,9 @@ impl Check<'_> {
                 upstream,
                 idle,
                 tunnel_idle,
+                slow,
             } = timeouts;
+            let slow = self.slow(written.slow.as_ref(), slow);
             let mut read =
                 |leaf: &Option<_>, default| self.read_some(leaf.as_ref()).unwrap_or(default);
             timeouts = Timeouts {
@@ -113,9 +115,35 @@ impl Check<'_> {
                 upstream: read(&written.upstream, upstream),
                 idle: read(&written.idle, idle),
                 tunnel_idle: read(&written.tunnel_idle, tunnel_idle),
+                slow,
             };
         }
         timeouts
+    }
+
+    /// The least rate of clients; what is not written is as `usual`.
+    pub(in crate::config::check) fn slow(
+        &mut self,
+        written: Option<&SingleOr<NoLeastRate, file::Slow>>,
+        usual: Option<LeastRate>,
+    ) -> Option<LeastRate> {
+        match written {
+            None => usual,
+            Some(SingleOr::Single(leaf)) => {
+                // A refused value makes no plan anyway.
+                let _ = self.read(leaf);
+                None
+            }
+            Some(SingleOr::Block(block)) => {
+                let usual = usual.unwrap_or_default();
+                let rate = self.read_some(block.value.rate.as_ref());
+                let after = self.read_some(block.value.after.as_ref());
+                Some(LeastRate {
+                    rate: rate.map_or(usual.rate, |ByteRate(rate)| rate),
+                    after: after.unwrap_or(usual.after),
+                })
+            }
+        }
     }
 
     pub(super) fn max_connections(&mut self, file: &File) -> usize {

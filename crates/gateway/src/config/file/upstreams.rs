@@ -74,20 +74,6 @@ pub(crate) struct Health {
     pub(crate) unhealthy_after: Option<Leaf<Times>>,
 }
 
-/// How long to wait on one route.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct RouteTimeouts {
-    /// For a connection to an upstream server.
-    pub(crate) connect: Option<Leaf<Duration>>,
-    /// For the head of the upstream's answer, and between two parts of it.
-    pub(crate) upstream: Option<Leaf<Duration>>,
-    /// For the next part of a request's body.
-    pub(crate) idle: Option<Leaf<Duration>>,
-    /// For the next byte in a tunnel, either way.
-    pub(crate) tunnel_idle: Option<Leaf<Duration>>,
-}
-
 /// When a request that a server may have begun with is sent to another one: only GET, HEAD and OPTIONS without a body,
 /// if no answer came or it was 502, 503 or 504.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -1,8 +1,10 @@
 //! Values that are sizes: `none`, or bytes, written with or without a unit.
 
+use std::num::NonZeroU64;
+
 use serde_json::{Map, json};
 
-use super::number::{digits, object};
+use super::number::{digits, object, pattern};
 use super::{Fault, Value};
 
 /// The most bytes of a body; none: as many as come.
@@ -47,6 +49,52 @@ impl Value for MemoryLimit {
 
     fn schema() -> Map<String, serde_json::Value> {
         size_schema()
+    }
+}
+
+/// Bytes per second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ByteRate(pub(crate) NonZeroU64);
+
+impl ByteRate {
+    /// The highest rate. No client of today's networks could keep to more.
+    const MOST: u64 = 1 << 30;
+}
+
+impl Value for ByteRate {
+    const NAME: &'static str = "ByteRate";
+    const WHAT: &'static str = "a rate of bytes";
+    const ALLOWED: &'static str = "a whole number, a unit (B, KB, MB, GB) and `/s`, from 1B/s to 1GB/s, such as 240B/s or 1KB/s";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        let bytes = text.strip_suffix("/s").ok_or(Fault::Form)?;
+        // A bare number could be meant as requests per second.
+        let bytes = match bytes.strip_suffix('B') {
+            Some(number) if !number.is_empty() && digits(number).is_some() => number,
+            Some(_) => bytes,
+            None => return Err(Fault::Form),
+        };
+        let bytes = size(bytes)?.and_then(NonZeroU64::new);
+        let bytes = bytes.filter(|bytes| bytes.get() <= Self::MOST);
+        bytes.map(Self).ok_or(Fault::Form)
+    }
+
+    fn schema() -> Map<String, serde_json::Value> {
+        pattern(r"^[0-9]+(B|KB|MB|GB)/s$")
+    }
+}
+
+/// The value of `slow` that cuts nobody off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NoLeastRate;
+
+impl Value for NoLeastRate {
+    const NAME: &'static str = "NoLeastRate";
+    const WHAT: &'static str = "a least rate";
+    const ALLOWED: &'static str = "none, or `{ rate: …, after: … }`";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        (text == "none").then_some(Self).ok_or(Fault::Form)
     }
 }
 

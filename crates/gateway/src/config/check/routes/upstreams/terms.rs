@@ -114,6 +114,7 @@ impl Check<'_> {
         let Some(written) = written else {
             return whole;
         };
+        let slow = self.slow(written.slow.as_ref(), whole.slow);
         let mut read = |leaf: &Option<_>, usual| self.read_some(leaf.as_ref()).unwrap_or(usual);
         Timeouts {
             header: whole.header,
@@ -121,6 +122,7 @@ impl Check<'_> {
             upstream: read(&written.upstream, whole.upstream),
             idle: read(&written.idle, whole.idle),
             tunnel_idle: read(&written.tunnel_idle, whole.tunnel_idle),
+            slow,
         }
     }
 

@@ -1,0 +1,126 @@
+use super::*;
+
+const HEADER: Duration = Duration::from_secs(10);
+const IDLE: Duration = Duration::from_secs(75);
+
+#[tokio::test(start_paused = true)]
+async fn the_first_head_must_come_in_time() {
+    let activity = Activity::new(HEADER, IDLE);
+    tokio::time::advance(Duration::from_secs(9)).await;
+    assert!(matches!(activity.watch(), Watch::Until(_)));
+    tokio::time::advance(Duration::from_secs(2)).await;
+    assert_eq!(activity.watch(), Watch::Expired);
+}
+
+#[tokio::test(start_paused = true)]
+async fn between_requests_a_connection_may_idle_but_not_dawdle() {
+    let activity = Activity::new(HEADER, IDLE);
+    let request = activity.request(false);
+    tokio::time::advance(Duration::from_secs(1000)).await;
+    assert!(
+        matches!(activity.watch(), Watch::Until(_)),
+        "a request takes as long as it takes"
+    );
+    drop(request);
+    tokio::time::advance(Duration::from_secs(60)).await;
+    assert_eq!(activity.watch(), Watch::Rest);
+    activity.read();
+    tokio::time::advance(Duration::from_secs(9)).await;
+    activity.read();
+    tokio::time::advance(Duration::from_secs(2)).await;
+    assert_eq!(
+        activity.watch(),
+        Watch::Expired,
+        "more bytes do not buy a head more time"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_connection_rests_unless_something_is_left_to_be_done() {
+    let later = || tokio::time::advance(REST);
+    let activity = Activity::new(HEADER, IDLE);
+    let request = activity.request(false);
+    later().await;
+    assert!(matches!(activity.watch(), Watch::Until(_)), "in a request");
+    drop(request);
+    assert!(matches!(activity.watch(), Watch::Until(_)), "so soon");
+    later().await;
+    assert_eq!(activity.watch(), Watch::Rest);
+    let until = activity.idle_until() - Instant::now();
+    assert!(until <= IDLE - REST + Duration::from_millis(1), "{until:?}");
+    activity.write_stalls(true);
+    assert!(matches!(activity.watch(), Watch::Until(_)), "unsent");
+    activity.write_stalls(false);
+    assert_eq!(activity.watch(), Watch::Rest);
+    let request = activity.request(true);
+    let body = request.body();
+    drop(request);
+    later().await;
+    assert!(matches!(activity.watch(), Watch::Until(_)), "in a body");
+    body.ended();
+    later().await;
+    assert_eq!(activity.watch(), Watch::Rest);
+    activity.read();
+    assert!(matches!(activity.watch(), Watch::Until(_)), "in a head");
+    drop(activity.request(false));
+    activity.drain();
+    later().await;
+    assert!(matches!(activity.watch(), Watch::Until(_)), "at the end");
+    let closed = Activity::new(HEADER, IDLE);
+    drop(closed.request(false));
+    closed.close();
+    later().await;
+    assert!(matches!(closed.watch(), Watch::Until(_)), "closed");
+    let frames = Activity::new(HEADER, IDLE);
+    frames.multiplexes();
+    later().await;
+    assert!(matches!(frames.watch(), Watch::Until(_)), "in HTTP/2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_rest_of_a_body_is_no_head() {
+    let activity = Activity::new(HEADER, IDLE);
+    let request = activity.request(true);
+    let body = request.body();
+    drop(request);
+    for _ in 0..100 {
+        activity.read();
+        tokio::time::advance(Duration::from_secs(9)).await;
+        assert!(matches!(activity.watch(), Watch::Until(_)));
+        assert_eq!(activity.quiet_for(), Duration::ZERO);
+    }
+    body.ended();
+    tokio::time::advance(Duration::from_secs(74)).await;
+    assert_eq!(activity.watch(), Watch::Rest, "idle since its end");
+    activity.read();
+    tokio::time::advance(HEADER).await;
+    assert_eq!(activity.watch(), Watch::Expired, "a head");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_comes_after_an_unread_body_may_be_a_head() {
+    let activity = Activity::new(HEADER, IDLE);
+    let request = activity.request(true);
+    drop(request.body());
+    drop(request);
+    activity.read();
+    tokio::time::advance(HEADER).await;
+    assert_eq!(activity.watch(), Watch::Expired);
+}
+
+#[tokio::test(start_paused = true)]
+async fn frames_of_http_2_are_no_head() {
+    let activity = Activity::new(HEADER, IDLE);
+    activity.multiplexes();
+    activity.read();
+    tokio::time::advance(Duration::from_secs(60)).await;
+    assert!(matches!(activity.watch(), Watch::Until(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_connection_ends() {
+    let activity = Activity::new(HEADER, IDLE);
+    drop(activity.request(false));
+    tokio::time::advance(Duration::from_secs(76)).await;
+    assert_eq!(activity.watch(), Watch::Expired);
+}

@@ -1,0 +1,145 @@
+//! The body of a client's request, as hyper streams it: notes its end, and leaves what was not read to its connection.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+
+use crate::activity::InBody;
+
+/// How much of an unread body is read after the answer, in bytes, and for how long the stream stays open.
+const MOST_UNREAD: usize = 1024 * 1024;
+const LINGER: Duration = Duration::from_secs(5);
+
+/// A request's body.
+#[derive(Debug)]
+pub(crate) struct ClientBody {
+    // None when it was dropped.
+    incoming: Option<Incoming>,
+    // None when the end was seen.
+    in_body: Option<InBody>,
+    unread: Option<Arc<Unread>>,
+}
+
+impl ClientBody {
+    /// A body whose end is noted in `in_body`, and whose rest is left to `unread`.
+    pub(crate) const fn new(
+        incoming: Incoming,
+        in_body: Option<InBody>,
+        unread: Option<Arc<Unread>>,
+    ) -> Self {
+        Self {
+            incoming: Some(incoming),
+            in_body,
+            unread,
+        }
+    }
+
+    fn note_end(&mut self) {
+        self.unread = None;
+        self.in_body.take().into_iter().for_each(InBody::ended);
+    }
+}
+
+impl Body for ClientBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let Some(incoming) = &mut self.incoming else {
+            return Poll::Ready(None);
+        };
+        let frame = ready!(Pin::new(&mut *incoming).poll_frame(context));
+        if frame.is_none() || incoming.is_end_stream() {
+            self.note_end();
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.incoming.as_ref().is_none_or(Incoming::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let incoming = self.incoming.as_ref();
+        incoming.map_or_else(|| SizeHint::with_exact(0), Incoming::size_hint)
+    }
+}
+
+impl Drop for ClientBody {
+    fn drop(&mut self) {
+        let rest = self.incoming.take().filter(|body| !body.is_end_stream());
+        if let (Some(rest), Some(unread)) = (rest, self.unread.take()) {
+            unread.leave(rest);
+        }
+    }
+}
+
+/// The rest of a body over HTTP/2 that is still coming when its answer is sent.
+///
+/// A stream that is dropped before its body has ended is reset right after the answer. Some clients then report an error
+/// in place of the answer. So the rest is read first, within bounds.
+#[derive(Debug, Default)]
+pub(crate) struct Unread(Mutex<State>);
+
+#[derive(Debug, Default)]
+enum State {
+    /// The body is being read, and the answer is not sent.
+    #[default]
+    Open,
+    /// Nobody reads the body any more.
+    Left(Incoming),
+    /// The answer is sent.
+    Answered,
+}
+
+impl Unread {
+    /// Nobody reads the rest of the body.
+    fn leave(&self, rest: Incoming) {
+        let mut state = self.0.lock();
+        match &*state {
+            State::Answered => {
+                if let Ok(runtime) = Handle::try_current() {
+                    runtime.spawn(discard(rest));
+                }
+            }
+            State::Open | State::Left(_) => *state = State::Left(rest),
+        }
+    }
+
+    /// The answer is sent. Gives the rest of the body if nobody reads it.
+    pub(crate) fn answered(&self) -> Option<Incoming> {
+        match std::mem::replace(&mut *self.0.lock(), State::Answered) {
+            State::Left(rest) => Some(rest),
+            State::Open | State::Answered => None,
+        }
+    }
+}
+
+/// Reads a body for nobody, until it ends, its client resets it, or the bounds are reached.
+pub(crate) async fn discard(mut body: Incoming) {
+    let reading = async {
+        let mut left = MOST_UNREAD;
+        while let Some(Ok(frame)) = body.frame().await {
+            let length = frame.data_ref().map_or(0, Bytes::len);
+            match left.checked_sub(length) {
+                Some(less) => left = less,
+                // The client has more to send than fits. It gets the time to see the answer.
+                None => std::future::pending::<()>().await,
+            }
+        }
+    };
+    // The bound is reached: the stream is reset.
+    let _ = timeout(LINGER, reading).await;
+}

@@ -1,0 +1,125 @@
+//! How far a client is behind the least rate of a transfer.
+//!
+//! The rate is that of a token bucket whose clock runs only while the gateway waits for the client. So time that an
+//! upstream takes is never held against a client, and a fast start buys no long pause later.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use crate::config::LeastRate;
+
+/// How far one transfer is behind its least rate.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pace {
+    behind: Duration,
+}
+
+impl Pace {
+    /// A transfer that has just begun.
+    pub(crate) const fn new() -> Self {
+        Self {
+            behind: Duration::ZERO,
+        }
+    }
+
+    /// The gateway waited for the client for so long.
+    pub(crate) fn waited(&mut self, waited: Duration) {
+        self.behind = self.behind.saturating_add(waited);
+    }
+
+    /// The client sent or took so many bytes.
+    pub(crate) fn moved(&mut self, bytes: u64, least: LeastRate) {
+        if self.behind.is_zero() {
+            return;
+        }
+        // A 64-bit count of microseconds holds 18 TB at 1 byte per second.
+        let micros = bytes.saturating_mul(1_000_000) / least.rate;
+        self.behind = self.behind.saturating_sub(Duration::from_micros(micros));
+    }
+
+    /// How much longer the gateway waits for the client.
+    pub(crate) fn left(&self, least: LeastRate) -> Duration {
+        least.after.saturating_sub(self.behind)
+    }
+}
+
+/// A timer for deadlines that mostly move away before they come. It costs nothing before the first, and is then moved only
+/// when it goes off, or when a deadline comes sooner.
+#[derive(Debug, Default)]
+pub(crate) struct Timer(Option<Pin<Box<Sleep>>>);
+
+impl Timer {
+    /// A timer without a deadline.
+    pub(crate) const fn new() -> Self {
+        Self(None)
+    }
+
+    /// Ready when the deadline has come.
+    pub(crate) fn poll(&mut self, deadline: Instant, context: &mut Context<'_>) -> Poll<()> {
+        let timer = self
+            .0
+            .get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+        if timer.deadline() > deadline {
+            timer.as_mut().reset(deadline);
+        }
+        while timer.as_mut().poll(context).is_ready() {
+            if Instant::now() >= deadline {
+                return Poll::Ready(());
+            }
+            timer.as_mut().reset(deadline);
+        }
+        Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn least() -> LeastRate {
+        LeastRate::default()
+    }
+
+    /// Waits and moves in turn; how many turns are allowed.
+    fn turns(waited: Duration, bytes: u64) -> usize {
+        let mut pace = Pace::default();
+        (0..1_000)
+            .take_while(|_| {
+                pace.waited(waited);
+                let in_time = !pace.left(least()).is_zero();
+                pace.moved(bytes, least());
+                in_time
+            })
+            .count()
+    }
+
+    #[test]
+    fn the_least_rate_is_enough_for_ever() {
+        assert_eq!(turns(SECOND, 240), 1_000);
+        assert_eq!(turns(19 * SECOND, 19 * 240), 1_000);
+        assert_eq!(turns(SECOND / 10, 24), 1_000);
+    }
+
+    #[test]
+    fn less_is_enough_for_a_while() {
+        assert_eq!(turns(SECOND, 0), 19);
+        assert_eq!(turns(5 * SECOND, 10), 4, "10 bytes every 5 s");
+        assert_eq!(turns(SECOND, 120), 38, "half the rate");
+        assert_eq!(turns(40 * SECOND, 1), 0, "a byte every 40 s");
+    }
+
+    #[test]
+    fn a_fast_start_buys_nothing() {
+        let mut pace = Pace::default();
+        pace.moved(1 << 30, least());
+        pace.waited(20 * SECOND);
+        assert!(pace.left(least()).is_zero());
+        pace.moved(1 << 30, least());
+        assert_eq!(pace.left(least()), 20 * SECOND);
+    }
+}
