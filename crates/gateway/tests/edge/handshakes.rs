@@ -123,7 +123,7 @@ async fn a_client_that_takes_nothing_is_cut_off() {
         .unwrap();
     let request = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
     stream.write_all(request).await.unwrap();
-    let ended = "tidegate_requests_total{route=\"/**\",outcome=\"forwarded\",status=\"2xx\"}";
+    let ended = "tidegate_requests_total{route=\"/**\",outcome=\"slow\",status=\"2xx\"}";
     becomes(&gateway, ended, 1).await;
     drop(stream);
 }
