@@ -22,6 +22,9 @@ const ACK: u8 = 1;
 const ALPHA: &str = "677509799af78b2efa2f2af71d0f906e0a0c50c048efd3b515625f788e92b99a";
 const NO_ERROR: [u8; 4] = [0; 4];
 
+/// Headers of a request, beside those that each has.
+type Extra<'a> = &'a [(&'a str, &'a str)];
+
 /// A connection whose frames are read one by one.
 struct Wire(TcpStream);
 
@@ -63,7 +66,7 @@ impl Wire {
                 payload,
             }
         };
-        timeout(LONG, reading).await.expect("no frame comes")
+        timeout(LONG, reading).await.unwrap()
     }
 
     /// Reads until a frame is what is sought.
@@ -198,7 +201,7 @@ async fn a_small_body_is_read_to_its_end_after_any_early_answer() {
         ("access-control-request-method", "GET"),
     ];
     let mut client = Wire::connect(gateway.address, &[]).await;
-    let cases: [(&str, &str, &[(&str, &str)]); 12] = [
+    let cases: [(&str, &str, Extra<'_>); 12] = [
         ("POST", "/limited", &[]),
         (
             "POST",

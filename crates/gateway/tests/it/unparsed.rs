@@ -100,7 +100,7 @@ async fn each_is_answered_with_a_problem_and_counted() {
             "{shown}: {answer:?}"
         );
         assert_eq!(answer.header("connection"), Some("close"), "{shown}");
-        let problem: Value = serde_json::from_str(&answer.text()).unwrap();
+        let problem: Value = serde_json::from_str(answer.text()).unwrap();
         assert_eq!(problem["error"], *error, "{shown}");
         client.finish().await;
         assert_eq!(

@@ -8,7 +8,7 @@ use crate::lab::{LONG, Lab, OK, gateway};
 use crate::support::GatewayProcess;
 
 const TEN: &str = "
-timeouts: { connect: 300ms, upstream: 300ms }
+timeouts: { connect: 2s, upstream: 2s }
 limits: { ten: { fixed_window: { limit: 10, window: 31d }, per: [] } }
 routes: [{ path: /**, upstream: UPSTREAM, limits: [ten] }]
 ";

@@ -50,17 +50,21 @@ async fn a_full_table_is_exact_and_grows_no_further() {
     let until = || Instant::now() + TIMEOUT;
     let mut asked = 0;
     for client in 0..150 {
-        let mut admitted = 0;
+        let (mut admitted, mut own) = (0, 0);
         for _ in 0..33 {
             let taken = leases.reserve(&charge(client), until()).await.unwrap();
             admitted += u64::from(taken.verdict.allowed);
-            asked += u64::from(taken.asked);
+            own += u64::from(taken.asked);
         }
         assert_eq!(admitted, 30, "client {client}");
+        // Without a place each of 30 is asked for; with one, a few are. A slow machine frees places meanwhile.
+        let has_place = leases.held.knows(&charge(client));
+        assert!(has_place || own >= 30, "client {client} asked {own} times");
+        asked += own;
     }
     assert!(leases.held.len() <= 64, "{}", leases.held.len());
-    // Without a place each of 30 is asked for, and refused once; with one, a few are.
-    assert!((86 * 30..150 * 31).contains(&asked), "{asked}");
+    // Each of 30, and one refusal.
+    assert!(asked < 150 * 31, "{asked}");
     // What is given back is there again.
     let full = (0..150).find(|client| !leases.held.knows(&charge(*client)));
     let charge = charge(full.unwrap());
