@@ -2,6 +2,7 @@
 
 import asyncio
 import collections
+import contextlib
 import random
 import socket
 import struct
@@ -146,8 +147,9 @@ class Hostile:
             await asyncio.sleep(random.uniform(0.2, 0.6))
 
     async def until_closed(self, loop, one):
-        while await loop.sock_recv(one, 65536):
-            pass
+        with contextlib.suppress(OSError):
+            while await loop.sock_recv(one, 65536):
+                pass
 
     async def slow_head(self, loop, one):
         await loop.sock_sendall(one, b"GET /rude/head HTTP/1.1\r\nHost: a\r\n")
