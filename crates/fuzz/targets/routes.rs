@@ -107,9 +107,7 @@ fn first(routes: &[Route], request: &Request<()>) -> Result<usize, StatusCode> {
     match found {
         Some(at) if !is_hidden || routes[at].shape.encoded_slashes == Keep => Ok(at),
         _ if is_hidden => Err(StatusCode::BAD_REQUEST),
-        _ if routes.iter().filter(here).any(has_method) => {
-            Err(StatusCode::METHOD_NOT_ALLOWED)
-        }
+        _ if routes.iter().filter(here).any(has_method) => Err(StatusCode::METHOD_NOT_ALLOWED),
         _ => Err(StatusCode::NOT_FOUND),
     }
 }
