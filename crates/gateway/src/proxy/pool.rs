@@ -112,9 +112,12 @@ impl Upstream {
     /// Sends a request to a server, and waits for the head of its answer. It is taken from where it is, and moved no more than
     /// it must be.
     ///
-    /// The request goes to another server or connection if nothing of it was sent; if the server said that it did not begin
-    /// with it (HTTP/2), and its body is small enough to be kept; if it is safe and the server closed a connection that
-    /// was idle; or if it is safe, and the terms and their budget allow a retry.
+    /// The request goes to another server or connection in four cases:
+    ///
+    /// - nothing of it was sent;
+    /// - the server did not begin with it (HTTP/2), and its body is small enough to be kept;
+    /// - it is safe, and the server closed a connection that was idle;
+    /// - it is safe, and the terms and their budget allow a retry.
     pub(super) async fn send(
         &self,
         request: &mut Request<RequestBody>,
