@@ -64,7 +64,7 @@ pub enum PathError {
     NotUtf8,
     /// `..;a`, which some servers read as `..`.
     DotParameters,
-    /// `..%2F`, or `%252e%252e`, which some servers read as `..` after they decoded it.
+    /// `..%2F`, `..%3B` or `%252e%252e`, which some servers read as `..` after they decoded it.
     HiddenDots,
 }
 
@@ -166,9 +166,10 @@ fn respell(raw: &str, slashes: EncodedSlashes) -> Result<String, PathError> {
     Ok(path)
 }
 
-/// Whether an escape of this byte may hide a dot segment: a slash that stays escaped, or an escape of an escape.
+/// Whether an escape of this byte may hide a dot segment: a slash that stays escaped, the start of parameters, or an escape of an
+/// escape.
 const fn may_hide(byte: u8) -> bool {
-    matches!(byte, b'/' | b'\\' | b'%')
+    matches!(byte, b'/' | b'\\' | b';' | b'%')
 }
 
 /// Whether a segment that was respelled holds a dot segment once its escapes are decoded, or those that appear then.

@@ -97,7 +97,7 @@ fn dot_segments_with_parameters_are_refused() {
         refused(raw, PathError::DotParameters);
     }
     becomes("/a/...;x/b", "/a/...;x/b");
-    becomes("/a/..%3b/b", "/a/..%3B/b");
+    becomes("/a/...%3b/b", "/a/...%3B/b");
 }
 
 #[test]
@@ -136,6 +136,9 @@ fn a_dot_segment_does_not_hide_in_escapes() {
         "/a/..%252fb",
         "/a/..%25255cb",
         "/a/b%252F%252e%252e%3Bv",
+        "/a/..%3b/b",
+        "/a/%2e%3Bv",
+        "/a/..%253Bv/b",
         "/a/%25%32e%252e",
     ] {
         refused(raw, PathError::HiddenDots);

@@ -104,6 +104,8 @@ routes:
         "a/..%2f..%2fapi",
         "a%2F..;x%2Fapi",
         "a%2F..%3Bx%2Fapi",
+        "..%3B/api",
+        "..%3b%2Fapi",
         "..%252Fapi",
         "..%252fapi",
         "%252e%252e%252fapi",
