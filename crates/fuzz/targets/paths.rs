@@ -7,9 +7,9 @@
 use std::borrow::Cow;
 
 use libfuzzer_sys::{Corpus, fuzz_target};
-use tidegate::path::EncodedSlashes::{Keep, Reject};
-use tidegate::path::{EncodedSlashes, PathError, is_plainly, normalize, plain};
-use tidegate::pattern::PathPattern;
+use tidegate_net::path::EncodedSlashes::{Keep, Reject};
+use tidegate_net::path::{EncodedSlashes, PathError, is_plainly, normalize, plain};
+use tidegate_net::pattern::PathPattern;
 
 fuzz_target!(|data: &[u8]| -> Corpus {
     let Ok(text) = std::str::from_utf8(data) else {

@@ -8,7 +8,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use libfuzzer_sys::fuzz_target;
-use tidegate::proxy_protocol::{Start, parse};
+use tidegate_net::proxy_protocol::{Start, parse};
 
 const V1_START: &[u8] = b"PROXY ";
 const V1_LONGEST: usize = 107;

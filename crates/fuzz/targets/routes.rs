@@ -9,10 +9,10 @@ use http::header::HOST;
 use http::{Method, Request, StatusCode};
 use libfuzzer_sys::{Corpus, fuzz_target};
 use tidegate::bench::{RouteShape, RouteTable, Sought};
-use tidegate::host::{HostPattern, host_of};
-use tidegate::path::EncodedSlashes::{Keep, Reject};
-use tidegate::path::{PathError, normalize, plain};
-use tidegate::pattern::PathPattern;
+use tidegate_net::host::{HostPattern, host_of};
+use tidegate_net::path::EncodedSlashes::{Keep, Reject};
+use tidegate_net::path::{PathError, normalize, plain};
+use tidegate_net::pattern::PathPattern;
 
 const MOST: usize = 16;
 

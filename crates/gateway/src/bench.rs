@@ -5,11 +5,11 @@ use std::cell::Cell;
 use http::{Method, Request, StatusCode};
 
 use crate::config::Plan;
-use crate::host::HostPattern;
-use crate::path::EncodedSlashes;
-use crate::pattern::PathPattern;
 use crate::routes::Routes;
 use crate::target::Target;
+use tidegate_net::host::HostPattern;
+use tidegate_net::path::EncodedSlashes;
+use tidegate_net::pattern::PathPattern;
 
 /// Routes by where they apply, without what serves them.
 #[derive(Debug)]

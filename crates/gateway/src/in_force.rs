@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 
 use crate::admin::Access;
 use crate::budgets::Budgets;
+use crate::certificate_watch;
 use crate::config::{KeyFile, ListenerPlan};
 use crate::frontend::Frontend;
 use crate::jwks::{self, Jwks};
@@ -20,7 +21,7 @@ use crate::key_files;
 use crate::limit_keys::LimitKeys;
 use crate::metrics::GatewayMetrics;
 use crate::proxy::Upstream;
-use crate::tls::{self, ServerTls, Shown};
+use tidegate_net::tls::{ServerTls, Shown};
 
 /// What is in force now.
 pub(crate) type Current = ArcSwap<InForce>;
@@ -88,7 +89,7 @@ impl InForce {
         let mut watches = JoinSet::new();
         watches.spawn(key_files::watch(self.key_files.clone(), metrics.clone()));
         let secured = self.listeners.iter().filter_map(|(_, tls)| tls.clone());
-        watches.spawn(tls::watch(secured.collect(), metrics.clone()));
+        watches.spawn(certificate_watch::watch(secured.collect(), metrics.clone()));
         for set in &self.jwks {
             let metrics = metrics.jwks(set.name());
             watches.spawn(jwks::watch(set.clone(), metrics));

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use crate::config::{self, KeyFile};
-use crate::file_stamp::{EVERY, Stamp};
 use crate::metrics::GatewayMetrics;
+use tidegate_net::file_stamp::{EVERY, Stamp};
 
 /// How a file was found last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

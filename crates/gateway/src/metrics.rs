@@ -27,7 +27,7 @@ use tidegate_tower::Lines;
 use crate::in_force::ListenerName;
 use crate::log;
 use crate::overload::Overload;
-use crate::tls::Shown;
+use tidegate_net::tls::Shown;
 
 pub(crate) use connections::ConnectionMetrics;
 pub(crate) use format::Format;

@@ -5,10 +5,10 @@
 
 use std::borrow::Cow;
 
-use crate::host::{self, HostPattern};
-use crate::path;
-use crate::pattern::{self, PathPattern};
-use crate::tree::Tree;
+use tidegate_net::host::{self, HostPattern};
+use tidegate_net::path;
+use tidegate_net::pattern::{self, PathPattern};
+use tidegate_net::tree::Tree;
 
 /// Routes by where they apply, as numbers.
 #[derive(Debug, Default)]

@@ -9,12 +9,12 @@ use tidegate_tower::{PathValues, Per};
 use crate::bench::RouteShape;
 use crate::config::RoutePlan;
 use crate::cors;
-use crate::host::HostPattern;
-use crate::path::EncodedSlashes;
-use crate::pattern::PathPattern;
 use crate::problem::Problem;
 use crate::route_index::RouteIndex;
 use crate::target::{BAD_PATH, Target};
+use tidegate_net::host::HostPattern;
+use tidegate_net::path::EncodedSlashes;
+use tidegate_net::pattern::PathPattern;
 
 /// All routes in the order of the configuration, each with what `T` makes of it.
 #[derive(Debug)]

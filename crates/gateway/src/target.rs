@@ -9,9 +9,9 @@ use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TE, TRANSFER_ENCODING, UPGR
 use http::uri::Scheme;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, Version};
 
-use crate::host::host_of;
-use crate::path::{EncodedSlashes, PathError, normalize};
 use crate::problem::Problem;
+use tidegate_net::host::host_of;
+use tidegate_net::path::{EncodedSlashes, PathError, normalize};
 
 /// The longest target, in bytes: the path with its query, and the authority, where one comes with it.
 const MAX_TARGET: usize = 8 * 1024;

@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use tidegate_tower::problem;
 
 use crate::config::{AdminPlan, Secret};
-use crate::host::{HostPattern, host_of};
+use tidegate_net::host::{HostPattern, host_of};
 
 /// The rule of one admin port.
 #[derive(Debug)]

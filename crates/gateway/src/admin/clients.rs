@@ -7,7 +7,7 @@ use tidegate_tower::{UnknownClient, problem};
 
 use crate::budgets::{Budgets, NoReport};
 use crate::log::cut;
-use crate::path;
+use tidegate_net::path;
 
 /// What stands before a client's name.
 const CLIENTS: &str = "/clients/";

@@ -8,8 +8,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::run::in_one_line;
 use super::systemd;
 use crate::config;
-use crate::file_stamp::{EVERY, Stamp};
 use crate::gateway::Reloader;
+use tidegate_net::file_stamp::{EVERY, Stamp};
 
 /// What tells that a reload is due.
 #[derive(Debug)]

@@ -12,9 +12,9 @@ use super::reload::Reloads;
 use super::systemd;
 use crate::config::{Plan, Warning};
 use crate::descriptors;
-use crate::file_stamp::Stamp;
 use crate::gateway::{Gateway, Inherited};
 use crate::log::Log;
+use tidegate_net::file_stamp::Stamp;
 
 /// How long threads that wait for files or names may delay the end of the process.
 const LAST_TASKS: Duration = Duration::from_millis(500);

@@ -27,9 +27,9 @@ use tidegate_tower::Per;
 use tidegate_tower::api_keys::UnknownKey;
 use tidegate_tower::jwt::{InvalidToken, Signature};
 
-use crate::host::HostPattern;
-use crate::path::EncodedSlashes;
-use crate::pattern::PathPattern;
+use tidegate_net::host::HostPattern;
+use tidegate_net::path::EncodedSlashes;
+use tidegate_net::pattern::PathPattern;
 
 use super::plan::{HttpsPort, UpstreamHost};
 use super::value::{

@@ -24,10 +24,10 @@ use tidegate_tower::{ClientPlans, Clients, Policy, Reject};
 use tokio::sync::Notify;
 
 use super::fixed::Fixed;
-use crate::host::HostPattern;
-use crate::path::EncodedSlashes;
-use crate::pattern::PathPattern;
-use crate::tls::ServerTls;
+use tidegate_net::host::HostPattern;
+use tidegate_net::path::EncodedSlashes;
+use tidegate_net::pattern::PathPattern;
+use tidegate_net::tls::ServerTls;
 
 pub use cors::{CorsPlan, Origins};
 pub use edits::{HeaderEdits, HttpsPort, RouteEdits, UpstreamHost};

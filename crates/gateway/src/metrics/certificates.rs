@@ -12,7 +12,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
 use crate::in_force::ListenerName;
-use crate::tls::Shown;
+use tidegate_net::tls::Shown;
 
 /// The end of each, in seconds since the epoch, by listener and name; of several alike the first to end.
 #[derive(Debug, Default)]

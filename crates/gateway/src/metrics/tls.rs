@@ -10,7 +10,7 @@ use prometheus_client::registry::Registry;
 use super::OutcomeLabels;
 use super::certificates::Certificates;
 use crate::in_force::ListenerName;
-use crate::tls::{HandshakeFailure, Shown};
+use tidegate_net::tls::{HandshakeFailure, Shown};
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ReasonLabels {

@@ -36,7 +36,7 @@ use crate::frontend::Arrived;
 use crate::grpc;
 use crate::problem::Problem;
 use crate::target::has_long_list;
-use crate::tls::Offer;
+use tidegate_net::tls::Offer;
 
 /// What a route's forwarding is made of.
 #[derive(Debug)]

@@ -22,7 +22,7 @@ use super::server::{LeaseError, Server};
 use crate::config::{LeastRate, UpstreamPlan};
 use crate::descriptors::{is_our_shortage, say_shortage};
 use crate::metrics::UpstreamMetrics;
-use crate::tls::Offer;
+use tidegate_net::tls::Offer;
 
 /// How often a request is sent again that a server said it did not begin with.
 const REFUSED_AGAIN: usize = 2;

@@ -6,7 +6,7 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 
 use crate::config::{ServerPlan, Speaks};
-use crate::tls::Offer;
+use tidegate_net::tls::Offer;
 
 /// How long a name may take to be resolved.
 const RESOLVE: Duration = Duration::from_secs(5);

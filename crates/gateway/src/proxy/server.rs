@@ -24,7 +24,7 @@ use super::stream_limit::{MAX_STREAMS, NO_SETTINGS, SettingsWatch, StreamLimit};
 use crate::config::{HealthPlan, ServerPlan, Speaks, UpstreamPlan};
 use crate::descriptors::UpstreamDescriptor;
 use crate::log::cut;
-use crate::tls::{self, Offer};
+use tidegate_net::tls::{self, Offer};
 
 /// How much of an upstream's head is buffered, in bytes, and of a body that its client does not take.
 const MAX_BUFFER: u32 = 64 * 1024;

@@ -17,7 +17,7 @@ use crate::in_force::{Current, ListenerName};
 use crate::metrics::Refused;
 use crate::overload::Pressure;
 use crate::proxy::address;
-use crate::tls::HandshakeFailure;
+use tidegate_net::tls::HandshakeFailure;
 
 /// What serves the connections of one listener.
 #[derive(Clone, Debug)]

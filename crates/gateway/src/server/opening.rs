@@ -13,8 +13,8 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use super::client_io::ClientIo;
 use super::places::{Bounds, Place, Places};
 use super::stream::ClientStream;
-use crate::proxy_protocol::{self, Start};
-use crate::tls::{self, HandshakeFailure, ServerTls};
+use tidegate_net::proxy_protocol::{self, Start};
+use tidegate_net::tls::{self, HandshakeFailure, ServerTls};
 
 /// What an HTTP/2 client says first when it knows that the server speaks it (RFC 9113, 3.4).
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

@@ -9,7 +9,7 @@ use crate::config::file::{BlockOr, File, Listener, ListenerTls, Placed, SingleOr
 use crate::config::plan::{AdminPlan, ListenerPlan};
 use crate::config::report::{Place, Problem};
 use crate::config::value::{ClientCert, FilePath, Leaf};
-use crate::tls::{CertificateFiles, ClientCertificates, ServerFiles, ServerTls, Shown};
+use tidegate_net::tls::{CertificateFiles, ClientCertificates, ServerFiles, ServerTls, Shown};
 
 const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const LISTEN: SocketAddr = SocketAddr::new(LOCALHOST, 8080);

@@ -7,7 +7,7 @@ use rustls::RootCertStore;
 use super::Check;
 use crate::config::report::Problem;
 use crate::config::value::{FilePath, Leaf};
-use crate::tls::{self, FileError};
+use tidegate_net::tls::{self, FileError};
 
 impl Check<'_> {
     /// What was made of files, or none; then it is told at the one of `leaves` that names the file at fault.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::{HeaderName, Method};
 
-use crate::origin::OriginPattern;
+use tidegate_net::origin::OriginPattern;
 
 /// What browsers are told of a route. A header called `*` is any.
 #[derive(Debug, Clone)]

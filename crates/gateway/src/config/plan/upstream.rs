@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::uri::{Authority, PathAndQuery};
 
-use crate::tls::UpstreamTls;
+use tidegate_net::tls::UpstreamTls;
 
 /// Servers of which any can take a request.
 #[derive(Debug, PartialEq)]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Fault, Value};
-use crate::origin::{NoOrigin, OriginPattern};
+use tidegate_net::origin::{NoOrigin, OriginPattern};
 
 /// Whose pages may read answers.
 #[derive(Debug, Clone, PartialEq, Eq)]

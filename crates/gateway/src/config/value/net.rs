@@ -8,8 +8,8 @@ use ipnet::IpNet;
 use rustls::pki_types::ServerName;
 use tidegate_store::redis;
 
-use crate::host::{HostPattern, host_of};
-use crate::pattern::PathPattern;
+use tidegate_net::host::{HostPattern, host_of};
+use tidegate_net::pattern::PathPattern;
 
 use super::{Fault, Value};
 

@@ -9,7 +9,7 @@ use tidegate_tower::api_keys::UnknownKey;
 use tidegate_tower::jwt::{InvalidToken, Signature};
 
 use crate::config::{Balance, LogFormat, Secret};
-use crate::path::EncodedSlashes;
+use tidegate_net::path::EncodedSlashes;
 
 use super::{Fault, PrefixLength, Value};
 

@@ -11,8 +11,8 @@ use crate::config::plan::{HeaderEdits, RouteEdits};
 use crate::config::report::Problem;
 use crate::config::value::{HeaderText, Leaf};
 use crate::cors::is_cors;
-use crate::pattern::PathPattern;
 use crate::proxy::{is_limits, is_ours};
+use tidegate_net::pattern::PathPattern;
 
 /// Which way headers go.
 #[derive(Clone, Copy, PartialEq, Eq)]

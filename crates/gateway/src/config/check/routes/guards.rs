@@ -6,7 +6,7 @@ use tidegate_tower::{ClientSource, Clients, Per, Rule};
 use crate::config::check::Check;
 use crate::config::plan::RoutePlan;
 use crate::config::report::{Place, Problem};
-use crate::host::HostPattern;
+use tidegate_net::host::HostPattern;
 
 impl Check<'_> {
     pub(super) fn guards(&mut self, routes: &[(RoutePlan, Option<Place>)], clients: &Clients) {

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use crate::config::check::Check;
 use crate::config::plan::RoutePlan;
 use crate::config::report::{Place, Problem};
-use crate::host::HostPattern;
-use crate::pattern::PathPattern;
 use crate::route_index::RouteIndex;
+use tidegate_net::host::HostPattern;
+use tidegate_net::pattern::PathPattern;
 
 /// A name that stands for any.
 const ANY: &str = "0";

@@ -11,7 +11,7 @@ use crate::config::file::{self, File, SingleOr};
 use crate::config::plan::{ServerPlan, Speaks, UpstreamPlan};
 use crate::config::report::{Place, Problem};
 use crate::config::value::{Leaf, LimitName, Server, ServerScheme, Target, Weight};
-use crate::tls::UpstreamTls;
+use tidegate_net::tls::UpstreamTls;
 
 /// What routes lead to, in no order; whether one leads to each group is noted.
 pub(super) struct Upstreams<'a> {

@@ -6,7 +6,7 @@ use crate::config::check::Check;
 use crate::config::file::{self, Placed};
 use crate::config::report::{Place, Problem};
 use crate::config::value::CertificateName;
-use crate::tls::{self, CertificateFiles, Trust, UpstreamTls};
+use tidegate_net::tls::{self, CertificateFiles, Trust, UpstreamTls};
 
 impl Check<'_> {
     /// Those whom this machine trusts; refused where nobody is.

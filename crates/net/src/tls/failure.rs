@@ -6,7 +6,7 @@ use rustls::{Error, InvalidMessage};
 
 /// Why a handshake failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HandshakeFailure {
+pub enum HandshakeFailure {
     /// It took too long.
     Timeout,
     /// The client left.
@@ -29,7 +29,7 @@ pub(crate) enum HandshakeFailure {
 
 impl HandshakeFailure {
     /// All of them.
-    pub(crate) const ALL: [Self; 9] = [
+    pub const ALL: [Self; 9] = [
         Self::Timeout,
         Self::Closed,
         Self::NotTls,
@@ -42,7 +42,7 @@ impl HandshakeFailure {
     ];
 
     /// The word for metrics and logs.
-    pub(crate) const fn label(self) -> &'static str {
+    pub const fn label(self) -> &'static str {
         match self {
             Self::Timeout => "timeout",
             Self::Closed => "closed",
@@ -58,7 +58,7 @@ impl HandshakeFailure {
 }
 
 /// What the error of a handshake means.
-pub(crate) fn handshake_failure(error: &io::Error) -> HandshakeFailure {
+pub fn handshake_failure(error: &io::Error) -> HandshakeFailure {
     let Some(error) = cause(error) else {
         return HandshakeFailure::Closed;
     };

@@ -19,7 +19,7 @@ use super::{HTTP1, HTTP2, provider};
 
 /// Whose word is taken on a server's name.
 #[derive(Debug)]
-pub(crate) enum Trust {
+pub enum Trust {
     /// That of these authorities.
     Roots(Arc<RootCertStore>),
     /// That of the authorities in a file, alone.
@@ -30,7 +30,7 @@ pub(crate) enum Trust {
 
 /// Which HTTP is offered to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Offer {
+pub enum Offer {
     /// HTTP/2, else HTTP/1.
     Any,
     /// HTTP/1 alone.
@@ -38,7 +38,7 @@ pub(crate) enum Offer {
 }
 
 /// How an upstream's servers are spoken to.
-pub(crate) struct UpstreamTls {
+pub struct UpstreamTls {
     any: Arc<ClientConfig>,
     http1: Arc<ClientConfig>,
     name: Option<ServerName<'static>>,
@@ -54,7 +54,7 @@ impl std::fmt::Debug for UpstreamTls {
 
 impl UpstreamTls {
     /// Believes `trust`, shows a certificate if there is one, and expects `name` in place of the host that is dialled.
-    pub(crate) fn new(
+    pub fn new(
         trust: Trust,
         identity: Option<&CertificateFiles>,
         name: Option<ServerName<'static>>,
@@ -71,7 +71,7 @@ impl UpstreamTls {
     }
 
     /// Makes a connection a protected one, with a server that may be called `host`.
-    pub(crate) async fn connect(
+    pub async fn connect(
         &self,
         host: &str,
         socket: TcpStream,
@@ -92,7 +92,7 @@ impl UpstreamTls {
 }
 
 /// Whom this machine believes; none if it believes nobody.
-pub(crate) fn system_authorities() -> Option<RootCertStore> {
+pub fn system_authorities() -> Option<RootCertStore> {
     let mut roots = RootCertStore::empty();
     // A few of a system's authorities may be too old to be understood.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -141,7 +141,7 @@ fn reason(error: &io::Error) -> String {
 }
 
 /// What TLS has to do with a connection that broke, if anything.
-pub(crate) fn reason_in(error: &dyn std::error::Error) -> Option<String> {
+pub fn reason_in(error: &dyn std::error::Error) -> Option<String> {
     let mut next = error.source();
     while let Some(error) = next {
         let broken = error.downcast_ref::<io::Error>();

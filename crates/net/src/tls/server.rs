@@ -19,24 +19,24 @@ use crate::file_stamp::Stamp;
 
 /// What a listener shows and asks for.
 #[derive(Debug)]
-pub(crate) struct ServerFiles {
+pub struct ServerFiles {
     /// At least one; the first is for names that none has.
-    pub(crate) certificates: Vec<CertificateFiles>,
+    pub certificates: Vec<CertificateFiles>,
     /// Whether clients show one as well.
-    pub(crate) clients: Option<ClientCertificates>,
+    pub clients: Option<ClientCertificates>,
 }
 
 /// What clients show.
 #[derive(Debug)]
-pub(crate) struct ClientCertificates {
+pub struct ClientCertificates {
     /// The authorities of which one must have issued it.
-    pub(crate) authorities: PathBuf,
+    pub authorities: PathBuf,
     /// Whether a client without one is refused.
-    pub(crate) required: bool,
+    pub required: bool,
 }
 
 /// TLS of one listener. Connections keep the settings that they began with.
-pub(crate) struct ServerTls {
+pub struct ServerTls {
     files: ServerFiles,
     // As the files were just before they were read last.
     stamps: Mutex<Vec<Option<Stamp>>>,
@@ -58,7 +58,7 @@ impl std::fmt::Debug for ServerTls {
 
 impl ServerTls {
     /// Reads the files, or says which one is of no use.
-    pub(crate) fn load(files: ServerFiles) -> Result<Self, FileError> {
+    pub fn load(files: ServerFiles) -> Result<Self, FileError> {
         Ok(Self {
             stamps: Mutex::new(files.stamps()),
             settings: ArcSwap::from_pointee(settings(&files)?),
@@ -69,7 +69,7 @@ impl ServerTls {
     /// Reads the files again, if one has changed. If one is of no use, all of them stay as they were.
     ///
     /// New settings know nothing of old sessions. Where clients show certificates there are none: see [`settings`].
-    pub(super) fn renew(&self) -> Option<Result<(), FileError>> {
+    pub fn renew(&self) -> Option<Result<(), FileError>> {
         let found = self.files.stamps();
         {
             let mut stamps = self.stamps.lock();
@@ -82,22 +82,25 @@ impl ServerTls {
         Some(renewed.map(|settings| self.settings.store(Arc::new(settings))))
     }
 
-    pub(super) const fn files(&self) -> &ServerFiles {
+    /// The files that the settings are made of.
+    pub const fn files(&self) -> &ServerFiles {
         &self.files
     }
 
-    pub(crate) fn acceptor(&self) -> TlsAcceptor {
+    /// What accepts the next connection, with the settings of now.
+    pub fn acceptor(&self) -> TlsAcceptor {
         self.settings.load().config.clone().into()
     }
 
     /// The certificates that it shows, in the order of its files.
-    pub(crate) fn shown(&self) -> Vec<Shown> {
+    pub fn shown(&self) -> Vec<Shown> {
         self.settings.load().shown.clone()
     }
 }
 
 impl ServerFiles {
-    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
+    /// The path of every file.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
         let shown = self.certificates.iter();
         let shown = shown.flat_map(|files| [&*files.certificate, &*files.key]);
         let clients = self.clients.iter();

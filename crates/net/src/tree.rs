@@ -10,7 +10,7 @@ use foldhash::fast::FixedState;
 
 /// Values by patterns of names.
 #[derive(Debug)]
-pub(crate) struct Tree<T>(Vec<Node<T>>);
+pub struct Tree<T>(Vec<Node<T>>);
 
 /// What begins with the same names.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ const ROOT: usize = 0;
 
 impl<T: Default> Tree<T> {
     /// The value of a pattern, which is made if there is none.
-    pub(crate) fn entry<'n>(
+    pub fn entry<'n>(
         &mut self,
         names: impl Iterator<Item = Option<&'n str>>,
         rest: bool,
@@ -53,7 +53,7 @@ impl<T: Default> Tree<T> {
 impl<T> Tree<T> {
     /// Calls `found` with the value of every pattern that matches, in no order. A name that is not known, `None`, is
     /// matched by what stands for any.
-    pub(crate) fn matching<'t, N: AsRef<str>>(
+    pub fn matching<'t, N: AsRef<str>>(
         &'t self,
         names: impl Iterator<Item = Option<N>> + Clone,
         mut found: impl FnMut(&'t T),

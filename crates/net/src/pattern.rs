@@ -109,7 +109,7 @@ impl PathPattern {
     }
 
     /// Its segments, without the rest: a literal, or none, where any one name may stand.
-    pub(crate) fn segments(&self) -> impl Iterator<Item = Option<&str>> + Clone {
+    pub fn segments(&self) -> impl Iterator<Item = Option<&str>> + Clone {
         self.segments.iter().map(|segment| match segment {
             Segment::Literal(literal) => Some(literal.as_str()),
             Segment::Named(_) => None,
@@ -117,12 +117,12 @@ impl PathPattern {
     }
 
     /// Whether any rest may follow its segments, none included.
-    pub(crate) const fn has_rest(&self) -> bool {
+    pub const fn has_rest(&self) -> bool {
         self.rest
     }
 
     /// How many segments it has, if every path that `other` matches begins with them.
-    pub(crate) fn begins(&self, other: &Self) -> Option<usize> {
+    pub fn begins(&self, other: &Self) -> Option<usize> {
         let count = self.segments.len();
         let pairs = self.segments.iter().zip(&other.segments);
         let mut same = pairs.map(|(mine, theirs)| self.takes_all(mine, other, theirs));
@@ -131,7 +131,7 @@ impl PathPattern {
     }
 
     /// Whether `{name}` is one of its segments.
-    pub(crate) fn names(&self, name: &str) -> bool {
+    pub fn names(&self, name: &str) -> bool {
         let is_it = |segment: &Segment| matches!(segment, Segment::Named(named) if named == name);
         self.segments.iter().any(is_it)
     }
@@ -214,7 +214,7 @@ pub fn caseless(name: &str) -> Cow<'_, str> {
 
 /// The segments of a normalised path without their parameters, the empty ones left out: so the
 /// trailing slash goes, and `/;a/b`, which some servers read as `/b`, is matched as `/b`.
-pub(crate) fn names(path: &str) -> impl Iterator<Item = &str> + Clone {
+pub fn names(path: &str) -> impl Iterator<Item = &str> + Clone {
     path.split('/')
         .map(|segment| segment.split_once(';').map_or(segment, |(name, _)| name))
         .filter(|name| !name.is_empty())

@@ -19,7 +19,7 @@ pub struct OriginPattern {
 
 /// Why this is no origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NoOrigin {
+pub enum NoOrigin {
     /// It has another form.
     Form,
     /// It is the one that pages without an origin share.
@@ -32,7 +32,7 @@ pub(crate) enum NoOrigin {
 
 impl OriginPattern {
     /// Reads an origin as it stands in the configuration.
-    pub(crate) fn parse(text: &str) -> Result<Self, NoOrigin> {
+    pub fn parse(text: &str) -> Result<Self, NoOrigin> {
         if text == "null" {
             return Err(NoOrigin::Null);
         }
@@ -72,7 +72,7 @@ impl OriginPattern {
     }
 
     /// Whether a header's value is one of these origins.
-    pub(crate) fn matches(&self, origin: &[u8]) -> bool {
+    pub fn matches(&self, origin: &[u8]) -> bool {
         let Some(rest) = origin.strip_prefix(self.scheme.as_bytes()) else {
             return false;
         };

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::ServerTls;
-use crate::file_stamp::EVERY;
+use tidegate_net::file_stamp::EVERY;
+use tidegate_net::tls::ServerTls;
+
 use crate::metrics::GatewayMetrics;
 
 /// Watches the files of these listeners for as long as the future is polled.

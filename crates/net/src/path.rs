@@ -266,7 +266,7 @@ fn escaped(rest: &[u8], slashes: EncodedSlashes) -> Result<u8, PathError> {
 }
 
 /// The byte that an escape at the start of `rest` stands for.
-pub(crate) fn decode(rest: &[u8]) -> Option<u8> {
+pub fn decode(rest: &[u8]) -> Option<u8> {
     let [b'%', high, low, ..] = rest else {
         return None;
     };

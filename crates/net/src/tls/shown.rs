@@ -9,11 +9,11 @@ use webpki::{EndEntityCert, Error, KeyUsage};
 
 /// A certificate that a listener shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Shown {
+pub struct Shown {
     /// The first name that it is for; empty if it is for addresses alone.
-    pub(crate) name: String,
+    pub name: String,
     /// When the first ends of it and those between it and its authority, which are shown with it.
-    pub(crate) ends: Option<SystemTime>,
+    pub ends: Option<SystemTime>,
 }
 
 impl Shown {
@@ -27,7 +27,7 @@ impl Shown {
 }
 
 /// When the first certificate ends of those that a client showed; none if it showed none.
-pub(crate) fn client_certificate_ends(connection: &CommonState) -> Option<SystemTime> {
+pub fn client_certificate_ends(connection: &CommonState) -> Option<SystemTime> {
     connection.peer_certificates()?.iter().filter_map(end).min()
 }
 

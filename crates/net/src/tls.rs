@@ -10,14 +10,12 @@ mod names;
 mod pem;
 mod server;
 mod shown;
-mod watch;
 
-pub(crate) use client::{Offer, Trust, UpstreamTls, reason_in, system_authorities};
-pub(crate) use failure::{HandshakeFailure, handshake_failure};
-pub(crate) use pem::{CertificateFiles, FileError, authorities};
-pub(crate) use server::{ClientCertificates, ServerFiles, ServerTls};
-pub(crate) use shown::{Shown, client_certificate_ends};
-pub(crate) use watch::watch;
+pub use client::{Offer, Trust, UpstreamTls, reason_in, system_authorities};
+pub use failure::{HandshakeFailure, handshake_failure};
+pub use pem::{CertificateFiles, FileError, authorities};
+pub use server::{ClientCertificates, ServerFiles, ServerTls};
+pub use shown::{Shown, client_certificate_ends};
 
 use std::sync::Arc;
 
@@ -29,7 +27,7 @@ const HTTP2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
 
 /// Whether both sides agreed on HTTP/2; if they agreed on nothing, it is HTTP/1.
-pub(crate) fn is_http2(connection: &CommonState) -> bool {
+pub fn is_http2(connection: &CommonState) -> bool {
     connection.alpn_protocol() == Some(HTTP2)
 }
 

@@ -51,7 +51,7 @@ impl HostPattern {
     }
 
     /// Its labels, the last one first: a name, or none, where any one may stand.
-    pub(crate) fn labels(&self) -> impl Iterator<Item = Option<&str>> + Clone {
+    pub fn labels(&self) -> impl Iterator<Item = Option<&str>> + Clone {
         // What a suffix begins with is the dot behind any label.
         let (text, any) = match self {
             Self::Exact(host) => (host.as_str(), None),
@@ -61,7 +61,7 @@ impl HostPattern {
     }
 
     /// Whether any labels may come before those that it has.
-    pub(crate) const fn is_below(&self) -> bool {
+    pub const fn is_below(&self) -> bool {
         matches!(self, Self::Below(_))
     }
 
@@ -101,7 +101,7 @@ impl fmt::Display for HostError {
 impl std::error::Error for HostError {}
 
 /// The labels of a host, the last one first.
-pub(crate) fn labels(host: &str) -> impl Iterator<Item = &str> + Clone {
+pub fn labels(host: &str) -> impl Iterator<Item = &str> + Clone {
     host.rsplit('.')
 }
 

@@ -9,24 +9,28 @@ use rustls::sign::CertifiedKey;
 
 use super::provider;
 
-/// A certificate, with those between it and its authority, and its key.
+/// The files of one certificate chain and its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CertificateFiles {
-    pub(crate) certificate: PathBuf,
-    pub(crate) key: PathBuf,
+pub struct CertificateFiles {
+    /// The certificate, followed by those between it and its authority.
+    pub certificate: PathBuf,
+    /// The private key of the first certificate.
+    pub key: PathBuf,
 }
 
-/// Why a file is of no use.
+/// A file that cannot be used, and why.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {why}", path.display())]
-pub(crate) struct FileError {
-    pub(crate) path: PathBuf,
-    pub(crate) why: Unusable,
+pub struct FileError {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub why: Unusable,
 }
 
 /// What is wrong with a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unusable {
+pub enum Unusable {
     #[error("this file cannot be read")]
     Unreadable,
     #[error("no certificate can be read from it (PEM)")]
@@ -54,8 +58,12 @@ impl CertificateFiles {
     }
 }
 
-/// Those whose word on others' names is taken: all certificates of a file.
-pub(crate) fn authorities(path: &Path) -> Result<RootCertStore, FileError> {
+/// Reads the certificate authorities of a file.
+///
+/// # Errors
+///
+/// If the file cannot be read, has no certificate, or has one that is broken.
+pub fn authorities(path: &Path) -> Result<RootCertStore, FileError> {
     let refused = || Unusable::Authority.of(path);
     let mut roots = RootCertStore::empty();
     for certificate in certificates(path)?.ok_or_else(refused)? {

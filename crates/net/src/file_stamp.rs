@@ -9,11 +9,11 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 /// How often files are looked at.
-pub(crate) const EVERY: Duration = Duration::from_secs(1);
+pub const EVERY: Duration = Duration::from_secs(1);
 
 /// What is known of a file without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stamp {
+pub struct Stamp {
     modified: Option<SystemTime>,
     length: u64,
     inode: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Stamp {
 
 impl Stamp {
     /// Of the file that is there now; none if none is.
-    pub(crate) fn of(path: &Path) -> Option<Self> {
+    pub fn of(path: &Path) -> Option<Self> {
         let data = fs::metadata(path).ok()?;
         Some(Self {
             modified: data.modified().ok(),
