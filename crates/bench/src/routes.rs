@@ -5,7 +5,6 @@ use std::hint::black_box;
 use http::Request;
 use http::header::HOST;
 use tidegate::bench::{RouteTable, Sought};
-use tidegate::config;
 
 use crate::table::{Figure, Operation, Row, Table, grouped};
 
@@ -87,7 +86,7 @@ fn find(kind: Kind, count: usize, request: Request<()>, is_there: bool) -> Opera
     for route in routes {
         text += &format!("  - {{ {route}, upstream: u, limits: [l] }}\n");
     }
-    let (plan, _) = config::parse("routes.yaml", &text, |_| None).expect("it is right");
+    let (plan, _) = tidegate_config::parse("routes.yaml", &text, |_| None).expect("it is right");
     let routes = RouteTable::new(&plan);
     // It is read once, and for as long as this program lives.
     let sought = Sought::by(Box::leak(Box::new(request))).expect("it is well formed");

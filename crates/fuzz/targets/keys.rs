@@ -11,8 +11,8 @@ use std::net::{IpAddr, SocketAddr};
 use http::header::{COOKIE, FORWARDED, HOST};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
 use libfuzzer_sys::{Corpus, fuzz_target};
-use tidegate_net::host::host_of;
 use tidegate_core::FixedWindow;
+use tidegate_net::host::host_of;
 use tidegate_store::{Charge, Limit, OnFailure, Subject};
 use tidegate_tower::api_keys::{self, ApiKeys, ListedKey, UnknownKey};
 use tidegate_tower::{

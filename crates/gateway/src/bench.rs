@@ -4,9 +4,9 @@ use std::cell::Cell;
 
 use http::{Method, Request, StatusCode};
 
-use crate::config::Plan;
 use crate::routes::Routes;
 use crate::target::Target;
+use tidegate_config::Plan;
 use tidegate_net::host::HostPattern;
 use tidegate_net::path::EncodedSlashes;
 use tidegate_net::pattern::PathPattern;

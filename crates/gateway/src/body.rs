@@ -6,9 +6,9 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
-use crate::config::LeastRate;
 use crate::proxy::{Tunnel, UpstreamBody};
 use crate::request_end::RequestEnd;
+use tidegate_config::LeastRate;
 
 /// The error of a body that ends too early.
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;

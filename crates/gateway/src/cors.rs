@@ -11,7 +11,7 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 
 use crate::body::Body;
-use crate::config::{CorsPlan, Origins};
+use tidegate_config::{CorsPlan, Origins};
 
 /// Whether a page of the internet may send requests into a private network, as Chromium asks.
 const ACCESS_CONTROL_ALLOW_PRIVATE_NETWORK: HeaderName =
@@ -109,11 +109,6 @@ impl Cors {
             headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, self.expose.clone());
         }
     }
-}
-
-/// Whether this header of an answer tells browsers who may read it.
-pub(crate) fn is_cors(name: &HeaderName) -> bool {
-    name.as_str().starts_with("access-control-")
 }
 
 /// A header that is a list; none if it is empty.

@@ -19,7 +19,6 @@ use crate::access_log::{AccessLog, Record};
 use crate::activity::InRequest;
 use crate::body::Body;
 use crate::client_body::ClientBody;
-use crate::config::Timeouts;
 use crate::cors::{Cors, Preflight};
 use crate::dropped::Dropped;
 use crate::grpc;
@@ -33,6 +32,7 @@ use crate::request_id::{RequestId, RequestIds};
 use crate::routes::Routes;
 use crate::stack::{Stack, UnmatchedStack};
 use crate::target::{Target, rewritten};
+use tidegate_config::Timeouts;
 
 /// What serves all requests of a gateway.
 #[derive(Debug)]

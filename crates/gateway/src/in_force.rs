@@ -14,13 +14,13 @@ use tokio::task::JoinSet;
 use crate::admin::Access;
 use crate::budgets::Budgets;
 use crate::certificate_watch;
-use crate::config::{KeyFile, ListenerPlan};
 use crate::frontend::Frontend;
 use crate::jwks::{self, Jwks};
 use crate::key_files;
 use crate::limit_keys::LimitKeys;
 use crate::metrics::GatewayMetrics;
 use crate::proxy::Upstream;
+use tidegate_config::{KeyFile, ListenerPlan};
 use tidegate_net::tls::{ServerTls, Shown};
 
 /// What is in force now.

@@ -26,8 +26,8 @@ use rustls::{ClientConfig, RootCertStore};
 use tidegate_tower::jwt::InvalidKey;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::config::JwksPlan;
 use crate::metrics::JwksMetrics;
+use tidegate_config::JwksPlan;
 
 /// How long a fetch may take, from its connection to the last byte.
 const DEADLINE: Duration = Duration::from_secs(5);

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use crate::config::{self, KeyFile};
 use crate::metrics::GatewayMetrics;
+use tidegate_config::KeyFile;
 use tidegate_net::file_stamp::{EVERY, Stamp};
 
 /// How a file was found last.
@@ -48,7 +48,7 @@ pub(crate) async fn watch(files: Vec<KeyFile>, metrics: Arc<GatewayMetrics>) {
 
 /// Takes the keys of a file; says how many there are, or why there are none.
 fn reread(file: &KeyFile) -> Result<usize, String> {
-    let more = config::load_keys(&file.path, &file.listed, &file.plans)
+    let more = tidegate_config::load_keys(&file.path, &file.listed, &file.plans)
         .map_err(|error| error.to_string())?;
     let count = more.len();
     file.keys.replace(file.listed.iter().cloned().chain(more));

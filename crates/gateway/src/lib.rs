@@ -8,7 +8,6 @@
 #[doc(hidden)]
 pub mod bench;
 pub mod commands;
-pub mod config;
 pub mod gateway;
 
 mod access_log;
@@ -16,7 +15,6 @@ mod activity;
 mod admin;
 mod body;
 mod budgets;
-mod calendar;
 mod certificate_watch;
 mod chores;
 mod client_body;
@@ -40,7 +38,7 @@ mod redis_outage;
 mod redis_watch;
 mod request_end;
 mod request_id;
-mod route_index;
+
 mod routes;
 mod server;
 mod shared_secret;

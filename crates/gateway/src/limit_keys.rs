@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tidegate_tower::{Per, Policy, Rule};
 
-use crate::config::Plan;
+use tidegate_config::Plan;
 
 /// What the keys of one limit are made of, beside its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

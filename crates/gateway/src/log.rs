@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use tracing_subscriber::EnvFilter;
 
-use crate::config::{LogFormat, LogPlan};
 use lines::{Lines, Overlong};
+use tidegate_config::{LogFormat, LogPlan};
 
 /// The target of the access log's events. Only the thread of an access log may emit them: it may have to wait.
 pub(crate) const ACCESS: &str = "access";

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::config::LeastRate;
+use tidegate_config::LeastRate;
 
 /// How far one transfer is behind its least rate.
 #[derive(Clone, Copy, Debug, Default)]

@@ -7,14 +7,14 @@ use tidegate_tower::{PathValues, Per};
 
 #[cfg(feature = "bench")]
 use crate::bench::RouteShape;
-use crate::config::RoutePlan;
 use crate::cors;
 use crate::problem::Problem;
-use crate::route_index::RouteIndex;
 use crate::target::{BAD_PATH, Target};
+use tidegate_config::RoutePlan;
 use tidegate_net::host::HostPattern;
 use tidegate_net::path::EncodedSlashes;
 use tidegate_net::pattern::PathPattern;
+use tidegate_net::route_index::RouteIndex;
 
 /// All routes in the order of the configuration, each with what `T` makes of it.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use aws_lc_rs::rand;
 use tidegate_store::{Agreement, RedisStore, StoreError};
 use tidegate_tower::Hasher;
 
-use crate::config::Secret;
+use tidegate_config::Secret;
 
 /// How often what stands in Redis is compared again, since a Redis that lost its data knows no secret.
 const EVERY: Duration = Duration::from_secs(5);

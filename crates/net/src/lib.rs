@@ -1,14 +1,16 @@
 //! Reads what HTTP servers and proxies write on the wire and in files: hosts, paths, patterns, origins, the PROXY protocol,
 //! certificates.
 //!
-//! Each module understands one notation and decides nothing. This crate knows no routes, no limits, no configuration file and no
-//! HTTP library.
+//! Each module understands one notation and decides nothing. This crate knows no routes, no limits, no configuration file and
+//! no HTTP server or client.
 
 pub mod file_stamp;
+pub mod headers;
 pub mod host;
 pub mod origin;
 pub mod path;
 pub mod pattern;
 pub mod proxy_protocol;
+pub mod route_index;
 pub mod tls;
 pub mod tree;

@@ -12,7 +12,7 @@ use http::header::{AUTHORIZATION, HOST, ORIGIN, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use tidegate_tower::problem;
 
-use crate::config::{AdminPlan, Secret};
+use tidegate_config::{AdminPlan, Secret};
 use tidegate_net::host::{HostPattern, host_of};
 
 /// The rule of one admin port.

@@ -9,9 +9,9 @@ use tidegate_store::redis::RedisOptions;
 use tokio::task::JoinSet;
 
 use super::{Failure, run};
-use crate::config::{Plan, ServerPlan, StorePlan};
 use crate::jwks::Jwks;
 use crate::proxy::reach;
+use tidegate_config::{Plan, ServerPlan, StorePlan};
 
 /// How long Redis may take to answer, once there was time for a connection.
 const REDIS: Duration = Duration::from_secs(2);

@@ -6,7 +6,6 @@ use ipnet::IpNet;
 use tidegate_tower::TrustedProxies;
 
 use super::{Failure, demo_api, run};
-use crate::config;
 use crate::descriptors;
 use crate::gateway::{Gateway, StartError};
 use crate::log::Log;
@@ -27,7 +26,7 @@ async fn demo() -> Result<(), Failure> {
         "TIDEGATE_UPSTREAM" => Some(api.to_string()),
         _ => super::environment(name),
     };
-    let parsed = config::parse("gateway.yaml", CONFIGURATION, environment);
+    let parsed = tidegate_config::parse("gateway.yaml", CONFIGURATION, environment);
     let (mut plan, _) = parsed.map_err(Failure::usage)?;
     // So that a request can say where it comes from: only here is everyone on this machine believed.
     plan.clients.trusted = TrustedProxies::new(loopback());

@@ -14,9 +14,9 @@ use tidegate_store::Charge;
 use tidegate_tower::{Action, Caller, ClientSource, Cost, Credentials, Hasher, Peer, Per, Rule};
 
 use super::Failure;
-use crate::config::{Plan, StorePlan};
 use crate::routes::Routes;
 use crate::target::Target;
+use tidegate_config::{Plan, StorePlan};
 
 /// The request to explain.
 #[derive(Debug, Args)]

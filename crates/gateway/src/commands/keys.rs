@@ -7,7 +7,6 @@ use clap::Subcommand;
 use tidegate_tower::api_keys;
 
 use super::Failure;
-use crate::config;
 
 /// How many random bytes a key is made of: 192 bits, which nobody guesses.
 const BYTES: usize = 24;
@@ -18,13 +17,13 @@ pub(super) enum Task {
     /// Makes a key and prints it, once, with the entry for the configuration.
     New {
         /// What the client is called.
-        #[arg(value_parser = config::key_name)]
+        #[arg(value_parser = tidegate_config::key_name)]
         name: String,
     },
     /// Reads a key from standard input and prints its entry.
     Hash {
         /// What the client is called.
-        #[arg(value_parser = config::key_name)]
+        #[arg(value_parser = tidegate_config::key_name)]
         name: String,
     },
 }

@@ -19,8 +19,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::config::{self, Plan};
 use crate::log;
+use tidegate_config::Plan;
 
 /// A reverse-proxy gateway that enforces rate limits inline.
 #[derive(Debug, Parser)]
@@ -106,8 +106,8 @@ pub fn main() -> ExitCode {
 }
 
 /// Loads the configuration with the variables of this process's environment.
-fn load(path: &std::path::Path) -> Result<(Plan, Vec<config::Warning>), Failure> {
-    config::load(path, environment).map_err(Failure::usage)
+fn load(path: &std::path::Path) -> Result<(Plan, Vec<tidegate_config::Warning>), Failure> {
+    tidegate_config::load(path, environment).map_err(Failure::usage)
 }
 
 fn environment(name: &str) -> Option<String> {
@@ -121,7 +121,8 @@ fn print(text: &str) {
 }
 
 fn schema() -> Result<(), Failure> {
-    let schema = serde_json::to_string_pretty(&config::schema()).map_err(Failure::failed)?;
+    let schema =
+        serde_json::to_string_pretty(&tidegate_config::schema()).map_err(Failure::failed)?;
     print(&format!("{schema}\n"));
     Ok(())
 }

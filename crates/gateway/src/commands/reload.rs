@@ -7,8 +7,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::run::in_one_line;
 use super::systemd;
-use crate::config;
 use crate::gateway::Reloader;
+
 use tidegate_net::file_stamp::{EVERY, Stamp};
 
 /// What tells that a reload is due.
@@ -56,7 +56,7 @@ impl Reloads {
     async fn reload(&self, reloader: &Reloader) {
         systemd::reloading();
         let path = self.path.clone();
-        let load = move |fixed: &_| config::reload(&path, super::environment, fixed);
+        let load = move |fixed: &_| tidegate_config::reload(&path, super::environment, fixed);
         match reloader.reload(load).await {
             Ok(warnings) => {
                 for warning in warnings {

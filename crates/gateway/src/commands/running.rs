@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use tokio::net::TcpStream;
 
 use super::{Failure, run};
-use crate::config::AdminPlan;
+use tidegate_config::AdminPlan;
 
 /// How long a gateway may take to answer.
 const DEADLINE: Duration = Duration::from_secs(10);

@@ -12,7 +12,6 @@ use super::StartError;
 use crate::access_log::AccessLog;
 use crate::admin::Access;
 use crate::budgets::Budgets;
-use crate::config::{Plan, RoutePlan};
 use crate::cors::Cors;
 use crate::frontend::{Frontend, Route};
 use crate::in_force::{InForce, ListenerName};
@@ -24,6 +23,7 @@ use crate::proxy::{Forwarding, PoolTimeouts, ReadHeaders, Retries, Upstream};
 use crate::request_id::RequestIds;
 use crate::routes::Routes;
 use crate::stack::Enforcement;
+use tidegate_config::{Plan, RoutePlan};
 
 /// The state of limits and the means to find it, and what was counted so far.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::server::Server;
-use crate::config::Balance;
+use tidegate_config::Balance;
 
 /// What one unit of weight is divided into, for servers that start slowly.
 const PARTS: f64 = 100.0;

@@ -30,12 +30,12 @@ use super::upgrade::Wish;
 use super::upstream_body::UpstreamBody;
 use crate::body::Body;
 use crate::client_body::ClientBody;
-use crate::config::{RouteEdits, UpstreamHost};
 use crate::cors::{self, Preflight};
 use crate::frontend::Arrived;
 use crate::grpc;
 use crate::problem::Problem;
 use crate::target::has_long_list;
+use tidegate_config::{RouteEdits, UpstreamHost};
 use tidegate_net::tls::Offer;
 
 /// What a route's forwarding is made of.

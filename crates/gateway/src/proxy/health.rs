@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::config::{EjectPlan, HealthPlan};
+use tidegate_config::{EjectPlan, HealthPlan};
 
 /// The longest ejection, in multiples of the first.
 const LONGEST: u32 = 32;

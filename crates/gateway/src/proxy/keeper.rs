@@ -13,8 +13,8 @@ use tokio::time::{MissedTickBehavior, interval, sleep_until, timeout};
 use super::balance::Balancer;
 use super::members::Members;
 use super::server::Server;
-use crate::config::UpstreamPlan;
 use crate::metrics::UpstreamMetrics;
+use tidegate_config::UpstreamPlan;
 
 /// The servers of an upstream, and what is known of them.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use tokio::net::lookup_host;
 use tokio::time::timeout;
 
 use super::server::Server;
-use crate::config::{ServerPlan, UpstreamPlan};
+use tidegate_config::{ServerPlan, UpstreamPlan};
 
 /// How long a name may take to be resolved.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -26,7 +26,7 @@ mod upgrade;
 mod upstream_body;
 
 pub(crate) use forward::{Forward, Forwarded, Forwarding};
-pub(crate) use headers::{X_REQUEST_ID, address, is_limits, is_ours};
+pub(crate) use headers::{X_REQUEST_ID, address};
 pub(crate) use pool::{PoolTimeouts, Upstream};
 pub(crate) use reach::reach;
 pub(crate) use read_headers::ReadHeaders;

@@ -19,9 +19,9 @@ use super::replay::{Replay, ReplayMemory};
 use super::request_body::{BodyState, Fate, RequestBody};
 use super::retries::Retries;
 use super::server::{LeaseError, Server};
-use crate::config::{LeastRate, UpstreamPlan};
 use crate::descriptors::{is_our_shortage, say_shortage};
 use crate::metrics::UpstreamMetrics;
+use tidegate_config::{LeastRate, UpstreamPlan};
 use tidegate_net::tls::Offer;
 
 /// How often a request is sent again that a server said it did not begin with.

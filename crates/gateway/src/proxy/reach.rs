@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 
-use crate::config::{ServerPlan, Speaks};
+use tidegate_config::{ServerPlan, Speaks};
 use tidegate_net::tls::Offer;
 
 /// How long a name may take to be resolved.

@@ -3,9 +3,8 @@
 //! Servers that hand headers to programs as variables (CGI, FastCGI, WSGI) make one name of many: `X-API-Key`, `x_api_key`
 //! and, on some, `x.api.key` are all `HTTP_X_API_KEY`. The gateway reads the exact name only.
 
-use std::borrow::Cow;
-
 use http::HeaderName;
+use tidegate_net::headers::{folded, is_odd};
 use tidegate_tower::{Clients, Cost, Per, Rule};
 
 /// The headers that name callers or that limits are counted by, on one route.
@@ -62,20 +61,4 @@ impl ReadHeaders {
         let mut all = self.all.iter();
         all.any(|(own, own_folded)| **own_folded == *folded && own != name)
     }
-}
-
-/// The name as servers fold it: every character that is no letter and no digit is the same one.
-pub(super) fn folded(name: &str) -> Cow<'_, str> {
-    if !is_odd(name) {
-        return Cow::Borrowed(name);
-    }
-    let fold = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-    Cow::Owned(name.chars().map(fold).collect())
-}
-
-/// Whether a name, in lower case, is not its own folded name.
-pub(super) fn is_odd(name: &str) -> bool {
-    // Without an early end, so that the compiler may look at many bytes at once.
-    let odd = |byte: u8| !(byte.is_ascii_lowercase() | byte.is_ascii_digit() | (byte == b'-'));
-    name.bytes().fold(false, |found, byte| found | odd(byte))
 }

@@ -18,8 +18,8 @@ use super::received::ReceivedBody;
 use super::replay::ReplayedBody;
 use crate::body::BoxError;
 use crate::client_body::ClientBody;
-use crate::config::LeastRate;
 use crate::pace::{Pace, Timer};
+use tidegate_config::LeastRate;
 
 /// What became of a request's body so far; shared by the body, which hyper owns, and by whoever waits for the answer.
 #[derive(Debug)]

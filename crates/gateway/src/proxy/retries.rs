@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tower::retry::budget::TpsBudget;
 
-use crate::config::RetryPlan;
+use tidegate_config::RetryPlan;
 
 /// For how long a request adds to the budget.
 const REMEMBERED: Duration = Duration::from_secs(10);

@@ -21,9 +21,9 @@ use super::idle::{IdleConnections, KEPT};
 use super::places::Places;
 use super::request_body::{Fate, RequestBody};
 use super::stream_limit::{MAX_STREAMS, NO_SETTINGS, SettingsWatch, StreamLimit};
-use crate::config::{HealthPlan, ServerPlan, Speaks, UpstreamPlan};
 use crate::descriptors::UpstreamDescriptor;
 use crate::log::cut;
+use tidegate_config::{HealthPlan, ServerPlan, Speaks, UpstreamPlan};
 use tidegate_net::tls::{self, Offer};
 
 /// How much of an upstream's head is buffered, in bytes, and of a body that its client does not take.

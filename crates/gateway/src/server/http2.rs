@@ -18,8 +18,8 @@ use tokio::time::Instant;
 
 use crate::body::{Body, BoxError};
 use crate::client_body::{Unread, discard};
-use crate::config::LeastRate;
 use crate::pace::{Pace, Timer};
+use tidegate_config::LeastRate;
 
 /// The largest part of an answer that is offered at once, in bytes: what fits one frame. hyper takes a part whole as soon as
 /// the client takes a byte of it, so that progress is seen in steps of one part.

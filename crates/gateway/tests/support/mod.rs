@@ -6,7 +6,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use tidegate::{Gateway, ReloadError, Reloader, config};
+use tidegate::{Gateway, ReloadError, Reloader};
+use tidegate_config as config;
 use tidegate_testkit::{Client, Process};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;

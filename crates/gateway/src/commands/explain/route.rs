@@ -4,7 +4,7 @@ use std::fmt::{Result, Write as _};
 
 use http::{HeaderName, Method};
 
-use crate::config::{
+use tidegate_config::{
     CorsPlan, HeaderEdits, HttpsPort, Origins, RouteEdits, RoutePlan, UpstreamHost, UpstreamPlan,
 };
 

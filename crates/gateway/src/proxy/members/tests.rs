@@ -1,7 +1,7 @@
 //! Names whose addresses change.
 
 use super::*;
-use crate::config::Speaks;
+use tidegate_config::Speaks;
 
 fn plan(authorities: &[&'static str]) -> UpstreamPlan {
     let server = |authority: &&'static str| ServerPlan {

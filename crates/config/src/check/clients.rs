@@ -1,0 +1,287 @@
+//! Who is calling: the sources of clients, and the proxies that are believed.
+
+mod keys;
+mod tokens;
+
+use std::collections::HashMap;
+
+use http::HeaderName;
+use tidegate_tower::api_keys::{ApiKeys, UnknownKey};
+use tidegate_tower::{AddressFrom, ClientPlans, ClientSource, Clients, TrustedProxies};
+
+use super::Check;
+use crate::file::{ApiKey, File, Placed, Source, UserId};
+use crate::plan::{JwksPlan, KeyFile};
+use crate::report::{Place, Problem};
+use crate::value::{AddressTold, Leaf, Network, PrefixLength};
+
+pub(crate) use keys::keys;
+
+const API_KEY_HEADER: HeaderName = HeaderName::from_static("x-api-key");
+const USER_ID_HEADER: HeaderName = HeaderName::from_static("x-user-id");
+/// How many bits of IPv6 one client has if nothing is said: what one home or one machine is given.
+pub(super) const IPV6_PREFIX: u8 = 64;
+
+/// Headers that frame, route or authorise messages, or that say where they came from.
+const RESERVED: [&str; 22] = [
+    "authorization",
+    "connection",
+    "content-length",
+    "content-type",
+    "cookie",
+    "expect",
+    "forwarded",
+    "host",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "set-cookie",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-port",
+    "x-forwarded-proto",
+    "x-request-id",
+];
+
+/// The keys of all sources: by name and by hash, and where each is listed.
+#[derive(Default)]
+struct Seen {
+    names: HashMap<String, Option<Place>>,
+    hashes: HashMap<[u8; 32], Option<Place>>,
+}
+
+/// What sources take their keys from while the gateway runs.
+#[derive(Default)]
+pub(super) struct Reread {
+    pub(super) key_files: Vec<KeyFile>,
+    pub(super) jwks: Vec<JwksPlan>,
+}
+
+impl Check<'_> {
+    pub(super) fn clients(&mut self, file: &File, plans: &ClientPlans) -> Callers {
+        let proxies = file.trusted_proxies.as_deref().unwrap_or_default();
+        let mut networks = Vec::new();
+        for leaf in proxies {
+            let Some(Network(network)) = self.read(leaf) else {
+                continue;
+            };
+            if network.prefix_len() == 0 {
+                self.everybody(leaf.place);
+            }
+            networks.push(network);
+        }
+        let mut clients = Clients {
+            sources: Vec::new(),
+            trusted: TrustedProxies::new(networks),
+            address_from: AddressFrom::default(),
+            ipv6_prefix: IPV6_PREFIX,
+            forward_client: file
+                .forward_client
+                .as_ref()
+                .and_then(|leaf| self.naming_header(leaf)),
+        };
+        let mut proxy_protocol = false;
+        let mut reread = Reread::default();
+        let mut seen = Seen::default();
+        let mut address_at = None;
+        for placed in file.clients.iter().flatten() {
+            if let Some(at) = address_at {
+                self.unreached_source(placed, at);
+            }
+            let Some(kind) = self.kind(placed) else {
+                continue;
+            };
+            match kind {
+                Kind::ApiKey(api_key) => {
+                    let files = &mut reread.key_files;
+                    let source = self.api_key(api_key, placed.place, plans, &mut seen, files);
+                    clients.sources.extend(source);
+                }
+                Kind::UserId(user_id) => {
+                    if proxies.is_empty() {
+                        self.unbelieved(placed.place);
+                    }
+                    let header = match &user_id.header {
+                        Some(leaf) => self.naming_header(leaf),
+                        None => Some(USER_ID_HEADER),
+                    };
+                    let source = header.map(|header| ClientSource::UserId { header });
+                    clients.sources.extend(source);
+                }
+                Kind::Jwt(jwt) => {
+                    let source = self.jwt(jwt, placed.place, plans, &mut reread.jwks);
+                    clients.sources.extend(source);
+                }
+                Kind::Ip(ip) => {
+                    address_at = Some(placed.place);
+                    let prefix = self.read_some(ip.ipv6_prefix.as_ref());
+                    clients.ipv6_prefix = prefix.map_or(IPV6_PREFIX, |PrefixLength(bits)| bits);
+                    let told = self.read_some(ip.from.as_ref()).unwrap_or_default();
+                    if let Some(leaf) = ip.from.as_ref().filter(|_| proxies.is_empty()) {
+                        self.nobody_tells(leaf.place);
+                    }
+                    proxy_protocol = told == AddressTold::ProxyProtocol;
+                    clients.address_from = match told {
+                        AddressTold::XForwardedFor => AddressFrom::XForwardedFor,
+                        AddressTold::Forwarded => AddressFrom::Forwarded,
+                        AddressTold::ProxyProtocol => AddressFrom::Connection,
+                    };
+                    clients.sources.push(ClientSource::Ip);
+                }
+            }
+        }
+        self.told_apart(file, &clients);
+        if clients.sources.is_empty() {
+            clients.sources.push(ClientSource::Ip);
+        }
+        Callers {
+            clients,
+            proxy_protocol,
+            reread,
+        }
+    }
+
+    /// The one kind that a source is of.
+    fn kind<'f>(&mut self, source: &'f Placed<Source>) -> Option<Kind<'f>> {
+        let Source {
+            api_key,
+            user_id,
+            jwt,
+            ip,
+        } = &source.value;
+        let kinds = [
+            api_key.as_ref().map(Kind::ApiKey),
+            user_id.as_ref().map(Kind::UserId),
+            jwt.as_ref().map(Kind::Jwt),
+            ip.as_ref().map(Kind::Ip),
+        ];
+        let mut kinds = kinds.into_iter().flatten();
+        let (first, second) = (kinds.next(), kinds.next());
+        if first.is_none() || second.is_some() {
+            let problem = Problem::new(source.place, "a client source is exactly one of its kinds");
+            let note = "allowed here: api_key, user_id, jwt or ip, each behind a `-` of its own";
+            self.refuse(problem.note(note));
+            return None;
+        }
+        first
+    }
+
+    fn api_key(
+        &mut self,
+        api_key: &ApiKey,
+        place: Option<Place>,
+        plans: &ClientPlans,
+        seen: &mut Seen,
+        key_files: &mut Vec<KeyFile>,
+    ) -> Option<ClientSource> {
+        let header = match &api_key.header {
+            Some(leaf) => self.read(leaf),
+            None => Some(API_KEY_HEADER),
+        };
+        let unknown = self.read_some(api_key.unknown.as_ref()).unwrap_or_default();
+        let listed = self.listed(api_key.keys.iter().flatten(), plans, seen);
+        let keys = ApiKeys::new(listed.clone());
+        if let Some(leaf) = &api_key.keys_file {
+            key_files.extend(self.key_file(leaf, listed, &keys, plans));
+        } else if api_key.keys.is_none() && unknown != UnknownKey::Accept {
+            let problem = Problem::new(place, "this source knows no key");
+            self.refuse(problem.note("list some under `keys`, or name a `keys_file`"));
+        }
+        if unknown == UnknownKey::Accept {
+            let at = api_key.unknown.as_ref().and_then(|leaf| leaf.place);
+            self.doubt(Problem::new(at, "nobody verifies keys that are not listed").note(
+                "whoever invents one is a new client, bounded by the address's limits alone: let the API behind refuse them, \
+                 and list those that are known",
+            ));
+        }
+        Some(ClientSource::ApiKey {
+            header: header?,
+            keys,
+            unknown,
+        })
+    }
+
+    fn unreached_source(&mut self, source: &Placed<Source>, address: Option<Place>) {
+        let mut problem = Problem::new(source.place, "this source is never asked");
+        if let Some(address) = address {
+            let at = self.source.at(address);
+            problem = problem.note(format!("`ip`, at {at}, always answers: it comes last"));
+        }
+        self.refuse(problem);
+    }
+
+    /// A header that names somebody, which is removed and set as need be: none that messages need for something else.
+    fn naming_header(&mut self, leaf: &Leaf<HeaderName>) -> Option<HeaderName> {
+        let name = self.read(leaf)?;
+        if RESERVED.contains(&name.as_str()) {
+            let message = format!("`{}` has another meaning", leaf.raw);
+            let note = "allowed here: a header of your own, such as X-Client-Id";
+            self.refuse(Problem::new(leaf.place, message).note(note));
+        }
+        Some(name)
+    }
+
+    /// Headers that name a user or the client are removed from requests, so none of them may hold a key or a token.
+    fn told_apart(&mut self, file: &File, clients: &Clients) {
+        let named: Vec<&HeaderName> = clients.vouched_headers().collect();
+        let shown = clients.sources.iter().filter_map(|source| match source {
+            ClientSource::ApiKey { header, .. } => Some(header),
+            ClientSource::Token(tokens) => Some(tokens.header()),
+            ClientSource::UserId { .. } | ClientSource::Ip => None,
+        });
+        for (index, name) in named.iter().enumerate() {
+            if shown.clone().any(|shown| shown == *name) || named[..index].contains(name) {
+                let leaf = file.forward_client.as_ref();
+                let leaf = leaf.filter(|_| clients.forward_client.as_ref() == Some(name));
+                let first = file.clients.iter().flatten().next();
+                let place = leaf.map_or(first.and_then(|source| source.place), |leaf| leaf.place);
+                let message = format!("the header {name} would mean two things");
+                self.refuse(
+                    Problem::new(place, message)
+                        .note("give each source, and forward_client, a header of its own"),
+                );
+            }
+        }
+    }
+
+    fn everybody(&mut self, place: Option<Place>) {
+        self.doubt(Problem::new(place, "this believes everybody").note(
+            "whoever connects may say who they are and where they come from: name the networks of your proxies",
+        ));
+    }
+
+    fn nobody_tells(&mut self, place: Option<Place>) {
+        self.doubt(
+            Problem::new(place, "nobody tells an address").note(
+                "that is for proxies under `trusted_proxies`, and there are none: the peer's own counts",
+            ),
+        );
+    }
+
+    fn unbelieved(&mut self, place: Option<Place>) {
+        self.doubt(
+            Problem::new(place, "this source never names anybody")
+                .note("a user ID is believed from `trusted_proxies` only, and there are none"),
+        );
+    }
+}
+
+/// What a configuration says of callers.
+pub(super) struct Callers {
+    pub(super) clients: Clients,
+    pub(super) proxy_protocol: bool,
+    pub(super) reread: Reread,
+}
+
+/// A source of one kind.
+enum Kind<'f> {
+    ApiKey(&'f ApiKey),
+    UserId(&'f UserId),
+    Jwt(&'f crate::file::Jwt),
+    Ip(&'f crate::file::Ip),
+}

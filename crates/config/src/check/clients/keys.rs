@@ -1,0 +1,123 @@
+//! API keys: those that are listed, and the files that list more.
+
+use std::sync::Arc;
+
+use tidegate_tower::api_keys::{ApiKeys, ListedKey};
+use tidegate_tower::{ClientPlan, ClientPlans};
+
+use super::Seen;
+use crate::check::Check;
+use crate::file::{Key, Placed};
+use crate::plan::KeyFile;
+use crate::report::{ConfigError, Place, Problem, Source};
+use crate::value::{Date, FilePath, Leaf, PlanName};
+
+/// Checks a file with keys beside those that are listed elsewhere.
+pub(crate) fn keys(
+    written: &[Placed<Key>],
+    source: &Source<'_>,
+    listed: &[ListedKey],
+    plans: &ClientPlans,
+) -> Result<Vec<ListedKey>, ConfigError> {
+    // A key file names no variables: it is made by programs, and read while others run.
+    let mut check = Check::new(source, &|_| None);
+    let mut seen = Seen::default();
+    for key in listed {
+        seen.names.insert(key.name.to_string(), None);
+        seen.hashes.insert(key.sha256, None);
+    }
+    let keys = check.listed(written.iter(), plans, &mut seen);
+    if check.problems.is_empty() {
+        return Ok(keys);
+    }
+    Err(source.refuse(check.problems))
+}
+
+impl Check<'_> {
+    /// The keys of a list, each with a name and a hash that no other has.
+    pub(super) fn listed<'f>(
+        &mut self,
+        written: impl Iterator<Item = &'f Placed<Key>>,
+        plans: &ClientPlans,
+        seen: &mut Seen,
+    ) -> Vec<ListedKey> {
+        let mut keys = Vec::new();
+        for key in written {
+            let key = &key.value;
+            let name = self.read(&key.name);
+            let hash = self.read(&key.hash);
+            let expires = self.read_some(key.expires.as_ref());
+            let plan = key.plan.as_ref();
+            let plan = plan.and_then(|leaf| self.plan_of_key(leaf, plans));
+            if let Some(name) = &name {
+                let first = seen.names.insert(name.0.clone(), key.name.place);
+                self.seen_before(first, key.name.place, "two keys have one name");
+            }
+            if let Some(hash) = &hash {
+                let first = seen.hashes.insert(hash.0, key.hash.place);
+                self.seen_before(first, key.hash.place, "one key has two names");
+            }
+            if let (Some(name), Some(hash)) = (name, hash) {
+                keys.push(ListedKey {
+                    name: Arc::from(name.0),
+                    sha256: hash.0,
+                    expires: expires.map(|Date(since)| since),
+                    plan,
+                });
+            }
+        }
+        keys
+    }
+
+    /// The plan of a key. Its name is not told if it is wrong: it may be the key, by mistake.
+    fn plan_of_key(&mut self, leaf: &Leaf<PlanName>, plans: &ClientPlans) -> Option<ClientPlan> {
+        let PlanName(name) = self.read(leaf)?;
+        let plan = plans.called(&name);
+        if plan.is_none() {
+            let problem = Problem::new(leaf.place, "there is no such plan").without_line();
+            self.refuse(match plans.iter().len() {
+                0 => problem.note("no plan is defined; they stand under `plans`"),
+                _ => problem.choices(&name, plans.iter().map(ClientPlan::name)),
+            });
+        }
+        plan
+    }
+
+    /// Reads a file with keys, and puts them beside those that are listed.
+    pub(super) fn key_file(
+        &mut self,
+        leaf: &Leaf<FilePath>,
+        listed: Vec<ListedKey>,
+        keys: &ApiKeys,
+        plans: &ClientPlans,
+    ) -> Option<KeyFile> {
+        let path = self.file(leaf)?;
+        match crate::load_keys(&path, &listed, plans) {
+            Ok(more) => keys.replace(listed.iter().cloned().chain(more)),
+            Err(error) => {
+                let mut problem = Problem::new(leaf.place, "this file with keys is refused");
+                for line in error.to_string().lines().filter(|line| !line.is_empty()) {
+                    problem = problem.note(line);
+                }
+                self.refuse(problem);
+            }
+        }
+        Some(KeyFile {
+            path,
+            keys: keys.clone(),
+            listed,
+            plans: plans.clone(),
+        })
+    }
+
+    /// Refuses what was there already, if it was.
+    fn seen_before(&mut self, first: Option<Option<Place>>, place: Option<Place>, what: &str) {
+        if let Some(first) = first {
+            let mut problem = Problem::new(place, what);
+            if let Some(first) = first {
+                problem = problem.note(format!("the first is at {}", self.source.at(first)));
+            }
+            self.refuse(problem);
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Signed tokens: what they must be, and where the keys come from that they are verified with.
+
+use std::fs;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Uri;
+use http::header::AUTHORIZATION;
+use http::uri::Scheme;
+use tidegate_tower::jwt::{Signature, TokenKeys, TokenRules, Tokens};
+use tidegate_tower::{ClientPlans, ClientSource};
+use tokio::sync::Notify;
+
+use crate::check::Check;
+use crate::file::Jwt;
+use crate::plan::JwksPlan;
+use crate::report::{Place, Problem};
+use crate::value::{FilePath, JwksRefresh, JwksUrl, Leaf, Words};
+
+/// How far clocks may differ if nothing is said.
+const LEEWAY: Duration = Duration::from_secs(60);
+/// How often a key set is fetched if nothing is said.
+const REFRESH: Duration = Duration::from_secs(5 * 60);
+/// The shortest secret that HS256 allows (RFC 7518, 3.2), in bytes.
+const SECRET: usize = 32;
+/// The claim that names the subject of a token (RFC 7519, 4.1.2).
+const SUBJECT: &str = "sub";
+
+impl Check<'_> {
+    pub(super) fn jwt(
+        &mut self,
+        jwt: &Jwt,
+        place: Option<Place>,
+        plans: &ClientPlans,
+        jwks: &mut Vec<JwksPlan>,
+    ) -> Option<ClientSource> {
+        let header = match &jwt.header {
+            Some(leaf) => self.read(leaf),
+            None => Some(AUTHORIZATION),
+        };
+        let algorithms = jwt.algorithms.value.iter();
+        let signatures: Vec<Signature> = algorithms.filter_map(|leaf| self.read(leaf)).collect();
+        let keys = match (&jwt.key_file, &jwt.jwks_url) {
+            (Some(file), None) => self.key_of_file(jwt, file, &signatures)?,
+            (None, Some(url)) => {
+                let set = self.key_set(jwt, url, &signatures)?;
+                let keys = set.keys.clone();
+                jwks.push(set);
+                keys
+            }
+            _ => {
+                let problem = Problem::new(place, "a source of tokens has one place for its keys");
+                self.refuse(problem.note("allowed here: either `key_file` or `jwks_url`"));
+                return None;
+            }
+        };
+        let words = |words: Option<Words>| words.map(|Words(text)| text);
+        let claim = words(self.read_some(jwt.claim.as_ref()));
+        let leeway = self.read_some(jwt.leeway.as_ref()).unwrap_or(LEEWAY);
+        let rules = TokenRules {
+            header: header?,
+            signatures,
+            issuer: words(self.read_some(jwt.issuer.as_ref())),
+            audience: words(self.read_some(jwt.audience.as_ref())),
+            leeway: leeway.as_secs(),
+            claim: claim.unwrap_or_else(|| SUBJECT.to_owned()),
+            plan_claim: words(self.read_some(jwt.plan_claim.as_ref())),
+            plans: plans.clone(),
+            invalid: self.read_some(jwt.invalid.as_ref()).unwrap_or_default(),
+        };
+        Some(ClientSource::Token(Arc::new(Tokens::new(rules, keys))))
+    }
+
+    /// The one key of a file.
+    fn key_of_file(
+        &mut self,
+        jwt: &Jwt,
+        file: &Leaf<FilePath>,
+        signatures: &[Signature],
+    ) -> Option<TokenKeys> {
+        self.one_kind_of_key(signatures, jwt.algorithms.place);
+        let ca = jwt.jwks_ca.as_ref().map(|leaf| leaf.place);
+        let refresh = jwt.jwks_refresh.as_ref().map(|leaf| leaf.place);
+        for place in ca.into_iter().chain(refresh) {
+            let problem = Problem::new(place, "this has no effect with `key_file`");
+            self.refuse(problem.note("it says how a set is fetched from a `jwks_url`"));
+        }
+        let path = self.file(file)?;
+        let message = match fs::read(&path) {
+            Err(_) => "this file cannot be read",
+            Ok(content) => match TokenKeys::from_file(signatures, &content) {
+                Ok(keys) => {
+                    let length = content.trim_ascii_end().len();
+                    if signatures == [Signature::Hs256] && length < SECRET {
+                        self.short_secret(file.place);
+                    }
+                    return Some(keys);
+                }
+                Err(_) => "this file holds no key for these algorithms",
+            },
+        };
+        let problem = Problem::new(file.place, message);
+        self.refuse(problem.note("a secret for HS256, else a public key in PEM"));
+        None
+    }
+
+    fn short_secret(&mut self, place: Option<Place>) {
+        self.doubt(
+            Problem::new(place, "this secret is short enough to be guessed").note(format!(
+                "whoever guesses it can be anybody; random {SECRET} bytes are safe"
+            )),
+        );
+    }
+
+    /// A key verifies one kind of signature: one that could be taken for another's would be forged.
+    fn one_kind_of_key(&mut self, signatures: &[Signature], place: Option<Place>) {
+        if let [first, rest @ ..] = signatures
+            && rest.iter().all(|other| other == first)
+        {
+            return;
+        }
+        self.refuse(
+            Problem::new(
+                place,
+                "a source of tokens with a `key_file` has one algorithm, that of its key",
+            )
+            .note("allowed here: one of HS256, RS256, ES256, EdDSA"),
+        );
+    }
+
+    /// The set at a URL, which is fetched once the gateway runs.
+    fn key_set(
+        &mut self,
+        jwt: &Jwt,
+        url: &Leaf<JwksUrl>,
+        signatures: &[Signature],
+    ) -> Option<JwksPlan> {
+        self.public_keys(jwt, signatures);
+        let refresh = self.read_some(jwt.jwks_refresh.as_ref());
+        let ca = jwt.jwks_ca.as_ref();
+        let authorities = ca.and_then(|leaf| self.authorities(leaf));
+        let place = url.place;
+        let JwksUrl(url) = self.read(url)?;
+        if url.scheme() == Some(&Scheme::HTTP) {
+            self.plain_http(jwt, &url, place);
+        }
+        let missed = Arc::new(Notify::new());
+        let ask = missed.clone();
+        Some(JwksPlan {
+            url,
+            authorities,
+            refresh: refresh.map_or(REFRESH, |JwksRefresh(every)| every),
+            signatures: signatures.to_vec(),
+            // Heard only by who waits for it: what is asked during a fetch is answered by that fetch.
+            keys: TokenKeys::awaited(move || ask.notify_waiters()),
+            missed,
+        })
+    }
+
+    /// What is published is no secret, so whoever reads it could sign with it.
+    fn public_keys(&mut self, jwt: &Jwt, signatures: &[Signature]) {
+        if signatures.contains(&Signature::Hs256) || jwt.algorithms.value.is_empty() {
+            let problem = Problem::new(
+                jwt.algorithms.place,
+                "the keys at a `jwks_url` are public, and verify signatures of public keys only",
+            );
+            self.refuse(problem.note("allowed here: any of RS256, ES256, EdDSA"));
+        }
+    }
+
+    /// Doubts that a set comes as it was sent, unless it never leaves this machine.
+    fn plain_http(&mut self, jwt: &Jwt, url: &Uri, place: Option<Place>) {
+        if let Some(leaf) = &jwt.jwks_ca {
+            let problem = Problem::new(leaf.place, "this has no effect with http://");
+            self.doubt(problem.note("only over https:// does a server show who it is"));
+        }
+        if !url.host().is_some_and(is_loopback) {
+            let problem = Problem::new(place, "this key set comes over plain http");
+            self.doubt(problem.note(
+                "whoever stands in between can put keys of their own into it, and be any user: write https://",
+            ));
+        }
+    }
+}
+
+/// Whether a URL's host is this machine by itself.
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    let address: Result<IpAddr, _> = address.parse();
+    host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
+}

@@ -1,0 +1,238 @@
+//! The limits: what they are counted per, what plans make of them, and who lists them.
+
+mod action;
+mod cost;
+mod plans;
+mod quota;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use tidegate_core::{Block, Micros, Quota};
+use tidegate_store::{Limit, Mode, OnFailure};
+use tidegate_tower::{Per, Rule};
+
+use super::Check;
+use super::clients::IPV6_PREFIX;
+use crate::file::{self, File, SingleOr};
+use crate::report::{Place, Problem};
+use crate::value::{Leaf, LimitName, PrefixLength};
+use action::reserving;
+use quota::Written;
+
+/// How long a reservation lasts that its gateway does not renew, in us: so long is charged what a gateway that died had
+/// under way.
+const RESERVED: Micros = 10_000_000;
+
+/// The limits by name; none where the limit itself was refused.
+pub(super) type Rules = HashMap<String, Option<Rule>>;
+
+/// How limits are shared that do not say it themselves.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Shared {
+    pub(super) on_failure: OnFailure,
+    pub(super) mode: Mode,
+}
+
+impl Check<'_> {
+    /// All limits in the order of the file, and each by its name.
+    pub(super) fn limits(&mut self, file: &File, shared: Shared) -> (Vec<Arc<Limit>>, Rules) {
+        let in_memory = !matches!(&file.store, Some(SingleOr::Block(_)));
+        let mut limits = Vec::new();
+        let mut rules = Rules::new();
+        for (name, limit) in file.limits.iter().flat_map(|limits| &limits.0) {
+            let reserves = reserving(limit).is_some();
+            let written = Written::of_limit(limit);
+            let whose = format!("the limit `{}`", name.raw);
+            let quota = self.quota(&whose, name.place, written);
+            let per = self.per(limit, file);
+            let on_failure = self.read_some(limit.on_failure.as_ref());
+            let mode = self.read_some(limit.mode.as_ref()).unwrap_or(shared.mode);
+            if in_memory {
+                self.without_effect(limit);
+            }
+            let cost = self.cost(limit, quota.as_ref(), file);
+            let action = self.action(limit, quota.as_ref());
+            let count = self.count(limit);
+            let nodelay = self.nodelay(limit.leaky_bucket.as_ref());
+            let block = self.block(limit, mode);
+            if let Some(quota) = &quota {
+                self.mode_fits(name, limit, quota, mode);
+                self.reserves_fit(name, limit, quota, mode);
+            }
+            let Some(LimitName(name)) = self.read(name) else {
+                continue;
+            };
+            let rule = quota.map(|quota| {
+                let on_failure = on_failure.unwrap_or(shared.on_failure);
+                let mut limit = Limit::new(&name, quota, on_failure).in_mode(mode);
+                if let Some(block) = block {
+                    limit = limit.blocking(block);
+                }
+                if !per.iter().any(Per::is_callers) {
+                    limit = limit.shared();
+                }
+                if action.observes {
+                    limit = limit.observed();
+                }
+                if reserves {
+                    limit = limit.reserving(RESERVED);
+                }
+                let limit = Arc::new(limit);
+                limits.push(Arc::clone(&limit));
+                Rule {
+                    cost: cost.unwrap_or_default(),
+                    action: action.of_refused,
+                    count,
+                    nodelay,
+                    ..Rule::new(limit, per)
+                }
+            });
+            rules.insert(name, rule);
+        }
+        (limits, rules)
+    }
+
+    /// Warns of limits that nothing is charged to.
+    pub(super) fn unused_limits(&mut self, file: &File) {
+        let always = file.always.iter().flatten();
+        let routes = file.routes.iter().flat_map(|routes| &routes.value);
+        let routes = routes.flat_map(|route| route.value.limits.iter().flatten());
+        let used: HashSet<_> = always.chain(routes).map(|leaf| &leaf.raw).collect();
+        for (name, _) in file.limits.iter().flat_map(|limits| &limits.0) {
+            if !used.contains(&name.raw) {
+                self.doubt(
+                    Problem::new(
+                        name.place,
+                        format!("no route uses the limit `{}`", name.raw),
+                    )
+                    .note("list it under `limits` of a route, or under `always`"),
+                );
+            }
+        }
+    }
+
+    /// What becomes of a key once the limit was exceeded.
+    fn block(&mut self, limit: &file::Limit, mode: Mode) -> Option<Block> {
+        let span = self.read_some(limit.block.as_ref());
+        let extend = self.read_some(limit.extend.as_ref()).unwrap_or_default();
+        let Some(leaf) = &limit.block else {
+            if let Some(leaf) = &limit.extend {
+                let problem = Problem::new(leaf.place, "there is no `block` to extend");
+                self.refuse(problem.note("`block: 30m` refuses a key for so long"));
+            }
+            return None;
+        };
+        if matches!(mode, Mode::Leased | Mode::Synced) {
+            let message = format!("a limit that is {} cannot block", mode.word());
+            let problem = Problem::new(leaf.place, message);
+            self.refuse(problem.note("every gateway must see a block at once: `mode: exact`"));
+        }
+        let span = Micros::try_from(span?.as_micros()).ok()?;
+        Some(Block { span, extend })
+    }
+
+    /// Warns of what only matters with Redis.
+    fn without_effect(&mut self, limit: &file::Limit) {
+        if let Some(leaf) = &limit.on_failure {
+            self.doubt(
+                Problem::new(leaf.place, "`on_failure` has no effect here")
+                    .note("with `store: memory` there is no store that could fail"),
+            );
+        }
+        if let Some(leaf) = &limit.mode {
+            self.doubt(
+                Problem::new(leaf.place, "`mode` has no effect here")
+                    .note("with `store: memory` nobody shares the limit with this gateway"),
+            );
+        }
+    }
+
+    /// Refuses a mode that the limit's algorithm cannot have.
+    fn mode_fits(
+        &mut self,
+        name: &Leaf<LimitName>,
+        limit: &file::Limit,
+        quota: &Quota,
+        mode: Mode,
+    ) {
+        let allowed: &[Mode] = match quota {
+            Quota::FixedWindow(_) | Quota::SlidingWindowCounter(_) => return,
+            Quota::TokenBucket(_) | Quota::SlidingWindowLog(_) => {
+                &[Mode::Exact, Mode::Leased, Mode::Local]
+            }
+            // A slice of a queue would be a queue of its own.
+            // Nor are places, or days, handed out in slices.
+            Quota::LeakyBucket(_) | Quota::CalendarWindow(_) | Quota::Concurrency(_) => {
+                &[Mode::Exact, Mode::Local]
+            }
+        };
+        if allowed.contains(&mode) {
+            return;
+        }
+        let place = limit.mode.as_ref().map_or(name.place, |leaf| leaf.place);
+        let what = match quota {
+            Quota::CalendarWindow(_) => "window of days or months",
+            _ => quota.algorithm(),
+        };
+        let message = format!("a {what} cannot be {}", mode.word());
+        let mut problem = Problem::new(place, message);
+        if limit.mode.is_none() {
+            problem =
+                problem.note("the store's `mode` is meant for all limits; this one needs its own");
+        }
+        let allowed: Vec<_> = allowed.iter().map(|mode| mode.word()).collect();
+        self.refuse(problem.note(format!("allowed here: {}", allowed.join(", "))));
+    }
+
+    fn per(&mut self, limit: &file::Limit, file: &File) -> Vec<Per> {
+        let Some(leaves) = &limit.per else {
+            return vec![Per::Client];
+        };
+        let mut per = Vec::new();
+        for leaf in leaves {
+            let Some(part) = self.read(leaf) else {
+                continue;
+            };
+            if per.contains(&part) {
+                let problem = Problem::new(leaf.place, format!("`{}` is here twice", leaf.raw));
+                self.refuse(problem);
+            }
+            self.wider(&part, file, leaf.place);
+            let mut sources = file.clients.iter().flatten().map(|source| &source.value);
+            let is_named = match part {
+                Per::ApiKey => sources.any(|source| source.api_key.is_some()),
+                Per::UserId => {
+                    sources.any(|source| source.user_id.is_some() || source.jwt.is_some())
+                }
+                _ => true,
+            };
+            if !is_named {
+                let message = format!("no client source names a `{}`", leaf.raw);
+                self.doubt(
+                    Problem::new(leaf.place, message)
+                        .note("everybody is counted by address here; see `clients`"),
+                );
+            }
+            per.push(part);
+        }
+        per
+    }
+
+    /// A network is wider than the addresses that clients are anyway.
+    fn wider(&mut self, part: &Per, file: &File, place: Option<Place>) {
+        let Per::Network(bits) = part else {
+            return;
+        };
+        let mut sources = file.clients.iter().flatten();
+        let leaf = sources.find_map(|source| source.value.ip.as_ref()?.ipv6_prefix.as_ref());
+        let own = leaf.and_then(|leaf| self.read(leaf));
+        let own = own.map_or(IPV6_PREFIX, |PrefixLength(own)| own);
+        if *bits >= own {
+            self.refuse(
+                Problem::new(place, format!("`ip` is one client per /{own} already"))
+                    .note(format!("allowed here: ip/1 to ip/{}", own - 1)),
+            );
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What becomes of refused requests, and which requests stay charged.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::StatusCode;
+use tidegate_core::Quota;
+use tidegate_store::Mode;
+use tidegate_tower::Action;
+
+use crate::check::Check;
+use crate::file::{self, SingleOr};
+use crate::report::{Place, Problem};
+use crate::value::{ActionWord, Leaf, LimitName, Status};
+
+/// The longest that a request may wait: its connection stays open meanwhile.
+const LONGEST_WAIT: Duration = Duration::from_secs(60 * 60);
+
+/// What a limit does.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Does {
+    /// What becomes of a request that it refuses.
+    pub(super) of_refused: Action,
+    /// Whether it refuses nobody, and only counts.
+    pub(super) observes: bool,
+}
+
+/// What makes a limit's charges reservations, and where that stands: which answers count, or what an answer says.
+pub(super) fn reserving(limit: &file::Limit) -> Option<(&'static str, Option<Place>)> {
+    if let Some(count) = &limit.count {
+        return Some(("`count`", count.place));
+    }
+    match &limit.cost {
+        Some(SingleOr::Block(block)) => {
+            let reserve = block.value.reserve.as_ref();
+            let told = block.value.response_header.as_ref();
+            let place = reserve.map_or(told?.place, |leaf| leaf.place);
+            Some(("a cost that answers tell", place))
+        }
+        _ => None,
+    }
+}
+
+impl Check<'_> {
+    pub(super) fn action(&mut self, limit: &file::Limit, quota: Option<&Quota>) -> Does {
+        let delay = match &limit.action {
+            None => return Does::default(),
+            Some(SingleOr::Single(word)) => {
+                let mut does = Does::default();
+                match self.read(word) {
+                    Some(ActionWord::Drop) => does.of_refused = Action::Drop,
+                    Some(ActionWord::Observe) => does.observes = true,
+                    Some(ActionWord::Reject) | None => {}
+                }
+                return does;
+            }
+            Some(SingleOr::Block(block)) => block,
+        };
+        let leaf = &delay.value.delay.max;
+        let max = self.read(leaf).unwrap_or_default();
+        if max > LONGEST_WAIT {
+            self.refuse(Problem::new(leaf.place, "the longest wait is 1h"));
+        }
+        let why = match quota {
+            Some(Quota::LeakyBucket(_)) => {
+                "what a leaky_bucket admits waits for its turn already, and what it refuses finds its queue full"
+            }
+            Some(Quota::Concurrency(_)) => "nobody knows when the next request ends",
+            _ if limit.block.is_some() => {
+                "whoever exceeds a limit with a `block` is refused for all of it"
+            }
+            _ => {
+                return Does {
+                    of_refused: Action::Delay { max },
+                    observes: false,
+                };
+            }
+        };
+        let problem = Problem::new(delay.place, "this limit cannot delay").note(why);
+        self.refuse(problem.note("allowed here: reject, drop, observe"));
+        Does::default()
+    }
+
+    /// The statuses of answers that stay charged; none: all do.
+    pub(super) fn count(&mut self, limit: &file::Limit) -> Option<Arc<[StatusCode]>> {
+        let written = &limit.count.as_ref()?.value.status;
+        let mut statuses = Vec::new();
+        for leaf in &written.value {
+            let Some(Status(status)) = self.read(leaf) else {
+                continue;
+            };
+            if statuses.contains(&status) {
+                let problem = Problem::new(leaf.place, format!("`{}` is here twice", leaf.raw));
+                self.refuse(problem);
+            }
+            statuses.push(status);
+        }
+        if written.value.is_empty() {
+            let problem = Problem::new(written.place, "nothing would ever be counted");
+            self.refuse(problem.note("name at least one status, such as 401"));
+        }
+        Some(statuses.into())
+    }
+
+    /// Whether requests go on at once that a leaky bucket admits.
+    pub(super) fn nodelay(&mut self, bucket: Option<&file::LeakyBucket>) -> bool {
+        let leaf = bucket.and_then(|bucket| bucket.nodelay.as_ref());
+        self.read_some(leaf).unwrap_or_default()
+    }
+
+    /// Refuses reservations where there can be none.
+    pub(super) fn reserves_fit(
+        &mut self,
+        name: &Leaf<LimitName>,
+        limit: &file::Limit,
+        quota: &Quota,
+        mode: Mode,
+    ) {
+        let Some((what, place)) = reserving(limit) else {
+            return;
+        };
+        let told = match &limit.cost {
+            Some(SingleOr::Block(block)) => block.value.response_header.as_ref(),
+            _ => None,
+        };
+        if let Some(leaf) = told.filter(|_| limit.count.is_some()) {
+            let problem =
+                Problem::new(leaf.place, "either the status or a header settles a charge");
+            self.refuse(problem.note("leave out `count`, or `response_header` and `reserve`"));
+        }
+        if matches!(quota, Quota::LeakyBucket(_) | Quota::Concurrency(_)) {
+            let message = format!("a {} cannot have {what}", quota.algorithm());
+            let problem = Problem::new(place, message);
+            self.refuse(problem.note("a request takes its place there whatever its answer says"));
+        }
+        if matches!(mode, Mode::Leased | Mode::Synced) {
+            let place = limit.mode.as_ref().map_or(name.place, |leaf| leaf.place);
+            let message = format!("a limit with {what} cannot be {}", mode.word());
+            let mut problem = Problem::new(place, message);
+            if limit.mode.is_none() {
+                problem = problem
+                    .note("the store's `mode` is meant for all limits; this one needs its own");
+            }
+            self.refuse(problem.note("allowed here: exact, local"));
+        }
+    }
+}

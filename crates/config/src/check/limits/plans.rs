@@ -1,0 +1,160 @@
+//! The plans: other numbers for limits that are defined, and nothing but numbers.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use tidegate_core::{Algorithm as _, Concurrency, Quota};
+use tidegate_store::Limit;
+use tidegate_tower::{ClientPlans, Rule};
+
+use super::Rules;
+use super::quota::Written;
+use crate::check::Check;
+use crate::file::{self, File, SingleOr};
+use crate::report::Problem;
+use crate::value::{Leaf, LimitName, Unlimited};
+
+impl Check<'_> {
+    /// Which plans there are, in the order of the file.
+    pub(in crate::check) fn plan_names(&mut self, file: &File) -> ClientPlans {
+        let written = file.plans.iter().flat_map(|plans| &plans.0);
+        let names: Vec<String> = written
+            .filter_map(|(name, _)| self.read(name))
+            .map(|LimitName(name)| name)
+            .collect();
+        ClientPlans::new(names)
+    }
+
+    /// Puts the quotas of all plans into the rules.
+    pub(in crate::check) fn plans(&mut self, file: &File, plans: &ClientPlans, rules: &mut Rules) {
+        let mut changed: HashMap<String, Vec<Option<Arc<Limit>>>> = HashMap::new();
+        for (plan, quotas) in file.plans.iter().flat_map(|plans| &plans.0) {
+            // A name that is refused is told by `plan_names`.
+            let plan = self.fill(plan).and_then(|plan| plans.called(&plan));
+            for (leaf, written) in &quotas.0 {
+                let Some(LimitName(name)) = self.read(leaf) else {
+                    continue;
+                };
+                let Some(rule) = rules.get(&name) else {
+                    let none = "no limit is defined; they stand under `limits`";
+                    self.undefined("limit", leaf, rules.keys(), none);
+                    continue;
+                };
+                let Some(rule) = rule else { continue };
+                let limit = self.plan_quota(leaf, written, rule, file);
+                if let (Some(limit), Some(plan)) = (limit, &plan) {
+                    let same = || vec![Some(rule.limit.clone()); plans.iter().len()];
+                    changed.entry(name).or_insert_with(same)[plan.index()] = limit;
+                }
+            }
+        }
+        for (name, of_limit) in changed {
+            if let Some(Some(rule)) = rules.get_mut(&name) {
+                rule.plans = of_limit.into();
+            }
+        }
+    }
+
+    /// Warns of plans that nobody has, and of a claim that can name none.
+    pub(in crate::check) fn unused_plans(&mut self, file: &File) {
+        let sources = || file.clients.iter().flatten().map(|source| &source.value);
+        let claim = sources().find_map(|source| source.jwt.as_ref()?.plan_claim.as_ref());
+        let plans = || file.plans.iter().flat_map(|plans| &plans.0);
+        if let Some(leaf) = claim.filter(|_| plans().next().is_none()) {
+            let problem = Problem::new(leaf.place, "`plan_claim` has no effect here");
+            self.doubt(problem.note("no plan is defined; they stand under `plans`"));
+        }
+        let keys = sources().filter_map(|source| source.api_key.as_ref());
+        // A key file may name any of them one day.
+        if claim.is_some() || keys.clone().any(|source| source.keys_file.is_some()) {
+            return;
+        }
+        let keys = keys.flat_map(|source| source.keys.iter().flatten());
+        let given: HashSet<_> = keys
+            .filter_map(|key| Some(&key.value.plan.as_ref()?.raw))
+            .collect();
+        for (name, _) in plans().filter(|(name, _)| !given.contains(&name.raw)) {
+            let message = format!("no client has the plan `{}`", name.raw);
+            let note = "a listed API key gets one by `plan`, a token's user by `plan_claim`";
+            self.doubt(Problem::new(name.place, message).note(note));
+        }
+    }
+
+    /// A limit as a plan has it, or none at all; nothing if that is refused.
+    fn plan_quota(
+        &mut self,
+        name: &Leaf<LimitName>,
+        written: &SingleOr<Unlimited, file::PlanQuota>,
+        rule: &Rule,
+        file: &File,
+    ) -> Option<Option<Arc<Limit>>> {
+        let block = match written {
+            SingleOr::Single(word) => return self.read(word).map(|Unlimited| None),
+            SingleOr::Block(block) => block,
+        };
+        let written = Written::of_plan(&block.value);
+        let whose = format!("the plan's quota for `{}`", name.raw);
+        let own = rule.limit.quota();
+        let quota = self.quota(&whose, block.place, written)?;
+        if quota.kind() == own.kind() {
+            let quota = self.no_more(&block.value, quota, rule)?;
+            let place = written.iter().flatten().find_map(Written::capacity_place);
+            self.fits(&rule.cost, &quota, place);
+            return Some(Some(Arc::new(rule.limit.with_quota(quota))));
+        }
+        let is_fixed =
+            |quota: &Quota| matches!(quota, Quota::FixedWindow(_) | Quota::CalendarWindow(_));
+        let same_algorithm =
+            quota.algorithm() == own.algorithm() || is_fixed(&quota) && is_fixed(own);
+        let (place, what) = if same_algorithm {
+            let window = written.iter().flatten().find_map(Written::window_place);
+            (window, "window")
+        } else {
+            (block.place, "algorithm")
+        };
+        let problem = Problem::new(place, format!("a plan changes numbers, and not the {what}"));
+        let mut problem = problem.note("what a client has used counts under every plan");
+        let mut limits = file.limits.iter().flat_map(|limits| &limits.0);
+        let itself = limits.find(|(limit, _)| limit.raw == name.raw);
+        if let Some(place) = itself.and_then(|(limit, _)| limit.place) {
+            let at = self.source.at(place);
+            problem = problem.note(format!("the limit itself is at {at}"));
+        }
+        self.refuse(problem);
+        None
+    }
+
+    /// A plan's quota in which nothing but a number was changed; nothing if that is refused.
+    fn no_more(&mut self, plan: &file::PlanQuota, quota: Quota, rule: &Rule) -> Option<Quota> {
+        let bucket = plan.leaky_bucket.as_ref();
+        let nodelay = bucket.and_then(|bucket| bucket.nodelay.as_ref());
+        let lease = plan.concurrency.as_ref();
+        let lease = lease.and_then(|places| places.lease.as_ref());
+        let (changed, place) = match (&quota, rule.limit.quota()) {
+            (Quota::LeakyBucket(_), _) => {
+                let is_other = nodelay.is_some() && self.nodelay(bucket) != rule.nodelay;
+                (is_other, nodelay.and_then(|leaf| leaf.place))
+            }
+            (Quota::Concurrency(quota), Quota::Concurrency(own)) => {
+                if lease.is_none() {
+                    let of_own_lease = Concurrency::new(quota.capacity(), own.lease());
+                    return of_own_lease.ok().map(Quota::from);
+                }
+                let is_other = quota.lease() != own.lease();
+                (is_other, lease.and_then(|leaf| leaf.place))
+            }
+            _ => return Some(quota),
+        };
+        if !changed {
+            return Some(quota);
+        }
+        let what = if nodelay.is_some() {
+            "nodelay"
+        } else {
+            "lease"
+        };
+        let problem = Problem::new(place, format!("a plan changes numbers, and not `{what}`"));
+        self.refuse(problem.note("leave it out: the limit's own holds for all"));
+        None
+    }
+}

@@ -1,0 +1,188 @@
+//! Where the gateway listens, and what protects it.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use super::Check;
+use crate::file::{BlockOr, File, Listener, ListenerTls, Placed, SingleOr};
+use crate::plan::{AdminPlan, ListenerPlan};
+use crate::report::{Place, Problem};
+use crate::value::{ClientCert, FilePath, Leaf};
+use tidegate_net::tls::{CertificateFiles, ClientCertificates, ServerFiles, ServerTls, Shown};
+
+const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const LISTEN: SocketAddr = SocketAddr::new(LOCALHOST, 8080);
+const ADMIN: SocketAddr = SocketAddr::new(LOCALHOST, 9901);
+
+/// Before a certificate ends by so much, people should know.
+const SOON: Duration = Duration::from_secs(14 * 24 * 60 * 60);
+
+/// An address that is taken, and where it stands.
+type Taken = (SocketAddr, Option<Place>);
+
+impl Check<'_> {
+    pub(super) fn addresses(&mut self, file: &File) -> (Vec<ListenerPlan>, Option<AdminPlan>) {
+        let mut taken = Vec::new();
+        let mut listen = Vec::new();
+        match &file.listen {
+            None => {
+                taken.push((LISTEN, None));
+                listen.push(ListenerPlan {
+                    address: LISTEN,
+                    tls: None,
+                });
+            }
+            Some(SingleOr::Single(leaf)) => listen.extend(self.plain(leaf, &mut taken)),
+            Some(SingleOr::Block(block)) => match &block.value {
+                BlockOr::Block(listener) => listen.extend(self.listener(listener, &mut taken)),
+                BlockOr::List(list) => {
+                    if list.is_empty() {
+                        let problem = Problem::new(block.place, "this list is empty");
+                        self.refuse(problem.note(
+                            "at least one address is needed; without `listen` it is 127.0.0.1:8080",
+                        ));
+                    }
+                    for element in list {
+                        listen.extend(match element {
+                            SingleOr::Single(leaf) => self.plain(leaf, &mut taken),
+                            SingleOr::Block(block) => self.listener(&block.value, &mut taken),
+                        });
+                    }
+                }
+            },
+        }
+        let admin = self.admin(file, &mut taken);
+        (listen, admin)
+    }
+
+    fn plain(&mut self, leaf: &Leaf<SocketAddr>, taken: &mut Vec<Taken>) -> Option<ListenerPlan> {
+        let address = self.read(leaf)?;
+        self.take(taken, address, leaf.place);
+        Some(ListenerPlan { address, tls: None })
+    }
+
+    fn listener(&mut self, listener: &Listener, taken: &mut Vec<Taken>) -> Option<ListenerPlan> {
+        let plain = self.plain(&listener.address, taken);
+        let tls = match &listener.tls {
+            Some(written) => Some(Arc::new(self.listener_tls(written)?)),
+            None => None,
+        };
+        Some(ListenerPlan { tls, ..plain? })
+    }
+
+    fn listener_tls(&mut self, written: &Placed<ListenerTls>) -> Option<ServerTls> {
+        let tls = &written.value;
+        let pairs: Vec<(&Leaf<FilePath>, &Leaf<FilePath>)> = match (
+            &tls.cert,
+            &tls.key,
+            &tls.certificates,
+        ) {
+            (Some(cert), Some(key), None) => vec![(cert, key)],
+            (None, None, Some(several)) if !several.value.is_empty() => {
+                let several = several.value.iter();
+                several.map(|one| (&one.cert, &one.key)).collect()
+            }
+            _ => {
+                self.refuse(
+                        Problem::new(written.place, "there is not exactly one kind of certificates")
+                            .note("allowed here: `cert` and `key`, or a list of such pairs under `certificates`"),
+                    );
+                return None;
+            }
+        };
+        let mut certificates = Vec::new();
+        for (cert, key) in &pairs {
+            certificates.push(CertificateFiles {
+                certificate: self.file(cert)?,
+                key: self.file(key)?,
+            });
+        }
+        let client_cert = self.read_some(tls.client_cert.as_ref());
+        if let (Some(leaf), None) = (&tls.client_cert, &tls.client_ca) {
+            let problem = Problem::new(leaf.place, "nobody would vouch for clients' certificates");
+            self.refuse(problem.note("`client_ca` names the file with their authorities"));
+        }
+        let clients = match &tls.client_ca {
+            Some(leaf) => Some(ClientCertificates {
+                authorities: self.file(leaf)?,
+                required: client_cert.unwrap_or_default() == ClientCert::Required,
+            }),
+            None => None,
+        };
+        let files = ServerFiles {
+            certificates,
+            clients,
+        };
+        let leaves = pairs.iter().flat_map(|(cert, key)| [*cert, *key]);
+        let leaves: Vec<_> = leaves.chain(&tls.client_ca).collect();
+        let loaded = self.usable(ServerTls::load(files), &leaves)?;
+        for ((cert, _), shown) in pairs.into_iter().zip(loaded.shown()) {
+            self.soon_over(cert, &shown);
+        }
+        Some(loaded)
+    }
+
+    /// Warns of a certificate that has ended, or soon will.
+    fn soon_over(&mut self, leaf: &Leaf<FilePath>, shown: &Shown) {
+        let Some(ends) = shown.ends else {
+            return;
+        };
+        let day = humantime::format_rfc3339_seconds(ends);
+        let message = match ends.duration_since(SystemTime::now()) {
+            Err(_) => format!("a certificate in this file has expired, at {day}"),
+            Ok(left) if left < SOON => {
+                format!("a certificate in this file expires within 14 days, at {day}")
+            }
+            Ok(_) => return,
+        };
+        let note =
+            "clients refuse it from then on; a new one is shown as soon as it is in the file";
+        self.doubt(Problem::new(leaf.place, message).note(note));
+    }
+
+    fn admin(&mut self, file: &File, taken: &mut Vec<Taken>) -> Option<AdminPlan> {
+        let (address, token, hosts) = match &file.admin {
+            None => (None, None, None),
+            Some(SingleOr::Single(address)) => (Some(address), None, None),
+            Some(SingleOr::Block(block)) => {
+                let admin = &block.value;
+                (
+                    admin.address.as_ref(),
+                    admin.token.as_ref(),
+                    admin.hosts.as_ref(),
+                )
+            }
+        };
+        let token = self.read_some(token).and_then(|token| token.0);
+        let hosts = hosts.into_iter().flatten();
+        let hosts = hosts.filter_map(|host| self.read(host)).collect();
+        let address = match address {
+            None => ADMIN,
+            Some(leaf) => {
+                let address = self.read(leaf)?;
+                self.take(taken, address, leaf.place);
+                address
+            }
+        };
+        Some(AdminPlan {
+            address,
+            token,
+            hosts,
+        })
+    }
+
+    /// Takes an address, which must not be taken already; port 0 is any that is free.
+    fn take(&mut self, taken: &mut Vec<Taken>, address: SocketAddr, place: Option<Place>) {
+        let same = |(other, _): &&Taken| *other == address && address.port() != 0;
+        if let Some((_, first)) = taken.iter().find(same) {
+            let whose = match first {
+                Some(first) => format!("the first is at {}", self.source.at(*first)),
+                None => "it is what `listen` is by default".into(),
+            };
+            let problem = Problem::new(place, "this address is used twice").note(whose);
+            self.refuse(problem);
+        }
+        taken.push((address, place));
+    }
+}

@@ -1,0 +1,80 @@
+//! TLS to Redis: the files of authorities, certificate and key, read while there is a place to point at.
+
+use tidegate_store::redis::{InvalidTls, Tls, is_tls};
+
+use super::Check;
+use crate::file::Redis;
+use crate::report::Problem;
+use crate::value::{FilePath, Leaf, RedisUrl};
+
+impl Check<'_> {
+    /// What is trusted and shown, if the URL asks for TLS; nothing at all if something is wrong with it.
+    pub(super) fn redis_tls(&mut self, redis: &Redis, url: &RedisUrl) -> Option<Option<Tls>> {
+        let Some(written) = &redis.tls else {
+            return self.made(redis, url, None, None);
+        };
+        if !is_tls(&url.0) {
+            self.refuse(Problem::new(written.place, "the URL asks for no TLS").note(
+                "a URL with TLS begins with rediss://, rediss-cluster:// or rediss-sentinel://",
+            ));
+            return None;
+        }
+        let tls = &written.value;
+        let identity = match (&tls.cert, &tls.key) {
+            (None, None) => None,
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (Some(alone), None) | (None, Some(alone)) => {
+                self.refuse(
+                    Problem::new(alone.place, "this file is of no use alone")
+                        .note("`cert` and `key` belong together"),
+                );
+                return None;
+            }
+        };
+        self.made(redis, url, tls.ca.as_ref(), identity)
+    }
+
+    fn made(
+        &mut self,
+        redis: &Redis,
+        url: &RedisUrl,
+        ca: Option<&Leaf<FilePath>>,
+        identity: Option<(&Leaf<FilePath>, &Leaf<FilePath>)>,
+    ) -> Option<Option<Tls>> {
+        if !is_tls(&url.0) {
+            return Some(None);
+        }
+        let authorities = match ca {
+            Some(leaf) => Some(self.content(leaf)?),
+            None => None,
+        };
+        let shown = match identity {
+            Some((certificate, key)) => Some((self.content(certificate)?, self.content(key)?)),
+            None => None,
+        };
+        let pair = shown
+            .as_ref()
+            .map(|(certificate, key)| (&certificate[..], &key[..]));
+        let error = match Tls::new(authorities.as_deref(), pair) {
+            Ok(tls) => return Some(Some(tls)),
+            Err(error) => error,
+        };
+        let place = match error {
+            InvalidTls::Authority => ca.and_then(|leaf| leaf.place),
+            InvalidTls::Certificate => identity.and_then(|(certificate, _)| certificate.place),
+            InvalidTls::Key | InvalidTls::Mismatch => identity.and_then(|(_, key)| key.place),
+            InvalidTls::NoAuthorities => redis.url.place,
+        };
+        self.refuse(Problem::new(place, error.to_string()));
+        None
+    }
+
+    fn content(&mut self, leaf: &Leaf<FilePath>) -> Option<Vec<u8>> {
+        let path = self.file(leaf)?;
+        let content = std::fs::read(path).ok();
+        if content.is_none() {
+            self.refuse(Problem::new(leaf.place, "this file cannot be read"));
+        }
+        content
+    }
+}

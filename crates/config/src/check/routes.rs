@@ -1,0 +1,290 @@
+//! The routes: what they match, where they lead, what they are charged to, and whether any request
+//! can reach them.
+
+mod cors;
+mod edits;
+mod guards;
+mod hidden;
+mod respelled;
+mod upstreams;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use http::Method;
+use tidegate_store::MAX_CHARGES;
+use tidegate_tower::{Clients, Policy, Rule};
+
+use super::Check;
+use super::limits::Rules;
+use crate::file::{self, File};
+use crate::plan::{RoutePlan, ServerPlan, Speaks, Timeouts};
+use crate::report::{Place, Problem};
+use crate::value::{BodyLimit, Leaf, LimitName, Protocol};
+
+use upstreams::Upstreams;
+
+/// What a route is called before it has a policy, and where its name or path stands.
+struct Named {
+    name: String,
+    is_given: bool,
+    place: Option<Place>,
+}
+
+/// What routes have from the file, unless they say otherwise.
+struct Whole<'a> {
+    clients: &'a Clients,
+    unmatched: &'a Policy,
+    max_body: Option<u64>,
+    timeouts: Timeouts,
+}
+
+impl Check<'_> {
+    /// The rules that every request is charged to.
+    pub(super) fn always(&mut self, file: &File, rules: &Rules) -> Vec<Rule> {
+        let leaves = file.always.as_deref().unwrap_or_default();
+        self.rules(leaves, rules, "`always`")
+    }
+
+    pub(super) fn routes(
+        &mut self,
+        file: &File,
+        rules: &Rules,
+        unmatched: &Policy,
+        clients: &Clients,
+        timeouts: Timeouts,
+    ) -> Vec<RoutePlan> {
+        let max_body = self.read_some(file.max_body.as_ref());
+        let BodyLimit(max_body) = max_body.unwrap_or(BodyLimit(None));
+        let whole = Whole {
+            clients,
+            unmatched,
+            max_body,
+            timeouts,
+        };
+        let mut upstreams = self.upstreams(file);
+        let written = file.routes.as_ref();
+        let mut names = HashMap::new();
+        let mut routes: Vec<(RoutePlan, Option<Place>)> = Vec::new();
+        for route in written.iter().flat_map(|routes| &routes.value) {
+            let route = &route.value;
+            let Some((plan, named)) = self.route(route, rules, &whole, &mut upstreams) else {
+                continue;
+            };
+            if named.is_given {
+                self.one_name(&mut names, &named);
+            }
+            routes.push((plan, named.place));
+        }
+        if written.is_none_or(|routes| routes.value.is_empty()) {
+            let example = "routes: [{ path: /**, upstream: http://127.0.0.1:9000 }]";
+            let problem =
+                Problem::new(written.and_then(|routes| routes.place), "there is no route");
+            self.refuse(problem.note(format!("at least one is needed, such as `{example}`")));
+        }
+        self.hidden(&routes);
+        self.respelled(&routes);
+        self.guards(&routes, clients);
+        self.unused_upstreams(&upstreams);
+        routes.into_iter().map(|(plan, _)| plan).collect()
+    }
+
+    fn route(
+        &mut self,
+        route: &file::Route,
+        rules: &Rules,
+        whole: &Whole<'_>,
+        upstreams: &mut Upstreams<'_>,
+    ) -> Option<(RoutePlan, Named)> {
+        let unmatched = whole.unmatched;
+        let given = route.name.as_ref().map(|leaf| self.read(leaf));
+        let host = route.host.as_ref().map(|leaf| self.read(leaf));
+        let case_insensitive = self.read_some(route.case_insensitive.as_ref());
+        let path = self.read(&route.path).map(|path| match case_insensitive {
+            Some(true) => path.ignoring_case(),
+            Some(false) | None => path,
+        });
+        let methods = route
+            .methods
+            .as_ref()
+            .map(|leaves| self.methods(leaves, None));
+        let upstream = self.target(&route.upstream, upstreams);
+        let own = self.read_some(route.max_body.as_ref());
+        let servers = upstream.as_ref().map(|upstream| &*upstream.servers);
+        let served = methods.clone().map(with_head);
+        let edits = self.edits(route, path.as_ref(), whole.clients);
+        let upgrades = self.upgrades(route, servers.unwrap_or_default());
+        let timeouts = self.route_timeouts(route.timeouts.as_ref(), whole.timeouts);
+        let retries = route.retries.as_ref();
+        let retries = retries.and_then(|retries| self.retries(retries));
+        let encoded_slashes = self.read_some(route.encoded_slashes.as_ref());
+        let (headers, reject) = (route.headers.as_ref(), route.reject.as_ref());
+        let answers = self.answers(headers, reject, &unmatched.answers);
+        let cors = route.cors.as_ref();
+        let cors = cors.map(|cors| self.cors(cors, served.as_deref(), answers.headers));
+        let leaves = route.limits.as_deref().unwrap_or_default();
+        let own_rules = self.rules(leaves, rules, "this route");
+        // What was refused is left out only now, after everything else was read.
+        let host = host.map_or(Some(None), |host| host.map(Some))?;
+        let path = path?;
+        let name = match given {
+            Some(name) => name?.0,
+            None => describe(methods.as_deref(), host.as_ref(), &path),
+        };
+        let named = Named {
+            name: name.clone(),
+            is_given: route.name.is_some(),
+            place: route
+                .name
+                .as_ref()
+                .map_or(route.path.place, |leaf| leaf.place),
+        };
+        let all = self.charged(&unmatched.rules, own_rules, route);
+        if all.is_empty() && leaves.is_empty() {
+            self.doubt(
+                Problem::new(named.place, format!("the route `{name}` has no limit"))
+                    .note("list one under its `limits`, or under `always`"),
+            );
+        }
+        let plan = RoutePlan {
+            policy: Policy {
+                route: Arc::from(name.as_str()),
+                rules: all.into(),
+                always: unmatched.always,
+                answers,
+            },
+            name,
+            host,
+            path,
+            methods: served,
+            upstream: upstream?,
+            timeouts,
+            retries,
+            edits: Arc::new(edits),
+            cors: cors.map_or(Some(None), |cors| cors.map(Some))?,
+            max_body: own.map_or(whole.max_body, |BodyLimit(own)| own),
+            upgrades,
+            case_insensitive,
+            encoded_slashes: encoded_slashes.unwrap_or_default(),
+        };
+        Some((plan, named))
+    }
+
+    /// The rules of the limits that a list names, each of which must be there once.
+    fn rules(&mut self, leaves: &[Leaf<LimitName>], rules: &Rules, whose: &str) -> Vec<Rule> {
+        let mut seen = HashSet::new();
+        let mut found = Vec::new();
+        for leaf in leaves {
+            let Some(LimitName(name)) = self.read(leaf) else {
+                continue;
+            };
+            let shown = &leaf.raw;
+            let Some(rule) = rules.get(&name) else {
+                let none = "no limit is defined; they stand under `limits`";
+                self.undefined("limit", leaf, rules.keys(), none);
+                continue;
+            };
+            if !seen.insert(name) {
+                let message = format!("{whose} lists the limit `{shown}` twice");
+                self.refuse(Problem::new(leaf.place, message));
+                continue;
+            }
+            found.extend(rule.clone());
+        }
+        found
+    }
+
+    /// What a route's requests are charged to: what is always charged, and its own, each once.
+    fn charged(&mut self, always: &[Rule], own: Vec<Rule>, route: &file::Route) -> Vec<Rule> {
+        let is_always = |rule: &Rule| always.iter().any(|other| same(other, rule));
+        let mut all = always.to_vec();
+        all.extend(own.into_iter().filter(|rule| !is_always(rule)));
+        if all.len() > MAX_CHARGES {
+            let leaf = route.limits.iter().flatten().last();
+            let place = leaf.map_or(route.path.place, |leaf| leaf.place);
+            let message = format!("a request of this route would meet {} limits", all.len());
+            let note = format!("the most is {MAX_CHARGES}, those under `always` included");
+            self.refuse(Problem::new(place, message).note(note));
+        }
+        all
+    }
+
+    /// Methods, each once, and all of them among those that are served; none: any is.
+    fn methods(&mut self, leaves: &[Leaf<Method>], served: Option<&[Method]>) -> Vec<Method> {
+        let mut methods = Vec::new();
+        for leaf in leaves {
+            let Some(method) = self.read(leaf) else {
+                continue;
+            };
+            if methods.contains(&method) {
+                let problem = Problem::new(leaf.place, format!("`{}` is here twice", leaf.raw));
+                self.refuse(problem);
+            }
+            if let Some(served) = served.filter(|served| !served.contains(&method)) {
+                let served: Vec<_> = served.iter().map(Method::as_str).collect();
+                let message = format!("this route does not serve {method}");
+                let note = format!("its methods are {}", served.join(", "));
+                self.refuse(Problem::new(leaf.place, message).note(note));
+            }
+            methods.push(method);
+        }
+        methods
+    }
+
+    /// The protocols that a route's requests may switch to, if its servers can.
+    fn upgrades(&mut self, route: &file::Route, servers: &[ServerPlan]) -> Arc<[Box<str>]> {
+        let leaves = route.upgrade.as_deref().unwrap_or_default();
+        let speaks_http2 = |server: &ServerPlan| matches!(server.speaks, Speaks::Http2);
+        if let (Some(leaf), Some(server)) = (
+            leaves.first(),
+            servers.iter().find(|server| speaks_http2(server)),
+        ) {
+            let message = format!("{server} speaks HTTP/2, in which no request switches protocols");
+            let problem = Problem::new(leaf.place, message);
+            self.refuse(problem.note("a server at http:// or https:// can"));
+        }
+        let read = leaves.iter().filter_map(|leaf| self.read(leaf));
+        read.map(|Protocol(name)| name.into()).collect()
+    }
+
+    fn one_name(&mut self, names: &mut HashMap<String, Option<Place>>, named: &Named) {
+        let Some(first) = names.insert(named.name.clone(), named.place) else {
+            return;
+        };
+        let mut problem = Problem::new(
+            named.place,
+            format!("two routes are called `{}`", named.name),
+        );
+        if let Some(first) = first {
+            problem = problem.note(format!("the first is at {}", self.source.at(first)));
+        }
+        self.refuse(problem);
+    }
+}
+
+/// A limit is its name's.
+fn same(one: &Rule, other: &Rule) -> bool {
+    Arc::ptr_eq(&one.limit, &other.limit)
+}
+
+/// The name of a route that is given none: its methods, host and path.
+fn describe(
+    methods: Option<&[Method]>,
+    host: Option<&impl ToString>,
+    path: &impl ToString,
+) -> String {
+    let mut name = String::new();
+    if let Some(methods) = methods {
+        let methods: Vec<_> = methods.iter().map(Method::as_str).collect();
+        name = methods.join(",") + " ";
+    }
+    name + &host.map_or_else(String::new, ToString::to_string) + &path.to_string()
+}
+
+/// Whoever answers GET answers HEAD.
+fn with_head(mut methods: Vec<Method>) -> Vec<Method> {
+    if methods.contains(&Method::GET) && !methods.contains(&Method::HEAD) {
+        methods.push(Method::HEAD);
+    }
+    methods
+}

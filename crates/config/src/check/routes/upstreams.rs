@@ -1,0 +1,159 @@
+//! Where routes lead: one server, or a group of them that has a name, and what is spoken to them.
+
+mod terms;
+mod tls;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::check::Check;
+use crate::file::{self, File, SingleOr};
+use crate::plan::{ServerPlan, Speaks, UpstreamPlan};
+use crate::report::{Place, Problem};
+use crate::value::{Leaf, LimitName, Server, ServerScheme, Target, Weight};
+use tidegate_net::tls::UpstreamTls;
+
+/// What routes lead to, in no order; whether one leads to each group is noted.
+pub(super) struct Upstreams<'a> {
+    groups: HashMap<String, Group<'a>>,
+    /// Servers that routes name themselves, by URL.
+    alone: HashMap<String, Arc<UpstreamPlan>>,
+    /// For servers that nothing else is said of; made when the first one is met.
+    usual: Option<Arc<UpstreamTls>>,
+}
+
+struct Group<'a> {
+    /// None if something in it was refused.
+    plan: Option<Arc<UpstreamPlan>>,
+    name: &'a Leaf<LimitName>,
+    is_used: bool,
+}
+
+/// A server as written, and where.
+type Written = (Server, u32, Option<Place>);
+
+impl Check<'_> {
+    pub(super) fn upstreams<'f>(&mut self, file: &'f File) -> Upstreams<'f> {
+        let mut upstreams = Upstreams {
+            groups: HashMap::new(),
+            alone: HashMap::new(),
+            usual: None,
+        };
+        for (name, upstream) in file.upstreams.iter().flat_map(|upstreams| &upstreams.0) {
+            let written = &upstream.servers;
+            if written.value.is_empty() {
+                let problem = Problem::new(written.place, "this upstream has no servers");
+                self.refuse(problem.note("at least one is needed, such as http://127.0.0.1:9000"));
+            }
+            let servers = self.group(upstream, &mut upstreams.usual);
+            let plan = self.upstream(name, upstream, servers);
+            if let Some(LimitName(text)) = self.read(name) {
+                let group = Group {
+                    plan: plan.map(Arc::new),
+                    name,
+                    is_used: false,
+                };
+                upstreams.groups.insert(text, group);
+            }
+        }
+        upstreams
+    }
+
+    fn group(
+        &mut self,
+        upstream: &file::Upstream,
+        usual: &mut Option<Arc<UpstreamTls>>,
+    ) -> Option<Vec<ServerPlan>> {
+        // All of them are read, for all that is wrong with them.
+        let written = upstream.servers.value.iter();
+        let servers: Vec<_> = written.map(|server| self.written(server)).collect();
+        let mut own = match &upstream.tls {
+            Some(written) => Some(Arc::new(self.upstream_tls(written)?)),
+            None => None,
+        };
+        let servers = servers.into_iter().collect::<Option<Vec<_>>>()?;
+        let is_tls = |(server, ..): &Written| server.scheme == ServerScheme::Https;
+        if let Some(written) = &upstream.tls
+            && !servers.iter().any(is_tls)
+        {
+            let problem = Problem::new(written.place, "none of the servers is spoken to over TLS");
+            self.refuse(problem.note("the URL of a server with TLS begins with https://"));
+        }
+        let tls = if own.is_some() { &mut own } else { usual };
+        let plans = servers.into_iter();
+        let plans = plans.map(|server| self.server(server, tls));
+        plans.collect()
+    }
+
+    fn written(&mut self, server: &SingleOr<Server, file::WeightedServer>) -> Option<Written> {
+        match server {
+            SingleOr::Single(leaf) => Some((self.read(leaf)?, 1, leaf.place)),
+            SingleOr::Block(block) => {
+                let weight = self.read_some(block.value.weight.as_ref());
+                let leaf = &block.value.url;
+                let weight = weight.map_or(1, |Weight(weight)| weight);
+                Some((self.read(leaf)?, weight, leaf.place))
+            }
+        }
+    }
+
+    /// A server, which is spoken to by `tls` if its URL says so; if that is none yet, the usual one is made.
+    fn server(
+        &mut self,
+        (server, weight, place): Written,
+        tls: &mut Option<Arc<UpstreamTls>>,
+    ) -> Option<ServerPlan> {
+        let speaks = match (server.scheme, &*tls) {
+            (ServerScheme::Http, _) => Speaks::Http1,
+            (ServerScheme::H2c, _) => Speaks::Http2,
+            (ServerScheme::Https, Some(tls)) => Speaks::Tls(tls.clone()),
+            (ServerScheme::Https, None) => {
+                let made = UpstreamTls::new(self.system(place)?, None, None);
+                let made = Arc::new(self.usable(made, &[])?);
+                *tls = Some(made.clone());
+                Speaks::Tls(made)
+            }
+        };
+        Some(ServerPlan {
+            authority: server.authority,
+            speaks,
+            weight,
+        })
+    }
+
+    /// Where a route leads; none if that is nowhere, which is told.
+    pub(super) fn target(
+        &mut self,
+        leaf: &Leaf<Target>,
+        upstreams: &mut Upstreams<'_>,
+    ) -> Option<Arc<UpstreamPlan>> {
+        let name = match self.read(leaf)? {
+            Target::Server(server) => {
+                let server = self.server((server, 1, leaf.place), &mut upstreams.usual)?;
+                let plan = upstreams.alone.entry(server.to_string());
+                let plan = plan.or_insert_with(|| Arc::new(UpstreamPlan::alone(server)));
+                return Some(plan.clone());
+            }
+            Target::Named(name) => name,
+        };
+        if let Some(group) = upstreams.groups.get_mut(&name) {
+            group.is_used = true;
+            return group.plan.clone();
+        }
+        let none = "a server is http://host:port; groups of servers stand under `upstreams`";
+        self.undefined("upstream", leaf, upstreams.groups.keys(), none);
+        None
+    }
+
+    /// Warns of groups that no route leads to.
+    pub(super) fn unused_upstreams(&mut self, upstreams: &Upstreams<'_>) {
+        let unused = upstreams.groups.values().filter(|group| !group.is_used);
+        let unused: Vec<(Option<Place>, &str)> = unused
+            .map(|group| (group.name.place, group.name.raw.as_str()))
+            .collect();
+        for (place, name) in unused {
+            let message = format!("no route leads to the upstream `{name}`");
+            self.doubt(Problem::new(place, message));
+        }
+    }
+}

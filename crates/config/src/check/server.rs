@@ -1,0 +1,175 @@
+//! The gateway itself: where state is kept, how long it waits, what it logs.
+
+use std::time::Duration;
+
+use tidegate_store::redis::RedisOptions;
+
+use super::Check;
+use super::limits::Shared;
+use crate::file::{self, File, Redis, SingleOr};
+use crate::plan::{LeastRate, LogPlan, Secret, StorePlan, Timeouts};
+use crate::report::Problem;
+use crate::value::{ByteRate, Connections, Gateways, MemoryLimit, NoLeastRate};
+
+/// How often synced limits are exchanged: by default, and at most.
+const SYNC_EVERY: Duration = Duration::from_millis(100);
+const SLOWEST_SYNC: Duration = Duration::from_secs(60);
+
+/// Longer than this nobody waits for a limit.
+const LONGEST_STORE_TIMEOUT: Duration = Duration::from_secs(60);
+
+impl Check<'_> {
+    /// The store, and how its limits are shared by default.
+    pub(super) fn store(&mut self, file: &File) -> (Option<StorePlan>, Shared) {
+        let store = match &file.store {
+            None => return (Some(StorePlan::Memory), Shared::default()),
+            Some(SingleOr::Single(word)) => {
+                let memory = self.read(word).map(|_| StorePlan::Memory);
+                return (memory, Shared::default());
+            }
+            Some(SingleOr::Block(store)) => store,
+        };
+        let Some(redis) = &store.value.redis else {
+            self.refuse(
+                Problem::new(store.place, "no store is named here")
+                    .note("allowed here: memory, or `redis: { url: … }`"),
+            );
+            return (None, Shared::default());
+        };
+        let on_failure = self.read_some(redis.on_failure.as_ref());
+        let mode = self.read_some(redis.mode.as_ref());
+        let shared = Shared {
+            on_failure: on_failure.unwrap_or_default(),
+            mode: mode.unwrap_or_default(),
+        };
+        let plan = self.redis(redis).map(StorePlan::Redis);
+        (plan, shared)
+    }
+
+    fn redis(&mut self, redis: &Redis) -> Option<RedisOptions> {
+        let url = self.read(&redis.url);
+        let timeout = self.read_some(redis.timeout.as_ref());
+        if let (Some(timeout), Some(leaf)) = (timeout, &redis.timeout)
+            && timeout > LONGEST_STORE_TIMEOUT
+        {
+            self.refuse(
+                Problem::new(leaf.place, "this would hold requests up for too long")
+                    .note("the longest is 1m; 25ms is the default"),
+            );
+        }
+        let sync_every = self.read_some(redis.sync_every.as_ref());
+        if let (Some(every), Some(leaf)) = (sync_every, &redis.sync_every)
+            && !(Duration::from_millis(1)..=SLOWEST_SYNC).contains(&every)
+        {
+            self.refuse(
+                Problem::new(
+                    leaf.place,
+                    "differences cannot be exchanged so often or so seldom",
+                )
+                .note("allowed here: 1ms to 1m; 100ms is the default"),
+            );
+        }
+        let key_prefix = self.read_some(redis.key_prefix.as_ref());
+        let gateways = self.read_some(redis.gateways.as_ref());
+        let tls = self.redis_tls(redis, url.as_ref()?);
+        Some(RedisOptions {
+            url: url?.0,
+            tls: tls?,
+            timeout: timeout.unwrap_or(Duration::from_millis(25)),
+            key_prefix: key_prefix.map_or_else(|| "tidegate".into(), |prefix| prefix.0),
+            gateways: gateways.and_then(|Gateways(number)| number),
+            sync_every: sync_every.unwrap_or(SYNC_EVERY),
+            remember_refusals: true,
+        })
+    }
+
+    pub(super) fn secret(&mut self, file: &File, store: Option<&StorePlan>) -> Option<Secret> {
+        let secret = self.read_some(file.secret.as_ref()).and_then(|text| text.0);
+        if secret.is_none() && matches!(store, Some(StorePlan::Redis(_))) {
+            let place = file.secret.as_ref().and_then(|leaf| leaf.place);
+            self.doubt(Problem::new(place, "there is no `secret`").note(
+                "one is made and kept in Redis, which hides names from casual eyes only: whoever can read Redis can find out \
+                 by trying which clients are in it. `secret` is any text that all gateways share",
+            ));
+        }
+        secret
+    }
+
+    pub(super) fn timeouts(&mut self, file: &File) -> Timeouts {
+        let mut timeouts = Timeouts::default();
+        if let Some(written) = &file.timeouts {
+            let Timeouts {
+                header,
+                connect,
+                upstream,
+                idle,
+                tunnel_idle,
+                slow,
+            } = timeouts;
+            let slow = self.slow(written.slow.as_ref(), slow);
+            let mut read =
+                |leaf: &Option<_>, default| self.read_some(leaf.as_ref()).unwrap_or(default);
+            timeouts = Timeouts {
+                header: read(&written.header, header),
+                connect: read(&written.connect, connect),
+                upstream: read(&written.upstream, upstream),
+                idle: read(&written.idle, idle),
+                tunnel_idle: read(&written.tunnel_idle, tunnel_idle),
+                slow,
+            };
+        }
+        timeouts
+    }
+
+    /// The least rate of clients; what is not written is as `usual`.
+    pub(in crate::check) fn slow(
+        &mut self,
+        written: Option<&SingleOr<NoLeastRate, file::Slow>>,
+        usual: Option<LeastRate>,
+    ) -> Option<LeastRate> {
+        match written {
+            None => usual,
+            Some(SingleOr::Single(leaf)) => {
+                // A refused value makes no plan anyway.
+                let _ = self.read(leaf);
+                None
+            }
+            Some(SingleOr::Block(block)) => {
+                let usual = usual.unwrap_or_default();
+                let rate = self.read_some(block.value.rate.as_ref());
+                let after = self.read_some(block.value.after.as_ref());
+                Some(LeastRate {
+                    rate: rate.map_or(usual.rate, |ByteRate(rate)| rate),
+                    after: after.unwrap_or(usual.after),
+                })
+            }
+        }
+    }
+
+    pub(super) fn max_connections(&mut self, file: &File) -> usize {
+        let written = self.read_some(file.max_connections.as_ref());
+        written.map_or(10_000, |Connections(number)| number)
+    }
+
+    pub(super) fn max_connections_per_ip(&mut self, file: &File) -> Option<usize> {
+        let written = self.read_some(file.max_connections_per_ip.as_ref());
+        written.map(|Connections(number)| number)
+    }
+
+    pub(super) fn max_memory(&mut self, file: &File) -> Option<u64> {
+        let written = self.read_some(file.max_memory.as_ref());
+        written.and_then(|MemoryLimit(bytes)| bytes)
+    }
+
+    pub(super) fn log(&mut self, file: &File) -> LogPlan {
+        let log = file.log.as_ref();
+        let format = self.read_some(log.and_then(|log| log.format.as_ref()));
+        let access = self.read_some(log.and_then(|log| log.access.as_ref()));
+        let level = self.read_some(log.and_then(|log| log.level.as_ref()));
+        LogPlan {
+            format: format.unwrap_or_default(),
+            access: access.unwrap_or(true),
+            level: level.map_or("info", |level| level.0).to_owned(),
+        }
+    }
+}

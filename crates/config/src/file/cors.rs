@@ -1,0 +1,26 @@
+//! Which pages of other origins may read a route's answers.
+
+use http::{HeaderName, Method};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::shape::Placed;
+use crate::value::{CorsOrigin, Leaf, MaxAge};
+
+/// What browsers are told of a route. The gateway answers their preflights itself, once these are charged.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Cors {
+    /// Whose pages may read the answers: `https://app.example.com`, `https://*.example.com`, or `*` alone for all.
+    pub(crate) origins: Placed<Vec<Leaf<CorsOrigin>>>,
+    /// The methods that they may send. Default: the route's, or GET, HEAD and POST where it has none.
+    pub(crate) methods: Option<Placed<Vec<Leaf<Method>>>>,
+    /// The headers that they may set, or `*`. Default: those that need no leave, such as Accept.
+    pub(crate) headers: Option<Vec<Leaf<HeaderName>>>,
+    /// The headers of answers that they may read beside Retry-After and those that tell of limits, or `*`. Default: none.
+    pub(crate) expose: Option<Vec<Leaf<HeaderName>>>,
+    /// Whether requests may carry cookies and the like. Default: false.
+    pub(crate) credentials: Option<Leaf<bool>>,
+    /// How long browsers may keep the answer to a preflight, 1s to 1d. Default: as they like, mostly 5s.
+    pub(crate) max_age: Option<Leaf<MaxAge>>,
+}

@@ -1,0 +1,19 @@
+//! What is logged, as it is written.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::plan::LogFormat;
+use crate::value::{Leaf, Level};
+
+/// What is logged.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Log {
+    /// How a line looks: text or json. Default: text.
+    pub(crate) format: Option<Leaf<LogFormat>>,
+    /// Whether every request gets a line. Default: true.
+    pub(crate) access: Option<Leaf<bool>>,
+    /// The least important level: error, warn, info, debug, trace or off. Default: info.
+    pub(crate) level: Option<Leaf<Level>>,
+}

@@ -1,0 +1,262 @@
+//! Shapes that serde does not have: values with their place, maps with theirs in order, and values
+//! that may be written in two ways.
+//!
+//! None of them buffers, as flattened and untagged types do, because a buffer forgets places. This
+//! module must not know which keys there are.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
+use serde::forward_to_deserialize_any;
+use serde_saphyr::Spanned;
+
+use crate::report::Place;
+use crate::value::{Leaf, LimitName, Value};
+
+/// Anything with the place where it begins.
+#[derive(Debug)]
+pub(crate) struct Placed<T> {
+    pub(crate) value: T,
+    pub(crate) place: Option<Place>,
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Placed<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let spanned = Spanned::<T>::deserialize(deserializer)?;
+        Ok(Self {
+            value: spanned.value,
+            place: Place::of(spanned.referenced),
+        })
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Placed<T> {
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
+    }
+}
+
+/// A map from names, in the order of the file.
+#[derive(Debug)]
+pub(crate) struct Named<T>(pub(crate) Vec<(Leaf<LimitName>, T)>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Named<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Entries<T> {
+            type Value = Named<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("names, each with what it is")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Named(entries))
+            }
+        }
+
+        deserializer.deserialize_map(Entries(PhantomData))
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Named<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("Named_{}", T::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "object",
+            "propertyNames": { "pattern": "^[A-Za-z0-9._-]{1,128}$" },
+            "additionalProperties": generator.subschema_for::<T>(),
+        })
+    }
+}
+
+/// A single value, or a list or map in its place.
+#[derive(Debug)]
+pub(crate) enum SingleOr<T, B> {
+    Single(Leaf<T>),
+    Block(Placed<B>),
+}
+
+impl<'de, T, B: Deserialize<'de>> Deserialize<'de> for SingleOr<T, B> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let spanned = Spanned::<Written<B>>::deserialize(deserializer)?;
+        let place = Place::of(spanned.referenced);
+        Ok(match spanned.value {
+            Written::Single(raw) => Self::Single(Leaf::new(raw, place)),
+            Written::Block(value) => Self::Block(Placed { value, place }),
+        })
+    }
+}
+
+impl<T: Value, B: JsonSchema> JsonSchema for SingleOr<T, B> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("{}_or_{}", T::NAME, B::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let either = [
+            generator.subschema_for::<Leaf<T>>(),
+            generator.subschema_for::<B>(),
+        ];
+        json_schema!({ "anyOf": either })
+    }
+}
+
+/// A map, or a list in its place. Its own place is that of whatever holds it.
+#[derive(Debug)]
+pub(crate) enum BlockOr<B, E> {
+    Block(B),
+    List(Vec<E>),
+}
+
+impl<'de, B: Deserialize<'de>, E: Deserialize<'de>> Deserialize<'de> for BlockOr<B, E> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either<B, E>(PhantomData<(B, E)>);
+
+        impl<'de, B: Deserialize<'de>, E: Deserialize<'de>> Visitor<'de> for Either<B, E> {
+            type Value = BlockOr<B, E>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("keys with values, or a list")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(list)).map(BlockOr::List)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                B::deserialize(MapAccessDeserializer::new(map)).map(BlockOr::Block)
+            }
+        }
+
+        deserializer.deserialize_any(Either(PhantomData))
+    }
+}
+
+impl<B: JsonSchema, E: JsonSchema> JsonSchema for BlockOr<B, E> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("{}_or_list", B::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let either = [
+            generator.subschema_for::<B>(),
+            generator.subschema_for::<Vec<E>>(),
+        ];
+        json_schema!({ "anyOf": either })
+    }
+}
+
+/// What a [`SingleOr`] was before its place is known.
+enum Written<B> {
+    Single(String),
+    Block(B),
+}
+
+impl<'de, B: Deserialize<'de>> Deserialize<'de> for Written<B> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either<B>(PhantomData<B>);
+
+        impl<'de, B: Deserialize<'de>> Visitor<'de> for Either<B> {
+            type Value = Written<B>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a value")
+            }
+
+            // YAML gives bare numbers and the like a type of their own; whoever reads the value
+            // refuses them with better words.
+            fn visit_bool<E: Error>(self, value: bool) -> Result<Self::Value, E> {
+                self.visit_string(value.to_string())
+            }
+
+            fn visit_i64<E: Error>(self, value: i64) -> Result<Self::Value, E> {
+                self.visit_string(value.to_string())
+            }
+
+            fn visit_u64<E: Error>(self, value: u64) -> Result<Self::Value, E> {
+                self.visit_string(value.to_string())
+            }
+
+            fn visit_f64<E: Error>(self, value: f64) -> Result<Self::Value, E> {
+                self.visit_string(value.to_string())
+            }
+
+            fn visit_str<E: Error>(self, value: &str) -> Result<Self::Value, E> {
+                self.visit_string(value.to_owned())
+            }
+
+            fn visit_string<E: Error>(self, value: String) -> Result<Self::Value, E> {
+                Ok(Written::Single(value))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+                B::deserialize(List(list)).map(Written::Block)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                B::deserialize(MapAccessDeserializer::new(map)).map(Written::Block)
+            }
+        }
+
+        deserializer.deserialize_any(Either(PhantomData))
+    }
+}
+
+/// A list, which is never taken for the values of a struct in the order of its keys.
+struct List<A>(A);
+
+impl<'de, A: SeqAccess<'de>> Deserializer<'de> for List<A> {
+    type Error = A::Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, A::Error> {
+        visitor.visit_seq(self.0)
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        _: V,
+    ) -> Result<V::Value, A::Error> {
+        let expected = "a single value, or keys with values (`key: value`)";
+        Err(Error::invalid_type(Unexpected::Seq, &expected))
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
+}

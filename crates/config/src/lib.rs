@@ -1,0 +1,165 @@
+//! The configuration: read from YAML, checked once, and never looked at again.
+//!
+//! ```text
+//! text ─ yaml ─> file::File ─ check ─> plan::Plan
+//!               (as written)          (what the gateway runs)
+//! ```
+//!
+//! Only the file can make a plan, and nothing below start-up reads the file. Whatever is wrong is
+//! told by its place: line, column, the line itself, and what is allowed there. Values that may be
+//! secret never stand in a message. This crate must not know requests or connections.
+
+mod calendar;
+mod check;
+mod expand;
+mod file;
+mod fixed;
+mod plan;
+mod report;
+mod value;
+mod yaml;
+
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::Path;
+
+pub use fixed::Fixed;
+pub use plan::Speaks;
+pub use plan::{
+    AdminPlan, Balance, CorsPlan, EjectPlan, HeaderEdits, HealthPlan, HttpsPort, JwksPlan, KeyFile,
+    LeastRate, ListenerPlan, LogFormat, LogPlan, Origins, Plan, RetryPlan, RouteEdits, RoutePlan,
+    Secret, ServerPlan, StorePlan, Timeouts, UpstreamHost, UpstreamPlan,
+};
+pub use report::{ConfigError, Warning};
+
+use report::{Place, Problem, Source};
+use tidegate_tower::ClientPlans;
+use tidegate_tower::api_keys::ListedKey;
+
+/// The longest configuration that is read, in bytes.
+pub const MAX_BYTES: u64 = 16 << 20;
+
+/// Reads the configuration in a file and checks it; `env` looks up the variables that it names.
+pub fn load(
+    path: &Path,
+    env: impl Fn(&str) -> Option<String>,
+) -> Result<(Plan, Vec<Warning>), ConfigError> {
+    load_after(path, env, None)
+}
+
+/// As [`load`], for a gateway that runs and has to keep what was fixed `before`.
+pub fn reload(
+    path: &Path,
+    env: impl Fn(&str) -> Option<String>,
+    before: &Fixed,
+) -> Result<(Plan, Vec<Warning>), ConfigError> {
+    load_after(path, env, Some(before))
+}
+
+fn load_after(
+    path: &Path,
+    env: impl Fn(&str) -> Option<String>,
+    before: Option<&Fixed>,
+) -> Result<(Plan, Vec<Warning>), ConfigError> {
+    let name = path.display().to_string();
+    let bytes = read(path).map_err(|error| {
+        let problem = Problem::new(None, unreadable(&error))
+            .note("a configuration is one YAML file; `-c FILE` names another");
+        Source::new(&name, "").refuse(vec![problem])
+    })?;
+    match std::str::from_utf8(&bytes) {
+        Ok(text) => parse_after(&name, text, env, before),
+        Err(error) => {
+            let text = String::from_utf8_lossy(&bytes);
+            let good = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
+            let problem = Problem::new(Place::end_of(&good), "this is not UTF-8 text")
+                .note("save the file as UTF-8");
+            Err(Source::new(&name, &text).refuse(vec![problem]))
+        }
+    }
+}
+
+/// Checks a configuration that has been read; `name` is what messages call it.
+pub fn parse(
+    name: &str,
+    text: &str,
+    env: impl Fn(&str) -> Option<String>,
+) -> Result<(Plan, Vec<Warning>), ConfigError> {
+    parse_after(name, text, env, None)
+}
+
+fn parse_after(
+    name: &str,
+    text: &str,
+    env: impl Fn(&str) -> Option<String>,
+    before: Option<&Fixed>,
+) -> Result<(Plan, Vec<Warning>), ConfigError> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let source = Source::new(name, text);
+    if text.len() as u64 > MAX_BYTES {
+        let problem = Problem::new(None, "this file is too long").note("the longest is 16 MB");
+        return Err(source.refuse(vec![problem]));
+    }
+    let file = yaml::read(&source).map_err(|problem| source.refuse(vec![problem]))?;
+    check::check(&file, &source, &env, before)
+}
+
+/// Reads a file with API keys, and checks it beside the keys that are `listed` elsewhere and the `plans` that there are.
+pub fn load_keys(
+    path: &Path,
+    listed: &[ListedKey],
+    plans: &ClientPlans,
+) -> Result<Vec<ListedKey>, ConfigError> {
+    let name = path.display().to_string();
+    let refuse = |problem| Source::new(&name, "").refuse(vec![problem]);
+    // Whoever opens a pipe waits for its other end.
+    let is_pipe = fs::metadata(path).is_ok_and(|data| !data.is_file() && !data.is_dir());
+    if is_pipe {
+        return Err(refuse(Problem::new(None, "this is no regular file")));
+    }
+    let bytes = read(path).map_err(|error| refuse(Problem::new(None, unreadable(&error))))?;
+    let text = String::from_utf8(bytes);
+    let text = text.map_err(|_| refuse(Problem::new(None, "this is not UTF-8 text")))?;
+    // A key that stands where its hash should must not be told, by a line or by a name.
+    let source = Source::secret(&name, &text);
+    let keys: Vec<_> = yaml::read(&source).map_err(|problem| {
+        let problem = Problem::new(problem.place(), "this is not a list of keys");
+        let form = "allowed here: - { name: acme, hash: \"sha256:…\" }, and expires: 2027-01-31, plan: gold";
+        source.refuse(vec![problem.note(form)])
+    })?;
+    if keys.is_empty() && !text.contains('[') {
+        let problem = Problem::new(None, "this file is empty; a list of no keys is written []");
+        return Err(refuse(problem));
+    }
+    check::keys(&keys, &source, listed, plans)
+}
+
+/// An API key's name, if it is one.
+pub fn key_name(text: &str) -> Result<String, String> {
+    use value::Value as _;
+    let name = value::KeyName::read(text).map(|name| name.0);
+    name.map_err(|_| format!("allowed here: {}", value::KeyName::ALLOWED))
+}
+
+/// The JSON Schema of the configuration, for editors.
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(file::File).to_value()
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    // One byte more than allowed, so that a longer file is seen to be longer.
+    File::open(path)?
+        .take(MAX_BYTES + 1)
+        .read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn unreadable(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "there is no such file".into(),
+        io::ErrorKind::PermissionDenied => "this file may not be read by this user".into(),
+        io::ErrorKind::IsADirectory => "this is a directory".into(),
+        _ => format!("this file cannot be read: {error}"),
+    }
+}

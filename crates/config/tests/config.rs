@@ -1,0 +1,48 @@
+//! The configuration as users meet it: one broken file per rule with its exact message, warnings,
+//! and the shipped reference.
+//!
+//! `UPDATE_BROKEN=1 cargo test --test config` writes the messages anew; read the difference.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tidegate_config::{self as config, ConfigError, LogFormat, Plan, StorePlan, Warning};
+
+#[path = "config/bounds.rs"]
+mod bounds;
+#[path = "config/broken.rs"]
+mod broken;
+#[path = "config/files.rs"]
+mod files;
+#[path = "config/plans.rs"]
+mod plans;
+#[path = "config/warnings.rs"]
+mod warnings;
+
+/// No message may hold this; in the broken files and in the environment it is every secret.
+const SECRET: &str = "hunter2";
+
+fn env(name: &str) -> Option<String> {
+    let value = match name {
+        "PASSWORD" => SECRET,
+        "REDIS_URL" => "redis://:hunter2@redis:port",
+        "NUMBER" => "5",
+        _ => return None,
+    };
+    Some(value.to_owned())
+}
+
+fn parse(text: &str) -> Result<(Plan, Vec<Warning>), ConfigError> {
+    config::parse("gateway.yaml", text, env)
+}
+
+fn plan(text: &str) -> Plan {
+    parse(text).unwrap_or_else(|error| panic!("{error}")).0
+}
+
+/// A configuration of one route, and something more.
+fn with(more: &str) -> String {
+    format!("routes: [{{ path: /**, upstream: http://127.0.0.1:9000 }}]\n{more}")
+}

@@ -1,0 +1,123 @@
+//! What a header is to a proxy, by its name, and the names that servers take for one.
+//!
+//! This module must not know what becomes of a header of each kind, nor which headers a route reads.
+
+use std::borrow::Cow;
+
+use http::HeaderName;
+use http::header::RETRY_AFTER;
+
+/// What a header is to a proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Of one connection (RFC 9110, 7.6.1): never forwarded.
+    HopByHop,
+    /// Says where a request came from: taken from trusted peers, else written anew or removed.
+    Origin,
+    /// Another way to name an address. Nobody here reads it, so nobody's is passed on to an upstream that might.
+    OtherAddress,
+    /// Another target, method or host, which some upstreams take for the request's own. Only a proxy in front may say
+    /// it, and a route by its `request_headers`.
+    OtherTarget,
+    /// Frames a message, or says whom it is for.
+    Framing,
+    /// Whatever else both ends have to say to each other.
+    EndToEnd,
+}
+
+/// The kind of the header of this name, in lower case.
+#[inline]
+pub fn kind(name: &str) -> Kind {
+    if let Some(rest) = name.strip_prefix("x-") {
+        return kind_of_x(rest);
+    }
+    match name {
+        "connection"
+        | "keep-alive"
+        | "proxy-connection"
+        | "proxy-authenticate"
+        | "proxy-authorization"
+        | "te"
+        | "transfer-encoding"
+        | "upgrade"
+        | "http2-settings" => Kind::HopByHop,
+        "forwarded" => Kind::Origin,
+        "true-client-ip" | "cf-connecting-ip" | "fastly-client-ip" => Kind::OtherAddress,
+        "host" | "content-length" | "expect" | "trailer" => Kind::Framing,
+        _ => Kind::EndToEnd,
+    }
+}
+
+/// The kind of a header whose name goes on like this behind `x-`.
+fn kind_of_x(rest: &str) -> Kind {
+    match rest {
+        "forwarded-for" | "forwarded-proto" | "forwarded-host" | "forwarded-port"
+        | "request-id" => Kind::Origin,
+        // What other proxies tell of the certificate that a client showed them.
+        "forwarded-client-cert" | "forwarded-tls-client-cert" => Kind::Origin,
+        "real-ip" | "client-ip" | "cluster-client-ip" => Kind::OtherAddress,
+        "original-url"
+        | "original-uri"
+        | "original-path"
+        | "original-host"
+        | "original-method"
+        | "rewrite-url"
+        | "rewrite-uri"
+        | "rewrite-path"
+        | "override-url"
+        | "http-destinationurl"
+        | "http-host-override"
+        | "host"
+        | "script-name"
+        | "envoy-original-path"
+        | "envoy-original-host"
+        | "envoy-original-method"
+        | "waws-unencoded-url" => Kind::OtherTarget,
+        // Such as -Uri, -Prefix, -Method and -Server; also -User, as which others pass on who has logged in.
+        rest if rest.starts_with("forwarded-") => Kind::OtherTarget,
+        _ => Kind::EndToEnd,
+    }
+}
+
+/// Whether the header of this name belongs to one connection.
+#[inline]
+pub fn is_hop_by_hop(name: &HeaderName) -> bool {
+    kind(name.as_str()) == Kind::HopByHop
+}
+
+/// Whether this header, by this name or another that servers take for it, belongs to the connection or says where a request
+/// comes from, so that nobody but us changes it.
+pub fn is_ours(name: &HeaderName, vouched: &[HeaderName]) -> bool {
+    let name = folded(name.as_str());
+    let mut vouched = vouched.iter().map(|own| folded(own.as_str()));
+    !matches!(kind(&name), Kind::EndToEnd | Kind::OtherTarget) || vouched.any(|own| own == name)
+}
+
+/// Whether this header tells of limits.
+pub fn is_limits(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    *name == *RETRY_AFTER.as_str()
+        || name.starts_with("x-ratelimit-")
+        || name.starts_with("ratelimit")
+}
+
+/// Whether this header of an answer tells browsers who may read it.
+pub fn is_cors(name: &HeaderName) -> bool {
+    name.as_str().starts_with("access-control-")
+}
+
+/// The name as servers fold it: every character that is no letter and no digit is the same one.
+pub fn folded(name: &str) -> Cow<'_, str> {
+    if !is_odd(name) {
+        return Cow::Borrowed(name);
+    }
+    let fold = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    Cow::Owned(name.chars().map(fold).collect())
+}
+
+/// Whether a name, in lower case, is not its own folded name.
+pub fn is_odd(name: &str) -> bool {
+    // Without an early end, so that the compiler may look at many bytes at once.
+    let odd = |byte: u8| !(byte.is_ascii_lowercase() | byte.is_ascii_digit() | (byte == b'-'));
+    name.bytes().fold(false, |found, byte| found | odd(byte))
+}

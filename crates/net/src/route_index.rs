@@ -1,0 +1,73 @@
+//! Which routes may be meant, by host and path, however many there are.
+//!
+//! What is found is what [`HostPattern::matches`] and [`PathPattern::matches`] say of each route by itself. This module must
+//! not know methods, or what becomes of several routes that fit: it gives all of them.
+
+use std::borrow::Cow;
+
+use crate::host::{self, HostPattern};
+use crate::path;
+use crate::pattern::{self, PathPattern};
+use crate::tree::Tree;
+
+/// Routes by where they apply, as numbers.
+#[derive(Debug, Default)]
+pub struct RouteIndex(Tree<Paths>);
+
+/// The paths of the routes of one host.
+#[derive(Debug, Default)]
+struct Paths {
+    /// By the letter.
+    exact: Tree<Vec<usize>>,
+    /// Those that ignore case, by caseless names; most gateways have none.
+    caseless: Option<Box<Tree<Vec<usize>>>>,
+}
+
+impl RouteIndex {
+    /// Adds a route; each must have a greater number than the one before.
+    pub fn add(&mut self, host: Option<&HostPattern>, path: &PathPattern, route: usize) {
+        let paths = match host {
+            Some(host) => self.0.entry(host.labels(), host.is_below()),
+            None => self.0.entry(std::iter::empty(), true),
+        };
+        let tree = match path.ignores_case() {
+            false => &mut paths.exact,
+            true => paths.caseless.get_or_insert_default(),
+        };
+        tree.entry(path.segments(), path.has_rest()).push(route);
+    }
+
+    /// Calls `found` with all routes that apply to a host and a normalised path, in slices that rise.
+    pub fn at(&self, host: &str, path: &str, mut found: impl FnMut(&[usize])) {
+        let names = pattern::names(path).map(|name| Some(path::plain(name)));
+        let caseless = names.clone().map(|name| name.map(caseless));
+        self.0.matching(host::labels(host).map(Some), |paths| {
+            paths.exact.matching(names.clone(), |routes| found(routes));
+            if let Some(tree) = &paths.caseless {
+                tree.matching(caseless.clone(), |routes| found(routes));
+            }
+        });
+    }
+
+    /// All routes that may apply wherever another one does, and perhaps some that do not.
+    pub fn near(&self, host: Option<&HostPattern>, path: &PathPattern) -> Vec<usize> {
+        let mut near = Vec::new();
+        let labels = host.into_iter().flat_map(HostPattern::labels);
+        let caseless = path.segments().map(|name| name.map(pattern::caseless));
+        self.0.matching(labels, |paths| {
+            let mut found = |routes: &Vec<usize>| near.extend(routes);
+            paths.exact.matching(path.segments(), &mut found);
+            if let Some(tree) = &paths.caseless {
+                tree.matching(caseless.clone(), &mut found);
+            }
+        });
+        near
+    }
+}
+
+fn caseless(name: Cow<'_, str>) -> Cow<'_, str> {
+    match name {
+        Cow::Borrowed(name) => pattern::caseless(name),
+        Cow::Owned(name) => Cow::Owned(pattern::caseless(&name).into_owned()),
+    }
+}
