@@ -1,6 +1,6 @@
 """A limit as the configuration says it, and a plain model of each algorithm.
 
-The model is the algorithm as README promises it, with nothing of the gateway's code: what it admits of the requests that
+The model is the algorithm as docs/limits.md promises it, with nothing of the gateway's code: what it admits of the requests that
 riders sent is what should have been admitted, but for the time that a request is under way. Time is in microseconds.
 """
 

@@ -81,7 +81,7 @@ fn route(line: &str) -> Option<Route> {
     })
 }
 
-/// What README says of routes: the first that fits by host, path and method; else 405 if only the method is in the way, and
+/// What docs/proxying.md says of routes: the first that fits by host, path and method; else 405 if only the method is in the way, and
 /// 404. A path with encoded slashes is 400 unless the route keeps them.
 fn first(routes: &[Route], request: &Request<()>) -> Result<usize, StatusCode> {
     let authority = request

@@ -89,20 +89,20 @@ async fn a_primary_is_lost(name: &str, hangs: bool) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "takes a minute; see README"]
+#[ignore = "takes a minute; see docs/when-redis-fails.md"]
 async fn a_primary_is_killed() {
     a_primary_is_lost("cluster, primary killed", false).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "takes a minute; see README"]
+#[ignore = "takes a minute; see docs/when-redis-fails.md"]
 async fn a_primary_hangs() {
     a_primary_is_lost("cluster, primary hung", true).await;
 }
 
 /// Without most of its primaries a cluster is down; the last one is not connected to again and again meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "takes a minute; see README"]
+#[ignore = "takes a minute; see docs/when-redis-fails.md"]
 async fn most_primaries_are_stopped() {
     let cluster = RedisCluster::start().await;
     let rig = start(&cluster).await;
@@ -139,7 +139,7 @@ async fn most_primaries_are_stopped() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "takes a minute; see README"]
+#[ignore = "takes a minute; see docs/when-redis-fails.md"]
 async fn a_thousand_slots_move() {
     let cluster = RedisCluster::start().await;
     let window = format!("fixed_window: {{ limit: {LIMIT}, window: 31d }}");

@@ -12,7 +12,7 @@ const LARGE: &str = "fixed_window: { limit: 1000000, window: 31d }";
 
 /// Redis closes every connection twenty times a second. What it decided it has counted once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "takes a minute; see README"]
+#[ignore = "takes a minute; see docs/when-redis-fails.md"]
 async fn killed_again_and_again() {
     let redis = RedisServer::start().await;
     let url = rig::store(&redis.url());
@@ -52,7 +52,7 @@ async fn killed_again_and_again() {
 
 /// Twenty gateways, and a Redis that is away for a while: they come back soon, and not in a rush.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "takes a minute; see README"]
+#[ignore = "takes a minute; see docs/when-redis-fails.md"]
 async fn twenty_gateways_come_back() {
     const GATEWAYS: usize = 20;
     const WINDOW: Duration = Duration::from_millis(100);

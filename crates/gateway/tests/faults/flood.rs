@@ -18,7 +18,7 @@ const LONG: Duration = Duration::from_secs(10);
 const EVERY: Duration = Duration::from_millis(10);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "takes a minute; see README"]
+#[ignore = "takes a minute; see docs/when-redis-fails.md"]
 async fn ten_thousand_refused_requests_a_second_on_one_key() {
     let redis = RedisServer::start().await;
     let upstream = Upstream::ok();

@@ -77,13 +77,13 @@ async fn frozen(name: &str, quiet: bool) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "takes a minute; see README"]
+#[ignore = "takes a minute; see docs/when-redis-fails.md"]
 async fn frozen_under_load() {
     frozen("frozen", false).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "takes a minute; see README"]
+#[ignore = "takes a minute; see docs/when-redis-fails.md"]
 async fn frozen_while_nobody_asked() {
     frozen("frozen while quiet", true).await;
 }
@@ -146,7 +146,7 @@ async fn broken_for_a_while(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "takes a minute; see README"]
+#[ignore = "takes a minute; see docs/when-redis-fails.md"]
 async fn slow() {
     let redis = RedisServer::start().await;
     for (delay, alone) in [(20, false), (200, true), (2_000, true)] {
@@ -158,7 +158,7 @@ async fn slow() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "takes a minute; see README"]
+#[ignore = "takes a minute; see docs/when-redis-fails.md"]
 async fn stalled_in_one_direction_or_dripping() {
     let redis = RedisServer::start().await;
     for way in Way::BOTH {
@@ -184,7 +184,7 @@ async fn stalled_in_one_direction_or_dripping() {
 
 /// A connection that died without a word, where a new one is well at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "takes a minute; see README"]
+#[ignore = "takes a minute; see docs/when-redis-fails.md"]
 async fn dead_without_a_word() {
     let redis = RedisServer::start().await;
     let (proxy, rig) = behind_a_proxy(&redis, "25ms").await;

@@ -12,7 +12,7 @@ const CAPACITY: f64 = 8.0;
 const REFILL: f64 = 4.0;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "takes a minute; see README"]
+#[ignore = "takes a minute; see docs/when-redis-fails.md"]
 async fn absent_at_the_start() {
     let redis = RedisServer::start().await;
     redis.stop();
@@ -38,7 +38,7 @@ async fn absent_at_the_start() {
 
 /// Two gateways; what they admit in the outage is never more than the limit, and afterwards everybody has a new bucket once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "takes a minute; see README"]
+#[ignore = "takes a minute; see docs/when-redis-fails.md"]
 async fn killed_and_back() {
     let redis = RedisServer::start().await;
     let url = rig::store(&redis.url());
@@ -80,7 +80,7 @@ async fn killed_and_back() {
 
 /// All counts are lost at once: each key gets its limit once more, and no more than that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "takes a minute; see README"]
+#[ignore = "takes a minute; see docs/when-redis-fails.md"]
 async fn restarted_without_its_data() {
     const LIMIT: u64 = 30;
     let redis = RedisServer::start().await;

@@ -1,6 +1,6 @@
 //! Redis in trouble under load, with its figures: what clients see, for how long, and how much is admitted beyond a limit.
 //!
-//! Each of these takes half a minute or more, so they are run by hand, one after the other (README.md):
+//! Each of these takes half a minute or more, so they are run by hand, one after the other (CONTRIBUTING.md):
 //!
 //! ```text
 //! cargo test -p tidegate --test faults -- --ignored --nocapture --test-threads 1

@@ -56,7 +56,7 @@ async fn lost(name: &str, all: &RedisSentinels, breaks: impl AsyncFnOnce(&RedisS
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "takes a minute; see README"]
+#[ignore = "takes a minute; see docs/when-redis-fails.md"]
 async fn a_primary_is_killed() {
     let all = RedisSentinels::start().await;
     lost("sentinels, primary killed", &all, async |primary| {
@@ -66,7 +66,7 @@ async fn a_primary_is_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "takes a minute; see README"]
+#[ignore = "takes a minute; see docs/when-redis-fails.md"]
 async fn a_primary_is_killed_while_the_first_sentinel_hangs() {
     let all = RedisSentinels::start().await;
     lost(
@@ -81,14 +81,14 @@ async fn a_primary_is_killed_while_the_first_sentinel_hangs() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "takes a minute; see README"]
+#[ignore = "takes a minute; see docs/when-redis-fails.md"]
 async fn a_primary_hangs() {
     let all = RedisSentinels::start().await;
     lost("sentinels, primary hung", &all, RedisServer::pause).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "takes a minute; see README"]
+#[ignore = "takes a minute; see docs/when-redis-fails.md"]
 async fn a_primary_is_replaced_in_order() {
     let all = RedisSentinels::start().await;
     lost("SENTINEL FAILOVER", &all, async |_| all.fail_over().await).await;
@@ -97,7 +97,7 @@ async fn a_primary_is_replaced_in_order() {
 /// By hand, and without closing its connections: a primary that takes no more writes is left at once, and found again
 /// when it does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "takes a minute; see README"]
+#[ignore = "takes a minute; see docs/when-redis-fails.md"]
 async fn a_primary_is_demoted_by_hand() {
     let all = RedisSentinels::start().await;
     let rig = start(&all).await;

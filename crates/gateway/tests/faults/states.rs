@@ -10,7 +10,7 @@ const LARGE: &str = "fixed_window: { limit: 1000000, window: 31d }";
 
 /// Killed, and back with so much data that it takes seconds to load.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "takes a minute; see README"]
+#[ignore = "takes a minute; see docs/when-redis-fails.md"]
 async fn loading() {
     // A millisecond per key, and a look at what clients want every few keys.
     let slowly = [
@@ -47,7 +47,7 @@ async fn loading() {
 
 /// Another client's script that does not end: Redis says BUSY to all others, and nobody connects again for that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "takes a minute; see README"]
+#[ignore = "takes a minute; see docs/when-redis-fails.md"]
 async fn busy() {
     let redis = RedisServer::start_with(&["--busy-reply-threshold", "100"]).await;
     let url = rig::store(&redis.url());

@@ -79,7 +79,7 @@ use url::Target;
 /// How to reach Redis, and how long to wait for it.
 #[derive(Clone, Debug)]
 pub struct RedisOptions {
-    /// `redis://[user:password@]host:port[/database]`, or one of the other forms of README.md.
+    /// `redis://[user:password@]host:port[/database]`, or one of the other forms of docs/sharing.md.
     pub url: String,
     /// Whom to trust if the URL asks for TLS. Without it: the authorities of the system.
     pub tls: Option<Tls>,
