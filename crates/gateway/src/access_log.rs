@@ -3,6 +3,8 @@
 //! A request only hands its record over. When the thread cannot keep up, records are dropped and counted, and requests
 //! go on.
 
+#[cfg(test)]
+pub(crate) mod fields;
 mod queue;
 mod record;
 

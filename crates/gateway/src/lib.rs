@@ -20,6 +20,8 @@ mod chores;
 mod client_body;
 mod cors;
 mod descriptors;
+#[cfg(test)]
+mod documents;
 mod dropped;
 mod frontend;
 mod grpc;

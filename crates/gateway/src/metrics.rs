@@ -3,6 +3,8 @@
 mod certificates;
 mod connections;
 mod format;
+#[cfg(test)]
+pub(crate) mod names;
 mod overload;
 mod redis;
 mod reloads;

@@ -25,7 +25,7 @@ use tidegate_config::Plan;
 /// A reverse-proxy gateway that enforces rate limits inline.
 #[derive(Debug, Parser)]
 #[command(version, about)]
-struct Cli {
+pub(crate) struct Cli {
     /// The configuration.
     #[arg(short, long, global = true, default_value = "gateway.yaml")]
     config: PathBuf,

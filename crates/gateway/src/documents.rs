@@ -1,0 +1,7 @@
+//! Tests that README.md, CONTRIBUTING.md and docs/ say what the program does. CONTRIBUTING.md has the rules for writers.
+
+mod commands;
+mod configurations;
+mod links;
+mod pages;
+mod tables;

@@ -1,0 +1,106 @@
+//! Every command of a `console` block is one that the program accepts, or a script that exists.
+
+use clap::Parser as _;
+use clap::error::ErrorKind;
+
+use super::pages::{all, root};
+use crate::commands::Cli;
+
+/// The words of a line as a shell reads them, up to the end of its first command.
+fn words(line: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut quote = None;
+    for c in line.chars() {
+        let word = words.last_mut().unwrap();
+        match (quote, c) {
+            (None, '\'' | '"') => quote = Some(c),
+            (Some(open), _) if open == c => quote = None,
+            (None, '|' | '>' | '&' | ';') => break,
+            (None, ' ') => words.push(String::new()),
+            _ => word.push(c),
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+/// The arguments of `tidegate` that a line runs, its name included; none if it runs something else.
+fn of_tidegate(words: &[String]) -> Option<Vec<String>> {
+    let is_set = |word: &&String| word.contains('=') && !word.starts_with('-');
+    let words: Vec<&String> = words.iter().skip_while(is_set).collect();
+    let arguments = match words.split_first()? {
+        (first, arguments) if *first == "tidegate" => arguments,
+        (first, arguments) if *first == "cargo" && *arguments.first()? == "run" => {
+            let at = arguments.iter().position(|word| *word == "--")?;
+            let (options, arguments) = arguments.split_at(at);
+            if options.iter().any(|option| *option == "-p") {
+                return None;
+            }
+            &arguments[1..]
+        }
+        _ => return None,
+    };
+    let name = "tidegate".to_owned();
+    Some(
+        std::iter::once(name)
+            .chain(arguments.iter().map(|word| (*word).clone()))
+            .collect(),
+    )
+}
+
+/// Why the program refuses these arguments, if it does.
+fn refusal(arguments: &[String]) -> Option<String> {
+    let error = Cli::try_parse_from(arguments).err()?;
+    let is_help = matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+    );
+    (!is_help).then(|| error.to_string())
+}
+
+#[test]
+fn every_command_is_accepted() {
+    let (mut tried, mut wrong) = (0, String::new());
+    for page in all() {
+        let console = page
+            .blocks()
+            .into_iter()
+            .filter(|block| block.kind == "console");
+        let fenced = console.flat_map(|block| {
+            let lines = block
+                .text
+                .lines()
+                .filter_map(|line| line.strip_prefix("$ "));
+            lines.map(str::to_owned).collect::<Vec<_>>()
+        });
+        // The examples have their commands in indented blocks.
+        let indented = page.prose().filter_map(|line| line.strip_prefix("    "));
+        let lines: Vec<String> = fenced.chain(indented.map(str::to_owned)).collect();
+        for line in lines {
+            let words = words(line.trim_start_matches("$ "));
+            let script = words.iter().find(|word| !word.contains('='));
+            let script = script.filter(|word| {
+                [".ci/", "loadtest/"]
+                    .iter()
+                    .any(|folder| word.starts_with(folder))
+            });
+            if let Some(script) = script {
+                tried += 1;
+                assert!(
+                    root().join(script).exists(),
+                    "{}: there is no {script}",
+                    page.name
+                );
+            }
+            let Some(arguments) = of_tidegate(&words) else {
+                continue;
+            };
+            tried += 1;
+            if let Some(error) = refusal(&arguments) {
+                wrong += &format!("{}: {line}\n{error}\n", page.name);
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+    assert!(tried >= 30, "{tried} commands were found");
+}

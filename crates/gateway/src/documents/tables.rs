@@ -1,0 +1,114 @@
+//! Every metric, log field and key has a row, and every row names one.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::pages::{page, words};
+use crate::{access_log, metrics};
+
+type Names = BTreeSet<String>;
+
+/// Fails with what only one of the two has.
+fn same(rows: &Names, there: &Names, what: &str) {
+    let missing: Vec<_> = there.difference(rows).collect();
+    let unknown: Vec<_> = rows.difference(there).collect();
+    assert!(missing.is_empty(), "{what} without a row: {missing:?}");
+    assert!(unknown.is_empty(), "rows of no {what}: {unknown:?}");
+}
+
+fn rows(name: &str, heading: &str) -> Names {
+    let cells = page(name).first_column(heading);
+    let names = cells.iter().flat_map(|cell| words(cell));
+    names.map(str::to_owned).collect()
+}
+
+#[test]
+fn every_metric_has_a_row_and_every_row_a_metric() {
+    let rows = rows("docs/operations.md", "Metrics");
+    let rows: Names = rows
+        .into_iter()
+        .filter(|name| name.starts_with("tidegate_"))
+        .collect();
+    let bare = |name: &String| {
+        let name = name.strip_prefix("tidegate_").unwrap();
+        let name = name.strip_suffix("_total").unwrap_or(name);
+        let units = ["_seconds", "_bytes"];
+        let name = units
+            .iter()
+            .find_map(|unit| name.strip_suffix(unit))
+            .unwrap_or(name);
+        name.to_owned()
+    };
+    same(
+        &rows.iter().map(bare).collect(),
+        &metrics::names::registered(),
+        "metric",
+    );
+    // With unit and `_total`, as far as a gateway that has done nothing shows them.
+    let shown = metrics::names::shown();
+    assert!(shown.len() >= 20, "{shown:?}");
+    let wrong: Vec<_> = shown.difference(&rows).collect();
+    assert!(wrong.is_empty(), "the table has another form of {wrong:?}");
+}
+
+#[test]
+fn every_field_of_the_access_log_has_a_row_and_every_row_a_field() {
+    let rows = rows("docs/operations.md", "The log");
+    let fields = access_log::fields::names();
+    same(
+        &rows,
+        &fields.into_iter().map(str::to_owned).collect(),
+        "field",
+    );
+}
+
+/// Adds the paths of all keys below a part of the schema.
+fn keys(schema: &Value, part: &Value, path: &str, found: &mut Names) {
+    if let Some(name) = part["$ref"].as_str() {
+        let name = name.strip_prefix("#").unwrap();
+        return keys(schema, schema.pointer(name).unwrap(), path, found);
+    }
+    for either in ["anyOf", "oneOf"] {
+        for part in part[either].as_array().into_iter().flatten() {
+            keys(schema, part, path, found);
+        }
+    }
+    if part["items"].is_object() {
+        keys(schema, &part["items"], path, found);
+    }
+    if part["additionalProperties"].is_object() {
+        let path = format!("{path}.NAME");
+        keys(schema, &part["additionalProperties"], &path, found);
+    }
+    for (key, part) in part["properties"].as_object().into_iter().flatten() {
+        let path = match path {
+            "" => key.clone(),
+            path => format!("{path}.{key}"),
+        };
+        keys(schema, part, &path, found);
+        found.insert(path);
+    }
+}
+
+#[test]
+fn every_key_of_the_configuration_has_a_row_and_every_row_a_key() {
+    let schema = tidegate_config::schema();
+    let mut there = Names::new();
+    keys(&schema, &schema, "", &mut there);
+    // These stand elsewhere as well, and are told of once.
+    let again = [
+        "routes.headers.",
+        "routes.reject.",
+        "routes.timeouts.",
+        "unmatched.",
+        "plans.",
+    ];
+    there.retain(|key| !again.iter().any(|start| key.starts_with(start)));
+    let page = page("docs/configuration.md");
+    let headings = page.prose().filter_map(|line| line.strip_prefix("## "));
+    let headings = headings.filter(|heading| *heading != "Values");
+    let cells = headings.flat_map(|heading| page.first_column(heading));
+    let rows = cells.map(|cell| words(&cell).next().unwrap_or_default().to_owned());
+    same(&rows.collect(), &there, "key");
+}
