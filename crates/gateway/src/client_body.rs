@@ -30,16 +30,19 @@ pub(crate) struct ClientBody {
 }
 
 impl ClientBody {
-    /// A body whose end is noted in `in_body`, and whose rest is left to `unread`.
-    pub(crate) const fn new(
-        incoming: Incoming,
-        in_body: Option<InBody>,
-        unread: Option<Arc<Unread>>,
-    ) -> Self {
+    /// A body whose end is noted in `in_body`.
+    pub(crate) const fn new(incoming: Incoming, in_body: Option<InBody>) -> Self {
         Self {
             incoming: Some(incoming),
             in_body,
-            unread,
+            unread: None,
+        }
+    }
+
+    /// Leaves the rest that nobody reads to `unread`, if the body has not ended.
+    pub(crate) fn leave_to(&mut self, unread: impl FnOnce() -> Arc<Unread>) {
+        if !self.is_end_stream() {
+            self.unread = Some(unread());
         }
     }
 

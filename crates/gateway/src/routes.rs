@@ -38,6 +38,8 @@ struct Place {
 /// A route that a request takes.
 #[derive(Debug)]
 pub(crate) struct Found<'r, T> {
+    /// The route's number, see [`Routes::at`].
+    pub(crate) at: usize,
     pub(crate) route: &'r T,
     /// What stands in the path for the names that limits are counted per, if there are any.
     pub(crate) values: Option<PathValues>,
@@ -90,6 +92,11 @@ impl<T> Routes<T> {
         self.routes.len()
     }
 
+    /// The route with the number that a [`Found`] has.
+    pub(crate) fn at(&self, at: usize) -> &T {
+        &self.routes[at].1
+    }
+
     /// The route that a request takes. A CORS preflight takes that of the request which it asks about, if this has `cors`,
     /// and else that of any OPTIONS.
     pub(crate) fn of<B>(
@@ -99,8 +106,10 @@ impl<T> Routes<T> {
     ) -> Result<Found<'_, T>, Problem> {
         let asked =
             cors::asked(request).and_then(|method| self.first(target, &method).ok().flatten());
-        if let Some((place, route)) = asked.filter(|(place, _)| place.has_cors) {
+        let asked = asked.map(|at| (at, &self.routes[at]));
+        if let Some((at, (place, route))) = asked.filter(|(_, (place, _))| place.has_cors) {
             return Ok(Found {
+                at,
                 route,
                 values: place.values(target),
                 is_preflight: true,
@@ -115,8 +124,10 @@ impl<T> Routes<T> {
         target: &Target<'_>,
         method: &Method,
     ) -> Result<Found<'_, T>, Problem> {
-        if let Some((place, route)) = self.first(target, method)? {
+        if let Some(at) = self.first(target, method)? {
+            let (place, route) = &self.routes[at];
             return Ok(Found {
+                at,
                 route,
                 values: place.values(target),
                 is_preflight: false,
@@ -134,8 +145,8 @@ impl<T> Routes<T> {
         }
     }
 
-    /// The first route for a method; refused is a path that it does not take.
-    fn first(&self, target: &Target<'_>, method: &Method) -> Result<Option<&(Place, T)>, Problem> {
+    /// The number of the first route for a method; refused is a path that it does not take.
+    fn first(&self, target: &Target<'_>, method: &Method) -> Result<Option<usize>, Problem> {
         let mut first = self.routes.len();
         self.index.at(&target.host, &target.path, |here| {
             let serves = |at: &&usize| self.routes[**at].0.serves(method);
@@ -149,7 +160,7 @@ impl<T> Routes<T> {
         {
             return Err(BAD_PATH);
         }
-        Ok(found)
+        Ok(found.map(|_| first))
     }
 
     /// The places of all routes that hold a target, in order.

@@ -117,6 +117,18 @@ impl ClientIo {
         }
     }
 
+    /// A client of HTTP/2 that has left takes everything. The protocol would end with a failed write, and forget the heads that it
+    /// has read; now it ends when it reads the end.
+    fn unless_gone<T>(&self, written: Poll<io::Result<T>>, all: T) -> Poll<io::Result<T>> {
+        match (&written, &self.watch) {
+            (Poll::Ready(Err(error)), Watch::Http2(_, heads)) if is_leaving(error) => {
+                heads.left();
+                Poll::Ready(Ok(all))
+            }
+            _ => written,
+        }
+    }
+
     pub(super) const fn is_tls(&self) -> bool {
         matches!(self.transport, Transport::Tls(_))
     }
@@ -154,6 +166,16 @@ impl ClientIo {
     }
 }
 
+/// Whether a write failed because the client has closed the connection.
+fn is_leaving(error: &io::Error) -> bool {
+    let kinds = [
+        io::ErrorKind::BrokenPipe,
+        io::ErrorKind::ConnectionReset,
+        io::ErrorKind::ConnectionAborted,
+    ];
+    kinds.contains(&error.kind())
+}
+
 /// Puts bytes before others that wait to be read.
 pub(super) fn put_before(first: &mut Bytes, read: Bytes) {
     *first = match first.is_empty() {
@@ -182,7 +204,22 @@ impl AsyncRead for ClientIo {
         let before = buffer.filled().len();
         let read = Pin::new(&mut this.transport).poll_read(context, buffer);
         if let Watch::Http2(frames, heads) = &mut this.watch {
-            heads.came(frames.read(&buffer.filled()[before..]));
+            let bytes = &buffer.filled()[before..];
+            heads.came(frames.read(bytes));
+            let is_end = match &read {
+                Poll::Ready(Ok(())) => bytes.is_empty() && buffer.remaining() > 0,
+                Poll::Ready(Err(_)) => true,
+                // A write has failed before.
+                Poll::Pending => heads.is_gone(),
+            };
+            if is_end && heads.holds_end() {
+                // The same end is read again when the connection is polled again.
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            if is_end && read.is_pending() {
+                return Poll::Ready(Ok(()));
+            }
         }
         read
     }
@@ -213,10 +250,11 @@ impl AsyncWrite for ClientIo {
         if self.withholds() {
             return Poll::Ready(Ok(bytes.len()));
         }
-        match &mut self.transport {
+        let written = match &mut self.transport {
             Transport::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
             Transport::Tls(protected) => Pin::new(&mut protected.tls).poll_write(context, bytes),
-        }
+        };
+        self.unless_gone(written, bytes.len())
     }
 
     fn poll_write_vectored(
@@ -227,12 +265,13 @@ impl AsyncWrite for ClientIo {
         if self.withholds() {
             return Poll::Ready(Ok(slices.iter().map(|slice| slice.len()).sum()));
         }
-        match &mut self.transport {
+        let written = match &mut self.transport {
             Transport::Plain(stream) => Pin::new(stream).poll_write_vectored(context, slices),
             Transport::Tls(protected) => {
                 Pin::new(&mut protected.tls).poll_write_vectored(context, slices)
             }
-        }
+        };
+        self.unless_gone(written, slices.iter().map(|slice| slice.len()).sum())
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -251,7 +290,7 @@ impl AsyncWrite for ClientIo {
         if let (Watch::Http1(http1), Poll::Ready(Ok(()))) = (&mut this.watch, &flushed) {
             http1.flushed();
         }
-        flushed
+        this.unless_gone(flushed, ())
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

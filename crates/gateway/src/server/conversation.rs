@@ -22,12 +22,12 @@ use super::http2::{self, Offered, Streams};
 use super::offenders::Offenders;
 use super::opening::Opening;
 use super::unparsed::is_clients_fault;
-use crate::activity::{Activity, InRequest};
+use crate::activity::Activity;
 use crate::body::Body;
-use crate::client_body::{ClientBody, Unread};
+use crate::client_body::ClientBody;
 use crate::dropped::Dropped;
-use crate::frontend::Arrival;
-use crate::in_force::Current;
+use crate::frontend::{Arrival, Begun};
+use crate::in_force::{Current, InForce};
 use crate::overload::Pressure;
 
 /// The most that is buffered of a head, in bytes: the longest that the frontend takes, with its method, its separators and some
@@ -94,12 +94,12 @@ impl Conversation {
     /// connections of HTTP/1 there is nothing to be done at most times, and hyper holds 16 KiB of buffers for each.
     async fn http1(self: Arc<Self>, io: ClientIo) -> Option<ClientIo> {
         let this = self.clone();
-        let service = service_fn(move |request| {
+        let service = service_fn(move |request: Request<Incoming>| {
             let this = this.clone();
-            let in_request = this.begin(&request);
+            let version = request.version();
+            let (begun, in_force) = this.begin(request);
             async move {
-                let version = request.version();
-                let mut response = this.answer(request, in_request, None).await?;
+                let mut response = in_force.frontend.handle(begun, &this.drain).await?;
                 this.activity.answers_at(response.body().least_rate());
                 if this.activity.drains() && response.status() != StatusCode::SWITCHING_PROTOCOLS {
                     let close = HeaderValue::from_static("close");
@@ -204,11 +204,14 @@ impl Conversation {
         let this = self.clone();
         let service = service_fn(move |request: Request<Incoming>| {
             let this = this.clone();
-            let in_request = this.begin(&request);
+            let (mut begun, in_force) = this.begin(request);
             async move {
-                let has_body = !request.body().is_end_stream();
-                let unread = has_body.then(http2::unread);
-                let response = this.answer(request, in_request, unread).await?;
+                if this.heads.is_gone() {
+                    // Over HTTP/1 hyper drops such a request itself.
+                    return Err(Dropped::default());
+                }
+                begun.leave_body_to(http2::unread);
+                let response = in_force.frontend.handle(begun, &this.drain).await?;
                 Ok::<_, Dropped>(response.map(Offered::new))
             }
         });
@@ -260,21 +263,14 @@ impl Conversation {
         self.charge_heads(refused.min(MAX_STREAMS as usize)).await;
     }
 
-    /// Notes that a head became a request: at once, before anything else passes on the connection.
-    fn begin(&self, request: &Request<Incoming>) -> InRequest {
+    /// Begins a request: at once, before anything else passes on the connection, and also if nobody waits for its answer
+    /// any more.
+    fn begin(&self, request: Request<Incoming>) -> (Begun, Arc<InForce>) {
         self.heads.begin();
-        self.activity.request(!request.body().is_end_stream())
-    }
-
-    /// Answers a request; the rest of its body is left to `unread`.
-    async fn answer(
-        &self,
-        request: Request<Incoming>,
-        in_request: InRequest,
-        unread: Option<Arc<Unread>>,
-    ) -> Result<Response<Body>, Dropped> {
-        let in_body = (!request.body().is_end_stream()).then(|| in_request.body());
-        let request = request.map(|body| ClientBody::new(body, in_body, unread));
+        let has_body = !request.body().is_end_stream();
+        let in_request = self.activity.request(has_body);
+        let in_body = has_body.then(|| in_request.body());
+        let request = request.map(|body| ClientBody::new(body, in_body));
         let arrival = Arrival {
             peer: self.peer,
             hop: &self.hop,
@@ -283,10 +279,9 @@ impl Conversation {
                 .certificate_ends
                 .is_some_and(|end| SystemTime::now() > end),
             in_request,
-            drain: &self.drain,
         };
         let in_force = self.current.load_full();
-        in_force.frontend.handle(request, arrival).await
+        (in_force.frontend.begin(request, arrival), in_force)
     }
 }
 

@@ -25,6 +25,8 @@ pub(super) struct Heads {
     begun: AtomicUsize,
     charged: AtomicUsize,
     leaves: AtomicBool,
+    gone: AtomicBool,
+    end_is_due: AtomicBool,
 }
 
 impl Heads {
@@ -43,9 +45,39 @@ impl Heads {
         self.begun.load(Ordering::Relaxed)
     }
 
+    /// The client has left; of HTTP/2.
+    pub(super) fn left(&self) {
+        self.gone.store(true, Ordering::Relaxed);
+    }
+
     /// We go away: heads that still come are answered by nobody, and are nobody's fault.
     pub(super) fn leave(&self) {
         self.leaves.store(true, Ordering::Relaxed);
+    }
+
+    /// The end of an HTTP/2 connection was read. Returns whether the protocol has to wait for it until the connection is
+    /// polled again: at the end, the protocol forgets the heads that it has read and not handed over.
+    pub(super) fn holds_end(&self) -> bool {
+        self.left();
+        !self.end_is_due.load(Ordering::Relaxed) && self.unknown() > 0
+    }
+
+    /// The client has left, so nobody waits for an answer; of HTTP/2.
+    pub(super) fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Relaxed)
+    }
+
+    /// The connection is polled. An end that was read before has waited long enough.
+    fn poll(&self) {
+        if self.is_gone() {
+            self.end_is_due.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// How many heads neither became requests nor were taken as refused.
+    fn unknown(&self) -> usize {
+        let known = self.begun() + self.charged.load(Ordering::Relaxed);
+        self.read.load(Ordering::Relaxed).saturating_sub(known)
     }
 
     /// Whether none was taken that became no request.
@@ -58,8 +90,7 @@ impl Heads {
         if self.leaves.load(Ordering::Relaxed) {
             return 0;
         }
-        let known = self.begun() + self.charged.load(Ordering::Relaxed);
-        let refused = self.read.load(Ordering::Relaxed).saturating_sub(known);
+        let refused = self.unknown();
         if refused > 0 {
             self.charged.fetch_add(refused, Ordering::Relaxed);
         }
@@ -173,6 +204,7 @@ impl<C: Future<Output = hyper::Result<()>>> Future for Charging<C> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
+        this.heads.poll();
         if let Poll::Ready(ended) = this.connection.poll(context) {
             return Poll::Ready(ended);
         }

@@ -33,6 +33,7 @@ mod unparsed;
 mod abandoned;
 mod actions;
 mod delay;
+mod left_at_once;
 mod observed;
 mod places;
 mod queue;
