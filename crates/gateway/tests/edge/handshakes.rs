@@ -57,9 +57,9 @@ async fn unfinished_handshakes_of_one_address_are_bounded() {
     // One that leaves makes room for another.
     drop(stuck);
     becomes(&gateway, &failed("closed"), 256).await;
-    let again = RawClient::connect_from(from, gateway.address).await;
+    drop(RawClient::connect_from(from, gateway.address).await);
+    becomes(&gateway, &failed("closed"), 257).await;
     assert_eq!(metric(&gateway, &failed("too_many")).await, 44);
-    drop(again);
 }
 
 /// The time is that of handshake and head together.

@@ -82,6 +82,11 @@ async fn what_ends_the_connection_is_charged_once() {
         assert!(heard.goaway.is_some(), "{heard:?}");
         becomes(&gateway, REFUSED, n).await;
     }
+    // Two of the five are left.
+    let client = Client::h2(gateway.address);
+    for status in [200, 200, 429] {
+        assert_eq!(client.get("/").await.status, status);
+    }
 }
 
 #[tokio::test]
