@@ -24,11 +24,9 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 pub use fixed::Fixed;
-pub use plan::Speaks;
 pub use plan::{
-    AdminPlan, Balance, CorsPlan, EjectPlan, HeaderEdits, HealthPlan, HttpsPort, JwksPlan, KeyFile,
-    LeastRate, ListenerPlan, LogFormat, LogPlan, Origins, Plan, RetryPlan, RouteEdits, RoutePlan,
-    Secret, ServerPlan, StorePlan, Timeouts, UpstreamHost, UpstreamPlan,
+    AdminPlan, CorsPlan, HeaderEdits, HttpsPort, JwksPlan, KeyFile, ListenerPlan, LogFormat,
+    LogPlan, Origins, Plan, RouteEdits, RoutePlan, Secret, StorePlan, Timeouts, UpstreamHost,
 };
 pub use report::{ConfigError, Warning};
 

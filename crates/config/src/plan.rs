@@ -5,11 +5,9 @@
 
 mod cors;
 mod edits;
-mod upstream;
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,8 +29,10 @@ use tidegate_net::tls::ServerTls;
 
 pub use cors::{CorsPlan, Origins};
 pub use edits::{HeaderEdits, HttpsPort, RouteEdits, UpstreamHost};
-pub use upstream::Speaks;
-pub use upstream::{Balance, EjectPlan, HealthPlan, RetryPlan, ServerPlan, UpstreamPlan};
+pub(crate) use tidegate_net::pace::LeastRate;
+pub(crate) use tidegate_upstream::{
+    Balance, EjectPlan, HealthPlan, RetryPlan, ServerPlan, Speaks, UpstreamPlan,
+};
 
 /// What a gateway does.
 #[derive(Debug)]
@@ -197,26 +197,6 @@ pub struct Timeouts {
     pub tunnel_idle: Duration,
     /// The least rate of request bodies and answers; none: any rate will do.
     pub slow: Option<LeastRate>,
-}
-
-/// The least rate at which a client must send the body of a request and take its answer.
-///
-/// Only the time counts in which the gateway waits for the client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LeastRate {
-    /// In bytes per second.
-    pub rate: NonZeroU64,
-    /// How far a client may fall behind the rate.
-    pub after: Duration,
-}
-
-impl Default for LeastRate {
-    fn default() -> Self {
-        Self {
-            rate: NonZeroU64::MIN.saturating_add(239),
-            after: Duration::from_secs(20),
-        }
-    }
 }
 
 impl Default for Timeouts {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use tidegate_config::LeastRate;
+use tidegate_net::pace::LeastRate;
 
 /// How long after its last request nothing is kept for a connection of HTTP/1 but its socket: longer than most clients take
 /// to ask the next thing, as it costs about as much as a request to begin anew.

@@ -8,10 +8,8 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use crate::proxy::{Tunnel, UpstreamBody};
 use crate::request_end::RequestEnd;
-use tidegate_config::LeastRate;
-
-/// The error of a body that ends too early.
-pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
+use tidegate_net::pace::LeastRate;
+use tidegate_upstream::BoxError;
 
 /// A response's body; when it has been sent, or given up, the request is over.
 #[derive(Debug)]

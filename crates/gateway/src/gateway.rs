@@ -23,7 +23,6 @@ use tokio::time::timeout;
 use crate::access_log::{AccessLog, Writer};
 use crate::admin::{self, Admin};
 use crate::chores::{heartbeats, renew, sweep};
-use crate::descriptors;
 use crate::in_force::{Current, ListenerName};
 use crate::metrics::GatewayMetrics;
 use crate::overload;
@@ -32,6 +31,7 @@ use crate::redis_watch;
 use crate::server::{Listener, Server};
 use crate::shared_secret::SharedSecret;
 use tidegate_config::{Plan, Secret, StorePlan};
+use tidegate_net::descriptors;
 
 use kept::Kept;
 use reload::{Parts, open};

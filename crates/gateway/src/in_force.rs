@@ -19,9 +19,9 @@ use crate::jwks::{self, Jwks};
 use crate::key_files;
 use crate::limit_keys::LimitKeys;
 use crate::metrics::GatewayMetrics;
-use crate::proxy::Upstream;
 use tidegate_config::{KeyFile, ListenerPlan};
 use tidegate_net::tls::{ServerTls, Shown};
+use tidegate_upstream::Upstream;
 
 /// What is in force now.
 pub(crate) type Current = ArcSwap<InForce>;

@@ -19,7 +19,6 @@ mod certificate_watch;
 mod chores;
 mod client_body;
 mod cors;
-mod descriptors;
 #[cfg(test)]
 mod documents;
 mod dropped;
@@ -33,7 +32,6 @@ mod log;
 mod metrics;
 mod outcome;
 mod overload;
-mod pace;
 mod problem;
 mod proxy;
 mod redis_outage;

@@ -7,8 +7,6 @@ mod lines;
 
 use std::any::Any;
 use std::backtrace::{Backtrace, BacktraceStatus};
-use std::borrow::Cow;
-use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::panic::PanicHookInfo;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +17,7 @@ use tracing_subscriber::EnvFilter;
 
 use lines::{Lines, Overlong};
 use tidegate_config::{LogFormat, LogPlan};
+use tidegate_net::text::cut;
 
 /// The target of the access log's events. Only the thread of an access log may emit them: it may have to wait.
 pub(crate) const ACCESS: &str = "access";
@@ -113,42 +112,6 @@ fn text(payload: &dyn Any) -> &str {
     owned.or_else(fixed).unwrap_or("no text")
 }
 
-/// A text for a log, of `longest` bytes at most; a mark at its end says that it was cut.
-pub(crate) fn cut(text: &str, longest: usize) -> Cut<'_> {
-    let end = text.floor_char_boundary(longest);
-    Cut {
-        kept: &text[..end],
-        is_whole: end == text.len(),
-    }
-}
-
-/// A text that may have been cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cut<'a> {
-    kept: &'a str,
-    is_whole: bool,
-}
-
-impl<'a> Cut<'a> {
-    /// The mark at the end of a text that was cut.
-    const MARK: &'static str = "…";
-
-    /// As a string, which is borrowed if the text is whole.
-    pub(crate) fn into_cow(self) -> Cow<'a, str> {
-        match self.is_whole {
-            true => self.kept.into(),
-            false => format!("{}{}", self.kept, Self::MARK).into(),
-        }
-    }
-}
-
-impl fmt::Display for Cut<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.kept)?;
-        f.write_str(if self.is_whole { "" } else { Self::MARK })
-    }
-}
-
 /// Writes the last words of a command to standard error; gives up after two seconds if nobody reads them.
 pub(crate) fn last_words(text: String) {
     let (written, ends) = mpsc::channel::<()>();
@@ -170,15 +133,6 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
-
-    #[test]
-    fn a_text_is_cut_between_characters() {
-        assert_eq!(cut("whole", 5).to_string(), "whole");
-        assert_eq!(cut("whole", 4).to_string(), "whol…");
-        assert_eq!(cut("größe", 3).to_string(), "gr…");
-        assert_eq!(cut("größe", 4).into_cow(), "grö…");
-        assert_eq!(cut("", 0).into_cow(), "");
-    }
 
     /// Collects what is written.
     #[derive(Clone, Default)]

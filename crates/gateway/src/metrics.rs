@@ -30,6 +30,7 @@ use crate::in_force::ListenerName;
 use crate::log;
 use crate::overload::Overload;
 use tidegate_net::tls::Shown;
+use tidegate_upstream::UpstreamMetrics;
 
 pub(crate) use connections::ConnectionMetrics;
 pub(crate) use format::Format;
@@ -42,7 +43,6 @@ use synced::SyncedMetrics;
 pub(crate) use tls::TlsMetrics;
 use unknown_plans::UnknownPlans;
 use upstream::UpstreamFamilies;
-pub(crate) use upstream::UpstreamMetrics;
 
 /// Where the histograms of the store split, in seconds: around the usual timeout of 25 ms.
 const STORE_BUCKETS: [f64; 10] = [

@@ -4,13 +4,16 @@
 //! Each module understands one notation and decides nothing. This crate knows no routes, no limits, no configuration file and
 //! no HTTP server or client.
 
+pub mod descriptors;
 pub mod file_stamp;
 pub mod headers;
 pub mod host;
 pub mod origin;
+pub mod pace;
 pub mod path;
 pub mod pattern;
 pub mod proxy_protocol;
 pub mod route_index;
+pub mod text;
 pub mod tls;
 pub mod tree;

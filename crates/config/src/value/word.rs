@@ -8,7 +8,9 @@ use tidegate_tower::Per;
 use tidegate_tower::api_keys::UnknownKey;
 use tidegate_tower::jwt::{InvalidToken, Signature};
 
-use crate::{Balance, LogFormat, Secret};
+use tidegate_upstream::Balance;
+
+use crate::{LogFormat, Secret};
 use tidegate_net::path::EncodedSlashes;
 
 use super::{Fault, PrefixLength, Value};

@@ -9,10 +9,11 @@ use http::{Method, Request, StatusCode};
 use tidegate_store::Via;
 use tidegate_tower::{Client, ClientPlan, Decided};
 
-use crate::log::{ACCESS, cut};
+use crate::log::ACCESS;
 use crate::outcome::RequestOutcome;
 use crate::proxy::Forwarded;
 use crate::request_id::RequestId;
+use tidegate_net::text::cut;
 
 /// The longest path, and the longest name of a route, plan or limit, in bytes. What is longer is cut.
 const MAX_TEXT: usize = 1_024;

@@ -6,8 +6,8 @@ use http::{HeaderValue, Method, Response, StatusCode};
 use tidegate_tower::{UnknownClient, problem};
 
 use crate::budgets::{Budgets, NoReport};
-use crate::log::cut;
 use tidegate_net::path;
+use tidegate_net::text::cut;
 
 /// What stands before a client's name.
 const CLIENTS: &str = "/clients/";

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 
-use crate::descriptors;
+use tidegate_net::descriptors;
 
 /// Connections at once, in all and of one address: probes and scrapers are few.
 const MOST: usize = 64;

@@ -8,9 +8,9 @@ use http::Method;
 
 use super::{Failure, connect, running};
 use crate::admin::RunningConfig;
-use crate::descriptors;
 use crate::limit_keys::{self, LimitKeys};
 use tidegate_config::{Plan, StorePlan};
+use tidegate_net::descriptors;
 
 /// What is checked beside the file.
 #[derive(Debug, Args)]

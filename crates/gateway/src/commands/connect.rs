@@ -10,8 +10,8 @@ use tokio::task::JoinSet;
 
 use super::{Failure, run};
 use crate::jwks::Jwks;
-use crate::proxy::reach;
-use tidegate_config::{Plan, ServerPlan, StorePlan};
+use tidegate_config::{Plan, StorePlan};
+use tidegate_upstream::{ServerPlan, reach};
 
 /// How long Redis may take to answer, once there was time for a connection.
 const REDIS: Duration = Duration::from_secs(2);

@@ -6,9 +6,9 @@ use ipnet::IpNet;
 use tidegate_tower::TrustedProxies;
 
 use super::{Failure, demo_api, run};
-use crate::descriptors;
 use crate::gateway::{Gateway, StartError};
 use crate::log::Log;
+use tidegate_net::descriptors;
 
 /// The commented reference, compiled in, so that the demo needs no file.
 const CONFIGURATION: &str = include_str!("../../../../gateway.yaml");

@@ -10,10 +10,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::Failure;
 use super::reload::Reloads;
 use super::systemd;
-use crate::descriptors;
 use crate::gateway::{Gateway, Inherited};
 use crate::log::Log;
 use tidegate_config::{Plan, Warning};
+use tidegate_net::descriptors;
 use tidegate_net::file_stamp::Stamp;
 
 /// How long threads that wait for files or names may delay the end of the process.

@@ -19,11 +19,12 @@ use crate::jwks::Jwks;
 use crate::limit_keys::LimitKeys;
 use crate::metrics::{GatewayMetrics, RouteMetrics};
 use crate::overload::Overload;
-use crate::proxy::{Forwarding, PoolTimeouts, ReadHeaders, Retries, Upstream};
+use crate::proxy::{ForwardTimeouts, Forwarding, ReadHeaders};
 use crate::request_id::RequestIds;
 use crate::routes::Routes;
 use crate::stack::Enforcement;
 use tidegate_config::{Plan, RoutePlan};
+use tidegate_upstream::{Retries, Upstream};
 
 /// The state of limits and the means to find it, and what was counted so far.
 #[derive(Debug)]
@@ -126,9 +127,11 @@ fn make_route(
     upstreams: &HashMap<Arc<str>, Arc<Upstream>>,
     metrics: &GatewayMetrics,
 ) -> Route {
-    let timeouts = PoolTimeouts {
-        connect: plan.timeouts.connect,
-        answer: plan.timeouts.upstream,
+    let timeouts = ForwardTimeouts {
+        upstream: tidegate_upstream::Timeouts {
+            connect: plan.timeouts.connect,
+            answer: plan.timeouts.upstream,
+        },
         client: plan.timeouts.idle,
         slow: plan.timeouts.slow,
     };

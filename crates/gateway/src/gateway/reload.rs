@@ -7,11 +7,11 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
 use super::{Inherited, Kept, StartError};
-use crate::descriptors;
 use crate::in_force::{Current, ListenerName};
 use crate::limit_keys;
 use crate::server::{Listener, Server};
 use tidegate_config::{ConfigError, Fixed, Plan, Warning};
+use tidegate_net::descriptors;
 
 /// Puts new plans in force; clones are of the same gateway.
 #[derive(Clone, Debug)]

@@ -9,7 +9,9 @@ use parking_lot::{Condvar, Mutex};
 use tracing::Metadata;
 use tracing_subscriber::fmt::MakeWriter;
 
-use super::{ACCESS, cut};
+use tidegate_net::text::cut;
+
+use super::ACCESS;
 
 /// How many bytes may be queued. As many again may be in the hands of the thread that writes.
 const CAPACITY: usize = 2 * 1024 * 1024;

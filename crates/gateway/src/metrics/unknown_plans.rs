@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 
-use crate::log::cut;
+use tidegate_net::text::cut;
 
 /// How many names are told; who issues tokens could make up more.
 const MOST: usize = 64;

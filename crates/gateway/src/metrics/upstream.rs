@@ -7,6 +7,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use tidegate_upstream::UpstreamMetrics;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct UpstreamLabels {
@@ -80,30 +81,5 @@ impl UpstreamFamilies {
             retries: outcome(&self.retries, "sent"),
             over_budget: outcome(&self.retries, "over_budget"),
         }
-    }
-}
-
-/// The handles of one upstream.
-#[derive(Debug)]
-pub(crate) struct UpstreamMetrics {
-    /// Servers that take requests.
-    pub(crate) healthy: Gauge,
-    /// Servers that failed, and are left out for a while.
-    pub(crate) ejected: Gauge,
-    /// Servers that failed their checks.
-    pub(crate) unhealthy: Gauge,
-    /// Servers that were ejected, ever.
-    pub(crate) ejections: Counter,
-    checks: [Counter; 2],
-    /// Requests sent once more.
-    pub(crate) retries: Counter,
-    /// Requests that were not, for want of budget.
-    pub(crate) over_budget: Counter,
-}
-
-impl UpstreamMetrics {
-    /// A server was checked.
-    pub(crate) fn checked(&self, passed: bool) {
-        self.checks[usize::from(passed)].inc();
     }
 }

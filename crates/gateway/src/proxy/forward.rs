@@ -16,14 +16,11 @@ use prometheus_client::metrics::counter::Counter;
 use tidegate_tower::{Clients, Peer, Transmission, Unanswered};
 use tower::Service;
 
-use super::connection::Lease;
 use super::edits;
 use super::headers::{self, Origin};
-use super::pool::{self, PoolTimeouts, Upstream};
 use super::read_headers::ReadHeaders;
 use super::received::ReceivedBody;
-use super::request_body::{Fate, RequestBody, Terms};
-use super::retries::Retries;
+use super::request_body::{self, Terms};
 use super::trouble::{NO_HOST, TOO_LARGE, UPSTREAM_FAILED, explain};
 use super::tunnel::Tunnel;
 use super::upgrade::Wish;
@@ -36,13 +33,15 @@ use crate::grpc;
 use crate::problem::Problem;
 use crate::target::has_long_list;
 use tidegate_config::{RouteEdits, UpstreamHost};
+use tidegate_net::pace::LeastRate;
 use tidegate_net::tls::Offer;
+use tidegate_upstream::{BodyState, Lease, RequestBody, Retries, Upstream};
 
 /// What a route's forwarding is made of.
 #[derive(Debug)]
 pub(crate) struct Forwarding {
     pub(crate) upstream: Arc<Upstream>,
-    pub(crate) timeouts: PoolTimeouts,
+    pub(crate) timeouts: ForwardTimeouts,
     pub(crate) retries: Option<Retries>,
     pub(crate) edits: Arc<RouteEdits>,
     /// Whether CORS preflights go no further.
@@ -58,6 +57,34 @@ pub(crate) struct Forwarding {
     pub(crate) upgrades: Arc<[Box<str>]>,
     /// How long a tunnel may be silent.
     pub(crate) tunnel_idle: Duration,
+}
+
+/// How long forwarding may take for what.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ForwardTimeouts {
+    pub(crate) upstream: tidegate_upstream::Timeouts,
+    /// The client's, for the next part of a request's body.
+    pub(crate) client: Duration,
+    /// The client's least rate.
+    pub(crate) slow: Option<LeastRate>,
+}
+
+/// Notes for the limits whether a request was sent.
+#[derive(Debug)]
+struct Sent<'a>(&'a Transmission);
+
+impl tidegate_upstream::Transmission for Sent<'_> {
+    fn sent(&self, longest: Duration) {
+        self.0.sent(longest);
+    }
+
+    fn unsent(&self) {
+        self.0.unsent();
+    }
+
+    fn is_sent(&self) -> bool {
+        self.0.is_sent()
+    }
 }
 
 /// How a request was forwarded, in its response's extensions.
@@ -113,17 +140,19 @@ impl Forwarding {
         }
         let transmission = request.extensions_mut().remove::<Transmission>();
         let wish = Wish::of(&mut request, &self.upgrades);
-        let (mut request, fate) = self.prepare(request);
+        let (mut request, body_state) = self.prepare(request);
         if let Some(wish) = &wish {
             wish.write(request.headers_mut());
         }
         let started = Instant::now();
         let sent = transmission.as_ref();
-        let answer = self.exchange(&mut request, fate.as_ref(), sent, wish).await;
+        let answer = self
+            .exchange(&mut request, body_state.as_ref(), sent, wish)
+            .await;
         let forwarded = |answered| Forwarded {
             took: started.elapsed(),
             answered,
-            too_slow: !answered && fate.as_deref().is_some_and(Fate::is_cut),
+            too_slow: !answered && body_state.as_deref().is_some_and(BodyState::is_cut),
         };
         let (mut response, forwarded) = match answer {
             Ok(response) => (response, forwarded(true)),
@@ -145,7 +174,7 @@ impl Forwarding {
     async fn exchange(
         &self,
         request: &mut Request<RequestBody>,
-        fate: Option<&Arc<Fate>>,
+        body_state: Option<&Arc<BodyState>>,
         transmission: Option<&Transmission>,
         wish: Option<Wish>,
     ) -> Result<Response<Body>, Problem> {
@@ -154,17 +183,20 @@ impl Forwarding {
             Some(_) => Offer::Http1,
             None => Offer::Any,
         };
-        let terms = pool::Terms {
+        let sent = transmission.map(Sent);
+        let terms = tidegate_upstream::Terms {
             offer,
-            timeouts: self.timeouts,
+            timeouts: self.timeouts.upstream,
             retries: self.retries.as_ref(),
-            fate: fate.map(|fate| &**fate),
-            transmission,
+            body_state: body_state.map(|body_state| &**body_state),
+            transmission: sent
+                .as_ref()
+                .map(|sent| sent as &dyn tidegate_upstream::Transmission),
             own_host: self.edits.upstream_host == UpstreamHost::Upstream,
         };
         let is_head = request.method() == Method::HEAD;
         let sent = self.upstream.send(request, terms).await;
-        let (response, lease) = sent.map_err(|error| explain(&error, terms.fate))?;
+        let (response, lease) = sent.map_err(|error| explain(&error, terms.body_state))?;
         check(response.headers())?;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             return self.switch(response, lease, wish);
@@ -180,11 +212,16 @@ impl Forwarding {
         }
         edits::edit(&mut head.headers, &self.edits.response_headers);
         head.version = Version::HTTP_11;
-        if let Some(fate) = fate {
-            fate.talks(grpc::is_grpc(&head.headers));
+        if let Some(body_state) = body_state {
+            body_state.set_talking(grpc::is_grpc(&head.headers));
         }
-        let is_shared = lease.shared_connection().is_some();
-        let mut body = UpstreamBody::new(body, lease, fate.cloned(), self.timeouts.answer);
+        let is_shared = lease.is_shared();
+        let mut body = UpstreamBody::new(
+            body,
+            lease,
+            body_state.cloned(),
+            self.timeouts.upstream.answer,
+        );
         if is_shared {
             // A client gets nothing of an answer that fails before its head is sent.
             body.begin().await.map_err(|_| UPSTREAM_FAILED)?;
@@ -222,7 +259,10 @@ impl Forwarding {
     }
 
     /// Makes the client's request one of our own.
-    fn prepare(&self, request: Request<ClientBody>) -> (Request<RequestBody>, Option<Arc<Fate>>) {
+    fn prepare(
+        &self,
+        request: Request<ClientBody>,
+    ) -> (Request<RequestBody>, Option<Arc<BodyState>>) {
         let (mut head, body) = request.into_parts();
         let body = ReceivedBody::new(body, head.version);
         let has_body = !body.is_end_stream();
@@ -257,7 +297,7 @@ impl Forwarding {
         if !has_body {
             return (Request::from_parts(head, RequestBody::Empty), None);
         }
-        let fate = Fate::new();
+        let body_state = BodyState::new();
         let terms = Terms {
             most: self.max_body,
             patience: self.timeouts.client,
@@ -265,8 +305,8 @@ impl Forwarding {
             cuts: self.slow_bodies.clone(),
             read: self.read.clone(),
         };
-        let body = RequestBody::streaming(body, terms, fate.clone());
-        (Request::from_parts(head, body), Some(fate))
+        let body = request_body::streaming(body, terms, body_state.clone());
+        (Request::from_parts(head, body), Some(body_state))
     }
 
     /// Whether a client's request came over TLS, to us or to a proxy whose word is taken.

@@ -8,7 +8,7 @@ use http::Version;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
-use crate::body::BoxError;
+use tidegate_upstream::BoxError;
 
 /// A body as hyper receives it, from a client or an upstream.
 ///

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -12,103 +11,14 @@ use http_body::{Body, Frame, SizeHint};
 use prometheus_client::metrics::counter::Counter;
 use tokio::time::Instant;
 
+use tidegate_upstream::{BodyPhase, BodyState, BoxError, RequestBody};
+
 use super::headers;
 use super::read_headers::ReadHeaders;
 use super::received::ReceivedBody;
-use super::replay::ReplayedBody;
-use crate::body::BoxError;
 use crate::client_body::ClientBody;
-use crate::pace::{Pace, Timer};
-use tidegate_config::LeastRate;
-
-/// What became of a request's body so far; shared by the body, which hyper owns, and by whoever waits for the answer.
-#[derive(Debug)]
-pub(super) struct Fate {
-    state: AtomicU8,
-    started: Instant,
-    // In ms since `started`.
-    progress: AtomicU64,
-    // The upstream answers, and may answer each part of the body.
-    talking: AtomicBool,
-}
-
-/// What a body is doing, or why it broke off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(super) enum BodyState {
-    /// The upstream has what the client sent.
-    Forwarded,
-    /// Nothing more has come from the client yet.
-    AwaitingClient,
-    /// It grew beyond the largest that is allowed.
-    TooLarge,
-    /// The client stopped sending.
-    Stalled,
-    /// The client sends more slowly than it must.
-    TooSlow,
-    /// What the client sent is no body, or the client is gone.
-    Broken,
-}
-
-impl Fate {
-    pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self {
-            state: AtomicU8::new(BodyState::Forwarded as u8),
-            started: Instant::now(),
-            progress: AtomicU64::new(0),
-            talking: AtomicBool::new(false),
-        })
-    }
-
-    pub(super) fn state(&self) -> BodyState {
-        match self.state.load(Ordering::Relaxed) {
-            0 => BodyState::Forwarded,
-            1 => BodyState::AwaitingClient,
-            2 => BodyState::TooLarge,
-            3 => BodyState::Stalled,
-            4 => BodyState::TooSlow,
-            _ => BodyState::Broken,
-        }
-    }
-
-    /// When the last part of the body was handed on.
-    pub(super) fn progress(&self) -> Instant {
-        self.started + Duration::from_millis(self.progress.load(Ordering::Relaxed))
-    }
-
-    /// Whether the body was cut off because its client sent it too slowly, or nothing.
-    pub(super) fn is_cut(&self) -> bool {
-        matches!(self.state(), BodyState::TooSlow | BodyState::Stalled)
-    }
-
-    /// The upstream answers a call in which both sides may send at any time: nobody can tell who waits for whom, until it
-    /// has ended its answer.
-    pub(super) fn talks(&self, talks: bool) {
-        self.talking.store(talks, Ordering::Relaxed);
-    }
-
-    fn enter(&self, state: BodyState) {
-        self.state.store(state as u8, Ordering::Relaxed);
-    }
-
-    fn progressed(&self) {
-        let elapsed = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.progress.store(elapsed, Ordering::Relaxed);
-        self.enter(BodyState::Forwarded);
-    }
-}
-
-/// A request's body.
-#[derive(Debug, Default)]
-pub(super) enum RequestBody {
-    /// There is none.
-    #[default]
-    Empty,
-    /// What the client streams.
-    Streaming(Box<Streaming>),
-    /// What the client streams, of which the part that was sent is kept.
-    Kept(ReplayedBody),
-}
+use tidegate_net::pace::LeastRate;
+use tidegate_net::pace::{Pace, Timer};
 
 /// A body that comes in parts.
 #[derive(Debug)]
@@ -123,7 +33,7 @@ pub(super) struct Streaming {
     timer: Timer,
     cuts: Counter,
     read: Arc<ReadHeaders>,
-    fate: Arc<Fate>,
+    body_state: Arc<BodyState>,
 }
 
 /// What a body is held to.
@@ -141,26 +51,24 @@ pub(super) struct Terms {
     pub(super) cuts: Counter,
 }
 
-impl RequestBody {
-    /// Streams `inner`, held to `terms`, and tells `fate` what becomes of it.
-    pub(super) fn streaming(
-        inner: ReceivedBody<ClientBody>,
-        terms: Terms,
-        fate: Arc<Fate>,
-    ) -> Self {
-        Self::Streaming(Box::new(Streaming {
-            inner,
-            left: terms.most.unwrap_or(u64::MAX),
-            patience: terms.patience,
-            slow: terms.slow,
-            pace: Pace::new(),
-            waiting: None,
-            timer: Timer::new(),
-            cuts: terms.cuts,
-            read: terms.read,
-            fate,
-        }))
-    }
+/// Streams `inner`, held to `terms`, and tells `body_state` what becomes of it.
+pub(super) fn streaming(
+    inner: ReceivedBody<ClientBody>,
+    terms: Terms,
+    body_state: Arc<BodyState>,
+) -> RequestBody {
+    RequestBody::Streaming(Box::new(Streaming {
+        inner,
+        left: terms.most.unwrap_or(u64::MAX),
+        patience: terms.patience,
+        slow: terms.slow,
+        pace: Pace::new(),
+        waiting: None,
+        timer: Timer::new(),
+        cuts: terms.cuts,
+        read: terms.read,
+        body_state,
+    }))
 }
 
 /// Why a body was not sent whole.
@@ -195,7 +103,7 @@ impl std::error::Error for BrokenOff {
 impl Streaming {
     /// The least rate, where the client is known to be the one that all others wait for.
     fn least_rate(&self) -> Option<LeastRate> {
-        let talking = self.fate.talking.load(Ordering::Relaxed);
+        let talking = self.body_state.is_talking();
         self.slow.filter(|_| !talking)
     }
 
@@ -211,22 +119,30 @@ impl Streaming {
     }
 
     /// Ready when the client has been waited for as long as it may be.
-    fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<BodyState> {
+    fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<BodyPhase> {
         let since = *self.waiting.get_or_insert_with(Instant::now);
         let left = self.least_rate().map(|least| self.pace.left(least));
         let (allowed, late) = match left {
-            Some(left) if left < self.patience => (left, BodyState::TooSlow),
-            _ => (self.patience, BodyState::Stalled),
+            Some(left) if left < self.patience => (left, BodyPhase::TooSlow),
+            _ => (self.patience, BodyPhase::Stalled),
         };
         self.timer.poll(since + allowed, context).map(|()| late)
     }
 
-    fn end(&self, state: BodyState, why: BoxError) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        self.fate.enter(state);
+    fn end(&self, state: BodyPhase, why: BoxError) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        self.body_state.enter(state);
         Poll::Ready(Some(Err(Box::new(BrokenOff::new(why)))))
     }
+}
 
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+impl Body for Streaming {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         match Pin::new(&mut self.inner).poll_frame(context) {
             Poll::Ready(Some(Ok(mut frame))) => {
                 if let Some(trailers) = frame.trailers_mut() {
@@ -236,54 +152,30 @@ impl Streaming {
                 self.came(length);
                 match self.left.checked_sub(length) {
                     Some(left) => self.left = left,
-                    None => return self.end(BodyState::TooLarge, "the body is too large".into()),
+                    None => return self.end(BodyPhase::TooLarge, "the body is too large".into()),
                 }
-                self.fate.progressed();
+                self.body_state.progressed();
                 Poll::Ready(Some(Ok(frame)))
             }
-            Poll::Ready(Some(Err(error))) => self.end(BodyState::Broken, error),
+            Poll::Ready(Some(Err(error))) => self.end(BodyPhase::Broken, error),
             Poll::Ready(None) => {
-                self.fate.progressed();
+                self.body_state.progressed();
                 Poll::Ready(None)
             }
             Poll::Pending => {
-                self.fate.enter(BodyState::AwaitingClient);
+                self.body_state.enter(BodyPhase::AwaitingClient);
                 let late = ready!(self.poll_late(context));
                 self.cuts.inc();
                 self.end(late, "the client sends too slowly, or nothing".into())
             }
         }
     }
-}
-
-impl Body for RequestBody {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        match &mut *self {
-            Self::Empty => Poll::Ready(None),
-            Self::Streaming(streaming) => streaming.poll(context),
-            Self::Kept(body) => body.poll_frame(context),
-        }
-    }
 
     fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Empty => true,
-            Self::Streaming(streaming) => streaming.inner.is_end_stream(),
-            Self::Kept(body) => body.is_end_stream(),
-        }
+        self.inner.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Empty => SizeHint::with_exact(0),
-            Self::Streaming(streaming) => streaming.inner.size_hint(),
-            Self::Kept(body) => body.size_hint(),
-        }
+        self.inner.size_hint()
     }
 }

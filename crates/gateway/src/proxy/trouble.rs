@@ -4,19 +4,17 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-use super::connection::ConnectError;
-use super::pool::SendError;
-use super::request_body::{BodyState, Fate};
 use crate::problem::Problem;
+use tidegate_upstream::{BodyPhase, BodyState, ConnectError, SendError};
 
 /// Whose fault it is that there is no answer.
-pub(super) fn explain(error: &SendError, fate: Option<&Fate>) -> Problem {
-    match fate.map(Fate::state) {
-        Some(BodyState::TooLarge) => return TOO_LARGE,
-        Some(BodyState::Stalled) => return CLIENT_STALLED,
-        Some(BodyState::TooSlow) => return CLIENT_TOO_SLOW,
-        Some(BodyState::Broken) => return BROKEN_BODY,
-        Some(BodyState::Forwarded | BodyState::AwaitingClient) | None => {}
+pub(super) fn explain(error: &SendError, body_state: Option<&BodyState>) -> Problem {
+    match body_state.map(BodyState::phase) {
+        Some(BodyPhase::TooLarge) => return TOO_LARGE,
+        Some(BodyPhase::Stalled) => return CLIENT_STALLED,
+        Some(BodyPhase::TooSlow) => return CLIENT_TOO_SLOW,
+        Some(BodyPhase::Broken) => return BROKEN_BODY,
+        Some(BodyPhase::Forwarded | BodyPhase::AwaitingClient) | None => {}
     }
     match error {
         SendError::Down(again) => UPSTREAM_DOWN.retry_after(*again),

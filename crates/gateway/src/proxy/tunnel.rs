@@ -18,8 +18,8 @@ use tokio::io::{
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::connection::Lease;
 use crate::request_end::RequestEnd;
+use tidegate_upstream::Lease;
 
 /// The pause in which a tunnel ends when the gateway stops.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -10,11 +10,9 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 
-use super::connection::Lease;
 use super::headers;
 use super::received::ReceivedBody;
-use super::request_body::Fate;
-use crate::body::BoxError;
+use tidegate_upstream::{BodyState, BoxError, Lease};
 
 /// What an upstream streams.
 #[derive(Debug)]
@@ -25,7 +23,7 @@ pub(crate) struct UpstreamBody {
     // Received before the head was passed on.
     first: Option<Box<Frame<Bytes>>>,
     // Of the request's body, if it has one.
-    fate: Option<Arc<Fate>>,
+    body_state: Option<Arc<BodyState>>,
     patience: Duration,
     heard: Option<Instant>,
     silence: Option<Pin<Box<Sleep>>>,
@@ -37,14 +35,14 @@ impl UpstreamBody {
     pub(super) fn new(
         inner: ReceivedBody,
         lease: Lease,
-        fate: Option<Arc<Fate>>,
+        body_state: Option<Arc<BodyState>>,
         patience: Duration,
     ) -> Self {
         let mut body = Self {
             inner,
             lease: Some(lease),
             first: None,
-            fate,
+            body_state,
             patience,
             heard: None,
             silence: None,
@@ -80,17 +78,17 @@ impl UpstreamBody {
     }
 
     fn release(&mut self) {
-        if let Some(fate) = &self.fate {
-            fate.talks(false);
+        if let Some(body_state) = &self.body_state {
+            body_state.set_talking(false);
         }
         if let Some(lease) = self.lease.take() {
-            lease.give_back(self.fate.clone());
+            lease.give_back(self.body_state.clone());
         }
     }
 
     /// Whether it broke off because the client sent the request's body too slowly.
     pub(crate) fn is_cut(&self) -> bool {
-        self.fate.as_deref().is_some_and(Fate::is_cut)
+        self.body_state.as_deref().is_some_and(BodyState::is_cut)
     }
 
     /// Whether the upstream has been silent for too long. The timer is only moved when it goes off.
@@ -166,8 +164,8 @@ impl Body for UpstreamBody {
 
 impl Drop for UpstreamBody {
     fn drop(&mut self) {
-        if let Some(fate) = &self.fate {
-            fate.talks(false);
+        if let Some(body_state) = &self.body_state {
+            body_state.set_talking(false);
         }
     }
 }

@@ -16,10 +16,11 @@ use pin_project_lite::pin_project;
 use prometheus_client::metrics::counter::Counter;
 use tokio::time::Instant;
 
-use crate::body::{Body, BoxError};
+use crate::body::Body;
 use crate::client_body::{Unread, discard};
-use crate::pace::{Pace, Timer};
-use tidegate_config::LeastRate;
+use tidegate_net::pace::LeastRate;
+use tidegate_net::pace::{Pace, Timer};
+use tidegate_upstream::BoxError;
 
 /// The largest part of an answer that is offered at once, in bytes: what fits one frame. hyper takes a part whole as soon as
 /// the client takes a byte of it, so that progress is seen in steps of one part.

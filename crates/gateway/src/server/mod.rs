@@ -28,13 +28,13 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::descriptors;
 use crate::in_force::{Current, InForce, ListenerName};
 use crate::metrics::Refused;
 use crate::overload::Pressure;
 use connection::Serving;
 use offenders::Offenders;
 use places::{Bounds, NoPlace, Place, Places};
+use tidegate_net::descriptors;
 
 /// How long requests in flight may take to end after a stop was asked for.
 pub(crate) const DRAIN: Duration = Duration::from_secs(30);

@@ -17,7 +17,7 @@ use tokio::time::{Instant, Sleep};
 use super::client_io::{put_before, read_first};
 use super::places::Place;
 use crate::activity::Activity;
-use crate::pace::{Pace, Timer};
+use tidegate_net::pace::{Pace, Timer};
 
 /// How long a client may go on sending after our last word.
 const LINGER: Duration = Duration::from_secs(5);

@@ -5,8 +5,9 @@ use std::fmt::{Result, Write as _};
 use http::{HeaderName, Method};
 
 use tidegate_config::{
-    CorsPlan, HeaderEdits, HttpsPort, Origins, RouteEdits, RoutePlan, UpstreamHost, UpstreamPlan,
+    CorsPlan, HeaderEdits, HttpsPort, Origins, RouteEdits, RoutePlan, UpstreamHost,
 };
+use tidegate_upstream::UpstreamPlan;
 
 /// Describes a route.
 pub(super) fn describe(text: &mut String, route: &RoutePlan, is_preflight: bool) -> Result {

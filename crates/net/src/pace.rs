@@ -3,35 +3,54 @@
 //! The rate is that of a token bucket whose clock runs only while the gateway waits for the client. So time that an
 //! upstream takes is never held against a client, and a fast start buys no long pause later.
 
+use std::num::NonZeroU64;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use tidegate_config::LeastRate;
+/// The least rate at which a client must send the body of a request and take its answer.
+///
+/// Only the time counts in which the gateway waits for the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeastRate {
+    /// In bytes per second.
+    pub rate: NonZeroU64,
+    /// How far a client may fall behind the rate.
+    pub after: Duration,
+}
+
+impl Default for LeastRate {
+    fn default() -> Self {
+        Self {
+            rate: NonZeroU64::MIN.saturating_add(239),
+            after: Duration::from_secs(20),
+        }
+    }
+}
 
 /// How far one transfer is behind its least rate.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Pace {
+pub struct Pace {
     behind: Duration,
 }
 
 impl Pace {
     /// A transfer that has just begun.
-    pub(crate) const fn new() -> Self {
+    pub const fn new() -> Self {
         Self {
             behind: Duration::ZERO,
         }
     }
 
     /// The gateway waited for the client for so long.
-    pub(crate) fn waited(&mut self, waited: Duration) {
+    pub fn waited(&mut self, waited: Duration) {
         self.behind = self.behind.saturating_add(waited);
     }
 
     /// The client sent or took so many bytes.
-    pub(crate) fn moved(&mut self, bytes: u64, least: LeastRate) {
+    pub fn moved(&mut self, bytes: u64, least: LeastRate) {
         if self.behind.is_zero() {
             return;
         }
@@ -41,7 +60,7 @@ impl Pace {
     }
 
     /// How much longer the gateway waits for the client.
-    pub(crate) fn left(&self, least: LeastRate) -> Duration {
+    pub fn left(&self, least: LeastRate) -> Duration {
         least.after.saturating_sub(self.behind)
     }
 }
@@ -49,16 +68,16 @@ impl Pace {
 /// A timer for deadlines that mostly move away before they come. It costs nothing before the first, and is then moved only
 /// when it goes off, or when a deadline comes sooner.
 #[derive(Debug, Default)]
-pub(crate) struct Timer(Option<Pin<Box<Sleep>>>);
+pub struct Timer(Option<Pin<Box<Sleep>>>);
 
 impl Timer {
     /// A timer without a deadline.
-    pub(crate) const fn new() -> Self {
+    pub const fn new() -> Self {
         Self(None)
     }
 
     /// Ready when the deadline has come.
-    pub(crate) fn poll(&mut self, deadline: Instant, context: &mut Context<'_>) -> Poll<()> {
+    pub fn poll(&mut self, deadline: Instant, context: &mut Context<'_>) -> Poll<()> {
         let timer = self
             .0
             .get_or_insert_with(|| Box::pin(sleep_until(deadline)));

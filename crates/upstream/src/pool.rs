@@ -8,21 +8,21 @@ use std::time::{Duration, Instant};
 use http::{Method, Request, Response, StatusCode};
 use http_body::Body as _;
 use hyper::body::Incoming;
-use tidegate_tower::Transmission;
 use tokio::task::AbortHandle;
 use tower::retry::budget::Budget as _;
 
 use super::connection::{self, ConnectError, Lease};
-use super::keeper::Keeper;
-use super::patience::in_time;
+use tidegate_net::descriptors::{is_our_shortage, say_shortage};
+use tidegate_net::tls::Offer;
+
+use super::background::Background;
+use super::body::{BodyPhase, BodyState, RequestBody};
+use super::metrics::UpstreamMetrics;
 use super::replay::{Replay, ReplayMemory};
-use super::request_body::{BodyState, Fate, RequestBody};
 use super::retries::Retries;
 use super::server::{LeaseError, Server};
-use crate::descriptors::{is_our_shortage, say_shortage};
-use crate::metrics::UpstreamMetrics;
-use tidegate_config::{LeastRate, UpstreamPlan};
-use tidegate_net::tls::Offer;
+use super::settings::UpstreamPlan;
+use super::timeout::in_time;
 
 /// How often a request is sent again that a server said it did not begin with.
 const REFUSED_AGAIN: usize = 2;
@@ -32,43 +32,51 @@ const LONG_IDLE: Duration = Duration::from_secs(1);
 
 /// How long an upstream may take for what.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PoolTimeouts {
+pub struct Timeouts {
     /// To accept a connection, with its handshake.
-    pub(crate) connect: Duration,
+    pub connect: Duration,
     /// To begin its answer, and between two parts of it.
-    pub(crate) answer: Duration,
-    /// The client's, for the next part of a request's body.
-    pub(crate) client: Duration,
-    /// The client's least rate.
-    pub(crate) slow: Option<LeastRate>,
+    pub answer: Duration,
+}
+
+/// Notes whether a request was sent to a server.
+pub trait Transmission: std::fmt::Debug + Sync {
+    /// Parts of the request may have been sent. The head of the answer takes `longest` at most.
+    fn sent(&self, longest: Duration);
+    /// Nothing of the request was sent.
+    fn unsent(&self);
+    /// Whether parts of the request may have been sent.
+    fn is_sent(&self) -> bool;
 }
 
 /// Servers of which any can take a request. Looked after until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Upstream {
-    keeper: Arc<Keeper>,
+pub struct Upstream {
+    background: Arc<Background>,
     replays: Arc<ReplayMemory>,
     keeping: AbortHandle,
 }
 
 /// What a request asks of an upstream.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Terms<'a> {
-    pub(super) offer: Offer,
-    pub(super) timeouts: PoolTimeouts,
+pub struct Terms<'a> {
+    /// Which HTTP a server may choose from.
+    pub offer: Offer,
+    /// How long it may take.
+    pub timeouts: Timeouts,
     /// None: only what was not sent is sent again.
-    pub(super) retries: Option<&'a Retries>,
+    pub retries: Option<&'a Retries>,
     /// What becomes of the request's body, if it has one.
-    pub(super) fate: Option<&'a Fate>,
+    pub body_state: Option<&'a BodyState>,
     /// Where it is noted whether the request was sent, if that is asked for.
-    pub(super) transmission: Option<&'a Transmission>,
+    pub transmission: Option<&'a dyn Transmission>,
     /// Whether the server gets its own host in place of the client's.
-    pub(super) own_host: bool,
+    pub own_host: bool,
 }
 
 /// Why no answer came.
 #[derive(Debug)]
-pub(super) enum SendError {
+pub enum SendError {
     /// All servers failed their checks; when it is worth while to ask again.
     Down(Duration),
     /// All servers have as many requests as they may.
@@ -94,19 +102,19 @@ struct Attempt {
 
 impl Upstream {
     /// Begins to look after the servers of a plan, from within a runtime.
-    pub(crate) fn start(plan: Arc<UpstreamPlan>, metrics: UpstreamMetrics) -> Self {
-        let keeper = Arc::new(Keeper::new(plan, metrics));
-        let keeping = tokio::spawn(keeper.clone().keep()).abort_handle();
+    pub fn start(plan: Arc<UpstreamPlan>, metrics: UpstreamMetrics) -> Self {
+        let background = Arc::new(Background::new(plan, metrics));
+        let keeping = tokio::spawn(background.clone().keep()).abort_handle();
         Self {
-            keeper,
+            background,
             replays: Arc::default(),
             keeping,
         }
     }
 
     /// What it was started with.
-    pub(crate) fn plan(&self) -> &UpstreamPlan {
-        &self.keeper.plan
+    pub fn plan(&self) -> &UpstreamPlan {
+        &self.background.plan
     }
 
     /// Sends a request to a server, and waits for the head of its answer. It is taken from where it is, and moved no more than
@@ -118,7 +126,7 @@ impl Upstream {
     /// - the server did not begin with it (HTTP/2), and its body is small enough to be kept;
     /// - it is safe, and the server closed a connection that was idle;
     /// - it is safe, and the terms and their budget allow a retry.
-    pub(super) async fn send(
+    pub async fn send(
         &self,
         request: &mut Request<RequestBody>,
         terms: Terms<'_>,
@@ -130,10 +138,10 @@ impl Upstream {
             retries.budget.deposit();
         }
         let mut tried = Vec::new();
-        let mut servers = self.keeper.servers(terms.timeouts.connect).await;
+        let mut servers = self.background.servers(terms.timeouts.connect).await;
         let mut error = None;
         loop {
-            let Some(server) = self.keeper.balancer.choose(&servers, &tried) else {
+            let Some(server) = self.background.selector.choose(&servers, &tried) else {
                 return Err(error.unwrap_or_else(|| self.none(&servers)));
             };
             let once_more = retries.filter(|_| left > 0);
@@ -156,8 +164,8 @@ impl Upstream {
                     left -= 1;
                     tried.push(server);
                     // With no other server left, one that was tried may be well again.
-                    servers = self.keeper.servers(terms.timeouts.connect).await;
-                    if self.keeper.balancer.choose(&servers, &tried).is_none() {
+                    servers = self.background.servers(terms.timeouts.connect).await;
+                    if self.background.selector.choose(&servers, &tried).is_none() {
                         tried.clear();
                     }
                 }
@@ -198,8 +206,8 @@ impl Upstream {
                             SendError::Exhausted
                         }
                         LeaseError::Connect(error) => {
-                            self.keeper.failed(server);
-                            self.keeper.look_again();
+                            self.background.failed(server);
+                            self.background.look_again();
                             SendError::Unconnected(error)
                         }
                     };
@@ -218,19 +226,19 @@ impl Upstream {
             }
             let answer = {
                 let answer = pin!(lease.send(std::mem::take(request), server));
-                in_time(answer, patience, terms.fate).await
+                in_time(answer, patience, terms.body_state).await
             };
             let mut error = match answer {
                 Some(Ok(response)) => {
                     if let Some(replay) = replay {
                         replay.release();
                     }
-                    self.keeper.answered(server, response.status());
+                    self.background.answered(server, response.status());
                     return Ok((response, lease));
                 }
                 Some(Err(error)) => error,
                 None => {
-                    self.keeper.failed(server);
+                    self.background.failed(server);
                     return Err(SendError::Silent.into());
                 }
             };
@@ -264,8 +272,8 @@ impl Upstream {
             }
             server.failed(error.error());
             let is_servers = !closed && !is_our_shortage(error.error());
-            if is_servers && !terms.fate.is_some_and(is_clients_fault) {
-                self.keeper.failed(server);
+            if is_servers && !terms.body_state.is_some_and(is_clients_fault) {
+                self.background.failed(server);
             }
             let error = error.into_error();
             return Err(match refused {
@@ -276,7 +284,7 @@ impl Upstream {
     }
 
     fn may_retry(&self, retries: &Retries) -> bool {
-        let metrics = &self.keeper.metrics;
+        let metrics = &self.background.metrics;
         let may = retries.budget.withdraw();
         if may {
             metrics.retries.inc();
@@ -288,7 +296,7 @@ impl Upstream {
 
     /// Why there is no server to choose.
     fn none(&self, servers: &[Arc<Server>]) -> SendError {
-        match &self.keeper.plan.health {
+        match &self.background.plan.health {
             Some(health) if !servers.is_empty() => SendError::Down(health.every),
             _ => {
                 let none = io::Error::from(io::ErrorKind::NotFound);
@@ -325,9 +333,9 @@ fn is_passing(status: StatusCode) -> bool {
     )
 }
 
-fn is_clients_fault(fate: &Fate) -> bool {
-    let state = fate.state();
-    !matches!(state, BodyState::Forwarded | BodyState::AwaitingClient)
+fn is_clients_fault(body_state: &BodyState) -> bool {
+    let state = body_state.phase();
+    !matches!(state, BodyPhase::Forwarded | BodyPhase::AwaitingClient)
 }
 
 /// What is needed to send a request without a body again.

@@ -9,7 +9,7 @@ use tokio::net::lookup_host;
 use tokio::time::timeout;
 
 use super::server::Server;
-use tidegate_config::{ServerPlan, UpstreamPlan};
+use super::settings::{ServerPlan, UpstreamPlan};
 
 /// How long a name may take to be resolved.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -19,7 +19,7 @@ const SOONEST: Duration = Duration::from_secs(1);
 
 /// The servers of an upstream.
 #[derive(Debug)]
-pub(super) struct Members {
+pub(crate) struct Discovery {
     named: Vec<Named>,
     current: ArcSwap<Vec<Arc<Server>>>,
     // Held while names are resolved; when that was done last.
@@ -35,9 +35,9 @@ struct Named {
     address: Option<IpAddr>,
 }
 
-impl Members {
+impl Discovery {
     /// Those of a plan; servers with names have no address yet.
-    pub(super) fn new(plan: &UpstreamPlan) -> Self {
+    pub(crate) fn new(plan: &UpstreamPlan) -> Self {
         let named: Vec<_> = plan.servers.iter().map(Named::new).collect();
         let known = named.iter().filter_map(|named| {
             let address = SocketAddr::new(named.address?, named.port);
@@ -51,18 +51,18 @@ impl Members {
     }
 
     /// Those that are known.
-    pub(super) fn current(&self) -> Arc<Vec<Arc<Server>>> {
+    pub(crate) fn current(&self) -> Arc<Vec<Arc<Server>>> {
         self.current.load_full()
     }
 
     /// Whether any has a name.
-    pub(super) fn have_names(&self) -> bool {
+    pub(crate) fn have_names(&self) -> bool {
         self.named.iter().any(|named| named.address.is_none())
     }
 
     /// Finds the addresses of all names, unless somebody has done so within the last second; whether that changed
     /// anything. A name that cannot be resolved keeps the addresses that it had.
-    pub(super) async fn resolve(&self, plan: &UpstreamPlan) -> bool {
+    pub(crate) async fn resolve(&self, plan: &UpstreamPlan) -> bool {
         let mut last = self.resolving.lock().await;
         if last.is_some_and(|last| last.elapsed() < SOONEST) {
             return false;

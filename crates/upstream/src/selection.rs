@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::server::Server;
-use tidegate_config::Balance;
+use super::settings::Balance;
 
 /// What one unit of weight is divided into, for servers that start slowly.
 const PARTS: f64 = 100.0;
 
 /// Chooses servers.
 #[derive(Debug)]
-pub(super) struct Balancer {
+pub(crate) struct Selector {
     balance: Balance,
     slow_start: Option<Duration>,
     // Held while one is chosen; where the last choice began.
@@ -30,8 +30,8 @@ enum Rank {
     Ejected,
 }
 
-impl Balancer {
-    pub(super) fn new(balance: Balance, slow_start: Option<Duration>) -> Self {
+impl Selector {
+    pub(crate) fn new(balance: Balance, slow_start: Option<Duration>) -> Self {
         let turn = Mutex::default();
         Self {
             balance,
@@ -41,7 +41,7 @@ impl Balancer {
     }
 
     /// One of `servers` that was not tried yet; none if all others are unhealthy.
-    pub(super) fn choose(
+    pub(crate) fn choose(
         &self,
         servers: &[Arc<Server>],
         tried: &[Arc<Server>],

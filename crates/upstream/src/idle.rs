@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use super::body::BodyState;
 use super::connection::Connection;
-use super::request_body::Fate;
-use crate::descriptors::UpstreamDescriptor;
+use tidegate_net::descriptors::UpstreamDescriptor;
 
 /// How long an idle connection is kept: shorter than the usual keep-alive of servers, which may close one at the very
 /// moment that a request is sent on it.
-pub(super) const KEPT: Duration = Duration::from_secs(30);
+pub(crate) const KEPT: Duration = Duration::from_secs(30);
 
 /// How many idle connections are kept per server.
 const MOST_IDLE: usize = 1_024;
@@ -24,20 +24,20 @@ type List = Mutex<Vec<Idle>>;
 
 /// The idle connections of one server.
 #[derive(Debug)]
-pub(super) struct IdleConnections(Arc<List>);
+pub(crate) struct IdleConnections(Arc<List>);
 
 #[derive(Debug)]
 struct Idle {
     connection: Connection,
     since: Instant,
     // Of the last request, which may still be on its way although its answer is complete.
-    body: Option<Arc<Fate>>,
+    body: Option<Arc<BodyState>>,
 }
 
 impl Idle {
     /// Whether the body of its last request is still being sent.
     fn is_sending(&self) -> bool {
-        let moves = |body: &Arc<Fate>| body.progress().elapsed() < KEPT;
+        let moves = |body: &Arc<BodyState>| body.progress().elapsed() < KEPT;
         let sender = &self.connection.sender;
         !sender.is_ready() && !sender.is_closed() && self.body.as_ref().is_some_and(moves)
     }
@@ -56,7 +56,7 @@ impl Default for IdleConnections {
 impl IdleConnections {
     /// Keeps a connection for the next request, unless it is closed or others need what it holds. The last request had this
     /// body.
-    pub(super) fn keep(&self, connection: Connection, body: Option<Arc<Fate>>) {
+    pub(crate) fn keep(&self, connection: Connection, body: Option<Arc<BodyState>>) {
         if connection.sender.is_closed() || UpstreamDescriptor::are_scarce() {
             return;
         }
@@ -72,7 +72,7 @@ impl IdleConnections {
     }
 
     /// A connection that was kept, if there is one, and how long it was idle.
-    pub(super) fn take(&self) -> Option<(Connection, Duration)> {
+    pub(crate) fn take(&self) -> Option<(Connection, Duration)> {
         let mut idle = self.0.lock();
         let now = Instant::now();
         let is_old = |kept: &&Idle| now.duration_since(kept.since) >= KEPT;
@@ -97,7 +97,7 @@ impl IdleConnections {
     }
 
     /// Closes the connection that has been idle for longest, to whichever server; whether there was one.
-    pub(super) fn close_oldest() -> bool {
+    pub(crate) fn close_oldest() -> bool {
         let lists: Vec<Arc<List>> = LISTS.lock().iter().filter_map(Weak::upgrade).collect();
         let first = |list: &Arc<List>| list.lock().first().map(|idle| idle.since);
         let oldest = lists.iter().filter_map(|list| Some((first(list)?, list)));

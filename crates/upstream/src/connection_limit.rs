@@ -7,7 +7,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The places for requests at one server.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(crate) struct ConnectionLimit {
     taken: Arc<AtomicUsize>,
     bound: Option<Bound>,
 }
@@ -21,18 +21,18 @@ struct Bound {
 
 /// One request's place, given back when it is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(crate) struct ConnectionPermit {
     taken: Arc<AtomicUsize>,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
 /// There is no place, and no room to wait for one.
 #[derive(Debug)]
-pub(super) struct Full;
+pub(crate) struct Full;
 
-impl Places {
+impl ConnectionLimit {
     /// So many places, and so many who may wait for one.
-    pub(super) fn new(most: Option<usize>, most_waiting: usize) -> Self {
+    pub(crate) fn new(most: Option<usize>, most_waiting: usize) -> Self {
         let bound = most.map(|most| Bound {
             free: Arc::new(Semaphore::new(most)),
             waiting: AtomicUsize::new(0),
@@ -45,24 +45,24 @@ impl Places {
     }
 
     /// How many are taken.
-    pub(super) fn taken(&self) -> usize {
+    pub(crate) fn taken(&self) -> usize {
         self.taken.load(Ordering::Relaxed)
     }
 
     /// Whether a request would have to wait.
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         let bound = self.bound.as_ref();
         bound.is_some_and(|bound| bound.free.available_permits() == 0)
     }
 
     /// A place, as soon as there is one.
-    pub(super) async fn take(&self) -> Result<Place, Full> {
+    pub(crate) async fn take(&self) -> Result<ConnectionPermit, Full> {
         let permit = match &self.bound {
             Some(bound) => Some(bound.permit().await?),
             None => None,
         };
         self.taken.fetch_add(1, Ordering::Relaxed);
-        Ok(Place {
+        Ok(ConnectionPermit {
             taken: self.taken.clone(),
             _permit: permit,
         })
@@ -94,7 +94,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.taken.fetch_sub(1, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! The plan of upstreams: their servers, who of them takes a request, and when one takes none.
+//! The settings of an upstream: its servers, which of them takes a request, and when one takes none.
 
 use std::fmt;
 use std::sync::Arc;

@@ -14,17 +14,17 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 
 /// Requests that one HTTP/2 connection may have open, if the server does not say fewer.
-pub(super) const MAX_STREAMS: usize = 100;
+pub(crate) const MAX_STREAMS: usize = 100;
 
 /// The number that hyper starts with and replaces when the server's SETTINGS come. No server says this one.
-pub(super) const NO_SETTINGS: usize = i32::MAX as usize - 1;
+pub(crate) const NO_SETTINGS: usize = i32::MAX as usize - 1;
 
 /// Requests that a connection takes before its server's SETTINGS have come.
 const BEFORE_SETTINGS: usize = 1;
 
 /// The server's bound on concurrent streams, as far as the driver of the connection knows it.
 #[derive(Debug)]
-pub(super) struct StreamLimit {
+pub(crate) struct StreamLimit {
     most: AtomicUsize,
     known: AtomicBool,
     answered: AtomicBool,
@@ -34,7 +34,7 @@ pub(super) struct StreamLimit {
 
 impl StreamLimit {
     /// The limit of a connection whose SETTINGS have not been received.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             most: AtomicUsize::new(BEFORE_SETTINGS),
             known: AtomicBool::new(false),
@@ -45,17 +45,17 @@ impl StreamLimit {
     }
 
     /// The most requests at once.
-    pub(super) fn most(&self) -> usize {
+    pub(crate) fn most(&self) -> usize {
         self.most.load(Ordering::Relaxed)
     }
 
     /// Whether the server's SETTINGS have been received.
-    pub(super) fn is_known(&self) -> bool {
+    pub(crate) fn is_known(&self) -> bool {
         self.known.load(Ordering::Acquire)
     }
 
     /// Takes over the number that hyper has now. To be called from within the connection's driver.
-    pub(super) fn observe(&self, most: impl Fn() -> usize, context: &Context<'_>) {
+    pub(crate) fn observe(&self, most: impl Fn() -> usize, context: &Context<'_>) {
         if !self.is_known() {
             // Before the number is read: what comes later wakes.
             *self.driver.lock() = Some(context.waker().clone());
@@ -70,7 +70,7 @@ impl StreamLimit {
     }
 
     /// Notes that an answer has come.
-    pub(super) fn answered(&self) {
+    pub(crate) fn answered(&self) {
         if !self.is_known() {
             self.answered.store(true, Ordering::Release);
             self.wake_driver();
@@ -78,12 +78,12 @@ impl StreamLimit {
     }
 
     /// Notes that the connection has ended: no SETTINGS come any more.
-    pub(super) fn ended(&self) {
+    pub(crate) fn ended(&self) {
         self.note_known();
     }
 
     /// Waits until the server's SETTINGS have been received, or the connection has ended.
-    pub(super) async fn known(&self) {
+    pub(crate) async fn known(&self) {
         let mut changed = pin!(self.changed.notified());
         changed.as_mut().enable();
         if !self.is_known() {
@@ -106,7 +106,7 @@ impl StreamLimit {
 /// The socket of an HTTP/2 connection. It wakes the driver when hyper writes after it has read, until the SETTINGS are
 /// known: hyper acknowledges the SETTINGS when it has taken them over.
 #[derive(Debug)]
-pub(super) struct SettingsWatch<S> {
+pub(crate) struct SettingsWatch<S> {
     inner: S,
     limit: Arc<StreamLimit>,
     has_read: bool,
@@ -114,7 +114,7 @@ pub(super) struct SettingsWatch<S> {
 
 impl<S> SettingsWatch<S> {
     /// Watches `inner` for the SETTINGS that `limit` lacks.
-    pub(super) const fn new(inner: S, limit: Arc<StreamLimit>) -> Self {
+    pub(crate) const fn new(inner: S, limit: Arc<StreamLimit>) -> Self {
         Self {
             inner,
             limit,

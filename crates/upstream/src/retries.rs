@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tower::retry::budget::TpsBudget;
 
-use tidegate_config::RetryPlan;
+use super::settings::RetryPlan;
 
 /// For how long a request adds to the budget.
 const REMEMBERED: Duration = Duration::from_secs(10);
@@ -14,14 +14,15 @@ const ALWAYS: u32 = 1;
 
 /// The retries of a route.
 #[derive(Debug)]
-pub(crate) struct Retries {
-    pub(super) plan: RetryPlan,
+pub struct Retries {
+    pub(crate) plan: RetryPlan,
     /// Retries cannot make much more load than there is: this share of it, and one a second.
-    pub(super) budget: TpsBudget,
+    pub(crate) budget: TpsBudget,
 }
 
 impl Retries {
-    pub(crate) fn new(plan: RetryPlan) -> Self {
+    /// The retries of one route; its budget begins empty.
+    pub fn new(plan: RetryPlan) -> Self {
         // At most 100 of them.
         let share = plan.budget as f32 / 100.0;
         Self {

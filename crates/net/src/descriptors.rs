@@ -30,15 +30,15 @@ static SHARES: LazyLock<Shares> = LazyLock::new(|| Shares::of(soft_limit(), open
 
 /// How many connections of each kind fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shares {
+pub struct Shares {
     /// The process's limit; none: there is none.
-    pub(crate) limit: Option<usize>,
+    pub limit: Option<usize>,
     /// Connections of clients.
-    pub(crate) clients: usize,
+    pub clients: usize,
     /// Connections to upstreams.
     upstreams: usize,
     /// Connections to the admin port.
-    pub(crate) admin: usize,
+    pub admin: usize,
 }
 
 impl Shares {
@@ -63,7 +63,7 @@ impl Shares {
     }
 
     /// What is to be said if fewer than `wanted` clients fit.
-    pub(crate) fn misfit(&self, wanted: usize) -> Option<String> {
+    pub fn misfit(&self, wanted: usize) -> Option<String> {
         let limit = self.limit.filter(|_| self.clients < wanted)?;
         let Self { clients, .. } = self;
         Some(format!(
@@ -74,17 +74,17 @@ impl Shares {
 }
 
 /// How this process's descriptors are shared.
-pub(crate) fn shares() -> Shares {
+pub fn shares() -> Shares {
     *SHARES
 }
 
 /// How those of a gateway would be shared that is started as this process was.
-pub(crate) fn shares_at_start() -> Shares {
+pub fn shares_at_start() -> Shares {
     Shares::of(getrlimit(Resource::Nofile).maximum.map(number), OWN)
 }
 
 /// Raises the process's soft limit to the hard one. A system that does not let it keeps the one that it has.
-pub(crate) fn raise_limit() {
+pub fn raise_limit() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: maximum,
@@ -95,11 +95,11 @@ pub(crate) fn raise_limit() {
 
 /// The descriptor of a connection to an upstream, counted until this is dropped.
 #[derive(Debug)]
-pub(crate) struct UpstreamDescriptor(());
+pub struct UpstreamDescriptor(());
 
 impl UpstreamDescriptor {
     /// One more, or the error that the system itself would give.
-    pub(crate) fn take() -> io::Result<Self> {
+    pub fn take() -> io::Result<Self> {
         let most = SHARES.upstreams;
         let more = |open: usize| (open < most).then_some(open + 1);
         let taken = UPSTREAMS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
@@ -107,7 +107,7 @@ impl UpstreamDescriptor {
     }
 
     /// Whether so many are open that none should be kept for later.
-    pub(crate) fn are_scarce() -> bool {
+    pub fn are_scarce() -> bool {
         UPSTREAMS.load(Ordering::Relaxed) >= SHARES.upstreams / 4 * 3
     }
 }
@@ -120,7 +120,7 @@ impl Drop for UpstreamDescriptor {
 
 /// Whether an error, or what caused it, is that this machine has no descriptor, port or memory left for a connection. It says
 /// nothing of whoever is at the other end.
-pub(crate) fn is_our_shortage(error: &(dyn Error + 'static)) -> bool {
+pub fn is_our_shortage(error: &(dyn Error + 'static)) -> bool {
     const OURS: [Errno; 5] = [
         Errno::MFILE,
         Errno::NFILE,
@@ -148,7 +148,7 @@ pub(crate) fn is_our_shortage(error: &(dyn Error + 'static)) -> bool {
 }
 
 /// Says in the log that there was none left, now and then.
-pub(crate) fn say_shortage() {
+pub fn say_shortage() {
     let mut said = SAID.lock();
     if said.is_some_and(|said| said.elapsed() < SAY_AGAIN) {
         return;

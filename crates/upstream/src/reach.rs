@@ -5,14 +5,14 @@ use std::time::Duration;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 
-use tidegate_config::{ServerPlan, Speaks};
+use super::settings::{ServerPlan, Speaks};
 use tidegate_net::tls::Offer;
 
 /// How long a name may take to be resolved.
 const RESOLVE: Duration = Duration::from_secs(5);
 
 /// Connects to each address of a server, with TLS if that is what it speaks; each may take `patience`. Says what failed.
-pub(crate) async fn reach(server: &ServerPlan, patience: Duration) -> Result<(), String> {
+pub async fn reach(server: &ServerPlan, patience: Duration) -> Result<(), String> {
     let (host, port) = server.endpoint();
     let found = timeout(RESOLVE, lookup_host((host, port))).await;
     let found = found.map_err(|_| "the name was not resolved in time".to_owned())?;

@@ -15,15 +15,15 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use super::body::{BodyState, RequestBody};
 use super::connection::{ConnectError, Connection, Lease, Shared};
+use super::connection_limit::ConnectionLimit;
 use super::health::Health;
 use super::idle::{IdleConnections, KEPT};
-use super::places::Places;
-use super::request_body::{Fate, RequestBody};
+use super::settings::{HealthPlan, ServerPlan, Speaks, UpstreamPlan};
 use super::stream_limit::{MAX_STREAMS, NO_SETTINGS, SettingsWatch, StreamLimit};
-use crate::descriptors::UpstreamDescriptor;
-use crate::log::cut;
-use tidegate_config::{HealthPlan, ServerPlan, Speaks, UpstreamPlan};
+use tidegate_net::descriptors::UpstreamDescriptor;
+use tidegate_net::text::cut;
 use tidegate_net::tls::{self, Offer};
 
 /// How much of an upstream's head is buffered, in bytes, and of a body that its client does not take.
@@ -47,13 +47,13 @@ const MAX_REASON: usize = 1_024;
 
 /// A server, at one address.
 #[derive(Debug)]
-pub(super) struct Server {
-    pub(super) plan: Arc<ServerPlan>,
-    pub(super) address: SocketAddr,
-    pub(super) health: Health,
-    pub(super) places: Places,
-    /// What the balancer owes it.
-    pub(super) credit: AtomicI64,
+pub(crate) struct Server {
+    pub(crate) plan: Arc<ServerPlan>,
+    pub(crate) address: SocketAddr,
+    pub(crate) health: Health,
+    pub(crate) places: ConnectionLimit,
+    /// What the selector owes it.
+    pub(crate) credit: AtomicI64,
     idle: IdleConnections,
     shared: Mutex<Vec<Arc<Shared>>>,
     // Held while a connection is made that others may share.
@@ -66,7 +66,7 @@ pub(super) struct Server {
 
 /// Why a request has no connection.
 #[derive(Debug)]
-pub(super) enum LeaseError {
+pub(crate) enum LeaseError {
     /// There are as many requests as there may be.
     Full,
     /// There is none to be had.
@@ -75,10 +75,10 @@ pub(super) enum LeaseError {
 
 impl Server {
     /// The server of `plan` at one of its addresses, used as its upstream says.
-    pub(super) fn new(plan: Arc<ServerPlan>, address: SocketAddr, upstream: &UpstreamPlan) -> Self {
+    pub(crate) fn new(plan: Arc<ServerPlan>, address: SocketAddr, upstream: &UpstreamPlan) -> Self {
         Self {
             health: Health::default(),
-            places: Places::new(upstream.max_connections, upstream.max_waiting),
+            places: ConnectionLimit::new(upstream.max_connections, upstream.max_waiting),
             credit: AtomicI64::new(0),
             shares: AtomicBool::new(!matches!(plan.speaks, Speaks::Http1)),
             plan,
@@ -91,23 +91,23 @@ impl Server {
     }
 
     /// Where it is.
-    pub(super) fn authority(&self) -> &Authority {
+    pub(crate) fn authority(&self) -> &Authority {
         &self.plan.authority
     }
 
     /// Whether TLS protects what is sent to it.
-    pub(super) fn is_tls(&self) -> bool {
+    pub(crate) fn is_tls(&self) -> bool {
         matches!(self.plan.speaks, Speaks::Tls(_))
     }
 
     /// Keeps a connection for the next request; the last one had this body.
-    pub(super) fn keep(&self, connection: Connection, body: Option<Arc<Fate>>) {
+    pub(crate) fn keep(&self, connection: Connection, body: Option<Arc<BodyState>>) {
         self.idle.keep(connection, body);
     }
 
     /// A place on a connection that was kept, or on a fresh one, and whether it is fresh. To wait for a place, if there is a
     /// bound on them, may take `patience`, and so may a connection. The connections in `avoided` are not used.
-    pub(super) async fn lease(
+    pub(crate) async fn lease(
         self: &Arc<Self>,
         patience: Duration,
         offer: Offer,
@@ -188,7 +188,7 @@ impl Server {
 
     /// Whether it answers as a server that is well: on a connection of its own, unless requests share one. `None` if this
     /// machine has no room for a connection, which says nothing of the server.
-    pub(super) async fn check(self: &Arc<Self>, plan: &HealthPlan) -> Option<bool> {
+    pub(crate) async fn check(self: &Arc<Self>, plan: &HealthPlan) -> Option<bool> {
         let mut is_short = false;
         let asked = async {
             let mut lease = match self.kept_shared(&[]) {
@@ -294,7 +294,7 @@ impl Server {
 
     /// Tells the log if it was TLS that a request failed of: some servers look at our certificate only when the handshake
     /// is over for us.
-    pub(super) fn failed(&self, error: &hyper::Error) {
+    pub(crate) fn failed(&self, error: &hyper::Error) {
         if let Some(reason) = tls::reason_in(error) {
             self.tell_trouble(Some(&reason));
         }

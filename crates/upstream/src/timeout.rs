@@ -3,14 +3,14 @@
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
-use super::request_body::{BodyState, Fate};
+use super::body::{BodyPhase, BodyState};
 
 /// Waits for the upstream, whose time runs from the last part of the body that it took. While the client is the one to be
 /// waited for, it does not run. None: the time is over.
-pub(super) async fn in_time<T>(
+pub(crate) async fn in_time<T>(
     mut answer: Pin<&mut impl Future<Output = T>>,
     patience: Duration,
-    fate: Option<&Fate>,
+    body_state: Option<&BodyState>,
 ) -> Option<T> {
     let mut deadline = pin!(tokio::time::sleep(patience));
     loop {
@@ -18,9 +18,9 @@ pub(super) async fn in_time<T>(
             biased;
             answer = answer.as_mut() => return Some(answer),
             () = deadline.as_mut() => {
-                let left = fate.and_then(|fate| match fate.state() {
-                    BodyState::AwaitingClient => Some(patience),
-                    _ => patience.checked_sub(fate.progress().elapsed()),
+                let left = body_state.and_then(|body_state| match body_state.phase() {
+                    BodyPhase::AwaitingClient => Some(patience),
+                    _ => patience.checked_sub(body_state.progress().elapsed()),
                 });
                 match left {
                     Some(left) if !left.is_zero() => {

@@ -18,11 +18,11 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::AbortHandle;
 
-use super::places::Place;
-use super::request_body::{Fate, RequestBody};
+use super::body::{BodyState, RequestBody};
+use super::connection_limit::ConnectionPermit;
 use super::server::Server;
 use super::stream_limit::StreamLimit;
-use crate::descriptors::{UpstreamDescriptor, is_our_shortage};
+use tidegate_net::descriptors::{UpstreamDescriptor, is_our_shortage};
 
 /// Requests that are given up on one HTTP/2 connection before no other request is sent there. Servers take many resets for
 /// an attack and end the connection with all of its requests: Envoy after 500, Node.js after 1,000.
@@ -30,7 +30,7 @@ const MAX_RESETS: usize = 200;
 
 /// Why there is no connection.
 #[derive(Debug)]
-pub(super) enum ConnectError {
+pub enum ConnectError {
     /// Nobody answers, or not in HTTP.
     Unreachable(io::Error),
     /// The server is not believed, does not believe us, or speaks no TLS; the log was told why.
@@ -39,7 +39,7 @@ pub(super) enum ConnectError {
 
 impl ConnectError {
     /// Whether this machine had no room for a connection.
-    pub(super) fn is_our_shortage(&self) -> bool {
+    pub(crate) fn is_our_shortage(&self) -> bool {
         match self {
             Self::Unreachable(error) => is_our_shortage(error),
             Self::Untrusted => false,
@@ -62,10 +62,10 @@ impl From<hyper::Error> for ConnectError {
 /// A connection, and the task that drives it. They end together: hyper alone would first send all that it has buffered,
 /// to an upstream that may have stopped reading.
 #[derive(Debug)]
-pub(super) struct Connection {
-    pub(super) sender: http1::SendRequest<RequestBody>,
-    pub(super) driver: AbortHandle,
-    pub(super) _descriptor: UpstreamDescriptor,
+pub(crate) struct Connection {
+    pub(crate) sender: http1::SendRequest<RequestBody>,
+    pub(crate) driver: AbortHandle,
+    pub(crate) _descriptor: UpstreamDescriptor,
 }
 
 impl Drop for Connection {
@@ -76,7 +76,7 @@ impl Drop for Connection {
 
 /// A connection that many requests share.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(crate) struct Shared {
     sender: http2::SendRequest<RequestBody>,
     driver: AbortHandle,
     limit: Arc<StreamLimit>,
@@ -89,7 +89,7 @@ pub(super) struct Shared {
 
 impl Shared {
     /// Drives a connection.
-    pub(super) fn new<S>(
+    pub(crate) fn new<S>(
         sender: http2::SendRequest<RequestBody>,
         mut connection: http2::Connection<TokioIo<S>, RequestBody, TokioExecutor>,
         limit: Arc<StreamLimit>,
@@ -122,14 +122,14 @@ impl Shared {
     }
 
     /// Whether it can take requests, and was not idle for too long.
-    pub(super) fn is_of_use(&self, kept: Duration) -> bool {
+    pub(crate) fn is_of_use(&self, kept: Duration) -> bool {
         let open = self.open.load(Ordering::Relaxed) > 0;
         let closed = self.sender.is_closed() || self.retired.load(Ordering::Relaxed);
         !closed && (open || self.used.lock().elapsed() < kept)
     }
 
     /// A place for one more request, if there is one.
-    pub(super) fn stream(self: &Arc<Self>) -> Option<Stream> {
+    pub(crate) fn stream(self: &Arc<Self>) -> Option<Stream> {
         let most = self.limit.most();
         let one_more = |open| (open < most).then_some(open + 1);
         let taken = self
@@ -143,17 +143,17 @@ impl Shared {
     }
 
     /// Whether the server has not said yet how many requests it takes at once.
-    pub(super) fn is_new(&self) -> bool {
+    pub(crate) fn is_new(&self) -> bool {
         !self.limit.is_known()
     }
 
     /// Waits until the server has said how many requests it takes at once, or the connection has ended.
-    pub(super) async fn settled(&self) {
+    pub(crate) async fn settled(&self) {
         self.limit.known().await;
     }
 
     /// The place of whoever made the connection.
-    pub(super) fn first_stream(self: &Arc<Self>) -> Stream {
+    pub(crate) fn first_stream(self: &Arc<Self>) -> Stream {
         self.open.fetch_add(1, Ordering::Relaxed);
         Stream::new(self, Duration::ZERO)
     }
@@ -167,7 +167,7 @@ impl Drop for Shared {
 
 /// A place on a connection that many requests share, given back when it is dropped.
 #[derive(Debug)]
-pub(super) struct Stream {
+pub(crate) struct Stream {
     shared: Arc<Shared>,
     // How long the connection had no request before.
     idle: Duration,
@@ -198,10 +198,10 @@ impl Drop for Stream {
 
 /// A connection, or a part of one, for one request.
 #[derive(Debug)]
-pub(super) struct Lease {
+pub struct Lease {
     way: Way,
     // Given back with the lease; health checks take none.
-    place: Option<Place>,
+    place: Option<ConnectionPermit>,
 }
 
 #[derive(Debug)]
@@ -214,7 +214,7 @@ enum Way {
 
 impl Lease {
     /// All of a connection, which was idle for so long.
-    pub(super) const fn own(connection: Connection, server: Arc<Server>, idle: Duration) -> Self {
+    pub(crate) const fn own(connection: Connection, server: Arc<Server>, idle: Duration) -> Self {
         Self {
             way: Way::Own(connection, server, idle),
             place: None,
@@ -222,7 +222,7 @@ impl Lease {
     }
 
     /// A stream of a connection.
-    pub(super) const fn shared(stream: Stream) -> Self {
+    pub(crate) const fn shared(stream: Stream) -> Self {
         Self {
             way: Way::Shared(stream),
             place: None,
@@ -230,15 +230,20 @@ impl Lease {
     }
 
     /// Holds a place at the server as well.
-    pub(super) fn at(self, place: Place) -> Self {
+    pub(crate) fn at(self, place: ConnectionPermit) -> Self {
         Self {
             place: Some(place),
             ..self
         }
     }
 
+    /// Whether requests share the connection.
+    pub const fn is_shared(&self) -> bool {
+        matches!(self.way, Way::Shared(_))
+    }
+
     /// The connection, if others are on it.
-    pub(super) const fn shared_connection(&self) -> Option<&Arc<Shared>> {
+    pub(crate) const fn shared_connection(&self) -> Option<&Arc<Shared>> {
         match &self.way {
             Way::Shared(stream) => Some(&stream.shared),
             Way::Own(..) => None,
@@ -246,7 +251,7 @@ impl Lease {
     }
 
     /// How long the connection had no request before this one.
-    pub(super) const fn idle(&self) -> Duration {
+    pub(crate) const fn idle(&self) -> Duration {
         match &self.way {
             Way::Own(_, _, idle) => *idle,
             Way::Shared(stream) => stream.idle,
@@ -254,7 +259,7 @@ impl Lease {
     }
 
     /// Sends a request, and waits for the head of its answer.
-    pub(super) async fn send(
+    pub(crate) async fn send(
         &mut self,
         request: Request<RequestBody>,
         server: &Server,
@@ -277,7 +282,7 @@ impl Lease {
     }
 
     /// Keeps the connection for the next request; this one had this body.
-    pub(super) fn give_back(self, body: Option<Arc<Fate>>) {
+    pub fn give_back(self, body: Option<Arc<BodyState>>) {
         match self.way {
             Way::Own(connection, server, _) => server.keep(connection, body),
             Way::Shared(mut stream) => stream.ended = true,
@@ -287,7 +292,7 @@ impl Lease {
     }
 
     /// Something is wrong with the connection: no other request is sent here. Those that are open go on.
-    pub(super) fn retire(self) {
+    pub(crate) fn retire(self) {
         if let Way::Shared(Stream { shared, .. }) = &self.way {
             shared.retired.store(true, Ordering::Relaxed);
         }
@@ -295,7 +300,7 @@ impl Lease {
 }
 
 /// Names the server itself as the host that is asked for.
-pub(super) fn name(request: &mut Request<RequestBody>, server: &Server) {
+pub(crate) fn name(request: &mut Request<RequestBody>, server: &Server) {
     *request = to_http1(std::mem::take(request));
     if let Ok(host) = HeaderValue::from_str(server.authority().as_str()) {
         request.headers_mut().insert(HOST, host);

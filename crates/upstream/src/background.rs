@@ -10,53 +10,53 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep_until, timeout};
 
-use super::balance::Balancer;
-use super::members::Members;
+use super::discovery::Discovery;
+use super::metrics::UpstreamMetrics;
+use super::selection::Selector;
 use super::server::Server;
-use crate::metrics::UpstreamMetrics;
-use tidegate_config::UpstreamPlan;
+use super::settings::UpstreamPlan;
 
 /// The servers of an upstream, and what is known of them.
 #[derive(Debug)]
-pub(super) struct Keeper {
-    pub(super) plan: Arc<UpstreamPlan>,
-    pub(super) balancer: Balancer,
-    pub(super) metrics: UpstreamMetrics,
-    members: Members,
+pub(crate) struct Background {
+    pub(crate) plan: Arc<UpstreamPlan>,
+    pub(crate) selector: Selector,
+    pub(crate) metrics: UpstreamMetrics,
+    discovery: Discovery,
     // Held while it is decided whether one may go.
     ejecting: Mutex<()>,
     ejected: Notify,
     stale: Notify,
 }
 
-impl Keeper {
-    pub(super) fn new(plan: Arc<UpstreamPlan>, metrics: UpstreamMetrics) -> Self {
-        let keeper = Self {
-            balancer: Balancer::new(plan.balance, plan.slow_start),
-            members: Members::new(&plan),
+impl Background {
+    pub(crate) fn new(plan: Arc<UpstreamPlan>, metrics: UpstreamMetrics) -> Self {
+        let background = Self {
+            selector: Selector::new(plan.balance, plan.slow_start),
+            discovery: Discovery::new(&plan),
             metrics,
             ejecting: Mutex::default(),
             ejected: Notify::new(),
             stale: Notify::new(),
             plan,
         };
-        keeper.count();
-        keeper
+        background.count();
+        background
     }
 
     /// The servers; if none is known yet, their names are resolved first, which may take `patience`.
-    pub(super) async fn servers(&self, patience: Duration) -> Arc<Vec<Arc<Server>>> {
-        let servers = self.members.current();
+    pub(crate) async fn servers(&self, patience: Duration) -> Arc<Vec<Arc<Server>>> {
+        let servers = self.discovery.current();
         if !servers.is_empty() {
             return servers;
         }
         // The background does it as well, and tells.
-        let _ = timeout(patience, self.members.resolve(&self.plan)).await;
-        self.members.current()
+        let _ = timeout(patience, self.discovery.resolve(&self.plan)).await;
+        self.discovery.current()
     }
 
     /// A server answered a request.
-    pub(super) fn answered(&self, server: &Arc<Server>, status: StatusCode) {
+    pub(crate) fn answered(&self, server: &Arc<Server>, status: StatusCode) {
         if status.is_server_error() {
             self.failed(server);
         } else {
@@ -65,7 +65,7 @@ impl Keeper {
     }
 
     /// A server did not serve a request: enough of that, and it is left out.
-    pub(super) fn failed(&self, server: &Arc<Server>) {
+    pub(crate) fn failed(&self, server: &Arc<Server>) {
         let Some(plan) = &self.plan.eject else {
             return;
         };
@@ -74,7 +74,7 @@ impl Keeper {
             return;
         }
         let _one_by_one = self.ejecting.lock();
-        let servers = self.members.current();
+        let servers = self.discovery.current();
         let out = servers.iter().filter(|server| !server.health.is_in());
         let share = servers.len() * plan.at_most as usize / 100;
         let most = share.max(1).min(servers.len().saturating_sub(1));
@@ -91,14 +91,14 @@ impl Keeper {
     }
 
     /// Servers may be elsewhere by now.
-    pub(super) fn look_again(&self) {
-        if self.members.have_names() {
+    pub(crate) fn look_again(&self) {
+        if self.discovery.have_names() {
             self.stale.notify_one();
         }
     }
 
     /// Does all that takes time, for as long as it is polled.
-    pub(super) async fn keep(self: Arc<Self>) {
+    pub(crate) async fn keep(self: Arc<Self>) {
         tokio::join!(
             self.resolve_names(),
             self.end_ejections(),
@@ -107,12 +107,12 @@ impl Keeper {
     }
 
     async fn resolve_names(&self) {
-        if !self.members.have_names() {
+        if !self.discovery.have_names() {
             return;
         }
         loop {
-            if self.members.resolve(&self.plan).await {
-                let servers = self.members.current();
+            if self.discovery.resolve(&self.plan).await {
+                let servers = self.discovery.current();
                 let addresses: Vec<_> = servers.iter().map(|server| server.address).collect();
                 let upstream = &self.plan.name;
                 tracing::info!(%upstream, ?addresses, "the servers of an upstream were found");
@@ -127,7 +127,7 @@ impl Keeper {
             return;
         };
         loop {
-            let servers = self.members.current();
+            let servers = self.discovery.current();
             let ends = servers.iter().map(|server| server.health.ejected_until());
             let next = ends.flatten().min();
             let over = async {
@@ -164,7 +164,7 @@ impl Keeper {
         loop {
             every.tick().await;
             let mut checks = JoinSet::new();
-            for server in self.members.current().iter() {
+            for server in self.discovery.current().iter() {
                 let (server, plan) = (server.clone(), plan.clone());
                 checks.spawn(async move {
                     let passed = server.check(&plan).await;
@@ -198,7 +198,7 @@ impl Keeper {
 
     /// Shows how many servers are how.
     fn count(&self) {
-        let servers = self.members.current();
+        let servers = self.discovery.current();
         let count = |is: fn(&Server) -> bool| {
             let count = servers.iter().filter(|server| is(server)).count();
             i64::try_from(count).unwrap_or(i64::MAX)

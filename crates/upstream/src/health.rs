@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use tidegate_config::{EjectPlan, HealthPlan};
+use super::settings::{EjectPlan, HealthPlan};
 
 /// The longest ejection, in multiples of the first.
 const LONGEST: u32 = 32;
@@ -17,7 +17,7 @@ const FIRST_SHARE: f64 = 0.1;
 
 /// How a server is.
 #[derive(Debug, Default)]
-pub(super) struct Health {
+pub(crate) struct Health {
     // Without a success in between.
     failures: AtomicU32,
     ejected: AtomicBool,
@@ -37,20 +37,20 @@ struct Past {
 
 impl Health {
     /// Whether it has its turn like the others.
-    pub(super) fn is_in(&self) -> bool {
+    pub(crate) fn is_in(&self) -> bool {
         !self.is_ejected() && !self.is_unhealthy()
     }
 
-    pub(super) fn is_ejected(&self) -> bool {
+    pub(crate) fn is_ejected(&self) -> bool {
         self.ejected.load(Ordering::Relaxed)
     }
 
-    pub(super) fn is_unhealthy(&self) -> bool {
+    pub(crate) fn is_unhealthy(&self) -> bool {
         self.unhealthy.load(Ordering::Relaxed)
     }
 
     /// It served a request.
-    pub(super) fn succeeded(&self) {
+    pub(crate) fn succeeded(&self) {
         // Nearly always so already, and then no other core has to hear of it.
         if self.failures.load(Ordering::Relaxed) > 0 {
             self.failures.store(0, Ordering::Relaxed);
@@ -58,7 +58,7 @@ impl Health {
     }
 
     /// It did not; how often in a row so far.
-    pub(super) fn failed(&self) -> u32 {
+    pub(crate) fn failed(&self) -> u32 {
         self.failures
             .fetch_add(1, Ordering::Relaxed)
             .saturating_add(1)
@@ -66,7 +66,7 @@ impl Health {
 
     /// Leaves it out, for how long is told: twice as long as the last time, unless it was well since for as long as it
     /// had been out.
-    pub(super) fn eject(&self, plan: &EjectPlan, now: Instant) -> Duration {
+    pub(crate) fn eject(&self, plan: &EjectPlan, now: Instant) -> Duration {
         let mut past = self.past.lock();
         let lasts = match past.ejection {
             Some((lasted, ended)) if now < ended + lasted => lasted.saturating_mul(2),
@@ -79,7 +79,7 @@ impl Health {
     }
 
     /// When it is back, if it is ejected.
-    pub(super) fn ejected_until(&self) -> Option<Instant> {
+    pub(crate) fn ejected_until(&self) -> Option<Instant> {
         let ejection = self.past.lock().ejection;
         ejection
             .filter(|_| self.is_ejected())
@@ -87,7 +87,7 @@ impl Health {
     }
 
     /// Its time is over; one more failure, before any success, ejects it again.
-    pub(super) fn end_ejection(&self, plan: &EjectPlan, now: Instant) {
+    pub(crate) fn end_ejection(&self, plan: &EjectPlan, now: Instant) {
         self.past.lock().back = Some(now);
         self.failures.store(plan.after - 1, Ordering::Relaxed);
         self.ejected.store(false, Ordering::Relaxed);
@@ -95,7 +95,7 @@ impl Health {
 
     /// A check passed or failed; what is believed now, if that changed. Of a server that was never checked one bad
     /// answer is enough.
-    pub(super) fn checked(&self, plan: &HealthPlan, passed: bool, now: Instant) -> Option<bool> {
+    pub(crate) fn checked(&self, plan: &HealthPlan, passed: bool, now: Instant) -> Option<bool> {
         let mut past = self.past.lock();
         let first = !std::mem::replace(&mut past.was_checked, true);
         let unhealthy = self.is_unhealthy();
@@ -121,12 +121,12 @@ impl Health {
     }
 
     /// It is new among others that served before.
-    pub(super) fn joined(&self, now: Instant) {
+    pub(crate) fn joined(&self, now: Instant) {
         self.past.lock().back = Some(now);
     }
 
     /// The share of its weight that it gets, if it takes `slow_start` to get all of it.
-    pub(super) fn share(&self, slow_start: Duration, now: Instant) -> f64 {
+    pub(crate) fn share(&self, slow_start: Duration, now: Instant) -> f64 {
         let back = self.past.lock().back;
         back.map_or(1.0, |back| {
             let since = now.saturating_duration_since(back);

@@ -15,8 +15,8 @@ use http_body::{Body, Frame, SizeHint};
 use parking_lot::Mutex;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::request_body::RequestBody;
-use crate::body::BoxError;
+use super::body::BoxError;
+use super::body::RequestBody;
 
 /// The most that is kept of one body, in bytes, with [`PER_FRAME`].
 const MAX_KEPT: usize = 64 * 1024;
@@ -33,7 +33,7 @@ const PER_FRAME: usize = 64;
 
 /// The memory for the bodies that are kept for one upstream.
 #[derive(Debug, Default)]
-pub(super) struct ReplayMemory(AtomicUsize);
+pub(crate) struct ReplayMemory(AtomicUsize);
 
 impl ReplayMemory {
     fn take(&self, bytes: usize) -> bool {
@@ -51,7 +51,7 @@ impl ReplayMemory {
 
 /// A copy of a request that is being sent.
 #[derive(Debug)]
-pub(super) struct Replay {
+pub(crate) struct Replay {
     head: Request<()>,
     /// None: the request has no body.
     body: Option<Arc<Mutex<KeptBody>>>,
@@ -59,7 +59,7 @@ pub(super) struct Replay {
 
 impl Replay {
     /// Copies a request. What is sent of its body is kept as long as it is small enough.
-    pub(super) fn of(request: &mut Request<RequestBody>, memory: &Arc<ReplayMemory>) -> Self {
+    pub(crate) fn of(request: &mut Request<RequestBody>, memory: &Arc<ReplayMemory>) -> Self {
         let body = match std::mem::take(request.body_mut()) {
             RequestBody::Empty => None,
             RequestBody::Kept(body) => {
@@ -98,7 +98,7 @@ impl Replay {
     }
 
     /// The request as it was, unless too much of its body was sent. The body that was sent before ends with an error.
-    pub(super) fn again(self) -> Option<Request<RequestBody>> {
+    pub(crate) fn again(self) -> Option<Request<RequestBody>> {
         let body = match self.body {
             None => RequestBody::Empty,
             Some(kept) => {
@@ -122,7 +122,7 @@ impl Replay {
     }
 
     /// Frees what was kept: the server has begun with the request.
-    pub(super) fn release(self) {
+    pub(crate) fn release(self) {
         if let Some(body) = self.body {
             body.lock().release();
         }
@@ -216,14 +216,14 @@ impl Drop for KeptBody {
 
 /// One attempt to send a body that is kept.
 #[derive(Debug)]
-pub(super) struct ReplayedBody {
+pub struct ReplayedBody {
     kept: Arc<Mutex<KeptBody>>,
     attempt: u32,
     next: usize,
 }
 
 impl ReplayedBody {
-    pub(super) fn poll_frame(
+    pub(crate) fn poll_frame(
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
@@ -262,13 +262,13 @@ impl ReplayedBody {
         kept.poll_broken(context)
     }
 
-    pub(super) fn is_end_stream(&self) -> bool {
+    pub(crate) fn is_end_stream(&self) -> bool {
         let kept = self.kept.lock();
         let is_sent = self.next >= kept.frames.len();
         is_sent && (kept.ended || kept.rest.is_end_stream())
     }
 
-    pub(super) fn size_hint(&self) -> SizeHint {
+    pub(crate) fn size_hint(&self) -> SizeHint {
         let kept = self.kept.lock();
         let waiting = kept.frames.iter().skip(self.next).map(|frame| match frame {
             KeptFrame::Data(data) => data.len() as u64,

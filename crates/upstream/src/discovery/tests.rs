@@ -1,7 +1,7 @@
 //! Names whose addresses change.
 
 use super::*;
-use tidegate_config::Speaks;
+use crate::settings::Speaks;
 
 fn plan(authorities: &[&'static str]) -> UpstreamPlan {
     let server = |authority: &&'static str| ServerPlan {
@@ -26,9 +26,9 @@ fn at(addresses: &[&str]) -> Option<Vec<SocketAddr>> {
 #[test]
 fn who_stays_keeps_all_that_is_known_of_it() {
     let plan = plan(&["one:1", "two:2"]);
-    let members = Members::new(&plan);
-    assert!(members.have_names() && members.current().is_empty());
-    let found = |one, two| members.named.iter().zip([one, two]).collect();
+    let discovery = Discovery::new(&plan);
+    assert!(discovery.have_names() && discovery.current().is_empty());
+    let found = |one, two| discovery.named.iter().zip([one, two]).collect();
     let first = regroup(
         &[],
         found(at(&["10.0.0.1:1", "10.0.0.2:1"]), at(&["10.0.0.1:1"])),
@@ -62,9 +62,9 @@ fn who_stays_keeps_all_that_is_known_of_it() {
 #[test]
 fn ports_are_those_of_the_scheme_unless_they_are_written() {
     let plan = plan(&["127.0.0.1", "[::1]:81"]);
-    let members = Members::new(&plan);
-    assert!(!members.have_names());
-    let addresses: Vec<_> = members
+    let discovery = Discovery::new(&plan);
+    assert!(!discovery.have_names());
+    let addresses: Vec<_> = discovery
         .current()
         .iter()
         .map(|server| server.address)
@@ -75,11 +75,11 @@ fn ports_are_those_of_the_scheme_unless_they_are_written() {
 #[tokio::test]
 async fn a_name_is_not_resolved_twice_a_second() {
     let plan = plan(&["localhost:1"]);
-    let members = Members::new(&plan);
-    assert!(members.resolve(&plan).await);
-    let found = members.current();
+    let discovery = Discovery::new(&plan);
+    assert!(discovery.resolve(&plan).await);
+    let found = discovery.current();
     assert!(found.iter().all(|server| server.address.ip().is_loopback()) && !found.is_empty());
-    members.current.store(Arc::default());
-    assert!(!members.resolve(&plan).await);
-    assert!(members.current().is_empty());
+    discovery.current.store(Arc::default());
+    assert!(!discovery.resolve(&plan).await);
+    assert!(discovery.current().is_empty());
 }

@@ -1,0 +1,54 @@
+//! Texts of bounded length, for logs.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// A text for a log, of `longest` bytes at most; a mark at its end says that it was cut.
+pub fn cut(text: &str, longest: usize) -> Cut<'_> {
+    let end = text.floor_char_boundary(longest);
+    Cut {
+        kept: &text[..end],
+        is_whole: end == text.len(),
+    }
+}
+
+/// A text that may have been cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut<'a> {
+    kept: &'a str,
+    is_whole: bool,
+}
+
+impl<'a> Cut<'a> {
+    /// The mark at the end of a text that was cut.
+    const MARK: &'static str = "…";
+
+    /// As a string, which is borrowed if the text is whole.
+    pub fn into_cow(self) -> Cow<'a, str> {
+        match self.is_whole {
+            true => self.kept.into(),
+            false => format!("{}{}", self.kept, Self::MARK).into(),
+        }
+    }
+}
+
+impl fmt::Display for Cut<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kept)?;
+        f.write_str(if self.is_whole { "" } else { Self::MARK })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_cut_between_characters() {
+        assert_eq!(cut("whole", 5).to_string(), "whole");
+        assert_eq!(cut("whole", 4).to_string(), "whol…");
+        assert_eq!(cut("größe", 3).to_string(), "gr…");
+        assert_eq!(cut("größe", 4).into_cow(), "grö…");
+        assert_eq!(cut("", 0).into_cow(), "");
+    }
+}

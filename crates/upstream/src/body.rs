@@ -1,0 +1,160 @@
+//! A request's body, as it is sent to a server, and what became of it so far.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use tokio::time::Instant;
+
+use crate::replay::ReplayedBody;
+
+/// The error of a body that ends too early.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A body that somebody streams.
+pub type StreamingBody = Box<dyn Body<Data = Bytes, Error = BoxError> + Send + Unpin>;
+
+/// What became of a request's body so far; shared by the body, which hyper owns, and by whoever waits for the answer.
+#[derive(Debug)]
+pub struct BodyState {
+    state: AtomicU8,
+    started: Instant,
+    // In ms since `started`.
+    progress: AtomicU64,
+    // The upstream answers, and may answer each part of the body.
+    talking: AtomicBool,
+}
+
+/// What a body is doing, or why it broke off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum BodyPhase {
+    /// The upstream has what the client sent.
+    Forwarded,
+    /// Nothing more has come from the client yet.
+    AwaitingClient,
+    /// It grew beyond the largest that is allowed.
+    TooLarge,
+    /// The client stopped sending.
+    Stalled,
+    /// The client sends more slowly than it must.
+    TooSlow,
+    /// What the client sent is no body, or the client is gone.
+    Broken,
+}
+
+impl BodyState {
+    /// The state of a body of which nothing was sent yet.
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self {
+            state: AtomicU8::new(BodyPhase::Forwarded as u8),
+            started: Instant::now(),
+            progress: AtomicU64::new(0),
+            talking: AtomicBool::new(false),
+        })
+    }
+
+    /// What the body is doing.
+    pub fn phase(&self) -> BodyPhase {
+        match self.state.load(Ordering::Relaxed) {
+            0 => BodyPhase::Forwarded,
+            1 => BodyPhase::AwaitingClient,
+            2 => BodyPhase::TooLarge,
+            3 => BodyPhase::Stalled,
+            4 => BodyPhase::TooSlow,
+            _ => BodyPhase::Broken,
+        }
+    }
+
+    /// When the last part of the body was handed on.
+    pub fn progress(&self) -> Instant {
+        self.started + Duration::from_millis(self.progress.load(Ordering::Relaxed))
+    }
+
+    /// Whether the upstream answers a call in which both sides may send at any time.
+    pub fn is_talking(&self) -> bool {
+        self.talking.load(Ordering::Relaxed)
+    }
+
+    /// Whether the body was cut off because its client sent it too slowly, or nothing.
+    pub fn is_cut(&self) -> bool {
+        matches!(self.phase(), BodyPhase::TooSlow | BodyPhase::Stalled)
+    }
+
+    /// The upstream answers a call in which both sides may send at any time: nobody can tell who waits for whom, until it
+    /// has ended its answer.
+    pub fn set_talking(&self, talks: bool) {
+        self.talking.store(talks, Ordering::Relaxed);
+    }
+
+    /// The body does this now.
+    pub fn enter(&self, state: BodyPhase) {
+        self.state.store(state as u8, Ordering::Relaxed);
+    }
+
+    /// A part of the body was handed on.
+    pub fn progressed(&self) {
+        let elapsed = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.progress.store(elapsed, Ordering::Relaxed);
+        self.enter(BodyPhase::Forwarded);
+    }
+}
+
+/// A request's body.
+#[derive(Default)]
+pub enum RequestBody {
+    /// There is none.
+    #[default]
+    Empty,
+    /// What the client streams.
+    Streaming(StreamingBody),
+    /// What the client streams, of which the part that was sent is kept.
+    Kept(ReplayedBody),
+}
+
+impl fmt::Debug for RequestBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Empty => "Empty",
+            Self::Streaming(_) => "Streaming",
+            Self::Kept(_) => "Kept",
+        })
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match &mut *self {
+            Self::Empty => Poll::Ready(None),
+            Self::Streaming(streaming) => Pin::new(streaming).poll_frame(context),
+            Self::Kept(body) => body.poll_frame(context),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Empty => true,
+            Self::Streaming(streaming) => streaming.is_end_stream(),
+            Self::Kept(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Empty => SizeHint::with_exact(0),
+            Self::Streaming(streaming) => streaming.size_hint(),
+            Self::Kept(body) => body.size_hint(),
+        }
+    }
+}

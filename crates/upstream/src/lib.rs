@@ -1,0 +1,29 @@
+//! Sends requests to the servers of an upstream: their addresses, which of them takes a request, and the connections to them.
+//!
+//! Start reading at [`Upstream::send`]. This crate knows no limits, no clients and no configuration file.
+
+mod background;
+mod body;
+mod connection;
+mod connection_limit;
+mod discovery;
+mod health;
+mod idle;
+mod metrics;
+mod pool;
+mod reach;
+mod replay;
+mod retries;
+mod selection;
+mod server;
+mod settings;
+mod stream_limit;
+mod timeout;
+
+pub use body::{BodyPhase, BodyState, BoxError, RequestBody, StreamingBody};
+pub use connection::{ConnectError, Lease};
+pub use metrics::UpstreamMetrics;
+pub use pool::{SendError, Terms, Timeouts, Transmission, Upstream};
+pub use reach::reach;
+pub use retries::Retries;
+pub use settings::{Balance, EjectPlan, HealthPlan, RetryPlan, ServerPlan, Speaks, UpstreamPlan};
