@@ -41,7 +41,8 @@ pub(super) fn run(config: &Path, question: &Question) -> Result<(), Failure> {
     Ok(())
 }
 
-fn explain(plan: &Plan, question: &Question) -> String {
+/// What is printed.
+pub(super) fn explain(plan: &Plan, question: &Question) -> String {
     let mut request = question.request();
     let routes = Routes::new(&plan.routes, |route| route);
     let target = Target::of(&request);

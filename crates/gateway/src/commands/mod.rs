@@ -33,6 +33,17 @@ pub(crate) struct Cli {
     command: Option<Command>,
 }
 
+#[cfg(test)]
+impl Cli {
+    /// What `tidegate explain` prints with this configuration, if that is the command.
+    pub(crate) fn explained(&self, plan: &Plan) -> Option<String> {
+        match &self.command {
+            Some(Command::Explain(question)) => Some(explain::explain(plan, question)),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Runs the gateway (the default).

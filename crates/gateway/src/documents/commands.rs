@@ -1,9 +1,11 @@
-//! Every command of a `console` block is one that the program accepts, or a script that exists.
+//! Every command of a `console` block is one that the program accepts, or a script that exists. What `tidegate explain` is
+//! shown to print, it prints.
 
 use clap::Parser as _;
 use clap::error::ErrorKind;
 
-use super::pages::{all, root};
+use super::configurations::Folder;
+use super::pages::{all, book, root};
 use crate::commands::Cli;
 
 /// The words of a line as a shell reads them, up to the end of its first command.
@@ -103,4 +105,37 @@ fn every_command_is_accepted() {
     }
     assert!(wrong.is_empty(), "{wrong}");
     assert!(tried >= 30, "{tried} commands were found");
+}
+
+/// With the last configuration before it on its page.
+#[test]
+fn explain_prints_what_the_pages_show() {
+    let folder = Folder::new();
+    let mut compared = 0;
+    for page in book() {
+        let mut configuration = None;
+        for block in page.blocks() {
+            if block.kind == "yaml" && block.text.contains("\nroutes:") {
+                configuration = Some(folder.parse(&block.text).unwrap());
+            }
+            let command = block
+                .text
+                .strip_prefix("$ ")
+                .filter(|_| block.kind == "console");
+            let Some((line, shown)) = command.and_then(|text| text.split_once('\n')) else {
+                continue;
+            };
+            let Some(arguments) = of_tidegate(&words(line)).filter(|_| !shown.is_empty()) else {
+                continue;
+            };
+            let (Ok(cli), Some(plan)) = (Cli::try_parse_from(&arguments), &configuration) else {
+                continue;
+            };
+            if let Some(printed) = cli.explained(plan) {
+                compared += 1;
+                assert_eq!(shown, printed, "{}", block.place);
+            }
+        }
+    }
+    assert!(compared >= 1);
 }

@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
+use std::path::PathBuf;
 
+use tempfile::TempDir;
+use tidegate_config::Plan;
 use tidegate_testkit::Authority;
 
 use super::pages::book;
@@ -13,16 +15,41 @@ const ISSUER: &str = include_str!("issuer.pem");
 /// What variables of the environment hold: long enough for a secret.
 const VALUE: &str = "value-of-a-variable-0123456789abcdef";
 
-/// The files that blocks may name.
-fn write_files(folder: &Path) {
-    let authority = Authority::new();
-    authority.issue(&["localhost"]).write(folder, "own");
-    for (from, to) in [("own.pem", "cert.pem"), ("own.key", "key.pem")] {
-        fs::rename(folder.join(from), folder.join(to)).unwrap();
+/// The entry of the API key that docs/getting-started.md makes.
+const KEYS: &str = "- { name: acme, hash: \"sha256:255c55863d7f1e6b19029fcdaee2f1fac93a698f69177f70849f359b8a2e36d5\" }";
+
+/// A folder with the files that blocks may name.
+pub(super) struct Folder(TempDir);
+
+impl Folder {
+    pub(super) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| -> PathBuf { folder.path().join(name) };
+        let authority = Authority::new();
+        authority.issue(&["localhost"]).write(folder.path(), "own");
+        for (from, to) in [("own.pem", "cert.pem"), ("own.key", "key.pem")] {
+            fs::rename(path(from), path(to)).unwrap();
+        }
+        fs::write(path("ca.pem"), authority.pem()).unwrap();
+        fs::write(path("issuer.pem"), ISSUER).unwrap();
+        fs::write(path("keys.yaml"), KEYS).unwrap();
+        Self(folder)
     }
-    fs::write(folder.join("ca.pem"), authority.pem()).unwrap();
-    fs::write(folder.join("issuer.pem"), ISSUER).unwrap();
-    fs::write(folder.join("keys.yaml"), "[]").unwrap();
+
+    /// What a block is as a configuration, or why it would not start.
+    pub(super) fn parse(&self, block: &str) -> Result<Plan, String> {
+        let text = completed(block);
+        // Those with a default are not set.
+        let env = |name: &str| {
+            let is_needed = text.contains(&format!("${{{name}}}"));
+            is_needed.then(|| VALUE.to_owned())
+        };
+        let file = self.0.path().join("gateway.yaml");
+        let parsed = tidegate_config::parse(&file.display().to_string(), &text, env);
+        parsed
+            .map(|(plan, _)| plan)
+            .map_err(|error| error.to_string())
+    }
 }
 
 /// The block with one route that lists all its limits, if it has no routes.
@@ -50,9 +77,7 @@ fn completed(text: &str) -> String {
 
 #[test]
 fn every_yaml_block_is_a_configuration_that_would_start() {
-    let folder = tempfile::tempdir().unwrap();
-    write_files(folder.path());
-    let file = folder.path().join("gateway.yaml");
+    let folder = Folder::new();
     let (mut read, mut wrong) = (0, String::new());
     for block in book().iter().flat_map(|page| page.blocks()) {
         if block.kind != "yaml" {
@@ -61,13 +86,7 @@ fn every_yaml_block_is_a_configuration_that_would_start() {
             continue;
         }
         read += 1;
-        let text = completed(&block.text);
-        // Those with a default are not set.
-        let env = |name: &str| {
-            text.contains(&format!("${{{name}}}"))
-                .then(|| VALUE.to_owned())
-        };
-        if let Err(error) = tidegate_config::parse(&file.display().to_string(), &text, env) {
+        if let Err(error) = folder.parse(&block.text) {
             let _ = writeln!(wrong, "{}:\n{error}\n", block.place);
         }
     }
