@@ -38,12 +38,22 @@ async fn one_that_is_not_there_at_start_is_told_without_any_request() {
     let line: serde_json::Value = serde_json::from_str(&line).unwrap();
     assert_eq!(line["level"], "WARN");
     assert_eq!(line["error"], "there is no connection to Redis");
+    // What its share of each limit is, too.
+    let line = gateway.process.wait_for_line("the whole quota", LONG).await;
+    let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(line["level"], "WARN");
     is_up(&gateway, 0).await;
     redis.restart().await;
     gateway
         .process
         .wait_for_line("Redis is reached again", LONG)
         .await;
+    let line = gateway
+        .process
+        .wait_for_line("the gateways on this Redis are counted", LONG)
+        .await;
+    let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(line["gateways"], 1);
     is_up(&gateway, 1).await;
     assert_eq!(get(&Client::new(gateway.address), "/", &[]).await, 200);
 }

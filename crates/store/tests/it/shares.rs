@@ -94,6 +94,81 @@ async fn gateways_share_a_quota_by_their_number() {
     }
 }
 
+/// Four gateways that know of each other.
+async fn four(server: &RedisServer) -> Vec<RedisStore> {
+    let mut stores = Vec::new();
+    for _ in 0..4 {
+        stores.push(connect(&server.url(), Duration::from_secs(5)).await);
+    }
+    for store in stores.iter().chain(&stores) {
+        store.heartbeat().await.unwrap();
+    }
+    stores
+}
+
+/// How much of 400 units these admit together without Redis.
+async fn admitted_by_all(stores: &[RedisStore], client: u64) -> u64 {
+    let limit = Limit::new(
+        "limit",
+        every_algorithm(400, quiet_window())[2],
+        OnFailure::Local,
+    );
+    let mut sum = 0;
+    for store in stores {
+        sum += admitted(store, &limit, client).await;
+    }
+    sum
+}
+
+/// A Redis that comes back without its data has heard of few gateways at first, and may be gone again before it has heard
+/// of all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_comes_back_empty_makes_no_share_larger() {
+    let server = RedisServer::start().await;
+    let mut stores = four(&server).await;
+    for round in 0..3 {
+        server.restart().await;
+        for store in &stores {
+            let counted = wait_for("an answer", async || store.heartbeat().await.ok()).await;
+            assert_eq!(counted, 4);
+        }
+        server.stop();
+        assert_eq!(admitted_by_all(&stores, round).await, 400);
+    }
+    // A higher count applies at once.
+    server.restart().await;
+    for _ in 0..2 {
+        stores.push(connect(&server.url(), Duration::from_secs(5)).await);
+    }
+    for expected in [None, Some(6)] {
+        for store in &stores {
+            let counted = wait_for("an answer", async || store.heartbeat().await.ok()).await;
+            assert_eq!(counted, expected.unwrap_or(counted));
+        }
+    }
+    server.stop();
+    // 66 of 400 each.
+    assert_eq!(admitted_by_all(&stores, 3).await, 6 * 66);
+}
+
+/// Nobody notices that another Redis answers: a replica that never had the data, or one that was behind when it took over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failover_that_loses_heartbeats_makes_no_share_larger() {
+    let server = RedisServer::start().await;
+    let stores = four(&server).await;
+    let key = "tidegate:gateways";
+    let behind = "for _, id in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do \
+                  redis.call('ZINCRBY', KEYS[1], -10000000, id) end";
+    for lost in [vec!["DEL", key], vec!["EVAL", behind, "1", key]] {
+        server.command(&lost).await;
+        for store in &stores {
+            assert_eq!(store.heartbeat().await, Ok(4), "{lost:?}");
+        }
+    }
+    server.stop();
+    assert_eq!(admitted_by_all(&stores, 1).await, 400);
+}
+
 /// The state of an outage outlives short returns: no flap hands a quota out again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flapping_redis_hands_nothing_out_again() {

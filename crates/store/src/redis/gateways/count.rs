@@ -1,0 +1,210 @@
+//! Which of the counts that Redis answers is in force.
+//!
+//! A Redis that has just come back without its data knows nobody, and a replica that is behind knows gateways by calls of
+//! long ago. Both count too few until every gateway has sent a heartbeat, and a share of too few gateways is too large. So
+//! a higher count applies at once, and a lower one only when Redis has known all gateways for long enough.
+
+use std::time::{Duration, Instant};
+
+use tidegate_core::Micros;
+
+use super::{HEARTBEAT, LAPSE};
+
+/// For so long Redis must answer lower counts: every gateway that is there has sent a heartbeat meanwhile, and even one
+/// that was silent for as long as it may be has done so again.
+const ROUND: Duration = HEARTBEAT.saturating_add(LAPSE);
+
+/// What a heartbeat was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Beat {
+    /// Redis's clock.
+    pub(super) now: Micros,
+    /// How many gateways have sent a heartbeat lately.
+    pub(super) count: u64,
+    /// When this one had sent its last heartbeat, as far as this Redis knows; 0 if it knows of none.
+    pub(super) before: Micros,
+}
+
+/// The count in force, and what must be known before a lower one is.
+#[derive(Debug)]
+pub(super) struct Count {
+    in_force: u64,
+    is_known: bool,
+    // A heartbeat was not answered before any was.
+    is_missed: bool,
+    // By Redis's clock, when the last heartbeat was answered; none if the last one was not.
+    last: Option<Micros>,
+    lower: Option<Lower>,
+}
+
+/// Answers that were all below the count in force, without an interruption.
+#[derive(Clone, Copy, Debug)]
+struct Lower {
+    since: Instant,
+    // The highest of them.
+    most: u64,
+}
+
+impl Default for Count {
+    /// As long as nothing is known: as if this gateway were the only one.
+    fn default() -> Self {
+        Self {
+            in_force: 1,
+            is_known: false,
+            is_missed: false,
+            last: None,
+            lower: None,
+        }
+    }
+}
+
+impl Count {
+    /// At least 1.
+    pub(super) const fn in_force(&self) -> u64 {
+        self.in_force
+    }
+
+    /// Whether nothing is known, and a heartbeat was not answered.
+    pub(super) const fn is_missed(&self) -> bool {
+        self.is_missed && !self.is_known
+    }
+
+    /// Takes the answer to a heartbeat that came at `at`.
+    pub(super) fn answered(&mut self, beat: Beat, at: Instant) {
+        // Any other Redis than the one that answered last, or the same without its data, begins to count anew.
+        let is_continued = self.last == Some(beat.before);
+        self.last = Some(beat.now);
+        self.is_known = true;
+        if beat.count >= self.in_force {
+            self.in_force = beat.count.max(1);
+            self.lower = None;
+            return;
+        }
+        let most = beat.count.max(1);
+        let lower = match self.lower {
+            Some(lower) if is_continued => Lower {
+                most: most.max(lower.most),
+                ..lower
+            },
+            _ => Lower { since: at, most },
+        };
+        self.lower = Some(lower);
+        if at.saturating_duration_since(lower.since) >= ROUND {
+            self.in_force = lower.most;
+            // Counts that are lower still have a round of their own.
+            self.lower = None;
+        }
+    }
+
+    /// Takes it that a heartbeat was not answered, whether Redis had it or not.
+    pub(super) const fn unanswered(&mut self) {
+        self.is_missed |= !self.is_known;
+        self.last = None;
+        self.lower = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A gateway that sends a heartbeat every two seconds, to a Redis that a test has under control.
+    struct Gateway {
+        count: Count,
+        start: Instant,
+        seconds: u64,
+        // What Redis knows of it.
+        known: Micros,
+    }
+
+    impl Gateway {
+        fn new() -> Self {
+            Self {
+                count: Count::default(),
+                start: Instant::now(),
+                seconds: 0,
+                known: 0,
+            }
+        }
+
+        /// Two seconds later Redis answers that there are so many.
+        fn hears(&mut self, count: u64) -> u64 {
+            self.seconds += HEARTBEAT.as_secs();
+            let (now, before) = (1_000_000_000 + self.seconds, self.known);
+            self.known = now;
+            let beat = Beat { now, count, before };
+            let at = self.start + Duration::from_secs(self.seconds);
+            self.count.answered(beat, at);
+            self.count.in_force()
+        }
+
+        /// Two seconds later there is no answer.
+        fn misses(&mut self) -> u64 {
+            self.seconds += HEARTBEAT.as_secs();
+            self.count.unanswered();
+            self.count.in_force()
+        }
+    }
+
+    #[test]
+    fn a_higher_count_applies_at_once_and_a_lower_one_after_a_round() {
+        let mut gateway = Gateway::new();
+        assert_eq!([1, 3, 4].map(|count| gateway.hears(count)), [1, 3, 4]);
+        // The first of these answers begins the round, which ends 9 s later.
+        assert_eq!([2; 5].map(|count| gateway.hears(count)), [4; 5]);
+        assert_eq!(gateway.hears(2), 2);
+        assert_eq!(gateway.hears(7), 7);
+    }
+
+    #[test]
+    fn the_highest_count_of_the_round_is_the_one_that_applies() {
+        let mut gateway = Gateway::new();
+        assert_eq!(gateway.hears(8), 8);
+        let answers = [1, 2, 5, 4, 3].map(|count| gateway.hears(count));
+        assert_eq!((answers, gateway.hears(3)), ([8; 5], 5));
+    }
+
+    #[test]
+    fn one_answer_that_is_as_high_as_before_begins_the_round_anew() {
+        let mut gateway = Gateway::new();
+        assert_eq!(gateway.hears(4), 4);
+        for _ in 0..10 {
+            assert_eq!([1, 2, 3, 4].map(|count| gateway.hears(count)), [4; 4]);
+        }
+    }
+
+    #[test]
+    fn an_answer_that_did_not_come_begins_the_round_anew() {
+        let mut gateway = Gateway::new();
+        assert_eq!(gateway.hears(4), 4);
+        for _ in 0..10 {
+            assert_eq!([3; 5].map(|count| gateway.hears(count)), [4; 5]);
+            assert_eq!(gateway.misses(), 4);
+        }
+        assert_eq!([3; 5].map(|count| gateway.hears(count)), [4; 5]);
+        assert_eq!(gateway.hears(3), 3);
+    }
+
+    /// Between two heartbeats nobody may notice that Redis was away; the gateway that it does not know does.
+    #[test]
+    fn a_redis_that_has_lost_its_data_or_is_behind_begins_the_round_anew() {
+        for lost in [0, 1_000_000_002] {
+            let mut gateway = Gateway::new();
+            assert_eq!([4, 4].map(|count| gateway.hears(count)), [4; 2]);
+            for _ in 0..10 {
+                gateway.known = lost;
+                assert_eq!([1; 5].map(|count| gateway.hears(count)), [4; 5], "{lost}");
+            }
+            assert_eq!(gateway.hears(1), 1);
+        }
+    }
+
+    #[test]
+    fn it_is_missed_until_it_is_known() {
+        let mut gateway = Gateway::new();
+        assert!(!gateway.count.is_missed());
+        assert_eq!((gateway.misses(), gateway.count.is_missed()), (1, true));
+        assert_eq!((gateway.hears(3), gateway.count.is_missed()), (3, false));
+        assert_eq!((gateway.misses(), gateway.count.is_missed()), (3, false));
+    }
+}
