@@ -64,12 +64,12 @@ pub use gateways::HEARTBEAT;
 use guard::is_about_keys;
 pub use info::{NodeInfo, RedisInfo};
 use leases::{Leases, Lender};
-use recent::{Call, Recent};
+use recent::Recent;
 pub use secret::Agreement;
 use secret::SecretState;
 use settings::CONNECT;
 use shards::Shards;
-use split::Caller;
+use split::{Caller, Decided, call_of};
 use synced::Synced;
 pub use synced::{Overshoot, SyncedUse};
 pub use tls::{InvalidTls, Tls};
@@ -256,20 +256,31 @@ impl RedisStore {
     async fn ask(&self, charges: &[Charge<'_>], until: Instant) -> Result<Decision, StoreError> {
         self.secret.check()?;
         let Some(answer) = self.caller.decide_at_once(charges, until).await else {
-            return Box::pin(self.caller.decide(charges, until)).await;
+            return Box::pin(self.ask_split(charges, until)).await;
         };
         let answer = answer?;
-        let call = Call {
-            sent: answer.sent,
-            received: answer.received,
-            at: answer.content.now,
-        };
+        let call = call_of(&answer);
         for (charge, verdict) in charges.iter().zip(&answer.content.verdicts) {
             if let Some(verdict) = verdict {
                 self.recent.note(charge, verdict, call);
             }
         }
         Ok(answer.content)
+    }
+
+    /// Asks about charges that no script can decide at once.
+    async fn ask_split(
+        &self,
+        charges: &[Charge<'_>],
+        until: Instant,
+    ) -> Result<Decision, StoreError> {
+        let Decided { decision, calls } = self.caller.decide(charges, until, &self.recent).await?;
+        for ((charge, verdict), call) in charges.iter().zip(&decision.verdicts).zip(calls) {
+            if let (Some(verdict), Some(call)) = (verdict, call) {
+                self.recent.note(charge, verdict, call);
+            }
+        }
+        Ok(decision)
     }
 
     /// What each limit's `on_failure` says: one closed one makes the request wait for better times, the local ones

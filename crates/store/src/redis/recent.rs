@@ -5,7 +5,9 @@
 //! is forgotten costs a question to Redis, or a budget that starts from nothing, and never a wrong answer.
 //!
 //! - [`turns`]: who asks about a key that has nothing left, and who waits for what that one hears
+//! - [`given_back`]: which refusals do not hold because what they were for was given back
 
+mod given_back;
 mod turns;
 
 use std::hash::BuildHasher as _;
@@ -16,6 +18,7 @@ use parking_lot::Mutex;
 use tidegate_core::{Micros, Quota, State, Verdict};
 
 use crate::{Charge, Subject};
+use given_back::GivenBack;
 use turns::Told;
 
 /// Rows of the table, a power of two, and keys in each: about 8 MB.
@@ -30,6 +33,7 @@ const LONGEST: Duration = Duration::from_secs(1);
 pub(super) struct Recent {
     rows: Box<[Mutex<[Option<Seen>; KEYS]>]>,
     told: Told,
+    given_back: GivenBack,
     // Seeded per process: nobody outside can aim keys at one row.
     hasher: RandomState,
 }
@@ -51,6 +55,13 @@ struct Seen {
     holds: bool,
     // While nothing is left: until when whoever asks Redis again is waited for.
     asking: Option<Instant>,
+}
+
+/// A limit, as a hash of its ID, and whom it is counted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Key {
+    limit: u64,
+    subject: Subject,
 }
 
 /// What is known of a charge without asking Redis.
@@ -77,6 +88,7 @@ impl Default for Recent {
         Self {
             rows: (0..ROWS).map(|_| Mutex::default()).collect(),
             told: Told::default(),
+            given_back: GivenBack::default(),
             hasher: RandomState::default(),
         }
     }
@@ -85,7 +97,7 @@ impl Default for Recent {
 impl Recent {
     /// Keeps what Redis said of a charge.
     pub(super) fn note(&self, charge: &Charge<'_>, verdict: &Verdict, call: Call) {
-        let seen = Seen {
+        let mut seen = Seen {
             limit: self.hash(charge),
             subject: charge.subject,
             capacity: charge.limit.quota().capacity(),
@@ -97,7 +109,10 @@ impl Recent {
             holds: true,
             asking: None,
         };
-        let mut row = self.row(&seen.limit, &seen.subject).lock();
+        let index = self.place(&seen.limit, &seen.subject);
+        let mut row = self.rows[index].lock();
+        // It may have been refused for the sake of what was given back.
+        seen.holds = !self.given_back.concerns(call.sent, index);
         let own = row.iter().position(|known| match known {
             Some(known) => known.is_of(seen.limit, charge),
             None => false,

@@ -3,20 +3,29 @@
 //! First all slots are checked at once, which refuses nearly all that is to be refused and charges nothing. Then slot by
 //! slot is decided, which charges; what was charged is given back, by receipt, if a later slot refuses after all, fails,
 //! or is not waited for any more. So there is never more than any limit; a give-back that is lost lapses with its key.
+//!
+//! What a check said of a key is as good as what a script says that decides at once, and is remembered as well. Two answers
+//! are not: one that admitted a charge that was then given back, and the refusal before it, which no longer holds.
+//!
+//! - [`group`]: the charges by slot
+
+mod group;
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use tidegate_core::{Micros, Quota};
+use tidegate_core::Micros;
 use tokio::task::JoinSet;
 
 use super::afterwards::Afterwards;
 use super::guard::Answer;
 use super::read;
+use super::recent::{self, Recent};
 use super::script::{Arguments, Scripts, Task, with_deadline};
 use super::shards::Shards;
 use super::together::{Question, Together};
-use crate::{Charge, Decision, Outcome, StoreError, Verdicts, Via};
+use crate::{Charge, Decision, Outcome, PerCharge, StoreError, Via};
+use group::{Group, grouped};
 
 /// What may stand in one script call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,11 +56,11 @@ struct Call {
     charges: usize,
 }
 
-/// The charges of a request whose keys share a slot, and their places among all.
+/// The decision on a request, and for each charge which call its verdict is of: none if that verdict no longer holds.
 #[derive(Debug)]
-struct Group<'a> {
-    charges: Vec<Charge<'a>>,
-    places: Vec<usize>,
+pub(super) struct Decided {
+    pub(super) decision: Decision,
+    pub(super) calls: PerCharge<Option<recent::Call>>,
 }
 
 impl Caller {
@@ -96,22 +105,25 @@ impl Caller {
         shard.client.unlink(self.keys(charges).to_vec()).await
     }
 
-    /// Decides a request that no script can decide at once.
+    /// Decides a request that no script can decide at once. What is given back makes no refusal of that key hold that is
+    /// in `recent`.
     pub(super) async fn decide(
         &self,
         charges: &[Charge<'_>],
         until: Instant,
-    ) -> Result<Decision, StoreError> {
+        recent: &Arc<Recent>,
+    ) -> Result<Decided, StoreError> {
         // A slot that is moving is seen by all of its keys.
         let split = if self.is_one(charges) {
             Split::ByKey
         } else {
             Split::BySlot
         };
-        match self.decide_split(charges, split, until).await {
+        match self.decide_split(charges, split, until, recent).await {
             // What was charged until then is given back.
             Err(error) if is_moving(&error) && split == Split::BySlot => {
-                self.decide_split(charges, Split::ByKey, until).await
+                let split = Split::ByKey;
+                self.decide_split(charges, split, until, recent).await
             }
             answer => answer,
         }
@@ -122,49 +134,53 @@ impl Caller {
         charges: &[Charge<'_>],
         split: Split,
         until: Instant,
-    ) -> Result<Decision, StoreError> {
+        recent: &Arc<Recent>,
+    ) -> Result<Decided, StoreError> {
         let groups = grouped(charges, split);
-        let mut decision = self.check(&groups, charges.len(), until).await?;
+        let mut decided = self.check(&groups, charges.len(), until).await?;
         let mut charged = Charged {
             caller: self,
+            recent,
             calls: Vec::new(),
         };
-        if decision.outcome == Outcome::Refused {
+        if decided.decision.outcome == Outcome::Refused {
             // A check leaves no trace: what blocks is decided as well, to be blocked.
-            let checked = decision.verdicts.clone();
+            let checked = decided.decision.verdicts.clone();
             for group in groups.iter().filter(|group| group.blocks(&checked)) {
                 let call = self.call(Task::Decide, &group.charges);
-                let answer = self.run(call, until).await?.content;
-                if answer.outcome == Outcome::Admitted {
+                let answer = self.run(call, until).await?;
+                if answer.content.outcome == Outcome::Admitted {
                     // It fits by now, and is given back as this is dropped.
-                    charged.calls.extend(self.undo(group, &answer));
+                    charged.calls.extend(self.undo(group, &answer.content));
+                    group.forget(&mut decided);
                 } else {
-                    group.tell(&answer, &mut decision);
+                    group.tell(&answer, &mut decided);
                 }
             }
-            return Ok(decision);
+            return Ok(decided);
         }
         let mut answers = Vec::with_capacity(groups.len());
         for group in &groups {
             let call = self.call(Task::Decide, &group.charges);
-            let answer = self.run(call, until).await?.content;
-            if answer.outcome == Outcome::Admitted {
-                charged.calls.extend(self.undo(group, &answer));
+            let answer = self.run(call, until).await?;
+            let outcome = answer.content.outcome;
+            if outcome == Outcome::Admitted {
+                charged.calls.extend(self.undo(group, &answer.content));
             }
-            decision.now = answer.now;
-            decision.outcome = answer.outcome;
-            if answer.outcome == Outcome::Refused {
+            decided.decision.now = answer.content.now;
+            decided.decision.outcome = outcome;
+            if outcome == Outcome::Refused {
                 // Nothing stays charged: what the check said of the others holds.
-                group.tell(&answer, &mut decision);
-                return Ok(decision);
+                group.tell(&answer, &mut decided);
+                return Ok(decided);
             }
             answers.push(answer);
         }
-        for (group, answer) in groups.iter().zip(answers) {
-            group.tell(&answer, &mut decision);
+        for (group, answer) in groups.iter().zip(&answers) {
+            group.tell(answer, &mut decided);
         }
         charged.calls.clear();
-        Ok(decision)
+        Ok(decided)
     }
 
     /// Asks all slots at once, and charges none.
@@ -173,28 +189,32 @@ impl Caller {
         groups: &[Group<'_>],
         count: usize,
         until: Instant,
-    ) -> Result<Decision, StoreError> {
+    ) -> Result<Decided, StoreError> {
         let mut asking = JoinSet::new();
         for (index, group) in groups.iter().enumerate() {
             let (caller, call) = (self.clone(), self.call(Task::Check, &group.charges));
             asking.spawn(async move { (index, caller.run(call, until).await) });
         }
-        let mut all = Decision {
-            outcome: Outcome::Admitted,
-            via: Via::Store,
-            now: 0,
-            verdicts: (0..count).map(|_| None).collect(),
-            sources: Decision::sources(count, 0, false),
-            call: None,
+        let mut all = Decided {
+            decision: Decision {
+                outcome: Outcome::Admitted,
+                via: Via::Store,
+                now: 0,
+                verdicts: (0..count).map(|_| None).collect(),
+                sources: Decision::sources(count, 0, false),
+                call: None,
+            },
+            calls: (0..count).map(|_| None).collect(),
         };
         while let Some(answered) = asking.join_next().await {
             // A task of ours that is gone was not answered.
             let (index, answer) = answered.map_err(|_| StoreError::Disconnected)?;
-            let answer = answer?.content;
+            let answer = answer?;
             groups[index].tell(&answer, &mut all);
-            all.now = all.now.max(answer.now);
-            if answer.outcome == Outcome::Refused {
-                all.outcome = Outcome::Refused;
+            let decision = &mut all.decision;
+            decision.now = decision.now.max(answer.content.now);
+            if answer.content.outcome == Outcome::Refused {
+                decision.outcome = Outcome::Refused;
             }
         }
         Ok(all)
@@ -211,13 +231,17 @@ impl Caller {
         }
     }
 
-    /// What undoes this answer.
-    fn undo(&self, group: &Group<'_>, answer: &Decision) -> impl Iterator<Item = Afterwards> {
+    /// What undoes this answer, by charge.
+    fn undo<'a>(
+        &self,
+        group: &Group<'a>,
+        answer: &Decision,
+    ) -> impl Iterator<Item = (Charge<'a>, Afterwards)> {
         let verdicts = answer.verdicts.iter().flatten();
         let charged = group.charges.iter().zip(verdicts);
         // One that is only observed may have been left out.
         let charged = charged.filter(|(_, verdict)| verdict.allowed);
-        charged.map(|(charge, verdict)| self.given_back(charge, answer.now, verdict))
+        charged.map(|(charge, verdict)| (*charge, self.given_back(charge, answer.now, verdict)))
     }
 
     fn keys(&self, charges: &[Charge<'_>]) -> Arc<[String]> {
@@ -273,7 +297,8 @@ impl Caller {
 /// What was charged so far, and is given back if this is dropped with something in it.
 struct Charged<'a> {
     caller: &'a Caller,
-    calls: Vec<Afterwards>,
+    recent: &'a Arc<Recent>,
+    calls: Vec<(Charge<'a>, Afterwards)>,
 }
 
 impl Drop for Charged<'_> {
@@ -282,70 +307,30 @@ impl Drop for Charged<'_> {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return;
         };
-        for call in self.calls.drain(..) {
+        for (charge, call) in self.calls.drain(..) {
             let caller = self.caller.clone();
+            let (recent, key) = (self.recent.clone(), self.recent.key(&charge));
             // Nobody waits for it: whoever was refused has an answer.
-            runtime.spawn(async move { caller.send(&call).await });
+            runtime.spawn(async move {
+                let _ = caller.send(&call).await;
+                recent.given_back(&key, Instant::now());
+            });
         }
     }
 }
 
-impl Group<'_> {
-    fn tag(&self) -> [u8; 16] {
-        self.charges
-            .first()
-            .map_or([0; 16], |charge| charge.subject.tag)
-    }
-
-    /// Puts this group's verdicts into their places.
-    fn tell(&self, answer: &Decision, decision: &mut Decision) {
-        let said = answer.verdicts.iter().zip(&answer.sources);
-        for (place, (verdict, source)) in self.places.iter().zip(said) {
-            decision.verdicts[*place] = *verdict;
-            decision.sources[*place] = *source;
-        }
-    }
-
-    /// Whether one of its limits was exceeded that blocks.
-    fn blocks(&self, verdicts: &Verdicts) -> bool {
-        let verdicts = self.places.iter().map(|place| verdicts[*place]);
-        self.charges.iter().zip(verdicts).any(|(charge, verdict)| {
-            let refused = verdict.is_some_and(|verdict| !verdict.allowed);
-            refused && charge.limit.block().is_some()
-        })
-    }
-
-    /// Whose turn it is: what many share is the likeliest to refuse, and a queue's turns follow each other.
-    fn turn(&self) -> (bool, bool) {
-        let queues = |charge: &Charge<'_>| matches!(charge.limit.quota(), Quota::LeakyBucket(_));
-        let shared = self.charges.iter().any(|charge| charge.limit.is_shared());
-        (self.charges.iter().any(queues), !shared)
+/// When a decision was asked for and came, and its time.
+pub(super) const fn call_of(answer: &Answer<Decision>) -> recent::Call {
+    recent::Call {
+        sent: answer.sent,
+        received: answer.received,
+        at: answer.content.now,
     }
 }
 
 /// Whether the slot of several keys is moving; then nothing has run.
 pub(super) fn is_moving(error: &StoreError) -> bool {
     matches!(error, StoreError::Refused(code) if code == "TRYAGAIN")
-}
-
-/// The charges as they can be decided together, in the order in which they are charged.
-fn grouped<'a>(charges: &[Charge<'a>], split: Split) -> Vec<Group<'a>> {
-    let mut groups: Vec<Group<'a>> = Vec::new();
-    for (place, charge) in charges.iter().enumerate() {
-        let joins = |group: &Group<'_>| split == Split::BySlot && group.tag() == charge.subject.tag;
-        let known = groups.iter().position(joins);
-        let index = known.unwrap_or_else(|| {
-            groups.push(Group {
-                charges: Vec::new(),
-                places: Vec::new(),
-            });
-            groups.len() - 1
-        });
-        groups[index].charges.push(*charge);
-        groups[index].places.push(place);
-    }
-    groups.sort_by_key(Group::turn);
-    groups
 }
 
 #[cfg(test)]

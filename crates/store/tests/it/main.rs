@@ -16,6 +16,7 @@
 //! - `planted`: huge values under limiter keys
 //! - `refusals`: refusals that are given again without asking
 //! - `settlements`: costs that are known after the decision
+//! - `several_slots`: requests over several slots of a Redis Cluster, and what is remembered of them
 //! - `held`: who hears of what is settled, and what is held for a time after its request
 //! - `shares`: what gateways give away in an outage
 //! - `synced`: counts that gateways exchange; `synced_script`: call by call, `synced_fleet`: how far limits are exceeded,
@@ -54,6 +55,7 @@ mod outage;
 mod planted;
 mod refusals;
 mod settlements;
+mod several_slots;
 mod shares;
 mod support;
 mod synced;

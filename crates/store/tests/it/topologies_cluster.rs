@@ -317,7 +317,7 @@ async fn connections(cluster: &RedisCluster) -> u64 {
 }
 
 /// How often a node ran a command, by its own count.
-async fn calls(cluster: &RedisCluster, node: usize, command: &str) -> u64 {
+pub(crate) async fn calls(cluster: &RedisCluster, node: usize, command: &str) -> u64 {
     let info = cluster.node(node).command(&["INFO", "commandstats"]).await;
     number_after(&info, &format!("cmdstat_{command}:calls="))
 }

@@ -215,6 +215,27 @@ fn a_refusal_is_given_again_under_the_quota_that_refused_alone() {
     assert_eq!(refusal(&recent, &by_free, soon), None);
 }
 
+/// A refusal may have been for the sake of what was given back since: no call that was sent before that is believed.
+#[test]
+fn a_refusal_before_something_was_given_back_does_not_hold() {
+    let (recent, limit, now) = (Recent::default(), limit(5), Instant::now() + SECOND);
+    let ms = Duration::from_millis;
+    let (own, other) = (charge(&limit, 1, 1), charge(&limit, 2, 1));
+    for charge in [&own, &other] {
+        recent.note(charge, &refused(60_000_000), call(now));
+    }
+    let refuses = |charge, at| refusal(&recent, charge, at).is_some();
+    assert!(refuses(&own, now + ms(3)));
+    recent.given_back(&recent.key(&own), now + ms(4));
+    assert!(!refuses(&own, now + ms(5)));
+    assert!(refuses(&other, now + ms(5)));
+    // An answer that comes later to a call that was sent before says no more.
+    recent.note(&own, &refused(60_000_000), call(now + ms(4)));
+    assert!(!refuses(&own, now + ms(7)));
+    recent.note(&own, &refused(60_000_000), call(now + ms(5)));
+    assert!(refuses(&own, now + ms(8)));
+}
+
 /// In an outage each decision begins with this: it must not cost what the limit may hold.
 #[test]
 fn what_was_seen_of_a_large_limit_is_a_small_state() {

@@ -1,0 +1,76 @@
+//! The charges of one request, by slot: in which order they are charged, and where their verdicts belong.
+
+use tidegate_core::Quota;
+
+use super::{Decided, Split, call_of};
+use crate::redis::guard::Answer;
+use crate::{Charge, Decision, Verdicts};
+
+/// The charges of a request whose keys share a slot, and their places among all.
+#[derive(Debug)]
+pub(super) struct Group<'a> {
+    pub(super) charges: Vec<Charge<'a>>,
+    pub(super) places: Vec<usize>,
+}
+
+impl Group<'_> {
+    fn tag(&self) -> [u8; 16] {
+        self.charges
+            .first()
+            .map_or([0; 16], |charge| charge.subject.tag)
+    }
+
+    /// Puts this group's verdicts into their places.
+    pub(super) fn tell(&self, answer: &Answer<Decision>, decided: &mut Decided) {
+        let call = call_of(answer);
+        let said = answer.content.verdicts.iter().zip(&answer.content.sources);
+        for (place, (verdict, source)) in self.places.iter().zip(said) {
+            decided.decision.verdicts[*place] = *verdict;
+            decided.decision.sources[*place] = *source;
+            decided.calls[*place] = Some(call);
+        }
+    }
+
+    /// This group's verdicts are told, and do not hold any more.
+    pub(super) fn forget(&self, decided: &mut Decided) {
+        for place in &self.places {
+            decided.calls[*place] = None;
+        }
+    }
+
+    /// Whether one of its limits was exceeded that blocks.
+    pub(super) fn blocks(&self, verdicts: &Verdicts) -> bool {
+        let verdicts = self.places.iter().map(|place| verdicts[*place]);
+        self.charges.iter().zip(verdicts).any(|(charge, verdict)| {
+            let refused = verdict.is_some_and(|verdict| !verdict.allowed);
+            refused && charge.limit.block().is_some()
+        })
+    }
+
+    /// Whose turn it is: what many share is the likeliest to refuse, and a queue's turns follow each other.
+    fn turn(&self) -> (bool, bool) {
+        let queues = |charge: &Charge<'_>| matches!(charge.limit.quota(), Quota::LeakyBucket(_));
+        let shared = self.charges.iter().any(|charge| charge.limit.is_shared());
+        (self.charges.iter().any(queues), !shared)
+    }
+}
+
+/// The charges as they can be decided together, in the order in which they are charged.
+pub(super) fn grouped<'a>(charges: &[Charge<'a>], split: Split) -> Vec<Group<'a>> {
+    let mut groups: Vec<Group<'a>> = Vec::new();
+    for (place, charge) in charges.iter().enumerate() {
+        let joins = |group: &Group<'_>| split == Split::BySlot && group.tag() == charge.subject.tag;
+        let known = groups.iter().position(joins);
+        let index = known.unwrap_or_else(|| {
+            groups.push(Group {
+                charges: Vec::new(),
+                places: Vec::new(),
+            });
+            groups.len() - 1
+        });
+        groups[index].charges.push(*charge);
+        groups[index].places.push(place);
+    }
+    groups.sort_by_key(Group::turn);
+    groups
+}
