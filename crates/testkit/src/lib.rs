@@ -16,6 +16,7 @@
 //! - [`RawClient`]: a TCP client that sends exactly these bytes, and reads [`Message`]s strictly.
 //! - [`Client`]: an HTTP client (1.1 or 2) that panics on a response header it was not told about.
 //! - [`FaultProxy`]: a TCP proxy that delays, stalls, drips, strands, cuts and refuses at run time.
+//! - [`RedisProxy`]: one that knows RESP: the answer to one script call is lost, late or cut in half.
 //! - [`Load`]: requests at a fixed rate, however slow the answers; [`Shots`]: what became of them.
 //! - [`Process`]: a guard for a child process: its lines, signals, exit and memory.
 //! - [`Port`]: a port kept for one server, before, between and after its runs; [`Silent`]: one that
@@ -41,6 +42,7 @@ mod process;
 mod raw;
 mod raw_client;
 mod redis;
+mod redis_proxy;
 mod resp;
 mod sentinels;
 mod tls;
@@ -58,6 +60,7 @@ pub use process::Process;
 pub use raw::{Action, RawUpstream, Turn, When};
 pub use raw_client::{End, RawClient};
 pub use redis::RedisServer;
+pub use redis_proxy::{CallFault, RedisProxy};
 pub use resp::{RedisConnection, Reply};
 pub use sentinels::RedisSentinels;
 pub use tls::TlsRedis;

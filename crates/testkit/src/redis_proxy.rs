@@ -1,0 +1,257 @@
+//! A proxy in front of a Redis that knows where commands and replies end, so that one answer can be lost and not its
+//! command.
+
+use std::{
+    collections::VecDeque,
+    io,
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+    time::{Duration, SystemTime},
+};
+
+use bytes::BytesMut;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    net::TcpStream,
+    sync::watch,
+    time::sleep,
+};
+
+use crate::door::Door;
+
+/// A proxy that speaks RESP2. It starts without any fault, and its connections end when it is dropped.
+#[derive(Debug)]
+pub struct RedisProxy {
+    door: Door,
+    board: Arc<Board>,
+}
+
+/// What becomes of one call of a script (EVAL, EVALSHA) or of its reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallFault {
+    /// The call never arrives, and the connection is reset.
+    Unsent,
+    /// Half of the call arrives, and then the connection is reset.
+    HalfSent,
+    /// The script runs, its reply is lost, and the connection is reset.
+    Unanswered,
+    /// The script runs, half of its reply arrives, and then the connection is reset.
+    HalfAnswered,
+    /// The script runs, and its reply comes so much later, and with it all that are behind it.
+    AnsweredLate(Duration),
+}
+
+#[derive(Debug)]
+struct Board {
+    faults: Mutex<Faults>,
+    switches: watch::Sender<Switches>,
+}
+
+#[derive(Debug, Default)]
+struct Faults {
+    // By how many calls come before.
+    planned: Vec<(usize, CallFault)>,
+    struck: Vec<SystemTime>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Switches {
+    held: bool,
+    resets: usize,
+}
+
+impl RedisProxy {
+    /// Starts one in front of this address, from within a tokio runtime. A client whose server cannot be reached is reset.
+    pub fn start(server: SocketAddr) -> Self {
+        let board = Arc::new(Board {
+            faults: Mutex::default(),
+            switches: watch::Sender::new(Switches::default()),
+        });
+        let shared = Arc::clone(&board);
+        let door = Door::open(move |client| carry(client, server, Arc::clone(&shared)));
+        Self { door, board }
+    }
+
+    /// The address that clients connect to.
+    pub fn addr(&self) -> SocketAddr {
+        self.door.addr()
+    }
+
+    /// Lets this become of the script call that comes after `skip` others, over whichever connection.
+    pub fn strike(&self, skip: usize, fault: CallFault) {
+        self.board
+            .faults
+            .lock()
+            .unwrap()
+            .planned
+            .push((skip, fault));
+    }
+
+    /// When a fault struck a call: each time.
+    pub fn struck(&self) -> Vec<SystemTime> {
+        self.board.faults.lock().unwrap().struck.clone()
+    }
+
+    /// Forgets the faults that have struck no call yet, and holds nothing back any more.
+    pub fn heal(&self) {
+        self.board.faults.lock().unwrap().planned.clear();
+        self.hold(false);
+    }
+
+    /// Holds all commands and replies back; `false` lets them go on.
+    pub fn hold(&self, held: bool) {
+        self.board
+            .switches
+            .send_modify(|switches| switches.held = held);
+    }
+
+    /// Resets all connections towards both ends.
+    pub fn reset(&self) {
+        self.board
+            .switches
+            .send_modify(|switches| switches.resets += 1);
+    }
+
+    /// Refuses new connections from now on; those that are open stay.
+    pub async fn refuse(&self) {
+        self.door.close().await;
+    }
+
+    /// Accepts again after [`refuse`](Self::refuse).
+    pub fn accept(&self) {
+        self.door.reopen();
+    }
+}
+
+impl Board {
+    /// What becomes of this command.
+    fn fault_of(&self, command: &[u8]) -> Option<CallFault> {
+        let name = command.splitn(4, |byte| *byte == b'\n').nth(2)?;
+        if !name.to_ascii_uppercase().starts_with(b"EVAL") {
+            return None;
+        }
+        let mut faults = self.faults.lock().unwrap();
+        let due = faults.planned.iter().position(|(skip, _)| *skip == 0);
+        for (skip, _) in &mut faults.planned {
+            *skip = skip.saturating_sub(1);
+        }
+        let (_, fault) = faults.planned.remove(due?);
+        faults.struck.push(SystemTime::now());
+        Some(fault)
+    }
+
+    /// Waits while traffic is held back.
+    async fn flowing(&self) {
+        let mut switches = self.switches.subscribe();
+        // The sender is a part of this.
+        let _ = switches.wait_for(|now| !now.held).await;
+    }
+}
+
+/// Carries one connection until one side ends it, or a fault does.
+async fn carry(mut client: TcpStream, server: SocketAddr, board: Arc<Board>) {
+    let mut switches = board.switches.subscribe();
+    let before = switches.borrow_and_update().resets;
+    let Ok(mut server) = TcpStream::connect(server).await else {
+        client.set_zero_linger().ok();
+        return;
+    };
+    server.set_nodelay(true).ok();
+    let waiting = Mutex::new(VecDeque::new());
+    {
+        let ((from_client, to_client), (from_server, to_server)) = (client.split(), server.split());
+        tokio::select! {
+            _ = commands(from_client, to_server, &board, &waiting) => {}
+            _ = replies(from_server, to_client, &board, &waiting) => {}
+            _ = switches.wait_for(|now| now.resets != before) => {}
+        }
+    }
+    client.set_zero_linger().ok();
+    server.set_zero_linger().ok();
+}
+
+/// Carries commands, and notes in their order what is to become of their replies.
+async fn commands(
+    mut reader: impl AsyncRead + Unpin,
+    mut writer: impl AsyncWrite + Unpin,
+    board: &Board,
+    waiting: &Mutex<VecDeque<Option<CallFault>>>,
+) -> io::Result<()> {
+    let mut unread = BytesMut::new();
+    loop {
+        while let Some(length) = frame(&unread) {
+            let command = unread.split_to(length);
+            board.flowing().await;
+            let fault = board.fault_of(&command);
+            match fault {
+                Some(CallFault::Unsent) => return Ok(()),
+                Some(CallFault::HalfSent) => {
+                    return writer.write_all(&command[..length / 2]).await;
+                }
+                _ => {}
+            }
+            waiting.lock().unwrap().push_back(fault);
+            writer.write_all(&command).await?;
+        }
+        if reader.read_buf(&mut unread).await? == 0 {
+            return Ok(());
+        }
+    }
+}
+
+/// Carries replies, each as was noted for its command.
+async fn replies(
+    mut reader: impl AsyncRead + Unpin,
+    mut writer: impl AsyncWrite + Unpin,
+    board: &Board,
+    waiting: &Mutex<VecDeque<Option<CallFault>>>,
+) -> io::Result<()> {
+    let mut unread = BytesMut::new();
+    loop {
+        while let Some(length) = frame(&unread) {
+            let reply = unread.split_to(length);
+            let fault = waiting.lock().unwrap().pop_front().flatten();
+            board.flowing().await;
+            match fault {
+                Some(CallFault::Unanswered) => return Ok(()),
+                Some(CallFault::HalfAnswered) => {
+                    return writer.write_all(&reply[..length / 2]).await;
+                }
+                Some(CallFault::AnsweredLate(late)) => sleep(late).await,
+                _ => {}
+            }
+            writer.write_all(&reply).await?;
+        }
+        if reader.read_buf(&mut unread).await? == 0 {
+            return Ok(());
+        }
+    }
+}
+
+/// How many bytes the first command or reply has; none if it is not complete.
+fn frame(bytes: &[u8]) -> Option<usize> {
+    let line = bytes.windows(2).position(|pair| pair == b"\r\n")?;
+    let number = || -> i64 {
+        let text = std::str::from_utf8(&bytes[1..line]).unwrap_or_default();
+        text.parse()
+            .unwrap_or_else(|_| panic!("not RESP2: {text:?}"))
+    };
+    let mut end = line + 2;
+    match bytes[0] {
+        b'$' => {
+            if let Ok(length) = usize::try_from(number()) {
+                end += length + 2;
+            }
+        }
+        b'*' => {
+            for _ in 0..number() {
+                end += frame(bytes.get(end..)?)?;
+            }
+        }
+        _ => {}
+    }
+    (end <= bytes.len()).then_some(end)
+}
+
+#[cfg(test)]
+mod tests;
