@@ -1,0 +1,252 @@
+//! What one trial does: its limits, its work and its faults. All of it follows from a seed, and parts of it can be left out.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+use tidegate_core::Micros;
+use tidegate_store::{Mode, OnFailure};
+use tidegate_testkit::CallFault;
+
+use crate::law::{Kind, Numbers};
+
+/// A trial.
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    pub(crate) name: Name,
+    /// Whether all is kept in this process, without Redis.
+    pub(crate) in_memory: bool,
+    pub(crate) gateways: usize,
+    /// Whether gateways count each other: this often they call in, in ms. None: the configuration says how many there are.
+    pub(crate) heartbeat: Option<u64>,
+    pub(crate) remembers: bool,
+    pub(crate) limits: Vec<LimitCase>,
+    pub(crate) work: Vec<Work>,
+    pub(crate) faults: Vec<Fault>,
+}
+
+/// A seed, and which parts of what follows from it are left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Name {
+    pub(crate) seed: u64,
+    pub(crate) limits: BTreeSet<usize>,
+    pub(crate) work: BTreeSet<usize>,
+    pub(crate) faults: BTreeSet<usize>,
+}
+
+/// A limit.
+#[derive(Clone, Debug)]
+pub(crate) struct LimitCase {
+    pub(crate) kind: Kind,
+    /// Of window algorithms the window, of `concurrency` the lease.
+    pub(crate) window: Micros,
+    pub(crate) plans: Vec<Numbers>,
+    pub(crate) mode: Mode,
+    pub(crate) on_failure: OnFailure,
+    pub(crate) reserves: Option<Micros>,
+}
+
+/// What is done, in a task of its own.
+#[derive(Clone, Debug)]
+pub(crate) struct Work {
+    pub(crate) nth: usize,
+    pub(crate) gateway: usize,
+    /// When it begins, in ms.
+    pub(crate) at: u64,
+    pub(crate) what: What,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum What {
+    /// So many requests, one after the other, with a pause between two, in us.
+    Ask {
+        times: u64,
+        pause: u64,
+        charges: Vec<Ask>,
+        then: Then,
+    },
+    /// What was used under a key is forgotten.
+    Reset { limit: usize, key: u64 },
+    /// A plan has other numbers from now on.
+    Reload {
+        limit: usize,
+        plan: usize,
+        numbers: Numbers,
+    },
+}
+
+/// A charge, by one of its limit's plans.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask {
+    pub(crate) limit: usize,
+    pub(crate) key: u64,
+    pub(crate) plan: usize,
+    pub(crate) cost: u64,
+}
+
+/// What becomes of a request that is admitted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Then {
+    /// It runs for so long, in ms, and has come to so much if a cost is known afterwards.
+    Run(u64, u64),
+    /// Its client leaves so soon, in us: the decision is not waited for, or a place in a queue is left.
+    Leave(u64),
+}
+
+/// Something that goes wrong.
+#[derive(Clone, Debug)]
+pub(crate) struct Fault {
+    pub(crate) nth: usize,
+    /// When, in ms.
+    pub(crate) at: u64,
+    /// At which gateway, if it concerns one.
+    pub(crate) gateway: usize,
+    pub(crate) what: Mishap,
+}
+
+/// What goes wrong; times in ms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mishap {
+    /// So many script calls of one gateway, each after `skip` others.
+    Calls {
+        fault: CallFault,
+        skip: usize,
+        times: usize,
+    },
+    /// A gateway's connections are reset.
+    Cut,
+    /// A gateway does nothing, and nothing reaches it.
+    Paused(u64),
+    /// A gateway is killed, and another starts.
+    GatewayKilled,
+    /// A gateway ends in order, and another starts.
+    GatewayEnded,
+    /// Redis is stopped, and goes on (SIGSTOP).
+    Frozen(u64),
+    /// Redis does not execute commands (CLIENT PAUSE).
+    ClientsPaused(u64),
+    /// Redis is killed and starts with its data.
+    Killed(u64),
+    /// Redis is killed and starts without its data.
+    Emptied(u64),
+    /// Redis forgets its scripts.
+    ScriptsFlushed,
+    /// Redis closes all connections.
+    ClientsKilled,
+}
+
+impl Mishap {
+    /// What it is called in figures.
+    pub(crate) const fn name(&self) -> &'static str {
+        match self {
+            Self::Calls { fault, .. } => match fault {
+                CallFault::Unsent => "call lost",
+                CallFault::HalfSent => "call cut",
+                CallFault::Unanswered => "answer lost",
+                CallFault::HalfAnswered => "answer cut",
+                CallFault::AnsweredLate(_) => "answer late",
+            },
+            Self::Cut => "connection reset",
+            Self::Paused(_) => "gateway paused",
+            Self::GatewayKilled => "gateway killed",
+            Self::GatewayEnded => "gateway restarted",
+            Self::Frozen(_) => "Redis frozen",
+            Self::ClientsPaused(_) => "Redis paused",
+            Self::Killed(_) => "Redis killed",
+            Self::Emptied(_) => "Redis emptied",
+            Self::ScriptsFlushed => "scripts flushed",
+            Self::ClientsKilled => "clients killed",
+        }
+    }
+
+    /// Whether it concerns all who use the server.
+    pub(crate) const fn is_of_server(&self) -> bool {
+        matches!(
+            self,
+            Self::Frozen(_)
+                | Self::ClientsPaused(_)
+                | Self::Killed(_)
+                | Self::Emptied(_)
+                | Self::ScriptsFlushed
+                | Self::ClientsKilled
+        )
+    }
+}
+
+impl Case {
+    /// What follows from a seed, without what is left out.
+    pub(crate) fn of(name: &Name) -> Self {
+        let mut case = crate::generate::case(name.seed);
+        case.name = name.clone();
+        case.faults
+            .retain(|fault| !name.faults.contains(&fault.nth));
+        case.work.retain_mut(|work| {
+            if name.work.contains(&work.nth) {
+                return false;
+            }
+            match &mut work.what {
+                What::Ask { charges, .. } => {
+                    charges.retain(|charge| !name.limits.contains(&charge.limit));
+                    !charges.is_empty()
+                }
+                What::Reset { limit, .. } | What::Reload { limit, .. } => {
+                    !name.limits.contains(limit)
+                }
+            }
+        });
+        case
+    }
+
+    /// Whether something goes wrong with the whole server.
+    pub(crate) fn needs_own_server(&self) -> bool {
+        self.faults.iter().any(|fault| fault.what.is_of_server())
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.seed)?;
+        for (letter, parts) in [('l', &self.limits), ('w', &self.work), ('f', &self.faults)] {
+            if !parts.is_empty() {
+                let parts: Vec<String> = parts.iter().map(ToString::to_string).collect();
+                write!(f, "-{letter}{}", parts.join("."))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Name {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut parts = text.split('-');
+        let number = |text: &str| text.parse().map_err(|e| format!("{text:?}: {e}"));
+        let mut name = Self {
+            seed: number(parts.next().unwrap_or_default())?,
+            ..Self::default()
+        };
+        for part in parts {
+            let (letter, numbers) = part.split_at(1);
+            let numbers = numbers
+                .split('.')
+                .map(|text| number(text).map(|nth| nth as usize));
+            let numbers = numbers.collect::<Result<BTreeSet<usize>, String>>()?;
+            match letter {
+                "l" => name.limits = numbers,
+                "w" => name.work = numbers,
+                "f" => name.faults = numbers,
+                other => return Err(format!("{other:?} is none of l, w and f")),
+            }
+        }
+        Ok(name)
+    }
+}
+
+#[test]
+fn a_name_is_read_as_it_is_written() {
+    for text in ["7", "7-l1-w0.3-f2", "18446744073709551615-f0.1"] {
+        assert_eq!(text.parse::<Name>().unwrap().to_string(), text);
+    }
+    assert!("7-x1".parse::<Name>().is_err() && "".parse::<Name>().is_err());
+}

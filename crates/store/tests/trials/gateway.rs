@@ -1,0 +1,190 @@
+//! A gateway as far as a trial needs one: a store behind a proxy of its own, which renews what its requests hold, calls in,
+//! and may end or be killed at any time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, UNIX_EPOCH};
+
+use tidegate_core::Micros;
+use tidegate_store::redis::RedisOptions;
+use tidegate_store::{MemoryStore, RedisStore, Store};
+use tidegate_testkit::{RedisProxy, RedisServer};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use crate::history::{Count, End};
+use crate::machine::{Log, now};
+
+/// How often places are renewed: as seldom for their lease here as with the defaults.
+const RENEW_EVERY: Duration = Duration::from_millis(30);
+
+/// The longest that a decision waits for Redis.
+pub(crate) const TIMEOUT: Duration = Duration::from_millis(100);
+
+/// How often counts are exchanged.
+pub(crate) const SYNC_EVERY: Duration = Duration::from_millis(20);
+
+/// What a gateway does at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    Runs,
+    Ends,
+    Killed,
+}
+
+/// One gateway.
+pub(crate) struct Gateway {
+    pub(crate) number: usize,
+    pub(crate) store: Store,
+    pub(crate) proxy: Option<RedisProxy>,
+    pub(crate) life: watch::Sender<Life>,
+    paused: Arc<AtomicBool>,
+    chores: Vec<AbortHandle>,
+    log: Arc<Log>,
+}
+
+/// What all gateways of a trial have in common.
+#[derive(Clone)]
+pub(crate) struct Fleet {
+    pub(crate) server: Option<Arc<RedisServer>>,
+    pub(crate) key_prefix: String,
+    pub(crate) gateways: Option<u64>,
+    pub(crate) heartbeat: Option<u64>,
+    pub(crate) remembers: bool,
+    pub(crate) log: Arc<Log>,
+}
+
+impl Fleet {
+    /// Starts one more gateway.
+    pub(crate) async fn start(&self, number: usize) -> Gateway {
+        let proxy = self
+            .server
+            .as_ref()
+            .map(|server| RedisProxy::start(server.addr()));
+        let store = match &proxy {
+            None => Store::Memory(Arc::new(MemoryStore::default())),
+            Some(proxy) => {
+                let url = format!("redis://{}", proxy.addr());
+                Store::Redis(Arc::new(self.connect(url, self.remembers).await))
+            }
+        };
+        let paused = Arc::new(AtomicBool::new(false));
+        let mut gateway = Gateway {
+            number,
+            store,
+            proxy,
+            life: watch::Sender::new(Life::Runs),
+            paused,
+            chores: Vec::new(),
+            log: self.log.clone(),
+        };
+        gateway.start_chores(self);
+        gateway
+    }
+
+    pub(crate) async fn connect(&self, url: String, remember_refusals: bool) -> RedisStore {
+        let options = RedisOptions {
+            url,
+            tls: None,
+            timeout: TIMEOUT,
+            key_prefix: self.key_prefix.clone(),
+            gateways: self.gateways,
+            sync_every: SYNC_EVERY,
+            remember_refusals,
+        };
+        RedisStore::connect(options).await.unwrap()
+    }
+}
+
+impl Gateway {
+    fn start_chores(&mut self, fleet: &Fleet) {
+        let (store, paused) = (self.store.clone(), self.paused.clone());
+        let renewing = tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(RENEW_EVERY).await;
+                if !paused.load(Ordering::Relaxed) {
+                    store.renew().await;
+                }
+            }
+        });
+        self.chores.push(renewing.abort_handle());
+        let store = self.store.clone();
+        let keeping = tokio::spawn(async move {
+            if let Store::Redis(store) = &store {
+                store.keep_synced().await;
+            }
+        });
+        self.chores.push(keeping.abort_handle());
+        if let (Store::Redis(store), Some(every)) = (&self.store, fleet.heartbeat) {
+            let (store, log, gateway) = (store.clone(), fleet.log.clone(), self.number);
+            let calling = tokio::spawn(async move {
+                loop {
+                    if let Ok(count) = store.heartbeat().await {
+                        let at = now();
+                        log.counts
+                            .lock()
+                            .unwrap()
+                            .push(Count { gateway, at, count });
+                    }
+                    tokio::time::sleep(Duration::from_millis(every)).await;
+                }
+            });
+            self.chores.push(calling.abort_handle());
+        }
+    }
+
+    /// Does nothing any more, and lets nothing through, until `false`.
+    pub(crate) fn pause(&self, paused: bool) {
+        self.paused.store(paused, Ordering::Relaxed);
+        if let Some(proxy) = &self.proxy {
+            proxy.hold(paused);
+        }
+    }
+
+    /// Ends without a word: nothing that it says from now on arrives.
+    pub(crate) async fn kill(&self, log: &Log) {
+        if let Some(proxy) = &self.proxy {
+            proxy.refuse().await;
+            proxy.reset();
+        }
+        self.ended(log, false);
+        self.life.send_replace(Life::Killed);
+    }
+
+    /// Ends in order: its requests end, and it tells what only it knows.
+    pub(crate) async fn end(&self, log: &Log) {
+        self.life.send_replace(Life::Ends);
+        let settling = async {
+            self.life.closed().await;
+            self.store.let_go().await;
+            self.store.close().await;
+        };
+        let in_time = tokio::time::timeout(Duration::from_secs(2), settling).await;
+        // What it still has to say is lost.
+        self.ended(log, in_time.is_ok());
+    }
+
+    fn ended(&self, log: &Log, in_order: bool) {
+        let end = End {
+            gateway: self.number,
+            at: now(),
+            in_order,
+        };
+        log.ends.lock().unwrap().push(end);
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        for at in self.proxy.iter().flat_map(RedisProxy::struck) {
+            let since = at.duration_since(UNIX_EPOCH).unwrap();
+            self.log.struck(self.number, since.as_micros() as Micros);
+        }
+        for chore in &self.chores {
+            chore.abort();
+        }
+    }
+}
+
+/// How long a gateway may not know of others: two exchanges, and one that takes as long as it may.
+pub(crate) const UNSEEN: Micros = 2 * 20_000 + 100_000;

@@ -1,0 +1,192 @@
+//! The same limits and work on the memory store with a given clock: nothing waits, so a trial takes no time. What requests
+//! hold goes by the system's clock, and is left to the other trials.
+
+use tidegate_core::Micros;
+use tidegate_store::{Charge, MemoryStore, Outcome};
+
+use crate::case::{Ask, Case, What};
+use crate::dice::Dice;
+use crate::history::{self, History, Request, Reset, Said, Span};
+use crate::law::{Kind, Numbers};
+use crate::machine::subject;
+
+/// A trial's clock begins here: with a window of any length.
+const START: Micros = 1_700_000_000_000_000;
+
+/// What is done, and when.
+struct Step {
+    at: Micros,
+    what: Doing,
+}
+
+enum Doing {
+    Ask(Vec<Ask>),
+    Reset(usize, u64),
+    Reload(usize, usize, Numbers),
+}
+
+/// Runs a trial by the seed's limits and work.
+pub(crate) fn run(case: &Case) -> History {
+    let store = MemoryStore::new(1_000);
+    let mut plans: Vec<Vec<Numbers>> = case
+        .limits
+        .iter()
+        .map(|limit| limit.plans.clone())
+        .collect();
+    let mut history = History {
+        limits: case.limits.iter().map(limit).collect(),
+        in_memory: true,
+        ..History::default()
+    };
+    for step in steps(case) {
+        let now = START + step.at;
+        match step.what {
+            Doing::Ask(asks) => history.requests.push(ask(case, &plans, &store, &asks, now)),
+            Doing::Reload(limit, plan, numbers) => plans[limit][plan] = numbers,
+            Doing::Reset(limit, key) => {
+                let own = crate::machine::limit_of(limit, &case.limits[limit], plans[limit][0]);
+                store.reset(&[Charge {
+                    limit: &own,
+                    subject: subject(key),
+                    cost: 1,
+                }]);
+                history.resets.push(Reset {
+                    limit,
+                    key,
+                    span: Span::at(now),
+                    done: true,
+                });
+            }
+        }
+    }
+    history
+}
+
+fn limit(case: &crate::case::LimitCase) -> history::Limit {
+    history::Limit {
+        kind: case.kind,
+        window: case.window,
+        mode: case.mode,
+        on_failure: case.on_failure,
+    }
+}
+
+/// The work in the order of its times: no two steps at one time.
+fn steps(case: &Case) -> Vec<Step> {
+    let mut dice = Dice(case.name.seed);
+    let mut steps = Vec::new();
+    for work in &case.work {
+        let mut at = work.at * 1_000 + dice.between(0, 999);
+        match &work.what {
+            What::Ask {
+                times,
+                pause,
+                charges,
+                ..
+            } => {
+                let held = |ask: &Ask| {
+                    let limit = &case.limits[ask.limit];
+                    limit.kind == Kind::Concurrency || limit.reserves.is_some()
+                };
+                let charges: Vec<Ask> = charges.iter().filter(|ask| !held(ask)).copied().collect();
+                for _ in 0..*times {
+                    let what = Doing::Ask(charges.clone());
+                    steps.push(Step { at, what });
+                    at += pause + dice.between(1, 2_000);
+                }
+            }
+            What::Reset { limit, key } => {
+                let what = Doing::Reset(*limit, *key);
+                steps.push(Step { at, what });
+            }
+            What::Reload {
+                limit,
+                plan,
+                numbers,
+            } => {
+                let what = Doing::Reload(*limit, *plan, *numbers);
+                steps.push(Step { at, what });
+            }
+        }
+    }
+    steps.retain(|step| !matches!(&step.what, Doing::Ask(charges) if charges.is_empty()));
+    steps.sort_by_key(|step| step.at);
+    let mut last = 0;
+    for step in &mut steps {
+        step.at = step.at.max(last + 1);
+        last = step.at;
+    }
+    steps
+}
+
+fn ask(
+    case: &Case,
+    plans: &[Vec<Numbers>],
+    store: &MemoryStore,
+    asks: &[Ask],
+    now: Micros,
+) -> Request {
+    let limits: Vec<_> = asks
+        .iter()
+        .map(|ask| {
+            let numbers = plans[ask.limit][ask.plan];
+            (
+                numbers,
+                crate::machine::limit_of(ask.limit, &case.limits[ask.limit], numbers),
+            )
+        })
+        .collect();
+    let charges: Vec<Charge<'_>> = limits
+        .iter()
+        .zip(asks)
+        .map(|((_, limit), ask)| Charge {
+            limit,
+            subject: subject(ask.key),
+            cost: ask.cost,
+        })
+        .collect();
+    let decision = store.decide_at(&charges, now);
+    let charges = limits.iter().zip(asks).zip(&decision.verdicts);
+    let charges = charges.map(|(((numbers, _), ask), verdict)| history::Charge {
+        limit: ask.limit,
+        key: ask.key,
+        numbers: *numbers,
+        cost: ask.cost,
+        verdict: *verdict,
+        at: Span::at(now),
+        here: true,
+        used: None,
+    });
+    Request {
+        gateway: 0,
+        asked: Span::at(now),
+        charges: charges.collect(),
+        ran_until: (decision.outcome == Outcome::Admitted).then_some(now),
+        said: Said::Decided {
+            outcome: decision.outcome,
+            via: decision.via,
+            error: None,
+        },
+        settled: None,
+        has_left: false,
+    }
+}
+
+/// Many seeds, in a moment.
+#[test]
+fn the_memory_store_keeps_its_promises_by_a_given_clock() {
+    let seed = crate::number(crate::SEED).unwrap_or_else(crate::machine::now);
+    let trials = crate::number(crate::TRIALS).unwrap_or(30);
+    for seed in (0..trials).map(|nth| seed.wrapping_add(nth)) {
+        let name = crate::case::Name {
+            seed,
+            ..crate::case::Name::default()
+        };
+        let case = Case::of(&name);
+        let history = run(&case);
+        let mut broken = crate::promises::broken(&history);
+        broken.retain(|breach| !crate::not_yet::PROMISES.contains(&breach.promise));
+        let report = || crate::report::finding(&case, &history, &broken);
+        assert!(broken.is_empty(), "{}", report());
+    }
+}

@@ -1,0 +1,267 @@
+//! What happened in one trial: what was asked, by whom, what was decided and when by the deciding clock, what was held and
+//! settled, and which faults there were. Promises are judged by this alone.
+
+use tidegate_core::{Micros, Verdict};
+use tidegate_store::{Mode, OnFailure, Outcome, Via};
+
+use crate::law::{Kind, Numbers};
+
+/// All of one trial.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct History {
+    pub(crate) limits: Vec<Limit>,
+    pub(crate) requests: Vec<Request>,
+    pub(crate) resets: Vec<Reset>,
+    /// When Redis lost its data: it may have been at any time between.
+    pub(crate) losses: Vec<Span>,
+    pub(crate) troubles: Vec<Trouble>,
+    /// What gateways said that they count, by themselves: a heartbeat that was answered.
+    pub(crate) counts: Vec<Count>,
+    /// When a gateway ended, and how.
+    pub(crate) ends: Vec<End>,
+    /// How many gateways the configuration says there are; none: they are counted.
+    pub(crate) gateways: Option<u64>,
+    /// Whether all of it is kept in this process.
+    pub(crate) in_memory: bool,
+    /// How long a gateway may not know what others count by themselves: two `sync_every` and one exchange.
+    pub(crate) unseen: Micros,
+    /// The longest that a decision waits for Redis.
+    pub(crate) timeout: Micros,
+    /// What was looked at when all trouble was over and all was settled.
+    pub(crate) looks: Vec<Look>,
+    /// Who was refused, and asked again alone when the time had come.
+    pub(crate) returns: Vec<Return>,
+}
+
+/// A limit, with what does not change by a reload or a plan.
+#[derive(Clone, Debug)]
+pub(crate) struct Limit {
+    pub(crate) kind: Kind,
+    /// Of window algorithms the window, of `concurrency` the lease.
+    pub(crate) window: Micros,
+    pub(crate) mode: Mode,
+    pub(crate) on_failure: OnFailure,
+}
+
+/// A time span, both ends included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) begin: Micros,
+    pub(crate) end: Micros,
+}
+
+impl Span {
+    pub(crate) const fn at(time: Micros) -> Self {
+        Self {
+            begin: time,
+            end: time,
+        }
+    }
+
+    pub(crate) const fn meets(&self, begin: Micros, end: Micros) -> bool {
+        self.begin <= end && begin <= self.end
+    }
+}
+
+/// One request.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) gateway: usize,
+    /// From the call of the store to its answer, by this machine's clock, which is Redis's.
+    pub(crate) asked: Span,
+    pub(crate) charges: Vec<Charge>,
+    pub(crate) said: Said,
+    /// Until when an admitted request ran; none: it is not over.
+    pub(crate) ran_until: Option<Micros>,
+    /// When what it came to was said; before that it had not come to anything else than it reserved.
+    pub(crate) settled: Option<Micros>,
+    /// Whether its client left before its turn in a queue came.
+    pub(crate) has_left: bool,
+}
+
+/// What a request asked of one limit, and what that said.
+#[derive(Clone, Debug)]
+pub(crate) struct Charge {
+    pub(crate) limit: usize,
+    pub(crate) key: u64,
+    pub(crate) numbers: Numbers,
+    pub(crate) cost: u64,
+    pub(crate) verdict: Option<Verdict>,
+    /// When that was decided: exact if the deciding clock was told, or between two times.
+    pub(crate) at: Span,
+    /// Whether this process decided, and not Redis.
+    pub(crate) here: bool,
+    /// What it has come to, once it is settled.
+    pub(crate) used: Option<u64>,
+}
+
+/// What became of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    Decided {
+        outcome: Outcome,
+        via: Via,
+        error: Option<String>,
+    },
+    /// Its client did not wait for the answer.
+    Aborted,
+}
+
+/// What was used under one key was forgotten: at some time between, if it was.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reset {
+    pub(crate) limit: usize,
+    pub(crate) key: u64,
+    pub(crate) span: Span,
+    /// Whether it surely was.
+    pub(crate) done: bool,
+}
+
+/// A time in which one gateway, or all of them, may not have reached Redis.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Trouble {
+    /// None: all of them.
+    pub(crate) gateway: Option<usize>,
+    pub(crate) kind: &'static str,
+    pub(crate) span: Span,
+}
+
+/// A gateway was told how many there are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Count {
+    pub(crate) gateway: usize,
+    pub(crate) at: Micros,
+    pub(crate) count: u64,
+}
+
+/// A gateway ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct End {
+    pub(crate) gateway: usize,
+    pub(crate) at: Micros,
+    /// Whether it could tell what only it knew.
+    pub(crate) in_order: bool,
+}
+
+/// What the store said about a key when nothing was under way any more.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look {
+    pub(crate) limit: usize,
+    /// None: a key that was never used.
+    pub(crate) key: Option<u64>,
+    pub(crate) numbers: Numbers,
+    pub(crate) at: Micros,
+    pub(crate) remaining: u64,
+}
+
+/// A key that was used up alone: a refusal, and what was said when its retry-after was over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Return {
+    pub(crate) limit: usize,
+    pub(crate) key: u64,
+    pub(crate) refused: Micros,
+    pub(crate) retry_after: Micros,
+    pub(crate) asked_again: Micros,
+    pub(crate) admitted: bool,
+}
+
+impl Request {
+    /// Whether the client was let through.
+    pub(crate) fn is_admitted(&self) -> bool {
+        matches!(
+            self.said,
+            Said::Decided {
+                outcome: Outcome::Admitted,
+                ..
+            }
+        )
+    }
+
+    pub(crate) const fn via(&self) -> Option<Via> {
+        match self.said {
+            Said::Decided { via, .. } => Some(via),
+            Said::Aborted => None,
+        }
+    }
+
+    /// Whether Redis may have been asked, and no answer came of that.
+    pub(crate) const fn is_unanswered(&self) -> bool {
+        match &self.said {
+            Said::Decided { error, .. } => error.is_some(),
+            Said::Aborted => true,
+        }
+    }
+}
+
+impl History {
+    /// The keys that were asked for, by limit.
+    pub(crate) fn keys(&self) -> Vec<(usize, u64)> {
+        let charges = self.requests.iter().flat_map(|request| &request.charges);
+        let mut keys: Vec<_> = charges.map(|charge| (charge.limit, charge.key)).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
+
+    /// All that was asked of one key.
+    pub(crate) fn of(&self, limit: usize, key: u64) -> impl Iterator<Item = (&Request, &Charge)> {
+        self.requests.iter().filter_map(move |request| {
+            let is_its = |charge: &&Charge| charge.limit == limit && charge.key == key;
+            request
+                .charges
+                .iter()
+                .find(is_its)
+                .map(|charge| (request, charge))
+        })
+    }
+
+    /// When what was used under a key may have been forgotten, by a reset or with Redis's data.
+    pub(crate) fn forgotten(&self, limit: usize, key: u64) -> Vec<Span> {
+        self.forgettings(limit, key).map(|(span, _)| span).collect()
+    }
+
+    /// When what was used under a key surely was forgotten.
+    pub(crate) fn surely_forgotten(&self, limit: usize, key: u64) -> Vec<Span> {
+        let all = self.forgettings(limit, key);
+        all.filter_map(|(span, done)| done.then_some(span))
+            .collect()
+    }
+
+    fn forgettings(&self, limit: usize, key: u64) -> impl Iterator<Item = (Span, bool)> {
+        let resets = self.resets.iter();
+        let resets = resets.filter(move |reset| reset.limit == limit && reset.key == key);
+        let resets = resets.map(|reset| (reset.span, reset.done));
+        resets.chain(self.losses.iter().map(|span| (*span, true)))
+    }
+
+    /// When a gateway may not have reached Redis.
+    pub(crate) fn troubles_of(&self, gateway: usize) -> impl Iterator<Item = Span> {
+        let troubles = self.troubles.iter();
+        let own = troubles.filter(move |trouble| trouble.gateway.is_none_or(|of| of == gateway));
+        own.map(|trouble| trouble.span)
+    }
+
+    /// How many gateways this one was told there are, at most, by this time.
+    pub(crate) fn told(&self, gateway: usize, by: Micros) -> u64 {
+        if let Some(fixed) = self.gateways {
+            return fixed;
+        }
+        let counts = self.counts.iter();
+        let counts = counts.filter(|count| count.gateway == gateway && count.at <= by);
+        counts.map(|count| count.count).max().unwrap_or(1)
+    }
+
+    /// What a gateway may give away of a limit by itself.
+    pub(crate) fn share(
+        &self,
+        numbers: &Numbers,
+        gateway: usize,
+        limit: usize,
+        at: Micros,
+    ) -> Numbers {
+        match self.limits[limit].mode {
+            Mode::Local => *numbers,
+            _ => numbers.divided(self.told(gateway, at)),
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Runs a trial and keeps its history.
+
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tidegate_core::Micros;
+use tidegate_store::{Limit, Subject};
+use tokio::task::JoinSet;
+
+use crate::calm;
+use crate::case::{Case, LimitCase, Work};
+use crate::faults;
+use crate::gateway::{Fleet, Gateway, TIMEOUT, UNSEEN};
+use crate::history::{
+    self, Count, End, History, Look, Request, Reset, Return, Said, Span, Trouble,
+};
+use crate::law::Numbers;
+use crate::servers::Servers;
+use crate::stalls;
+use crate::work;
+
+/// What is noted while a trial runs.
+#[derive(Default)]
+pub(crate) struct Log {
+    pub(crate) requests: Mutex<Vec<Request>>,
+    pub(crate) resets: Mutex<Vec<Reset>>,
+    pub(crate) losses: Mutex<Vec<Span>>,
+    pub(crate) troubles: Mutex<Vec<Trouble>>,
+    pub(crate) counts: Mutex<Vec<Count>>,
+    pub(crate) ends: Mutex<Vec<End>>,
+    pub(crate) looks: Mutex<Vec<Look>>,
+    pub(crate) returns: Mutex<Vec<Return>>,
+}
+
+impl Log {
+    /// Notes that a call of a gateway was struck.
+    pub(crate) fn struck(&self, gateway: usize, at: Micros) {
+        let trouble = Trouble {
+            gateway: Some(gateway),
+            kind: "call",
+            span: Span::at(at),
+        };
+        self.troubles.lock().unwrap().push(trouble);
+    }
+}
+
+/// The limits of all plans of one, and their numbers.
+type Plans = Vec<(Numbers, Arc<Limit>)>;
+
+/// A trial that runs.
+pub(crate) struct Trial {
+    pub(crate) case: Case,
+    pub(crate) fleet: Fleet,
+    pub(crate) start: Instant,
+    pub(crate) log: Arc<Log>,
+    /// The gateways by their places: one that ends makes room for the next.
+    pub(crate) gateways: Vec<RwLock<Arc<Gateway>>>,
+    /// What the limits of each plan are at the moment.
+    plans: RwLock<Vec<Plans>>,
+    next_gateway: Mutex<usize>,
+    /// Held while something is done to the server.
+    pub(crate) server_fault: tokio::sync::Mutex<()>,
+}
+
+/// Runs a trial.
+pub(crate) async fn run(case: Case, servers: &Servers) -> History {
+    let server = match case.in_memory {
+        true => None,
+        false => Some(servers.take(case.needs_own_server()).await),
+    };
+    let log = Arc::<Log>::default();
+    let redis = server.as_ref().map(|server| server.redis.addr());
+    let watching = tokio::spawn(stalls::watch(log.clone(), redis));
+    let fleet = Fleet {
+        server: server.as_ref().map(|server| server.redis.clone()),
+        key_prefix: servers.key_prefix(),
+        gateways: case.heartbeat.is_none().then_some(case.gateways as u64),
+        heartbeat: case.heartbeat,
+        remembers: case.remembers,
+        log: log.clone(),
+    };
+    let mut gateways = Vec::new();
+    for number in 0..case.gateways {
+        gateways.push(RwLock::new(Arc::new(fleet.start(number).await)));
+    }
+    let plans = case.limits.iter().enumerate().map(plans_of).collect();
+    let trial = Arc::new(Trial {
+        next_gateway: Mutex::new(gateways.len()),
+        case,
+        fleet,
+        start: Instant::now(),
+        log,
+        gateways,
+        plans: RwLock::new(plans),
+        server_fault: tokio::sync::Mutex::default(),
+    });
+    if trial.case.heartbeat.is_some() && !trial.case.in_memory {
+        calm::everybody_is_counted(&trial).await;
+    }
+    // From now on.
+    let trial = Arc::new(Trial::started_now(trial));
+    let mut tasks = JoinSet::new();
+    for work in &trial.case.work {
+        tasks.spawn(work::run(trial.clone(), work.clone()));
+    }
+    for fault in &trial.case.faults {
+        tasks.spawn(faults::run(trial.clone(), fault.clone()));
+    }
+    while let Some(done) = tasks.join_next().await {
+        done.unwrap();
+    }
+    calm::settle_and_look(&trial).await;
+    // What struck their calls is noted when they end.
+    let mut trial = Arc::into_inner(trial).unwrap();
+    trial.gateways.clear();
+    watching.abort();
+    if let Some(server) = server {
+        servers.give_back(server);
+    }
+    trial.history()
+}
+
+impl Trial {
+    fn started_now(trial: Arc<Self>) -> Self {
+        let mut trial = Arc::into_inner(trial).unwrap();
+        trial.start = Instant::now();
+        trial
+    }
+
+    pub(crate) fn gateway(&self, place: usize) -> Arc<Gateway> {
+        self.gateways[place].read().unwrap().clone()
+    }
+
+    /// Puts a new gateway in the place of another.
+    pub(crate) async fn replace(&self, place: usize) -> Arc<Gateway> {
+        let number = {
+            let mut next = self.next_gateway.lock().unwrap();
+            *next += 1;
+            *next - 1
+        };
+        let new = Arc::new(self.fleet.start(number).await);
+        std::mem::replace(&mut *self.gateways[place].write().unwrap(), new)
+    }
+
+    /// A limit by the numbers that a plan has now.
+    pub(crate) fn limit(&self, limit: usize, plan: usize) -> (Numbers, Arc<Limit>) {
+        self.plans.read().unwrap()[limit][plan].clone()
+    }
+
+    /// Gives a plan other numbers.
+    pub(crate) fn reload(&self, limit: usize, plan: usize, numbers: Numbers) {
+        let new = limit_of(limit, &self.case.limits[limit], numbers);
+        self.plans.write().unwrap()[limit][plan] = (numbers, new);
+    }
+
+    /// Waits until so many ms since the start are over.
+    pub(crate) async fn until(&self, at: u64) {
+        tokio::time::sleep_until((self.start + Duration::from_millis(at)).into()).await;
+    }
+
+    /// Notes a trouble that lasted until now.
+    pub(crate) fn trouble(&self, gateway: Option<usize>, kind: &'static str, begin: Micros) {
+        self.trouble_in(gateway, kind, begin, now());
+    }
+
+    pub(crate) fn trouble_in(
+        &self,
+        gateway: Option<usize>,
+        kind: &'static str,
+        begin: Micros,
+        end: Micros,
+    ) {
+        let span = Span { begin, end };
+        let trouble = Trouble {
+            gateway,
+            kind,
+            span,
+        };
+        self.log.troubles.lock().unwrap().push(trouble);
+    }
+
+    fn history(&self) -> History {
+        let limits = self.case.limits.iter().map(|limit| history::Limit {
+            kind: limit.kind,
+            window: limit.window,
+            mode: limit.mode,
+            on_failure: limit.on_failure,
+        });
+        let log = &self.log;
+        let requests = std::mem::take(&mut *log.requests.lock().unwrap());
+        let mut troubles = std::mem::take(&mut *log.troubles.lock().unwrap());
+        // Whoever was not answered had trouble, whatever that was.
+        for request in &requests {
+            if let Said::Decided { error: Some(_), .. } = request.said {
+                troubles.push(Trouble {
+                    gateway: Some(request.gateway),
+                    kind: "error",
+                    span: request.asked,
+                });
+            }
+        }
+        History {
+            limits: limits.collect(),
+            requests,
+            troubles,
+            resets: std::mem::take(&mut *log.resets.lock().unwrap()),
+            losses: std::mem::take(&mut *log.losses.lock().unwrap()),
+            counts: std::mem::take(&mut *log.counts.lock().unwrap()),
+            ends: std::mem::take(&mut *log.ends.lock().unwrap()),
+            looks: std::mem::take(&mut *log.looks.lock().unwrap()),
+            returns: std::mem::take(&mut *log.returns.lock().unwrap()),
+            gateways: self.fleet.gateways,
+            in_memory: self.case.in_memory,
+            unseen: UNSEEN,
+            timeout: TIMEOUT.as_micros() as Micros,
+        }
+    }
+}
+
+/// The limits of all plans of one.
+fn plans_of((nth, case): (usize, &LimitCase)) -> Plans {
+    let plans = case.plans.iter();
+    plans
+        .map(|numbers| (*numbers, limit_of(nth, case, *numbers)))
+        .collect()
+}
+
+pub(crate) fn limit_of(nth: usize, case: &LimitCase, numbers: Numbers) -> Arc<Limit> {
+    let quota = numbers.quota(case.kind, case.window);
+    let limit = Limit::new(format!("l{nth}"), quota, case.on_failure).in_mode(case.mode);
+    Arc::new(match case.reserves {
+        Some(lease) => limit.reserving(lease),
+        None => limit,
+    })
+}
+
+/// Whom a key is counted for.
+pub(crate) fn subject(key: u64) -> Subject {
+    let mut tag = [0xab; 16];
+    tag[8..].copy_from_slice(&key.to_be_bytes());
+    Subject { tag, rest: [0; 16] }
+}
+
+/// The time by this machine's clock, which is also Redis's.
+pub(crate) fn now() -> Micros {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    since.as_micros() as Micros
+}
+
+impl Work {
+    /// What it is called in a report.
+    pub(crate) fn title(&self) -> String {
+        format!(
+            "work {} at {} ms, gateway {}: {:?}",
+            self.nth, self.at, self.gateway, self.what
+        )
+    }
+}

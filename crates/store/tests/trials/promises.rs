@@ -1,0 +1,85 @@
+//! The promises of all limits: each has a name, a sentence that the documentation repeats word for word, and a checker that
+//! finds in a history where it was broken.
+//!
+//! What a checker allows beyond a promise is computed from the history: an outage from what gateways were told about their
+//! number, a reset or lost data from when it was. A time that is not known exactly is a span, and a promise counts as broken
+//! only if it was broken whatever happened within that span.
+
+mod arrival;
+mod at_most;
+mod budget;
+mod concurrency;
+mod delay;
+mod outage;
+mod planted;
+mod refusal;
+mod returns;
+mod settled;
+mod used;
+
+use std::fmt;
+
+use crate::history::{History, Span};
+
+/// A promise.
+pub(crate) struct Promise {
+    pub(crate) name: &'static str,
+    /// In plain words, as the documentation has it.
+    pub(crate) words: &'static str,
+    pub(crate) check: fn(&History) -> Vec<Breach>,
+}
+
+/// Where a promise was broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Breach {
+    pub(crate) promise: &'static str,
+    pub(crate) limit: usize,
+    pub(crate) key: Option<u64>,
+    pub(crate) span: Span,
+    pub(crate) what: String,
+}
+
+/// All promises.
+pub(crate) const ALL: &[Promise] = &[
+    at_most::TOKEN_BUCKET,
+    at_most::LEAKY_BUCKET,
+    at_most::FIXED_WINDOW,
+    at_most::LOG,
+    at_most::COUNTER,
+    at_most::COUNTER_WINDOW,
+    at_most::LEASED,
+    at_most::SYNCED,
+    concurrency::AT_MOST,
+    outage::LOCAL,
+    outage::LOCAL_MODE,
+    outage::CLOSED,
+    refusal::JUSTIFIED,
+    refusal::REMEMBERED,
+    returns::RETRY_AFTER,
+    settled::KEPT,
+    settled::FRESH,
+    delay::IN_ORDER,
+];
+
+/// Every place where a promise was broken.
+pub(crate) fn broken(history: &History) -> Vec<Breach> {
+    ALL.iter()
+        .flat_map(|promise| (promise.check)(history))
+        .collect()
+}
+
+impl fmt::Display for Breach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            promise,
+            limit,
+            key,
+            what,
+            ..
+        } = self;
+        match key {
+            Some(key) => write!(f, "{promise}: limit {limit}, key {key}: {what}"),
+            None => write!(f, "{promise}: limit {limit}: {what}"),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! From which budget a request was admitted: the one that all gateways share, or what one of them gave away alone.
+
+use tidegate_core::Micros;
+use tidegate_store::{Mode, Via};
+
+use super::super::history::{Charge, History, Request, Span};
+use super::super::law::Numbers;
+
+/// A budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Budget {
+    /// That of all gateways.
+    Shared,
+    /// What this gateway gives away by itself.
+    Alone(usize),
+    /// One of both: of a limit that a gateway keeps in part, an answer does not say which.
+    Either(usize),
+}
+
+/// What surely was admitted from a budget.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Weighed {
+    pub(super) at: Span,
+    pub(super) gateway: usize,
+    pub(super) cost: u64,
+    pub(super) budget: Budget,
+    // From then on it may count for no more than this.
+    settled: Option<(Micros, u64)>,
+}
+
+impl Weighed {
+    /// What it counts for, at least, at a time.
+    pub(super) fn weight(&self, at: Micros) -> u64 {
+        match self.settled {
+            Some((time, used)) if time <= at => used.min(self.cost),
+            _ => self.cost,
+        }
+    }
+}
+
+/// From which budget a charge was admitted; none: from none.
+pub(super) fn budget(history: &History, request: &Request, charge: &Charge) -> Option<Budget> {
+    if !request.is_admitted() || !charge.verdict.is_some_and(|verdict| verdict.allowed) {
+        return None;
+    }
+    let limit = &history.limits[charge.limit];
+    let gateway = request.gateway;
+    let budget = match (limit.mode, request.via()) {
+        _ if history.in_memory => Budget::Shared,
+        (Mode::Local, _) => Budget::Alone(gateway),
+        (Mode::Exact, Some(Via::Fallback)) if charge.here => Budget::Alone(gateway),
+        (Mode::Leased | Mode::Synced, Some(Via::Fallback)) => Budget::Either(gateway),
+        _ => Budget::Shared,
+    };
+    Some(budget)
+}
+
+/// All that was surely admitted from the budgets that `belongs` names.
+pub(super) fn admitted(
+    history: &History,
+    limit: usize,
+    key: u64,
+    belongs: impl Fn(Budget) -> bool,
+) -> Vec<Weighed> {
+    let charges = history.of(limit, key);
+    let weighed = charges.filter_map(|(request, charge)| {
+        let budget = budget(history, request, charge).filter(|budget| belongs(*budget))?;
+        let settled = || Some((request.settled?, charge.used.unwrap_or(charge.cost)));
+        Some(Weighed {
+            at: charge.at,
+            gateway: request.gateway,
+            cost: charge.cost,
+            budget,
+            settled: match request.has_left {
+                // Its place may be another's from then on.
+                true => Some((request.asked.end, 0)),
+                false => settled(),
+            },
+        })
+    });
+    let mut weighed: Vec<Weighed> = weighed.collect();
+    weighed.sort_by_key(|weighed| (weighed.at.begin, weighed.at.end));
+    weighed
+}
+
+/// The numbers of the most generous plan that asked for this key.
+pub(super) fn most_generous(history: &History, limit: usize, key: u64) -> Option<Numbers> {
+    let numbers = history.of(limit, key).map(|(_, charge)| charge.numbers);
+    numbers.reduce(Numbers::most)
+}

@@ -1,0 +1,120 @@
+//! `concurrency`: how many run at a moment, as the upstream counts them.
+
+use tidegate_core::Micros;
+
+use super::budget::{Budget, budget, most_generous};
+use super::{Breach, Promise};
+use crate::history::{History, Span};
+use crate::law::Kind;
+
+pub(super) const AT_MOST: Promise = Promise {
+    name: "concurrency",
+    words: "A `concurrency` limit lets no request begin while as many run as the limit says. It does not count requests whose \
+            gateway could not renew their places for half of the `lease`, until it has taken the places again.",
+    check,
+};
+
+/// A gateway has a connection again, and has renewed what was due, so long after a trouble.
+const RECOVERY: Micros = 500_000;
+
+/// A request that runs.
+struct Running {
+    from: Span,
+    until: Micros,
+    cost: u64,
+    gateway: usize,
+    budget: Budget,
+}
+
+fn check(history: &History) -> Vec<Breach> {
+    let mut broken = Vec::new();
+    for (limit, key) in history.keys() {
+        if history.limits[limit].kind == Kind::Concurrency {
+            broken.extend(check_key(history, limit, key));
+        }
+    }
+    broken
+}
+
+fn check_key(history: &History, limit: usize, key: u64) -> Option<Breach> {
+    let numbers = most_generous(history, limit, key)?;
+    let lease = history.limits[limit].window;
+    let charges = history.of(limit, key);
+    let running: Vec<Running> = charges
+        .filter_map(|(request, charge)| {
+            Some(Running {
+                // A gateway reads the clock before it decides.
+                from: if charge.here {
+                    request.asked
+                } else {
+                    charge.at
+                },
+                until: request.ran_until.unwrap_or(Micros::MAX),
+                cost: charge.cost,
+                gateway: request.gateway,
+                budget: budget(history, request, charge)?,
+            })
+        })
+        .collect();
+    for one in &running {
+        let now = one.from.end;
+        let others = running.iter().filter(|other| {
+            other.budget == one.budget
+                && other.from.end <= now
+                && other.until > now
+                && !is_unknown(history, other, limit, key, lease, now)
+        });
+        let count: u64 = others.map(|other| other.cost).sum();
+        let allowed = match one.budget {
+            Budget::Shared => numbers.limit,
+            Budget::Alone(gateway) => history.share(&numbers, gateway, limit, now).limit,
+            Budget::Either(_) => continue,
+        };
+        if count > allowed {
+            return Some(Breach {
+                promise: AT_MOST.name,
+                limit,
+                key: Some(key),
+                span: Span::at(now),
+                what: format!("{count} run, allowed {allowed}"),
+            });
+        }
+    }
+    None
+}
+
+/// Whether a place may have been lost, and not been taken again yet.
+fn is_unknown(
+    history: &History,
+    place: &Running,
+    limit: usize,
+    key: u64,
+    lease: Micros,
+    now: Micros,
+) -> bool {
+    if matches!(place.budget, Budget::Alone(_)) {
+        return false;
+    }
+    // What is forgotten is taken again when it is renewed.
+    let again = RECOVERY + lease / 3;
+    let forgotten = history.forgotten(limit, key);
+    let mut forgotten = forgotten.iter();
+    if forgotten.any(|span| span.meets(place.from.begin, now) && now <= span.end + again) {
+        return true;
+    }
+    let mut troubles: Vec<Span> = history.troubles_of(place.gateway).collect();
+    troubles.sort_by_key(|span| span.begin);
+    let mut merged: Vec<Span> = Vec::new();
+    for trouble in troubles {
+        match merged
+            .last_mut()
+            .filter(|last| trouble.begin <= last.end + RECOVERY)
+        {
+            Some(last) => last.end = last.end.max(trouble.end),
+            None => merged.push(trouble),
+        }
+    }
+    merged
+        .iter()
+        .any(|trouble| trouble.begin + lease / 2 <= now && now <= trouble.end + again)
+}

@@ -1,0 +1,71 @@
+//! `leaky_bucket`: requests go on one after the other.
+
+use tidegate_core::Micros;
+
+use super::budget::{Budget, budget, most_generous};
+use super::{Breach, Promise};
+use crate::history::{History, Span};
+use crate::law::Kind;
+
+pub(super) const IN_ORDER: Promise = Promise {
+    name: "delay",
+    words: "A `leaky_bucket` releases requests in the order in which it admitted them, at least P / n apart.",
+    check: |history| {
+        let keys = history.keys().into_iter();
+        keys.filter_map(|(limit, key)| check(history, limit, key))
+            .collect()
+    },
+};
+
+fn check(history: &History, limit: usize, key: u64) -> Option<Breach> {
+    if history.limits[limit].kind != Kind::LeakyBucket {
+        return None;
+    }
+    let numbers = most_generous(history, limit, key)?;
+    let mut asked = history.of(limit, key).map(|(_, charge)| charge.numbers);
+    if asked.any(|other| other.is_slower(&numbers)) {
+        // Who drains faster may overtake.
+        return None;
+    }
+    let mut released: Vec<(Micros, Micros, u64)> = history
+        .of(limit, key)
+        .filter(|(request, _)| !request.has_left)
+        .filter(|(request, charge)| budget(history, request, charge) == Some(Budget::Shared))
+        .filter_map(|(_, charge)| {
+            let at = charge.at.end;
+            Some((at, at + charge.verdict?.delay, charge.cost))
+        })
+        .collect();
+    if history.in_memory {
+        // Of two that ask at once, it is not known which was decided first.
+        released.sort_unstable_by_key(|(_, release, _)| *release);
+    } else {
+        released.sort_unstable();
+    }
+    let forgotten = history.forgotten(limit, key);
+    released.windows(2).find_map(|pair| {
+        let [(before, first, cost), (at, second, _)] = *pair else {
+            return None;
+        };
+        if forgotten
+            .iter()
+            .any(|span| span.meets(before.min(at), at.max(before)))
+        {
+            return None;
+        }
+        let gap = cost as f64 * numbers.per as f64 / numbers.refill as f64;
+        let is_early = (second as f64) < first as f64 + gap - 1.5;
+        is_early.then(|| Breach {
+            promise: IN_ORDER.name,
+            limit,
+            key: Some(key),
+            span: Span {
+                begin: before,
+                end: at,
+            },
+            what: format!(
+                "one goes on at {first}, the next at {second}, {gap:.0} us apart at least"
+            ),
+        })
+    })
+}

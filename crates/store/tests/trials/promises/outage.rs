@@ -1,0 +1,203 @@
+//! What gateways give away by themselves: their share in an outage, all of a limit of their own, or nothing.
+
+use tidegate_store::{Mode, OnFailure};
+
+use super::at_most::{Excess, Law, breach, most, overshoot};
+use super::budget::{Budget, Weighed, admitted, most_generous};
+use super::{Breach, Promise};
+use crate::history::{History, Said};
+use crate::law::{Kind, Numbers};
+
+pub(super) const LOCAL: Promise = Promise {
+    name: "on_failure_local",
+    words: "Under `on_failure: local` a gateway without Redis admits at most its share of the limit in addition: the limit \
+            divided by the largest number of gateways that it was told, and at least 1. A request that costs more than the \
+            share counts as the share.",
+    check: |history| {
+        let mut broken = Vec::new();
+        for (limit, key) in history.keys() {
+            if history.in_memory || history.limits[limit].mode == Mode::Local {
+                continue;
+            }
+            broken.extend(alone(history, limit, key, &LOCAL, |numbers, gateways| {
+                numbers.divided(gateways)
+            }));
+            broken.extend(in_all(history, limit, key));
+        }
+        broken
+    },
+};
+
+pub(super) const LOCAL_MODE: Promise = Promise {
+    name: "local",
+    words: "Under `mode: local` each gateway admits at most the limit.",
+    check: |history| {
+        let mut broken = Vec::new();
+        for (limit, key) in history.keys() {
+            if !history.in_memory && history.limits[limit].mode == Mode::Local {
+                broken.extend(alone(history, limit, key, &LOCAL_MODE, |numbers, _| {
+                    numbers
+                }));
+            }
+        }
+        broken
+    },
+};
+
+pub(super) const CLOSED: Promise = Promise {
+    name: "on_failure_closed",
+    words: "Under `on_failure: closed` nothing is admitted without Redis, but what a gateway has already borrowed.",
+    check: closed,
+};
+
+/// What one gateway may give away of a limit: each of those that did is judged.
+fn alone(
+    history: &History,
+    limit: usize,
+    key: u64,
+    promise: &Promise,
+    part: fn(Numbers, u64) -> Numbers,
+) -> Vec<Breach> {
+    let mut broken = Vec::new();
+    for (gateway, _) in gateways_alone(history, limit, key) {
+        let belongs = |budget| budget == Budget::Alone(gateway);
+        let mut charges = admitted(history, limit, key, belongs);
+        let told = told(history, gateway, &charges);
+        let share = |numbers| part(numbers, told);
+        cap(
+            &mut charges,
+            |numbers, _| share(numbers).limit,
+            most_generous(history, limit, key),
+        );
+        if let Some(excess) = judge(history, limit, key, &charges, share) {
+            let mut breach = breach(promise.name, limit, key, &excess);
+            breach.what = format!("gateway {gateway} alone: {}", breach.what);
+            broken.push(breach);
+        }
+    }
+    broken
+}
+
+/// All that was admitted, where it is not known from which budget: the whole limit and the share of each.
+fn in_all(history: &History, limit: usize, key: u64) -> Option<Breach> {
+    let gateways = gateways_alone(history, limit, key);
+    if !gateways.iter().any(|(_, is_sure)| !is_sure) {
+        return None;
+    }
+    let mut charges = admitted(history, limit, key, |_| true);
+    let shares: Vec<(usize, u64)> = gateways
+        .iter()
+        .map(|(gateway, _)| (*gateway, told(history, *gateway, &charges)))
+        .collect();
+    let share_of = |numbers: Numbers, gateway: usize| {
+        let told = shares.iter().find(|(known, _)| *known == gateway);
+        told.map_or(numbers, |(_, told)| numbers.divided(*told))
+    };
+    cap(
+        &mut charges,
+        |numbers, gateway| share_of(numbers, gateway).limit,
+        most_generous(history, limit, key),
+    );
+    let is_synced = history.limits[limit].mode == Mode::Synced;
+    let unseen = history.unseen + history.timeout;
+    let beyond = if is_synced {
+        overshoot(&charges, unseen)
+    } else {
+        0
+    };
+    let share = |numbers: Numbers| {
+        let mut all = numbers;
+        all.limit += beyond;
+        for (gateway, _) in &shares {
+            all.limit += share_of(numbers, *gateway).limit;
+            all.refill += numbers.refill;
+        }
+        all
+    };
+    let excess = judge(history, limit, key, &charges, share)?;
+    Some(breach(LOCAL.name, limit, key, &excess))
+}
+
+/// Lets what gateways admitted by themselves count for no more than all that they may.
+fn cap(charges: &mut [Weighed], most: impl Fn(Numbers, usize) -> u64, numbers: Option<Numbers>) {
+    let Some(numbers) = numbers else { return };
+    for charge in charges
+        .iter_mut()
+        .filter(|charge| charge.budget != Budget::Shared)
+    {
+        charge.cost = charge.cost.min(most(numbers, charge.gateway));
+    }
+}
+
+fn judge(
+    history: &History,
+    limit: usize,
+    key: u64,
+    charges: &[Weighed],
+    share: impl Fn(Numbers) -> Numbers,
+) -> Option<Excess> {
+    let numbers = share(most_generous(history, limit, key)?);
+    let known = &history.limits[limit];
+    let forgotten = history.forgotten(limit, key);
+    let law = Law {
+        kind: known.kind,
+        numbers,
+        window: known.window,
+        forgotten: &forgotten,
+        unseen: 0,
+    };
+    (known.kind != Kind::Concurrency)
+        .then(|| most(&law, charges))
+        .flatten()
+}
+
+/// The gateways that admitted by themselves, and whether that is sure.
+fn gateways_alone(history: &History, limit: usize, key: u64) -> Vec<(usize, bool)> {
+    let charges = history.of(limit, key);
+    let mut gateways: Vec<(usize, bool)> = charges
+        .filter_map(
+            |(request, charge)| match super::budget::budget(history, request, charge)? {
+                Budget::Shared => None,
+                Budget::Alone(gateway) => Some((gateway, true)),
+                Budget::Either(gateway) => Some((gateway, false)),
+            },
+        )
+        .collect();
+    gateways.sort_unstable();
+    gateways.dedup();
+    gateways
+}
+
+/// The largest number of gateways that this one was told before it admitted the first of these.
+fn told(history: &History, gateway: usize, charges: &[Weighed]) -> u64 {
+    let own = charges.iter().filter(|charge| charge.gateway == gateway);
+    let first = own.map(|charge| charge.at.begin).min().unwrap_or(0);
+    history.told(gateway, first)
+}
+
+fn closed(history: &History) -> Vec<Breach> {
+    let mut broken = Vec::new();
+    for request in history.requests.iter().filter(|_| !history.in_memory) {
+        if !request.is_admitted() {
+            continue;
+        }
+        for charge in &request.charges {
+            let limit = &history.limits[charge.limit];
+            let is_admitted = charge.verdict.is_some_and(|verdict| verdict.allowed);
+            let is_by_redis = limit.mode != Mode::Exact || !charge.here;
+            if limit.on_failure == OnFailure::Closed && !(is_admitted && is_by_redis) {
+                let Said::Decided { via, error, .. } = &request.said else {
+                    continue;
+                };
+                broken.push(Breach {
+                    promise: CLOSED.name,
+                    limit: charge.limit,
+                    key: Some(charge.key),
+                    span: request.asked,
+                    what: format!("admitted via {via:?} ({error:?})"),
+                });
+            }
+        }
+    }
+    broken
+}

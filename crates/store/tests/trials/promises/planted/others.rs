@@ -1,0 +1,175 @@
+//! Places, shares, refusals, what is kept, and the order of queues.
+
+use super::*;
+
+#[test]
+fn places() {
+    let runs = |at: Micros, time: Micros| {
+        let mut request = admitted(at);
+        request.ran_until = Some(START + at + time);
+        request
+    };
+    let mut history = exact(Kind::Concurrency);
+    history
+        .requests
+        .extend((0..10).map(|nth| runs(nth, 500 * MS)));
+    history.requests.push(runs(501 * MS, MS));
+    breaks(history.clone(), runs(200 * MS, MS), "concurrency");
+    // Its places may be lost when it could not renew them for so long, and until it has had the time to take them again.
+    history.requests.push(runs(1_000 * MS, 2_000 * MS));
+    history
+        .requests
+        .extend((0..9).map(|nth| runs(1_001 * MS + nth, 2_000 * MS)));
+    let begin = START + 1_100 * MS;
+    let end = begin + 60 * MS;
+    let span = Span { begin, end };
+    history.troubles.push(Trouble {
+        gateway: Some(0),
+        kind: "paused",
+        span,
+    });
+    history.requests.push(runs(1_155 * MS, MS));
+    breaks(history.clone(), runs(1_140 * MS, MS), "concurrency");
+    breaks(history, runs(1_800 * MS, MS), "concurrency");
+}
+
+#[test]
+fn shares() {
+    let mut history = of(Kind::FixedWindow, Mode::Exact, OnFailure::Local);
+    history.requests.extend((0..5).map(|_| alone(0, 0)));
+    history.requests.extend((0..5).map(|_| alone(0, 1)));
+    breaks(history.clone(), alone(MS, 1), "on_failure_local");
+    history.gateways = None;
+    for count in [2, 1] {
+        history.counts.push(Count {
+            gateway: 1,
+            at: START - 5 * MS + count,
+            count,
+        });
+    }
+    breaks(history, alone(MS, 1), "on_failure_local");
+    let mut own = ten(of(Kind::FixedWindow, Mode::Local, OnFailure::Local));
+    own.requests.extend((0..10).map(|_| alone(0, 1)));
+    breaks(own, alone(MS, 1), "local");
+    let closed = ten(exact(Kind::FixedWindow));
+    breaks(closed, alone(MS, 0), "on_failure_closed");
+    let runs = |at| {
+        let mut request = alone(at, 1);
+        request.ran_until = Some(START + 500 * MS);
+        request
+    };
+    let mut places = of(Kind::Concurrency, Mode::Exact, OnFailure::Local);
+    places.requests.extend((0..5).map(|_| runs(0)));
+    breaks(places, runs(5 * MS), "concurrency");
+}
+
+#[test]
+fn refusals() {
+    for (kind, free) in [
+        (Kind::TokenBucket, 10 * MS),
+        (Kind::LeakyBucket, 10 * MS),
+        (Kind::FixedWindow, 100 * MS),
+        (Kind::Log, 101 * MS),
+        (Kind::Counter, 112 * MS),
+    ] {
+        let mut history = ten(exact(kind));
+        if kind == Kind::LeakyBucket {
+            history = history.queued();
+        }
+        history.requests.push(refused(free - 2 * MS, Via::Store));
+        breaks(history.clone(), refused(free + MS, Via::Store), "refusal");
+        // It is remembered from when its answer came.
+        history
+            .requests
+            .push(refused(free + 5 * MS, Via::Remembered));
+        breaks(
+            history,
+            refused(free + 50 * MS, Via::Remembered),
+            "remembered_refusal",
+        );
+    }
+    // A call without an answer may have charged something.
+    let mut history = exact(Kind::FixedWindow);
+    history.requests.extend((0..9).map(|_| admitted(0)));
+    breaks(history.clone(), refused(5 * MS, Via::Store), "refusal");
+    let mut lost = admitted(0);
+    lost.said = Said::Aborted;
+    history.requests.push(lost);
+    history.requests.push(refused(5 * MS, Via::Store));
+    assert_eq!(names(&history), [""; 0]);
+    let mut places = exact(Kind::Concurrency);
+    places.requests.extend((0..10).map(|_| admitted(0)));
+    places.requests.push(refused(2 * MS, Via::Store));
+    breaks(places, refused(1_500 * MS, Via::Store), "refusal");
+}
+
+#[test]
+fn who_comes_back_and_what_is_kept() {
+    let mut history = ten(exact(Kind::Log));
+    let mut again = Return {
+        limit: 0,
+        key: 0,
+        refused: START,
+        retry_after: MS,
+        asked_again: START + MS,
+        admitted: true,
+    };
+    history.returns.push(again);
+    assert_eq!(names(&history), [""; 0]);
+    again.admitted = false;
+    history.returns.push(again);
+    assert_eq!(names(&history), ["retry_after"]);
+    history.returns.clear();
+
+    let look = |key, remaining| Look {
+        limit: 0,
+        key,
+        numbers: TEN,
+        at: START + 50 * MS,
+        remaining,
+    };
+    history
+        .looks
+        .extend([look(Some(0), 0), look(Some(1), 10), look(None, 10)]);
+    assert_eq!(names(&history), [""; 0]);
+    for (look, promise) in [
+        (look(Some(0), 1), "kept"),
+        (look(Some(1), 9), "kept"),
+        (look(None, 9), "fresh_key"),
+    ] {
+        let mut broken = history.clone();
+        broken.looks.push(look);
+        assert_eq!(names(&broken), [promise]);
+    }
+}
+
+#[test]
+fn a_queue_that_is_overtaken() {
+    let mut history = exact(Kind::LeakyBucket);
+    history.requests.extend((0..3).map(|_| admitted(0)));
+    let history = history.queued();
+    breaks(history.clone(), admitted(MS).queued(2, MS), "delay");
+    let mut late = history;
+    late.requests.push(admitted(MS).queued(3, MS));
+    assert_eq!(names(&late), [""; 0]);
+}
+
+/// A promise that no test breaks might be one that nothing can break.
+#[test]
+fn every_promise_has_a_name_and_a_sentence_of_its_own() {
+    let mut names: Vec<_> = ALL.iter().map(|promise| promise.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), ALL.len());
+    assert!(ALL.iter().all(|promise| promise.words.ends_with('.')));
+}
+
+/// The documentation says what is checked, word for word.
+#[test]
+fn the_documentation_repeats_every_promise() {
+    let page = include_str!("../../../../../../docs/trials.md");
+    for promise in ALL {
+        let row = format!("| `{}` | {} |", promise.name, promise.words);
+        assert!(page.contains(&row), "missing: {row}");
+    }
+}

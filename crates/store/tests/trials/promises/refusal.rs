@@ -1,0 +1,94 @@
+//! Nobody is refused who has something left.
+
+use tidegate_core::Micros;
+use tidegate_store::{Mode, Outcome, Via};
+
+use super::used::{Question, used};
+use super::{Breach, Promise};
+use crate::history::{Charge, History, Request, Said, Span};
+
+pub(super) const JUSTIFIED: Promise = Promise {
+    name: "refusal",
+    words: "Under `mode: exact` a limit refuses a request only if the request does not fit into what is left: nobody is refused \
+            who never exceeded.",
+    check: |history| check(history, Via::Store, &JUSTIFIED),
+};
+
+pub(super) const REMEMBERED: Promise = Promise {
+    name: "remembered_refusal",
+    words: "A refusal that a gateway remembers ends with its retry-after. It may miss for one second what a reset or a \
+            settlement gave back.",
+    check: |history| check(history, Via::Remembered, &REMEMBERED),
+};
+
+/// For so long a refusal is given again.
+const REMEMBERED_FOR: Micros = 1_050_000;
+
+fn check(history: &History, wanted: Via, promise: &Promise) -> Vec<Breach> {
+    let mut broken = Vec::new();
+    for request in &history.requests {
+        let Said::Decided {
+            outcome: Outcome::Refused,
+            via,
+            ..
+        } = request.said
+        else {
+            continue;
+        };
+        for charge in request.charges.iter().filter(|_| via == wanted) {
+            broken.extend(unjustified(history, request, charge, via, promise));
+        }
+    }
+    broken
+}
+
+fn unjustified(
+    history: &History,
+    request: &Request,
+    charge: &Charge,
+    via: Via,
+    promise: &Promise,
+) -> Option<Breach> {
+    let known = &history.limits[charge.limit];
+    let is_by_redis = known.mode == Mode::Exact && !charge.here;
+    if charge.verdict?.allowed || !(is_by_redis || history.in_memory) {
+        return None;
+    }
+    let (at, age) = match via {
+        // It is remembered from when the answer came, which may have taken its time.
+        Via::Remembered => (
+            Span {
+                begin: request.asked.begin - history.timeout,
+                end: request.asked.end,
+            },
+            REMEMBERED_FOR,
+        ),
+        // Who asks first is not always decided first.
+        _ if history.in_memory => (request.asked, 0),
+        _ => (charge.at, 0),
+    };
+    let question = Question {
+        limit: charge.limit,
+        key: charge.key,
+        at,
+        numbers: charge.numbers,
+        but: Some(request),
+        age,
+        is_over: false,
+    };
+    let most = used(history, &question).most;
+    let limit = charge.numbers.limit;
+    // What is paid off is computed in floating point here.
+    let slack = if most.fract() == 0.0 { 0.0 } else { 0.01 };
+    let fits = most + charge.cost as f64 <= limit as f64 - slack;
+    fits.then(|| Breach {
+        promise: promise.name,
+        limit: charge.limit,
+        key: Some(charge.key),
+        span: request.asked,
+        what: format!(
+            "{} refused, with at most {most:.2} of {limit} used",
+            charge.cost
+        ),
+    })
+}

@@ -1,0 +1,289 @@
+//! What is used of a key at a time: at least, by all that surely was charged, and at most, by all that may have been.
+
+use tidegate_core::Micros;
+use tidegate_store::{Mode, Outcome};
+
+use super::arrival::{GRACE, crash, surely_done};
+use super::budget::{Budget, budget};
+use crate::history::{Charge, History, Request, Said, Span};
+use crate::law::{Kind, Numbers};
+
+/// What is asked about a key.
+pub(super) struct Question<'a> {
+    pub(super) limit: usize,
+    pub(super) key: u64,
+    /// When, as far as is known.
+    pub(super) at: Span,
+    /// By whose numbers.
+    pub(super) numbers: Numbers,
+    /// A request that is no part of it.
+    pub(super) but: Option<&'a Request>,
+    /// How old the answer may be to what gives back.
+    pub(super) age: Micros,
+    /// Whether all has settled.
+    pub(super) is_over: bool,
+}
+
+/// What is used, in units.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Used {
+    pub(super) least: f64,
+    pub(super) most: f64,
+}
+
+/// A charge as far as it is known.
+struct Part {
+    at: Span,
+    least: u64,
+    most: u64,
+    /// When what it came to beyond its cost was charged at the latest.
+    late: Option<Micros>,
+}
+
+pub(super) fn used(history: &History, question: &Question<'_>) -> Used {
+    let known = &history.limits[question.limit];
+    if known.kind == Kind::Concurrency {
+        let most = places(history, question, known.window);
+        return Used { least: 0.0, most };
+    }
+    let mut parts = parts(history, question);
+    let at = question.at;
+    let window = known.window;
+    let start = |time: Micros| time - time % window;
+    match known.kind {
+        Kind::TokenBucket | Kind::LeakyBucket => Used {
+            least: debt(history, question, &mut parts, true),
+            most: debt(history, question, &mut parts, false),
+        },
+        Kind::FixedWindow => Used {
+            least: sum(&parts, |part| {
+                (part.at.begin >= start(at.end)).then_some(part.least)
+            }),
+            most: sum(&parts, |part| {
+                (part.last() >= start(at.begin)).then_some(part.most)
+            }),
+        },
+        Kind::Log => Used {
+            least: sum(&parts, |part| {
+                (part.at.begin + window > at.end).then_some(part.least)
+            }),
+            most: sum(&parts, |part| {
+                (part.last() + window >= at.begin).then_some(part.most)
+            }),
+        },
+        Kind::Counter => {
+            let part_of = |time: Micros| (start(time) + window - time) as f64 / window as f64;
+            let (early, late) = (start(at.begin), start(at.end));
+            let least = sum(&parts, |part| (part.at.begin >= late).then_some(part.least));
+            let previous = sum(&parts, |part| {
+                let is_its = part.at.begin >= late - window && part.at.end < late;
+                is_its.then_some(part.least)
+            });
+            let most = sum(&parts, |part| (part.last() >= early).then_some(part.most));
+            let most_previous = sum(&parts, |part| {
+                let is_its = part.last() + window >= early && part.at.begin < early;
+                is_its.then_some(part.most)
+            });
+            // Time counts in whole milliseconds, in favour of the limit.
+            let rest = part_of(at.begin) + 1_000.0 / window as f64;
+            Used {
+                least: least + (previous * part_of(at.end)).floor(),
+                most: most + (most_previous * rest.min(1.0)).ceil(),
+            }
+        }
+        Kind::Concurrency => Used::default(),
+    }
+}
+
+impl Part {
+    fn last(&self) -> Micros {
+        self.late.unwrap_or(0).max(self.at.end)
+    }
+}
+
+fn sum(parts: &[Part], of: impl Fn(&Part) -> Option<u64>) -> f64 {
+    parts.iter().filter_map(of).sum::<u64>() as f64
+}
+
+/// All that was, or may have been, charged before the time in question, and was not forgotten.
+fn parts(history: &History, question: &Question<'_>) -> Vec<Part> {
+    let Question { limit, key, at, .. } = *question;
+    let known = &history.limits[limit];
+    let forgotten = history.forgotten(limit, key);
+    let surely = history.surely_forgotten(limit, key);
+    let is_forgotten = |time: Micros| {
+        // Slices stay lent, and what is only known to a gateway is told after a reset.
+        let keeps = matches!(known.mode, Mode::Leased | Mode::Synced);
+        let done = surely.iter();
+        let mut done = done.filter(|span| span.end + question.age < at.begin);
+        !keeps && done.any(|span| span.begin > time)
+    };
+    let charges = history.of(limit, key);
+    let charges =
+        charges.filter(|(request, _)| question.but.is_none_or(|but| !std::ptr::eq(but, *request)));
+    let parts = charges.filter_map(|(request, charge)| {
+        let sure = budget(history, request, charge) == Some(Budget::Shared);
+        if !sure && !may_be_charged(history, request, charge) {
+            return None;
+        }
+        let span = if sure {
+            charge.at
+        } else {
+            late(history, request)
+        };
+        let is_before = span.end <= at.begin;
+        let is_gone = forgotten.iter().any(|span| span.end > charge.at.begin);
+        // What a gateway has not told goes with it, or is seen when its slice lapses.
+        let crashed = crash(history, request.gateway).is_some();
+        let loses = match known.mode {
+            Mode::Synced => crashed || is_gone,
+            Mode::Leased => crashed,
+            _ => false,
+        };
+        let (least, most) = weights(history, question, request, charge);
+        let least = if sure && is_before && !is_gone && !loses {
+            least
+        } else {
+            0
+        };
+        // What a request comes to is charged after a reset as well.
+        let last = request.settled.map_or(0, |at| at + GRACE).max(span.end);
+        let most = if span.begin <= at.end && !is_forgotten(last) {
+            most
+        } else {
+            0
+        };
+        Some(Part {
+            at: span,
+            least,
+            most,
+            late: request
+                .settled
+                .filter(|_| charge.used > Some(charge.cost))
+                .map(|at| at + GRACE),
+        })
+    });
+    parts.collect()
+}
+
+/// Whether Redis may have charged it though nobody was let through.
+fn may_be_charged(history: &History, request: &Request, charge: &Charge) -> bool {
+    let mode = history.limits[charge.limit].mode;
+    if history.in_memory || mode == Mode::Local {
+        return request.said == Said::Aborted;
+    }
+    let is_refused = matches!(
+        request.said,
+        Said::Decided {
+            outcome: Outcome::Refused | Outcome::Unavailable,
+            ..
+        }
+    );
+    // What is kept here is reserved first, and given back when another limit refuses.
+    let is_given_back = is_refused && mode != Mode::Exact && request.charges.len() > 1;
+    let is_either = matches!(budget(history, request, charge), Some(Budget::Either(_)));
+    request.is_unanswered() || is_given_back || is_either
+}
+
+/// When it may have been charged.
+fn late(history: &History, request: &Request) -> Span {
+    Span {
+        begin: request.asked.begin,
+        end: request.asked.end.max(request.asked.begin + history.timeout),
+    }
+}
+
+/// What a charge counts for, at least and at most.
+fn weights(
+    history: &History,
+    question: &Question<'_>,
+    request: &Request,
+    charge: &Charge,
+) -> (u64, u64) {
+    let cost = charge.cost;
+    if request.has_left {
+        // Who is not the last in a queue leaves an empty place.
+        return (0, cost);
+    }
+    let (Some(at), Some(used)) = (request.settled, charge.used) else {
+        return (cost, cost);
+    };
+    let known = &history.limits[question.limit];
+    let is_done = surely_done(history, request.gateway, at)
+        .is_some_and(|done| done + question.age <= question.at.begin);
+    let is_quiet = known.window > 60_000_000;
+    if (question.is_over || is_done) && is_quiet && crash(history, request.gateway).is_none() {
+        // Of a debt it is given back in units that are rounded down.
+        let rounded = u64::from(known.kind.is_bucket() && used < cost);
+        return (used, used + rounded);
+    }
+    if is_done && !known.kind.is_bucket() {
+        return (cost.min(used), used);
+    }
+    (cost.min(used), cost.max(used))
+}
+
+/// What is owed: at least, or at most.
+fn debt(history: &History, question: &Question<'_>, parts: &mut [Part], least: bool) -> f64 {
+    let asked = history.of(question.limit, question.key);
+    let all = asked
+        .map(|(_, charge)| charge.numbers)
+        .chain([question.numbers]);
+    let rate = all.reduce(|one, other| match (least, one.is_slower(&other)) {
+        (true, true) | (false, false) => other,
+        _ => one,
+    });
+    let rate = rate.unwrap_or(question.numbers);
+    let time = |part: &Part| {
+        if least {
+            part.at.begin
+        } else {
+            part.last().min(question.at.begin)
+        }
+    };
+    parts.sort_by_key(time);
+    let (mut owed, mut since) = (0.0_f64, 0);
+    for part in parts
+        .iter()
+        .filter(|part| if least { part.least > 0 } else { part.most > 0 })
+    {
+        let now = time(part).max(since);
+        owed = (owed - rate.paid(now - since)).max(0.0);
+        owed += if least { part.least } else { part.most } as f64;
+        since = now;
+    }
+    // Since it was written last it is paid off as whoever asks pays.
+    let (now, rate) = if least {
+        (question.at.end, rate)
+    } else {
+        (question.at.begin, question.numbers)
+    };
+    (owed - rate.paid(now.saturating_sub(since))).max(0.0)
+}
+
+/// The places that may be taken.
+fn places(history: &History, question: &Question<'_>, lease: Micros) -> f64 {
+    let at = question.at;
+    let charges = history.of(question.limit, question.key);
+    let charges =
+        charges.filter(|(request, _)| question.but.is_none_or(|but| !std::ptr::eq(but, *request)));
+    let taken = charges.filter_map(|(request, charge)| {
+        let is_its = matches!(
+            budget(history, request, charge),
+            Some(Budget::Shared | Budget::Either(_))
+        );
+        if !is_its && !request.is_unanswered() || charge.at.begin > at.end {
+            return None;
+        }
+        let until = match request.ran_until.filter(|_| is_its) {
+            None if is_its => Micros::MAX,
+            None => late(history, request).end + lease,
+            Some(end) => match surely_done(history, request.gateway, end) {
+                Some(done) => done.min(end + lease + GRACE),
+                None => crash(history, request.gateway).unwrap_or(end).max(end) + lease,
+            },
+        };
+        (until >= at.begin).then_some(charge.cost)
+    });
+    taken.sum::<u64>() as f64
+}

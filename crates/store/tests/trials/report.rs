@@ -1,0 +1,228 @@
+//! What is said of a finding, and of all trials.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use tidegate_core::Micros;
+
+use crate::case::Case;
+use crate::history::{History, Request, Said};
+use crate::promises::Breach;
+
+/// How much is shown around a breach, in us.
+const AROUND: Micros = 60_000;
+
+/// The most lines of it.
+const LINES: usize = 60;
+
+/// What many trials came to.
+#[derive(Default)]
+pub(crate) struct Figures {
+    pub(crate) trials: u64,
+    operations: u64,
+    limits: BTreeMap<String, u64>,
+    faults: BTreeMap<&'static str, u64>,
+    pairs: BTreeMap<(&'static str, &'static str), u64>,
+    /// By promise: how often, and the first few trials.
+    pub(crate) findings: BTreeMap<&'static str, (u64, Vec<u64>)>,
+}
+
+impl Figures {
+    pub(crate) fn add(&mut self, case: &Case, history: &History, broken: &[Breach]) {
+        self.trials += 1;
+        self.operations += (history.requests.len() + history.resets.len()) as u64;
+        for limit in &case.limits {
+            let mode = if case.in_memory {
+                "memory"
+            } else {
+                limit.mode.word()
+            };
+            *self
+                .limits
+                .entry(format!("{:?}, {mode}", limit.kind))
+                .or_default() += 1;
+        }
+        let mut names: Vec<&'static str> =
+            case.faults.iter().map(|fault| fault.what.name()).collect();
+        names.sort_unstable();
+        for (nth, name) in names.iter().enumerate() {
+            *self.faults.entry(name).or_default() += 1;
+            for other in &names[nth + 1..] {
+                *self.pairs.entry((name, other)).or_default() += 1;
+            }
+        }
+        let mut promises: Vec<&'static str> = broken.iter().map(|breach| breach.promise).collect();
+        promises.sort_unstable();
+        promises.dedup();
+        for promise in promises {
+            let (count, seeds) = self.findings.entry(promise).or_default();
+            *count += 1;
+            if seeds.len() < 8 {
+                seeds.push(case.name.seed);
+            }
+        }
+    }
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} trials, {} operations", self.trials, self.operations)?;
+        writeln!(f, "limits:")?;
+        for (limit, count) in &self.limits {
+            writeln!(f, "  {count:>7} {limit}")?;
+        }
+        writeln!(f, "faults:")?;
+        for (fault, count) in &self.faults {
+            writeln!(f, "  {count:>7} {fault}")?;
+        }
+        writeln!(f, "pairs of faults: {} kinds", self.pairs.len())?;
+        for ((one, other), count) in &self.pairs {
+            writeln!(f, "  {count:>7} {one}, {other}")?;
+        }
+        writeln!(f, "findings: {}", self.findings.len())?;
+        for (promise, (count, seeds)) in &self.findings {
+            writeln!(f, "  {count:>7} {promise}: seeds {seeds:?}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A finding with what happened around it.
+pub(crate) fn finding(case: &Case, history: &History, broken: &[Breach]) -> String {
+    let mut text = format!("trial {}\n", case.name);
+    for breach in broken.iter().take(4) {
+        text += &format!("  {breach}\n");
+    }
+    let kind = if case.in_memory { "memory" } else { "Redis" };
+    text += &format!(
+        "{kind}, {} gateways, heartbeat {:?}, remembers {}\n",
+        case.gateways, case.heartbeat, case.remembers
+    );
+    for (nth, limit) in case.limits.iter().enumerate() {
+        if !case.name.limits.contains(&nth) {
+            text += &format!("  limit {nth}: {limit:?}\n");
+        }
+    }
+    for work in &case.work {
+        text += &format!("  {}\n", work.title());
+    }
+    for fault in &case.faults {
+        text += &format!(
+            "  fault {} at {} ms, gateway {}: {:?}\n",
+            fault.nth, fault.at, fault.gateway, fault.what
+        );
+    }
+    if let Some(breach) = broken.first() {
+        text += &around(history, breach);
+    }
+    text
+}
+
+fn around(history: &History, breach: &Breach) -> String {
+    let first = history
+        .requests
+        .iter()
+        .map(|request| request.asked.begin)
+        .min();
+    let zero = first.unwrap_or(0);
+    let (begin, end) = (
+        breach.span.begin.saturating_sub(AROUND),
+        breach.span.end + AROUND,
+    );
+    let mut lines: Vec<(Micros, String)> = Vec::new();
+    let since = |at: Micros| (at as i64 - zero as i64) as f64 / 1_000.0;
+    for request in &history.requests {
+        let concerns = request.charges.iter().any(|charge| {
+            charge.limit == breach.limit && (breach.key.is_none_or(|key| key == charge.key))
+        });
+        let until = request.ran_until.unwrap_or(request.asked.end);
+        if concerns && request.asked.begin <= end && until >= begin {
+            lines.push((request.asked.begin, of_request(request, breach, since)));
+        }
+    }
+    for trouble in &history.troubles {
+        let line = format!(
+            "trouble: {} of {:?} until {:.1}",
+            trouble.kind,
+            trouble.gateway,
+            since(trouble.span.end)
+        );
+        lines.push((trouble.span.begin, line));
+    }
+    for reset in history
+        .resets
+        .iter()
+        .filter(|reset| reset.limit == breach.limit)
+    {
+        let line = format!(
+            "reset of key {} until {:.1}, done {}",
+            reset.key,
+            since(reset.span.end),
+            reset.done
+        );
+        lines.push((reset.span.begin, line));
+    }
+    for loss in &history.losses {
+        lines.push((
+            loss.begin,
+            format!("data lost until {:.1}", since(loss.end)),
+        ));
+    }
+    for end in &history.ends {
+        lines.push((
+            end.at,
+            format!("gateway {} ends, in order {}", end.gateway, end.in_order),
+        ));
+    }
+    lines.sort_by_key(|(at, _)| *at);
+    let left_out = lines.len().saturating_sub(LINES);
+    let mut text = format!("history, times in ms ({left_out} lines left out):\n");
+    for (at, line) in lines.into_iter().skip(left_out) {
+        text += &format!("  {:9.1} {line}\n", since(at));
+    }
+    text
+}
+
+fn of_request(request: &Request, breach: &Breach, since: impl Fn(Micros) -> f64 + Copy) -> String {
+    let said = match &request.said {
+        Said::Aborted => "aborted".to_owned(),
+        Said::Decided {
+            outcome,
+            via,
+            error,
+        } => {
+            let error = error
+                .as_ref()
+                .map_or(String::new(), |error| format!(" ({error})"));
+            format!("{outcome:?} via {via:?}{error}")
+        }
+    };
+    let charges = request
+        .charges
+        .iter()
+        .filter(|charge| charge.limit == breach.limit);
+    let charges: Vec<String> = charges
+        .map(|charge| {
+            let verdict = charge
+                .verdict
+                .map(|verdict| (verdict.allowed, verdict.remaining, verdict.retry_after));
+            format!(
+                "key {} cost {} of {} at {:.3}-{:.3} here {} {verdict:?} used {:?}",
+                charge.key,
+                charge.cost,
+                charge.numbers.limit,
+                since(charge.at.begin),
+                since(charge.at.end),
+                charge.here,
+                charge.used
+            )
+        })
+        .collect();
+    let until = request.ran_until.map(since);
+    let settled = request.settled.map(since);
+    format!(
+        "gateway {}: {said}; {}; until {until:?}, settled {settled:?}",
+        request.gateway,
+        charges.join("; ")
+    )
+}

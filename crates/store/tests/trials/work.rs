@@ -1,0 +1,238 @@
+//! The work of a trial: requests, resets and reloads.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use smallvec::SmallVec;
+use tidegate_core::Micros;
+use tidegate_store::{Charge, Decision, Limit, Mode, Outcome, UnderWay};
+
+use crate::case::{Ask, Then, What, Work};
+use crate::gateway::{Gateway, Life};
+use crate::history::{self, Request, Reset, Said, Span};
+use crate::law::Numbers;
+use crate::machine::{Trial, now, subject};
+
+/// Does one piece of work, to its end or that of its gateway.
+pub(crate) async fn run(trial: Arc<Trial>, work: Work) {
+    trial.until(work.at).await;
+    match work.what {
+        What::Ask {
+            times,
+            pause,
+            charges,
+            then,
+        } => {
+            for _ in 0..times {
+                request(&trial, work.gateway, &charges, then).await;
+                tokio::time::sleep(Duration::from_micros(pause)).await;
+            }
+        }
+        What::Reset { limit, key } => reset(&trial, work.gateway, limit, key).await,
+        What::Reload {
+            limit,
+            plan,
+            numbers,
+        } => trial.reload(limit, plan, numbers),
+    }
+}
+
+async fn reset(trial: &Trial, gateway: usize, limit: usize, key: u64) {
+    let gateway = trial.gateway(gateway);
+    let (_, own) = trial.limit(limit, 0);
+    let charge = Charge {
+        limit: &own,
+        subject: subject(key),
+        cost: 1,
+    };
+    let begin = now();
+    let done = gateway.store.reset(&[charge]).await.is_ok();
+    // One that was not answered may be made a moment later.
+    let end = if done { now() } else { now() + 200_000 };
+    let span = Span { begin, end };
+    let reset = Reset {
+        limit,
+        key,
+        span,
+        done,
+    };
+    trial.log.resets.lock().unwrap().push(reset);
+}
+
+/// What a request is charged to.
+struct Asked {
+    limit: Arc<Limit>,
+    numbers: Numbers,
+    ask: Ask,
+}
+
+async fn request(trial: &Trial, place: usize, asks: &[Ask], then: Then) {
+    let gateway = trial.gateway(place);
+    let mut life = gateway.life.subscribe();
+    if *life.borrow() != Life::Runs {
+        // Its place is taken by another soon.
+        return tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let asked: Vec<Asked> = asks
+        .iter()
+        .map(|ask| {
+            let (numbers, limit) = trial.limit(ask.limit, ask.plan);
+            Asked {
+                limit,
+                numbers,
+                ask: *ask,
+            }
+        })
+        .collect();
+    let charges: SmallVec<[Charge<'_>; 4]> = asked
+        .iter()
+        .map(|asked| Charge {
+            limit: &asked.limit,
+            subject: subject(asked.ask.key),
+            cost: asked.ask.cost,
+        })
+        .collect();
+    let has_queue = asked
+        .iter()
+        .any(|asked| matches!(asked.limit.quota(), tidegate_core::Quota::LeakyBucket(_)));
+    let begin = now();
+    let patience = match then {
+        Then::Leave(time) if !has_queue => Duration::from_micros(time),
+        _ => Duration::from_secs(60),
+    };
+    let decision = tokio::select! {
+        decision = tokio::time::timeout(patience, gateway.store.decide(&charges)) => decision.ok(),
+        _ = life.wait_for(|life| *life == Life::Killed) => None,
+    };
+    let span = Span { begin, end: now() };
+    let mut request = noted(trial, gateway.number, &asked, span, decision.as_ref());
+    if let Some(decision) = decision.filter(|_| request.is_admitted()) {
+        let charged = || {
+            asked
+                .iter()
+                .map(|asked| (&asked.limit, subject(asked.ask.key), asked.ask.cost))
+        };
+        if let Some(queued) = gateway.store.queued(charged(), &decision) {
+            request.has_left = matches!(then, Then::Leave(_));
+            if !request.has_left {
+                queued.go_on();
+            }
+        }
+        let under_way = gateway.store.under_way(charged(), &decision);
+        if let (Some(under_way), Then::Run(time, used)) = (under_way, then) {
+            run_on(
+                trial,
+                &gateway,
+                &mut life,
+                &mut request,
+                under_way,
+                time,
+                used,
+            )
+            .await;
+        }
+    }
+    if request.is_admitted() && request.ran_until.is_none() {
+        request.ran_until = Some(span.end);
+    }
+    trial.log.requests.lock().unwrap().push(request);
+}
+
+/// Lets a request run, and says what it has come to.
+async fn run_on(
+    trial: &Trial,
+    gateway: &Gateway,
+    life: &mut tokio::sync::watch::Receiver<Life>,
+    request: &mut Request,
+    mut under_way: UnderWay,
+    time: u64,
+    used: u64,
+) {
+    tokio::select! {
+        () = tokio::time::sleep(Duration::from_millis(time)) => {}
+        _ = life.wait_for(|life| *life != Life::Runs) => {}
+    }
+    // Whatever is told after that does not matter if it was killed.
+    let ends = now();
+    let killed = *life.borrow() == Life::Killed;
+    request.ran_until = Some(killed_at(trial, gateway).unwrap_or(ends).min(ends));
+    let reserves =
+        |charge: &&mut history::Charge| trial.case.limits[charge.limit].reserves.is_some();
+    if !killed {
+        for charge in request.charges.iter_mut().filter(reserves) {
+            charge.used = Some(used);
+            request.settled = Some(ends);
+        }
+        under_way.settle(|_, _| used);
+    }
+    drop(under_way);
+}
+
+fn killed_at(trial: &Trial, gateway: &Gateway) -> Option<Micros> {
+    let ends = trial.log.ends.lock().unwrap();
+    let end = ends.iter().find(|end| end.gateway == gateway.number)?;
+    (!end.in_order).then_some(end.at)
+}
+
+/// What is kept of a request.
+fn noted(
+    trial: &Trial,
+    gateway: usize,
+    asked: &[Asked],
+    span: Span,
+    decision: Option<&Decision>,
+) -> Request {
+    let said = match decision {
+        None => Said::Aborted,
+        Some(decision) => Said::Decided {
+            outcome: decision.outcome,
+            via: decision.via,
+            error: decision
+                .call
+                .as_ref()
+                .and_then(|call| call.error.as_ref())
+                .map(ToString::to_string),
+        },
+    };
+    let charges = asked.iter().enumerate().map(|(nth, asked)| {
+        let verdict = decision.and_then(|decision| *decision.verdicts.get(nth)?);
+        let source = decision.and_then(|decision| decision.sources.get(nth).copied());
+        let here = source.is_none_or(|source| source.here);
+        let mode = trial.case.limits[asked.ask.limit].mode;
+        let at = match source {
+            None => span,
+            Some(source) if !here || trial.case.in_memory => Span::at(source.at),
+            // By Redis's clock as that gateway knows it, which may be ahead: it says when its window ends.
+            Some(_) if mode == Mode::Synced => {
+                let window = trial.case.limits[asked.ask.limit].window;
+                let reset = verdict.map_or(0, |verdict| verdict.reset);
+                let end = (span.begin + reset + window / 2) / window * window;
+                verdict.map_or(span, |_| Span::at(end - reset))
+            }
+            // Of what is lent, the deciding time is not told.
+            Some(_) if mode == Mode::Leased => span,
+            Some(source) => Span::at(source.at),
+        };
+        history::Charge {
+            limit: asked.ask.limit,
+            key: asked.ask.key,
+            numbers: asked.numbers,
+            cost: asked.ask.cost,
+            verdict: verdict.filter(|_| {
+                decision.is_some_and(|decision| decision.outcome != Outcome::Unavailable)
+            }),
+            at,
+            here,
+            used: None,
+        }
+    });
+    Request {
+        gateway,
+        asked: span,
+        charges: charges.collect(),
+        said,
+        ran_until: None,
+        settled: None,
+        has_left: false,
+    }
+}
