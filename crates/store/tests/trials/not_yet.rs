@@ -2,10 +2,17 @@
 
 /// The names of promises.
 pub(crate) const PROMISES: &[&str] = &[
+    // Places that are lost with the answer to a renewal.
     "concurrency",
-    "delay",
-    "kept",
-    "leased",
-    "on_failure_local",
     "refusal",
+    // Plans that erase each other's debts.
+    "delay",
+    "leaky_bucket",
+    "leased",
+    "local",
+    "token_bucket",
+    // Settlements that are lost, and those of requests that a reset has overtaken.
+    "kept",
+    // Numbers of gateways that are too small.
+    "on_failure_local",
 ];
