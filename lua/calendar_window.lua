@@ -4,6 +4,19 @@
 
 local calendar_window = { numbers = 5 }
 
+-- Whether the clock is in one of the first two windows.
+function calendar_window.covers(now, quota)
+  return now >= quota[2] and now < quota[4]
+end
+
+function calendar_window.counts(at, now, quota)
+  local _, start, finish, next_finish, last_finish = unpack(quota)
+  if at < start then return start - now end
+  if at < finish then return finish - now end
+  if at < next_finish then return next_finish - now end
+  return last_finish - now
+end
+
 function calendar_window.check(key, now, cost, quota)
   local limit, start, finish, next_finish = unpack(quota)
   if now < start or now >= next_finish then return nil end

@@ -29,16 +29,19 @@ local function terms_at(word)
   return found
 end
 
-local function commit(charge)
+local function commit(charge, id)
   local own = charge.terms
-  own.algorithm.commit(charge.key, now, own.cost, own.quota, charge.verdict)
-  if charge.unsettled_key then places.take(charge.unsettled_key, now, own.cost, now + own.lease) end
+  local algorithm, cost, quota = own.algorithm, own.cost, own.quota
+  algorithm.commit(charge.key, now, cost, quota, charge.verdict)
+  local unsettled_key = charge.unsettled_key
+  if unsettled_key then reservations.add(unsettled_key, id, cost, algorithm, quota, now, own.lease) end
 end
 
 -- Nothing is charged to it now.
 local function keep(charge)
   bound(charge.key, charge.reset)
-  if charge.unsettled_key then places.bound(charge.unsettled_key, now) end
+  local own = charge.terms
+  if charge.unsettled_key then reservations.bound(charge.unsettled_key, own.algorithm, own.quota, now, own.lease) end
 end
 
 local function refused(charge)
@@ -52,8 +55,14 @@ local function too_late()
   said = said + 2
 end
 
--- Decides by the keys from `key` to `last_key`, and the words from `word` on, if `deadline` has not passed.
-local function decide(key, last_key, deadline, word)
+-- Decides by the keys from `key` to `last_key`, and the words from `word` on, if the deadline has not passed: "deadline", or
+-- "deadline ID" of a request that reserves.
+local function decide(key, last_key, told, word)
+  local deadline, id = tonumber(told), nil
+  if not deadline then
+    deadline, id = string.match(told, '^(%d+) (%x+)$')
+    deadline = deadline + 0
+  end
   -- Whoever asked has given up by then and let something else decide: nothing may be charged any more.
   if now > deadline then return too_late() end
 
@@ -69,7 +78,7 @@ local function decide(key, last_key, deadline, word)
     if lease > 0 then
       charge.unsettled_key = KEYS[key]
       key = key + 1
-      local unsettled = places.taken(charge.unsettled_key, now, lease)
+      local unsettled = reservations.unsettled(charge.unsettled_key, own.algorithm, own.quota, now, lease)
       verdict.settling = not verdict.allowed and unsettled > 0
         and verdict.remaining + unsettled >= own.cost + own.algorithm.excess(verdict, now, own.quota)
     end
@@ -89,7 +98,7 @@ local function decide(key, last_key, deadline, word)
     local charge = charges[n]
     local verdict = charge.verdict
     if charging and admitted and verdict.allowed then
-      commit(charge)
+      commit(charge, id)
     else
       keep(charge)
       if charging and not verdict.allowed then refused(charge) end

@@ -10,7 +10,7 @@ for _ = 1, tonumber(ARGV[1]) do
   for n = 1, times do
     local length = said + 1
     said = length
-    local sound, why = pcall(decide, key, key + keys - 1, tonumber(ARGV[word + 2 + n]), own)
+    local sound, why = pcall(decide, key, key + keys - 1, ARGV[word + 2 + n], own)
     if sound then
       reply[length] = said - length
     else

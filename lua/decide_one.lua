@@ -1,4 +1,4 @@
 -- One decision, by decide.lua, which stands in front of this.
 
-decide(1, #KEYS, tonumber(ARGV[1]), 2)
+decide(1, #KEYS, ARGV[1], 2)
 return reply

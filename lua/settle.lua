@@ -7,15 +7,17 @@ local now = time[1] * 1000000 + time[2]
 local key, unsettled_key = KEYS[1], KEYS[2]
 local algorithm, cost, quota = algorithms[ARGV[1]], tonumber(ARGV[2]), {}
 for n = 1, algorithm.numbers do quota[n] = tonumber(ARGV[5 + n]) end
-local receipt, lapse, used = unpack(ARGV, 6 + algorithm.numbers)
-receipt, lapse, used = tonumber(receipt), tonumber(lapse), tonumber(used)
+local receipt, id, used = unpack(ARGV, 6 + algorithm.numbers)
+receipt, used = tonumber(receipt), tonumber(used)
 
-places.give_back(unsettled_key, now, cost, lapse)
+-- The windows that were sent do not contain this time.
+if algorithm.covers and not algorithm.covers(now, quota) then return { now, -1 } end
+-- It was settled before, or is forgotten.
+if not reservations.settle(unsettled_key, id, cost) then return { now, 0 } end
 if used < cost then
   algorithm.give_back(key, now, cost - used, quota, receipt)
 elseif used > cost then
   -- All of it, whether or not it fits.
-  local verdict = algorithm.check(key, now, 1, quota)
-  if verdict then algorithm.commit(key, now, used - cost, quota, verdict) end
+  algorithm.commit(key, now, used - cost, quota, algorithm.check(key, now, 1, quota))
 end
-return { now }
+return { now, 1 }

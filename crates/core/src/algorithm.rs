@@ -172,6 +172,19 @@ impl Quota {
         }
     }
 
+    /// The time from which a charge that was made at `at` counts no longer, however full the key was.
+    pub fn counts_until(&self, at: Micros) -> Micros {
+        match self {
+            Self::TokenBucket(_)
+            | Self::LeakyBucket(_)
+            | Self::SlidingWindowLog(_)
+            | Self::Concurrency(_) => at + self.period(),
+            Self::FixedWindow(quota) => at - at % quota.window() + quota.window(),
+            Self::SlidingWindowCounter(quota) => at - at % quota.window() + 2 * quota.window(),
+            Self::CalendarWindow(quota) => quota.calendar().windows(at)[1],
+        }
+    }
+
     /// The window, or the time in which a full bucket is paid off, in us: so long does the whole capacity last for a client
     /// that uses it evenly.
     pub fn period(&self) -> Micros {

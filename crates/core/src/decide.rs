@@ -1,6 +1,6 @@
 //! Several limits as one decision: all are checked, then all are charged, or none.
 
-use crate::{Block, Micros, Places, Quota, State, Verdict};
+use crate::{Block, Micros, Quota, Reservations, State, Verdict};
 
 /// One limit of a request: its quota, the state of its key, and what the request costs there.
 #[derive(Debug)]
@@ -19,8 +19,10 @@ pub struct Slot<'a> {
     pub blocked_until: Micros,
     /// How long a charge is only a reservation, in us, if what it costs is known afterwards; then it must be settled.
     pub reserves: Option<Micros>,
-    /// The units that are reserved and not settled.
-    pub unsettled: Places,
+    /// The ID of what this decision reserves; no other reservation of the key has it.
+    pub reservation: u64,
+    /// The reservations that are not settled.
+    pub unsettled: Reservations,
 }
 
 impl<'a> Slot<'a> {
@@ -34,7 +36,8 @@ impl<'a> Slot<'a> {
             block: None,
             blocked_until: 0,
             reserves: None,
-            unsettled: Places::default(),
+            reservation: 0,
+            unsettled: Reservations::default(),
         }
     }
 
@@ -42,7 +45,7 @@ impl<'a> Slot<'a> {
     pub fn check(&mut self, now: Micros) -> Verdict {
         let mut verdict = self.quota.check(&mut self.state, self.cost, now);
         if let Some(lease) = self.reserves {
-            let unsettled = self.unsettled.taken(lease, now);
+            let unsettled = self.unsettled.unsettled(lease, now);
             verdict.settling = !verdict.allowed && unsettled > 0 && {
                 let excess = self.quota.excess(&self.state, now);
                 verdict.remaining + unsettled >= self.cost + excess
@@ -57,7 +60,8 @@ impl<'a> Slot<'a> {
     fn commit(&mut self, now: Micros, verdict: &mut Verdict) {
         self.quota.commit(&mut self.state, self.cost, now, verdict);
         if let Some(lease) = self.reserves {
-            self.unsettled.take(self.cost, now + lease, now);
+            let (id, cost) = (self.reservation, self.cost);
+            self.unsettled.add(id, cost, lease, self.quota, now);
         }
     }
 
@@ -67,15 +71,24 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Settles a reservation of this slot's cost: `used` is what it has come to. If that is less, the rest is given back; if
-    /// it is more, all of it is charged, whether or not it fits. `receipt` is the time of the decision and its verdict's `reset` together, `lapse` that
-    /// time and the lease.
-    pub fn settle(&mut self, used: u64, receipt: Micros, lapse: Micros, now: Micros) {
-        self.unsettled.give_back(self.cost, lapse);
-        if let Some(unused) = self.cost.checked_sub(used).filter(|unused| *unused > 0) {
+    /// Settles the reservation with this ID: `used` is what it has come to. If that is less than was reserved, the rest is
+    /// given back; if it is more, all of it is charged, whether or not it fits. `receipt` is the time of the decision and
+    /// its verdict's `reset` together. Changes nothing, and says so, if the reservation has no record: it was settled
+    /// before, or is forgotten with its charge.
+    pub fn settle(&mut self, id: u64, used: u64, receipt: Micros, now: Micros) -> bool {
+        let Some(reserved) = self.unsettled.settle(id) else {
+            return false;
+        };
+        self.come_to(reserved, used, receipt, now);
+        true
+    }
+
+    /// Corrects a charge of `reserved` that has come to `used`, as [`Slot::settle`].
+    pub fn come_to(&mut self, reserved: u64, used: u64, receipt: Micros, now: Micros) {
+        if let Some(unused) = reserved.checked_sub(used).filter(|unused| *unused > 0) {
             self.quota.give_back(&mut self.state, unused, receipt, now);
         }
-        if let Some(rest) = used.checked_sub(self.cost).filter(|rest| *rest > 0) {
+        if let Some(rest) = used.checked_sub(reserved).filter(|rest| *rest > 0) {
             // A clock that stepped back is noticed by a check.
             self.quota.check(&mut self.state, 1, now);
             self.quota.charge(&mut self.state, rest, now);

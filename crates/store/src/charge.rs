@@ -1,6 +1,9 @@
 //! What a request asks of the store: limits, keys and costs.
 
 use std::fmt::Write as _;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 use tidegate_core::{Block, Micros, Quota, Slot};
@@ -222,9 +225,22 @@ pub struct Charge<'a> {
     pub cost: u64,
 }
 
+/// The ID of what the next request holds. Gateways begin at random numbers of 64 bits, so no two requests have the same.
+static NEXT_HOLD: LazyLock<AtomicU64> =
+    LazyLock::new(|| AtomicU64::new(RandomState::new().hash_one(0)));
+
+/// An ID for what a request with these charges holds, in one decision; 0 if it reserves nothing.
+pub(crate) fn hold_of(charges: &[Charge<'_>]) -> u64 {
+    let reserves = |charge: &Charge<'_>| charge.limit.reserves.is_some();
+    if !charges.iter().any(reserves) {
+        return 0;
+    }
+    NEXT_HOLD.fetch_add(1, Ordering::Relaxed)
+}
+
 impl<'a> Charge<'a> {
-    /// The slot to decide this charge in, at a cost that the quota can fit.
-    pub(crate) fn slot<'q>(&self, quota: &'q Quota, held: Held) -> Slot<'q> {
+    /// The slot to decide this charge in, at a cost that the quota can fit. What it reserves has this ID.
+    pub(crate) fn slot<'q>(&self, quota: &'q Quota, held: Held, hold: u64) -> Slot<'q> {
         Slot {
             quota,
             state: held.state,
@@ -233,6 +249,7 @@ impl<'a> Charge<'a> {
             block: self.limit.block,
             blocked_until: held.blocked_until,
             reserves: self.limit.reserves,
+            reservation: hold,
             unsettled: held.unsettled,
         }
     }

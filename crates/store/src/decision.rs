@@ -19,6 +19,8 @@ pub struct Source {
     pub at: Micros,
     /// Whether that was this process, and not Redis.
     pub here: bool,
+    /// The ID of what the charge holds, if its limit holds something.
+    pub hold: u64,
 }
 
 /// Whether the request goes on.
@@ -70,15 +72,15 @@ impl Decision {
             outcome: Outcome::Refused,
             via: Via::Remembered,
             now,
-            sources: Self::sources(verdicts.len(), now, false),
+            sources: Self::sources(verdicts.len(), now, false, 0),
             verdicts,
             call: None,
         }
     }
 
-    /// The sources of a decision that was made at once.
-    pub(crate) fn sources(charges: usize, at: Micros, here: bool) -> Sources {
-        (0..charges).map(|_| Source { at, here }).collect()
+    /// The sources of a decision that was made at once, and whose charges hold something under this ID.
+    pub(crate) fn sources(charges: usize, at: Micros, here: bool, hold: u64) -> Sources {
+        (0..charges).map(|_| Source { at, here, hold }).collect()
     }
 }
 
@@ -89,6 +91,8 @@ pub struct Outlook {
     pub now: Micros,
     /// What the limit says, on its own.
     pub verdict: Verdict,
+    /// Whether that is what this process alone counts; others may count as much.
+    pub here: bool,
 }
 
 /// How a call to Redis went.

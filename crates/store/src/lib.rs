@@ -65,7 +65,7 @@ impl Store {
     }
 
     /// Forgets what was used under the keys of these charges: each limit begins anew there. Every gateway gives the full
-    /// quota within a second.
+    /// quota within a second; but a limit of [`Mode::Local`] is reset in this process alone.
     pub async fn reset(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
         match self {
             Self::Memory(store) => store.reset(charges),
@@ -113,7 +113,21 @@ impl Store {
 /// The time by the system's clock, in us since the epoch.
 fn now() -> Micros {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| {
+    let now = since.map_or(0, |since| {
         Micros::try_from(since.as_micros()).unwrap_or(Micros::MAX)
-    })
+    });
+    #[cfg(test)]
+    let now = now.saturating_add_signed(clock::AHEAD.get());
+    now
+}
+
+/// A system's clock that is wrong, for tests on one thread.
+#[cfg(test)]
+mod clock {
+    use std::cell::Cell;
+
+    thread_local! {
+        /// How far it is ahead, in us.
+        pub(crate) static AHEAD: Cell<i64> = const { Cell::new(0) };
+    }
 }

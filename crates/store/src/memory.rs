@@ -16,6 +16,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::hash::BuildHasher as _;
 use tidegate_core::{Micros, Quota, Slot, State, Verdict, decide};
 
+use crate::charge::hold_of;
 use crate::under_way::Registry;
 use crate::{Charge, Decision, Outcome, Outlook, PerCharge, Via};
 pub(crate) use shard::Held;
@@ -94,6 +95,7 @@ impl MemoryStore {
         now: Micros,
         terms: impl Fn(&Charge<'_>) -> Terms,
     ) -> Decision {
+        let hold = hold_of(charges);
         let mut terms: PerCharge<Terms> = charges.iter().map(terms).collect();
         let mut located = PerCharge::<(usize, Key)>::new();
         let mut order = PerCharge::<usize>::new();
@@ -132,7 +134,7 @@ impl MemoryStore {
                 ..held
             };
             places.push(place);
-            slots.push(charge.slot(quota, held));
+            slots.push(charge.slot(quota, held, hold));
         }
         let mut verdicts = PerCharge::<Verdict>::new();
         verdicts.extend(slots.iter().map(|_| NO_VERDICT));
@@ -150,14 +152,20 @@ impl MemoryStore {
             },
             via: Via::Store,
             now,
-            sources: Decision::sources(verdicts.len(), now, true),
+            sources: Decision::sources(verdicts.len(), now, true, hold),
             verdicts: verdicts.into_iter().map(Some).collect(),
             call: None,
         }
     }
 
     /// Decides one charge at a given time, by another quota than its limit's.
-    pub(crate) fn decide_one(&self, charge: &Charge<'_>, quota: &Quota, now: Micros) -> Verdict {
+    /// The ID of what the charge holds is told as well.
+    pub(crate) fn decide_one(
+        &self,
+        charge: &Charge<'_>,
+        quota: &Quota,
+        now: Micros,
+    ) -> (Verdict, u64) {
         let terms = |_: &Charge<'_>| Terms {
             quota: *quota,
             used: None,
@@ -165,12 +173,9 @@ impl MemoryStore {
         };
         let decision = self.decide_by(std::slice::from_ref(charge), now, terms);
         // One charge has one verdict.
-        decision
-            .verdicts
-            .into_iter()
-            .flatten()
-            .next()
-            .unwrap_or(NO_VERDICT)
+        let verdict = decision.verdicts.into_iter().flatten().next();
+        let hold = decision.sources.first().map_or(0, |source| source.hold);
+        (verdict.unwrap_or(NO_VERDICT), hold)
     }
 
     /// Takes back what was charged by this quota, as far as it still counts. `receipt` is the time of the decision and
@@ -184,19 +189,19 @@ impl MemoryStore {
         });
     }
 
-    /// Settles a reservation that was made by this quota and lapses at `lapse`: `used` is what it has come to.
+    /// Settles the reservation with this ID, which was made by this quota: `used` is what it has come to.
     pub(crate) fn settle(
         &self,
         charge: &Charge<'_>,
         quota: &Quota,
         receipt: Micros,
-        lapse: Micros,
+        id: u64,
         used: u64,
     ) {
         let settlement = Settlement {
             quota,
             receipt,
-            lapse,
+            id,
             used,
             now: crate::now(),
         };
@@ -208,20 +213,22 @@ impl MemoryStore {
         self.shards[shard].lock().settle(key, charge, settlement);
     }
 
-    /// Holds places, or a reservation, that lapse at `lapse` for another lease; when they lapse then, if they are there.
+    /// Holds the reservation with this ID, or places that lapse at `lapse`, for another lease; when they lapse then, if they
+    /// are there.
     pub(crate) fn renew(
         &self,
         charge: &Charge<'_>,
         quota: &Quota,
+        id: u64,
         lapse: Micros,
     ) -> Option<Micros> {
         let (shard, key) = self.locate(charge);
         let (now, lease) = (crate::now(), charge.limit.lease()?);
         let mut shard = self.shards[shard].lock();
         let renewed = shard.change(&key, quota, now, |held| {
-            let places = match &mut held.state {
-                State::Concurrency(places) => places,
-                _ => &mut held.unsettled,
+            let State::Concurrency(places) = &mut held.state else {
+                let extended = held.unsettled.extend(id, now + lease, now);
+                return extended.then_some(now + lease);
             };
             let cost = charge.cost.min(quota.capacity());
             (places.renew(cost, lapse, now + lease, now) == cost).then_some(now + lease)
@@ -238,10 +245,11 @@ impl MemoryStore {
             let (shard, key) = self.locate(charge);
             let held = self.shards[shard].lock().held(&key, now);
             let held = held.unwrap_or_else(|| Held::fresh(quota));
-            let mut slot = charge.slot(quota, held);
+            let mut slot = charge.slot(quota, held, 0);
             Outlook {
                 now,
                 verdict: slot.check(now),
+                here: true,
             }
         };
         charges.iter().map(look).collect()
@@ -266,7 +274,7 @@ impl MemoryStore {
         let is_refused = refusals.iter().any(Option::is_some);
         is_refused.then(|| Decision {
             via: Via::Store,
-            sources: Decision::sources(refusals.len(), now, true),
+            sources: Decision::sources(refusals.len(), now, true, 0),
             ..Decision::remembered(now, refusals.into_iter())
         })
     }

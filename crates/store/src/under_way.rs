@@ -5,9 +5,11 @@
 
 mod registry;
 mod settlements;
+mod unanswered;
 
+use std::cmp::Ordering;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use tidegate_core::{Micros, Quota};
@@ -19,12 +21,18 @@ pub(crate) use registry::Registry;
 use registry::{Hold, State};
 pub use settlements::Settlements;
 use settlements::Watchers;
+use unanswered::{Settlement, Unanswered};
 
 /// How often [`Store::renew`] should be called: a part of the shortest lease.
 pub const RENEW_EVERY: Duration = Duration::from_millis(250);
 
 /// Calls of one round that wait for Redis at once.
 const AT_ONCE: usize = 256;
+
+/// Settlements that are sent again in one round.
+const AGAIN: usize = 1_024;
+/// How long between two rounds at the end of the process.
+const LAST_ROUNDS: Duration = Duration::from_millis(50);
 
 /// Where a charge is kept.
 #[derive(Clone, Copy, Debug)]
@@ -103,6 +111,7 @@ impl Store {
                 subject,
                 cost,
                 home: self.home(limit, source, decision.via),
+                id: source.hold,
                 receipt: source.at + verdict.reset,
                 lapse: source.at + lease,
                 renewed: Instant::now(),
@@ -132,11 +141,16 @@ impl Store {
         }
     }
 
-    /// Renews what is held and due, and ends what is held no longer; to be called every [`RENEW_EVERY`].
+    /// Renews what is held and due, ends what is held no longer, and sends settlements again that were not answered; to be
+    /// called every [`RENEW_EVERY`].
     pub async fn renew(&self) {
         for id in self.registry().over() {
             self.end(id, None);
         }
+        tokio::join!(self.renew_due(), self.settle_again());
+    }
+
+    async fn renew_due(&self) {
         let mut calls = JoinSet::new();
         for (id, hold) in self.registry().due() {
             while calls.len() >= AT_ONCE {
@@ -153,7 +167,40 @@ impl Store {
         while calls.join_next().await.is_some() {}
     }
 
-    /// Gives back what requests still hold, for this process ends, and waits for all that is on its way to Redis.
+    /// Sends settlements again that were not answered: first one, and if that is answered, others.
+    async fn settle_again(&self) {
+        let mut left = AGAIN;
+        let mut at_once = 1;
+        while left > 0 {
+            let taken = self.registry().unanswered.take(at_once.min(left));
+            if taken.is_empty() {
+                return;
+            }
+            left -= taken.len();
+            at_once = AT_ONCE;
+            let mut calls = JoinSet::new();
+            for settlement in taken {
+                let store = self.clone();
+                calls.spawn(async move { store.settle(settlement).await });
+            }
+            let mut answered = true;
+            while let Some(was_answered) = calls.join_next().await {
+                answered &= was_answered.unwrap_or(false);
+            }
+            if !answered {
+                return;
+            }
+        }
+    }
+
+    /// How many settlements wait for an answer of Redis, and how many were dropped since start because there were too many.
+    pub fn unanswered_settlements(&self) -> (usize, u64) {
+        let unanswered = &self.registry().unanswered;
+        (unanswered.count(), unanswered.dropped())
+    }
+
+    /// Gives back what requests still hold, for this process ends, and waits for all that is on its way to Redis. Never
+    /// ends if Redis does not answer.
     pub async fn let_go(&self) {
         for id in self.registry().ids() {
             self.end(id, None);
@@ -163,7 +210,12 @@ impl Store {
             if self.registry().is_idle() {
                 return;
             }
-            progress.await;
+            if self.registry().unanswered.count() > 0 {
+                let _ = tokio::time::timeout(LAST_ROUNDS, progress).await;
+                self.settle_again().await;
+            } else {
+                progress.await;
+            }
         }
     }
 
@@ -186,32 +238,76 @@ impl Store {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return;
         };
-        self.registry().on_the_way.fetch_add(1, Ordering::Relaxed);
+        self.registry().on_the_way.fetch_add(1, Relaxed);
         let store = self.clone();
         runtime.spawn(async move {
             call.await;
-            store.registry().on_the_way.fetch_sub(1, Ordering::Relaxed);
+            store.registry().on_the_way.fetch_sub(1, Relaxed);
             store.registry().progress.notify_waiters();
         });
     }
 
     async fn give_up(&self, hold: Hold, used: u64) {
         match (hold.home, self) {
-            (Home::Redis, Self::Redis(store)) => {
-                store
-                    .give_up(&hold.charge(), hold.receipt, hold.lapse, used)
-                    .await;
+            (Home::Redis, Self::Redis(store)) if hold.limit.reserves().is_none() => {
+                store.free(&hold.charge(), hold.lapse).await;
                 self.settled(&hold.limit, hold.subject);
+            }
+            (Home::Redis, Self::Redis(_)) => {
+                let matters = self.matters(&hold, used);
+                self.settle(Settlement::new(hold, used, matters)).await;
             }
             _ => self.give_up_here(&hold, used),
         }
+    }
+
+    /// Settles a reservation in Redis, or keeps the settlement to be sent again; whether it was answered.
+    async fn settle(&self, settlement: Settlement) -> bool {
+        let Self::Redis(store) = self else {
+            return true;
+        };
+        let Settlement { hold, used, .. } = &settlement;
+        let charge = hold.charge();
+        let settling = store.settle(&charge, hold.receipt, hold.id, *used);
+        let is_answered = settling.await.is_ok();
+        if is_answered {
+            self.registry().unanswered.end(&settlement);
+            self.settled(&hold.limit, hold.subject);
+        } else {
+            self.registry().unanswered.add(settlement);
+        }
+        is_answered
+    }
+
+    /// For how long a settlement in Redis matters from now on.
+    fn matters(&self, hold: &Hold, used: u64) -> Duration {
+        let lease = hold.limit.lease().unwrap_or(0);
+        let micros = match used.cmp(&hold.cost) {
+            // What is given back counted until the time of the receipt.
+            Ordering::Less => {
+                let now = match self {
+                    Self::Redis(store) => store.time_of(&hold.charge()),
+                    Self::Memory(_) => None,
+                };
+                // Without knowing the time: until everything that was charged then counts no longer.
+                now.map_or_else(
+                    || hold.limit.quota().counts_until(0),
+                    |now| hold.receipt.saturating_sub(now),
+                )
+            }
+            // Others wait until it is settled, or lapses.
+            Ordering::Equal => lease,
+            // A debt has to be told for as long as Redis keeps the record.
+            Ordering::Greater => hold.limit.quota().period().max(6 * lease),
+        };
+        Duration::from_micros(micros)
     }
 
     fn give_up_here(&self, hold: &Hold, used: u64) {
         if let Home::Here(quota) = &hold.home {
             let (memory, charge) = (self.memory(), hold.charge());
             match hold.limit.reserves() {
-                Some(_) => memory.settle(&charge, quota, hold.receipt, hold.lapse, used),
+                Some(_) => memory.settle(&charge, quota, hold.receipt, hold.id, used),
                 None => memory.give_back(&charge, quota, hold.lapse),
             }
         }
@@ -230,8 +326,13 @@ impl Store {
 
     async fn hold_on(&self, hold: &Hold) -> Option<Micros> {
         match (hold.home, self) {
-            (Home::Redis, Self::Redis(store)) => store.hold_on(&hold.charge(), hold.lapse).await,
-            (Home::Here(quota), _) => self.memory().renew(&hold.charge(), &quota, hold.lapse),
+            (Home::Redis, Self::Redis(store)) => {
+                store.hold_on(&hold.charge(), hold.id, hold.lapse).await
+            }
+            (Home::Here(quota), _) => {
+                let memory = self.memory();
+                memory.renew(&hold.charge(), &quota, hold.id, hold.lapse)
+            }
             (Home::Redis, Self::Memory(_)) => None,
         }
     }
@@ -262,3 +363,6 @@ impl Store {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

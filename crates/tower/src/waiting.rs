@@ -233,6 +233,7 @@ fn refusal(demands: &Demands<'_>, nth: usize, heard: Heard, ahead: Duration) -> 
     let source = Source {
         at: now,
         here: false,
+        hold: 0,
     };
     Decision {
         outcome: Outcome::Refused,

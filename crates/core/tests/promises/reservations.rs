@@ -11,6 +11,7 @@ const LEASE: Micros = 30 * SECOND;
 fn reserve(quota: &Quota, slot: &mut Slot<'static>, cost: u64, now: Micros) -> Verdict {
     slot.cost = cost;
     slot.reserves = Some(LEASE);
+    slot.reservation += 1;
     let mut verdicts = [quota.check(&mut quota.fresh(), 1, now)];
     decide(std::slice::from_mut(slot), now, &mut verdicts);
     verdicts[0]
@@ -36,7 +37,8 @@ proptest! {
             let verdict = reserve(&quota, &mut slot, cost, plain.now);
             if verdict.allowed {
                 let used = if kept { cost } else { 0 };
-                slot.settle(used, plain.now + verdict.reset, plain.now + LEASE, plain.now);
+                let id = slot.reservation;
+                prop_assert!(slot.settle(id, used, plain.now + verdict.reset, plain.now));
             }
             if kept {
                 prop_assert_eq!(plain.request(cost), verdict);
@@ -59,17 +61,20 @@ fn only_what_may_still_come_to_nothing_is_waited_for() {
     for _ in 0..5 {
         let verdict = reserve(&quota, &mut slot, 1, now);
         assert!(verdict.allowed && !verdict.settling);
-        receipts.push(now + verdict.reset);
+        receipts.push((slot.reservation, now + verdict.reset));
     }
     let sixth = reserve(&quota, &mut slot, 1, now);
     assert_eq!((sixth.allowed, sixth.settling), (false, true));
     // One of them succeeds, and is not counted.
-    slot.cost = 1;
-    slot.settle(0, receipts[0], now + LEASE, now);
+    let (id, receipt) = receipts[0];
+    assert!(slot.settle(id, 0, receipt, now));
+    // Being told so twice gives back no more.
+    assert!(!slot.settle(id, 0, receipt, now));
     assert!(reserve(&quota, &mut slot, 1, now).allowed);
+    receipts[0].0 = slot.reservation;
     // All others fail.
-    for receipt in &receipts {
-        slot.settle(1, *receipt, now + LEASE, now);
+    for (id, receipt) in receipts {
+        assert!(slot.settle(id, 1, receipt, now));
     }
     let late = reserve(&quota, &mut slot, 1, now);
     assert_eq!((late.allowed, late.settling), (false, false));
@@ -94,7 +99,9 @@ fn more_and_less_than_reserved() {
     for (used, left) in [(3, 27), (10, 20), (15, 15), (1_000, 0)] {
         let mut slot = slot(quota);
         let verdict = reserve(&quota, &mut slot, 10, now);
-        slot.settle(used, now + verdict.reset, now + LEASE, now);
+        slot.settle(1, used, now + verdict.reset, now);
+        // Being told so twice charges no more.
+        assert!(!slot.settle(1, used, now + verdict.reset, now));
         assert_eq!(quota.check(&mut slot.state, 1, now).remaining, left);
         let larger = Quota::from(fixed(2_000, 3_600 * SECOND));
         let left = larger.check(&mut slot.state, 1, now).remaining;

@@ -1,13 +1,18 @@
 //! One shard of the memory store: a bounded map, and who makes place for whom.
 
+mod settle;
+
+use std::collections::HashSet;
 use std::hash::BuildHasher as _;
 
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
-use tidegate_core::{Micros, Places, Quota, Slot, State, Verdict};
+use tidegate_core::{Micros, Quota, Reservations, Slot, State, Verdict};
 
 use super::MemoryUse;
 use crate::{Charge, Subject};
+
+pub(super) use settle::Settlement;
 
 /// How many keys a newcomer looks at to find a place in a full shard.
 const SAMPLE: usize = 8;
@@ -53,20 +58,6 @@ pub(super) enum Place {
     Shared,
 }
 
-/// How a reservation is settled.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Settlement<'a> {
-    /// The numbers by which it was reserved.
-    pub(super) quota: &'a Quota,
-    /// The time of the decision and its verdict's `reset` together.
-    pub(super) receipt: Micros,
-    /// When the reservation lapses.
-    pub(super) lapse: Micros,
-    /// What the request has come to.
-    pub(super) used: u64,
-    pub(super) now: Micros,
-}
-
 /// What is kept under a key.
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
@@ -74,7 +65,7 @@ pub(crate) struct Held {
     /// Until when it is blocked; 0, or any time that has passed, if it is not.
     pub(crate) blocked_until: Micros,
     /// The reservations that are not settled.
-    pub(crate) unsettled: Places,
+    pub(crate) unsettled: Reservations,
 }
 
 impl Held {
@@ -91,7 +82,7 @@ impl Held {
         Self {
             state: quota.fresh(),
             blocked_until: 0,
-            unsettled: Places::default(),
+            unsettled: Reservations::default(),
         }
     }
 
@@ -184,6 +175,8 @@ pub(super) struct Shard {
     promised: usize,
     // Where the next search for a place starts.
     hand: usize,
+    // Reservations whose charges were forgotten, until they are settled. Each is one of a request that is under way.
+    forgotten: HashSet<u64>,
     usage: MemoryUse,
 }
 
@@ -195,6 +188,7 @@ impl Shard {
             capacity,
             promised: 0,
             hand: 0,
+            forgotten: HashSet::new(),
             usage: MemoryUse::default(),
         }
     }
@@ -256,7 +250,7 @@ impl Shard {
         }
         let held = entry.take(quota, now);
         let is_blocked = held.blocked_until > now;
-        let mut slot = charge.slot(quota, held);
+        let mut slot = charge.slot(quota, held, 0);
         let verdict = slot.check(now);
         entry.put(slot, None);
         Some((verdict, is_blocked))
@@ -281,54 +275,11 @@ impl Shard {
         Some(entry.change(quota, now, change))
     }
 
-    /// Settles a reservation of `charge`, wherever it was made.
-    ///
-    /// A key that has lost its place gets one again if its request has come to more than was reserved. A budget that
-    /// newcomers share is used up at most: a debt is nobody else's.
-    pub(super) fn settle(&mut self, key: Key, charge: &Charge<'_>, settlement: &Settlement<'_>) {
-        let Settlement {
-            quota, lapse, now, ..
-        } = *settlement;
-        let settle = |held: &mut Held, used: u64| {
-            let mut slot = charge.slot(quota, std::mem::replace(held, Held::fresh(quota)));
-            slot.settle(used, settlement.receipt, lapse, now);
-            *held = Held::of(slot);
-        };
-        let cost = charge.cost.min(quota.capacity());
-        let used_of_shared = |held: &mut Held| {
-            let left = quota.check(&mut held.state, 1, now).remaining;
-            settlement.used.min(cost + left)
-        };
-        let has = |entry: &Entry| entry.content.unsettled.has(lapse);
-        let is_shared = self.shared.get(&key.shared()).is_some_and(has);
-        let own = self.entries.get_mut(&key);
-        if let Some(entry) = own.filter(|entry| has(entry) || !is_shared) {
-            return entry.change(quota, now, |held| settle(held, settlement.used));
-        }
-        let shared = self.shared.get_mut(&key.shared());
-        if let Some(entry) = shared.filter(|_| is_shared) {
-            return entry.change(quota, now, |held| {
-                let used = used_of_shared(held);
-                settle(held, used);
-            });
-        }
-        if settlement.used <= cost {
-            // What was reserved is forgotten already.
-            return;
-        }
-        let (mut held, place) = self.take_new(key, quota, now);
-        let used = match place {
-            Place::Shared => used_of_shared(&mut held),
-            Place::Own | Place::New(_) => settlement.used,
-        };
-        settle(&mut held, used);
-        let verdict = quota.check(&mut held.state, 1, now);
-        let slot = charge.slot(quota, held);
-        self.put(key, place, slot, Some(&verdict));
-    }
-
+    /// Forgets what was used under a key. Its reservations are settled by that.
     pub(super) fn forget(&mut self, key: &Key) {
-        self.entries.swap_remove(key);
+        if let Some(entry) = self.entries.swap_remove(key) {
+            self.forgotten.extend(entry.content.unsettled.ids());
+        }
     }
 
     pub(super) fn sweep(&mut self, now: Micros) {

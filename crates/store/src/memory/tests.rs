@@ -48,26 +48,30 @@ fn limits() -> [Limit; 5] {
     ]
 }
 
-/// Asks for `cost` at `now`; the receipt, if it was admitted.
-fn ask(store: &MemoryStore, limit: &Limit, client: u8, cost: u64, now: Micros) -> Option<Micros> {
+/// A receipt, and the ID of what was reserved.
+type Reserved = (Micros, u64);
+
+/// Asks for `cost` at `now`; what was reserved, if it was admitted.
+fn ask(store: &MemoryStore, limit: &Limit, client: u8, cost: u64, now: Micros) -> Option<Reserved> {
     let decision = store.decide_at(&[charge(limit, client, cost)], now);
     let admitted = decision.outcome == Outcome::Admitted;
-    admitted.then(|| now + decision.verdicts[0].unwrap().reset)
+    let receipt = now + decision.verdicts[0].unwrap().reset;
+    admitted.then(|| (receipt, decision.sources[0].hold))
 }
 
 /// Asks for 5 at `from`, which come to `told` at `until`.
 fn spend(store: &MemoryStore, limit: &Limit, told: u64, [from, until]: [Micros; 2]) {
-    let receipt = ask(store, limit, 1, 5, from).unwrap();
-    settle(store, limit, receipt, [from, until], told);
+    let reserved = ask(store, limit, 1, 5, from).unwrap();
+    settle(store, limit, reserved, until, told);
 }
 
-/// What was reserved by 5 at `from` is settled at `now`: it has come to `used`.
-fn settle(store: &MemoryStore, limit: &Limit, receipt: Micros, times: [Micros; 2], used: u64) {
-    let [from, now] = times;
+/// What was reserved by 5 is settled at `now`: it has come to `used`.
+fn settle(store: &MemoryStore, limit: &Limit, reserved: Reserved, now: Micros, used: u64) {
+    let (receipt, id) = reserved;
     let settlement = Settlement {
         quota: limit.quota(),
         receipt,
-        lapse: from + LEASE,
+        id,
         used,
         now,
     };
@@ -122,12 +126,12 @@ fn a_key_that_lost_its_place_owes_what_its_request_came_to() {
     for limit in limits() {
         let store = MemoryStore::new(8);
         let now = START + SECOND;
-        let receipt = ask(&store, &limit, 1, 5, now).unwrap();
+        let reserved = ask(&store, &limit, 1, 5, now).unwrap();
         for client in 10..110 {
             ask(&store, &limit, client, 100, now);
         }
         assert!(store.usage().evicted > 0);
-        settle(&store, &limit, receipt, [now, now], 1_100);
+        settle(&store, &limit, reserved, now, 1_100);
         let kind = limit.quota().algorithm();
         assert!(!has_room(&store, &limit, now + SECOND), "{kind}");
     }
@@ -145,6 +149,45 @@ fn a_key_that_owes_keeps_its_place() {
         }
         let kind = limit.quota().algorithm();
         assert!(!has_room(&store, &limit, now + SECOND), "{kind}");
+    }
+}
+
+/// Who settles after a reset gives back nothing, and owes nothing: the charge was forgotten.
+#[test]
+fn a_reset_settles_what_was_reserved() {
+    for limit in limits() {
+        for used in [0, 5, 1_100] {
+            let store = MemoryStore::default();
+            let now = START + SECOND;
+            let reserved = ask(&store, &limit, 1, 5, now).unwrap();
+            store.reset(&[charge(&limit, 1, 1)]);
+            ask(&store, &limit, 1, 600, now).unwrap();
+            settle(&store, &limit, reserved, now, used);
+            let kind = limit.quota().algorithm();
+            assert!(ask(&store, &limit, 1, 401, now).is_none(), "{kind}, {used}");
+            assert!(ask(&store, &limit, 1, 400, now).is_some(), "{kind}, {used}");
+        }
+    }
+}
+
+/// A key that lost its place, and has one again, is given nothing that is not its own.
+#[test]
+fn a_key_that_lost_its_place_is_given_nothing_back() {
+    for limit in limits() {
+        let store = MemoryStore::new(8);
+        let now = START + SECOND;
+        let reserved = ask(&store, &limit, 1, 5, now).unwrap();
+        for client in 10..110 {
+            ask(&store, &limit, client, 100, now);
+        }
+        // Its new place takes that of another one, which has expired.
+        let later = now + 99 * SECOND;
+        store.sweep_all(later + 1_000 * SECOND);
+        let used = ask(&store, &limit, 1, 1_000, later);
+        assert!(used.is_some());
+        settle(&store, &limit, reserved, later, 0);
+        let kind = limit.quota().algorithm();
+        assert!(ask(&store, &limit, 1, 1, later).is_none(), "{kind}");
     }
 }
 

@@ -1,17 +1,19 @@
 //! What is said of a charge after its decision: it is given back, settled, or held for longer.
 //!
 //! Such calls have no guard, whose places are for decisions, and no deadline: they charge nothing that was not admitted, and
-//! nobody waits for them. One that is lost leaves what its key's time, or its lease, ends.
+//! nobody waits for them. A settlement is sent until it is answered ([`crate::under_way`]); it changes something once,
+//! however often it comes. Any other give-back is sent once. One that is lost leaves what its key's time, or its lease, ends.
 
 use std::time::Duration;
 
 use tidegate_core::{Micros, Verdict};
 
 use super::RedisStore;
+use super::guard::is_about_keys;
 use super::script::{Arguments, Task};
-use super::split::Caller;
+use super::split::{Caller, is_moving};
 use crate::charge::unsettled_key;
-use crate::{Charge, StoreError};
+use crate::{Charge, Source, StoreError};
 
 /// How long such a call may take; nobody waits for it.
 const LONGEST: Duration = Duration::from_secs(1);
@@ -22,24 +24,55 @@ pub(super) struct Afterwards {
     tag: [u8; 16],
     script: usize,
     keys: Vec<String>,
-    arguments: Vec<String>,
+    /// Of a calendar's windows, those around the time of the call are sent.
+    charge: Option<Arguments>,
+    words: Vec<String>,
 }
 
 impl RedisStore {
-    /// Gives a place back, or settles a reservation.
-    pub(crate) async fn give_up(
+    /// Gives back a place that lapses at this time.
+    pub(crate) async fn free(&self, charge: &Charge<'_>, lapse: Micros) {
+        self.give_back(charge, lapse).await;
+    }
+
+    /// Settles the reservation with this ID: `used` is what it has come to.
+    ///
+    /// # Errors
+    ///
+    /// It is not known to be settled, and may be: it should be told again. An answer that it cannot be settled is none of
+    /// these errors.
+    pub(crate) async fn settle(
         &self,
         charge: &Charge<'_>,
         receipt: Micros,
-        lapse: Micros,
+        id: u64,
         used: u64,
-    ) {
-        let call = match charge.limit.reserves() {
-            Some(_) => self.caller.settled(charge, receipt, lapse, used),
-            None => self.caller.by_receipt(charge, lapse),
-        };
-        // What is lost lapses.
-        let _ = tokio::time::timeout(LONGEST, self.caller.send(&call)).await;
+    ) -> Result<(), StoreError> {
+        let call = self.caller.settled(charge, receipt, id, used);
+        let answer = tokio::time::timeout(LONGEST, self.caller.send(&call)).await;
+        match answer.unwrap_or(Err(StoreError::Timeout)) {
+            // What stands under the key will not settle anything.
+            Err(error) if is_about_keys(&error) && !is_moving(&error) => {
+                if let Ok(shard) = self.caller.shards.of(&charge.subject.tag) {
+                    shard.guard.complain(&error);
+                }
+                Ok(())
+            }
+            answer => answer.map(drop),
+        }
+    }
+
+    /// The time by the clock of the server that keeps this charge, as far as is known.
+    pub(crate) fn time_of(&self, charge: &Charge<'_>) -> Option<Micros> {
+        self.caller.shards.now(&charge.subject.tag)
+    }
+
+    /// Lets the clock of the server that keeps this charge be believed to show this time.
+    #[cfg(test)]
+    pub(crate) fn believe(&self, charge: &Charge<'_>, time: Micros) {
+        if let Ok(shard) = self.caller.shards.of(&charge.subject.tag) {
+            shard.guard.saw(time, std::time::Instant::now());
+        }
     }
 
     /// Takes back what was charged, as far as it still counts.
@@ -49,9 +82,18 @@ impl RedisStore {
         let _ = tokio::time::timeout(LONGEST, self.caller.send(&call)).await;
     }
 
-    /// Holds a place or a reservation for another lease; when it lapses then, if it is there and Redis answers.
-    pub(crate) async fn hold_on(&self, charge: &Charge<'_>, lapse: Micros) -> Option<Micros> {
-        let call = self.caller.renewed(charge, lapse, charge.limit.lease()?);
+    /// Holds a reservation with this ID, or a place that lapses at `lapse`, for another lease; when it lapses then, if it is
+    /// there and Redis answers.
+    pub(crate) async fn hold_on(
+        &self,
+        charge: &Charge<'_>,
+        id: u64,
+        lapse: Micros,
+    ) -> Option<Micros> {
+        let call = match charge.limit.reserves() {
+            Some(_) => self.caller.extended(charge, id),
+            None => self.caller.renewed(charge, lapse, charge.limit.lease()?),
+        };
         let answer = tokio::time::timeout(LONGEST, self.caller.send(&call)).await;
         match answer.ok()?.ok()?.as_slice() {
             [_, renewed] if *renewed > 0 => Micros::try_from(*renewed).ok(),
@@ -61,48 +103,58 @@ impl RedisStore {
 }
 
 impl Caller {
-    /// Takes back what was charged at a time.
+    /// Takes back what was charged by this decision.
     pub(super) fn given_back(
         &self,
         charge: &Charge<'_>,
-        at: Micros,
+        source: &Source,
         verdict: &Verdict,
     ) -> Afterwards {
+        let receipt = source.at + verdict.reset;
         match charge.limit.reserves() {
-            Some(lease) => self.settled(charge, at + verdict.reset, at + lease, 0),
-            None => self.by_receipt(charge, at + verdict.reset),
+            Some(_) => self.settled(charge, receipt, source.hold, 0),
+            None => self.by_receipt(charge, receipt),
         }
     }
 
-    fn by_receipt(&self, charge: &Charge<'_>, receipt: Micros) -> Afterwards {
-        let arguments = Arguments::with_receipts(charge, &[receipt], crate::now());
+    /// Takes back what was charged, as far as it still counts.
+    pub(super) fn by_receipt(&self, charge: &Charge<'_>, receipt: Micros) -> Afterwards {
         let keys = vec![charge.key(&self.key_prefix)];
-        self.afterwards(Task::GiveBack, charge, keys, arguments)
+        let words = vec![receipt.to_string()];
+        self.afterwards(Task::GiveBack, charge, keys, words)
     }
 
-    /// Settles a reservation that lapses at `lapse`: `used` is what it has come to.
+    /// Settles the reservation with this ID: `used` is what it has come to.
     pub(super) fn settled(
         &self,
         charge: &Charge<'_>,
         receipt: Micros,
-        lapse: Micros,
+        id: u64,
         used: u64,
     ) -> Afterwards {
-        let arguments = Arguments::with_receipts(charge, &[receipt, lapse, used], crate::now());
-        let key = charge.key(&self.key_prefix);
-        let keys = vec![key.clone(), unsettled_key(&key)];
-        self.afterwards(Task::Settle, charge, keys, arguments)
+        let words = vec![receipt.to_string(), format!("{id:x}"), used.to_string()];
+        self.of_reservation(Task::Settle, charge, words)
     }
 
-    /// Holds places, or a reservation, that lapse at `lapse` for another lease.
+    /// Holds the reservation with this ID for another lease.
+    pub(super) fn extended(&self, charge: &Charge<'_>, id: u64) -> Afterwards {
+        self.of_reservation(Task::Extend, charge, vec![format!("{id:x}")])
+    }
+
+    /// Holds places that lapse at `lapse` for another lease.
     pub(super) fn renewed(&self, charge: &Charge<'_>, lapse: Micros, lease: Micros) -> Afterwards {
+        let keys = vec![charge.key(&self.key_prefix)];
+        let words = [charge.cost, lapse, lease].map(|number| number.to_string());
+        Afterwards {
+            charge: None,
+            ..self.afterwards(Task::Renew, charge, keys, words.to_vec())
+        }
+    }
+
+    fn of_reservation(&self, task: Task, charge: &Charge<'_>, words: Vec<String>) -> Afterwards {
         let key = charge.key(&self.key_prefix);
-        let key = match charge.limit.reserves() {
-            Some(_) => unsettled_key(&key),
-            None => key,
-        };
-        let arguments = [charge.cost, lapse, lease].map(|number| number.to_string());
-        self.afterwards(Task::Renew, charge, vec![key], arguments.to_vec())
+        let keys = vec![key.clone(), unsettled_key(&key)];
+        self.afterwards(task, charge, keys, words)
     }
 
     fn afterwards(
@@ -110,23 +162,42 @@ impl Caller {
         task: Task,
         charge: &Charge<'_>,
         keys: Vec<String>,
-        arguments: Vec<String>,
+        words: Vec<String>,
     ) -> Afterwards {
+        let charges = std::slice::from_ref(charge);
         Afterwards {
             tag: charge.subject.tag,
-            script: self.scripts.of(task, std::slice::from_ref(charge)).index(),
+            script: self.scripts.of(task, charges).index(),
             keys,
-            arguments,
+            charge: Some(Arguments::of(charges)),
+            words,
         }
     }
 
     /// Sends it; the reply begins with the time.
     pub(super) async fn send(&self, call: &Afterwards) -> Result<Vec<i64>, StoreError> {
+        let now = self.shards.now(&call.tag).unwrap_or_else(crate::now);
+        let reply = self.send_at(call, now).await?;
+        match *reply.as_slice() {
+            // A calendar's windows were others, and nothing was done. It has told the time.
+            [now, -1] => {
+                let now = Micros::try_from(now).map_err(|_| StoreError::unknown_reply())?;
+                self.send_at(call, now).await
+            }
+            _ => Ok(reply),
+        }
+    }
+
+    async fn send_at(&self, call: &Afterwards, now: Micros) -> Result<Vec<i64>, StoreError> {
         let script = self.scripts.at(call.script);
-        let arguments = &call.arguments;
-        self.shards
-            .call(&call.tag, script, &call.keys, arguments)
-            .await
+        let (tag, keys) = (&call.tag, &call.keys);
+        match &call.charge {
+            None => self.shards.call(tag, script, keys, &call.words).await,
+            Some(charge) => {
+                let words = charge.followed_by(&call.words, now);
+                self.shards.call(tag, script, keys, &words).await
+            }
+        }
     }
 }
 

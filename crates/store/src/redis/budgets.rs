@@ -12,8 +12,26 @@ use super::guard::is_about_keys;
 use crate::{Charge, MAX_CHARGES, Mode, Outlook, StoreError};
 
 impl RedisStore {
-    /// What Redis would say to each of these charges, if it came alone.
+    /// What would be said to each of these charges, if it came alone: by Redis, and of limits of [`Mode::Local`] by this
+    /// process, which knows what it has counted itself.
     pub async fn peek(&self, charges: &[Charge<'_>]) -> Result<Vec<Outlook>, StoreError> {
+        let is_local = |charge: &Charge<'_>| charge.limit.mode() == Mode::Local;
+        let (local, shared): (Vec<Charge<'_>>, Vec<Charge<'_>>) =
+            charges.iter().partition(|charge| is_local(charge));
+        let mut here = self.fallback.peek(&local).into_iter();
+        let mut there = match shared.is_empty() {
+            true => Vec::new(),
+            false => self.peek_redis(&shared).await?,
+        }
+        .into_iter();
+        let next = |charge| match is_local(charge) {
+            true => here.next(),
+            false => there.next(),
+        };
+        Ok(charges.iter().filter_map(next).collect())
+    }
+
+    async fn peek_redis(&self, charges: &[Charge<'_>]) -> Result<Vec<Outlook>, StoreError> {
         self.secret.check()?;
         let mut outlooks = Vec::with_capacity(charges.len());
         self.settle_leased(charges).await?;
@@ -23,6 +41,7 @@ impl RedisStore {
             let outlook = |verdict: Verdict| Outlook {
                 now: decision.now,
                 verdict,
+                here: false,
             };
             outlooks.extend(decision.verdicts.iter().flatten().copied().map(outlook));
         }
@@ -34,8 +53,23 @@ impl RedisStore {
     ///
     /// Other gateways may go on giving a refusal that they remember, for a second at most; an outage that begins before
     /// they have asked Redis again finds them with what they saw last. What they have borrowed stays lent, and what they
-    /// spend of it counts, so that a reset never makes room for more than the limit.
+    /// spend of it counts, so that a reset never makes room for more than the limit. What they have counted of limits of
+    /// [`Mode::Local`] is theirs, and stays: such a limit is reset in this process alone.
     pub async fn reset(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
+        let is_shared = |charge: &&Charge<'_>| charge.limit.mode() != Mode::Local;
+        let shared: Vec<Charge<'_>> = charges.iter().filter(is_shared).copied().collect();
+        if !shared.is_empty() {
+            self.reset_redis(&shared).await?;
+        }
+        self.fallback.reset(charges);
+        for charge in charges {
+            self.recent.forget(charge);
+            self.leases.forget(charge);
+        }
+        Ok(())
+    }
+
+    async fn reset_redis(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
         self.secret.check()?;
         match self.settle_leased(charges).await {
             // What cannot be read is forgotten too.
@@ -52,11 +86,6 @@ impl RedisStore {
             };
             let answer = tokio::time::timeout(self.timeout, forgotten).await;
             answer.unwrap_or(Err(StoreError::Timeout))?;
-        }
-        self.fallback.reset(charges);
-        for charge in charges {
-            self.recent.forget(charge);
-            self.leases.forget(charge);
         }
         Ok(())
     }

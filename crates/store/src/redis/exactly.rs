@@ -12,6 +12,10 @@ use crate::{Charge, Decision, Mode, PerCharge, Verdicts};
 const TURNS: usize = 2;
 
 /// What Redis said of a request's charges a moment ago.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a refusal costs no allocation, and is moved once"
+)]
 pub(super) enum Remembered {
     /// It is refused.
     Refused(Decision),

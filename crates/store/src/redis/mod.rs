@@ -314,7 +314,8 @@ impl RedisStore {
                 decided.then(|| local.next().flatten()).flatten()
             })
             .collect();
-        decision.sources = Decision::sources(charges.len(), decision.now, true);
+        let hold = decision.sources.first().map_or(0, |source| source.hold);
+        decision.sources = Decision::sources(charges.len(), decision.now, true, hold);
         decision.via = Via::Fallback;
         decision
     }
@@ -334,8 +335,8 @@ impl RedisStore {
 }
 
 /// Reads a script's reply: the time, whether all were admitted, and five numbers per limit (lua/README.md); only the time
-/// if it was too late.
-fn read(reply: &[i64], charges: usize) -> Option<(Micros, Option<Decision>)> {
+/// if it was too late. What the charges hold has this ID.
+fn read(reply: &[i64], charges: usize, hold: u64) -> Option<(Micros, Option<Decision>)> {
     let (head, rows) = reply.split_at_checked(2)?;
     let number = |value: i64| u64::try_from(value).ok();
     let now: Micros = number(head[0])?;
@@ -363,7 +364,7 @@ fn read(reply: &[i64], charges: usize) -> Option<(Micros, Option<Decision>)> {
         outcome,
         via: Via::Store,
         now,
-        sources: Decision::sources(verdicts.len(), now, false),
+        sources: Decision::sources(verdicts.len(), now, false, hold),
         verdicts,
         call: None,
     };

@@ -34,7 +34,7 @@ impl RedisStore {
             via: Via::Here,
             now,
             verdicts: charges.iter().map(|_| None).collect(),
-            sources: Decision::sources(charges.len(), now, true),
+            sources: Decision::sources(charges.len(), now, true, 0),
             call: None,
         };
         let exact = Places::of(charges, |charge| charge.limit.mode() == Mode::Exact);
@@ -100,9 +100,10 @@ impl RedisStore {
                 }
                 Mode::Local => {
                     let quota = charge.limit.quota();
-                    let verdict = self.fallback.decide_one(charge, quota, decision.now);
+                    let (verdict, hold) = self.fallback.decide_one(charge, quota, decision.now);
+                    decision.sources[place].hold = hold;
                     let receipt = decision.now + verdict.reset;
-                    Ok((Said::Here(verdict), How::Here(*quota, receipt)))
+                    Ok((Said::Here(verdict), How::Here(*quota, receipt, hold)))
                 }
             };
             let (said, how) = match said {
@@ -147,11 +148,12 @@ impl RedisStore {
             return;
         }
         let gateways = self.gateways.count();
-        for (place, verdict) in places.0.iter().zip(&part.verdicts) {
+        let said = part.verdicts.iter().zip(&part.sources);
+        for (place, (verdict, source)) in places.0.iter().zip(said) {
             if let Some(verdict) = verdict {
                 let charge = charges[*place];
                 let share = charge.limit.quota().divided(gateways);
-                let how = How::Here(share, part.now + verdict.reset);
+                let how = How::Here(share, part.now + verdict.reset, source.hold);
                 reserved.kept.push((*place, charge, how));
             }
         }
@@ -241,8 +243,8 @@ enum How {
     Leased(Taken),
     /// Among the counts of the window that started then.
     Synced(Micros),
-    /// In the memory store, by this quota; with the receipt.
-    Here(Quota, Micros),
+    /// In the memory store, by this quota; with the receipt, and the ID of what is reserved.
+    Here(Quota, Micros, u64),
 }
 
 impl Reserved<'_> {
@@ -265,7 +267,13 @@ impl Drop for Reserved<'_> {
             match how {
                 How::Leased(taken) => self.store.leases.give_back(charge, taken),
                 How::Synced(start) => self.store.synced.give_back(charge, *start),
-                How::Here(quota, receipt) => self.store.fallback.give_back(charge, quota, *receipt),
+                How::Here(quota, receipt, hold) if charge.limit.reserves().is_some() => {
+                    let memory = &self.store.fallback;
+                    memory.settle(charge, quota, *receipt, *hold, 0);
+                }
+                How::Here(quota, receipt, _) => {
+                    self.store.fallback.give_back(charge, quota, *receipt);
+                }
             }
         }
     }

@@ -16,7 +16,7 @@ const PARTS: [&[&str]; 9] = [
     &[include_str!("../../../../lua/calendar_window.lua")],
     &[PLACES, include_str!("../../../../lua/concurrency.lua")],
     &[include_str!("../../../../lua/block.lua")],
-    &[PLACES],
+    &[include_str!("../../../../lua/reservations.lua")],
 ];
 /// The parts for limits that block, and for those that reserve, whatever their algorithm.
 const BLOCK: usize = Quota::ALGORITHMS.len();
@@ -30,6 +30,7 @@ const DECIDE_MANY: &str = include_str!("../../../../lua/decide_many.lua");
 const EXCHANGE: &str = include_str!("../../../../lua/exchange.lua");
 const GIVE_BACK: &str = include_str!("../../../../lua/give_back.lua");
 const SETTLE: &str = include_str!("../../../../lua/settle.lua");
+const EXTEND: &str = include_str!("../../../../lua/extend.lua");
 const RENEW: &str = include_str!("../../../../lua/renew.lua");
 const LEASE: &str = include_str!("../../../../lua/lease.lua");
 
@@ -48,6 +49,8 @@ pub(super) enum Task {
     GiveBack,
     /// Settles a reservation.
     Settle,
+    /// Holds a reservation for longer.
+    Extend,
     /// Renews places.
     Renew,
     /// Lends a slice of one limit's budget.
@@ -57,12 +60,13 @@ pub(super) enum Task {
 }
 
 impl Task {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Decide,
         Self::DecideMany,
         Self::Check,
         Self::GiveBack,
         Self::Settle,
+        Self::Extend,
         Self::Renew,
         Self::Lease,
         Self::Exchange,
@@ -76,6 +80,7 @@ impl Task {
             Self::Check => &["local charging = false\n", DECIDE, DECIDE_ONE],
             Self::GiveBack => &[GIVE_BACK],
             Self::Settle => &[SETTLE],
+            Self::Extend => &[EXTEND],
             Self::Renew => &[RENEW],
             Self::Lease => &[LEASE],
             Self::Exchange => &[EXCHANGE],
@@ -204,14 +209,13 @@ impl Arguments {
         }
     }
 
-    /// What is needed to give back or to settle one charge: the same, and numbers behind it.
-    pub(super) fn with_receipts(charge: &Charge<'_>, numbers: &[u64], now: Micros) -> Vec<String> {
-        let mut words = Vec::with_capacity(10 + numbers.len());
-        let mut calendars = Vec::new();
-        add(&mut words, &mut calendars, charge);
-        fill_in(&mut words, &calendars, now);
-        words.extend(numbers.iter().map(u64::to_string));
-        words
+    /// The words at `now` on Redis's clock of a call about one charge that has been decided, and these behind them.
+    pub(super) fn followed_by(&self, words: &[String], now: Micros) -> Vec<String> {
+        let own = self.at(now);
+        let mut all = Vec::with_capacity(own.len() + words.len());
+        all.extend_from_slice(&own);
+        all.extend_from_slice(words);
+        all
     }
 
     /// The words of a decision at `now` on Redis's clock.
@@ -254,12 +258,20 @@ fn add(words: &mut Vec<String>, calendars: &mut Vec<(usize, CalendarWindow)>, ch
     add_numbers(words, quota);
 }
 
-/// What a script is told that decides, and may not after the deadline.
-pub(super) fn with_deadline(until: Option<Micros>, words: &[String]) -> Vec<String> {
+/// What a script is told that decides, and may not after the deadline. What it reserves has this ID, if it does.
+pub(super) fn with_deadline(until: Option<Micros>, hold: u64, words: &[String]) -> Vec<String> {
     let mut all = Vec::with_capacity(1 + words.len());
-    all.push(deadline(until));
+    all.push(deadline_of(until, hold));
     all.extend_from_slice(words);
     all
+}
+
+/// A deadline, and the ID of what a decision reserves, if it does.
+pub(super) fn deadline_of(until: Option<Micros>, hold: u64) -> String {
+    match hold {
+        0 => deadline(until),
+        id => format!("{} {id:x}", until.unwrap_or(MAX_EXACT)),
+    }
 }
 
 /// A deadline on Redis's clock, if that is known.

@@ -24,6 +24,7 @@ use super::recent::{self, Recent};
 use super::script::{Arguments, Scripts, Task, with_deadline};
 use super::shards::Shards;
 use super::together::{Question, Together};
+use crate::charge::hold_of;
 use crate::{Charge, Decision, Outcome, PerCharge, StoreError, Via};
 use group::{Group, grouped};
 
@@ -54,6 +55,8 @@ struct Call {
     keys: Arc<[String]>,
     arguments: Arguments,
     charges: usize,
+    /// The ID of what it reserves; 0: nothing.
+    hold: u64,
 }
 
 /// The decision on a request, and for each charge which call its verdict is of: none if that verdict no longer holds.
@@ -201,7 +204,7 @@ impl Caller {
                 via: Via::Store,
                 now: 0,
                 verdicts: (0..count).map(|_| None).collect(),
-                sources: Decision::sources(count, 0, false),
+                sources: Decision::sources(count, 0, false, 0),
                 call: None,
             },
             calls: (0..count).map(|_| None).collect(),
@@ -221,6 +224,10 @@ impl Caller {
     }
 
     fn call(&self, task: Task, charges: &[Charge<'_>]) -> Call {
+        let hold = match task {
+            Task::Decide => hold_of(charges),
+            _ => 0,
+        };
         Call {
             task,
             tag: charges.first().map_or([0; 16], |charge| charge.subject.tag),
@@ -228,6 +235,7 @@ impl Caller {
             keys: self.keys(charges),
             arguments: Arguments::of(charges),
             charges: charges.len(),
+            hold,
         }
     }
 
@@ -238,10 +246,13 @@ impl Caller {
         answer: &Decision,
     ) -> impl Iterator<Item = (Charge<'a>, Afterwards)> {
         let verdicts = answer.verdicts.iter().flatten();
-        let charged = group.charges.iter().zip(verdicts);
+        let said = verdicts.zip(&answer.sources);
+        let charged = group.charges.iter().zip(said);
         // One that is only observed may have been left out.
-        let charged = charged.filter(|(_, verdict)| verdict.allowed);
-        charged.map(|(charge, verdict)| (*charge, self.given_back(charge, answer.now, verdict)))
+        let charged = charged.filter(|(_, (verdict, _))| verdict.allowed);
+        charged.map(|(charge, (verdict, source))| {
+            (*charge, self.given_back(charge, source, verdict))
+        })
     }
 
     fn keys(&self, charges: &[Charge<'_>]) -> Arc<[String]> {
@@ -279,18 +290,19 @@ impl Caller {
                     keys: call.keys.clone(),
                     words,
                     deadline,
+                    hold: call.hold,
                 };
                 Together::decide(shard, &self.scripts, call.script, question).await
             }
             // Of several slots no script can be asked at once.
             _ => {
                 let script = self.scripts.at(call.script);
-                let arguments = with_deadline(deadline, &words);
+                let arguments = with_deadline(deadline, call.hold, &words);
                 let asked = self.shards.call(&call.tag, script, &call.keys, &arguments);
                 Box::pin(asked).await
             }
         };
-        read(&reply?, call.charges).ok_or_else(StoreError::unknown_reply)
+        read(&reply?, call.charges, call.hold).ok_or_else(StoreError::unknown_reply)
     }
 }
 

@@ -12,7 +12,7 @@ use tidegate_core::Micros;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::client::{Asking, Failure};
-use super::script::{Scripts, deadline, with_deadline};
+use super::script::{Scripts, deadline_of, with_deadline};
 use super::shard::Shard;
 use crate::StoreError;
 
@@ -49,10 +49,12 @@ pub(super) struct Question {
     pub(super) keys: Arc<[String]>,
     pub(super) words: Arc<[String]>,
     pub(super) deadline: Option<Micros>,
+    /// The ID of what it reserves; 0: nothing.
+    pub(super) hold: u64,
 }
 
 impl Question {
-    /// Whether it is the same but for the deadline.
+    /// Whether it is the same but for the deadline and the ID.
     fn is_like(&self, other: &Self) -> bool {
         self.keys == other.keys && self.words == other.words
     }
@@ -178,7 +180,9 @@ fn joined(part: &[Waiting]) -> (Vec<String>, Vec<String>) {
         }
         let numbers = [group.len(), asked.keys.len(), at];
         arguments.extend(numbers.map(|number| number.to_string()));
-        let deadlines = group.iter().map(|one| deadline(one.question.deadline));
+        let deadlines = group
+            .iter()
+            .map(|one| deadline_of(one.question.deadline, one.question.hold));
         arguments.extend(deadlines);
         keys.extend_from_slice(&asked.keys);
     }
@@ -213,7 +217,7 @@ async fn ask_alone(
         return;
     }
     let Question { keys, words, .. } = &question;
-    let arguments = with_deadline(question.deadline, words);
+    let arguments = with_deadline(question.deadline, question.hold, words);
     let script = scripts.at(script);
     let reply = shard.call(script, keys, &arguments, Asking::No).await;
     let _ = told.send(reply.map_err(Failure::into_error));
@@ -230,6 +234,7 @@ mod tests {
                 keys: keys.iter().copied().map(str::to_owned).collect(),
                 words: words.iter().copied().map(str::to_owned).collect(),
                 deadline: Some(deadline),
+                hold: if deadline == 69 { 0xab } else { 0 },
             },
             told: oneshot::channel().0,
         };
@@ -242,8 +247,9 @@ mod tests {
         ];
         let (keys, arguments) = joined(&part);
         assert_eq!(keys, ["a", "b", "c", "d", "a"]);
-        let expected = "4 2 1 19 70 69 1 2 21 71 1 1 19 72 1 1 24 73 x 1 y 2 3 y 1";
+        let expected = "4 2 1 19 70 69 ab 1 2 21 71 1 1 19 72 1 1 24 73 x 1 y 2 3 y 1";
         assert_eq!(arguments.join(" "), expected);
+        assert_eq!(arguments[5], "69 ab", "one word");
         let at = |index: usize| &*arguments[index - 1];
         assert_eq!((at(19), at(21), at(24)), ("x", "y", "y"));
     }

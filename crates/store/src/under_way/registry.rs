@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tidegate_core::Micros;
 use tokio::sync::Notify;
 
-use super::{Home, Watchers};
+use super::{Home, Unanswered, Watchers};
 use crate::{Charge, Limit, Subject};
 
 /// A lease is renewed when this part of it is over.
@@ -27,6 +27,8 @@ pub(crate) struct Registry {
     next: AtomicU64,
     /// What is being given back and settled in Redis.
     pub(super) on_the_way: AtomicUsize,
+    /// Settlements that Redis has not answered.
+    pub(super) unanswered: Unanswered,
     /// Who waits for settlements, by key.
     pub(super) watchers: Watchers,
     /// Told whenever something was settled or given back, for the end of the process.
@@ -39,6 +41,8 @@ pub(super) struct Hold {
     pub(super) subject: Subject,
     pub(super) cost: u64,
     pub(super) home: Home,
+    /// The ID of a reservation.
+    pub(super) id: u64,
     /// The receipt of the charge.
     pub(super) receipt: Micros,
     /// By the clock of its home.
@@ -86,7 +90,8 @@ impl Registry {
 
     /// Whether nothing is held, nor on its way.
     pub(super) fn is_idle(&self) -> bool {
-        self.on_the_way.load(Ordering::Relaxed) == 0 && self.holds.lock().is_empty()
+        let is_all_said = self.on_the_way.load(Ordering::Relaxed) == 0;
+        is_all_said && self.unanswered.count() == 0 && self.holds.lock().is_empty()
     }
 
     /// Holds a charge for `time` and no longer; false if there are too many of those.
@@ -125,7 +130,9 @@ impl Registry {
         let mut holds = self.holds.lock();
         let hold = holds.get_mut(&id)?;
         let used = used.unwrap_or(hold.cost);
-        if matches!(hold.state, State::Renewing) {
+        // A reservation has an ID, by which it is found whatever becomes of the renewal.
+        let is_place = hold.limit.reserves().is_none();
+        if is_place && matches!(hold.state, State::Renewing) {
             hold.state = State::Ended(used);
             return None;
         }

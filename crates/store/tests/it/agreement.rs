@@ -8,7 +8,7 @@ mod made_up;
 
 use std::sync::Arc;
 
-use tidegate_core::{MAX_WINDOW, Places, Slot, State, Verdict, decide};
+use tidegate_core::{MAX_WINDOW, Reservations, Slot, State, Verdict, decide};
 use tidegate_store::{Charge, Decision, Limit, Outcome, RedisStore, StoreError};
 use tidegate_testkit::{RedisConnection, RedisServer};
 
@@ -100,7 +100,7 @@ async fn agrees(algorithm: usize) {
 struct Kept {
     state: State,
     blocked_until: u64,
-    unsettled: Places,
+    unsettled: Reservations,
 }
 
 #[derive(Default)]
@@ -131,7 +131,7 @@ async fn cross_boundaries(store: Arc<RedisStore>, algorithm: usize, seed: u64, e
     let fresh = |limit: &Limit| Kept {
         state: limit.quota().fresh(),
         blocked_until: 0,
-        unsettled: Places::default(),
+        unsettled: Reservations::default(),
     };
     let mut states: Vec<Kept> = limits.iter().map(fresh).collect();
     while seen.operations < each {
@@ -239,6 +239,7 @@ fn compare(decision: &Decision, charges: &[Charge<'_>], states: &mut [Kept], see
             block: charge.limit.block(),
             blocked_until: key.blocked_until,
             reserves: charge.limit.reserves(),
+            reservation: decision.sources[0].hold,
             unsettled: key.unsettled.clone(),
             ..Slot::new(charge.limit.quota(), key.state.clone(), charge.cost)
         })

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_core::FixedWindow;
 use tidegate_store::redis::NodeInfo;
-use tidegate_store::{Charge, Limit, MAX_CHARGES, Outcome, Store, Via};
+use tidegate_store::{Charge, Limit, MAX_CHARGES, Mode, Outcome, Store, Via};
 use tidegate_testkit::RedisServer;
 
 use crate::support::{
@@ -96,6 +96,43 @@ async fn after_a_reset_each_begins_anew_and_nobody_else_does() {
         assert_eq!(left(&store, &of(3)).await, [3; 7]);
     })
     .await;
+}
+
+/// Each gateway shows what it has counted itself, and resets that alone.
+#[tokio::test]
+async fn a_local_limit_is_shown_and_reset_by_the_gateway_that_counts_it() {
+    let server = RedisServer::start().await;
+    let stores = [redis_store(&server).await, redis_store(&server).await];
+    let of = every_algorithm(3, quiet_window());
+    let shared = limit("shared", of[2]);
+    for quota in of {
+        let local = limit("local", quota).in_mode(Mode::Local);
+        let charges = [charge(&shared, 9, 1), charge(&local, 9, 1)];
+        for store in &stores {
+            assert!(admitted(store, &charges[1..]).await);
+        }
+        assert!(admitted(&stores[0], &charges[1..]).await);
+        for (store, expected) in stores.iter().zip([1, 2]) {
+            let outlooks = store.peek(&charges).await.unwrap();
+            let seen: Vec<(u64, bool)> = outlooks
+                .iter()
+                .map(|outlook| (outlook.verdict.remaining, outlook.here))
+                .collect();
+            assert_eq!(seen, [(3, false), (expected, true)], "{local:?}");
+        }
+        stores[0].reset(&charges).await.unwrap();
+        for (store, expected) in stores.iter().zip([3, 2]) {
+            assert_eq!(left(store, &charges[1..]).await, [expected], "{local:?}");
+        }
+        stores[1].reset(&charges).await.unwrap();
+    }
+    // Nobody else is asked.
+    drop(server);
+    let local = limit("local", of[2]).in_mode(Mode::Local);
+    assert!(admitted(&stores[0], &[charge(&local, 9, 1)]).await);
+    assert_eq!(left(&stores[0], &[charge(&local, 9, 1)]).await, [2]);
+    stores[0].reset(&[charge(&local, 9, 1)]).await.unwrap();
+    assert_eq!(left(&stores[0], &[charge(&local, 9, 1)]).await, [3]);
 }
 
 #[tokio::test]

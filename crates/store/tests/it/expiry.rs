@@ -7,12 +7,13 @@ use tidegate_store::{Limit, Mode, Outcome};
 use tidegate_testkit::{RedisServer, Reply};
 
 use crate::support::{
-    HOUR, PATIENCE, calls, charge, connect, every_algorithm, exact_store, lendable, limit, wait_for,
+    HOUR, PATIENCE, SECOND, calls, charge, connect, every_algorithm, exact_store, lendable, limit,
+    wait_for,
 };
 use crate::synced_kit::{Gateway, leaves, quotas};
 
-/// Longer than anything that a limit of an hour needs, in ms.
-const LONGEST: i64 = 4 * 3_600 * 1_000 + 10;
+/// Longer than anything that a limit of an hour needs, and reservations of a minute, in ms.
+const LONGEST: i64 = (4 * 60 + 3) * 60 * 1_000;
 const YEAR: &str = "31536000000";
 
 /// All keys of limits, without their time to live, or with one of a year.
@@ -55,7 +56,7 @@ fn limits() -> Vec<Limit> {
     });
     // A queue and places are never reserved.
     let reserved = [quotas[0], quotas[2], quotas[3], quotas[4], quotas[5]]
-        .map(|quota| limit("reserved", quota).reserving(HOUR));
+        .map(|quota| limit("reserved", quota).reserving(60 * SECOND));
     plain.into_iter().chain(blocks).chain(reserved).collect()
 }
 

@@ -15,7 +15,7 @@
 //! - `outage`: what decides when Redis does not
 //! - `planted`: huge values under limiter keys
 //! - `refusals`: refusals that are given again without asking
-//! - `settlements`: costs that are known after the decision
+//! - `settlements`: costs that are known after the decision; `settlements_lost`: on their way to Redis
 //! - `several_slots`: requests over several slots of a Redis Cluster, and what is remembered of them
 //! - `held`: who hears of what is settled, and what is held for a time after its request
 //! - `shares`: what gateways give away in an outage
@@ -55,6 +55,7 @@ mod outage;
 mod planted;
 mod refusals;
 mod settlements;
+mod settlements_lost;
 mod several_slots;
 mod shares;
 mod support;

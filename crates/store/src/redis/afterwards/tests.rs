@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant};
 
 use tidegate_core::{
-    Concurrency, FixedWindow, LeakyBucket, MAX_EXACT, Quota, Rate, SlidingWindowCounter,
-    SlidingWindowLog, Slot, State, TokenBucket, decide,
+    Calendar, CalendarWindow, Concurrency, FixedWindow, LeakyBucket, MAX_EXACT, Quota, Rate,
+    SlidingWindowCounter, SlidingWindowLog, Slot, State, TokenBucket, decide,
 };
 use tidegate_testkit::RedisServer;
 
@@ -24,7 +24,10 @@ const LEASE: Micros = 30_000;
 struct Charged {
     cost: u64,
     receipt: Micros,
+    /// Of a place.
     lapse: Micros,
+    /// Of a reservation.
+    id: u64,
 }
 
 /// One key, in Redis and here.
@@ -54,12 +57,12 @@ impl Key<'_> {
         numbers.collect()
     }
 
-    fn slot(&mut self, cost: u64) -> Slot<'static> {
+    fn slot(&mut self, cost: u64, id: u64) -> Slot<'static> {
         let quota = self.limit.quota();
         // The limits of this test live as long as the test.
         let quota: &'static Quota = Box::leak(Box::new(*quota));
         let held = std::mem::replace(&mut self.held, Held::fresh(quota));
-        self.charge(cost).slot(quota, held)
+        self.charge(cost).slot(quota, held, id)
     }
 
     /// Asks for so much, and says whether it was admitted.
@@ -70,7 +73,8 @@ impl Key<'_> {
             .decide_at_once(&[self.charge(cost)], until)
             .await;
         let decision = answer.unwrap().unwrap().content;
-        let mut slots = [self.slot(cost)];
+        let id = decision.sources[0].hold;
+        let mut slots = [self.slot(cost, id)];
         let mut verdicts = [decision.verdicts[0].unwrap()];
         let admitted = decide(&mut slots, decision.now, &mut verdicts);
         assert_eq!(decision.verdicts[0], Some(verdicts[0]), "{:?}", self.limit);
@@ -81,6 +85,7 @@ impl Key<'_> {
                 cost,
                 receipt: decision.now + verdicts[0].reset,
                 lapse: decision.now + self.limit.lease().unwrap_or(0),
+                id,
             });
             self.charged.drain(..self.charged.len().saturating_sub(8));
         }
@@ -96,16 +101,19 @@ impl Key<'_> {
 
     async fn settle(&mut self, charged: Charged, used: u64) {
         let Charged {
-            cost,
-            receipt,
-            lapse,
+            cost, receipt, id, ..
         } = charged;
-        let call = self
-            .caller
-            .settled(&self.charge(cost), receipt, lapse, used);
-        let now = self.send(call).await[0];
-        let mut slot = self.slot(cost);
-        slot.settle(used, receipt, lapse, now);
+        let call = self.caller.settled(&self.charge(cost), receipt, id, used);
+        let [now, was_there] = self.send(call).await[..] else {
+            panic!("not the time and whether it was there");
+        };
+        let mut slot = self.slot(cost, 0);
+        let matters = slot.quota.counts_until(charged.lapse);
+        if was_there == 0 && matters.max(charged.lapse + 6 * LEASE) <= now {
+            // Redis has dropped the record, which is too old.
+            slot.unsettled.settle(id);
+        }
+        assert_eq!(slot.settle(id, used, receipt, now), was_there == 1);
         self.held = Held::of(slot);
     }
 
@@ -133,24 +141,20 @@ impl Key<'_> {
     /// Lets it last for longer; it may be given back, or settled, later.
     async fn renew(&mut self, charged: Charged) {
         let lease = self.limit.lease().unwrap();
-        let call = self
-            .caller
-            .renewed(&self.charge(charged.cost), charged.lapse, lease);
+        let charge = self.charge(charged.cost);
+        let call = match self.limit.reserves() {
+            Some(_) => self.caller.extended(&charge, charged.id),
+            None => self.caller.renewed(&charge, charged.lapse, lease),
+        };
         let reply = self.send(call).await;
         let (now, lapse) = (reply[0], reply[1]);
-        let places = match &mut self.held.state {
-            State::Concurrency(places) => places,
-            _ => &mut self.held.unsettled,
-        };
-        let renewed = places.renew(charged.cost, charged.lapse, now + lease, now);
-        assert_eq!(
-            lapse,
-            if renewed == charged.cost {
-                now + lease
-            } else {
-                0
+        let renewed = match &mut self.held.state {
+            State::Concurrency(places) => {
+                places.renew(charged.cost, charged.lapse, now + lease, now) == charged.cost
             }
-        );
+            _ => self.held.unsettled.extend(charged.id, now + lease, now),
+        };
+        assert_eq!(lapse, if renewed { now + lease } else { 0 });
         if lapse > 0 {
             let is_place = self.limit.reserves().is_none();
             self.charged.push(Charged {
@@ -176,7 +180,7 @@ async fn lua_and_rust_do_the_same_afterwards() {
     // Windows of a few round trips, so that receipts are used before, at and after their ends.
     let sizes = [(3, 2_000), (7, 5_000), (20, 40_000)];
     for (index, quotas) in
-        (0..6).map(|kind| (kind, sizes.map(|(most, window)| quota(kind, most, window))))
+        (0..7).map(|kind| (kind, sizes.map(|(most, window)| quota(kind, most, window))))
     {
         for reserves in [false, true] {
             // A queue and places are never reserved.
@@ -211,6 +215,10 @@ async fn lua_and_rust_do_the_same_afterwards() {
                 }
                 // An older one is paid off in part, or long ended.
                 let charged = key.charged.remove(random(known) as usize);
+                if reserves && random(3) == 0 {
+                    // It is told again, or its answer was lost.
+                    key.charged.push(charged);
+                }
                 let renewable = key.limit.lease().is_some();
                 match random(4) {
                     0 if renewable => key.renew(charged).await,
@@ -238,6 +246,17 @@ fn quota(kind: u8, most: u64, window: Micros) -> Quota {
         2 => FixedWindow::new(most, window).unwrap().into(),
         3 => SlidingWindowLog::new(most, window).unwrap().into(),
         4 => SlidingWindowCounter::new(most, window).unwrap().into(),
+        // Sent along for a time that a busy machine knows to a tenth of a second.
+        5 => CalendarWindow::new(50 * most, calendar(400_000))
+            .unwrap()
+            .into(),
         _ => Concurrency::new(most, window).unwrap().into(),
     }
+}
+
+/// Windows that are all as long, from now on.
+fn calendar(window: Micros) -> &'static Calendar {
+    let start = crate::now() / window * window;
+    let calendar = Calendar::new(format!("even/{window}"), [start, start + window]).unwrap();
+    Box::leak(Box::new(calendar))
 }

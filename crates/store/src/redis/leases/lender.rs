@@ -140,7 +140,7 @@ impl Lender {
         on_clock: Option<Micros>,
     ) -> Result<(Micros, Option<Lent>), StoreError> {
         let charges = [budget.charge(ask.cost)];
-        let mut words = with_deadline(on_clock, &Arguments::of(&charges).at(crate::now()));
+        let mut words = with_deadline(on_clock, 0, &Arguments::of(&charges).at(crate::now()));
         words.push(self.id.clone());
         let term = u64::try_from(TERM.as_micros()).unwrap_or(u64::MAX);
         let Ask {
@@ -163,12 +163,9 @@ impl Lender {
 
     /// Gives back what Redis had charged already, by its receipt. It is sent once, and lost if that fails.
     pub(super) async fn give_back(&self, budget: &Budget, cost: u64, receipt: Micros) {
-        let charges = [budget.charge(cost)];
-        let words = Arguments::with_receipts(&charges[0], &[receipt], crate::now());
+        let call = self.caller.by_receipt(&budget.charge(cost), receipt);
         // Nobody waits for it, and what is lost lapses with its key.
-        let _ = self
-            .run(Task::GiveBack, &charges, &budget.keys[..1], &words)
-            .await;
+        let _ = self.caller.send(&call).await;
     }
 
     async fn run(

@@ -4,8 +4,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tidegate_core::{
     Block, CalendarWindow, Concurrency, Debt, FixedWindow, LeakyBucket, MAX_EXACT, Places, Quota,
-    Rate, SlidingWindowCounter, SlidingWindowLog, Stamps, State, TokenBucket, WindowCount,
-    WindowPair,
+    Rate, Reservations, SlidingWindowCounter, SlidingWindowLog, Stamps, State, TokenBucket,
+    WindowCount, WindowPair,
 };
 use tidegate_store::{Charge, Limit};
 use tidegate_testkit::RedisConnection;
@@ -204,6 +204,6 @@ pub(super) async fn plant(
     Kept {
         state,
         blocked_until,
-        unsettled: Places::default(),
+        unsettled: Reservations::default(),
     }
 }

@@ -1,0 +1,83 @@
+//! How a reservation is settled in a shard: in its own entry, in that of newcomers, or without a record.
+
+use tidegate_core::{Micros, Quota};
+
+use super::{Entry, Held, Key, Place, Shard};
+use crate::Charge;
+
+/// How a reservation is settled.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::memory) struct Settlement<'a> {
+    /// The numbers by which it was reserved.
+    pub(in crate::memory) quota: &'a Quota,
+    /// The time of the decision and its verdict's `reset` together.
+    pub(in crate::memory) receipt: Micros,
+    /// The ID of the reservation.
+    pub(in crate::memory) id: u64,
+    /// What the request has come to.
+    pub(in crate::memory) used: u64,
+    pub(in crate::memory) now: Micros,
+}
+
+impl Shard {
+    /// Settles a reservation of `charge`, wherever its record is.
+    ///
+    /// A reservation without a record has lost its place, and its charge with it: nothing is given back. What it has come
+    /// to beyond its cost is charged to its key, which gets a place again if need be. A budget that newcomers share is used
+    /// up at most: a debt is nobody else's.
+    pub(in crate::memory) fn settle(
+        &mut self,
+        key: Key,
+        charge: &Charge<'_>,
+        settlement: &Settlement<'_>,
+    ) {
+        let Settlement { quota, id, now, .. } = *settlement;
+        let Settlement { receipt, used, .. } = *settlement;
+        if self.forgotten.remove(&id) {
+            return;
+        }
+        let cost = charge.cost.min(quota.capacity());
+        let slot =
+            |held: &mut Held| charge.slot(quota, std::mem::replace(held, Held::fresh(quota)), 0);
+        let used_of_shared = |held: &mut Held| {
+            let left = quota.check(&mut held.state, 1, now).remaining;
+            used.min(cost + left)
+        };
+        let has = |entry: &&mut Entry| entry.content.unsettled.has(id);
+        if let Some(entry) = self.entries.get_mut(&key).filter(has) {
+            return entry.change(quota, now, |held| {
+                let mut slot = slot(held);
+                slot.settle(id, used, receipt, now);
+                *held = Held::of(slot);
+            });
+        }
+        if let Some(entry) = self.shared.get_mut(&key.shared()).filter(has) {
+            return entry.change(quota, now, |held| {
+                let used = used_of_shared(held);
+                let mut slot = slot(held);
+                slot.settle(id, used, receipt, now);
+                *held = Held::of(slot);
+            });
+        }
+        if used <= cost {
+            return;
+        }
+        let charge_rest = |held: &mut Held, used: u64| {
+            let mut slot = slot(held);
+            slot.come_to(cost, used, receipt, now);
+            *held = Held::of(slot);
+        };
+        if let Some(entry) = self.entries.get_mut(&key) {
+            return entry.change(quota, now, |held| charge_rest(held, used));
+        }
+        let (mut held, place) = self.take_new(key, quota, now);
+        let used = match place {
+            Place::Shared => used_of_shared(&mut held),
+            Place::Own | Place::New(_) => used,
+        };
+        charge_rest(&mut held, used.max(cost));
+        let verdict = quota.check(&mut held.state, 1, now);
+        let slot = charge.slot(quota, held, 0);
+        self.put(key, place, slot, Some(&verdict));
+    }
+}

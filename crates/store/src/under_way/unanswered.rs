@@ -1,0 +1,215 @@
+//! Settlements that Redis has not answered yet, to be sent again until it does, or until they do not matter any more.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::registry::Hold;
+
+/// The most settlements that are kept: about 25 MB.
+const MOST: usize = 100_000;
+
+const _: () = assert!(size_of::<(Key, Settlement)>() <= 256);
+
+/// What is lost is logged so often at most.
+const LOG_EVERY: Duration = Duration::from_secs(60);
+
+/// When a settlement stops to matter, and a number of its own.
+type Key = (Instant, u64);
+
+/// A reservation that has come to so much.
+#[derive(Debug)]
+pub(super) struct Settlement {
+    pub(super) hold: Hold,
+    pub(super) used: u64,
+    /// From when on it does not matter any more.
+    until: Instant,
+    /// Its number among all that were kept; 0: it was not kept yet.
+    number: u64,
+}
+
+impl Settlement {
+    /// A reservation has come to so much, which matters for so long.
+    pub(super) fn new(hold: Hold, used: u64, matters: Duration) -> Self {
+        let now = Instant::now();
+        Self {
+            hold,
+            used,
+            until: now.checked_add(matters).unwrap_or(now),
+            number: 0,
+        }
+    }
+}
+
+/// All settlements that wait for an answer.
+#[derive(Debug, Default)]
+pub(crate) struct Unanswered {
+    waiting: Mutex<Waiting>,
+    count: AtomicUsize,
+    dropped: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    by_end: BTreeMap<Key, Settlement>,
+    next: u64,
+    /// The last one that was tried: the next round goes on behind it.
+    tried: Option<Key>,
+    logged: Option<Instant>,
+}
+
+impl Unanswered {
+    /// Keeps a settlement. If there are too many, the one that matters for the shortest time is dropped.
+    pub(super) fn add(&self, mut settlement: Settlement) {
+        if settlement.until <= Instant::now() {
+            return self.end(&settlement);
+        }
+        let mut waiting = self.waiting.lock();
+        if settlement.number == 0 {
+            waiting.next += 1;
+            settlement.number = waiting.next;
+            self.count.fetch_add(1, Ordering::Relaxed);
+        }
+        let key = (settlement.until, settlement.number);
+        waiting.by_end.insert(key, settlement);
+        if waiting.by_end.len() > MOST {
+            waiting.by_end.pop_first();
+            self.count.fetch_sub(1, Ordering::Relaxed);
+            let dropped = self.dropped.fetch_add(1, Ordering::Relaxed) + 1;
+            let is_due = |logged: &Instant| logged.elapsed() >= LOG_EVERY;
+            if waiting.logged.as_ref().is_none_or(is_due) {
+                waiting.logged = Some(Instant::now());
+                tracing::warn!(
+                    dropped,
+                    kept = MOST,
+                    "too many settlements wait for Redis; requests whose settlements are dropped stay charged as reserved"
+                );
+            }
+        }
+    }
+
+    /// A settlement is answered, or does not matter any more.
+    pub(super) fn end(&self, settlement: &Settlement) {
+        if settlement.number > 0 {
+            self.count.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes the next ones in turn, so many at most, to be added again or [ended](Self::end). Those that do not matter any
+    /// more are forgotten.
+    pub(super) fn take(&self, most: usize) -> Vec<Settlement> {
+        if self.count() == 0 {
+            return Vec::new();
+        }
+        let mut waiting = self.waiting.lock();
+        let Waiting { by_end, tried, .. } = &mut *waiting;
+        let now = Instant::now();
+        while by_end
+            .first_key_value()
+            .is_some_and(|(key, _)| key.0 <= now)
+        {
+            by_end.pop_first();
+            self.count.fetch_sub(1, Ordering::Relaxed);
+        }
+        let behind = tried.map_or(Bound::Unbounded, Bound::Excluded);
+        let keys = by_end
+            .range((behind, Bound::Unbounded))
+            .map(|(key, _)| *key);
+        let mut keys: Vec<Key> = keys.take(most).collect();
+        if keys.len() < most
+            && let Some(tried) = *tried
+        {
+            let rest = by_end.range(..=tried).map(|(key, _)| *key);
+            keys.extend(rest.take(most - keys.len()));
+        }
+        *tried = keys.last().copied();
+        keys.iter().filter_map(|key| by_end.remove(key)).collect()
+    }
+
+    /// How many wait for an answer now, or were taken.
+    pub(super) fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// How many were dropped since start because there were too many.
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tidegate_core::FixedWindow;
+
+    use super::super::Home;
+    use super::super::registry::State;
+    use super::*;
+    use crate::{Limit, OnFailure, Subject};
+
+    fn settlement(cost: u64, until: Instant) -> Settlement {
+        let quota = FixedWindow::new(1, 1).unwrap();
+        let limit = Arc::new(Limit::new("it", quota, OnFailure::Closed));
+        let subject = Subject {
+            tag: [0; 16],
+            rest: [0; 16],
+        };
+        let hold = Hold {
+            limit,
+            subject,
+            cost,
+            home: Home::Redis,
+            id: cost,
+            receipt: 0,
+            lapse: 0,
+            renewed: Instant::now(),
+            state: State::Held,
+            kept_until: None,
+        };
+        Settlement::new(hold, 0, until.saturating_duration_since(Instant::now()))
+    }
+
+    fn costs(taken: &[Settlement]) -> Vec<u64> {
+        taken.iter().map(|taken| taken.hold.cost).collect()
+    }
+
+    #[test]
+    fn each_has_its_turn() {
+        let unanswered = Unanswered::default();
+        let start = Instant::now() + Duration::from_secs(100);
+        for cost in 1..=5 {
+            unanswered.add(settlement(cost, start + Duration::from_secs(cost)));
+        }
+        unanswered.add(settlement(9, Instant::now()));
+        let mut turns = Vec::new();
+        for _ in 0..4 {
+            let taken = unanswered.take(2);
+            turns.push(costs(&taken));
+            assert_eq!(unanswered.count(), 5, "none has its answer");
+            taken.into_iter().for_each(|taken| unanswered.add(taken));
+        }
+        assert_eq!(turns, [[1, 2], [3, 4], [5, 1], [2, 3]]);
+        assert_eq!((unanswered.count(), unanswered.dropped()), (5, 0));
+        unanswered
+            .take(4)
+            .iter()
+            .for_each(|taken| unanswered.end(taken));
+        assert_eq!(unanswered.count(), 1);
+    }
+
+    #[test]
+    fn of_too_many_the_one_goes_that_matters_for_the_shortest_time() {
+        let unanswered = Unanswered::default();
+        let start = Instant::now() + Duration::from_secs(1_000);
+        for cost in 0..MOST as u64 {
+            unanswered.add(settlement(cost, start + Duration::from_secs(cost)));
+        }
+        unanswered.add(settlement(1_234_567, start + Duration::from_secs(50)));
+        assert_eq!((unanswered.count(), unanswered.dropped()), (MOST, 1));
+        assert_eq!(costs(&unanswered.take(1)), [1]);
+    }
+}

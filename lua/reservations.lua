@@ -1,0 +1,130 @@
+-- The records of reservations: charges of requests whose costs are known afterwards. The other writing of
+-- crates/core/src/reservations.rs.
+-- Kept as a sorted set by the time at which they lapse, with one member per reservation: "ID" for one unit, "ID*units" for
+-- more. The member "extra" counts the units beyond one per member; its score is below 0, since it is no time. What has
+-- lapsed stays for as long as its charge counts. The score of the member "swept" is the time up to which what has lapsed is
+-- no part of "extra". So the units are known from how many members there are, and nothing has to be added up.
+
+local reservations = {}
+
+-- So many members are looked at in one call at most. What is beyond that is left to the next call.
+local MOST = 1000
+-- A record stays for this many leases after it has lapsed, also if its charge counts no longer: a gateway that was cut off
+-- may still settle it.
+local RETAINED = 6
+
+local function text(number) return string.format('%d', number) end
+
+local function member_of(id, units)
+  if units == 1 then return id end
+  return id .. '*' .. text(units)
+end
+
+-- The units beyond one of a member.
+local function extra_of(member)
+  return tonumber(string.match(member, '%*(%d+)$') or 1) - 1
+end
+
+local function score(key, member)
+  return tonumber(redis.call('ZSCORE', key, member) or 0)
+end
+
+local function add_extra(key, units)
+  if units == 0 then return end
+  if tonumber(redis.call('ZINCRBY', key, text(-units), 'extra')) >= 0 then redis.call('ZREM', key, 'extra') end
+end
+
+-- For how long a record matters that lapses at `lapse`, in us.
+local function matters(algorithm, quota, lapse, now, lease)
+  return math.max(algorithm.counts(lapse, now, quota), lapse + RETAINED * lease - now)
+end
+
+-- A record with this time is the last one to lapse.
+local function expire(key, algorithm, quota, lapse, now, lease)
+  redis.call('PEXPIRE', key, math.max(1, math.ceil(matters(algorithm, quota, lapse, now, lease) / 1000) + 1))
+end
+
+-- Takes what has lapsed out of "extra"; what is left of that.
+local function sweep(key, now, extra)
+  local swept = score(key, 'swept')
+  if swept >= now then return extra end
+  local lapsed = redis.call('ZRANGEBYSCORE', key, '(' .. text(swept), text(now), 'WITHSCORES', 'LIMIT', 0, MOST)
+  local count = #lapsed / 2
+  if count == 0 then return extra end
+  local edge, units = now, 0
+  if count == MOST then
+    -- There may be more that lapse with the last one. It is left to the next call, unless all lapse together.
+    edge = tonumber(lapsed[2 * count]) - 1
+    if tonumber(lapsed[2]) > edge then edge = edge + 1 end
+  end
+  for n = 1, count do
+    if tonumber(lapsed[2 * n]) <= edge then units = units + extra_of(lapsed[2 * n - 1]) end
+  end
+  redis.call('ZADD', key, text(edge), 'swept')
+  add_extra(key, -units)
+  return extra - units
+end
+
+-- Drops records that are too old to matter.
+local function forget(key, algorithm, quota, now, lease)
+  local first = redis.call('ZRANGEBYSCORE', key, '0', text(now), 'WITHSCORES', 'LIMIT', 0, 1)
+  if #first == 0 or matters(algorithm, quota, tonumber(first[2]), now, lease) > 0 then return end
+  local lapsed = redis.call('ZRANGEBYSCORE', key, '0', text(now), 'WITHSCORES', 'LIMIT', 0, MOST)
+  local old, swept, units = {}, score(key, 'swept'), 0
+  for n = 1, #lapsed, 2 do
+    local lapse = tonumber(lapsed[n + 1])
+    if matters(algorithm, quota, lapse, now, lease) > 0 then break end
+    old[#old + 1] = lapsed[n]
+    if lapse > swept then units = units + extra_of(lapsed[n]) end
+  end
+  redis.call('ZREM', key, unpack(old))
+  add_extra(key, -units)
+end
+
+-- The units whose reservations have not lapsed. One that would last for longer than a lease is cut.
+function reservations.unsettled(key, algorithm, quota, now, lease)
+  local last, most = redis.call('ZRANGE', key, -1, -1, 'WITHSCORES'), now + lease
+  if #last == 0 then return 0 end
+  if tonumber(last[2]) > most then
+    local ahead = redis.call('ZRANGEBYSCORE', key, '(' .. text(most), '+inf', 'LIMIT', 0, MOST)
+    for _, member in ipairs(ahead) do redis.call('ZADD', key, text(most), member) end
+    expire(key, algorithm, quota, most, now, lease)
+  end
+  local extra = -score(key, 'extra')
+  if extra > 0 then extra = sweep(key, now, extra) end
+  return redis.call('ZCOUNT', key, '(' .. text(now), '+inf') + extra
+end
+
+-- Gives it a time to live if that was taken away, or is longer than it needs.
+function reservations.bound(key, algorithm, quota, now, lease)
+  local last = redis.call('ZRANGE', key, -1, -1, 'WITHSCORES')
+  bound(key, #last > 0 and math.max(0, matters(algorithm, quota, tonumber(last[2]), now, lease)) or 0)
+end
+
+function reservations.add(key, id, units, algorithm, quota, now, lease)
+  forget(key, algorithm, quota, now, lease)
+  redis.call('ZADD', key, text(now + lease), member_of(id, units))
+  add_extra(key, units - 1)
+  expire(key, algorithm, quota, now + lease, now, lease)
+end
+
+-- Removes the record of a reservation; whether there was one.
+function reservations.settle(key, id, units)
+  local member = member_of(id, units)
+  if units > 1 then
+    local lapse = score(key, member)
+    if lapse > 0 and lapse > score(key, 'swept') then add_extra(key, 1 - units) end
+  end
+  return redis.call('ZREM', key, member) == 1
+end
+
+-- Lets a reservation last for a lease from now; whether it has a record.
+function reservations.extend(key, id, units, algorithm, quota, now, lease)
+  local member = member_of(id, units)
+  local lapse = score(key, member)
+  if lapse == 0 then return false end
+  if units > 1 and lapse <= score(key, 'swept') then add_extra(key, units - 1) end
+  redis.call('ZADD', key, text(now + lease), member)
+  expire(key, algorithm, quota, now + lease, now, lease)
+  return true
+end
