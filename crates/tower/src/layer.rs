@@ -197,6 +197,16 @@ impl Enforced {
         let Some(demands) = self.demands(&mut decided, counted) else {
             return (decided, None);
         };
+        let room = match self.queues {
+            true => match Box::pin(hall.room(&demands)).await {
+                Ok(room) => Some(room),
+                Err(refusal) => {
+                    decided.decide(*refusal);
+                    return (decided, None);
+                }
+            },
+            false => None,
+        };
         // Boxed: a request that need not wait need not make room for it.
         let mut asked = if self.may_wait {
             let (asked, waited) = Box::pin(hall.decide(&demands)).await;
@@ -205,8 +215,8 @@ impl Enforced {
         } else {
             hall.ask(&demands).await
         };
-        if self.queues {
-            decided.waited += Box::pin(hall.turn(&demands, &mut asked)).await;
+        if let Some(room) = room {
+            decided.waited += Box::pin(hall.turn(&demands, room, &mut asked)).await;
         } else {
             asked.go_on();
         }

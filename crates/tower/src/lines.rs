@@ -148,23 +148,33 @@ impl Lines {
 
     /// Joins the end of a line, which begins here if nobody waits; nothing if there is no room for this address.
     pub(crate) fn join(&self, key: Key, address: IpAddr, cost: u64, heard: Heard) -> Option<Place> {
-        self.stand(key, address, 0, cost, Some(heard))
+        let seat = self.seat(address)?;
+        self.stand(key, seat, 0, cost, Some(heard))
     }
 
-    /// Joins a queue, whose turn is known; nothing if there is no room for this address.
-    pub(crate) fn join_queue(&self, key: Key, address: IpAddr, turn: Micros) -> Option<Place> {
-        self.stand(key, address, turn, 0, None)
+    /// Joins a queue, whose turn is known.
+    pub(crate) fn join_queue(&self, key: Key, seat: Permit, turn: Micros) -> Option<Place> {
+        self.stand(key, seat, turn, 0, None)
+    }
+
+    /// Room for one more to wait; nothing if there is none for this address.
+    pub(crate) fn seat(&self, address: IpAddr) -> Option<Permit> {
+        self.0.seats.take(address)
+    }
+
+    /// Room for one who has been charged already, and cannot be refused any more.
+    pub(crate) fn seat_beyond(&self, address: IpAddr) -> Permit {
+        self.0.seats.take_beyond(address)
     }
 
     fn stand(
         &self,
         key: Key,
-        address: IpAddr,
+        seat: Permit,
         turn: Micros,
         cost: u64,
         heard: Option<Heard>,
     ) -> Option<Place> {
-        let seat = self.0.seats.take(address)?;
         let most = match &heard {
             None => usize::MAX,
             Some(heard) if heard.verdict.settling => MOST_SETTLING,

@@ -68,6 +68,14 @@ impl Shares {
         Some(Permit { shares, address })
     }
 
+    /// A permit beyond the bound.
+    pub(crate) fn take_beyond(self: &Arc<Self>, address: IpAddr) -> Permit {
+        *self.shard(address).lock().entry(address).or_default() += 1;
+        self.taken.fetch_add(1, Ordering::Relaxed);
+        let shares = self.clone();
+        Permit { shares, address }
+    }
+
     fn shard(&self, address: IpAddr) -> &Mutex<HashMap<IpAddr, usize>> {
         let hash = self.hasher.hash_one(address);
         &self.held[(hash % SHARDS as u64) as usize]
@@ -125,5 +133,7 @@ mod tests {
         let permits: Vec<_> = (0..4).map(|nth| shares.take(address(nth))).collect();
         let taken: Vec<_> = permits.iter().map(Option::is_some).collect();
         assert_eq!(taken, [true, true, true, false]);
+        drop((shares.take_beyond(address(9)), permits));
+        assert_eq!(shares.taken(), 0);
     }
 }

@@ -10,13 +10,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_core::Verdict;
-use tidegate_store::{Decision, Outcome, Settlements, Source, Store, Via};
+use tidegate_store::{
+    Charge, Decision, Outcome, Outlook, PerCharge, Settlements, Source, Store, Via,
+};
 use tokio::time::{sleep, sleep_until, timeout};
 
 use crate::Rule;
 use crate::asked::Asked;
 use crate::demand::{Demand, Demands, SETTLING, Until};
 use crate::lines::{Heard, Lines, Place};
+use crate::shares::Permit;
 
 /// The shortest sleep.
 const SHORTEST: Duration = Duration::from_millis(1);
@@ -144,11 +147,37 @@ impl Hall<'_> {
         Behind::Nobody
     }
 
-    /// Waits until it is the turn of a request that was admitted just now; how long it did. If too many wait already, it is
-    /// refused; what it was charged elsewhere stays.
-    pub(crate) async fn turn(&self, demands: &Demands<'_>, asked: &mut Asked) -> Duration {
+    /// Takes room to wait for a turn in a queue, before the request is charged to anything. If there is no room, a request
+    /// whose turn is at once goes on without; any other is refused.
+    pub(crate) async fn room(&self, demands: &Demands<'_>) -> Result<Room, Box<Decision>> {
+        let queues = |demand: &&Demand<'_>| demand.rule.queues();
+        if !demands.iter().any(|demand| queues(&demand)) {
+            return Ok(Room(None));
+        }
+        if let Some(seat) = self.lines.seat(self.address) {
+            return Ok(Room(Some(seat)));
+        }
+        let charges = demands.iter().filter(queues).map(Demand::charge);
+        let charges: PerCharge<Charge<'_>> = charges.collect();
+        let outlooks = self.store.peek(&charges).await;
+        // Without the store this process decides.
+        let outlooks = outlooks.unwrap_or_else(|_| self.store.memory().peek(&charges));
+        let waits = |outlook: &Outlook| outlook.verdict.allowed && outlook.verdict.delay > 0;
+        match outlooks.iter().any(waits) {
+            true => Err(Box::new(turned_away(demands, &outlooks))),
+            false => Ok(Room(None)),
+        }
+    }
+
+    /// Waits until it is the turn of a request that was admitted just now; how long it did.
+    pub(crate) async fn turn(
+        &self,
+        demands: &Demands<'_>,
+        room: Room,
+        asked: &mut Asked,
+    ) -> Duration {
         let came = Instant::now();
-        let decision = &mut asked.decision;
+        let decision = &asked.decision;
         let said = decision.verdicts.iter().zip(&decision.sources);
         let queues = demands.iter().zip(said);
         let queues = queues.filter(|(demand, _)| demand.rule.queues());
@@ -162,12 +191,12 @@ impl Hall<'_> {
             asked.go_on();
             return Duration::ZERO;
         };
-        let Some(place) = self
-            .lines
-            .join_queue(demand.queue_key(), self.address, turn)
-        else {
-            turn_away(demands, decision);
-            asked.queued = None;
+        let Room(seat) = room;
+        // Without room its turn was to be at once. Another request came between, and this one has been charged.
+        let seat = seat.unwrap_or_else(|| self.lines.seat_beyond(self.address));
+        let Some(place) = self.lines.join_queue(demand.queue_key(), seat, turn) else {
+            // A queue bounds itself.
+            asked.go_on();
             return Duration::ZERO;
         };
         sleep_until((came + Duration::from_micros(delay)).into()).await;
@@ -183,6 +212,9 @@ impl Hall<'_> {
         came.elapsed()
     }
 }
+
+/// Room for a request that may have to wait for its turn in a queue.
+pub(crate) struct Room(Option<Permit>);
 
 /// The settlements that the head of a line waits for.
 struct Watched {
@@ -245,15 +277,31 @@ fn refusal(demands: &Demands<'_>, nth: usize, heard: Heard, ahead: Duration) -> 
     }
 }
 
-/// Refuses a request that was admitted to a queue, until the time that would have been its turn.
-fn turn_away(demands: &Demands<'_>, decision: &mut Decision) {
-    decision.outcome = Outcome::Refused;
-    let said = demands.iter().zip(&mut decision.verdicts);
-    for (demand, verdict) in said.filter(|(demand, _)| demand.rule.queues()) {
-        if let Some(verdict) = verdict {
-            verdict.allowed = false;
-            verdict.retry_after = verdict.delay;
-            verdict.remaining += demand.cost;
-        }
+/// The refusal of a request for which there is no room to wait, until the time that would be its turn. The limits with queues
+/// were looked at, and no limit was charged.
+fn turned_away(demands: &Demands<'_>, outlooks: &[Outlook]) -> Decision {
+    let mut looked = outlooks.iter();
+    let mut outlook = |demand: &Demand<'_>| demand.rule.queues().then(|| looked.next()).flatten();
+    let looked: PerCharge<Option<&Outlook>> = demands.iter().map(&mut outlook).collect();
+    let now = outlooks.iter().map(|outlook| outlook.now).max();
+    let verdict = |outlook: &Outlook| Verdict {
+        allowed: false,
+        retry_after: outlook.verdict.delay.max(outlook.verdict.retry_after),
+        ..outlook.verdict
+    };
+    Decision {
+        outcome: Outcome::Refused,
+        via: Via::Here,
+        now: now.unwrap_or_default(),
+        verdicts: looked.iter().map(|outlook| outlook.map(verdict)).collect(),
+        sources: looked
+            .iter()
+            .map(|outlook| Source {
+                at: outlook.map_or(0, |outlook| outlook.now),
+                here: false,
+                hold: 0,
+            })
+            .collect(),
+        call: None,
     }
 }

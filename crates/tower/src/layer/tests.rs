@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use http::header::{AUTHORIZATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, StatusCode};
 use serde_json::{Value, json};
-use tidegate_core::{FixedWindow, MAX_WINDOW};
-use tidegate_store::{Limit, MemoryStore, OnFailure, Outcome, Via};
+use tidegate_core::{FixedWindow, LeakyBucket, MAX_WINDOW, Rate};
+use tidegate_store::{Charge, Limit, MemoryStore, OnFailure, Outcome, Via};
 
 use super::*;
 use crate::api_keys::{ApiKeys, ListedKey, UnknownKey, hash};
 use crate::jwt::{InvalidToken, Signature, TokenKeys, TokenRules, Tokens};
 use crate::{
-    Action, AddressFrom, Answers, Client, ClientPlans, ClientSource, Credentials, Per, Rule,
-    TrustedProxies, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET,
+    Action, AddressFrom, Answers, Client, ClientPlans, ClientSource, Credentials, MOST_WAITING,
+    Per, Rule, TrustedProxies, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET,
 };
 
 const KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -448,4 +448,59 @@ async fn the_strongest_action_of_the_limits_that_refuse_wins() {
     ] {
         assert_eq!(action_of(actions).await, expected, "{actions:?}");
     }
+}
+
+/// 20,000 wait already. Who would have to wait as well is refused, and charged to nothing; who need not wait goes on.
+#[tokio::test]
+async fn who_finds_no_room_to_wait_is_charged_to_nothing() {
+    let hour = 3_600_000_000;
+    let rate = Rate {
+        count: 1,
+        per: hour,
+    };
+    let queue = Limit::new(
+        "queue",
+        LeakyBucket::new(5, rate).unwrap(),
+        OnFailure::Local,
+    );
+    let policy = Policy {
+        route: "route".into(),
+        rules: [
+            rule("other", 10, &[Per::Client]),
+            Rule::new(queue, [Per::Client]),
+        ]
+        .into(),
+        always: 0,
+        answers: Answers::default(),
+    };
+    let bench = Bench::of(policy, clients());
+    assert_eq!(bench.ask(Some("192.0.2.1")).await.status(), StatusCode::OK);
+    let others = std::net::IpAddr::from([192, 0, 2, 9]);
+    let enforced = bench.layer.0.clone();
+    let lines = enforced.lines.clone();
+    let full: Vec<_> = (0..MOST_WAITING)
+        .map(|_| lines.seat_beyond(others))
+        .collect();
+    for _ in 0..3 {
+        let refused = bench.ask(Some("192.0.2.1")).await;
+        assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(refused.headers()[RETRY_AFTER], "3600");
+    }
+    assert_eq!(bench.ask(Some("192.0.2.2")).await.status(), StatusCode::OK);
+    assert_eq!(bench.called.load(Ordering::Relaxed), 2);
+    drop(full);
+    let request = Request::new(());
+    let address: IpAddr = "192.0.2.1".parse().unwrap();
+    let peer = Peer::connected((address, 4711).into());
+    let caller = enforced.clients.identify(peer, request.headers());
+    let subjects = enforced
+        .hasher
+        .subjects(&enforced.policy, &caller, &request);
+    let asked = Charge {
+        limit: &enforced.policy.rules[0].limit,
+        subject: subjects[0],
+        cost: 1,
+    };
+    let outlooks = enforced.store.peek(&[asked]).await.unwrap();
+    assert_eq!(outlooks[0].verdict.remaining, 9);
 }

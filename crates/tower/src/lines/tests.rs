@@ -70,7 +70,11 @@ async fn in_a_queue_the_turns_decide_and_not_who_came_first() {
         is_queue: true,
         ..key("a", 1)
     };
-    let [second, first] = [20, 10].map(|turn| lines.join_queue(queue(), HOME, turn).unwrap());
+    let [second, first] = [20, 10].map(|turn| {
+        lines
+            .join_queue(queue(), lines.seat(HOME).unwrap(), turn)
+            .unwrap()
+    });
     assert!(first.is_head() && !second.is_head());
     // The same limit's other line is another.
     let other = lines.join(key("a", 1), HOME, 1, heard()).unwrap();
@@ -78,7 +82,8 @@ async fn in_a_queue_the_turns_decide_and_not_who_came_first() {
     drop(first);
     second.first().await;
     // No line is as long as a queue may be.
-    let places = (0..2 * MOST_IN_A_LINE).map_while(|_| lines.join_queue(queue(), HOME, 30));
+    let seats = (0..2 * MOST_IN_A_LINE).map_while(|_| lines.seat(HOME));
+    let places = seats.map_while(|seat| lines.join_queue(queue(), seat, 30));
     assert_eq!(places.collect::<Vec<_>>().len(), 2 * MOST_IN_A_LINE);
 }
 
@@ -91,7 +96,11 @@ async fn who_follows_one_that_was_late_keeps_half_the_distance() {
     };
     let hour = Duration::from_secs(3_600);
     let turns = [0, 1, 2].map(|nth| nth * 3_600_000_000);
-    let [first, second, third] = turns.map(|turn| lines.join_queue(queue(), HOME, turn).unwrap());
+    let [first, second, third] = turns.map(|turn| {
+        lines
+            .join_queue(queue(), lines.seat(HOME).unwrap(), turn)
+            .unwrap()
+    });
     assert_eq!(first.distance(), Duration::ZERO);
     first.go();
     let left = second.distance();
