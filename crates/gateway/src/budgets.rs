@@ -66,6 +66,9 @@ pub(crate) struct Standing {
     /// Whether the limit only observes, and refuses nobody.
     #[serde(default)]
     pub(crate) observed: bool,
+    /// Whether only this gateway's own requests are counted here (`mode: local`, `store: memory`).
+    #[serde(default)]
+    pub(crate) this_gateway_only: bool,
     /// In how many seconds it will be, rounded up; 0: at once.
     pub(crate) retry_after: u64,
 }
@@ -223,6 +226,7 @@ impl Own<'_> {
             reset: (outlook.now + verdict.reset).div_ceil(1_000_000),
             allowed: verdict.allowed,
             observed: limit.is_observed(),
+            this_gateway_only: outlook.here,
             retry_after: verdict.retry_after.div_ceil(1_000_000),
         }
     }

@@ -110,6 +110,8 @@ pub(crate) struct GatewayMetrics {
     access_log_dropped: Counter,
     log_dropped: Counter,
     memory_keys: Gauge,
+    settlements_waiting: Gauge,
+    settlements_dropped: Counter,
     memory_evicted: Counter,
     memory_shared: Counter,
     redis: Arc<RedisMetrics>,
@@ -144,6 +146,8 @@ impl GatewayMetrics {
             access_log_dropped: Counter::default(),
             log_dropped: Counter::default(),
             memory_keys: Gauge::default(),
+            settlements_waiting: Gauge::default(),
+            settlements_dropped: Counter::default(),
             memory_evicted: Counter::default(),
             memory_shared: Counter::default(),
             redis: Arc::default(),
@@ -262,6 +266,16 @@ impl GatewayMetrics {
             self.abandoned.clone(),
         );
         registry.register(
+            "settlements_waiting",
+            "Settlements that Redis has not answered, and that are sent again",
+            self.settlements_waiting.clone(),
+        );
+        registry.register(
+            "settlements_dropped",
+            "Settlements that were dropped because too many waited for Redis",
+            self.settlements_dropped.clone(),
+        );
+        registry.register(
             "memory_keys",
             "Keys in this process's store",
             self.memory_keys.clone(),
@@ -350,6 +364,10 @@ impl GatewayMetrics {
         self.abandoned.set(abandoned.unwrap_or(i64::MAX));
         // Counted elsewhere, and only shown here.
         let show = |counter: &Counter, count| counter.inner().store(count, Ordering::Relaxed);
+        let (unanswered, dropped) = store.unanswered_settlements();
+        self.settlements_waiting
+            .set(unanswered.try_into().unwrap_or(i64::MAX));
+        show(&self.settlements_dropped, dropped);
         show(&self.memory_evicted, usage.evicted);
         show(&self.memory_shared, usage.shared);
         show(&self.access_log_dropped, dropped_lines);

@@ -36,7 +36,7 @@ pub(super) fn run(config: &Path, question: &Question) -> Result<(), Failure> {
         Task::Reset => (Method::POST, format!("/clients/{name}/reset")),
     };
     let report = running::ask(&plan.admin, method, &path)?;
-    super::print(&table(&report));
+    super::print(&table(&report, question.task));
     Ok(())
 }
 
@@ -54,7 +54,7 @@ fn escaped(name: &str) -> String {
 }
 
 /// The report as people read it: a row per budget, then what is not in it.
-fn table(report: &Report) -> String {
+fn table(report: &Report, task: Task) -> String {
     let head = [
         "limit",
         "algorithm",
@@ -88,6 +88,16 @@ fn table(report: &Report) -> String {
             let _ = write!(line, "  {cell:<width$}");
         }
         let _ = writeln!(text, "{}", line.trim_end());
+    }
+    let here = report.limits.iter().filter(|it| it.this_gateway_only);
+    let mut here: Vec<&str> = here.map(|it| it.name.as_str()).collect();
+    here.dedup();
+    if !here.is_empty() {
+        let what = match task {
+            Task::Show => "counted by this gateway alone",
+            Task::Reset => "reset on this gateway alone, since each gateway counts by itself",
+        };
+        let _ = writeln!(text, "{what}: {}", here.join(", "));
     }
     if !report.unlimited.is_empty() {
         let names = report.unlimited.join(", ");

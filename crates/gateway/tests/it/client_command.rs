@@ -130,6 +130,10 @@ async fn it_shows_and_resets_by_the_configuration_of_the_gateway() {
             "{out}"
         );
         assert!(out.ends_with("shared with others: all\n"), "{out}");
+        assert!(
+            out.contains("\ncounted by this gateway alone: month, each\n"),
+            "{out}"
+        );
         let column = |line: &str, word| line.find(word).unwrap();
         let rows: Vec<&str> = out.lines().collect();
         assert_eq!(
@@ -139,6 +143,9 @@ async fn it_shows_and_resets_by_the_configuration_of_the_gateway() {
 
         let (status, out, _) = client(&running.folder, &["api_key:alpha", "reset"]).await;
         assert_eq!(status, Some(0));
+        let told =
+            "\nreset on this gateway alone, since each gateway counts by itself: month, each\n";
+        assert!(out.contains(told), "{out}");
         assert_eq!(words(&out)[2][3..], ["500", "500", "now", "now"], "{out}");
         running.stop().await;
     }

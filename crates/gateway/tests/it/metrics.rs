@@ -252,6 +252,8 @@ async fn every_metric_says_what_it_is() {
             "tidegate_memory_shared_decisions_total",
             "tidegate_requests_total",
             "tidegate_resident_memory_bytes",
+            "tidegate_settlements_dropped_total",
+            "tidegate_settlements_waiting",
             "tidegate_slow_clients_total",
             "tidegate_store_duration_seconds",
             "tidegate_store_errors_total",

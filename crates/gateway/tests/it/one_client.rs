@@ -244,6 +244,28 @@ async fn a_reset_gives_everything_back_to_this_client_alone() {
     .await;
 }
 
+/// Each gateway shows what it has counted itself, and says that it is no more than that.
+#[tokio::test]
+async fn of_local_limits_each_gateway_shows_and_resets_its_own() {
+    let redis = RedisServer::start().await;
+    let limit = "fixed_window: { limit: 5, window: 31d }, mode: local";
+    let of = async || Bench::of_limit(&exact(&redis), limit).await;
+    let (one, two) = (of().await, of().await);
+    for _ in 0..3 {
+        assert_eq!(ask(&one.client, "/", &[]).await.status, 200);
+    }
+    for (bench, remaining) in [(&one, 2), (&two, 5)] {
+        let shown = show(bench, "ip:127.0.0.1").await;
+        assert_eq!(left(&shown), these([("it", remaining)]));
+        assert_eq!(shown["limits"][0]["this_gateway_only"], true);
+    }
+    assert_eq!(left(&reset(&two, "ip:127.0.0.1").await), these([("it", 5)]));
+    assert_eq!(left(&show(&one, "ip:127.0.0.1").await), these([("it", 2)]));
+    assert_eq!(left(&reset(&one, "ip:127.0.0.1").await), these([("it", 5)]));
+    one.stop().await;
+    two.stop().await;
+}
+
 #[tokio::test]
 async fn a_reset_is_seen_by_every_gateway_within_a_second() {
     let redis = RedisServer::start().await;
