@@ -250,9 +250,8 @@ impl Caller {
         let charged = group.charges.iter().zip(said);
         // One that is only observed may have been left out.
         let charged = charged.filter(|(_, (verdict, _))| verdict.allowed);
-        charged.map(|(charge, (verdict, source))| {
-            (*charge, self.given_back(charge, source, verdict))
-        })
+        charged
+            .map(|(charge, (verdict, source))| (*charge, self.given_back(charge, source, verdict)))
     }
 
     fn keys(&self, charges: &[Charge<'_>]) -> Arc<[String]> {
