@@ -13,6 +13,7 @@ GOOD_ROUTES = ["burst", "burst", "burst", "leased", "log", "logins", "places", "
 CLIENTS = 50
 CONNECTIONS = 32
 PATIENCE = 30  # seconds that a good client waits for an answer
+KEEP_ALIVE = 45  # seconds after which the API closes an idle connection; the gateway takes none that was idle for 30
 
 
 class Counts:
@@ -35,7 +36,7 @@ class Api:
     async def serve(self, reader, writer):
         try:
             while True:
-                head = await reader.readuntil(b"\r\n\r\n")
+                head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), KEEP_ALIVE)
                 target = head.split(b" ", 2)[1]
                 await discard(reader, head)
                 if target.startswith(b"/leavers"):
@@ -46,7 +47,7 @@ class Api:
                 writer.write(b"HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n" % (status, len(body)))
                 writer.write(body)
                 await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, asyncio.TimeoutError, ConnectionError):
             pass
         finally:
             writer.close()
