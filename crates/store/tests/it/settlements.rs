@@ -119,19 +119,17 @@ async fn a_bucket_that_owes_says_when_it_has_room() {
     .await;
 }
 
-/// What was reserved would be forgotten after 5 ms; what it has come to counts for 1,000 s.
+/// What was reserved would be forgotten after 5 ms, and the reservation after 50; what it has come to counts for 1,000 s.
 #[tokio::test]
 async fn a_debt_is_kept_until_it_is_paid_off() {
     everywhere(async |store, place, mode| {
         let rate = Rate { count: 1, per: MS };
-        let limit = reserving(
-            &format!("debt-{place}"),
-            TokenBucket::new(1_000_000, rate).unwrap(),
-            mode,
-        );
+        let bucket = TokenBucket::new(1_000_000, rate).unwrap();
+        let limit = Limit::new(format!("debt-{place}"), bucket, OnFailure::Local);
+        let limit = Arc::new(limit.in_mode(mode).reserving(50 * MS));
         for (nth, told) in [(1, 500_000), (2, 1_000_000)] {
             spend(store, &limit, 5, told).await;
-            let forgotten = now() + 15 * MS;
+            let forgotten = now() + 65 * MS;
             wait_for("the end of what was reserved", async || {
                 (now() > forgotten).then_some(())
             })
