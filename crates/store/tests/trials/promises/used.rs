@@ -272,7 +272,13 @@ fn places(history: &History, question: &Question<'_>, lease: Micros) -> f64 {
             budget(history, request, charge),
             Some(Budget::Shared | Budget::Either(_))
         );
-        if !is_its && !request.is_unanswered() || charge.at.begin > at.end {
+        // One that was not answered may have been charged as soon as it was asked.
+        let begin = if is_its {
+            charge.at.begin
+        } else {
+            request.asked.begin
+        };
+        if !is_its && !request.is_unanswered() || begin > at.end {
             return None;
         }
         let until = match request.ran_until.filter(|_| is_its) {
