@@ -140,7 +140,11 @@ fn parts(history: &History, question: &Question<'_>) -> Vec<Part> {
             Mode::Leased => crashed,
             _ => false,
         };
-        let (least, most) = weights(history, question, request, charge);
+        // What Redis charged without an answer nobody settles.
+        let (least, most) = match sure {
+            true => weights(history, question, request, charge),
+            false => (0, charge.cost),
+        };
         let least = if sure && is_before && !is_gone && !loses {
             least
         } else {
