@@ -1,0 +1,370 @@
+//! Leases: slices of a budget are lent, spent, settled, returned, and lapse.
+//!
+//! Models `lua/lease.lua`, and of a gateway `Slice` (`crates/store/src/redis/leases/slice.rs`) and `Held`
+//! (`leases/held.rs`), with `Lender::ask` (`leases/lender.rs`).
+//!
+//! The limit is a few units that do not come back. Times are ticks from now; a slice lapses two ticks after the last call. A gateway
+//! waits for an answer for a small part of a tick, but a call may run long after that.
+
+mod promises;
+
+use stateright::{Model, Property};
+
+use crate::network::Network;
+
+const LIMIT: u8 = 3;
+const TERM: u8 = 2;
+/// How large a slice should be on a key that is in demand.
+const WANTED: u8 = 2;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Protocol {
+    /// The record of a slice goes with the slice: up to commit 9d78c51.
+    Before,
+    /// The record of a slice that was returned stays until it would have lapsed.
+    Returned,
+    /// So does the record of what was told anew after Redis had lost it.
+    Now,
+}
+
+#[derive(Clone, Debug)]
+struct Leases {
+    protocol: Protocol,
+    gateways: usize,
+    /// How many calls each gateway makes.
+    calls: u8,
+    /// Calls may run when their gateways wait for them no longer, and twice.
+    late: bool,
+    crashes: bool,
+    losses: bool,
+}
+
+/// `Ask` of `lender.rs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Ask {
+    call: u8,
+    cost: u8,
+    spent: u8,
+    unsettled: u8,
+    kept: u8,
+    /// When the slice lapses as far as the gateway knows.
+    lapse: u8,
+    wanted: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Message {
+    Ask(usize, Ask),
+    /// How large the slice is now.
+    Lent(usize, u8),
+}
+
+/// `Slice` of `slice.rs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Slice {
+    is_alive: bool,
+    calls: u8,
+    spent: u8,
+    settled: u8,
+    allowance: u8,
+    lapse: u8,
+    asked: Option<Ask>,
+    /// What Redis has charged of what was spent.
+    charged: u8,
+}
+
+/// What stands in the hash of slices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Record {
+    call: u8,
+    settled: u8,
+    out: u8,
+    lapse: u8,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct State {
+    /// In Redis.
+    used: u8,
+    records: Vec<Option<Record>>,
+    slices: Vec<Slice>,
+    network: Network<Message>,
+    /// What should be used in Redis, by what it was told.
+    due: u8,
+    /// All that was admitted: what gateways spent, and what Redis charged requests.
+    admitted: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Action {
+    Spend(usize),
+    /// A request finds nothing to spend, and asks for so much beside.
+    Request(usize, u8),
+    /// What was spent is settled, or little is left.
+    Settle(usize),
+    /// All is returned.
+    End(usize),
+    /// The gateway waits no longer.
+    TimeOut(usize),
+    Arrive(Message),
+    ArriveTwice(Message),
+    Crash(usize),
+    LoseData,
+    Tick,
+}
+
+impl Slice {
+    const NEW: Self = Self {
+        is_alive: true,
+        calls: 0,
+        spent: 0,
+        settled: 0,
+        allowance: 0,
+        lapse: 0,
+        asked: None,
+        charged: 0,
+    };
+
+    const fn rest(&self) -> u8 {
+        if self.lapse > 0 && self.is_alive {
+            self.allowance.saturating_sub(self.spent)
+        } else {
+            0
+        }
+    }
+
+    /// What is not kept is not spent any more, whether an answer comes or not.
+    fn ask(&mut self, cost: u8, kept: u8, wanted: u8) -> Ask {
+        self.allowance = self.spent + kept;
+        self.calls += 1;
+        let ask = Ask {
+            call: self.calls,
+            cost,
+            spent: self.spent,
+            unsettled: self.spent - self.settled,
+            kept,
+            lapse: self.lapse,
+            wanted,
+        };
+        self.asked = Some(ask);
+        ask
+    }
+}
+
+impl Message {
+    const fn gateway(&self) -> usize {
+        match self {
+            Self::Ask(gateway, _) | Self::Lent(gateway, _) => *gateway,
+        }
+    }
+}
+
+impl Leases {
+    /// The script: how large the slice is now; nothing if a later call is known.
+    fn run(&self, state: &mut State, id: usize, ask: Ask) -> Option<u8> {
+        let own = state.records[id];
+        if own.is_some_and(|own| ask.call <= own.call) {
+            return None;
+        }
+        let (mut lent, mut holders) = (0, 1);
+        for holder in 0..self.gateways {
+            let Some(record) = state.records[holder] else {
+                continue;
+            };
+            if record.lapse == 0 {
+                // Nobody knows what was spent, so all of it was.
+                state.used += record.out;
+                state.due += record.out;
+                state.slices[holder].charged = state.slices[holder].spent;
+                state.records[holder] = None;
+            } else if holder != id {
+                lent += record.out;
+                holders += u8::from(record.out > 0 || self.protocol == Protocol::Before);
+            }
+        }
+        let own = state.records[id];
+        let (mut out, mut newly) = (0, 0);
+        if let Some(own) = own {
+            newly = ask.spent.saturating_sub(own.settled);
+            out = ask.kept.min(own.out.saturating_sub(newly));
+        } else if ask.lapse > 0 {
+            newly = ask.unsettled;
+        }
+        let slice = &mut state.slices[id];
+        if own.is_some() || ask.lapse > 0 {
+            state.due += ask.spent.saturating_sub(slice.charged);
+        }
+        // What Redis has lost, and what has lapsed since, is too old to be charged.
+        slice.charged = ask.spent.max(slice.charged);
+        state.used += newly;
+        let mut left = LIMIT.saturating_sub(state.used + lent + out);
+        if ask.cost <= left {
+            state.used += ask.cost;
+            state.due += ask.cost;
+            state.admitted += ask.cost;
+            left -= ask.cost;
+            let share = left.div_ceil(holders + 1).max(ask.wanted.div_ceil(2));
+            out += ask.wanted.saturating_sub(out).min(share).min(left);
+        }
+        let known = match self.protocol {
+            Protocol::Before => None,
+            Protocol::Returned => own.map(|own| own.lapse),
+            Protocol::Now => own.map(|own| own.lapse).or(Some(ask.lapse)),
+        };
+        let lapse = if out > 0 || ask.wanted > 0 {
+            Some(TERM)
+        } else {
+            known.filter(|lapse| ask.unsettled > 0 && *lapse > 0)
+        };
+        state.records[id] = lapse.map(|lapse| Record {
+            call: ask.call,
+            settled: ask.spent,
+            out,
+            lapse,
+        });
+        Some(out)
+    }
+
+    fn arrive(&self, state: &mut State, message: Message) {
+        match message {
+            Message::Ask(id, ask) => {
+                let lent = self.run(state, id, ask);
+                let answers = |known: &Message| matches!(known, Message::Lent(of, _) if *of == id);
+                let is_awaited = state.slices[id].asked == Some(ask);
+                if let Some(out) = lent
+                    && is_awaited
+                    && !state.network.has(answers)
+                {
+                    state.network.send(Message::Lent(id, out));
+                }
+            }
+            Message::Lent(id, out) => {
+                let slice = &mut state.slices[id];
+                if let Some(ask) = slice.asked.take() {
+                    slice.settled = ask.spent;
+                    (slice.allowance, slice.lapse) = (ask.spent + out, TERM);
+                }
+            }
+        }
+    }
+
+    fn gateway_actions(&self, slice: &Slice, id: usize, actions: &mut Vec<Action>) {
+        if !slice.is_alive {
+            return;
+        }
+        if self.crashes {
+            actions.push(Action::Crash(id));
+        }
+        if slice.rest() > 0 {
+            actions.push(Action::Spend(id));
+        }
+        if slice.asked.is_some() {
+            actions.push(Action::TimeOut(id));
+        } else if slice.calls < self.calls {
+            if slice.rest() == 0 {
+                actions.extend([Action::Request(id, 0), Action::Request(id, WANTED)]);
+            }
+            if slice.allowance.max(slice.spent) > slice.settled && slice.lapse > 0 {
+                actions.extend([Action::Settle(id), Action::End(id)]);
+            }
+        }
+    }
+}
+
+impl Model for Leases {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        vec![State {
+            used: 0,
+            records: vec![None; self.gateways],
+            slices: vec![Slice::NEW; self.gateways],
+            network: Network::new(),
+            due: 0,
+            admitted: 0,
+        }]
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        for message in state.network.each() {
+            // What is lost is what is not waited for, and never arrives.
+            actions.push(Action::Arrive(message));
+            if self.late && matches!(message, Message::Ask(..)) {
+                actions.push(Action::ArriveTwice(message));
+            }
+        }
+        for (id, slice) in state.slices.iter().enumerate() {
+            self.gateway_actions(slice, id, actions);
+        }
+        if self.losses && state.used > 0 {
+            actions.push(Action::LoseData);
+        }
+        if state.slices.iter().all(|slice| slice.asked.is_none()) {
+            actions.push(Action::Tick);
+        }
+    }
+
+    fn next_state(&self, state: &State, action: Action) -> Option<State> {
+        let mut next = state.clone();
+        let mut ask = |id: usize, cost: u8, kept: u8, wanted: u8| {
+            let ask = next.slices[id].ask(cost, kept, wanted);
+            next.network.send(Message::Ask(id, ask));
+        };
+        match action {
+            Action::Spend(id) => {
+                next.slices[id].spent += 1;
+                next.admitted += 1;
+            }
+            Action::Request(id, wanted) => ask(id, 1, 0, wanted),
+            Action::Settle(id) => ask(id, 0, state.slices[id].rest(), WANTED),
+            Action::End(id) => ask(id, 0, 0, 0),
+            Action::TimeOut(id) => {
+                next.slices[id].asked = None;
+                // A script that knows when its gateway stops waiting does nothing after that.
+                next.network.drop_all(|message| {
+                    message.gateway() == id && (!self.late || matches!(message, Message::Lent(..)))
+                });
+            }
+            Action::Arrive(message) => {
+                next.network.take(message);
+                self.arrive(&mut next, message);
+            }
+            Action::ArriveTwice(message) => self.arrive(&mut next, message),
+            Action::Crash(id) => {
+                next.slices[id].is_alive = false;
+                next.slices[id].asked = None;
+                let is_answer =
+                    |message: &Message| matches!(message, Message::Lent(of, _) if *of == id);
+                next.network.drop_all(is_answer);
+            }
+            Action::LoseData => {
+                (next.used, next.due) = (0, 0);
+                next.records.fill(None);
+                // With its connections.
+                next.network = Network::new();
+                for slice in &mut next.slices {
+                    slice.charged = slice.settled;
+                }
+            }
+            Action::Tick => {
+                for record in next.records.iter_mut().flatten() {
+                    record.lapse = record.lapse.saturating_sub(1);
+                }
+                for slice in &mut next.slices {
+                    slice.lapse = slice.lapse.saturating_sub(1);
+                }
+                next.network.change(|message| {
+                    if let Message::Ask(_, ask) = message {
+                        ask.lapse = ask.lapse.saturating_sub(1);
+                    }
+                });
+            }
+        }
+        (next != *state).then_some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        promises::properties()
+    }
+}

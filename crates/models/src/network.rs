@@ -1,0 +1,49 @@
+//! Messages that are under way. Any of them may arrive next, arrive twice, or never.
+
+/// The messages, in no order: they are kept sorted, so that equal networks are equal states.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Network<M>(Vec<M>);
+
+impl<M: Copy + Ord> Network<M> {
+    pub(crate) const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    pub(crate) fn send(&mut self, message: M) {
+        let place = self.0.partition_point(|known| *known < message);
+        self.0.insert(place, message);
+    }
+
+    /// Takes a message out: it has arrived, or is lost.
+    pub(crate) fn take(&mut self, message: M) {
+        if let Ok(place) = self.0.binary_search(&message) {
+            self.0.remove(place);
+        }
+    }
+
+    /// Takes all messages out that nobody waits for any more.
+    pub(crate) fn drop_all(&mut self, which: impl Fn(&M) -> bool) {
+        self.0.retain(|message| !which(message));
+    }
+
+    /// Changes what all messages say.
+    pub(crate) fn change(&mut self, mut how: impl FnMut(&mut M)) {
+        self.0.iter_mut().for_each(&mut how);
+        self.0.sort_unstable();
+    }
+
+    pub(crate) fn has(&self, which: impl Fn(&M) -> bool) -> bool {
+        self.0.iter().any(which)
+    }
+
+    pub(crate) fn count(&self, which: impl Fn(&M) -> bool) -> usize {
+        self.0.iter().filter(|message| which(message)).count()
+    }
+
+    /// Each message once, even if it is under way twice.
+    pub(crate) fn each(&self) -> impl Iterator<Item = M> {
+        let mut last = None;
+        let distinct = self.0.iter().copied();
+        distinct.filter(move |message| last.replace(*message) != Some(*message))
+    }
+}
