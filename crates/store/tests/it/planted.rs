@@ -167,6 +167,23 @@ async fn places_of_many_units_lapse() {
     }
 }
 
+/// Other places keep the key alive meanwhile.
+#[tokio::test]
+async fn places_of_many_units_lapse_beside_others() {
+    let server = RedisServer::start().await;
+    let store = exact_store(&server).await;
+    let short = limit("short", Concurrency::new(100, SECOND).unwrap());
+    let takes = async |cost| store.decide(&[charge(&short, 1, cost)]).await.outcome;
+    for nth in 0..3 {
+        wait_for(&format!("room for 60, {nth}"), async || {
+            let outcome = takes(60).await;
+            takes(1).await;
+            (outcome == Outcome::Admitted).then_some(())
+        })
+        .await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hash_of_more_slices_than_gateways_is_not_read() {
     let server = RedisServer::start().await;
