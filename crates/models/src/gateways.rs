@@ -20,7 +20,7 @@ const MOST: usize = 3;
 enum Protocol {
     /// Each answer is the count: up to commit 9d78c51.
     Before,
-    /// A lower count applies after a round of answers, however far they are apart.
+    /// A lower count applies after a round of answers, however far they are apart: as `Count::answered` does.
     AnyRound,
     /// A lower count applies after a round of answers, between which no heartbeat was left out.
     Now,
