@@ -13,6 +13,4 @@ pub(crate) const PROMISES: &[&str] = &[
     "token_bucket",
     // Settlements that are lost, and those of requests that a reset has overtaken.
     "kept",
-    // Numbers of gateways that are too small.
-    "on_failure_local",
 ];
