@@ -1,51 +1,56 @@
-//! One structured line per request, formatted by a thread of its own.
+//! The access log: one line per request.
 //!
-//! A request only hands its record over. When the thread cannot keep up, records are dropped and counted, and requests
-//! go on.
+//! The thread that served a request formats its line, into a buffer that few threads share. A thread of its own collects the
+//! buffers ten times per second, or when one is long, and hands the lines to the log of the process. Requests wait for neither.
+//! If the lines are not taken in time, further ones are dropped and counted.
 
-#[cfg(test)]
-pub(crate) mod fields;
-mod queue;
+mod buffers;
+mod line;
 mod record;
+mod timestamp;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use queue::Queue;
+use buffers::Buffers;
+#[cfg(test)]
+pub(crate) use record::FIELDS;
 pub(crate) use record::Record;
 
-/// How often the log says, at most, that records were dropped.
+use crate::log::AccessSink;
+
+/// How often the log says, at most, that lines were dropped.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
 
 /// Where records go; cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct AccessLog(Option<Arc<Queue>>);
+pub(crate) struct AccessLog(Option<Arc<Buffers>>);
 
-/// The thread that formats; it ends when this is finished or dropped.
+/// The thread that collects lines; it ends when this is finished or dropped.
 #[derive(Debug)]
-pub(crate) struct Writer(Arc<Queue>);
+pub(crate) struct Collector(Arc<Buffers>);
 
-impl Writer {
-    /// Waits until all that was handed over before is formatted, but not longer than `patience`.
+impl Collector {
+    /// Waits until all lines that were written before are handed on, but not longer than `patience`.
     pub(crate) fn finish(self, patience: Duration) {
         self.0.close(patience);
     }
 }
 
-impl Drop for Writer {
+impl Drop for Collector {
     fn drop(&mut self) {
         self.0.close(Duration::ZERO);
     }
 }
 
 impl AccessLog {
-    /// Starts the thread that formats.
-    pub(crate) fn start() -> std::io::Result<(Self, Writer)> {
-        let queue = Arc::<Queue>::default();
+    /// Starts the thread that collects lines for `sink`.
+    pub(crate) fn start(sink: AccessSink) -> std::io::Result<(Self, Collector)> {
+        let buffers = Arc::new(Buffers::new(sink.format()));
         let thread = std::thread::Builder::new().name("access-log".into());
-        let taken = queue.clone();
-        thread.spawn(move || write_all(&taken))?;
-        Ok((Self(Some(queue.clone())), Writer(queue)))
+        let collected = buffers.clone();
+        thread.spawn(move || collect_all(&collected, &sink))?;
+        Ok((Self(Some(buffers.clone())), Collector(buffers)))
     }
 
     /// A log that nobody wants to read.
@@ -58,31 +63,29 @@ impl AccessLog {
         self.0.is_some()
     }
 
-    pub(crate) fn write(&self, record: Box<Record>) {
-        if let Some(queue) = &self.0 {
-            queue.push(record);
+    pub(crate) fn write(&self, record: &Record) {
+        if let Some(buffers) = &self.0 {
+            buffers.write(record);
         }
     }
 
-    /// Records that were dropped since start.
+    /// Lines that were dropped since start.
     pub(crate) fn dropped(&self) -> u64 {
-        self.0.as_ref().map_or(0, |queue| queue.dropped())
+        self.0.as_ref().map_or(0, |buffers| buffers.dropped())
     }
 }
 
-fn write_all(queue: &Queue) {
-    let (mut records, mut reported) = (Vec::new(), (0, None::<Instant>));
-    while let Some(dropped) = queue.take(&mut records) {
-        for record in records.drain(..) {
-            record.write();
+fn collect_all(buffers: &Buffers, sink: &AccessSink) {
+    let (mut reported, mut at) = (0, None::<Instant>);
+    buffers.collect(|lines| {
+        sink.write(lines);
+        let dropped = buffers.dropped();
+        if dropped > reported && at.is_none_or(|at| at.elapsed() >= REPORT_EVERY) {
+            report(dropped - reported);
+            (reported, at) = (dropped, Some(Instant::now()));
         }
-        let (before, at) = reported;
-        if dropped > before && at.is_none_or(|at| at.elapsed() >= REPORT_EVERY) {
-            report(dropped - before);
-            reported = (dropped, Some(Instant::now()));
-        }
-    }
-    let left = queue.dropped() - reported.0;
+    });
+    let left = buffers.dropped() - reported;
     if left > 0 {
         report(left);
     }

@@ -20,7 +20,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::access_log::{AccessLog, Writer};
+use crate::access_log::{AccessLog, Collector};
 use crate::admin::{self, Admin};
 use crate::chores::{heartbeats, renew, sweep};
 use crate::in_force::{Current, ListenerName};
@@ -56,7 +56,7 @@ pub struct Gateway {
     watches: OwnedMutexGuard<JoinSet<()>>,
     shared_secret: Option<(SharedSecret, Arc<RedisStore>)>,
     stopping: watch::Sender<bool>,
-    log_writer: Option<Writer>,
+    log_collector: Option<Collector>,
 }
 
 impl Gateway {
@@ -95,11 +95,13 @@ impl Gateway {
                 (Store::Redis(store.clone()), hasher, Some((shared, store)))
             }
         };
-        let (access_log, log_writer) = if plan.log.access {
-            let (log, writer) = AccessLog::start().map_err(StartError::Thread)?;
-            (log, Some(writer))
-        } else {
-            (AccessLog::off(), None)
+        let sink = crate::log::access_sink().filter(|_| plan.log.access);
+        let (access_log, log_collector) = match sink {
+            Some(sink) => {
+                let started = AccessLog::start(sink).map_err(StartError::Thread)?;
+                (started.0, Some(started.1))
+            }
+            None => (AccessLog::off(), None),
         };
         let lines = Lines::default();
         let kept = Kept {
@@ -138,7 +140,7 @@ impl Gateway {
             watches: watches.lock_owned().await,
             shared_secret,
             stopping,
-            log_writer,
+            log_collector,
         })
     }
 
@@ -218,8 +220,8 @@ impl Gateway {
         let _ = settling.await;
         kept.store.close().await;
         // All requests have ended and handed their lines over.
-        if let Some(writer) = self.log_writer {
-            let finished = tokio::task::spawn_blocking(|| writer.finish(LAST_LINES));
+        if let Some(collector) = self.log_collector {
+            let finished = tokio::task::spawn_blocking(|| collector.finish(LAST_LINES));
             let _ = timeout(LAST_LINES, finished).await;
         }
     }

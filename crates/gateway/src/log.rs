@@ -10,7 +10,7 @@ use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::panic::PanicHookInfo;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc;
+use std::sync::{OnceLock, mpsc};
 use std::time::Duration;
 
 use tracing_subscriber::EnvFilter;
@@ -19,9 +19,6 @@ use lines::{Lines, Overlong};
 use tidegate_config::{LogFormat, LogPlan};
 use tidegate_net::text::cut;
 
-/// The target of the access log's events. Only the thread of an access log may emit them: it may have to wait.
-pub(crate) const ACCESS: &str = "access";
-
 /// How long the end of the process waits for lines that are still queued.
 const FLUSH: Duration = Duration::from_secs(2);
 /// The longest text of a panic, in bytes.
@@ -29,6 +26,33 @@ const MAX_PANIC: usize = 4 * 1024;
 
 /// Lines of all logs that were dropped because standard error was not read.
 static DROPPED: AtomicU64 = AtomicU64::new(0);
+
+/// The running log of this process, if it logs what is as important as the lines of an access log.
+static RUNNING: OnceLock<AccessSink> = OnceLock::new();
+
+/// Takes the lines of an access log.
+#[derive(Clone, Debug)]
+pub(crate) struct AccessSink {
+    lines: Lines,
+    format: LogFormat,
+}
+
+impl AccessSink {
+    /// The form of the lines.
+    pub(crate) const fn format(&self) -> LogFormat {
+        self.format
+    }
+
+    /// Queues whole lines; waits if there is no room. Only the thread of an access log may call it.
+    pub(crate) fn write(&self, lines: &[u8]) {
+        self.lines.push_access(lines);
+    }
+}
+
+/// Where the lines of an access log go; none if the process has no log, or logs warnings and errors alone.
+pub(crate) fn access_sink() -> Option<AccessSink> {
+    RUNNING.get().cloned()
+}
 
 /// Lines that were dropped since start, of the log and of the access log, because standard error was not read in time.
 pub(crate) fn dropped_lines() -> u64 {
@@ -74,6 +98,11 @@ impl Log {
             LogFormat::Json => log.json().flatten_event(true).try_init(),
         }?;
         std::panic::set_hook(Box::new(log_panic));
+        if tracing::enabled!(tracing::Level::INFO) {
+            let (lines, format) = (lines.clone(), plan.format);
+            // A process has one log, which was started just now.
+            let _ = RUNNING.set(AccessSink { lines, format });
+        }
         Ok(Self(lines))
     }
 }

@@ -132,7 +132,7 @@ impl Drop for RequestEnd {
         self.metrics.ended(self.outcome, self.status);
         if let Some(mut record) = self.record.take() {
             record.ended(self.outcome);
-            self.access_log.write(record);
+            self.access_log.write(&record);
         }
     }
 }

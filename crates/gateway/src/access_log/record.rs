@@ -1,19 +1,18 @@
 //! What the access log says of one request, and the line that is made of it.
 
-use std::borrow::Cow;
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::{Method, Request, StatusCode};
 use tidegate_store::Via;
-use tidegate_tower::{Client, ClientPlan, Decided};
+use tidegate_tower::{Client, Decided};
 
-use crate::log::ACCESS;
+use super::line::Line;
 use crate::outcome::RequestOutcome;
 use crate::proxy::Forwarded;
 use crate::request_id::RequestId;
-use tidegate_net::text::cut;
 
 /// The longest path, and the longest name of a route, plan or limit, in bytes. What is longer is cut.
 const MAX_TEXT: usize = 1_024;
@@ -21,6 +20,27 @@ const MAX_TEXT: usize = 1_024;
 const MAX_WORD: usize = 128;
 /// The longest client, in characters.
 const MAX_CLIENT: usize = 128;
+
+/// The fields of a line, in their order; most lines lack some.
+pub(crate) const FIELDS: [&str; 17] = [
+    "id",
+    "method",
+    "path",
+    "status",
+    "outcome",
+    "route",
+    "peer",
+    "client_ip",
+    "client",
+    "plan",
+    "limit",
+    "decided_by",
+    "would_refuse",
+    "waited_us",
+    "store_us",
+    "upstream_us",
+    "total_us",
+];
 
 /// What the line of a request says. It holds no part of the request's head, and not more than some KiB.
 #[derive(Debug)]
@@ -97,48 +117,56 @@ impl Record {
         self.took = self.started.elapsed();
     }
 
-    /// The memory that it takes, in bytes, without what others hold as well.
-    pub(super) fn size(&self) -> usize {
-        let client = match self.decided.as_ref().map(|decided| &decided.client) {
-            Some(Client::UserId(id)) => id.len(),
-            _ => 0,
-        };
-        let id = self.id.0.len();
-        size_of::<Self>() + self.path.len() + self.method.as_str().len() + id + client
-    }
-
-    /// Writes the line. Only the thread of the access log may.
-    pub(super) fn write(&self) {
+    /// Writes what the line says.
+    pub(super) fn format(&self, mut line: Line<'_>) {
         let decided = self.decided.as_ref();
         let decision = decided.and_then(|decided| decided.decision.as_ref());
-        let limit = decided.and_then(|decided| decided.rules.get(decided.tightest?));
-        let call = decision.and_then(|decision| decision.call.as_ref());
-        tracing::info!(
-            target: ACCESS,
-            id = &*word(self.id.0.to_str().unwrap_or("-")),
-            method = &*word(self.method.as_str()),
-            path = &*text(&self.path),
-            status = self.status.map_or(unanswered(self.outcome), |status| status.as_u16()),
-            outcome = self.outcome.label(),
-            route = self.route.as_deref().map(text).as_deref(),
-            peer = %self.peer,
-            client_ip = %self.client_ip,
-            // As text, which is quoted: users may be called anything.
-            client = decided.map(|decided: &Decided| shown(&decided.client)),
-            plan = decided.and_then(|decided| decided.plan.as_ref()).map(ClientPlan::name).map(text).as_deref(),
-            limit = limit.map(|rule| text(rule.limit.name())).as_deref(),
-            decided_by = decision.map(|decision| match decision.via {
+        let status = self
+            .status
+            .map_or(unanswered(self.outcome), |status| status.as_u16());
+        line.text("id", self.id.0.to_str().unwrap_or("-"), MAX_WORD);
+        line.text("method", self.method.as_str(), MAX_WORD);
+        line.text("path", &self.path, MAX_TEXT);
+        line.number("status", status.into());
+        line.text("outcome", self.outcome.label(), MAX_WORD);
+        if let Some(route) = &self.route {
+            line.text("route", route, MAX_TEXT);
+        }
+        line.plain("peer", self.peer);
+        line.plain("client_ip", self.client_ip);
+        if let Some(decided) = decided {
+            line.shown("client", &decided.client, MAX_CLIENT);
+            if let Some(plan) = &decided.plan {
+                line.text("plan", plan.name(), MAX_TEXT);
+            }
+            if let Some(limit) = decided.tightest.and_then(|at| decided.rules.get(at)) {
+                line.text("limit", limit.limit.name(), MAX_TEXT);
+            }
+        }
+        if let Some(decision) = decision {
+            let by = match decision.via {
                 Via::Store => "store",
                 Via::Remembered => "memory",
                 Via::Here => "gateway",
                 Via::Fallback => "on_failure",
-            }),
-            would_refuse = decided.and_then(would_refuse),
-            waited_us = decided.map(|decided| decided.waited).filter(|waited| !waited.is_zero()).map(microseconds),
-            store_us = call.map(|call| microseconds(call.took)),
-            upstream_us = self.forwarded.map(|forwarded| microseconds(forwarded.took)),
-            total_us = microseconds(self.took),
-        );
+            };
+            line.text("decided_by", by, MAX_WORD);
+        }
+        if let Some(decided) = decided {
+            if decided.would_refuse().next().is_some() {
+                line.shown("would_refuse", WouldRefuse(decided), MAX_TEXT);
+            }
+            if !decided.waited.is_zero() {
+                line.number("waited_us", microseconds(decided.waited));
+            }
+        }
+        if let Some(call) = decision.and_then(|decision| decision.call.as_ref()) {
+            line.number("store_us", microseconds(call.took));
+        }
+        if let Some(forwarded) = self.forwarded {
+            line.number("upstream_us", microseconds(forwarded.took));
+        }
+        line.number("total_us", microseconds(self.took));
     }
 }
 
@@ -157,22 +185,21 @@ fn start_of_method(method: &Method) -> Method {
     }
 }
 
-fn text(text: &str) -> Cow<'_, str> {
-    cut(text, MAX_TEXT).into_cow()
-}
-
-fn word(text: &str) -> Cow<'_, str> {
-    cut(text, MAX_WORD).into_cow()
-}
-
 fn microseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// The limits that only observe, and would have refused a request that went on.
-fn would_refuse(decided: &Decided) -> Option<String> {
-    let names: Vec<&str> = decided.would_refuse().map(|limit| limit.name()).collect();
-    (!names.is_empty()).then(|| text(&names.join(", ")).into_owned())
+struct WouldRefuse<'a>(&'a Decided);
+
+impl fmt::Display for WouldRefuse<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (nth, limit) in self.0.would_refuse().enumerate() {
+            f.write_str(if nth > 0 { ", " } else { "" })?;
+            f.write_str(limit.name())?;
+        }
+        Ok(())
+    }
 }
 
 /// What stands for the status of a request that was not answered, as the field writes it: 444 where we did not want to,
@@ -182,14 +209,4 @@ const fn unanswered(outcome: RequestOutcome) -> u16 {
         RequestOutcome::Dropped => 444,
         _ => 499,
     }
-}
-
-/// The client as text, cut where a name is too long for a log.
-fn shown(client: &Client) -> String {
-    let mut text = client.to_string();
-    if let Some((end, _)) = text.char_indices().nth(MAX_CLIENT) {
-        text.truncate(end);
-        text.push('…');
-    }
-    text
 }

@@ -6,12 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use tracing::Metadata;
 use tracing_subscriber::fmt::MakeWriter;
 
 use tidegate_net::text::cut;
-
-use super::ACCESS;
 
 /// How many bytes may be queued. As many again may be in the hands of the thread that writes.
 const CAPACITY: usize = 2 * 1024 * 1024;
@@ -99,7 +96,7 @@ impl Lines {
         while !state.ended && !self.0.room.wait_until(&mut state, deadline).timed_out() {}
     }
 
-    /// Queues a line. If there is no room, waits for it, or drops the line.
+    /// Queues a line, or several. If there is no room, waits for it, or drops them.
     fn push(&self, line: &[u8], source: Source) {
         let capacity = match source {
             Source::Log => CAPACITY,
@@ -108,9 +105,10 @@ impl Lines {
         let mut state = self.0.state.lock();
         while state.queued.len() + line.len() > capacity {
             if source == Source::Log || state.closing {
-                state.unreported += 1;
+                let lost = line.iter().filter(|byte| **byte == b'\n').count() as u64;
+                state.unreported += lost;
                 drop(state);
-                self.0.dropped.fetch_add(1, Ordering::Relaxed);
+                self.0.dropped.fetch_add(lost, Ordering::Relaxed);
                 return;
             }
             self.0.room.wait(&mut state);
@@ -119,6 +117,23 @@ impl Lines {
         if std::mem::take(&mut state.writer_waits) {
             drop(state);
             self.0.work.notify_one();
+        }
+    }
+
+    /// Queues whole lines of an access log, and waits until there is room.
+    pub(super) fn push_access(&self, mut lines: &[u8]) {
+        while !lines.is_empty() {
+            let part = match lines.get(..LONGEST) {
+                // No line is longer.
+                Some(part) => part
+                    .iter()
+                    .rposition(|byte| *byte == b'\n')
+                    .map_or(lines.len(), |end| end + 1),
+                None => lines.len(),
+            };
+            let (now, later) = lines.split_at(part);
+            self.push(now, Source::AccessLog);
+            lines = later;
         }
     }
 
@@ -175,37 +190,19 @@ fn write_patiently(out: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
 enum Source {
     /// Any thread, which must not wait.
     Log,
-    /// The thread of an access log, which waits: what it cannot take meanwhile is dropped, and counted, before it is formatted.
+    /// The thread of an access log, which waits.
     AccessLog,
 }
 
 /// Takes one line: what formats events writes each with one call.
 #[derive(Debug)]
-pub(super) struct Line<'a> {
-    lines: &'a Lines,
-    source: Source,
-}
+pub(super) struct Line<'a>(&'a Lines);
 
 impl<'a> MakeWriter<'a> for Lines {
     type Writer = Line<'a>;
 
     fn make_writer(&'a self) -> Line<'a> {
-        let source = Source::Log;
-        Line {
-            lines: self,
-            source,
-        }
-    }
-
-    fn make_writer_for(&'a self, meta: &Metadata<'_>) -> Line<'a> {
-        let source = match meta.target() {
-            ACCESS => Source::AccessLog,
-            _ => Source::Log,
-        };
-        Line {
-            lines: self,
-            source,
-        }
+        Line(self)
     }
 }
 
@@ -214,7 +211,7 @@ impl Write for Line<'_> {
         if line.len() > LONGEST {
             let text = String::from_utf8_lossy(&line[..KEPT]);
             let text = cut(&text, KEPT - 1);
-            let line = match self.lines.0.overlong {
+            let line = match self.0.0.overlong {
                 Overlong::Cut => format!("{text}\n"),
                 Overlong::Quote => {
                     let message = "a line was too long, and is cut";
@@ -225,9 +222,9 @@ impl Write for Line<'_> {
                     )
                 }
             };
-            self.lines.push(line.as_bytes(), self.source);
+            self.0.push(line.as_bytes(), Source::Log);
         } else {
-            self.lines.push(line, self.source);
+            self.0.push(line, Source::Log);
         }
         Ok(line.len())
     }
