@@ -14,7 +14,7 @@ mod group;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tidegate_core::{HoldId, Micros, Quota};
+use tidegate_core::{HoldId, Micros};
 use tokio::task::JoinSet;
 
 use super::afterwards::Afterwards;
