@@ -61,7 +61,7 @@ local function cut(key, now, lease, last_member, last)
     local most = now + lease_of(ahead[n], lease)
     if tonumber(ahead[n + 1]) > most then redis.call('ZADD', key, text(most), ahead[n]) end
   end
-  _, last = last_of(key)
+  last = select(2, last_of(key))
   expire(key, now, last)
   return last
 end
@@ -97,7 +97,7 @@ end
 function places.hold(key, now, id, units, lease, lapse, last)
   local added = redis.call('ZADD', key, text(lapse), member_of(id, units, lease))
   if added == 1 then add_extra(key, units - 1) end
-  if not last then _, last = last_of(key) end
+  if not last then last = select(2, last_of(key)) end
   expire(key, now, math.max(last, lapse))
 end
 
