@@ -15,17 +15,19 @@ function concurrency.check(key, now, cost, quota)
     -- Nobody knows when the next request ends.
     retry_after = allowed and 0 or 1000000,
     delay = 0,
+    last = last,
   }
 end
 
-function concurrency.commit(key, now, cost, quota, verdict)
-  places.take(key, now, cost, now + quota[2])
+function concurrency.commit(key, now, cost, quota, verdict, hold)
+  local lapse = now + quota[2]
+  places.hold(key, now, hold, cost, quota[2], lapse, verdict.last)
   verdict.remaining = verdict.remaining - cost
-  verdict.reset = quota[2]
+  verdict.reset = math.max(verdict.last, lapse) - now
 end
 
-function concurrency.give_back(key, now, cost, quota, receipt)
-  places.give_back(key, now, cost, receipt)
+function concurrency.give_back(key, now, cost, quota, _, hold)
+  places.give_back(key, now, hold, cost, quota[2])
 end
 
 algorithms.concurrency = concurrency

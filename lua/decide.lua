@@ -32,7 +32,7 @@ end
 local function commit(charge, id)
   local own = charge.terms
   local algorithm, cost, quota = own.algorithm, own.cost, own.quota
-  algorithm.commit(charge.key, now, cost, quota, charge.verdict)
+  algorithm.commit(charge.key, now, cost, quota, charge.verdict, id)
   local unsettled_key = charge.unsettled_key
   if unsettled_key then reservations.add(unsettled_key, id, cost, algorithm, quota, now, own.lease) end
 end
@@ -56,7 +56,7 @@ local function too_late()
 end
 
 -- Decides by the keys from `key` to `last_key`, and the words from `word` on, if the deadline has not passed: "deadline", or
--- "deadline ID" of a request that reserves.
+-- "deadline ID" of a request that holds a place or reserves.
 local function decide(key, last_key, told, word)
   local deadline, id = tonumber(told), nil
   if not deadline then

@@ -8,5 +8,6 @@ local algorithm, cost, quota = algorithms[ARGV[1]], tonumber(ARGV[2]), {}
 for n = 1, algorithm.numbers do quota[n] = tonumber(ARGV[5 + n]) end
 -- The windows that were sent do not contain this time.
 if algorithm.covers and not algorithm.covers(now, quota) then return { now, -1 } end
-algorithm.give_back(KEYS[1], now, cost, quota, tonumber(ARGV[6 + algorithm.numbers]))
+local receipt, hold = unpack(ARGV, 6 + algorithm.numbers)
+algorithm.give_back(KEYS[1], now, cost, quota, tonumber(receipt), hold)
 return { now, 1 }

@@ -1,7 +1,7 @@
 //! The algorithms under one name: which there are, and what each can do.
 
 use crate::{
-    CalendarWindow, Concurrency, Debt, FixedWindow, LeakyBucket, Micros, Places,
+    CalendarWindow, Concurrency, Debt, FixedWindow, HoldId, LeakyBucket, Micros, Places, Receipt,
     SlidingWindowCounter, SlidingWindowLog, Stamps, TokenBucket, Verdict, WindowCount, WindowPair,
 };
 
@@ -22,6 +22,18 @@ pub trait Algorithm {
     /// Charges what [`Algorithm::check`] allowed at the same `now`, and brings the verdict's numbers up to date.
     fn commit(&self, state: &mut Self::State, cost: u64, now: Micros, verdict: &mut Verdict);
 
+    /// As [`Algorithm::commit`], for the request with this ID. Only an algorithm that counts what requests hold needs it.
+    fn commit_held(
+        &self,
+        state: &mut Self::State,
+        cost: u64,
+        _hold: HoldId,
+        now: Micros,
+        verdict: &mut Verdict,
+    ) {
+        self.commit(state, cost, now, verdict);
+    }
+
     /// Charges a cost that is known afterwards, whether or not it fits: what is beyond the capacity counts too. Numbers
     /// that would not stay exact are cut to the largest that do.
     fn charge(&self, state: &mut Self::State, cost: u64, now: Micros);
@@ -33,6 +45,11 @@ pub trait Algorithm {
     /// then rests on it. `receipt` is the time of the commit and its verdict's `reset` together: when the charge, and
     /// all before it, would have stopped to count.
     fn give_back(&self, state: &mut Self::State, cost: u64, receipt: Micros, now: Micros);
+
+    /// As [`Algorithm::give_back`], of what the request with the receipt's ID was charged.
+    fn give_back_held(&self, state: &mut Self::State, cost: u64, receipt: Receipt, now: Micros) {
+        self.give_back(state, cost, receipt.until, now);
+    }
 
     /// The time from which the state is as good as a fresh one.
     fn expires(&self, state: &Self::State) -> Micros;
@@ -95,9 +112,21 @@ macro_rules! algorithms {
 
             /// As [`Algorithm::commit`].
             pub fn commit(&self, state: &mut State, cost: u64, now: Micros, verdict: &mut Verdict) {
+                self.commit_held(state, cost, HoldId::default(), now, verdict);
+            }
+
+            /// As [`Algorithm::commit_held`].
+            pub fn commit_held(
+                &self,
+                state: &mut State,
+                cost: u64,
+                hold: HoldId,
+                now: Micros,
+                verdict: &mut Verdict,
+            ) {
                 match (self, state) {
-                    $((Self::$algorithm(quota), State::$algorithm(state)) => quota.commit(state, cost, now, verdict),)+
-                    (quota, state) => { *state = quota.fresh(); quota.commit(state, cost, now, verdict) }
+                    $((Self::$algorithm(quota), State::$algorithm(state)) => quota.commit_held(state, cost, hold, now, verdict),)+
+                    (quota, state) => { *state = quota.fresh(); quota.commit_held(state, cost, hold, now, verdict) }
                 }
             }
 
@@ -125,8 +154,14 @@ macro_rules! algorithms {
 
             /// As [`Algorithm::give_back`].
             pub fn give_back(&self, state: &mut State, cost: u64, receipt: Micros, now: Micros) {
+                let hold = HoldId::default();
+                self.give_back_held(state, cost, Receipt { until: receipt, hold }, now);
+            }
+
+            /// As [`Algorithm::give_back_held`].
+            pub fn give_back_held(&self, state: &mut State, cost: u64, receipt: Receipt, now: Micros) {
                 match (self, state) {
-                    $((Self::$algorithm(quota), State::$algorithm(state)) => quota.give_back(state, cost, receipt, now),)+
+                    $((Self::$algorithm(quota), State::$algorithm(state)) => quota.give_back_held(state, cost, receipt, now),)+
                     // Nothing was charged to it.
                     (_, _) => {}
                 }

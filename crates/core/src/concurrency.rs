@@ -1,11 +1,11 @@
 //! `concurrency`: so many requests under way at a time.
 //!
 //! Admits cost c when the places taken + c <= the limit. A place is a lease: it is given back when its request has ended,
-//! renewed while that lasts, and lapses if nobody does either. Promise: at most the limit at any time. The other writing of
-//! this file is `lua/concurrency.lua`.
+//! renewed while that lasts, and lapses if nobody does either. Each place has the ID of its request, by which a lost one is
+//! taken again. Promise: at most the limit at any time. The other writing of this file is `lua/concurrency.lua`.
 
 use crate::quota::{at_most, window_quota};
-use crate::{Algorithm, Micros, Places, QuotaError, Verdict};
+use crate::{Algorithm, Hold, HoldId, Micros, Places, QuotaError, Receipt, Verdict};
 
 /// The most places of one key: so many entries may be kept in Redis.
 const LARGEST: u64 = 1_000_000;
@@ -33,6 +33,11 @@ impl Concurrency {
         self.lease
     }
 
+    fn hold(&self, places: &mut Places, units: u64, id: HoldId, now: Micros) {
+        let lease = self.lease;
+        places.hold(Hold { id, units, lease }, now + lease, now);
+    }
+
     /// What the script takes: limit, and lease in us.
     pub const fn numbers(&self) -> [u64; 2] {
         [self.limit, self.lease]
@@ -46,8 +51,7 @@ impl Algorithm for Concurrency {
         self.limit
     }
 
-    /// The verdict's `reset` is the time until the last place lapses, if none is renewed: with the time of the commit, the
-    /// receipt of a place.
+    /// The verdict's `reset` is the time until the last place lapses, if none is renewed.
     fn check(&self, places: &mut Places, cost: u64, now: Micros) -> Verdict {
         let taken = places.taken(self.lease, now);
         let remaining = self.limit.saturating_sub(taken);
@@ -62,15 +66,27 @@ impl Algorithm for Concurrency {
         }
     }
 
+    /// Of a request without an ID.
     fn commit(&self, places: &mut Places, cost: u64, now: Micros, verdict: &mut Verdict) {
-        self.charge(places, cost, now);
-        verdict.remaining -= cost;
-        verdict.reset = self.lease;
+        self.commit_held(places, cost, HoldId::default(), now, verdict);
     }
 
-    /// Takes no more places than a limit can have.
+    fn commit_held(
+        &self,
+        places: &mut Places,
+        cost: u64,
+        hold: HoldId,
+        now: Micros,
+        verdict: &mut Verdict,
+    ) {
+        self.hold(places, cost, hold, now);
+        verdict.remaining -= cost;
+        verdict.reset = places.last() - now;
+    }
+
+    /// Of a request without an ID, in place of what was charged so before. Takes no more places than a limit can have.
     fn charge(&self, places: &mut Places, cost: u64, now: Micros) {
-        places.take(cost.min(LARGEST), now + self.lease, now);
+        self.hold(places, cost.min(LARGEST), HoldId::default(), now);
     }
 
     fn excess(&self, places: &Places, now: Micros) -> u64 {
@@ -78,8 +94,13 @@ impl Algorithm for Concurrency {
         taken.saturating_sub(self.limit)
     }
 
-    fn give_back(&self, places: &mut Places, cost: u64, receipt: Micros, _now: Micros) {
-        places.give_back(cost, receipt);
+    /// Of a request without an ID.
+    fn give_back(&self, places: &mut Places, _cost: u64, _receipt: Micros, _now: Micros) {
+        places.give_back(HoldId::default());
+    }
+
+    fn give_back_held(&self, places: &mut Places, _cost: u64, receipt: Receipt, _now: Micros) {
+        places.give_back(receipt.hold);
     }
 
     fn expires(&self, places: &Places) -> Micros {

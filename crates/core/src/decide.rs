@@ -1,6 +1,6 @@
 //! Several limits as one decision: all are checked, then all are charged, or none.
 
-use crate::{Block, Micros, Quota, Reservations, State, Verdict};
+use crate::{Block, HoldId, Micros, Quota, Reservations, State, Verdict};
 
 /// One limit of a request: its quota, the state of its key, and what the request costs there.
 #[derive(Debug)]
@@ -19,8 +19,8 @@ pub struct Slot<'a> {
     pub blocked_until: Micros,
     /// How long a charge is only a reservation, in us, if what it costs is known afterwards; then it must be settled.
     pub reserves: Option<Micros>,
-    /// The ID of what this decision reserves; no other reservation of the key has it.
-    pub reservation: u64,
+    /// The ID of what this request holds: a place, or a reservation. No other request under the key has it.
+    pub hold: HoldId,
     /// The reservations that are not settled.
     pub unsettled: Reservations,
 }
@@ -36,7 +36,7 @@ impl<'a> Slot<'a> {
             block: None,
             blocked_until: 0,
             reserves: None,
-            reservation: 0,
+            hold: HoldId::default(),
             unsettled: Reservations::default(),
         }
     }
@@ -58,9 +58,11 @@ impl<'a> Slot<'a> {
     }
 
     fn commit(&mut self, now: Micros, verdict: &mut Verdict) {
-        self.quota.commit(&mut self.state, self.cost, now, verdict);
+        let state = &mut self.state;
+        self.quota
+            .commit_held(state, self.cost, self.hold, now, verdict);
         if let Some(lease) = self.reserves {
-            let (id, cost) = (self.reservation, self.cost);
+            let (HoldId(id), cost) = (self.hold, self.cost);
             self.unsettled.add(id, cost, lease, self.quota, now);
         }
     }
@@ -72,21 +74,21 @@ impl<'a> Slot<'a> {
     }
 
     /// Settles the reservation with this ID: `used` is what it has come to. If that is less than was reserved, the rest is
-    /// given back; if it is more, all of it is charged, whether or not it fits. `receipt` is the time of the decision and
+    /// given back; if it is more, all of it is charged, whether or not it fits. `until` is the time of the decision and
     /// its verdict's `reset` together. Changes nothing, and says so, if the reservation has no record: it was settled
     /// before, or is forgotten with its charge.
-    pub fn settle(&mut self, id: u64, used: u64, receipt: Micros, now: Micros) -> bool {
+    pub fn settle(&mut self, id: u64, used: u64, until: Micros, now: Micros) -> bool {
         let Some(reserved) = self.unsettled.settle(id) else {
             return false;
         };
-        self.come_to(reserved, used, receipt, now);
+        self.come_to(reserved, used, until, now);
         true
     }
 
     /// Corrects a charge of `reserved` that has come to `used`, as [`Slot::settle`].
-    pub fn come_to(&mut self, reserved: u64, used: u64, receipt: Micros, now: Micros) {
+    pub fn come_to(&mut self, reserved: u64, used: u64, until: Micros, now: Micros) {
         if let Some(unused) = reserved.checked_sub(used).filter(|unused| *unused > 0) {
-            self.quota.give_back(&mut self.state, unused, receipt, now);
+            self.quota.give_back(&mut self.state, unused, until, now);
         }
         if let Some(rest) = used.checked_sub(reserved).filter(|rest| *rest > 0) {
             // A clock that stepped back is noticed by a check.

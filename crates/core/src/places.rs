@@ -1,107 +1,167 @@
 //! Places that requests hold while they are under way, each for a time, unless it is renewed.
 //!
-//! A place has no name but the time at which it lapses: two that lapse at one time are as good as each other. So a place is
-//! renewed and given back by that time. The other writing of this file is `lua/places.lua`.
+//! A place is known by the ID of its request. Taking, renewing and giving back name that ID, and may be repeated: a place
+//! that is there is not taken twice, and one that is missing (it lapsed, or the state was lost) is taken again by its next
+//! renewal, since its request is running. The other writing of this file is `lua/places.lua`.
 
-use crate::Micros;
+use crate::{Hold, HoldId, Micros};
 
-/// The places that are taken, by when they lapse, ascending.
+/// The places that are taken. Boxed, since most keys have none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Places(Vec<Entry>);
+pub struct Places(Option<Box<Taken>>);
 
-/// The places that lapse at one time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Taken {
+    /// By ID, ascending: a process counts its requests, so a new one is the last.
+    entries: Vec<Entry>,
+    /// The units of all entries.
+    units: u64,
+    /// No entry lapses before.
+    first: Micros,
+    /// When the last entry lapses; 0 if there is none.
+    last: Micros,
+}
+
+/// What one request holds, and until when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
+    hold: Hold,
     lapse: Micros,
-    /// How many these are, and all before them.
-    through: u64,
+}
+
+impl Entry {
+    /// The latest lapse that a clock which never steps can have given it.
+    fn most(&self, lease: Micros, now: Micros) -> Micros {
+        now + self.hold.lease.max(lease)
+    }
+}
+
+impl Default for Taken {
+    fn default() -> Self {
+        Self {
+            entries: Vec::new(),
+            units: 0,
+            first: Micros::MAX,
+            last: 0,
+        }
+    }
 }
 
 impl Places {
-    /// How many are taken at `now`: those that have not lapsed. One that would last for longer than `lease` was taken before
-    /// the clock stepped back, or for a longer lease; it is cut.
+    /// How many are taken at `now`: those that have not lapsed. If the last one would last for longer than `lease` and its
+    /// own lease, the clock stepped back: all such places are cut. Their requests renew them, if they are still running.
     pub(crate) fn taken(&mut self, lease: Micros, now: Micros) -> u64 {
-        let (first, all) = (self.from(now + lease + 1), self.through(self.0.len()));
-        if first < self.0.len() {
-            self.0.truncate(first);
-            let at = self.0.last_mut().filter(|last| last.lapse == now + lease);
-            let (lapse, through) = (now + lease, all);
-            match at {
-                Some(last) => last.through = all,
-                None => self.0.push(Entry { lapse, through }),
-            }
+        let Some(taken) = &mut self.0 else {
+            return 0;
+        };
+        taken.sweep(now);
+        if taken.last > now + lease {
+            taken.cut(lease, now);
         }
-        all - self.through(self.from(now + 1))
+        taken.units
     }
 
     /// When the last one lapses; 0 if there is none.
     pub fn last(&self) -> Micros {
-        self.0.last().map_or(0, |last| last.lapse)
+        self.0.as_ref().map_or(0, |taken| taken.last)
     }
 
-    /// Whether one is taken until `lapse`.
-    pub fn has(&self, lapse: Micros) -> bool {
-        self.0
-            .binary_search_by_key(&lapse, |entry| entry.lapse)
-            .is_ok()
+    /// Whether this request has some.
+    pub fn has(&self, id: HoldId) -> bool {
+        let taken = self.0.as_ref();
+        taken.is_some_and(|taken| taken.find(id).is_ok())
     }
 
-    /// Takes so many, until `lapse`.
-    pub fn take(&mut self, count: u64, lapse: Micros, now: Micros) {
-        let lapsed = self.from(now + 1);
-        let gone = self.through(lapsed);
-        if lapsed > 0 {
-            self.0.drain(..lapsed);
-            self.0.iter_mut().for_each(|entry| entry.through -= gone);
+    /// Holds places until `lapse`, and drops those that have lapsed. They are taken if the request has none yet, or none
+    /// any more.
+    pub fn hold(&mut self, hold: Hold, lapse: Micros, now: Micros) {
+        let taken = self.0.get_or_insert_default();
+        taken.sweep(now);
+        let entry = Entry { hold, lapse };
+        match taken.find(hold.id) {
+            Ok(index) => {
+                let old = std::mem::replace(&mut taken.entries[index], entry);
+                taken.units -= old.hold.units;
+                if old.lapse == taken.last {
+                    taken.last = taken.latest();
+                }
+            }
+            Err(index) => taken.entries.insert(index, entry),
         }
-        if count == 0 {
+        taken.units += hold.units;
+        taken.first = taken.first.min(lapse);
+        taken.last = taken.last.max(lapse);
+    }
+
+    /// Counts so many that `all` are taken together with those of requests whose ID is not known, until `all` lapse.
+    pub fn count_others(&mut self, all: &Self, now: Micros) {
+        self.give_back(HoldId::default());
+        let units = |places: &Self| places.0.as_ref().map_or(0, |taken| taken.units);
+        let others = units(all).saturating_sub(units(self));
+        if others > 0 {
+            let (id, lapse) = (HoldId::default(), all.last());
+            let hold = Hold {
+                id,
+                units: others,
+                lease: lapse.saturating_sub(now),
+            };
+            self.hold(hold, lapse, now);
+        }
+    }
+
+    /// Gives back what this request has; how many there were.
+    pub fn give_back(&mut self, id: HoldId) -> u64 {
+        let Some(taken) = &mut self.0 else {
+            return 0;
+        };
+        let Ok(index) = taken.find(id) else {
+            return 0;
+        };
+        let Entry { hold, lapse } = taken.entries.remove(index);
+        taken.units -= hold.units;
+        if lapse == taken.last {
+            taken.last = taken.latest();
+        }
+        hold.units
+    }
+}
+
+impl Taken {
+    fn find(&self, id: HoldId) -> Result<usize, usize> {
+        self.entries
+            .binary_search_by_key(&id, |entry| entry.hold.id)
+    }
+
+    fn latest(&self) -> Micros {
+        let lapses = self.entries.iter().map(|entry| entry.lapse);
+        lapses.max().unwrap_or(0)
+    }
+
+    /// Drops what has lapsed.
+    fn sweep(&mut self, now: Micros) {
+        if self.first > now {
             return;
         }
-        let place = self.from(lapse);
-        if self.0.get(place).is_none_or(|entry| entry.lapse != lapse) {
-            let through = self.through(place);
-            self.0.insert(place, Entry { lapse, through });
-        }
-        self.0[place..]
-            .iter_mut()
-            .for_each(|entry| entry.through += count);
+        self.entries.retain(|entry| entry.lapse > now);
+        self.tell();
     }
 
-    /// Gives up to so many back that lapse at `lapse`; how many there were.
-    pub(crate) fn give_back(&mut self, count: u64, lapse: Micros) -> u64 {
-        let place = self.from(lapse);
-        if self.0.get(place).is_none_or(|entry| entry.lapse != lapse) {
-            return 0;
+    fn cut(&mut self, lease: Micros, now: Micros) {
+        let last = self.entries.iter().max_by_key(|entry| entry.lapse);
+        if last.is_none_or(|last| last.lapse <= last.most(lease, now)) {
+            return;
         }
-        let units = self.0[place].through - self.through(place);
-        let found = units.min(count);
-        self.0[place..]
-            .iter_mut()
-            .for_each(|entry| entry.through -= found);
-        if found == units {
-            self.0.remove(place);
+        for entry in &mut self.entries {
+            entry.lapse = entry.lapse.min(entry.most(lease, now));
         }
-        found
+        self.tell();
     }
 
-    /// Lets up to so many that lapse at `lapse` last until `renewed`; how many there were. One that has lapsed may be
-    /// another's by now, and is not renewed.
-    pub fn renew(&mut self, count: u64, lapse: Micros, renewed: Micros, now: Micros) -> u64 {
-        if lapse <= now {
-            return 0;
-        }
-        let found = self.give_back(count, lapse);
-        self.take(found, renewed, now);
-        found
-    }
-
-    /// The index of the first that lapse at this time or later.
-    fn from(&self, lapse: Micros) -> usize {
-        self.0.partition_point(|entry| entry.lapse < lapse)
-    }
-
-    /// How many there are before this index.
-    fn through(&self, index: usize) -> u64 {
-        index.checked_sub(1).map_or(0, |last| self.0[last].through)
+    /// Counts anew.
+    fn tell(&mut self) {
+        self.units = self.entries.iter().map(|entry| entry.hold.units).sum();
+        let lapses = self.entries.iter().map(|entry| entry.lapse);
+        self.first = lapses.min().unwrap_or(Micros::MAX);
+        self.last = self.latest();
     }
 }

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use tidegate_store::redis::HEARTBEAT;
-use tidegate_store::{RENEW_EVERY, RedisStore, Store};
-use tokio::time::MissedTickBehavior;
+use tidegate_store::{RedisStore, Store};
 
 /// How often a part of the memory store's expired keys is dropped; a full round takes about a minute.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -21,12 +20,7 @@ pub(crate) async fn heartbeats(store: &RedisStore) {
 
 /// Holds what requests hold for as long as they are under way.
 pub(crate) async fn renew(store: Store) {
-    let mut every = tokio::time::interval(RENEW_EVERY);
-    every.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        every.tick().await;
-        store.renew().await;
-    }
+    store.keep_renewed().await;
 }
 
 /// Drops what has expired.

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use smallvec::SmallVec;
-use tidegate_core::{Block, Micros, Quota, Slot};
+use tidegate_core::{Block, HoldId, Micros, Quota, Slot};
 
 use crate::memory::Held;
 
@@ -164,6 +164,11 @@ impl Limit {
         self.mode
     }
 
+    /// Whether it counts the places that running requests hold.
+    pub(crate) const fn has_places(&self) -> bool {
+        matches!(self.quota, Quota::Concurrency(_))
+    }
+
     /// Whether it only counts, and refuses nobody.
     pub const fn is_observed(&self) -> bool {
         self.is_observed
@@ -229,17 +234,17 @@ pub struct Charge<'a> {
 static NEXT_HOLD: LazyLock<AtomicU64> =
     LazyLock::new(|| AtomicU64::new(RandomState::new().hash_one(0)));
 
-/// An ID for what a request with these charges holds, in one decision; 0 if it reserves nothing.
+/// An ID for what a request with these charges holds, in one decision; 0 if it holds nothing.
 pub(crate) fn hold_of(charges: &[Charge<'_>]) -> u64 {
-    let reserves = |charge: &Charge<'_>| charge.limit.reserves.is_some();
-    if !charges.iter().any(reserves) {
+    let holds = |charge: &Charge<'_>| charge.limit.lease().is_some();
+    if !charges.iter().any(holds) {
         return 0;
     }
     NEXT_HOLD.fetch_add(1, Ordering::Relaxed)
 }
 
 impl<'a> Charge<'a> {
-    /// The slot to decide this charge in, at a cost that the quota can fit. What it reserves has this ID.
+    /// The slot to decide this charge in, at a cost that the quota can fit. What it holds has this ID.
     pub(crate) fn slot<'q>(&self, quota: &'q Quota, held: Held, hold: u64) -> Slot<'q> {
         Slot {
             quota,
@@ -249,7 +254,7 @@ impl<'a> Charge<'a> {
             block: self.limit.block,
             blocked_until: held.blocked_until,
             reserves: self.limit.reserves,
-            reservation: hold,
+            hold: HoldId(hold),
             unsettled: held.unsettled,
         }
     }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use foldhash::fast::RandomState;
 use parking_lot::{Mutex, MutexGuard};
 use std::hash::BuildHasher as _;
-use tidegate_core::{Micros, Quota, Slot, State, Verdict, decide};
+use tidegate_core::{Hold, HoldId, Micros, Quota, Receipt, Slot, State, Verdict, decide};
 
 use crate::charge::hold_of;
 use crate::under_way::Registry;
@@ -95,6 +95,7 @@ impl MemoryStore {
         now: Micros,
         terms: impl Fn(&Charge<'_>) -> Terms,
     ) -> Decision {
+        self.registry.keep_here(self, now);
         let hold = hold_of(charges);
         let mut terms: PerCharge<Terms> = charges.iter().map(terms).collect();
         let mut located = PerCharge::<(usize, Key)>::new();
@@ -178,15 +179,14 @@ impl MemoryStore {
         (verdict.unwrap_or(NO_VERDICT), hold)
     }
 
-    /// Takes back what was charged by this quota, as far as it still counts. `receipt` is the time of the decision and
-    /// its verdict's `reset` together.
-    pub(crate) fn give_back(&self, charge: &Charge<'_>, quota: &Quota, receipt: Micros) {
+    /// Takes back what was charged by this quota, as far as it still counts.
+    pub(crate) fn give_back(&self, charge: &Charge<'_>, quota: &Quota, receipt: Receipt) {
         let (shard, key) = self.locate(charge);
         let cost = charge.cost.min(quota.capacity());
         let now = crate::now();
-        self.shards[shard].lock().change(&key, quota, now, |held| {
-            quota.give_back(&mut held.state, cost, receipt, now);
-        });
+        self.shards[shard]
+            .lock()
+            .give_back(&key, quota, cost, receipt, now);
     }
 
     /// Settles the reservation with this ID, which was made by this quota: `used` is what it has come to.
@@ -213,33 +213,41 @@ impl MemoryStore {
         self.shards[shard].lock().settle(key, charge, settlement);
     }
 
-    /// Holds the reservation with this ID, or places that lapse at `lapse`, for another lease; when they lapse then, if they
-    /// are there.
-    pub(crate) fn renew(
-        &self,
-        charge: &Charge<'_>,
-        quota: &Quota,
-        id: u64,
-        lapse: Micros,
-    ) -> Option<Micros> {
+    /// Holds the reservation with this ID for another lease; when it lapses then, if it is there.
+    pub(crate) fn extend(&self, charge: &Charge<'_>, quota: &Quota, id: u64) -> Option<Micros> {
         let (shard, key) = self.locate(charge);
         let (now, lease) = (crate::now(), charge.limit.lease()?);
         let mut shard = self.shards[shard].lock();
-        let renewed = shard.change(&key, quota, now, |held| {
-            let State::Concurrency(places) = &mut held.state else {
-                let extended = held.unsettled.extend(id, now + lease, now);
-                return extended.then_some(now + lease);
-            };
-            let cost = charge.cost.min(quota.capacity());
-            (places.renew(cost, lapse, now + lease, now) == cost).then_some(now + lease)
+        let extended = shard.change(&key, quota, now, |held| {
+            let extended = held.unsettled.extend(id, now + lease, now);
+            extended.then_some(now + lease)
         });
-        renewed.flatten()
+        extended.flatten()
+    }
+
+    /// Holds the places with this ID for another lease from `now` on; they are taken again if they are missing. When they
+    /// lapse then.
+    pub(crate) fn hold_places(
+        &self,
+        charge: &Charge<'_>,
+        quota: &Quota,
+        id: HoldId,
+        now: Micros,
+    ) -> Option<Micros> {
+        let (shard, key) = self.locate(charge);
+        let (units, lease) = (charge.cost.min(quota.capacity()), charge.limit.lease()?);
+        let hold = Hold { id, units, lease };
+        self.shards[shard]
+            .lock()
+            .hold_places(key, charge, quota, hold, now);
+        Some(now + lease)
     }
 
     /// What each of these charges would meet if it came alone; charges nothing. A key without an entry is taken to have
     /// used nothing, though it may find no place when it comes.
     pub fn peek(&self, charges: &[Charge<'_>]) -> Vec<Outlook> {
         let now = crate::now();
+        self.registry.keep_here(self, now);
         let look = |charge: &Charge<'_>| {
             let quota = charge.limit.quota();
             let (shard, key) = self.locate(charge);
@@ -279,12 +287,15 @@ impl MemoryStore {
         })
     }
 
-    /// Forgets what was used under these keys. What they used of a budget that they shared for want of place stays.
+    /// Forgets what was used under these keys, but for places of requests that are running. What they used of a budget that
+    /// they shared for want of place stays.
     pub fn reset(&self, charges: &[Charge<'_>]) {
-        for charge in charges {
-            let (shard, key) = self.locate(charge);
-            self.shards[shard].lock().forget(&key);
-        }
+        self.registry.forget_here(self, crate::now(), || {
+            for charge in charges {
+                let (shard, key) = self.locate(charge);
+                self.shards[shard].lock().forget(&key);
+            }
+        });
     }
 
     /// The key of a charge, and its shard.
@@ -331,6 +342,11 @@ fn stricter(quota: &Quota, mut own: State, used: Option<State>, now: Micros) -> 
     let Some(mut used) = used else {
         return own;
     };
+    if let (State::Concurrency(places), State::Concurrency(all)) = (&mut own, &used) {
+        // Own places are known one by one.
+        places.count_others(all, now);
+        return own;
+    }
     let room = |state: &mut State| {
         let verdict = quota.check(state, 1, now);
         (verdict.remaining, Reverse(verdict.reset))

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{Micros, Quota};
+use tidegate_core::{HoldId, Quota, Receipt};
 
 use crate::under_way::Home;
 use crate::{Charge, Decision, Limit, Outcome, PerCharge, Store, Subject};
@@ -23,7 +23,7 @@ struct Place {
     subject: Subject,
     cost: u64,
     home: Home,
-    receipt: Micros,
+    receipt: Receipt,
 }
 
 impl Place {
@@ -72,7 +72,10 @@ impl Store {
                 subject,
                 cost,
                 home: self.home(limit, source, decision.via),
-                receipt: source.at + verdict.reset,
+                receipt: Receipt {
+                    until: source.at + verdict.reset,
+                    hold: HoldId(source.hold),
+                },
             })
         });
         let places: PerCharge<Place> = places.collect();

@@ -3,7 +3,9 @@
 //! Each lapses after a lease, so that a gateway that dies holds nothing for longer than that; a gateway that lives renews
 //! what its requests hold. How it is kept is the stores' business; this is the list of it.
 
+mod here;
 mod registry;
+mod renewals;
 mod settlements;
 mod unanswered;
 
@@ -12,8 +14,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use tidegate_core::{Micros, Quota};
+use tidegate_core::{HoldId, Quota};
 use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
 
 use crate::{Decision, Limit, Mode, Outcome, PerCharge, Source, Store, Subject, Via};
 
@@ -106,7 +109,11 @@ impl Store {
             let (Some(lease), Some(verdict)) = (limit.lease(), verdict) else {
                 continue;
             };
-            let hold = Hold {
+            let took = decision
+                .call
+                .as_ref()
+                .map_or(Duration::ZERO, |call| call.took);
+            let mut hold = Hold {
                 limit: limit.clone(),
                 subject,
                 cost,
@@ -114,12 +121,21 @@ impl Store {
                 id: source.hold,
                 receipt: source.at + verdict.reset,
                 lapse: source.at + lease,
-                renewed: Instant::now(),
+                renewed: Instant::now().checked_sub(took),
+                connection: 0,
+                may_be_there: true,
+                copy: None,
                 state: State::Held,
                 kept_until: None,
             };
+            let server = self.place(&mut hold);
+            let added = |hold: &Hold| {
+                if let Some(server) = server {
+                    server.add(hold.lapses(), hold.connection);
+                }
+            };
             holds.push(Held {
-                id: self.registry().add(hold),
+                id: self.registry().add(hold, added),
                 limit: limit.clone(),
                 cost,
             });
@@ -150,21 +166,17 @@ impl Store {
         tokio::join!(self.renew_due(), self.settle_again());
     }
 
-    async fn renew_due(&self) {
-        let mut calls = JoinSet::new();
-        for (id, hold) in self.registry().due() {
-            while calls.len() >= AT_ONCE {
-                calls.join_next().await;
+    /// Calls [`Store::renew`] as often as it should be, and at once where decisions wait for it.
+    pub async fn keep_renewed(&self) {
+        let mut every = tokio::time::interval(RENEW_EVERY);
+        every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = every.tick() => {}
+                () = self.registry().wanted.notified() => {}
             }
-            let store = self.clone();
-            calls.spawn(async move {
-                let renewed = store.hold_on(&hold).await;
-                if let Some((hold, used)) = store.registry().renewed(id, renewed) {
-                    store.give_up(hold, used).await;
-                }
-            });
+            self.renew().await;
         }
-        while calls.join_next().await.is_some() {}
     }
 
     /// Sends settlements again that were not answered: first one, and if that is answered, others.
@@ -221,11 +233,16 @@ impl Store {
 
     /// A request has ended that holds this, and has come to so much.
     fn end(&self, id: u64, used: Option<u64>) {
-        let Some((hold, used)) = self.registry().end(id, used) else {
+        let Some((hold, used)) = self.registry().end(id, used, self.memory()) else {
             return;
         };
         if let Home::Here(_) = hold.home {
             self.give_up_here(&hold, used);
+            return;
+        }
+        self.end_copy(&hold);
+        if !hold.may_be_there {
+            self.settled(&hold.limit, hold.subject);
             return;
         }
         let store = self.clone();
@@ -248,9 +265,10 @@ impl Store {
     }
 
     async fn give_up(&self, hold: Hold, used: u64) {
+        self.end_copy(&hold);
         match (hold.home, self) {
             (Home::Redis, Self::Redis(store)) if hold.limit.reserves().is_none() => {
-                store.free(&hold.charge(), hold.lapse).await;
+                store.free(&hold.charge(), HoldId(hold.id)).await;
                 self.settled(&hold.limit, hold.subject);
             }
             (Home::Redis, Self::Redis(_)) => {
@@ -308,7 +326,7 @@ impl Store {
             let (memory, charge) = (self.memory(), hold.charge());
             match hold.limit.reserves() {
                 Some(_) => memory.settle(&charge, quota, hold.receipt, hold.id, used),
-                None => memory.give_back(&charge, quota, hold.lapse),
+                None => memory.give_back(&charge, quota, here::receipt(hold)),
             }
         }
         self.settled(&hold.limit, hold.subject);
@@ -322,19 +340,6 @@ impl Store {
 
     fn watchers(&self) -> &Watchers {
         &self.registry().watchers
-    }
-
-    async fn hold_on(&self, hold: &Hold) -> Option<Micros> {
-        match (hold.home, self) {
-            (Home::Redis, Self::Redis(store)) => {
-                store.hold_on(&hold.charge(), hold.id, hold.lapse).await
-            }
-            (Home::Here(quota), _) => {
-                let memory = self.memory();
-                memory.renew(&hold.charge(), &quota, hold.id, hold.lapse)
-            }
-            (Home::Redis, Self::Memory(_)) => None,
-        }
     }
 
     /// Where a charge is kept that was decided so.

@@ -11,7 +11,7 @@ const LEASE: Micros = 30 * SECOND;
 fn reserve(quota: &Quota, slot: &mut Slot<'static>, cost: u64, now: Micros) -> Verdict {
     slot.cost = cost;
     slot.reserves = Some(LEASE);
-    slot.reservation += 1;
+    slot.hold.0 += 1;
     let mut verdicts = [quota.check(&mut quota.fresh(), 1, now)];
     decide(std::slice::from_mut(slot), now, &mut verdicts);
     verdicts[0]
@@ -37,7 +37,7 @@ proptest! {
             let verdict = reserve(&quota, &mut slot, cost, plain.now);
             if verdict.allowed {
                 let used = if kept { cost } else { 0 };
-                let id = slot.reservation;
+                let id = slot.hold.0;
                 prop_assert!(slot.settle(id, used, plain.now + verdict.reset, plain.now));
             }
             if kept {
@@ -61,7 +61,7 @@ fn only_what_may_still_come_to_nothing_is_waited_for() {
     for _ in 0..5 {
         let verdict = reserve(&quota, &mut slot, 1, now);
         assert!(verdict.allowed && !verdict.settling);
-        receipts.push((slot.reservation, now + verdict.reset));
+        receipts.push((slot.hold.0, now + verdict.reset));
     }
     let sixth = reserve(&quota, &mut slot, 1, now);
     assert_eq!((sixth.allowed, sixth.settling), (false, true));
@@ -71,7 +71,7 @@ fn only_what_may_still_come_to_nothing_is_waited_for() {
     // Being told so twice gives back no more.
     assert!(!slot.settle(id, 0, receipt, now));
     assert!(reserve(&quota, &mut slot, 1, now).allowed);
-    receipts[0].0 = slot.reservation;
+    receipts[0].0 = slot.hold.0;
     // All others fail.
     for (id, receipt) in receipts {
         assert!(slot.settle(id, 1, receipt, now));

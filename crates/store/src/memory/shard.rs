@@ -1,5 +1,6 @@
 //! One shard of the memory store: a bounded map, and who makes place for whom.
 
+mod places;
 mod settle;
 
 use std::collections::HashSet;

@@ -6,17 +6,17 @@
 
 use std::time::Duration;
 
-use tidegate_core::{Micros, Verdict};
+use tidegate_core::{HoldId, Micros, Receipt, Verdict};
 
 use super::RedisStore;
 use super::guard::is_about_keys;
-use super::script::{Arguments, Task};
+use super::script::{Arguments, Task, with_deadline};
 use super::split::{Caller, is_moving};
 use crate::charge::unsettled_key;
 use crate::{Charge, Source, StoreError};
 
 /// How long such a call may take; nobody waits for it.
-const LONGEST: Duration = Duration::from_secs(1);
+pub(super) const LONGEST: Duration = Duration::from_secs(1);
 
 /// A call that knows all it needs.
 #[derive(Debug)]
@@ -30,11 +30,6 @@ pub(super) struct Afterwards {
 }
 
 impl RedisStore {
-    /// Gives back a place that lapses at this time.
-    pub(crate) async fn free(&self, charge: &Charge<'_>, lapse: Micros) {
-        self.give_back(charge, lapse).await;
-    }
-
     /// Settles the reservation with this ID: `used` is what it has come to.
     ///
     /// # Errors
@@ -76,24 +71,15 @@ impl RedisStore {
     }
 
     /// Takes back what was charged, as far as it still counts.
-    pub(crate) async fn give_back(&self, charge: &Charge<'_>, receipt: Micros) {
+    pub(crate) async fn give_back(&self, charge: &Charge<'_>, receipt: Receipt) {
         let call = self.caller.by_receipt(charge, receipt);
         // What is lost goes unused.
         let _ = tokio::time::timeout(LONGEST, self.caller.send(&call)).await;
     }
 
-    /// Holds a reservation with this ID, or a place that lapses at `lapse`, for another lease; when it lapses then, if it is
-    /// there and Redis answers.
-    pub(crate) async fn hold_on(
-        &self,
-        charge: &Charge<'_>,
-        id: u64,
-        lapse: Micros,
-    ) -> Option<Micros> {
-        let call = match charge.limit.reserves() {
-            Some(_) => self.caller.extended(charge, id),
-            None => self.caller.renewed(charge, lapse, charge.limit.lease()?),
-        };
+    /// Holds a reservation with this ID for another lease; when it lapses then, if it is there and Redis answers.
+    pub(crate) async fn extend(&self, charge: &Charge<'_>, id: u64) -> Option<Micros> {
+        let call = self.caller.extended(charge, id);
         let answer = tokio::time::timeout(LONGEST, self.caller.send(&call)).await;
         match answer.ok()?.ok()?.as_slice() {
             [_, renewed] if *renewed > 0 => Micros::try_from(*renewed).ok(),
@@ -110,17 +96,17 @@ impl Caller {
         source: &Source,
         verdict: &Verdict,
     ) -> Afterwards {
-        let receipt = source.at + verdict.reset;
+        let (until, hold) = (source.at + verdict.reset, HoldId(source.hold));
         match charge.limit.reserves() {
-            Some(_) => self.settled(charge, receipt, source.hold, 0),
-            None => self.by_receipt(charge, receipt),
+            Some(_) => self.settled(charge, until, source.hold, 0),
+            None => self.by_receipt(charge, Receipt { until, hold }),
         }
     }
 
     /// Takes back what was charged, as far as it still counts.
-    pub(super) fn by_receipt(&self, charge: &Charge<'_>, receipt: Micros) -> Afterwards {
+    pub(super) fn by_receipt(&self, charge: &Charge<'_>, receipt: Receipt) -> Afterwards {
         let keys = vec![charge.key(&self.key_prefix)];
-        let words = vec![receipt.to_string()];
+        let words = vec![receipt.until.to_string(), receipt.hold.to_string()];
         self.afterwards(Task::GiveBack, charge, keys, words)
     }
 
@@ -141,13 +127,21 @@ impl Caller {
         self.of_reservation(Task::Extend, charge, vec![format!("{id:x}")])
     }
 
-    /// Holds places that lapse at `lapse` for another lease.
-    pub(super) fn renewed(&self, charge: &Charge<'_>, lapse: Micros, lease: Micros) -> Afterwards {
+    /// A call about the places of a request, unless it comes after the deadline.
+    pub(super) fn of_places(
+        &self,
+        task: Task,
+        charge: &Charge<'_>,
+        deadline: Option<Micros>,
+        hold: HoldId,
+        numbers: &[u64],
+    ) -> Afterwards {
         let keys = vec![charge.key(&self.key_prefix)];
-        let words = [charge.cost, lapse, lease].map(|number| number.to_string());
+        let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
+        let words = with_deadline(deadline, hold.0, &numbers);
         Afterwards {
             charge: None,
-            ..self.afterwards(Task::Renew, charge, keys, words.to_vec())
+            ..self.afterwards(task, charge, keys, words)
         }
     }
 
@@ -180,7 +174,7 @@ impl Caller {
         let reply = self.send_at(call, now).await?;
         match *reply.as_slice() {
             // A calendar's windows were others, and nothing was done. It has told the time.
-            [now, -1] => {
+            [now, -1] if call.charge.is_some() => {
                 let now = Micros::try_from(now).map_err(|_| StoreError::unknown_reply())?;
                 self.send_at(call, now).await
             }

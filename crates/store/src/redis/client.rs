@@ -155,6 +155,11 @@ impl Client {
         self.0.is_up()
     }
 
+    /// Which connection there is now: no two have the same number; 0: none.
+    pub(super) fn connection(&self) -> u64 {
+        self.0.connection()
+    }
+
     /// Whether there is a connection; if not, why.
     pub(super) fn connected(&self) -> Result<(), StoreError> {
         self.0.fred().map(drop)

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tidegate_core::Micros;
 use tokio::sync::Semaphore;
@@ -127,6 +127,18 @@ impl Guard {
         self.clock.now()
     }
 
+    /// The deadline, by the server's clock, of a call that is sent now and waited for so long.
+    pub(super) fn deadline(&self, patience: Duration) -> Option<Micros> {
+        self.clock.deadline(patience)
+    }
+
+    /// Notes the server's clock by the answer of a script that no decision waited for, and that found itself late.
+    pub(super) fn was_late(&self, time: Micros, sent: Instant) {
+        let ago = sent.elapsed();
+        self.clock
+            .set(time, self.clock.elapsed().saturating_sub(ago));
+    }
+
     /// Notes what a server's clock showed, in an answer that no decision waited for.
     pub(super) fn saw(&self, time: Micros, sent: Instant) {
         let ago = sent.elapsed();
@@ -176,8 +188,6 @@ pub(super) fn is_about_keys(error: &StoreError) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     async fn ask(guard: &Guard, answer: Result<Option<u8>, &str>) -> Result<u8, StoreError> {

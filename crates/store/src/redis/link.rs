@@ -6,6 +6,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
@@ -30,6 +31,9 @@ const RECONNECT: Duration = Duration::from_millis(100);
 const JITTER_MS: u64 = 100;
 /// After a connection that held for so long, the next attempt is made at once.
 const STABLE: Duration = Duration::from_secs(1);
+
+/// The number of the next connection.
+static CONNECTIONS: AtomicU64 = AtomicU64::new(1);
 
 /// How to come to one server.
 #[derive(Clone, Debug)]
@@ -56,6 +60,8 @@ struct Shared {
     fred: ArcSwapOption<Fred>,
     // None until the first attempt is over.
     status: watch::Sender<Option<Result<(), StoreError>>>,
+    // The number of the connection; 0: there is none.
+    connection: AtomicU64,
     // Where the connection goes.
     at: Mutex<Option<Address>>,
 }
@@ -66,6 +72,7 @@ impl Link {
         let shared = Arc::new(Shared {
             fred: ArcSwapOption::empty(),
             status: watch::Sender::new(None),
+            connection: AtomicU64::new(0),
             at: Mutex::default(),
         });
         let leave = Arc::new(Notify::new());
@@ -102,6 +109,11 @@ impl Link {
         self.shared.fred.load().is_some()
     }
 
+    /// The number of the connection: no two of this process have the same; 0: there is none.
+    pub(super) fn connection(&self) -> u64 {
+        self.shared.connection.load(Ordering::Relaxed)
+    }
+
     /// Waits until the first attempt is over, whatever came of it.
     pub(super) async fn tried(&self) {
         // The sender lives as long as this.
@@ -119,6 +131,7 @@ async fn keep(route: Route, shared: Arc<Shared>, leave: Arc<Notify>, changed: Ar
     for attempt in 0.. {
         let asked = Instant::now();
         let ended = connect(&route, attempt, &shared, &leave, &changed).await;
+        shared.connection.store(0, Ordering::Relaxed);
         let was_up = shared.fred.swap(None).is_some();
         *shared.at.lock() = None;
         let why = why(&ended, route.tls.is_some());
@@ -166,6 +179,9 @@ async fn connect(
         port: server.port,
     });
     let fred = Arc::new(fred);
+    let number = CONNECTIONS.fetch_add(1, Ordering::Relaxed);
+    // Before anything is asked over it.
+    shared.connection.store(number, Ordering::Relaxed);
     shared.fred.store(Some(fred.clone()));
     shared.status.send_replace(Some(Ok(())));
     changed.notify_one();

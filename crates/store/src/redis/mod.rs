@@ -14,6 +14,7 @@
 //!   said of a charge later
 //! - [`recent`]: what Redis last said, given again or gone on from in an outage; [`exactly`]: and who asks when that is of no use
 //! - [`modes`]: limits that are kept in this process; [`leases`], [`synced`]: by slices, by differences
+//! - [`places`]: what running requests hold
 //! - [`secret`]: what all gateways share; [`gateways`]: how many they are
 //!
 //! Only `link`, `settings`, `alive`, `client`, `sentinels`, `slots` and `cluster` know fred.
@@ -32,6 +33,7 @@ mod info;
 mod leases;
 mod link;
 mod modes;
+mod places;
 mod recent;
 mod script;
 mod secret;
@@ -64,6 +66,7 @@ pub use gateways::HEARTBEAT;
 use guard::is_about_keys;
 pub use info::{NodeInfo, RedisInfo};
 use leases::{Leases, Lender};
+pub(crate) use places::{Confirmed, Server};
 use recent::Recent;
 pub use secret::Agreement;
 use secret::SecretState;
@@ -129,7 +132,6 @@ pub struct RedisStore {
     gateways: Gateways,
     timeout: Duration,
     secret: Arc<SecretState>,
-    registry: Registry,
 }
 
 impl RedisStore {
@@ -170,7 +172,6 @@ impl RedisStore {
             gateways: Gateways::new(options.gateways, id),
             timeout: options.timeout,
             secret,
-            registry: Registry::default(),
         })
     }
 
@@ -240,7 +241,7 @@ impl RedisStore {
 
     /// What requests hold that are under way.
     pub(crate) const fn registry(&self) -> &Registry {
-        &self.registry
+        self.fallback.registry()
     }
 
     /// What this gateway gives away of a limit in an outage.
@@ -255,6 +256,9 @@ impl RedisStore {
 
     async fn ask(&self, charges: &[Charge<'_>], until: Instant) -> Result<Decision, StoreError> {
         self.secret.check()?;
+        if charges.iter().any(|charge| charge.limit.has_places()) {
+            Box::pin(self.confirmed(charges, until)).await?;
+        }
         let Some(answer) = self.caller.decide_at_once(charges, until).await else {
             return Box::pin(self.ask_split(charges, until)).await;
         };
@@ -323,10 +327,17 @@ impl RedisStore {
     /// Decides here, by this gateway's share of each quota, and from what Redis last said of each key.
     fn decide_alone(&self, charges: &[Charge<'_>]) -> Decision {
         let (now, gateways) = (crate::now(), self.gateways.count());
+        if charges.iter().any(|charge| charge.limit.has_places()) {
+            let share = |limit: &Limit| self.share(limit);
+            self.registry().count_here(&self.fallback, share, now);
+        }
         self.fallback.decide_by(charges, now, |charge| {
             let quota = charge.limit.quota().divided(gateways);
+            // No other gateway has places.
+            let is_known = charge.limit.has_places() && gateways == 1;
+            let used = || self.recent.state(charge, &quota, now);
             Terms {
-                used: self.recent.state(charge, &quota, now),
+                used: (!is_known).then(used).flatten(),
                 blocked_until: self.recent.blocked_until(charge, now),
                 quota,
             }

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use tidegate_core::{Micros, Quota, Verdict};
+use tidegate_core::{HoldId, Micros, Quota, Receipt, Verdict};
 
 use super::RedisStore;
 use super::exactly::Remembered;
@@ -271,8 +271,10 @@ impl Drop for Reserved<'_> {
                     let memory = &self.store.fallback;
                     memory.settle(charge, quota, *receipt, *hold, 0);
                 }
-                How::Here(quota, receipt, _) => {
-                    self.store.fallback.give_back(charge, quota, *receipt);
+                How::Here(quota, until, hold) => {
+                    let (until, hold) = (*until, HoldId(*hold));
+                    let receipt = Receipt { until, hold };
+                    self.store.fallback.give_back(charge, quota, receipt);
                 }
             }
         }

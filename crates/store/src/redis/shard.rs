@@ -11,6 +11,7 @@ use tokio::sync::{Mutex, Notify};
 use super::client::{Asking, By, Client, Failure};
 use super::guard::Guard;
 use super::link::Route;
+use super::places::Confirmation;
 use super::script::{SCRIPTS, Script};
 use super::together::Together;
 use crate::StoreError;
@@ -21,6 +22,8 @@ pub(super) struct Shard {
     pub(super) client: Client,
     /// Whether decisions may ask it.
     pub(super) guard: Guard,
+    /// Whether it has all places of this process.
+    pub(super) confirmation: Confirmation,
     /// Decisions that wait for their call.
     pub(super) together: Together,
     // Per script, by its index.
@@ -42,6 +45,7 @@ impl Shard {
     pub(super) fn start(route: Route, changed: Arc<Notify>) -> Self {
         Self {
             guard: Guard::default(),
+            confirmation: Confirmation::default(),
             together: Together::default(),
             client: Client::start(route, changed),
             loaders: (0..SCRIPTS).map(|_| Loader::default()).collect(),

@@ -14,7 +14,7 @@ mod group;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tidegate_core::Micros;
+use tidegate_core::{HoldId, Micros};
 use tokio::task::JoinSet;
 
 use super::afterwards::Afterwards;
@@ -55,7 +55,7 @@ struct Call {
     keys: Arc<[String]>,
     arguments: Arguments,
     charges: usize,
-    /// The ID of what it reserves; 0: nothing.
+    /// The ID of what it holds; 0: nothing.
     hold: u64,
 }
 
@@ -82,8 +82,7 @@ impl Caller {
         if !self.is_one(charges) {
             return None;
         }
-        let call = self.call(Task::Decide, charges);
-        match self.run(call, until).await {
+        match self.charge(charges, until).await {
             Err(error) if is_moving(&error) => None,
             answer => Some(answer),
         }
@@ -150,8 +149,7 @@ impl Caller {
             // A check leaves no trace: what blocks is decided as well, to be blocked.
             let checked = decided.decision.verdicts.clone();
             for group in groups.iter().filter(|group| group.blocks(&checked)) {
-                let call = self.call(Task::Decide, &group.charges);
-                let answer = self.run(call, until).await?;
+                let answer = self.charge(&group.charges, until).await?;
                 if answer.content.outcome == Outcome::Admitted {
                     // It fits by now, and is given back as this is dropped.
                     charged.calls.extend(self.undo(group, &answer.content));
@@ -164,8 +162,7 @@ impl Caller {
         }
         let mut answers = Vec::with_capacity(groups.len());
         for group in &groups {
-            let call = self.call(Task::Decide, &group.charges);
-            let answer = self.run(call, until).await?;
+            let answer = self.charge(&group.charges, until).await?;
             let outcome = answer.content.outcome;
             if outcome == Outcome::Admitted {
                 charged.calls.extend(self.undo(group, &answer.content));
@@ -184,6 +181,21 @@ impl Caller {
         }
         charged.calls.clear();
         Ok(decided)
+    }
+
+    /// Has a script decide these charges. Places that it may have taken without an answer are given back.
+    async fn charge(
+        &self,
+        charges: &[Charge<'_>],
+        until: Instant,
+    ) -> Result<Answer<Decision>, StoreError> {
+        let call = self.call(Task::Decide, charges);
+        let hold = HoldId(call.hold);
+        let answer = self.run(call, until).await;
+        if let Err(error) = &answer {
+            self.abandon(charges, hold, error);
+        }
+        answer
     }
 
     /// Asks all slots at once, and charges none.

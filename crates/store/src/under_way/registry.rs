@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tidegate_core::Micros;
+use tidegate_core::{Micros, Quota};
 use tokio::sync::Notify;
 
+use super::here::Here;
 use super::{Home, Unanswered, Watchers};
-use crate::{Charge, Limit, Subject};
+use crate::{Charge, Limit, MemoryStore, Subject};
 
 /// A lease is renewed when this part of it is over.
 const RENEWED_AFTER: u32 = 3;
@@ -29,10 +30,24 @@ pub(crate) struct Registry {
     pub(super) on_the_way: AtomicUsize,
     /// Settlements that Redis has not answered.
     pub(super) unanswered: Unanswered,
+    /// What of places is counted in this process.
+    pub(super) here: Here,
+    resetting: AtomicUsize,
+    /// Told if places should be renewed at once.
+    pub(crate) wanted: Notify,
     /// Who waits for settlements, by key.
     pub(super) watchers: Watchers,
-    /// Told whenever something was settled or given back, for the end of the process.
-    pub(super) progress: Notify,
+    /// Told whenever something was settled, given back or renewed.
+    pub(crate) progress: Notify,
+}
+
+/// As long as this is kept, places are being reset.
+pub(crate) struct Resetting<'a>(&'a AtomicUsize);
+
+impl Drop for Resetting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -41,22 +56,36 @@ pub(super) struct Hold {
     pub(super) subject: Subject,
     pub(super) cost: u64,
     pub(super) home: Home,
-    /// The ID of a reservation.
+    /// The ID of a reservation or of places.
     pub(super) id: u64,
     /// The receipt of the charge.
     pub(super) receipt: Micros,
-    /// By the clock of its home.
+    /// Of places that this process counts: when they lapse, by its clock.
     pub(super) lapse: Micros,
-    pub(super) renewed: Instant,
+    /// When it was known last that its home has it; none: it was not there yet, as the request was admitted without Redis.
+    pub(super) renewed: Option<Instant>,
+    /// Of places in Redis: over which connection that was known.
+    pub(super) connection: u64,
+    /// Of places: whether Redis may have them.
+    pub(super) may_be_there: bool,
+    /// Of places in Redis: by which share this process counts them too, while it decides without Redis.
+    pub(super) copy: Option<Box<Quota>>,
     pub(super) state: State,
     /// When it ends; none: with its request.
     pub(super) kept_until: Option<Instant>,
 }
 
+/// When a renewal was asked for that was done, and over which connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Renewed {
+    pub(super) sent: Instant,
+    pub(super) connection: u64,
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(super) enum State {
     Held,
-    /// It is known under another time in a moment.
+    /// A renewal is under way. It ends with an answer, or when its deadline has passed.
     Renewing,
     /// It ended while it was being renewed, and has come to so much.
     Ended(u64),
@@ -71,17 +100,61 @@ impl Hold {
         }
     }
 
+    pub(super) fn lease(&self) -> Duration {
+        Duration::from_micros(self.limit.lease().unwrap_or(Micros::MAX))
+    }
+
+    /// Until when it does not lapse, as far as is known: a part of the lease is left for clocks that differ.
+    pub(super) fn lapses(&self) -> Option<Instant> {
+        self.renewed?.checked_add(self.lease() / 10 * 9)
+    }
+
+    /// Whether it is places that belong in Redis.
+    pub(super) fn is_in_redis(&self) -> bool {
+        self.limit.has_places() && matches!(self.home, Home::Redis)
+    }
+
     pub(super) fn is_due(&self) -> bool {
-        let lease = Duration::from_micros(self.limit.lease().unwrap_or(Micros::MAX));
-        matches!(self.state, State::Held) && self.renewed.elapsed() >= lease / RENEWED_AFTER
+        let due = |renewed: Instant| renewed.elapsed() >= self.lease() / RENEWED_AFTER;
+        matches!(self.state, State::Held) && self.renewed.is_none_or(due)
     }
 }
 
 impl Registry {
-    pub(super) fn add(&self, hold: Hold) -> u64 {
+    /// Adds it; `added` is run before anything else can be done to it.
+    pub(super) fn add(&self, hold: Hold, added: impl FnOnce(&Hold)) -> u64 {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        self.holds.lock().insert(id, hold);
+        let mut holds = self.holds.lock();
+        if hold.limit.has_places() {
+            self.here.added(&hold);
+            added(&hold);
+        }
+        holds.insert(id, hold);
         id
+    }
+
+    /// Looks at all that is held, while nothing is added or removed; is told whether places are being reset.
+    pub(super) fn with_all<T>(&self, look: impl FnOnce(&mut HashMap<u64, Hold>, bool) -> T) -> T {
+        let mut holds = self.holds.lock();
+        look(&mut holds, self.resetting.load(Ordering::SeqCst) > 0)
+    }
+
+    /// Places under these keys are not known to be in Redis any more.
+    pub(super) fn lose(&self, charges: &[Charge<'_>]) {
+        for hold in self.holds.lock().values_mut() {
+            let is_of = |charge: &Charge<'_>| {
+                charge.subject == hold.subject && charge.limit.id() == hold.limit.id()
+            };
+            if hold.is_in_redis() && charges.iter().any(is_of) {
+                hold.renewed = None;
+            }
+        }
+    }
+
+    /// No server is sure to have all places until this is dropped: some are being reset.
+    pub(crate) fn resetting(&self) -> Resetting<'_> {
+        self.resetting.fetch_add(1, Ordering::SeqCst);
+        Resetting(&self.resetting)
     }
 
     pub(super) fn ids(&self) -> Vec<u64> {
@@ -126,7 +199,12 @@ impl Registry {
     }
 
     /// What is to be given up now, and what it has come to; none if that has to wait for its renewal.
-    pub(super) fn end(&self, id: u64, used: Option<u64>) -> Option<(Hold, u64)> {
+    pub(super) fn end(
+        &self,
+        id: u64,
+        used: Option<u64>,
+        memory: &MemoryStore,
+    ) -> Option<(Hold, u64)> {
         let mut holds = self.holds.lock();
         let hold = holds.get_mut(&id)?;
         let used = used.unwrap_or(hold.cost);
@@ -134,34 +212,52 @@ impl Registry {
         let is_place = hold.limit.reserves().is_none();
         if is_place && matches!(hold.state, State::Renewing) {
             hold.state = State::Ended(used);
+            // Here it is free at once.
+            self.here.drop_copy(hold, memory);
             return None;
         }
-        holds.remove(&id).map(|hold| (hold, used))
+        let hold = holds.remove(&id)?;
+        self.here.removed(&hold);
+        Some((hold, used))
     }
 
-    /// What is due to be renewed, which from now on is being renewed.
-    pub(super) fn due(&self) -> Vec<(u64, Hold)> {
+    /// What is due to be renewed, which from now on is being renewed. Places are also due if `is_lost` says so.
+    pub(super) fn due(&self, is_lost: impl Fn(&Hold) -> bool) -> Vec<(u64, Hold)> {
         let mut holds = self.holds.lock();
-        let due = holds.iter_mut().filter(|(_, hold)| hold.is_due());
+        let is_due = |hold: &Hold| {
+            let is_lost = || matches!(hold.state, State::Held) && is_lost(hold);
+            hold.is_due() || hold.is_in_redis() && is_lost()
+        };
+        let due = holds.iter_mut().filter(|(_, hold)| is_due(hold));
         due.map(|(id, hold)| {
             hold.state = State::Renewing;
+            hold.may_be_there = true;
             (*id, hold.clone())
         })
         .collect()
     }
 
-    /// Notes when it lapses now, if that is known; what is to be given up, if it ended meanwhile.
-    pub(super) fn renewed(&self, id: u64, lapse: Option<Micros>) -> Option<(Hold, u64)> {
+    /// Notes when it was renewed, if it was, and over which connection; what is to be given up, if it ended meanwhile.
+    /// `memory` counts no copy any more then.
+    pub(super) fn renewed(
+        &self,
+        id: u64,
+        renewed: Option<Renewed>,
+        memory: &MemoryStore,
+    ) -> Option<(Hold, u64)> {
         let mut holds = self.holds.lock();
         let hold = holds.get_mut(&id)?;
-        if let Some(lapse) = lapse {
-            hold.lapse = lapse;
-            hold.renewed = Instant::now();
+        if let Some(renewed) = renewed {
+            hold.renewed = Some(renewed.sent);
+            hold.connection = renewed.connection;
+            self.here.drop_copy(hold, memory);
         }
         let State::Ended(used) = hold.state else {
             hold.state = State::Held;
             return None;
         };
-        holds.remove(&id).map(|hold| (hold, used))
+        let hold = holds.remove(&id)?;
+        self.here.removed(&hold);
+        Some((hold, used))
     }
 }

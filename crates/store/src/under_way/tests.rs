@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_core::{Calendar, CalendarWindow, FixedWindow, Quota};
+use tidegate_core::{Calendar, CalendarWindow, FixedWindow, Micros, Quota};
 use tidegate_testkit::RedisServer;
 
 use super::*;

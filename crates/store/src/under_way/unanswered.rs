@@ -166,7 +166,10 @@ mod tests {
             id: cost,
             receipt: 0,
             lapse: 0,
-            renewed: Instant::now(),
+            renewed: None,
+            connection: 0,
+            may_be_there: true,
+            copy: None,
             state: State::Held,
             kept_until: None,
         };

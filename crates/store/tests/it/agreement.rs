@@ -8,7 +8,7 @@ mod made_up;
 
 use std::sync::Arc;
 
-use tidegate_core::{MAX_WINDOW, Reservations, Slot, State, Verdict, decide};
+use tidegate_core::{HoldId, MAX_WINDOW, Reservations, Slot, State, Verdict, decide};
 use tidegate_store::{Charge, Decision, Limit, Outcome, RedisStore, StoreError};
 use tidegate_testkit::{RedisConnection, RedisServer};
 
@@ -239,7 +239,7 @@ fn compare(decision: &Decision, charges: &[Charge<'_>], states: &mut [Kept], see
             block: charge.limit.block(),
             blocked_until: key.blocked_until,
             reserves: charge.limit.reserves(),
-            reservation: decision.sources[0].hold,
+            hold: HoldId(decision.sources[0].hold),
             unsettled: key.unsettled.clone(),
             ..Slot::new(charge.limit.quota(), key.state.clone(), charge.cost)
         })

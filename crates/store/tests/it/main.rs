@@ -13,6 +13,7 @@
 //! - `memory`: the memory store's bound, and who makes place for whom
 //! - `modes`: limits that are kept in the gateway
 //! - `outage`: what decides when Redis does not
+//! - `places`: what running requests hold, and what may happen to it
 //! - `planted`: huge values under limiter keys
 //! - `refusals`: refusals that are given again without asking
 //! - `settlements`: costs that are known after the decision; `settlements_lost`: on their way to Redis
@@ -52,6 +53,7 @@ mod logs;
 mod memory;
 mod modes;
 mod outage;
+mod places;
 mod planted;
 mod refusals;
 mod settlements;

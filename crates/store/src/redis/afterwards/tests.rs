@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use tidegate_core::{
-    Calendar, CalendarWindow, Concurrency, FixedWindow, LeakyBucket, MAX_EXACT, Quota, Rate,
+    Calendar, CalendarWindow, Concurrency, FixedWindow, Hold, LeakyBucket, MAX_EXACT, Quota, Rate,
     SlidingWindowCounter, SlidingWindowLog, Slot, State, TokenBucket, decide,
 };
 use tidegate_testkit::RedisServer;
@@ -24,9 +24,8 @@ const LEASE: Micros = 30_000;
 struct Charged {
     cost: u64,
     receipt: Micros,
-    /// Of a place.
-    lapse: Micros,
     /// Of a reservation.
+    lapse: Micros,
     id: u64,
 }
 
@@ -92,11 +91,16 @@ impl Key<'_> {
         admitted
     }
 
-    async fn give_back(&mut self, Charged { cost, receipt, .. }: Charged) {
+    async fn give_back(&mut self, charged: Charged) {
+        let Charged {
+            cost, receipt, id, ..
+        } = charged;
+        let (until, hold) = (receipt, HoldId(id));
+        let receipt = Receipt { until, hold };
         let call = self.caller.by_receipt(&self.charge(cost), receipt);
         let now = self.send(call).await[0];
         let quota = self.limit.quota();
-        quota.give_back(&mut self.held.state, cost, receipt, now);
+        quota.give_back_held(&mut self.held.state, cost, receipt, now);
     }
 
     async fn settle(&mut self, charged: Charged, used: u64) {
@@ -139,29 +143,58 @@ impl Key<'_> {
     }
 
     /// Lets it last for longer; it may be given back, or settled, later.
-    async fn renew(&mut self, charged: Charged) {
-        let lease = self.limit.lease().unwrap();
-        let charge = self.charge(charged.cost);
-        let call = match self.limit.reserves() {
-            Some(_) => self.caller.extended(&charge, charged.id),
-            None => self.caller.renewed(&charge, charged.lapse, lease),
+    async fn renew(&mut self, charged: Charged, random: &mut impl FnMut(u64) -> u64) {
+        let (limit, subject, cost) = (self.limit, self.subject, charged.cost);
+        let charge = Charge {
+            limit,
+            subject,
+            cost,
         };
-        let reply = self.send(call).await;
-        let (now, lapse) = (reply[0], reply[1]);
-        let renewed = match &mut self.held.state {
-            State::Concurrency(places) => {
-                places.renew(charged.cost, charged.lapse, now + lease, now) == charged.cost
+        let lease = limit.lease().unwrap();
+        if self.limit.reserves().is_some() {
+            let call = self.caller.extended(&charge, charged.id);
+            let reply = self.send(call).await;
+            let (now, lapse) = (reply[0], reply[1]);
+            let extended = self.held.unsettled.extend(charged.id, now + lease, now);
+            assert_eq!(lapse, if extended { now + lease } else { 0 });
+            let lapse = now + lease;
+            let extension = Charged { lapse, ..charged };
+            self.charged.extend(extended.then_some(extension));
+            return;
+        }
+        // Some come after their deadline, and some twice.
+        let deadline = [None, Some(1)][usize::from(random(8) == 0)];
+        for _ in 0..1 + random(2) {
+            let (id, units) = (HoldId(charged.id), charged.cost);
+            let call = self.caller.renewed(&charge, id, deadline);
+            let reply = self.caller.send(&call).await.unwrap();
+            let is_done = deadline.is_none();
+            assert_eq!(reply[1], if is_done { 1 } else { -1 });
+            if let State::Concurrency(places) = &mut self.held.state
+                && is_done
+            {
+                let now = u64::try_from(reply[0]).unwrap();
+                places.hold(Hold { id, units, lease }, now + lease, now);
             }
-            _ => self.held.unsettled.extend(charged.id, now + lease, now),
-        };
-        assert_eq!(lapse, if renewed { now + lease } else { 0 });
-        if lapse > 0 {
-            let is_place = self.limit.reserves().is_none();
-            self.charged.push(Charged {
-                receipt: if is_place { lapse } else { charged.receipt },
-                lapse,
-                ..charged
-            });
+        }
+        self.charged.push(charged);
+    }
+
+    /// As a gateway does whose answer was lost: gives back what may be there, twice, and renews what may not be there.
+    async fn repeat(&mut self, charged: Charged, random: &mut impl FnMut(u64) -> u64) {
+        self.give_back(charged).await;
+        self.give_back(charged).await;
+        if random(2) == 0 {
+            self.renew(charged, random).await;
+        }
+    }
+
+    /// All of it is lost, and what is held is held again.
+    async fn lose(&mut self, random: &mut impl FnMut(u64) -> u64) {
+        self.caller.unlink(&[self.charge(1)]).await.unwrap();
+        self.held = Held::fresh(self.limit.quota());
+        for charged in std::mem::take(&mut self.charged) {
+            self.renew(charged, random).await;
         }
     }
 }
@@ -220,8 +253,14 @@ async fn lua_and_rust_do_the_same_afterwards() {
                     key.charged.push(charged);
                 }
                 let renewable = key.limit.lease().is_some();
+                let is_place = renewable && !reserves;
                 match random(4) {
-                    0 if renewable => key.renew(charged).await,
+                    0 if renewable => key.renew(charged, &mut random).await,
+                    1 if is_place => key.repeat(charged, &mut random).await,
+                    2 if is_place && random(8) == 0 => {
+                        key.charged.push(charged);
+                        key.lose(&mut random).await;
+                    }
                     1 if reserves => key.settle_as_more(charged, &mut random).await,
                     _ if reserves => key.settle(charged, random(6)).await,
                     _ => key.give_back(charged).await,

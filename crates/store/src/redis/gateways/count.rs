@@ -72,7 +72,9 @@ impl Count {
     /// Takes the answer to a heartbeat that came at `at`.
     pub(super) fn answered(&mut self, beat: Beat, at: Instant) {
         // Any other Redis than the one that answered last, or the same without its data, begins to count anew.
-        let is_continued = self.last == Some(beat.before);
+        // So does an answer behind which a heartbeat was left out: another gateway may have been silent for as long.
+        let gap = Duration::from_micros(beat.now.saturating_sub(beat.before));
+        let is_continued = self.last == Some(beat.before) && gap < 2 * HEARTBEAT;
         self.last = Some(beat.now);
         self.is_known = true;
         if beat.count >= self.in_force {
@@ -130,7 +132,7 @@ mod tests {
         /// Two seconds later Redis answers that there are so many.
         fn hears(&mut self, count: u64) -> u64 {
             self.seconds += HEARTBEAT.as_secs();
-            let (now, before) = (1_000_000_000 + self.seconds, self.known);
+            let (now, before) = (1_000_000_000 + self.seconds * 1_000_000, self.known);
             self.known = now;
             let beat = Beat { now, count, before };
             let at = self.start + Duration::from_secs(self.seconds);
@@ -170,6 +172,16 @@ mod tests {
         assert_eq!(gateway.hears(4), 4);
         for _ in 0..10 {
             assert_eq!([1, 2, 3, 4].map(|count| gateway.hears(count)), [4; 4]);
+        }
+    }
+
+    #[test]
+    fn a_heartbeat_that_was_left_out_begins_the_round_anew() {
+        let mut gateway = Gateway::new();
+        assert_eq!(gateway.hears(4), 4);
+        for _ in 0..10 {
+            assert_eq!([1; 4].map(|count| gateway.hears(count)), [4; 4]);
+            gateway.seconds += HEARTBEAT.as_secs();
         }
     }
 

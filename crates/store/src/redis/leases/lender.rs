@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate_core::{Micros, Verdict};
+use tidegate_core::{HoldId, Micros, Receipt, Verdict};
 
 use super::super::guard;
 use super::super::recent::{self, Recent};
@@ -163,6 +163,10 @@ impl Lender {
 
     /// Gives back what Redis had charged already, by its receipt. It is sent once, and lost if that fails.
     pub(super) async fn give_back(&self, budget: &Budget, cost: u64, receipt: Micros) {
+        let receipt = Receipt {
+            until: receipt,
+            hold: HoldId::default(),
+        };
         let call = self.caller.by_receipt(&budget.charge(cost), receipt);
         // Nobody waits for it, and what is lost lapses with its key.
         let _ = self.caller.send(&call).await;

@@ -3,9 +3,9 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tidegate_core::{
-    Block, CalendarWindow, Concurrency, Debt, FixedWindow, LeakyBucket, MAX_EXACT, Places, Quota,
-    Rate, Reservations, SlidingWindowCounter, SlidingWindowLog, Stamps, State, TokenBucket,
-    WindowCount, WindowPair,
+    Block, CalendarWindow, Concurrency, Debt, FixedWindow, Hold, HoldId, LeakyBucket, MAX_EXACT,
+    Places, Quota, Rate, Reservations, SlidingWindowCounter, SlidingWindowLog, Stamps, State,
+    TokenBucket, WindowCount, WindowPair,
 };
 use tidegate_store::{Charge, Limit};
 use tidegate_testkit::RedisConnection;
@@ -133,11 +133,28 @@ pub(super) async fn plant(
         }
         Quota::Concurrency(_) => {
             let mut places = Places::default();
-            let mut words = Vec::new();
+            let (mut words, mut extra) = (Vec::new(), 0);
             for nth in 0..used(random).min(600) {
                 let lapse = around(random, now);
-                places.take(1, lapse, 0);
-                words.extend([lapse.to_string(), nth.to_string()]);
+                // Some of the first release, without a lease.
+                let id = HoldId((random.next() >> 16 << 16) + nth + 1);
+                let units = random.pick(&[1, 1, 1, 3]);
+                let lease = random.pick(&[0, window, window / 2 + 1, 2 * window]);
+                places.hold(Hold { id, units, lease }, lapse, 0);
+                extra += units - 1;
+                let suffix = if units > 1 {
+                    format!("*{units}")
+                } else {
+                    String::new()
+                };
+                let member = match lease {
+                    0 => format!("{lapse}.{nth}{suffix}"),
+                    _ => format!("{id}/{lease}{suffix}"),
+                };
+                words.extend([lapse.to_string(), member]);
+            }
+            if extra > 0 {
+                words.extend([format!("-{extra}"), "extra".to_owned()]);
             }
             (State::Concurrency(places), words)
         }

@@ -1,0 +1,145 @@
+//! Places that are counted in this process: those of its own limits, and, while Redis does not answer, copies of those that
+//! belong in Redis.
+//!
+//! The memory store lets places lapse, but not those of requests that are running: before it decides at a time at which one
+//! may have lapsed, all of them are held for another lease. So neither a pause of the process nor a step of its clock loses
+//! a place.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use tidegate_core::{HoldId, Micros, Quota, Receipt};
+
+use super::Home;
+use super::registry::{Hold, Registry, State};
+use crate::{Limit, MemoryStore};
+
+/// What of places is counted here.
+#[derive(Debug)]
+pub(super) struct Here {
+    // No place lapses before, by the clock that decides.
+    first: AtomicU64,
+    // Places in Redis without a copy.
+    uncopied: AtomicUsize,
+}
+
+impl Default for Here {
+    fn default() -> Self {
+        Self {
+            first: AtomicU64::new(Micros::MAX),
+            uncopied: AtomicUsize::new(0),
+        }
+    }
+}
+
+impl Here {
+    /// Its places are in the list from now on.
+    pub(super) fn added(&self, hold: &Hold) {
+        match quota_of(hold) {
+            Some(_) => _ = self.first.fetch_min(hold.lapse, Relaxed),
+            None => _ = self.uncopied.fetch_add(1, Relaxed),
+        }
+    }
+
+    /// It is not in the list any more.
+    pub(super) fn removed(&self, hold: &Hold) {
+        if hold.is_in_redis() && hold.copy.is_none() {
+            self.uncopied.fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// Redis counts it.
+    pub(super) fn drop_copy(&self, hold: &mut Hold, memory: &MemoryStore) {
+        if hold.is_in_redis()
+            && let Some(quota) = hold.copy.take()
+        {
+            memory.give_back(&hold.charge(), &quota, receipt(hold));
+            self.uncopied.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Holds all places that are counted here for another lease from `now` on.
+    fn hold(&self, holds: &mut HashMap<u64, Hold>, memory: &MemoryStore, now: Micros) {
+        let mut first = Micros::MAX;
+        for hold in holds.values() {
+            if let Some(quota) = quota_of(hold) {
+                let lapse = memory.hold_places(&hold.charge(), &quota, HoldId(hold.id), now);
+                first = first.min(lapse.unwrap_or(Micros::MAX));
+            }
+        }
+        self.first.store(first, Relaxed);
+    }
+}
+
+/// By which quota the places are counted here, if they are.
+fn quota_of(hold: &Hold) -> Option<Quota> {
+    match hold.home {
+        _ if !hold.limit.has_places() => None,
+        Home::Here(quota) => Some(quota),
+        Home::Redis => hold.copy.as_deref().copied(),
+    }
+}
+
+pub(super) fn receipt(hold: &Hold) -> Receipt {
+    Receipt {
+        until: hold.receipt,
+        hold: HoldId(hold.id),
+    }
+}
+
+impl Registry {
+    /// Sees to it that no place lapses here whose request is running, for a decision at `now`.
+    pub(crate) fn keep_here(&self, memory: &MemoryStore, now: Micros) {
+        if now < self.here.first.load(Relaxed) {
+            return;
+        }
+        self.with_all(|holds, _| {
+            // Another decision may have done it.
+            if now >= self.here.first.load(Relaxed) {
+                self.here.hold(holds, memory, now);
+            }
+        });
+    }
+
+    /// Counts the places here that belong in Redis, which does not answer. What of a limit is counted by is told by `share`.
+    pub(crate) fn count_here(
+        &self,
+        memory: &MemoryStore,
+        share: impl Fn(&Limit) -> Quota,
+        now: Micros,
+    ) {
+        if self.here.uncopied.load(Relaxed) == 0 {
+            return;
+        }
+        self.with_all(|holds, _| {
+            for hold in holds.values_mut().filter(|hold| hold.is_in_redis()) {
+                if hold.copy.is_none() && !matches!(hold.state, State::Ended(_)) {
+                    hold.copy = Some(Box::new(share(&hold.limit)));
+                    self.here.uncopied.fetch_sub(1, Relaxed);
+                }
+            }
+            self.here.hold(holds, memory, now);
+        });
+    }
+
+    /// Holds these places here for another lease.
+    pub(super) fn hold_here(&self, memory: &MemoryStore, hold: &Hold) {
+        if let Some(quota) = quota_of(hold) {
+            let id = HoldId(hold.id);
+            let lapse = memory.hold_places(&hold.charge(), &quota, id, crate::now());
+            self.here
+                .first
+                .fetch_min(lapse.unwrap_or(Micros::MAX), Relaxed);
+        }
+    }
+
+    /// Has `forget` forget state of the memory store. The places of running requests stay.
+    pub(crate) fn forget_here(&self, memory: &MemoryStore, now: Micros, forget: impl FnOnce()) {
+        self.with_all(|holds, _| {
+            // Decisions wait until this is done.
+            self.here.first.store(0, Relaxed);
+            forget();
+            self.here.hold(holds, memory, now);
+        });
+    }
+}

@@ -1,0 +1,141 @@
+//! Renewals of what is held, and how long each server is sure to have the places that belong there.
+
+use std::time::Instant;
+
+use tidegate_core::HoldId;
+use tokio::task::JoinSet;
+
+use super::registry::{Hold, Renewed};
+use super::{AT_ONCE, Home, here};
+use crate::redis::{Confirmed, Server};
+use crate::{Charge, Mode, Store};
+
+impl Store {
+    /// Decides where places belong: those that this process admitted because Redis did not answer belong there, too. Their
+    /// server, if that is known.
+    pub(super) fn place(&self, hold: &mut Hold) -> Option<Server> {
+        if !hold.limit.has_places() {
+            return None;
+        }
+        if let (Self::Redis(_), Home::Here(share)) = (self, hold.home)
+            && hold.limit.mode() != Mode::Local
+        {
+            hold.home = Home::Redis;
+            hold.copy = Some(Box::new(share));
+            hold.renewed = None;
+            hold.may_be_there = false;
+        }
+        let server = self.server_of(hold)?;
+        if hold.renewed.is_some() {
+            hold.connection = server.connection();
+        }
+        Some(server)
+    }
+
+    /// The server of places that belong in Redis, if it is known.
+    pub(super) fn server_of(&self, hold: &Hold) -> Option<Server> {
+        match self {
+            Self::Redis(store) if hold.is_in_redis() => store.server_of(&hold.charge()),
+            _ => None,
+        }
+    }
+
+    /// Notes how long each server is sure to have all places of this process.
+    pub(super) fn confirm(&self) {
+        let Self::Redis(store) = self else {
+            return;
+        };
+        self.registry().with_all(|holds, is_resetting| {
+            let mut servers: Vec<(Server, u64, Confirmed)> = store
+                .servers()
+                .into_iter()
+                .map(|server| {
+                    let connection = server.connection();
+                    (server, connection, Confirmed::default())
+                })
+                .collect();
+            for hold in holds.values() {
+                let Some(own) = self.server_of(hold) else {
+                    continue;
+                };
+                let known = servers.iter_mut().find(|(server, ..)| server.is(&own));
+                if let Some((_, connection, confirmed)) = known {
+                    let is_known = hold.connection == *connection && !is_resetting;
+                    confirmed.add(hold.lapses().filter(|_| is_known));
+                }
+            }
+            for (server, connection, confirmed) in servers {
+                server.set(confirmed, connection);
+            }
+        });
+    }
+
+    /// Resets places: all of them under these keys are lost, until they are renewed.
+    pub(crate) fn lose_places(&self, charges: &[Charge<'_>]) {
+        self.registry().lose(charges);
+        self.confirm();
+    }
+
+    pub(super) fn end_copy(&self, hold: &Hold) {
+        if let Some(quota) = &hold.copy {
+            self.memory()
+                .give_back(&hold.charge(), quota, here::receipt(hold));
+        }
+    }
+
+    /// Renews what is due. A server that does not answer is left alone until the next round.
+    pub(crate) async fn renew_due(&self) {
+        let is_lost = |hold: &Hold| {
+            let connection = self.server_of(hold).map_or(0, |server| server.connection());
+            connection != 0 && connection != hold.connection
+        };
+        let mut calls = JoinSet::new();
+        let mut silent = Vec::<Server>::new();
+        for (id, hold) in self.registry().due(is_lost) {
+            while calls.len() >= AT_ONCE {
+                let joined: Option<Result<Option<Server>, _>> = calls.join_next().await;
+                silent.extend(joined.and_then(Result::ok).flatten());
+            }
+            let server = self.server_of(&hold);
+            let is_silent = server
+                .as_ref()
+                .is_some_and(|server| silent.iter().any(|silent| silent.is(server)));
+            let store = self.clone();
+            calls.spawn(async move {
+                let renewed = match is_silent {
+                    true => None,
+                    false => store.hold_on(&hold, server.as_ref()).await,
+                };
+                let is_silent = renewed.is_none();
+                let registry = store.registry();
+                if let Some((hold, used)) = registry.renewed(id, renewed, store.memory()) {
+                    store.give_up(hold, used).await;
+                }
+                server.filter(|_| is_silent)
+            });
+        }
+        while calls.join_next().await.is_some() {}
+        self.confirm();
+        self.registry().progress.notify_waiters();
+    }
+
+    /// Renews what a request holds, if that can be done.
+    async fn hold_on(&self, hold: &Hold, server: Option<&Server>) -> Option<Renewed> {
+        let sent = Instant::now();
+        let connection = server.map_or(0, Server::connection);
+        let charge = hold.charge();
+        let is_done = match (hold.home, self) {
+            (Home::Redis, Self::Redis(store)) if hold.limit.has_places() => {
+                store.hold_places(&charge, HoldId(hold.id)).await.is_ok()
+            }
+            (Home::Redis, Self::Redis(store)) => store.extend(&charge, hold.id).await.is_some(),
+            (Home::Here(_), _) if hold.limit.has_places() => {
+                self.registry().hold_here(self.memory(), hold);
+                true
+            }
+            (Home::Here(quota), _) => self.memory().extend(&charge, &quota, hold.id).is_some(),
+            (Home::Redis, Self::Memory(_)) => false,
+        };
+        is_done.then_some(Renewed { sent, connection })
+    }
+}
