@@ -83,22 +83,25 @@ impl Process {
     /// As [`wait_for_line`](Self::wait_for_line), for the `nth` line that contains `pattern`,
     /// counted from 1.
     pub async fn wait_for_nth_line(&self, pattern: &str, nth: usize, within: Duration) -> String {
-        let find = |lines: &[String]| {
-            lines
-                .iter()
-                .filter(|line| line.contains(pattern))
-                .nth(nth - 1)
-                .cloned()
+        // Each line is looked at once, however many come.
+        let (mut seen, mut found) = (0, Vec::new());
+        let mut is_there = |lines: &Vec<String>| {
+            let new = lines.iter().enumerate().skip(seen);
+            found.extend(
+                new.filter(|(_, line)| line.contains(pattern))
+                    .map(|(at, _)| at),
+            );
+            seen = lines.len();
+            found.len() >= nth
         };
-        match timeout(
-            within,
-            self.lines.clone().wait_for(|lines| find(lines).is_some()),
-        )
-        .await
-        {
-            Ok(Ok(lines)) => return find(&lines).unwrap(),
-            Ok(Err(_)) => {} // both ends of its output are closed
-            Err(_) => {}
+        let mut lines = self.lines.clone();
+        let lines = match timeout(within, lines.wait_for(&mut is_there)).await {
+            Ok(Ok(lines)) => Some(lines),
+            Ok(Err(_)) => None, // both ends of its output are closed
+            Err(_) => None,
+        };
+        if let Some(lines) = lines {
+            return lines[found[nth - 1]].clone();
         }
         panic!(
             "no {pattern:?} (number {nth}) within {within:?} in the output of {}",
