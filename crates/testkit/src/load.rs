@@ -16,7 +16,7 @@ use crate::{Client, body::BoxBody};
 /// A load under way. Stops when dropped.
 #[derive(Debug)]
 pub struct Load {
-    stop: watch::Sender<bool>,
+    stop: watch::Sender<Option<Instant>>,
     connections: JoinSet<Vec<Shot>>,
 }
 
@@ -48,7 +48,7 @@ impl Load {
     where
         F: Fn(u64) -> Request<BoxBody> + Send + Sync + 'static,
     {
-        let (stop, stopped) = watch::channel(false);
+        let (stop, stopped) = watch::channel(None);
         let request = Arc::new(request);
         let start = Instant::now();
         let connections = (0..connections).map(|place| {
@@ -61,7 +61,7 @@ impl Load {
                 for nth in numbers {
                     let due = start + Duration::from_secs_f64(nth as f64 / f64::from(rate));
                     tokio::time::sleep_until(due.into()).await;
-                    if *stopped.borrow() {
+                    if stopped.borrow().is_some_and(|stop| due >= stop) {
                         break;
                     }
                     shots.push(Shot::fire(&client, nth, due, request(nth)).await);
@@ -75,9 +75,9 @@ impl Load {
         }
     }
 
-    /// Sends no more, and waits for the answers that are under way.
+    /// Sends what is due by now, and waits for the answers. A connection that lags behind leaves no request out.
     pub async fn stop(self) -> Shots {
-        self.stop.send(true).ok(); // all connections may have panicked, which the next line tells
+        self.stop.send(Some(Instant::now())).ok(); // all connections may have panicked, which the next line tells
         let mut shots = self.connections.join_all().await.concat();
         shots.sort_by_key(|shot| shot.nth);
         Shots(shots)
