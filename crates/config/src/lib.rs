@@ -31,6 +31,7 @@ pub use plan::{
 pub use report::{ConfigError, Warning};
 
 use report::{Place, Problem, Source};
+use tidegate_net::file_error;
 use tidegate_tower::ClientPlans;
 use tidegate_tower::api_keys::ListedKey;
 
@@ -154,10 +155,5 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 fn unreadable(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::NotFound => "there is no such file".into(),
-        io::ErrorKind::PermissionDenied => "this file may not be read by this user".into(),
-        io::ErrorKind::IsADirectory => "this is a directory".into(),
-        _ => format!("this file cannot be read: {error}"),
-    }
+    format!("cannot be read: {}", file_error::reason(error.kind()))
 }

@@ -200,6 +200,15 @@ impl<'a> Source<'a> {
         line.copied().unwrap_or_default()
     }
 
+    /// Whether nothing of the text may be told.
+    pub(super) const fn is_secret(&self) -> bool {
+        self.is_secret
+    }
+
+    pub(super) const fn line_count(&self) -> usize {
+        self.lines.len()
+    }
+
     /// What messages call it: the file's path.
     pub(super) const fn name(&self) -> &'a str {
         self.name

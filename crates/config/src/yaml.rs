@@ -9,10 +9,42 @@ use serde_saphyr::{Error, Options};
 
 use super::report::{Place, Problem, Source};
 
+mod indent;
+
 /// Reads a file as written.
 pub(super) fn read<T: DeserializeOwned>(source: &Source<'_>) -> Result<T, Problem> {
     serde_saphyr::from_str_with_options(source.text(), options())
-        .map_err(|error| problem(&error, source))
+        .map_err(|error| hidden(&error, source).unwrap_or_else(|| problem(&error, source)))
+}
+
+/// A mistake that the library's error hides behind another.
+fn hidden(error: &Error, source: &Source<'_>) -> Option<Problem> {
+    // A text that is secret is not quoted.
+    let place = error.location().and_then(Place::of);
+    let place = place.filter(|_| !source.is_secret())?;
+    let address = indent::bare_address(place, source);
+    address.or_else(|| match error {
+        Error::WithSnippet { error, .. } | Error::AliasError { error, .. } => hidden(error, source),
+        Error::SerdeMissingField { field, .. } => indent::missing_key(field, place, source),
+        Error::SerdeUnknownField {
+            field, expected, ..
+        } => {
+            let note = indent::empty_above(field, place, source)?;
+            Some(Problem::unknown_key(Some(place), field, expected).note(note))
+        }
+        Error::Unexpected { .. }
+        | Error::SerdeInvalidType { .. }
+        | Error::SerdeInvalidValue { .. }
+            if found(source, place) == NOTHING =>
+        {
+            indent::empty_value(place, source)
+        }
+        // The library has no name for this error.
+        other if other.to_string().contains("mapping values are not allowed") => {
+            indent::too_deep(place, source)
+        }
+        _ => None,
+    })
 }
 
 /// Room for some 30,000 routes. Aliases may save typing, one per route and more, but not make a
@@ -61,7 +93,7 @@ fn problem(error: &Error, source: &Source<'_>) -> Problem {
                 "string scalar" => "a single value",
                 other => other,
             };
-            match place.map_or("nothing", |place| found(source, place)) {
+            match place.map_or(NOTHING, |place| found(source, place)) {
                 found if found == expected => Problem::new(place, format!("expected {expected}")),
                 found => Problem::new(place, format!("expected {expected}, found {found}")),
             }
@@ -111,13 +143,15 @@ fn not_yaml(message: &str, place: Option<Place>, source: &Source<'_>) -> Problem
     let problem = Problem::new(place, format!("this is not YAML: {message}"));
     let line = place.map_or("", |place| source.line(place.line));
     if line.trim_start_matches(' ').starts_with('\t') {
-        problem.note("lines are indented by blanks, not by tabs")
+        problem.note("indent lines with spaces, not with tabs")
     } else if line.contains("${") {
         problem.note("inside of { } and [ ] a variable must be quoted: \"${NAME}\"")
     } else {
         problem
     }
 }
+
+const NOTHING: &str = "nothing";
 
 /// What stands at a place, by its first character.
 fn found(source: &Source<'_>, place: Place) -> &'static str {
@@ -126,8 +160,8 @@ fn found(source: &Source<'_>, place: Place) -> &'static str {
     match (rest.next(), rest.next()) {
         (Some('['), _) | (Some('-'), Some(' ') | None) => "a list",
         (Some('{'), _) => "keys with values",
-        (None | Some('#'), _) => "nothing",
-        (Some(' '), _) => "nothing",
+        // A key without a value is said to be where its colon is.
+        (None | Some('#' | ' '), _) | (Some(':'), Some(' ') | None) => NOTHING,
         _ => {
             // A block map begins with its first key.
             let text: String = line.chars().skip(place.column - 1).collect();

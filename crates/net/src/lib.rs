@@ -5,6 +5,7 @@
 //! no HTTP server or client.
 
 pub mod descriptors;
+pub mod file_error;
 pub mod file_stamp;
 pub mod headers;
 pub mod host;

@@ -3,6 +3,7 @@
 use tidegate_store::redis::{InvalidTls, Tls, is_tls};
 
 use super::Check;
+use super::tls::unusable;
 use crate::file::Redis;
 use crate::report::Problem;
 use crate::value::{FilePath, Leaf, RedisUrl};
@@ -59,22 +60,29 @@ impl Check<'_> {
             Ok(tls) => return Some(Some(tls)),
             Err(error) => error,
         };
-        let place = match error {
-            InvalidTls::Authority => ca.and_then(|leaf| leaf.place),
-            InvalidTls::Certificate => identity.and_then(|(certificate, _)| certificate.place),
-            InvalidTls::Key | InvalidTls::Mismatch => identity.and_then(|(_, key)| key.place),
-            InvalidTls::NoAuthorities => redis.url.place,
+        let leaf = match error {
+            InvalidTls::Authority => ca,
+            InvalidTls::Certificate => identity.map(|(certificate, _)| certificate),
+            InvalidTls::Key | InvalidTls::Mismatch => identity.map(|(_, key)| key),
+            InvalidTls::NoAuthorities => None,
         };
-        self.refuse(Problem::new(place, error.to_string()));
+        let why = error.to_string();
+        let problem = match leaf {
+            Some(leaf) => unusable(leaf, &self.file(leaf)?, &why),
+            None => Problem::new(redis.url.place, why),
+        };
+        self.refuse(problem);
         None
     }
 
     fn content(&mut self, leaf: &Leaf<FilePath>) -> Option<Vec<u8>> {
         let path = self.file(leaf)?;
-        let content = std::fs::read(path).ok();
-        if content.is_none() {
-            self.refuse(Problem::new(leaf.place, "this file cannot be read"));
+        match std::fs::read(&path) {
+            Ok(content) => Some(content),
+            Err(error) => {
+                self.unreadable(leaf, &path, &error);
+                None
+            }
         }
-        content
     }
 }

@@ -1,5 +1,7 @@
-//! Files with certificates and keys: what is wrong with one is told where it is named.
+//! Files with certificates and keys. An error in a file is reported at the key that names the file.
 
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use rustls::RootCertStore;
@@ -7,6 +9,7 @@ use rustls::RootCertStore;
 use super::Check;
 use crate::report::Problem;
 use crate::value::{FilePath, Leaf};
+use tidegate_net::file_error;
 use tidegate_net::tls::{self, FileError};
 
 impl Check<'_> {
@@ -22,9 +25,18 @@ impl Check<'_> {
         };
         let names = |leaf: &&&Leaf<FilePath>| self.file(leaf).as_ref() == Some(&error.path);
         let leaf = leaves.iter().find(names);
-        let place = leaf.and_then(|leaf| leaf.place);
-        self.refuse(Problem::new(place, error.why.to_string()));
+        let why = error.why.to_string();
+        self.refuse(match leaf {
+            Some(leaf) => unusable(leaf, &error.path, &why),
+            None => Problem::new(None, format!("the file {why}")),
+        });
         None
+    }
+
+    /// Refuses a file that cannot be read.
+    pub(super) fn unreadable(&mut self, leaf: &Leaf<FilePath>, path: &Path, error: &io::Error) {
+        let why = format!("cannot be read: {}", file_error::reason(error.kind()));
+        self.refuse(unusable(leaf, path, &why));
     }
 
     /// The certificates of authorities in a file.
@@ -32,5 +44,22 @@ impl Check<'_> {
         let path = self.file(leaf)?;
         let roots = self.usable(tls::authorities(&path), &[leaf])?;
         Some(Arc::new(roots))
+    }
+}
+
+/// A file that cannot be used. The value of a variable is not shown: by mistake it may be the content of the file.
+pub(super) fn unusable(leaf: &Leaf<FilePath>, path: &Path, why: &str) -> Problem {
+    let is_filled = leaf.raw.contains("${");
+    let name = if is_filled {
+        leaf.raw.clone()
+    } else {
+        path.display().to_string()
+    };
+    let problem = Problem::new(leaf.place, format!("`{name}` {why}"));
+    let is_missing = path.is_relative() && !path.exists();
+    match is_missing && !is_filled {
+        true => problem
+            .note("a path that does not begin with `/` starts at the folder of the configuration"),
+        false => problem,
     }
 }

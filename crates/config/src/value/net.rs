@@ -16,8 +16,7 @@ use super::{Fault, Value};
 impl Value for SocketAddr {
     const NAME: &'static str = "Address";
     const WHAT: &'static str = "an address to listen on";
-    const ALLOWED: &'static str =
-        "an IP address and a port, such as 127.0.0.1:8080, 0.0.0.0:80 or [::]:8080";
+    const ALLOWED: &'static str = "an IP address and a port, such as 127.0.0.1:8080 or 0.0.0.0:80; IPv6 in brackets and quotes: \"[::]:8080\"";
 
     fn read(text: &str) -> Result<Self, Fault> {
         text.parse().map_err(|_| Fault::Form)
@@ -119,6 +118,11 @@ impl Value for Server {
     const ALLOWED: &'static str = "http://host:port, https://host:port or h2c://host:port (HTTP/2 without TLS), without a path";
 
     fn read(text: &str) -> Result<Self, Fault> {
+        if is_without_scheme(text) {
+            return Err(Fault::Quoting(format!(
+                "`{text}` has no scheme: write http://{text}"
+            )));
+        }
         let uri: Uri = text.parse().map_err(|_| Fault::Form)?;
         let parts = uri.into_parts();
         let scheme = match parts.scheme.as_ref().map(Scheme::as_str) {
@@ -141,6 +145,14 @@ impl Value for Server {
             )),
         }
     }
+}
+
+/// Whether this is a host with a port, and `http://` was forgotten.
+fn is_without_scheme(text: &str) -> bool {
+    let authority = text.parse::<Authority>();
+    authority.is_ok_and(|authority| {
+        authority.port_u16().is_some() && !text.contains('@') && can_be_dialled(&authority)
+    })
 }
 
 /// The name that a server's certificate must have.
@@ -202,6 +214,11 @@ impl Value for JwksUrl {
     const SHOWN: bool = false;
 
     fn read(text: &str) -> Result<Self, Fault> {
+        if !text.contains("://") {
+            return Err(Fault::Because(
+                "the URL of a key set begins with https:// or http://",
+            ));
+        }
         let uri: Uri = text.parse().map_err(|_| Fault::Form)?;
         let schemes = [Scheme::HTTP, Scheme::HTTPS];
         let has_scheme = uri.scheme().is_some_and(|scheme| schemes.contains(scheme));
@@ -250,10 +267,27 @@ impl Value for RedisUrl {
     const SHOWN: bool = false;
 
     fn read(text: &str) -> Result<Self, Fault> {
-        redis::check_url(text)
-            .map_err(|error| error.reason().map_or(Fault::Form, Fault::Because))?;
-        Ok(Self(text.to_owned()))
+        let Err(error) = redis::check_url(text) else {
+            return Ok(Self(text.to_owned()));
+        };
+        Err(match (text.split_once("://"), error.reason()) {
+            (None, _) => Fault::Because("this URL has no scheme: write redis:// before the host"),
+            (Some((_, rest)), _) if has_bare_sign(rest) => Fault::Because(
+                "the user or password in this URL has a sign that must be escaped: \
+                 `/` is %2F, `#` is %23, `?` is %3F, `@` is %40, `%` is %25, a space is %20",
+            ),
+            (_, Some(reason)) => Fault::Because(reason),
+            (_, None) => Fault::Form,
+        })
     }
+}
+
+/// Whether a user or password, which ends at the last `@`, has a sign that ends it too early.
+fn has_bare_sign(rest: &str) -> bool {
+    let user = rest.rsplit_once('@').map(|(user, _)| user);
+    user.is_some_and(|user| {
+        user.contains(|c: char| matches!(c, '/' | '#' | '?') || c.is_whitespace())
+    })
 }
 
 /// The hash of an API key. Whoever writes the key itself here should not read it in a log.

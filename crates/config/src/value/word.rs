@@ -317,6 +317,12 @@ impl Value for FilePath {
     const ALLOWED: &'static str = "a path, from the configuration's folder or from /";
 
     fn read(text: &str) -> Result<Self, Fault> {
+        // Its content may be a private key, so it is not quoted.
+        if text.contains("-----BEGIN") || text.contains(char::is_control) {
+            return Err(Fault::Because(
+                "this is the content of a file; write the path of the file",
+            ));
+        }
         let path = (!text.is_empty()).then(|| Self(text.into()));
         path.ok_or(Fault::Form)
     }

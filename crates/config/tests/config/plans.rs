@@ -79,7 +79,9 @@ fn the_commented_tls_of_the_reference_is_right_too() {
     );
     for (text, files) in [(with(&listen), 1), (upstream, 1)] {
         let error = parse(&text).unwrap_err().to_string();
-        let unread = error.matches("this file cannot be read").count();
+        let unread = error
+            .matches("cannot be read: there is no such file")
+            .count();
         assert_eq!(unread, files, "{error}");
         assert_eq!(error.matches("error: ").count(), files, "{error}");
     }

@@ -1,5 +1,6 @@
 //! Certificates and keys in files, in PEM.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use rustls::RootCertStore;
@@ -8,6 +9,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 
 use super::provider;
+use crate::file_error;
 
 /// The files of one certificate chain and its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +22,7 @@ pub struct CertificateFiles {
 
 /// A file that cannot be used, and why.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}: {why}", path.display())]
+#[error("{} {why}", path.display())]
 pub struct FileError {
     /// The file.
     pub path: PathBuf,
@@ -28,18 +30,18 @@ pub struct FileError {
     pub why: Unusable,
 }
 
-/// What is wrong with a file.
+/// What is wrong with a file, to go on with after its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unusable {
-    #[error("this file cannot be read")]
-    Unreadable,
-    #[error("no certificate can be read from it (PEM)")]
+    #[error("cannot be read: {}", file_error::reason(*.0))]
+    Unreadable(io::ErrorKind),
+    #[error("holds no readable certificate (PEM)")]
     Certificate,
-    #[error("no private key can be read from it (PEM, not encrypted)")]
+    #[error("holds no readable private key (PEM, not encrypted)")]
     Key,
-    #[error("this key is not the certificate's")]
+    #[error("holds a key that does not belong to the certificate")]
     Mismatch,
-    #[error("no certificate of an authority can be read from it (PEM)")]
+    #[error("holds no readable certificate of an authority (PEM)")]
     Authority,
 }
 
@@ -80,10 +82,13 @@ fn certificates(path: &Path) -> Result<Option<Vec<CertificateDer<'static>>>, Fil
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, FileError> {
-    // Whoever opens a pipe waits for its other end.
-    let is_file = std::fs::metadata(path).is_ok_and(|data| data.is_file());
-    let content = is_file.then(|| std::fs::read(path).ok()).flatten();
-    content.ok_or_else(|| Unusable::Unreadable.of(path))
+    let unreadable = |kind| Unusable::Unreadable(kind).of(path);
+    let data = std::fs::metadata(path).map_err(|error| unreadable(error.kind()))?;
+    // To open a pipe would wait for its other end.
+    if !data.is_file() && !data.is_dir() {
+        return Err(unreadable(io::ErrorKind::Unsupported));
+    }
+    std::fs::read(path).map_err(|error| unreadable(error.kind()))
 }
 
 impl Unusable {

@@ -10,16 +10,16 @@ use rustls::{ClientConfig, RootCertStore};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTls {
     /// The authorities are none.
-    #[error("no certificate of an authority can be read from it (PEM)")]
+    #[error("holds no readable certificate of an authority (PEM)")]
     Authority,
     /// The client's certificate is none.
-    #[error("no certificate can be read from it (PEM)")]
+    #[error("holds no readable certificate (PEM)")]
     Certificate,
     /// The client's key is none.
-    #[error("no private key can be read from it (PEM, not encrypted)")]
+    #[error("holds no readable private key (PEM, not encrypted)")]
     Key,
     /// The key is another one than the certificate's.
-    #[error("this key is not the certificate's")]
+    #[error("holds a key that does not belong to the certificate")]
     Mismatch,
     /// No file was named, and the system has no authorities.
     #[error("this system has no certificate authorities: name a file with those of Redis")]

@@ -69,14 +69,20 @@ impl Check<'_> {
         keys
     }
 
-    /// The plan of a key. Its name is not told if it is wrong: it may be the key, by mistake.
+    /// The plan of a key.
     fn plan_of_key(&mut self, leaf: &Leaf<PlanName>, plans: &ClientPlans) -> Option<ClientPlan> {
         let PlanName(name) = self.read(leaf)?;
         let plan = plans.called(&name);
         if plan.is_none() {
-            let problem = Problem::new(leaf.place, "there is no such plan").without_line();
+            let length = name.chars().count();
+            let place = leaf.place.map(|place| Place { length, ..place });
+            let problem = if is_plain_word(&leaf.raw) {
+                Problem::new(place, format!("there is no plan `{name}`"))
+            } else {
+                Problem::new(place, "there is no plan of this name").without_line()
+            };
             self.refuse(match plans.iter().len() {
-                0 => problem.note("no plan is defined; they stand under `plans`"),
+                0 => problem.note("define it under `plans`, or remove `plan` here"),
                 _ => problem.choices(&name, plans.iter().map(ClientPlan::name)),
             });
         }
@@ -97,7 +103,7 @@ impl Check<'_> {
             Err(error) => {
                 let mut problem = Problem::new(leaf.place, "this file with keys is refused");
                 for line in error.to_string().lines().filter(|line| !line.is_empty()) {
-                    problem = problem.note(line);
+                    problem = problem.note(line.trim_start().trim_start_matches("= "));
                 }
                 self.refuse(problem);
             }
@@ -120,4 +126,10 @@ impl Check<'_> {
             self.refuse(problem);
         }
     }
+}
+
+/// Whether a plan's name can be shown. What has digits or capitals may be an API key that stands in the wrong place.
+fn is_plain_word(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_lowercase() || matches!(c, '_' | '-');
+    name.len() <= 24 && name.chars().all(is_plain)
 }

@@ -13,6 +13,7 @@ use tidegate_tower::{ClientPlans, ClientSource};
 use tokio::sync::Notify;
 
 use crate::check::Check;
+use crate::check::tls::unusable;
 use crate::file::Jwt;
 use crate::plan::JwksPlan;
 use crate::report::{Place, Problem};
@@ -87,22 +88,22 @@ impl Check<'_> {
             self.refuse(problem.note("it says how a set is fetched from a `jwks_url`"));
         }
         let path = self.file(file)?;
-        let message = match fs::read(&path) {
-            Err(_) => "this file cannot be read",
-            Ok(content) => match TokenKeys::from_file(signatures, &content) {
-                Ok(keys) => {
-                    let length = content.trim_ascii_end().len();
-                    if signatures == [Signature::Hs256] && length < SECRET {
-                        self.short_secret(file.place);
-                    }
-                    return Some(keys);
-                }
-                Err(_) => "this file holds no key for these algorithms",
-            },
+        let content = match fs::read(&path) {
+            Ok(content) => content,
+            Err(error) => {
+                self.unreadable(file, &path, &error);
+                return None;
+            }
         };
-        let problem = Problem::new(file.place, message);
-        self.refuse(problem.note("a secret for HS256, else a public key in PEM"));
-        None
+        let Ok(keys) = TokenKeys::from_file(signatures, &content) else {
+            let problem = unusable(file, &path, "holds no key for these algorithms");
+            self.refuse(problem.note("HS256 needs a secret, the others a public key in PEM"));
+            return None;
+        };
+        if signatures == [Signature::Hs256] && content.trim_ascii_end().len() < SECRET {
+            self.short_secret(file.place);
+        }
+        Some(keys)
     }
 
     fn short_secret(&mut self, place: Option<Place>) {

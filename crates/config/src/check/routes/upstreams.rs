@@ -141,7 +141,14 @@ impl Check<'_> {
             return group.plan.clone();
         }
         let none = "a server is http://host:port; groups of servers stand under `upstreams`";
-        self.undefined("upstream", leaf, upstreams.groups.keys(), none);
+        let scheme = (name.contains('.') || name == "localhost")
+            .then(|| format!("if it is a server, write http://{}:PORT", leaf.raw));
+        self.undefined(
+            "upstream",
+            leaf,
+            upstreams.groups.keys(),
+            scheme.as_deref().unwrap_or(none),
+        );
         None
     }
 

@@ -1,0 +1,15 @@
+//! Why a file could not be read, in words for a log or a message.
+
+use std::io::ErrorKind;
+
+/// The reason to go on with after "cannot be read:".
+pub fn reason(kind: ErrorKind) -> String {
+    match kind {
+        ErrorKind::NotFound => "there is no such file".into(),
+        ErrorKind::PermissionDenied => "this user has no permission".into(),
+        ErrorKind::IsADirectory => "it is a directory".into(),
+        ErrorKind::NotADirectory => "a part of the path is not a directory".into(),
+        ErrorKind::Unsupported => "it is not a regular file".into(),
+        other => other.to_string(),
+    }
+}
