@@ -24,11 +24,11 @@ use tokio::time::timeout;
 
 use crate::in_force::Current;
 use crate::metrics::Format;
-use crate::overload::Pressure;
 pub(crate) use access::Access;
 use clients::Question;
 pub(crate) use config::RunningConfig;
 use connections::{Connection, Connections};
+use tidegate_server::Pressure;
 
 /// How long a head may take, and how long a connection may ask nothing.
 const HEADER: Duration = Duration::from_secs(5);

@@ -9,6 +9,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use crate::proxy::{Tunnel, UpstreamBody};
 use crate::request_end::RequestEnd;
 use tidegate_net::pace::LeastRate;
+use tidegate_server::ResponseBody;
 use tidegate_upstream::BoxError;
 
 /// A response's body; when it has been sent, or given up, the request is over.
@@ -71,14 +72,14 @@ impl Body {
     pub(crate) fn ends(&mut self, end: RequestEnd) {
         self.end = Some(end);
     }
+}
 
-    /// The least rate at which the client must take it.
-    pub(crate) const fn least_rate(&self) -> Option<LeastRate> {
+impl ResponseBody for Body {
+    fn least_rate(&self) -> Option<LeastRate> {
         self.slow
     }
 
-    /// It is cut off: its client takes it too slowly.
-    pub(crate) fn cut(&mut self) {
+    fn cut(&mut self) {
         self.end.iter_mut().for_each(RequestEnd::too_slow);
     }
 }

@@ -11,28 +11,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use begin::Next;
-pub(crate) use begin::{Arrival, Arrived, Begun};
+pub(crate) use begin::{Arrived, Begun};
 use http::header::{CONNECTION, ORIGIN};
 use http::{HeaderValue, Request, Response, StatusCode, Version};
-use tidegate_tower::{Clients, Peer};
-use tokio::sync::watch;
+use tidegate_tower::Clients;
 use tower::Service as _;
 
 use crate::access_log::AccessLog;
 use crate::body::Body;
-use crate::client_body::ClientBody;
 use crate::cors::{Cors, Preflight};
-use crate::dropped::Dropped;
 use crate::grpc;
 use crate::metrics::{GatewayMetrics, RouteMetrics};
 use crate::outcome::RequestOutcome;
-use crate::overload::Overload;
 use crate::problem::Problem;
 use crate::request_end::{Answered, RequestEnd};
 use crate::request_id::RequestIds;
 use crate::routes::Routes;
 use crate::stack::{Stack, UnmatchedStack};
-use tidegate_config::Timeouts;
+use tidegate_server::{ClientBody, Dropped, Overload};
 
 /// What serves all requests of a gateway.
 #[derive(Debug)]
@@ -41,9 +37,6 @@ pub(crate) struct Frontend {
     pub(crate) unmatched: UnmatchedStack,
     pub(crate) unmatched_metrics: Arc<RouteMetrics>,
     pub(crate) clients: Arc<Clients>,
-    /// Whether trusted peers begin a connection with a PROXY protocol header.
-    pub(crate) proxy_protocol: bool,
-    pub(crate) timeouts: Timeouts,
     pub(crate) metrics: Arc<GatewayMetrics>,
     pub(crate) access_log: AccessLog,
     pub(crate) request_ids: Arc<RequestIds>,
@@ -70,13 +63,10 @@ pub(crate) struct Route {
 
 impl Frontend {
     /// Answers one request, unless it is to be dropped.
-    pub(crate) async fn handle(
-        &self,
-        begun: Begun,
-        drain: &watch::Receiver<bool>,
-    ) -> Result<Response<Body>, Dropped> {
+    pub(crate) async fn handle(&self, begun: Begun) -> Result<Response<Body>, Dropped> {
         let Begun {
             request,
+            connection,
             mut end,
             next,
         } = begun;
@@ -120,24 +110,11 @@ impl Frontend {
             (Answered::ByUs | Answered::ByUpstream, _) => {}
         }
         if let Some(tunnel) = response.body_mut().take_tunnel() {
-            tokio::spawn(tunnel.run(end, drain.clone()));
+            tokio::spawn(tunnel.run(end, connection.drain().clone()));
             return Ok(response);
         }
         response.body_mut().ends(end);
         Ok(response)
-    }
-
-    /// Whether a connection from `peer` begins with a PROXY protocol header, as far as we believe it.
-    pub(crate) fn is_told_by(&self, peer: Peer) -> bool {
-        self.proxy_protocol && self.clients.trusted.contains(peer.address.ip())
-    }
-
-    pub(crate) const fn timeouts(&self) -> Timeouts {
-        self.timeouts
-    }
-
-    pub(crate) fn metrics(&self) -> &GatewayMetrics {
-        &self.metrics
     }
 }
 

@@ -13,8 +13,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+use http::header::RETRY_AFTER;
+use http::{Response, StatusCode};
 use tidegate_store::{MemoryStore, RedisStore, Store};
-use tidegate_tower::{Hasher, Lines};
+use tidegate_tower::{Hasher, Lines, problem};
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 use tokio::task::JoinSet;
@@ -23,15 +26,14 @@ use tokio::time::timeout;
 use crate::access_log::{AccessLog, Collector};
 use crate::admin::{self, Admin};
 use crate::chores::{heartbeats, renew, sweep};
-use crate::in_force::{Current, ListenerName};
+use crate::in_force::Current;
 use crate::metrics::GatewayMetrics;
-use crate::overload;
 use crate::redis_outage;
 use crate::redis_watch;
-use crate::server::{Listener, Server};
 use crate::shared_secret::SharedSecret;
 use tidegate_config::{Plan, Secret, StorePlan};
 use tidegate_net::descriptors;
+use tidegate_server::{Listener, ListenerName, Server, ServerParts, watch_memory};
 
 use kept::Kept;
 use reload::{Parts, open};
@@ -70,8 +72,8 @@ impl Gateway {
         let named = plan.listen.iter().map(|listener| listener.address);
         let named: Vec<_> = named.chain([plan.admin.address]).collect();
         inherited.all_among(&named)?;
-        let names = ListenerName::all(&plan.listen).into_iter();
-        let listeners = open(names, &inherited).await?;
+        let names = ListenerName::all(plan.listen.iter().map(|listener| listener.address));
+        let listeners = open(names.into_iter(), &inherited).await?;
         let admin = inherited.bind(plan.admin.address).await?;
         let secret = plan.secret.as_ref();
         let (store, hasher, shared_secret) = match &plan.store {
@@ -125,11 +127,18 @@ impl Gateway {
         let current = Arc::new(Current::from_pointee(kept.put_in_force(plan, None)?));
         let (stopping, stopped) = watch::channel(false);
         let watches = Arc::<Mutex<JoinSet<()>>>::default();
+        let server = Server::new(ServerParts {
+            service: current.clone(),
+            metrics: Arc::new(kept.metrics.server()),
+            overload: kept.overload.clone(),
+            refusal: too_many_connections(),
+            stop: stopped,
+        });
         let parts = Parts {
             kept,
             inherited,
             fixed,
-            server: Arc::new(Server::new(current.clone(), stopped)),
+            server: Arc::new(server),
             current,
             watches: watches.clone(),
         };
@@ -176,7 +185,10 @@ impl Gateway {
         let admin = tokio::spawn(admin::serve(self.admin, admin));
         let sweeper = tokio::spawn(sweep(kept.store.clone()));
         let overload = kept.overload.clone();
-        let looking = tokio::spawn(overload::watch_memory(current.clone(), overload));
+        let in_force = current.clone();
+        let looking = tokio::spawn(async move {
+            watch_memory(&overload, || in_force.load().max_memory).await;
+        });
         let renewing = tokio::spawn(renew(kept.store.clone()));
         let metrics = kept.metrics.clone();
         let settling = tokio::spawn(async move {
@@ -225,4 +237,15 @@ impl Gateway {
             let _ = timeout(LAST_LINES, finished).await;
         }
     }
+}
+
+/// The answer to a connection that is not accepted.
+fn too_many_connections() -> Response<Bytes> {
+    let mut refusal = problem(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "overloaded",
+        "There are too many connections, or too little memory for more.",
+    );
+    refusal.headers_mut().insert(RETRY_AFTER, 1.into());
+    refusal
 }

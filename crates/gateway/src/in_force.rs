@@ -4,14 +4,16 @@
 //! one plan alone, and an old plan's parts end with its last request. This module must not know what outlives a plan.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use http::{Request, Response};
 use jiff::Timestamp;
 use tokio::task::JoinSet;
 
 use crate::admin::Access;
+use crate::body::Body;
 use crate::budgets::Budgets;
 use crate::certificate_watch;
 use crate::frontend::Frontend;
@@ -19,8 +21,12 @@ use crate::jwks::{self, Jwks};
 use crate::key_files;
 use crate::limit_keys::LimitKeys;
 use crate::metrics::GatewayMetrics;
-use tidegate_config::{KeyFile, ListenerPlan};
-use tidegate_net::tls::{ServerTls, Shown};
+use tidegate_config::KeyFile;
+use tidegate_net::tls::Shown;
+use tidegate_server::{
+    ClientBody, ConnectionInfo, Dropped, ListenerName, RefusedHead, RequestGuard, Service,
+    Settings, UnparsedHead,
+};
 use tidegate_upstream::Upstream;
 
 /// What is in force now.
@@ -32,10 +38,8 @@ pub(crate) struct InForce {
     pub(crate) frontend: Frontend,
     pub(crate) budgets: Budgets,
     pub(crate) access: Access,
-    pub(crate) max_connections: usize,
-    pub(crate) max_connections_per_ip: Option<usize>,
+    pub(crate) server: Settings,
     pub(crate) max_memory: Option<u64>,
-    pub(crate) listeners: Vec<(ListenerName, Option<Arc<ServerTls>>)>,
     pub(crate) key_files: Vec<KeyFile>,
     pub(crate) jwks: Vec<Arc<Jwks>>,
     pub(crate) upstreams: HashMap<Arc<str>, Arc<Upstream>>,
@@ -46,39 +50,10 @@ pub(crate) struct InForce {
     pub(crate) since: Timestamp,
 }
 
-/// What tells a listener from the others, through all plans: its address as it is written, and the how manieth it is
-/// there, since several may ask for any free port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ListenerName {
-    pub(crate) address: SocketAddr,
-    nth: usize,
-}
-
-impl ListenerName {
-    /// The names of a plan's listeners, in its order.
-    pub(crate) fn all(plans: &[ListenerPlan]) -> Vec<Self> {
-        let mut names: Vec<Self> = Vec::new();
-        for ListenerPlan { address, .. } in plans {
-            let same = names.iter().filter(|name| name.address == *address);
-            let nth = same.count();
-            let address = *address;
-            names.push(Self { address, nth });
-        }
-        names
-    }
-}
-
 impl InForce {
-    /// What protects a listener; none if it is no longer there.
-    pub(crate) fn protection(&self, name: ListenerName) -> Option<Option<Arc<ServerTls>>> {
-        let mut listeners = self.listeners.iter();
-        let found = listeners.find(|(other, _)| *other == name);
-        found.map(|(_, tls)| tls.clone())
-    }
-
     /// The certificates that listeners show.
     pub(crate) fn shown(&self) -> impl Iterator<Item = (ListenerName, Shown)> {
-        self.listeners.iter().flat_map(|(name, tls)| {
+        self.server.listeners.iter().flat_map(|(name, tls)| {
             let shown = tls.iter().flat_map(|tls| tls.shown());
             shown.map(|shown| (*name, shown))
         })
@@ -88,12 +63,47 @@ impl InForce {
     pub(crate) fn watch(&self, metrics: &Arc<GatewayMetrics>) -> JoinSet<()> {
         let mut watches = JoinSet::new();
         watches.spawn(key_files::watch(self.key_files.clone(), metrics.clone()));
-        let secured = self.listeners.iter().filter_map(|(_, tls)| tls.clone());
+        let secured = self
+            .server
+            .listeners
+            .iter()
+            .filter_map(|(_, tls)| tls.clone());
         watches.spawn(certificate_watch::watch(secured.collect(), metrics.clone()));
         for set in &self.jwks {
             let metrics = metrics.jwks(set.name());
             watches.spawn(jwks::watch(set.clone(), metrics));
         }
         watches
+    }
+}
+
+impl Service for InForce {
+    type Body = Body;
+
+    fn settings(&self) -> &Settings {
+        &self.server
+    }
+
+    fn is_proxy(&self, ip: IpAddr) -> bool {
+        self.frontend.clients.trusted.contains(ip)
+    }
+
+    fn call(
+        self: Arc<Self>,
+        request: Request<ClientBody>,
+        connection: ConnectionInfo,
+        guard: RequestGuard,
+    ) -> impl Future<Output = Result<Response<Body>, Dropped>> + Send {
+        let begun = self.frontend.begin(request, connection, guard);
+        async move { self.frontend.handle(begun).await }
+    }
+
+    async fn refuse_head(
+        self: Arc<Self>,
+        head: UnparsedHead,
+        connection: ConnectionInfo,
+        guard: RequestGuard,
+    ) -> RefusedHead<Body> {
+        self.frontend.refuse_head(head, &connection, guard).await
     }
 }

@@ -11,17 +11,14 @@ pub mod commands;
 pub mod gateway;
 
 mod access_log;
-mod activity;
 mod admin;
 mod body;
 mod budgets;
 mod certificate_watch;
 mod chores;
-mod client_body;
 mod cors;
 #[cfg(test)]
 mod documents;
-mod dropped;
 mod frontend;
 mod grpc;
 mod in_force;
@@ -31,7 +28,6 @@ mod limit_keys;
 mod log;
 mod metrics;
 mod outcome;
-mod overload;
 mod problem;
 mod proxy;
 mod redis_outage;
@@ -40,7 +36,6 @@ mod request_end;
 mod request_id;
 
 mod routes;
-mod server;
 mod shared_secret;
 mod stack;
 mod target;

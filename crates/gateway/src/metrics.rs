@@ -26,16 +26,14 @@ use prometheus_client::registry::{Registry, Unit};
 use tidegate_store::{Store, StoreError};
 use tidegate_tower::Lines;
 
-use crate::in_force::ListenerName;
 use crate::log;
-use crate::overload::Overload;
 use tidegate_net::tls::Shown;
+use tidegate_server::{ListenerName, Overload, ServerMetrics};
 use tidegate_upstream::UpstreamMetrics;
 
 pub(crate) use connections::ConnectionMetrics;
 pub(crate) use format::Format;
 use overload::OverloadMetrics;
-pub(crate) use overload::Refused;
 use redis::RedisMetrics;
 use reloads::ReloadMetrics;
 pub(crate) use route::{OpenTunnel, RouteMetrics};
@@ -304,9 +302,15 @@ impl GatewayMetrics {
         &self.connections
     }
 
-    /// What is counted of load that is shed.
-    pub(crate) const fn overload(&self) -> &OverloadMetrics {
-        &self.overload
+    /// The handles of the server.
+    pub(crate) fn server(&self) -> ServerMetrics {
+        ServerMetrics {
+            refused: self.overload.refused(),
+            failed_handshakes: self.tls.failed_handshakes(),
+            idle_closed: self.overload.idle_closed(),
+            resting: self.connections.resting(),
+            slow_answers: self.connections.slow_answers(),
+        }
     }
 
     /// What is counted of TLS towards clients.

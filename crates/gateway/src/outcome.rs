@@ -59,39 +59,6 @@ impl RequestOutcome {
     }
 }
 
-/// Why a head never became a request: the protocol refused it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unparsed {
-    /// Its line or a header is no HTTP/1.
-    Malformed,
-    /// It is larger than may be.
-    HeadTooLarge,
-    /// Its target is longer than may be.
-    TargetTooLong,
-    /// It is no request of HTTP/2, or not to be served there.
-    Http2,
-}
-
-impl Unparsed {
-    /// All of them, in the order of their numbers.
-    pub(crate) const ALL: [Self; 4] = [
-        Self::Malformed,
-        Self::HeadTooLarge,
-        Self::TargetTooLong,
-        Self::Http2,
-    ];
-
-    /// The word for metrics.
-    pub(crate) const fn label(self) -> &'static str {
-        match self {
-            Self::Malformed => "malformed",
-            Self::HeadTooLarge => "head_too_large",
-            Self::TargetTooLong => "target_too_long",
-            Self::Http2 => "http2",
-        }
-    }
-}
-
 /// The class of an answer's status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StatusClass {

@@ -7,11 +7,11 @@ use tidegate_store::Outcome;
 use tidegate_tower::{Action, Decided, InFlight};
 
 use crate::access_log::{AccessLog, Record};
-use crate::activity::InRequest;
 use crate::cors::Preflight;
 use crate::metrics::{OpenTunnel, RouteMetrics};
 use crate::outcome::RequestOutcome;
 use crate::proxy::Forwarded;
+use tidegate_server::RequestGuard;
 
 /// Logs and counts a request when it is dropped: with the body of the answer, or with the future that was to make one.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(crate) struct RequestEnd {
     metrics: Arc<RouteMetrics>,
     // What the request holds is free again at its end.
     in_flight: Option<InFlight>,
-    in_request: InRequest,
+    guard: RequestGuard,
 }
 
 /// Whose answer it is.
@@ -43,7 +43,7 @@ impl RequestEnd {
         record: Option<Record>,
         access_log: AccessLog,
         metrics: Arc<RouteMetrics>,
-        in_request: InRequest,
+        guard: RequestGuard,
     ) -> Self {
         Self {
             record: record.map(Box::new),
@@ -52,7 +52,7 @@ impl RequestEnd {
             access_log,
             metrics,
             in_flight: None,
-            in_request,
+            guard,
         }
     }
 
@@ -119,14 +119,14 @@ impl RequestEnd {
 
     /// The request goes on as a tunnel, which is counted until what this returns is dropped.
     pub(crate) fn tunnels(&self) -> OpenTunnel {
-        self.in_request.tunnels();
+        self.guard.tunnels();
         self.metrics.tunnel()
     }
 }
 
 impl Drop for RequestEnd {
     fn drop(&mut self) {
-        if self.in_request.is_cut() {
+        if self.guard.is_cut() {
             self.too_slow();
         }
         self.metrics.ended(self.outcome, self.status);

@@ -3,9 +3,10 @@
 //! This module must not know what becomes of a header of each kind, nor which headers a route reads.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 
-use http::HeaderName;
 use http::header::RETRY_AFTER;
+use http::{HeaderName, HeaderValue};
 
 /// What a header is to a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,4 +121,11 @@ pub fn is_odd(name: &str) -> bool {
     // Without an early end, so that the compiler may look at many bytes at once.
     let odd = |byte: u8| !(byte.is_ascii_lowercase() | byte.is_ascii_digit() | (byte == b'-'));
     name.bytes().fold(false, |found, byte| found | odd(byte))
+}
+
+/// An address as a header has it.
+pub fn address(address: IpAddr) -> HeaderValue {
+    let text = address.to_canonical().to_string();
+    // No address holds what a header cannot.
+    HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("unknown"))
 }

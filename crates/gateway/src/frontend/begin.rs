@@ -6,19 +6,17 @@
 use std::sync::Arc;
 
 use http::header::HOST;
-use http::{HeaderValue, Request, StatusCode, Version};
+use http::{Request, StatusCode, Version};
 use tidegate_tower::Peer;
 
 use super::Frontend;
 use crate::access_log::Record;
-use crate::activity::InRequest;
-use crate::client_body::{ClientBody, Unread};
-use crate::overload::Pressure;
 use crate::problem::Problem;
 use crate::proxy::X_REQUEST_ID;
 use crate::request_end::RequestEnd;
 use crate::request_id::RequestId;
 use crate::target::{Target, rewritten};
+use tidegate_server::{ClientBody, ConnectionInfo, Pressure, RequestGuard};
 
 /// Another connection would begin with a handshake, in which the client shows what it has by then.
 const CERTIFICATE_ENDED: Problem = Problem::new(
@@ -27,26 +25,10 @@ const CERTIFICATE_ENDED: Problem = Problem::new(
     "The client certificate of this connection has expired.",
 );
 
-/// How a request reached us.
-#[derive(Debug)]
-pub(crate) struct Arrival<'a> {
-    pub(crate) peer: Peer,
-    /// The peer's address, as text.
-    pub(crate) hop: &'a HeaderValue,
-    /// Whether TLS protects the connection.
-    pub(crate) is_tls: bool,
-    /// Whether the certificate that the client showed has ended since.
-    pub(crate) certificate_ended: bool,
-    pub(crate) in_request: InRequest,
-}
-
 /// What whoever forwards a request is to tell of it, in its extensions.
 #[derive(Clone, Debug)]
 pub(crate) struct Arrived {
-    /// The peer's address, as text.
-    pub(crate) hop: HeaderValue,
-    /// Whether it came over TLS.
-    pub(crate) is_tls: bool,
+    pub(crate) connection: ConnectionInfo,
     pub(crate) request_id: RequestId,
 }
 
@@ -54,6 +36,7 @@ pub(crate) struct Arrived {
 #[derive(Debug)]
 pub(crate) struct Begun {
     pub(super) request: Request<ClientBody>,
+    pub(super) connection: ConnectionInfo,
     pub(super) end: RequestEnd,
     pub(super) next: Next,
 }
@@ -69,20 +52,18 @@ pub(super) enum Next {
     Serve { route: usize, is_preflight: bool },
 }
 
-impl Begun {
-    /// Leaves what nobody reads of the request's body to `unread`, if there is a body.
-    pub(crate) fn leave_body_to(&mut self, unread: impl FnOnce() -> Arc<Unread>) {
-        self.request.body_mut().leave_to(unread);
-    }
-}
-
 impl Frontend {
     /// Begins a request. From here on it is logged and counted, also if its client has left and nothing more is done.
-    pub(crate) fn begin(&self, mut request: Request<ClientBody>, arrival: Arrival<'_>) -> Begun {
+    pub(crate) fn begin(
+        &self,
+        mut request: Request<ClientBody>,
+        connection: ConnectionInfo,
+        guard: RequestGuard,
+    ) -> Begun {
         if self.overload.pressure() == Pressure::Full {
-            return self.begin_shed(request, arrival);
+            return self.begin_shed(request, connection, guard);
         }
-        let target = match arrival.certificate_ended {
+        let target = match connection.certificate_ended() {
             true => Err(CERTIFICATE_ENDED),
             false => Target::of(&request),
         };
@@ -90,19 +71,18 @@ impl Frontend {
             let found = self.routes.of(&request, &target)?;
             Ok((found, rewritten(&request, &target)))
         });
-        let request_id = self.request_id(&request, arrival.peer);
+        let request_id = self.request_id(&request, &connection);
         let route = found.as_ref().ok().map(|(found, _)| found.route);
         let record = self.access_log.is_on().then(|| {
             let route = route.map(|route| route.name.clone());
-            self.record(&request, &request_id, route, arrival.peer)
+            self.record(&request, &request_id, route, &connection)
         });
         let metrics = route.map_or(&self.unmatched_metrics, |route| &route.metrics);
         let (log, metrics) = (self.access_log.clone(), metrics.clone());
-        let end = RequestEnd::begin(record, log, metrics, arrival.in_request);
-        request.extensions_mut().insert(arrival.peer);
+        let end = RequestEnd::begin(record, log, metrics, guard);
+        request.extensions_mut().insert(peer(&connection));
         request.extensions_mut().insert(Arrived {
-            hop: arrival.hop.clone(),
-            is_tls: arrival.is_tls,
+            connection: connection.clone(),
             request_id,
         });
         let next = match found {
@@ -128,19 +108,34 @@ impl Frontend {
                 Next::Refuse { status, closes }
             }
         };
-        Begun { request, end, next }
+        Begun {
+            request,
+            connection,
+            end,
+            next,
+        }
     }
 
     /// Begins a request for which nothing is done: no route is looked for.
-    fn begin_shed(&self, request: Request<ClientBody>, arrival: Arrival<'_>) -> Begun {
+    fn begin_shed(
+        &self,
+        request: Request<ClientBody>,
+        connection: ConnectionInfo,
+        guard: RequestGuard,
+    ) -> Begun {
         let record = self.access_log.is_on().then(|| {
-            let request_id = self.request_id(&request, arrival.peer);
-            self.record(&request, &request_id, None, arrival.peer)
+            let request_id = self.request_id(&request, &connection);
+            self.record(&request, &request_id, None, &connection)
         });
         let (log, metrics) = (self.access_log.clone(), self.unmatched_metrics.clone());
-        let end = RequestEnd::begin(record, log, metrics, arrival.in_request);
+        let end = RequestEnd::begin(record, log, metrics, guard);
         let next = Next::Shed;
-        Begun { request, end, next }
+        Begun {
+            request,
+            connection,
+            end,
+            next,
+        }
     }
 
     /// The access log's record of a request that has just begun.
@@ -149,8 +144,9 @@ impl Frontend {
         request: &Request<B>,
         id: &RequestId,
         route: Option<Arc<str>>,
-        peer: Peer,
+        connection: &ConnectionInfo,
     ) -> Record {
+        let peer = peer(connection);
         let client_ip = self.clients.origin(peer, request.headers());
         Record::new(
             request,
@@ -162,14 +158,21 @@ impl Frontend {
     }
 
     /// The ID that a trusted peer gave the request, or a new one.
-    fn request_id(&self, request: &Request<ClientBody>, peer: Peer) -> RequestId {
-        let given = self
-            .clients
-            .trusts(peer)
+    fn request_id(&self, request: &Request<ClientBody>, connection: &ConnectionInfo) -> RequestId {
+        let given = connection
+            .is_trusted()
             .then(|| request.headers().get(X_REQUEST_ID));
         match given.flatten() {
             Some(id) => RequestId::given(id),
             None => self.request_ids.next(),
         }
+    }
+}
+
+/// The peer as limits know it.
+pub(super) fn peer(connection: &ConnectionInfo) -> Peer {
+    match connection.is_named() {
+        true => Peer::named(connection.peer()),
+        false => Peer::connected(connection.peer()),
     }
 }

@@ -2,55 +2,46 @@
 
 use std::time::Duration;
 
-use http::{Method, Request, Response};
+use http::{Method, Request};
 use tidegate_store::Outcome;
-use tidegate_tower::{Decided, Peer};
+use tidegate_tower::Decided;
 use tower::Service as _;
 
 use super::Frontend;
-use crate::activity::InRequest;
+use super::begin::peer;
 use crate::body::Body;
-use crate::outcome::Unparsed;
 use crate::problem::Problem;
 use crate::request_end::{Answered, RequestEnd};
 use crate::target::{BAD_HEAD, LARGE_HEADERS, LONG_TARGET};
-
-/// What became of a head that was refused.
-#[derive(Debug)]
-pub(crate) struct RefusedHead {
-    /// The answer; none if a limit drops it.
-    pub(crate) response: Option<Response<Body>>,
-    /// For how long a limit under `always` refuses the peer's address, if one does that is counted for it alone.
-    pub(crate) used_up: Option<Duration>,
-}
+use tidegate_server::{ConnectionInfo, RefusedHead, RequestGuard, UnparsedHead};
 
 impl Frontend {
     /// Counts, logs and charges a head that the protocol refused. Of a trusted proxy it is the proxy's own, as nobody knows
     /// for whom it came.
     pub(crate) async fn refuse_head(
         &self,
-        unparsed: Unparsed,
-        peer: Peer,
-        in_request: InRequest,
-    ) -> RefusedHead {
-        self.metrics.connections().unparsed(unparsed);
+        head: UnparsedHead,
+        connection: &ConnectionInfo,
+        guard: RequestGuard,
+    ) -> RefusedHead<Body> {
+        self.metrics.connections().unparsed(head);
         let mut request = Request::new(());
         *request.method_mut() = Method::from_bytes(b"-").unwrap_or_default();
         let record = self.access_log.is_on();
         let record = record.then(|| {
             let id = self.request_ids.next();
-            self.record(&request, &id, None, peer).unparsed()
+            self.record(&request, &id, None, connection).unparsed()
         });
         let mut end = RequestEnd::begin(
             record,
             self.access_log.clone(),
             self.unmatched_metrics.clone(),
-            in_request,
+            guard,
         );
-        request.extensions_mut().insert(peer);
-        request.extensions_mut().insert(problem(unparsed));
+        request.extensions_mut().insert(peer(connection));
+        request.extensions_mut().insert(problem(head));
         let Ok(mut response) = self.unmatched.clone().call(request).await;
-        let is_trusted = self.clients.trusted.contains(peer.address.ip());
+        let is_trusted = self.clients.trusted.contains(connection.peer().ip());
         let decided = response.extensions().get().filter(|_| !is_trusted);
         let used_up = decided.and_then(used_up);
         if end.answered(&mut response) == Answered::NotAtAll {
@@ -65,11 +56,11 @@ impl Frontend {
     }
 }
 
-fn problem(unparsed: Unparsed) -> Problem {
-    match unparsed {
-        Unparsed::Malformed | Unparsed::Http2 => BAD_HEAD,
-        Unparsed::HeadTooLarge => LARGE_HEADERS,
-        Unparsed::TargetTooLong => LONG_TARGET,
+fn problem(head: UnparsedHead) -> Problem {
+    match head {
+        UnparsedHead::Malformed | UnparsedHead::Http2 => BAD_HEAD,
+        UnparsedHead::HeadTooLarge => LARGE_HEADERS,
+        UnparsedHead::TargetTooLong => LONG_TARGET,
     }
 }
 

@@ -14,16 +14,16 @@ use crate::admin::Access;
 use crate::budgets::Budgets;
 use crate::cors::Cors;
 use crate::frontend::{Frontend, Route};
-use crate::in_force::{InForce, ListenerName};
+use crate::in_force::InForce;
 use crate::jwks::Jwks;
 use crate::limit_keys::LimitKeys;
 use crate::metrics::{GatewayMetrics, RouteMetrics};
-use crate::overload::Overload;
 use crate::proxy::{ForwardTimeouts, Forwarding, ReadHeaders};
 use crate::request_id::RequestIds;
 use crate::routes::Routes;
 use crate::stack::Enforcement;
 use tidegate_config::{Plan, RoutePlan};
+use tidegate_server::{ListenerName, Overload, Settings, Timeouts};
 use tidegate_upstream::{Retries, Upstream};
 
 /// The state of limits and the means to find it, and what was counted so far.
@@ -74,23 +74,29 @@ impl Kept {
             unmatched_metrics: route_metrics(metrics, &unmatched.route, &unmatched.rules),
             unmatched: enforcement.unmatched(unmatched, plan.no_route),
             clients: enforcement.clients.clone(),
-            proxy_protocol: plan.proxy_protocol,
-            timeouts: plan.timeouts,
             metrics: metrics.clone(),
             access_log: self.access_log.clone(),
             request_ids: self.request_ids.clone(),
             overload: self.overload.clone(),
         };
-        let names = ListenerName::all(&plan.listen).into_iter();
+        let names = ListenerName::all(plan.listen.iter().map(|listener| listener.address));
         let protections = plan.listen.into_iter().map(|listener| listener.tls);
+        let server = Settings {
+            listeners: names.into_iter().zip(protections).collect(),
+            max_connections: plan.max_connections,
+            max_connections_per_ip: plan.max_connections_per_ip,
+            proxy_protocol: plan.proxy_protocol,
+            timeouts: Timeouts {
+                header: plan.timeouts.header,
+                idle: plan.timeouts.idle,
+            },
+        };
         Ok(InForce {
             frontend,
             budgets,
             access: Access::new(&plan.admin),
-            max_connections: plan.max_connections,
-            max_connections_per_ip: plan.max_connections_per_ip,
+            server,
             max_memory: plan.max_memory,
-            listeners: names.zip(protections).collect(),
             key_files: plan.key_files,
             jwks,
             upstreams,

@@ -7,11 +7,11 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
 use super::{Inherited, Kept, StartError};
-use crate::in_force::{Current, ListenerName};
+use crate::in_force::{Current, InForce};
 use crate::limit_keys;
-use crate::server::{Listener, Server};
 use tidegate_config::{ConfigError, Fixed, Plan, Warning};
 use tidegate_net::descriptors;
+use tidegate_server::{Listener, ListenerName, Server};
 
 /// Puts new plans in force; clones are of the same gateway.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub(super) struct Parts {
     pub(super) inherited: Inherited,
     pub(super) fixed: Fixed,
     pub(super) current: Arc<Current>,
-    pub(super) server: Arc<Server>,
+    pub(super) server: Arc<Server<InForce>>,
     /// The watches of the plan in force. Whoever holds them is the one who may change plans.
     pub(super) watches: Arc<Mutex<JoinSet<()>>>,
 }
@@ -89,10 +89,10 @@ impl Parts {
     async fn apply(&self, plan: Plan) -> Result<JoinSet<()>, StartError> {
         let before = self.current.load_full();
         let max_connections = plan.max_connections;
-        let names = ListenerName::all(&plan.listen);
+        let names = ListenerName::all(plan.listen.iter().map(|listener| listener.address));
         let added = names
             .iter()
-            .filter(|name| before.protection(**name).is_none());
+            .filter(|name| before.server.protection(**name).is_none());
         let added = open(added.copied(), &self.inherited).await?;
         let next = Arc::new(self.kept.put_in_force(plan, Some(&before))?);
         self.current.store(next.clone());
@@ -106,7 +106,7 @@ impl Parts {
                 .reloads()
                 .limit_started_anew(&change.limit);
         }
-        self.server.leave_all_but(&names);
+        self.server.keep_only(&names);
         for listener in added {
             let address = listener
                 .socket

@@ -11,8 +11,8 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-use crate::in_force::ListenerName;
 use tidegate_net::tls::Shown;
+use tidegate_server::ListenerName;
 
 /// The end of each, in seconds since the epoch, by listener and name; of several alike the first to end.
 #[derive(Debug, Default)]

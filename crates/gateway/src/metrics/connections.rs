@@ -6,7 +6,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use crate::outcome::Unparsed;
+use tidegate_server::UnparsedHead;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ReasonLabels {
@@ -22,7 +22,7 @@ struct SlowLabels {
 #[derive(Debug)]
 pub(crate) struct ConnectionMetrics {
     resting: Gauge,
-    unparsed: [Counter; Unparsed::ALL.len()],
+    unparsed: [Counter; UnparsedHead::ALL.len()],
     by_reason: Family<ReasonLabels, Counter>,
     slow: Family<SlowLabels, Counter>,
     slow_bodies: Counter,
@@ -33,8 +33,8 @@ impl Default for ConnectionMetrics {
     fn default() -> Self {
         let by_reason = Family::<ReasonLabels, Counter>::default();
         // There from the start, so that the first is seen as a rise.
-        let unparsed = Unparsed::ALL.map(|unparsed| {
-            let reason = unparsed.label();
+        let unparsed = UnparsedHead::ALL.map(|head| {
+            let reason = head.label();
             by_reason.get_or_create_owned(&ReasonLabels { reason })
         });
         let slow = Family::<SlowLabels, Counter>::default();
@@ -49,10 +49,6 @@ impl Default for ConnectionMetrics {
         }
     }
 }
-
-/// A connection that rests, until this is dropped.
-#[derive(Debug)]
-pub(crate) struct Resting(Gauge);
 
 impl ConnectionMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
@@ -74,14 +70,13 @@ impl ConnectionMetrics {
     }
 
     /// A head was refused by the protocol.
-    pub(crate) fn unparsed(&self, unparsed: Unparsed) {
-        self.unparsed[unparsed as usize].inc();
+    pub(crate) fn unparsed(&self, head: UnparsedHead) {
+        self.unparsed[head as usize].inc();
     }
 
-    /// A connection rests.
-    pub(crate) fn rests(&self) -> Resting {
-        self.resting.inc();
-        Resting(self.resting.clone())
+    /// Connections that rest.
+    pub(super) fn resting(&self) -> Gauge {
+        self.resting.clone()
     }
 
     /// Counts request bodies that were cut off.
@@ -90,13 +85,7 @@ impl ConnectionMetrics {
     }
 
     /// Counts answers that were cut off.
-    pub(crate) fn slow_answers(&self) -> Counter {
+    pub(super) fn slow_answers(&self) -> Counter {
         self.slow_answers.clone()
-    }
-}
-
-impl Drop for Resting {
-    fn drop(&mut self) {
-        self.0.dec();
     }
 }

@@ -8,53 +8,17 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::overload::Overload;
+use tidegate_server::{ConnectionRefusal, Overload};
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ReasonLabels {
     reason: &'static str,
 }
 
-/// Why a connection is not taken.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Refused {
-    /// As many as may be are open.
-    InAll,
-    /// Its address has as many as it may.
-    OfOneIp,
-    /// The gateway is short of memory.
-    ShortOfMemory,
-    /// The process has no more file descriptors for clients.
-    ShortOfDescriptors,
-    /// Its address has used up a limit under `always` with heads that are no HTTP.
-    UsedUp,
-}
-
-impl Refused {
-    const ALL: [Self; 5] = [
-        Self::InAll,
-        Self::OfOneIp,
-        Self::ShortOfMemory,
-        Self::ShortOfDescriptors,
-        Self::UsedUp,
-    ];
-
-    /// The key of the configuration that says so, if one does.
-    const fn label(self) -> &'static str {
-        match self {
-            Self::InAll => "max_connections",
-            Self::OfOneIp => "max_connections_per_ip",
-            Self::ShortOfMemory => "max_memory",
-            Self::ShortOfDescriptors => "descriptors",
-            Self::UsedUp => "always",
-        }
-    }
-}
-
 /// Connections that were refused or closed, and how short of memory the gateway is.
 #[derive(Debug)]
 pub(crate) struct OverloadMetrics {
-    refused: [Counter; Refused::ALL.len()],
+    refused: [Counter; ConnectionRefusal::ALL.len()],
     refusals: Family<ReasonLabels, Counter>,
     idle_closed: Counter,
     resident: Gauge,
@@ -65,8 +29,8 @@ impl Default for OverloadMetrics {
     fn default() -> Self {
         let refusals = Family::<ReasonLabels, Counter>::default();
         // There from the start, so that the first refusal is seen as a rise.
-        let refused = Refused::ALL.map(|refused| {
-            let reason = refused.label();
+        let refused = ConnectionRefusal::ALL.map(|refusal| {
+            let reason = refusal.label();
             refusals.get_or_create_owned(&ReasonLabels { reason })
         });
         Self {
@@ -104,14 +68,14 @@ impl OverloadMetrics {
         );
     }
 
-    /// A connection was not taken.
-    pub(crate) fn refused(&self, reason: Refused) {
-        self.refused[reason as usize].inc();
+    /// Counts connections that were not taken, by reason.
+    pub(super) fn refused(&self) -> [Counter; ConnectionRefusal::ALL.len()] {
+        self.refused.clone()
     }
 
-    /// A connection without a request was closed for want of memory.
-    pub(crate) fn idle_closed(&self) {
-        self.idle_closed.inc();
+    /// Counts connections without a request that were closed for want of memory.
+    pub(super) fn idle_closed(&self) -> Counter {
+        self.idle_closed.clone()
     }
 
     pub(super) fn show(&self, overload: &Overload) {

@@ -9,8 +9,8 @@ use prometheus_client::registry::Registry;
 
 use super::OutcomeLabels;
 use super::certificates::Certificates;
-use crate::in_force::ListenerName;
 use tidegate_net::tls::{HandshakeFailure, Shown};
+use tidegate_server::ListenerName;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ReasonLabels {
@@ -65,12 +65,13 @@ impl TlsMetrics {
         self.ends.show(shown);
     }
 
-    /// A client's handshake failed.
-    pub(crate) fn handshake_failed(&self, reason: HandshakeFailure) {
-        let reason = reason.label();
-        self.handshakes_failed
-            .get_or_create(&ReasonLabels { reason })
-            .inc();
+    /// Counts handshakes that failed, by reason.
+    pub(super) fn failed_handshakes(&self) -> [Counter; HandshakeFailure::ALL.len()] {
+        HandshakeFailure::ALL.map(|failure| {
+            let reason = failure.label();
+            self.handshakes_failed
+                .get_or_create_owned(&ReasonLabels { reason })
+        })
     }
 
     /// Certificates of a listener have changed, and were taken or refused.

@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, V
 use http_body::Body as _;
 use hyper::body::Incoming;
 use prometheus_client::metrics::counter::Counter;
-use tidegate_tower::{Clients, Peer, Transmission, Unanswered};
+use tidegate_tower::{Clients, Transmission, Unanswered};
 use tower::Service;
 
 use super::edits;
@@ -26,7 +26,6 @@ use super::tunnel::Tunnel;
 use super::upgrade::Wish;
 use super::upstream_body::UpstreamBody;
 use crate::body::Body;
-use crate::client_body::ClientBody;
 use crate::cors::{self, Preflight};
 use crate::frontend::Arrived;
 use crate::grpc;
@@ -35,6 +34,7 @@ use crate::target::has_long_list;
 use tidegate_config::{RouteEdits, UpstreamHost};
 use tidegate_net::pace::LeastRate;
 use tidegate_net::tls::Offer;
+use tidegate_server::ClientBody;
 use tidegate_upstream::{BodyState, Lease, RequestBody, Retries, Upstream};
 
 /// What a route's forwarding is made of.
@@ -267,16 +267,16 @@ impl Forwarding {
         let body = ReceivedBody::new(body, head.version);
         let has_body = !body.is_end_stream();
         let arrived = head.extensions.remove::<Arrived>();
-        if let Some((peer, arrived)) = head.extensions.get::<Peer>().zip(arrived) {
+        if let Some(arrived) = arrived {
             let origin = Origin {
-                peer: peer.address.ip(),
-                trusted: self.clients.trusts(*peer),
-                hop: arrived.hop,
+                peer: arrived.connection.peer().ip(),
+                trusted: arrived.connection.is_trusted(),
+                hop: arrived.connection.hop(),
                 clients: &self.clients,
                 request_id: arrived.request_id.0,
                 read: &self.read,
                 client: head.extensions.get(),
-                is_tls: arrived.is_tls,
+                is_tls: arrived.connection.is_tls(),
             };
             headers::to_upstream(&mut head.headers, origin, has_body);
             edits::edit(&mut head.headers, &self.edits.request_headers);
@@ -311,15 +311,13 @@ impl Forwarding {
 
     /// Whether a client's request came over TLS, to us or to a proxy whose word is taken.
     fn is_https(&self, request: &Request<ClientBody>) -> bool {
-        let peer = request.extensions().get::<Peer>();
-        let trusted = peer.is_some_and(|peer| self.clients.trusts(*peer));
-        let told = request.headers().get(headers::X_FORWARDED_PROTO);
-        match told.filter(|_| trusted) {
+        let Some(Arrived { connection, .. }) = request.extensions().get() else {
+            return false;
+        };
+        let proto = request.headers().get(headers::X_FORWARDED_PROTO);
+        match proto.filter(|_| connection.is_trusted()) {
             Some(proto) => proto.as_bytes().eq_ignore_ascii_case(b"https"),
-            None => request
-                .extensions()
-                .get::<Arrived>()
-                .is_some_and(|arrived| arrived.is_tls),
+            None => connection.is_tls(),
         }
     }
 

@@ -7,7 +7,7 @@ use http::header::{
     TRANSFER_ENCODING,
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
-use tidegate_net::headers::{Kind, folded, is_hop_by_hop, is_limits, is_odd, kind};
+use tidegate_net::headers::{Kind, address, folded, is_hop_by_hop, is_limits, is_odd, kind};
 use tidegate_tower::{AddressFrom, Client, Clients};
 
 use super::read_headers::ReadHeaders;
@@ -24,7 +24,7 @@ pub(super) struct Origin<'a> {
     /// Whether the peer's own headers are believed.
     pub(super) trusted: bool,
     /// The peer's address, as text.
-    pub(super) hop: HeaderValue,
+    pub(super) hop: &'a HeaderValue,
     pub(super) clients: &'a Clients,
     pub(super) request_id: HeaderValue,
     /// The headers that the route's limits rest on.
@@ -196,7 +196,7 @@ fn tell_hops(headers: &mut HeaderMap, origin: &Origin<'_>) {
                 headers.remove(FORWARDED);
             }
             if first != peer {
-                append(headers, X_FORWARDED_FOR, &value(first.to_string()));
+                append(headers, X_FORWARDED_FOR, &address(first));
                 if open {
                     append(headers, FORWARDED, &node(first));
                 }
@@ -204,7 +204,7 @@ fn tell_hops(headers: &mut HeaderMap, origin: &Origin<'_>) {
             append(headers, FORWARDED, &node(peer));
         }
     }
-    append(headers, X_FORWARDED_FOR, &origin.hop);
+    append(headers, X_FORWARDED_FOR, origin.hop);
 }
 
 /// An address as `Forwarded` has it (RFC 7239, 6).
@@ -213,11 +213,6 @@ fn node(address: IpAddr) -> HeaderValue {
         IpAddr::V4(_) => format!("for={address}"),
         IpAddr::V6(_) => format!("for=\"[{address}]\""),
     })
-}
-
-/// An address as a header has it.
-pub(crate) fn address(address: IpAddr) -> HeaderValue {
-    value(address.to_canonical().to_string())
 }
 
 fn value(text: String) -> HeaderValue {

@@ -12,7 +12,7 @@ mod upgrade;
 mod upstream_body;
 
 pub(crate) use forward::{Forward, ForwardTimeouts, Forwarded, Forwarding};
-pub(crate) use headers::{X_REQUEST_ID, address};
+pub(crate) use headers::X_REQUEST_ID;
 pub(crate) use read_headers::ReadHeaders;
 pub(crate) use tunnel::Tunnel;
 pub(crate) use upstream_body::UpstreamBody;

@@ -16,9 +16,9 @@ use tidegate_upstream::{BodyPhase, BodyState, BoxError, RequestBody};
 use super::headers;
 use super::read_headers::ReadHeaders;
 use super::received::ReceivedBody;
-use crate::client_body::ClientBody;
 use tidegate_net::pace::LeastRate;
 use tidegate_net::pace::{Pace, Timer};
+use tidegate_server::ClientBody;
 
 /// A body that comes in parts.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use http_body::Body as _;
 use hyper::upgrade::OnUpgrade;
 
 use super::headers::tokens;
-use crate::client_body::ClientBody;
+use tidegate_server::ClientBody;
 
 /// What a client asks for.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
-//! Addresses that have used up a limit with heads that are no requests: for a moment nothing is read from them.
+//! Addresses that have used up a limit with heads that are not HTTP: for a moment nothing is read from them.
 //!
-//! As a rule there is none, and then a look costs one load.
+//! Usually there is none. Then a check costs one load.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -9,23 +9,23 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::places::network;
+use crate::connection_limit::network;
 
-/// The most addresses that are remembered: of others heads are read, and charged.
+/// The most addresses that are kept. Heads of others are read and charged.
 const MOST: usize = 10_000;
-/// How long one is remembered at most. A reset of its limit, or another configuration, is seen as soon.
+/// How long one is kept at most. A reset of its limit, or another configuration, takes effect as soon.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// Until when nothing is read from whom.
+/// Addresses, each with the time until which nothing is read from it.
 #[derive(Debug, Default)]
-pub(super) struct Offenders {
+pub(crate) struct Offenders {
     count: AtomicUsize,
     until: Mutex<HashMap<IpAddr, Instant>>,
 }
 
 impl Offenders {
-    /// Remembers an address whose limit refuses it for so long.
-    pub(super) fn add(&self, ip: IpAddr, refused_for: Duration) {
+    /// Adds an address that a limit refuses for so long.
+    pub(crate) fn add(&self, ip: IpAddr, refused_for: Duration) {
         let now = Instant::now();
         let mut until = self.until.lock();
         if until.len() >= MOST {
@@ -37,8 +37,8 @@ impl Offenders {
         self.count.store(until.len(), Ordering::Relaxed);
     }
 
-    /// Whether an address is to be closed before anything is read from it.
-    pub(super) fn contain(&self, ip: IpAddr) -> bool {
+    /// Whether connections of an address are to be closed before anything is read from them.
+    pub(crate) fn contain(&self, ip: IpAddr) -> bool {
         if self.count.load(Ordering::Relaxed) == 0 {
             return false;
         }

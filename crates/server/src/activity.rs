@@ -5,20 +5,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use tidegate_net::pace::LeastRate;
 use tokio::time::Instant;
 
-use tidegate_net::pace::LeastRate;
+use crate::heads::Heads;
 
-/// How long after its last request nothing is kept for a connection of HTTP/1 but its socket: longer than most clients take
-/// to ask the next thing, as it costs about as much as a request to begin anew.
+/// After this time without a request an HTTP/1 connection keeps nothing but its socket. Most clients send their next request
+/// sooner; to begin anew costs about as much as a request.
 pub(crate) const REST: Duration = Duration::from_secs(2);
 
 /// The state of one connection, shared by its I/O, its requests and its watchdog.
 ///
-/// Reads and requests only store numbers here; the one timer of a connection is the watchdog's, which looks when the
-/// earliest deadline could have come. So a request costs no timer.
+/// Reads and requests only store numbers here. A connection has one timer, the watchdog's, which checks when the earliest deadline
+/// could have come. So a request costs no timer.
 #[derive(Debug)]
 pub(crate) struct Activity {
+    /// The heads of requests that came.
+    pub(crate) heads: Heads,
     opened: Instant,
     // In ms since `opened`: when the connection last became idle, and, if not 0, when a request's head began.
     idle_since: AtomicU64,
@@ -43,7 +46,7 @@ pub(crate) struct Activity {
 const NO_BODY: u64 = 0;
 /// The body is being read, also after the request's answer. Its reader has deadlines of its own.
 const BODY_IS_READ: u64 = 1;
-/// Nobody reads the rest of the body. Its end was not seen.
+/// The rest of the body is not read. Its end was not seen.
 const BODY_IS_LEFT: u64 = 2;
 const BODY_STATE: u64 = 3;
 
@@ -62,6 +65,7 @@ impl Activity {
     /// A connection that was just accepted: its first head has begun, with all that comes before it.
     pub(crate) fn new(header: Duration, idle: Duration) -> Arc<Self> {
         Arc::new(Self {
+            heads: Heads::default(),
             opened: Instant::now(),
             idle_since: AtomicU64::new(0),
             head_since: AtomicU64::new(1),
@@ -97,9 +101,9 @@ impl Activity {
         }
     }
 
-    /// A request's head is complete. The request lasts until what this returns is dropped, and its body, if it has one, until
-    /// [`InBody`] is dropped.
-    pub(crate) fn request(self: &Arc<Self>, has_body: bool) -> InRequest {
+    /// A request's head is complete. The request lasts until the guard is dropped, its body, if it has one, until [`InBody`] is
+    /// dropped.
+    pub(crate) fn request(self: &Arc<Self>, has_body: bool) -> RequestGuard {
         // In HTTP/1, where it matters, the body before this one is over.
         let body = if has_body { BODY_IS_READ } else { NO_BODY };
         let number = self.in_body.load(Ordering::Relaxed) / (BODY_STATE + 1) + 1;
@@ -107,7 +111,7 @@ impl Activity {
             .store(number * (BODY_STATE + 1) + body, Ordering::Relaxed);
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.head_since.store(0, Ordering::Relaxed);
-        InRequest(self.clone())
+        RequestGuard(self.clone())
     }
 
     /// For how long there has been no request.
@@ -134,7 +138,7 @@ impl Activity {
         self.tunnels.load(Ordering::Relaxed)
     }
 
-    /// We have said our last word: nothing that still comes is a request.
+    /// The gateway has closed its side: nothing that still comes is a request.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
     }
@@ -247,12 +251,12 @@ impl Activity {
     }
 }
 
-/// A request on a connection; the connection is idle again when the last one is dropped.
+/// A request on a connection. The connection is idle again when the last one is dropped.
 #[derive(Debug)]
-pub(crate) struct InRequest(Arc<Activity>);
+pub struct RequestGuard(Arc<Activity>);
 
-/// The body of a request, as long as somebody reads it. If it is dropped before the end was seen, the connection does not
-/// rest before the next request.
+/// The body of a request while it is read. If this is dropped before the end of the body, the connection does not rest before
+/// the next request.
 #[derive(Debug)]
 pub(crate) struct InBody {
     activity: Arc<Activity>,
@@ -284,8 +288,8 @@ impl Drop for InBody {
     }
 }
 
-impl InRequest {
-    /// Whoever reads the request's body notes its end there. To be asked for before the next request comes.
+impl RequestGuard {
+    /// The state of the request's body, for the reader of the body. To be asked for before the next request comes.
     pub(crate) fn body(&self) -> InBody {
         InBody {
             activity: self.0.clone(),
@@ -294,17 +298,17 @@ impl InRequest {
     }
 
     /// Whether the connection ends because the client takes its answers too slowly.
-    pub(crate) fn is_cut(&self) -> bool {
+    pub fn is_cut(&self) -> bool {
         self.0.is_cut()
     }
 
     /// The connection becomes a tunnel.
-    pub(crate) fn tunnels(&self) {
+    pub fn tunnels(&self) {
         self.0.tunnels.store(true, Ordering::Relaxed);
     }
 }
 
-impl Drop for InRequest {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         if self.0.requests.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.0.note_idle();

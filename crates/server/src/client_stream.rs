@@ -1,5 +1,5 @@
-//! The client's socket as hyper sees it: what was read to tell the protocol comes first, reads are noted, a client that
-//! takes nothing for too long is cut off, and one that is still sending when all is said gets to hear it.
+//! The client's socket as hyper sees it: bytes that were read to detect the protocol come first, reads are noted, a client that
+//! takes nothing for too long is cut off, and one that is still sending after its answer gets the time to read the answer.
 
 use std::future::Future as _;
 use std::io;
@@ -10,51 +10,50 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
+use tidegate_net::pace::{Pace, Timer};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
-use super::client_io::{put_before, read_first};
-use super::places::Place;
 use crate::activity::Activity;
-use tidegate_net::pace::{Pace, Timer};
+use crate::connection_limit::ConnectionPermit;
 
-/// How long a client may go on sending after our last word.
+/// How long a client may go on sending after its last answer.
 const LINGER: Duration = Duration::from_secs(5);
 
 /// A client's connection.
 #[derive(Debug)]
-pub(super) struct ClientStream {
+pub(crate) struct ClientStream {
     inner: TcpStream,
     first: Bytes,
     activity: Arc<Activity>,
     patience: Duration,
-    // Given back when the socket is closed, whoever has it then.
-    _place: Arc<Place>,
+    // Counts the connection until the socket is closed.
+    _permit: Arc<ConnectionPermit>,
     // Since when a write has waited for the client to take something.
     stalled: Option<Instant>,
     timer: Timer,
     pace: Pace,
-    // We have closed our side.
+    // The gateway has closed its side.
     closed: bool,
-    // Runs while a client that we have nothing more to say to may still be sending.
+    // Runs while a client may still be sending after its last answer.
     lingering: Option<Pin<Box<Sleep>>>,
 }
 
 impl ClientStream {
-    /// A stream over `inner` that fails when a write stalls for `patience`, and holds a place among the connections.
-    pub(super) const fn new(
+    /// A stream over `inner` that fails when a write stalls for `patience`.
+    pub(crate) const fn new(
         inner: TcpStream,
         activity: Arc<Activity>,
         patience: Duration,
-        place: Arc<Place>,
+        permit: Arc<ConnectionPermit>,
     ) -> Self {
         Self {
             inner,
             first: Bytes::new(),
             activity,
             patience,
-            _place: place,
+            _permit: permit,
             stalled: None,
             timer: Timer::new(),
             pace: Pace::new(),
@@ -63,23 +62,23 @@ impl ClientStream {
         }
     }
 
-    /// The connection rests: nothing is kept that only writes need.
-    pub(super) fn rest(&mut self) {
+    /// The connection rests: what only writes need is dropped.
+    pub(crate) fn rest(&mut self) {
         self.timer = Timer::new();
     }
 
-    /// Takes back what was read last; it comes again.
-    pub(super) fn put_back(&mut self, read: Bytes) {
+    /// Puts bytes back that were read last. They are read again.
+    pub(crate) fn put_back(&mut self, read: Bytes) {
         put_before(&mut self.first, read);
     }
 
-    /// Whether something that was taken back waits to be read.
-    pub(super) fn has_more(&self) -> bool {
+    /// Whether bytes that were put back wait to be read.
+    pub(crate) fn has_more(&self) -> bool {
         self.first.has_remaining()
     }
 
     /// The socket below.
-    pub(super) const fn socket(&self) -> &TcpStream {
+    pub(crate) const fn socket(&self) -> &TcpStream {
         &self.inner
     }
 
@@ -114,12 +113,9 @@ impl ClientStream {
         let left = left.map_or(self.patience, |least| self.pace.left(least));
         self.timer.poll(since + left.min(self.patience), context)
     }
-}
 
-impl ClientStream {
-    /// Reads what still comes, for nobody, until the client closes too or [`LINGER`] is over. A socket that is closed with
-    /// bytes unread resets the connection, and the reset may overtake the answer: the client of a refused upload would
-    /// not learn why.
+    /// Reads and drops what still comes, until the client closes too or [`LINGER`] is over. A socket that is closed with bytes
+    /// unread resets the connection, and the reset may overtake the answer: the client of a refused upload would not learn why.
     fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let mut scratch = [MaybeUninit::uninit(); 4096];
         loop {
@@ -140,6 +136,24 @@ impl ClientStream {
             }
         }
     }
+}
+
+/// Puts bytes before others that wait to be read.
+pub(crate) fn put_before(first: &mut Bytes, read: Bytes) {
+    *first = match first.is_empty() {
+        true => read,
+        false => [&read[..], &first[..]].concat().into(),
+    };
+}
+
+/// Reads bytes that wait, if there are any.
+pub(crate) fn read_first(first: &mut Bytes, buffer: &mut ReadBuf<'_>) -> bool {
+    let waits = first.has_remaining();
+    if waits {
+        let length = first.len().min(buffer.remaining());
+        buffer.put_slice(&first.split_to(length));
+    }
+    waits
 }
 
 impl AsyncRead for ClientStream {

@@ -1,19 +1,16 @@
-//! Too much at once: how short of memory the process is, and so what is shed, what costs least first.
+//! Overload: how short of memory the process is, and so what is shed, what costs least first.
 //!
-//! Near the bound new connections are refused and idle ones closed; at it requests are refused before anything is done for
-//! them, and those under way go on. Each state is left only somewhat below where it is entered, so that what is shed does
-//! not change with every look. Whoever sheds asks this module, which must not know how.
+//! Near the bound new connections are refused and idle ones closed. At the bound requests are refused before anything is done for
+//! them; those under way go on. Each state is left somewhat below where it is entered, so that what is shed does not change at
+//! every check.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
-use crate::in_force::Current;
-
-/// How often memory is looked at.
+/// How often memory is checked.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// Shares of the bound, in percent, at which a state is entered and left.
@@ -32,7 +29,7 @@ const LARGE: usize = 8 << 20;
 /// How short of memory the process is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub(crate) enum Pressure {
+pub enum Pressure {
     /// Nothing is shed.
     #[default]
     None,
@@ -48,18 +45,18 @@ struct Mark {
     left: u64,
 }
 
-/// What is known of it.
+/// The memory of the process as it was last checked.
 #[derive(Debug, Default)]
-pub(crate) struct Overload {
-    // The same as what is told, for requests, which only look.
+pub struct Overload {
+    // The value of `sender`, for requests, which only read it.
     pressure: AtomicU8,
     resident: AtomicU64,
-    told: watch::Sender<Pressure>,
+    sender: watch::Sender<Pressure>,
 }
 
 impl Overload {
     /// How short of memory the process is now.
-    pub(crate) fn pressure(&self) -> Pressure {
+    pub fn pressure(&self) -> Pressure {
         match self.pressure.load(Ordering::Relaxed) {
             0 => Pressure::None,
             1 => Pressure::Near,
@@ -67,18 +64,18 @@ impl Overload {
         }
     }
 
-    /// The same for those who wait for a change.
-    pub(crate) fn watch(&self) -> watch::Receiver<Pressure> {
-        self.told.subscribe()
+    /// The pressure, for those that wait for a change.
+    pub fn watch(&self) -> watch::Receiver<Pressure> {
+        self.sender.subscribe()
     }
 
-    /// How many bytes the process took at the last look; 0 where that cannot be known.
-    pub(crate) fn resident(&self) -> u64 {
+    /// How many bytes the process took at the last check; 0 where the system does not say.
+    pub fn resident(&self) -> u64 {
         self.resident.load(Ordering::Relaxed)
     }
 
-    /// The process takes so much of so much.
-    fn looked(&self, resident: u64, max: Option<u64>) {
+    /// The process takes `resident` of `max` bytes.
+    fn checked(&self, resident: u64, max: Option<u64>) {
         self.resident.store(resident, Ordering::Relaxed);
         let before = self.pressure();
         let now = before.next(resident, max);
@@ -86,7 +83,7 @@ impl Overload {
             return;
         }
         self.pressure.store(now as u8, Ordering::Relaxed);
-        self.told.send_replace(now);
+        self.sender.send_replace(now);
         let max = max.unwrap_or_default();
         match now {
             Pressure::None => {
@@ -129,19 +126,19 @@ impl Pressure {
     }
 }
 
-/// Looks at the memory of the process, for as long as the future is polled.
-pub(crate) async fn watch_memory(current: Arc<Current>, overload: Arc<Overload>) {
+/// Checks the memory of the process against `max`, for as long as the future is polled.
+pub async fn watch_memory(overload: &Overload, max: impl Fn() -> Option<u64>) {
     let mut every = tokio::time::interval(LOOK);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut is_told = false;
+    let mut is_warned = false;
     loop {
         every.tick().await;
         give_back();
-        let max = current.load().max_memory;
+        let max = max();
         match resident() {
-            Some(bytes) => overload.looked(bytes, max),
-            None if max.is_some() && !is_told => {
-                is_told = true;
+            Some(bytes) => overload.checked(bytes, max),
+            None if max.is_some() && !is_warned => {
+                is_warned = true;
                 tracing::warn!(
                     "max_memory is ignored: this system does not tell how much a process takes"
                 );
@@ -151,7 +148,7 @@ pub(crate) async fn watch_memory(current: Arc<Current>, overload: Arc<Overload>)
     }
 }
 
-/// What the process takes, in bytes; Linux alone says so.
+/// What the process takes, in bytes; only Linux says so.
 fn resident() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status
@@ -161,8 +158,8 @@ fn resident() -> Option<u64> {
     Some(kib << 10)
 }
 
-/// Lets the allocator give back what has been free for a while. mimalloc looks for that when a large block is freed and
-/// at no time of its own, so a gateway that has become quiet would keep all that it ever needed.
+/// Lets the allocator return memory that has been free for a while. mimalloc does so when a large block is freed and at no time
+/// of its own, so a gateway that has become quiet would keep all memory that it ever needed.
 fn give_back() {
     drop(std::hint::black_box(Vec::<u8>::with_capacity(LARGE)));
 }
@@ -174,11 +171,11 @@ mod tests {
     #[test]
     fn states_are_left_below_where_they_are_entered() {
         let overload = Overload::default();
-        let mut told = overload.watch();
+        let mut sent = overload.watch();
         let mut seen = Vec::new();
         for used in [0, 89, 90, 86, 99, 100, 96, 95, 94, 85, 84, 89, 200, 84] {
-            overload.looked(used, Some(100));
-            assert_eq!(*told.borrow_and_update(), overload.pressure());
+            overload.checked(used, Some(100));
+            assert_eq!(*sent.borrow_and_update(), overload.pressure());
             seen.push(overload.pressure() as u8);
         }
         assert_eq!(seen, [0, 0, 1, 1, 1, 2, 2, 2, 1, 1, 0, 0, 2, 0]);
@@ -187,12 +184,12 @@ mod tests {
     #[test]
     fn without_a_bound_there_is_no_pressure() {
         let overload = Overload::default();
-        overload.looked(100, Some(100));
+        overload.checked(100, Some(100));
         assert_eq!(overload.pressure(), Pressure::Full);
-        overload.looked(u64::MAX, None);
+        overload.checked(u64::MAX, None);
         assert_eq!(overload.pressure(), Pressure::None);
         assert_eq!(overload.resident(), u64::MAX);
-        overload.looked(u64::MAX - 1, Some(u64::MAX));
+        overload.checked(u64::MAX - 1, Some(u64::MAX));
         assert_eq!(overload.pressure(), Pressure::Near);
     }
 

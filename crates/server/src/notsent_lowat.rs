@@ -1,23 +1,23 @@
-//! How much of its answers the system keeps for a client that takes nothing.
+//! Bounds how many bytes of answers the kernel keeps for a client that reads nothing (`TCP_NOTSENT_LOWAT`).
 //!
-//! Left alone it lets that grow to megabytes a connection. Two thousand slow readers then use up what the machine has for all
-//! of its connections, and good clients lose packets.
+//! Without a bound this grows to megabytes a connection. Two thousand slow readers then use up the socket memory of the machine, and
+//! other clients lose packets.
 
 use tokio::net::TcpListener;
 
-/// The most that has not even been sent, in bytes; what is on its way is not in it, so a fast client is no slower for it.
+/// The most unsent bytes. Bytes that are on their way do not count, so a fast client is not slowed down.
 const MOST: u32 = 128 * 1024;
 
-/// Bounds it for all connections of a listener, which have it from there.
+/// Sets the bound for all connections of a listener, which inherit it.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-pub(super) fn bound(listener: &TcpListener) {
-    // Without it a gateway is as good as others.
+pub(crate) fn set(listener: &TcpListener) {
+    // An error leaves the kernel's default.
     let _ = socket2::SockRef::from(listener).set_tcp_notsent_lowat(MOST);
 }
 
-/// Other systems keep less by themselves, or cannot be told.
+/// Other systems keep less by themselves, or have no such option.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-pub(super) const fn bound(_: &TcpListener) {}
+pub(crate) const fn set(_: &TcpListener) {}
 
 #[cfg(test)]
 #[cfg(target_os = "linux")]
@@ -28,7 +28,7 @@ mod tests {
     #[tokio::test]
     async fn connections_have_it_from_their_listener() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        bound(&listener);
+        set(&listener);
         let address = listener.local_addr().unwrap();
         let (_client, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
         let (socket, _) = accepted.unwrap();

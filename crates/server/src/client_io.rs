@@ -1,6 +1,6 @@
-//! A client's connection after its beginning: protected or not, it is read and written alike.
+//! A client's connection after its handshake, with TLS or without.
 //!
-//! What hyper answers by itself, to a head that it cannot read, is withheld: see [`ClientIo::watch_http1`].
+//! The answer that hyper itself gives to a head that it cannot read is withheld: see [`ClientIo::watch_http1`].
 
 use std::io;
 use std::pin::Pin;
@@ -12,13 +12,13 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
-use super::heads::{FrameReader, Heads};
-use super::stream::ClientStream;
 use crate::activity::Activity;
+use crate::client_stream::{ClientStream, put_before, read_first};
+use crate::heads::FrameReader;
 
-/// What requests come from and answers go to.
+/// Where requests come from and answers go to.
 #[derive(Debug)]
-pub(super) struct ClientIo {
+pub(crate) struct ClientIo {
     transport: Transport,
     watch: Watch,
 }
@@ -34,14 +34,13 @@ enum Transport {
 enum Watch {
     Nothing,
     Http1(Http1Watch),
-    Http2(FrameReader, Arc<Heads>),
+    Http2(FrameReader, Arc<Activity>),
 }
 
 /// Tells answers to requests from what hyper says by itself.
 #[derive(Debug)]
 struct Http1Watch {
     activity: Arc<Activity>,
-    heads: Arc<Heads>,
     // How many requests there had been when the last of their answers was sent.
     answered: usize,
     withholds: bool,
@@ -51,34 +50,34 @@ impl Http1Watch {
     /// Whether what is written now answers no request. All answers are sent, and none has begun since.
     fn withholds(&mut self) -> bool {
         let is_answer = self.activity.has_requests() || self.activity.is_tunnel();
-        self.withholds |= !is_answer && self.answered == self.heads.begun();
+        self.withholds |= !is_answer && self.answered == self.activity.heads.begun();
         self.withholds
     }
 
     /// All that was written is sent.
     fn flushed(&mut self) {
         if !self.activity.has_requests() {
-            self.answered = self.heads.begun();
+            self.answered = self.activity.heads.begun();
         }
     }
 }
 
 /// A connection under TLS.
 #[derive(Debug)]
-pub(super) struct Protected {
-    // Read before, and to be read again.
+pub(crate) struct Protected {
+    // To be read before all others.
     first: Bytes,
     tls: TlsStream<ClientStream>,
 }
 
 impl ClientIo {
     /// A connection without TLS.
-    pub(super) const fn plain(stream: ClientStream) -> Self {
+    pub(crate) const fn plain(stream: ClientStream) -> Self {
         Self::new(Transport::Plain(stream))
     }
 
     /// A connection under TLS.
-    pub(super) fn tls(tls: TlsStream<ClientStream>) -> Self {
+    pub(crate) fn tls(tls: TlsStream<ClientStream>) -> Self {
         let first = Bytes::new();
         Self::new(Transport::Tls(Box::new(Protected { first, tls })))
     }
@@ -88,24 +87,23 @@ impl ClientIo {
         Self { transport, watch }
     }
 
-    /// HTTP/1 is spoken. hyper answers a head that it cannot read with a bare status and closes. Its answer is recognised, as
-    /// it follows no request, and withheld, and the connection is not closed: whoever has it gives a better answer.
-    pub(super) fn watch_http1(&mut self, activity: Arc<Activity>, heads: Arc<Heads>) {
+    /// HTTP/1 is spoken. hyper answers a head that it cannot read with a bare status and closes. Its answer is recognised, as it
+    /// follows no request, and withheld, and the connection is not closed: its owner gives a better answer.
+    pub(crate) fn watch_http1(&mut self, activity: Arc<Activity>) {
         self.watch = Watch::Http1(Http1Watch {
             activity,
-            heads,
             answered: 0,
             withholds: false,
         });
     }
 
     /// HTTP/2 is spoken: the heads that come are counted.
-    pub(super) fn watch_http2(&mut self, heads: Arc<Heads>) {
-        self.watch = Watch::Http2(FrameReader::default(), heads);
+    pub(crate) fn watch_http2(&mut self, activity: Arc<Activity>) {
+        self.watch = Watch::Http2(FrameReader::default(), activity);
     }
 
     /// Lets everything pass from now on; whether an answer was withheld.
-    pub(super) fn write_again(&mut self) -> bool {
+    pub(crate) fn write_again(&mut self) -> bool {
         let watch = std::mem::replace(&mut self.watch, Watch::Nothing);
         matches!(watch, Watch::Http1(http1) if http1.withholds)
     }
@@ -117,48 +115,48 @@ impl ClientIo {
         }
     }
 
-    /// A client of HTTP/2 that has left takes everything. The protocol would end with a failed write, and forget the heads that it
+    /// Writes to an HTTP/2 client that has left succeed. After a failed write hyper would end at once, and forget the heads that it
     /// has read; now it ends when it reads the end.
     fn unless_gone<T>(&self, written: Poll<io::Result<T>>, all: T) -> Poll<io::Result<T>> {
         match (&written, &self.watch) {
-            (Poll::Ready(Err(error)), Watch::Http2(_, heads)) if is_leaving(error) => {
-                heads.left();
+            (Poll::Ready(Err(error)), Watch::Http2(_, activity)) if is_leaving(error) => {
+                activity.heads.left();
                 Poll::Ready(Ok(all))
             }
             _ => written,
         }
     }
 
-    pub(super) const fn is_tls(&self) -> bool {
+    pub(crate) const fn is_tls(&self) -> bool {
         matches!(self.transport, Transport::Tls(_))
     }
 
     /// The socket below.
-    pub(super) fn socket(&self) -> &TcpStream {
+    pub(crate) fn socket(&self) -> &TcpStream {
         match &self.transport {
             Transport::Plain(stream) => stream.socket(),
             Transport::Tls(protected) => protected.tls.get_ref().0.socket(),
         }
     }
 
-    /// Whether something that was taken back waits to be read.
-    pub(super) fn has_more(&self) -> bool {
+    /// Whether bytes that were put back wait to be read.
+    pub(crate) fn has_more(&self) -> bool {
         match &self.transport {
             Transport::Plain(stream) => stream.has_more(),
             Transport::Tls(protected) => protected.first.has_remaining(),
         }
     }
 
-    /// The connection rests: nothing is kept that only writes need.
-    pub(super) fn rest(&mut self) {
+    /// The connection rests: what only writes need is dropped.
+    pub(crate) fn rest(&mut self) {
         match &mut self.transport {
             Transport::Plain(stream) => stream.rest(),
             Transport::Tls(protected) => protected.tls.get_mut().0.rest(),
         }
     }
 
-    /// Takes back what was read last; it comes again.
-    pub(super) fn put_back(&mut self, read: Bytes) {
+    /// Puts bytes back that were read last. They are read again.
+    pub(crate) fn put_back(&mut self, read: Bytes) {
         match &mut self.transport {
             Transport::Plain(stream) => stream.put_back(read),
             Transport::Tls(protected) => put_before(&mut protected.first, read),
@@ -176,24 +174,6 @@ fn is_leaving(error: &io::Error) -> bool {
     kinds.contains(&error.kind())
 }
 
-/// Puts bytes before others that wait to be read.
-pub(super) fn put_before(first: &mut Bytes, read: Bytes) {
-    *first = match first.is_empty() {
-        true => read,
-        false => [&read[..], &first[..]].concat().into(),
-    };
-}
-
-/// Reads what waits, if anything does.
-pub(super) fn read_first(first: &mut Bytes, buffer: &mut ReadBuf<'_>) -> bool {
-    let waits = first.has_remaining();
-    if waits {
-        let length = first.len().min(buffer.remaining());
-        buffer.put_slice(&first.split_to(length));
-    }
-    waits
-}
-
 impl AsyncRead for ClientIo {
     fn poll_read(
         self: Pin<&mut Self>,
@@ -203,7 +183,8 @@ impl AsyncRead for ClientIo {
         let this = self.get_mut();
         let before = buffer.filled().len();
         let read = Pin::new(&mut this.transport).poll_read(context, buffer);
-        if let Watch::Http2(frames, heads) = &mut this.watch {
+        if let Watch::Http2(frames, activity) = &mut this.watch {
+            let heads = &activity.heads;
             let bytes = &buffer.filled()[before..];
             heads.came(frames.read(bytes));
             let is_end = match &read {

@@ -1,7 +1,7 @@
 //! The requests of an HTTP/2 connection, each a task of its own.
 //!
-//! A client of HTTP/2 can stop one answer and go on with the others, so that the connection's writes do not tell. What
-//! tells is that nobody asks for the next part of an answer when one was offered.
+//! A client of HTTP/2 can stop one answer and go on with the others, so the connection's writes do not show which answer waits. It
+//! shows in that hyper does not ask for the next part of an answer after one was offered.
 
 use std::cell::Cell;
 use std::pin::Pin;
@@ -14,13 +14,11 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::rt::Executor;
 use pin_project_lite::pin_project;
 use prometheus_client::metrics::counter::Counter;
+use tidegate_net::pace::{LeastRate, Pace, Timer};
 use tokio::time::Instant;
 
-use crate::body::Body;
 use crate::client_body::{Unread, discard};
-use tidegate_net::pace::LeastRate;
-use tidegate_net::pace::{Pace, Timer};
-use tidegate_upstream::BoxError;
+use crate::service::{BoxError, ResponseBody};
 
 /// The largest part of an answer that is offered at once, in bytes: what fits one frame. hyper takes a part whole as soon as
 /// the client takes a byte of it, so that progress is seen in steps of one part.
@@ -46,11 +44,9 @@ struct Sending {
     unread: Cell<Option<Arc<Unread>>>,
 }
 
-/// Where the rest of the request's body is left, for a task of [`Streams`].
-pub(crate) fn unread() -> Arc<Unread> {
-    let unread = Arc::<Unread>::default();
-    SENDING.with(|sending| sending.unread.set(Some(unread.clone())));
-    unread
+/// The rest of the request's body is left in `unread`; for a task of [`Streams`].
+pub(crate) fn leave_to(unread: Arc<Unread>) {
+    SENDING.with(|sending| sending.unread.set(Some(unread)));
 }
 
 /// Runs requests, and gives up those whose client takes nothing of the answer for `patience`, or less than it must.
@@ -135,8 +131,8 @@ fn poll_late(timer: &mut Timer, patience: Duration, context: &mut Context<'_>) -
 
 /// An answer that notes what is offered and what is taken.
 #[derive(Debug)]
-pub(crate) struct Offered {
-    answer: Body,
+pub(crate) struct Offered<B: ResponseBody> {
+    answer: B,
     // Of the answer's last part.
     rest: Bytes,
     offered: usize,
@@ -146,9 +142,9 @@ pub(crate) struct Offered {
     small: u32,
 }
 
-impl Offered {
+impl<B: ResponseBody> Offered<B> {
     /// To be sent by a task of [`Streams`].
-    pub(crate) fn new(answer: Body) -> Self {
+    pub(crate) fn new(answer: B) -> Self {
         Self {
             least: answer.least_rate(),
             answer,
@@ -204,7 +200,7 @@ impl Offered {
     }
 }
 
-impl HttpBody for Offered {
+impl<B: ResponseBody> HttpBody for Offered<B> {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -238,7 +234,7 @@ impl HttpBody for Offered {
     }
 }
 
-impl Drop for Offered {
+impl<B: ResponseBody> Drop for Offered<B> {
     fn drop(&mut self) {
         if SENDING.try_with(|sending| sending.cut.get()) == Ok(true) {
             self.answer.cut();

@@ -1,14 +1,7 @@
-//! Heads of requests on one connection: how many the client sent, and how many became requests. The others were refused by
-//! the protocol, which answers or resets by itself.
+//! Heads of requests on one connection: how many the client sent, and how many became requests. hyper refused the others, and
+//! answers or resets them by itself.
 
-use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::task::{Context, Poll};
-
-use pin_project_lite::pin_project;
-
-use super::conversation::Conversation;
 
 /// The length of what an HTTP/2 client sends first, and of what each frame begins with.
 const PREFACE: usize = 24;
@@ -20,7 +13,7 @@ const END_HEADERS: u8 = 4;
 
 /// The heads of one connection.
 #[derive(Debug, Default)]
-pub(super) struct Heads {
+pub(crate) struct Heads {
     read: AtomicUsize,
     begun: AtomicUsize,
     charged: AtomicUsize,
@@ -31,44 +24,44 @@ pub(super) struct Heads {
 
 impl Heads {
     /// So many heads came whole.
-    pub(super) fn came(&self, count: usize) {
+    pub(crate) fn came(&self, count: usize) {
         self.read.fetch_add(count, Ordering::Relaxed);
     }
 
     /// One of them became a request.
-    pub(super) fn begin(&self) {
+    pub(crate) fn begin(&self) {
         self.begun.fetch_add(1, Ordering::Relaxed);
     }
 
     /// How many became requests.
-    pub(super) fn begun(&self) -> usize {
+    pub(crate) fn begun(&self) -> usize {
         self.begun.load(Ordering::Relaxed)
     }
 
     /// The client has left; of HTTP/2.
-    pub(super) fn left(&self) {
+    pub(crate) fn left(&self) {
         self.gone.store(true, Ordering::Relaxed);
     }
 
-    /// We go away: heads that still come are answered by nobody, and are nobody's fault.
-    pub(super) fn leave(&self) {
+    /// The connection shuts down: heads that still come get no answer, and are not charged.
+    pub(crate) fn leave(&self) {
         self.leaves.store(true, Ordering::Relaxed);
     }
 
     /// The end of an HTTP/2 connection was read. Returns whether the protocol has to wait for it until the connection is
     /// polled again: at the end, the protocol forgets the heads that it has read and not handed over.
-    pub(super) fn holds_end(&self) -> bool {
+    pub(crate) fn holds_end(&self) -> bool {
         self.left();
         !self.end_is_due.load(Ordering::Relaxed) && self.unknown() > 0
     }
 
     /// The client has left, so nobody waits for an answer; of HTTP/2.
-    pub(super) fn is_gone(&self) -> bool {
+    pub(crate) fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Relaxed)
     }
 
     /// The connection is polled. An end that was read before has waited long enough.
-    fn poll(&self) {
+    pub(crate) fn poll(&self) {
         if self.is_gone() {
             self.end_is_due.store(true, Ordering::Relaxed);
         }
@@ -81,12 +74,12 @@ impl Heads {
     }
 
     /// Whether none was taken that became no request.
-    pub(super) fn none_refused(&self) -> bool {
+    pub(crate) fn none_refused(&self) -> bool {
         self.charged.load(Ordering::Relaxed) == 0
     }
 
     /// How many became no request, and were not taken here before.
-    pub(super) fn take_refused(&self) -> usize {
+    pub(crate) fn take_refused(&self) -> usize {
         if self.leaves.load(Ordering::Relaxed) {
             return 0;
         }
@@ -100,7 +93,7 @@ impl Heads {
 
 /// Counts the heads in what an HTTP/2 client sends. It reads where frames begin and end, and nothing else.
 #[derive(Debug)]
-pub(super) struct FrameReader {
+pub(crate) struct FrameReader {
     skip: usize,
     head: [u8; FRAME_HEAD],
     length: usize,
@@ -125,7 +118,7 @@ impl Default for FrameReader {
 
 impl FrameReader {
     /// Reads on, and gives how many heads ended.
-    pub(super) fn read(&mut self, mut bytes: &[u8]) -> usize {
+    pub(crate) fn read(&mut self, mut bytes: &[u8]) -> usize {
         let mut heads = 0;
         while !bytes.is_empty() {
             if self.skip > 0 {
@@ -161,72 +154,6 @@ impl FrameReader {
         let ends = matches!(kind, HEADERS | CONTINUATION) && flags & END_HEADERS != 0;
         if ends && std::mem::take(&mut self.in_head) {
             self.ends_head = true;
-        }
-    }
-}
-
-pin_project! {
-    /// A connection of HTTP/2 that charges the heads which its protocol refuses, and ends when their sender has used up a
-    /// limit.
-    pub(super) struct Charging<C> {
-        #[pin]
-        connection: C,
-        conversation: Arc<Conversation>,
-        heads: Arc<Heads>,
-        charging: Option<Pin<Box<dyn Future<Output = bool> + Send>>>,
-    }
-}
-
-impl<C> Charging<C> {
-    pub(super) const fn new(
-        connection: C,
-        conversation: Arc<Conversation>,
-        heads: Arc<Heads>,
-    ) -> Self {
-        Self {
-            connection,
-            conversation,
-            heads,
-            charging: None,
-        }
-    }
-
-    /// The connection, to be told that it is to end; from now on nothing is charged.
-    pub(super) fn leave(self: Pin<&mut Self>) -> Pin<&mut C> {
-        let this = self.project();
-        this.heads.leave();
-        this.connection
-    }
-}
-
-impl<C: Future<Output = hyper::Result<()>>> Future for Charging<C> {
-    type Output = hyper::Result<()>;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        this.heads.poll();
-        if let Poll::Ready(ended) = this.connection.poll(context) {
-            return Poll::Ready(ended);
-        }
-        loop {
-            if let Some(charging) = this.charging {
-                match charging.as_mut().poll(context) {
-                    Poll::Pending => return Poll::Pending,
-                    Poll::Ready(true) => return Poll::Ready(Ok(())),
-                    Poll::Ready(false) => *this.charging = None,
-                }
-            }
-            // While a write waits, some of what was read may not have been looked at.
-            if this.conversation.activity.is_write_stalled() {
-                return Poll::Pending;
-            }
-            match this.heads.take_refused() {
-                0 => return Poll::Pending,
-                count => {
-                    let charging = this.conversation.clone().charge_heads(count);
-                    *this.charging = Some(Box::pin(charging));
-                }
-            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The body of a client's request, as hyper streams it: notes its end, and leaves what was not read to its connection.
+//! The body of a client's request as hyper streams it. It notes its end, and leaves an unread rest to its stream.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const LINGER: Duration = Duration::from_secs(5);
 
 /// A request's body.
 #[derive(Debug)]
-pub(crate) struct ClientBody {
+pub struct ClientBody {
     // None when it was dropped.
     incoming: Option<Incoming>,
     // None when the end was seen.
@@ -30,19 +30,16 @@ pub(crate) struct ClientBody {
 }
 
 impl ClientBody {
-    /// A body whose end is noted in `in_body`.
-    pub(crate) const fn new(incoming: Incoming, in_body: Option<InBody>) -> Self {
+    /// A body whose end is noted in `in_body`. An unread rest is left to `unread`.
+    pub(crate) const fn new(
+        incoming: Incoming,
+        in_body: Option<InBody>,
+        unread: Option<Arc<Unread>>,
+    ) -> Self {
         Self {
             incoming: Some(incoming),
             in_body,
-            unread: None,
-        }
-    }
-
-    /// Leaves the rest that nobody reads to `unread`, if the body has not ended.
-    pub(crate) fn leave_to(&mut self, unread: impl FnOnce() -> Arc<Unread>) {
-        if !self.is_end_stream() {
-            self.unread = Some(unread());
+            unread,
         }
     }
 
@@ -101,14 +98,14 @@ enum State {
     /// The body is being read, and the answer is not sent.
     #[default]
     Open,
-    /// Nobody reads the body any more.
+    /// The body is read no more.
     Left(Incoming),
     /// The answer is sent.
     Answered,
 }
 
 impl Unread {
-    /// Nobody reads the rest of the body.
+    /// The rest of the body is not read.
     fn leave(&self, rest: Incoming) {
         let mut state = self.0.lock();
         match &*state {
@@ -121,7 +118,7 @@ impl Unread {
         }
     }
 
-    /// The answer is sent. Gives the rest of the body if nobody reads it.
+    /// The answer is sent. Returns the rest of the body if it is not read.
     pub(crate) fn answered(&self) -> Option<Incoming> {
         match std::mem::replace(&mut *self.0.lock(), State::Answered) {
             State::Left(rest) => Some(rest),
@@ -130,7 +127,7 @@ impl Unread {
     }
 }
 
-/// Reads a body for nobody, until it ends, its client resets it, or the bounds are reached.
+/// Reads and drops a body, until it ends, its client resets it, or the bounds are reached.
 pub(crate) async fn discard(mut body: Incoming) {
     let reading = async {
         let mut left = MOST_UNREAD;

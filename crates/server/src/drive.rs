@@ -1,4 +1,4 @@
-//! Polls a connection beside what may end it from our side: its watchdog, and a stop of the gateway.
+//! Polls a connection beside what may end it from the server's side: its watchdog, and a stop.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -10,20 +10,21 @@ use tokio::task::unconstrained;
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::activity::{Activity, Watch};
+use crate::drain::stop_asked;
 
 /// How a connection ends when a stop is asked for: once it has been quiet for so long.
-pub(super) struct End<S, F> {
+pub(crate) struct End<S, F> {
     /// Becomes true when requests in flight are the last.
-    pub(super) drain: watch::Receiver<bool>,
-    pub(super) quiet_for: Duration,
+    pub(crate) drain: watch::Receiver<bool>,
+    pub(crate) quiet_for: Duration,
     /// Whether it is to end without a stop, because others need what it holds; asked now and then.
-    pub(super) sheds: S,
-    pub(super) shut_down: F,
+    pub(crate) sheds: S,
+    pub(crate) shut_down: F,
 }
 
 /// Why a connection is polled no more.
 #[derive(Debug)]
-pub(super) enum Driven {
+pub(crate) enum Driven {
     /// It has ended, or has to: by an error, if hyper gave one.
     Over(hyper::Result<()>),
     /// It may rest.
@@ -31,7 +32,7 @@ pub(super) enum Driven {
 }
 
 /// Polls a connection until it ends or may rest.
-pub(super) async fn drive<C, S, F>(
+pub(crate) async fn drive<C, S, F>(
     mut connection: Pin<&mut C>,
     activity: &Activity,
     end: End<S, F>,
@@ -42,7 +43,8 @@ where
     F: Fn(Pin<&mut C>),
 {
     let drain = end.drain.clone();
-    let mut stop = pin!(stop_asked(end.drain));
+    let mut stopping = end.drain;
+    let mut stop = pin!(stop_asked(&mut stopping));
     let mut watchdog = pin!(sleep(Duration::ZERO));
     let mut quiet: Option<Pin<Box<Sleep>>> = None;
     let mut shut_down = false;
@@ -52,9 +54,9 @@ where
             if let Poll::Ready(ended) = connection.as_mut().poll(context) {
                 return Poll::Ready(Driven::Over(ended));
             }
-            // A request polls its connection several times, and what else there is has hardly ever anything to say. It is
-            // asked only when it has, or does not know yet whom to wake; and whatever the request has spent of its
-            // task's budget, for else it would not hear what it is told.
+            // A request polls its connection several times, while the watchdog and the stop are hardly ever ready. They are polled
+            // only when they are ready, or do not know the task's waker yet; and outside of the task's budget, as a poll without
+            // budget would not register the waker.
             let is_new = !told
                 .as_ref()
                 .is_some_and(|told| told.will_wake(context.waker()));
@@ -105,9 +107,4 @@ where
         }
     })
     .await
-}
-
-/// Ready when a stop was asked for: an error means that whoever could have asked is gone, which asks for one as well.
-async fn stop_asked(mut drain: watch::Receiver<bool>) {
-    let _ = drain.wait_for(|stop| *stop).await;
 }

@@ -1,0 +1,75 @@
+//! An HTTP/2 connection that charges the heads which its protocol refuses.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use pin_project_lite::pin_project;
+
+use crate::activity::Activity;
+
+/// Charges so many heads. Ready with true if the connection is to end.
+pub(crate) type Charge = Pin<Box<dyn Future<Output = bool> + Send>>;
+
+pin_project! {
+    /// A connection of HTTP/2. It ends when the sender of refused heads has used up a limit.
+    pub(crate) struct Charging<C, F> {
+        #[pin]
+        connection: C,
+        activity: Arc<Activity>,
+        charge: F,
+        charging: Option<Charge>,
+    }
+}
+
+impl<C, F> Charging<C, F> {
+    /// Charges the heads that `connection` refuses by `charge`.
+    pub(crate) const fn new(connection: C, activity: Arc<Activity>, charge: F) -> Self {
+        Self {
+            connection,
+            activity,
+            charge,
+            charging: None,
+        }
+    }
+
+    /// The connection, to be told to shut down. From now on nothing is charged.
+    pub(crate) fn leave(self: Pin<&mut Self>) -> Pin<&mut C> {
+        let this = self.project();
+        this.activity.heads.leave();
+        this.connection
+    }
+}
+
+impl<C, F> Future for Charging<C, F>
+where
+    C: Future<Output = hyper::Result<()>>,
+    F: Fn(usize) -> Charge,
+{
+    type Output = hyper::Result<()>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        this.activity.heads.poll();
+        if let Poll::Ready(ended) = this.connection.poll(context) {
+            return Poll::Ready(ended);
+        }
+        loop {
+            if let Some(charging) = this.charging {
+                match charging.as_mut().poll(context) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(true) => return Poll::Ready(Ok(())),
+                    Poll::Ready(false) => *this.charging = None,
+                }
+            }
+            // While a write waits, some of what was read may not have been looked at.
+            if this.activity.is_write_stalled() {
+                return Poll::Pending;
+            }
+            match this.activity.heads.take_refused() {
+                0 => return Poll::Pending,
+                count => *this.charging = Some((this.charge)(count)),
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! HTTP/1: one request at a time. A connection without a request for a while is given back to rest.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use http::header::CONNECTION;
+use http::{HeaderValue, Request, Response, StatusCode, Version};
+use http_body::Body;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+
+use super::Connection;
+use crate::client_io::ClientIo;
+use crate::drain::LAST_CALL;
+use crate::drive::{Driven, End, drive};
+use crate::service::{Dropped, ResponseBody as _, Service};
+
+/// The most that is buffered of a head, in bytes: the longest head that the gateway takes, with its method, separators and some
+/// white space.
+const MAX_BUFFER: usize = 48 * 1024;
+
+impl<S: Service> Connection<S> {
+    /// Serves requests until the connection ends, or has nothing to do for a while: then it is given back. Most connections have
+    /// nothing to do at most times, and hyper keeps 16 KiB of buffers for each.
+    pub(super) async fn http1(self: Arc<Self>, io: ClientIo) -> Option<ClientIo> {
+        let this = self.clone();
+        let service = service_fn(move |request: Request<Incoming>| {
+            let this = this.clone();
+            let version = request.version();
+            let answer = this.call(request, None);
+            async move {
+                let mut response = answer.await?;
+                this.activity.answers_at(response.body().least_rate());
+                if this.activity.drains() && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+                    let close = HeaderValue::from_static("close");
+                    response.headers_mut().insert(CONNECTION, close);
+                }
+                if version == Version::HTTP_10 && is_last(&response) {
+                    // Of this version hyper takes an answer for the last one, and adds no `keep-alive`.
+                    *response.version_mut() = Version::HTTP_10;
+                }
+                Ok::<_, Dropped>(response)
+            }
+        });
+        let mut builder = http1::Builder::new();
+        builder
+            .timer(TokioTimer::new())
+            // The watchdog's deadlines are finer: this one would also end idle connections.
+            .header_read_timeout(None)
+            .max_buf_size(MAX_BUFFER);
+        let connection = builder.serve_connection(TokioIo::new(io), service);
+        let mut connection = connection.with_upgrades();
+        let end = End {
+            drain: self.facts.drain().clone(),
+            quiet_for: LAST_CALL,
+            sheds: || self.sheds(),
+            shut_down: http1::UpgradeableConnection::graceful_shutdown,
+        };
+        match drive(Pin::new(&mut connection), &self.activity, end).await {
+            Driven::Over(Err(error)) if error.is_parse() => {
+                let parts = connection.into_parts()?;
+                let io = parts.io.into_inner();
+                Box::pin(self.refuse_head(io, &error, &parts.read_buf)).await;
+                None
+            }
+            Driven::Over(_) => {
+                self.count_cut();
+                None
+            }
+            Driven::Rest => {
+                let parts = connection.into_parts()?;
+                let mut io = parts.io.into_inner();
+                io.rest();
+                if !parts.read_buf.is_empty() {
+                    // The next head has begun, behind a request that is over by now.
+                    self.activity.read();
+                    io.put_back(parts.read_buf);
+                }
+                Some(io)
+            }
+        }
+    }
+}
+
+/// Whether the connection of an HTTP/1.0 client ends with this answer: the answer says so, or nothing else shows where its body
+/// ends.
+fn is_last<B: Body>(response: &Response<B>) -> bool {
+    let body = response.body();
+    let has_end = body.is_end_stream() || body.size_hint().exact().is_some();
+    !has_end || response.headers().contains_key(CONNECTION)
+}

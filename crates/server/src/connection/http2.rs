@@ -1,0 +1,104 @@
+//! HTTP/2: many requests at a time, each a task of its own.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Request;
+use http_body::Body as _;
+use hyper::body::Incoming;
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+
+use super::Connection;
+use super::unparsed::is_clients_fault;
+use crate::charging::{Charge, Charging};
+use crate::client_body::Unread;
+use crate::client_io::ClientIo;
+use crate::drive::{Driven, End, drive};
+use crate::service::{Dropped, Service};
+use crate::stream::{self, Offered, Streams};
+
+/// How many requests one connection may have open.
+const MAX_STREAMS: u32 = 100;
+/// The headers of one request, uncompressed, in bytes, each counted as 32 more: half of what HTTP/1 may send, as a connection has
+/// a hundred requests.
+const MAX_HEADER_LIST: u32 = 16 * 1024;
+/// After so many requests that the client resets before they are looked at, or makes the gateway reset, the connection ends: a
+/// client that does more of either attacks.
+const MAX_TAKEN_BACK: usize = 20;
+const MAX_MADE_RESETS: usize = 1_024;
+/// How much of one request's body may wait for its upstream, and of all of a connection, in bytes.
+const STREAM_WINDOW: u32 = 256 * 1024;
+const CONNECTION_WINDOW: u32 = 1024 * 1024;
+/// How much of one answer may wait for the client, in bytes.
+const MAX_UNSENT: usize = 64 * 1024;
+/// How long one answer may wait for the client. A client that stops a hundred answers holds as many upstream connections.
+const LONGEST_STALL: Duration = Duration::from_secs(25);
+/// How often a silent client is pinged, and how long it may take to answer.
+const PING_EVERY: Duration = Duration::from_secs(20);
+
+impl<S: Service> Connection<S> {
+    /// Serves requests until the connection ends.
+    pub(super) async fn http2(self: Arc<Self>, mut io: ClientIo) {
+        self.activity.multiplexes();
+        io.watch_http2(self.activity.clone());
+        let this = self.clone();
+        let service = service_fn(move |request: Request<Incoming>| {
+            let this = this.clone();
+            let has_rest = !request.body().is_end_stream();
+            let unread = has_rest.then(Arc::<Unread>::default);
+            let answer = this.call(request, unread.clone());
+            async move {
+                if this.activity.heads.is_gone() {
+                    // Over HTTP/1 hyper drops such a request itself.
+                    return Err(Dropped::default());
+                }
+                unread.into_iter().for_each(stream::leave_to);
+                Ok::<_, Dropped>(answer.await?.map(Offered::new))
+            }
+        });
+        let mut builder = http2::Builder::new(Streams {
+            patience: self.idle.min(LONGEST_STALL),
+            cuts: self.metrics.slow_answers.clone(),
+        });
+        builder
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(MAX_STREAMS)
+            .max_header_list_size(MAX_HEADER_LIST)
+            .max_pending_accept_reset_streams(MAX_TAKEN_BACK)
+            .max_local_error_reset_streams(MAX_MADE_RESETS)
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_send_buf_size(MAX_UNSENT)
+            .keep_alive_interval(PING_EVERY)
+            .keep_alive_timeout(PING_EVERY);
+        let connection = builder.serve_connection(TokioIo::new(io), service);
+        // The client learns which of its requests are served, so none that comes later is lost.
+        let end = End {
+            drain: self.facts.drain().clone(),
+            quiet_for: Duration::ZERO,
+            sheds: || self.sheds(),
+            shut_down: |connection: Pin<&mut Charging<_, _>>| {
+                http2::Connection::graceful_shutdown(connection.leave());
+            },
+        };
+        let this = self.clone();
+        let charge = move |count| -> Charge { Box::pin(this.clone().charge_heads(count)) };
+        let connection = Charging::new(connection, self.activity.clone(), charge);
+        let mut connection = Box::pin(connection);
+        let over = drive(connection.as_mut(), &self.activity, end).await;
+        drop(connection);
+        let mut refused = self.activity.heads.take_refused();
+        if let Driven::Over(Err(error)) = over
+            && self.activity.heads.none_refused()
+            && is_clients_fault(&error)
+        {
+            // The cause was not a head, and is charged as one.
+            refused = 1;
+        }
+        self.count_cut();
+        self.charge_heads(refused.min(MAX_STREAMS as usize)).await;
+    }
+}

@@ -1,0 +1,87 @@
+//! Heads that hyper refuses. hyper would answer with a bare status, uncounted: here such a head is charged to the peer's address,
+//! counted, logged, and answered with a problem.
+
+use std::error::Error as _;
+use std::sync::Arc;
+
+use http_body_util::BodyExt as _;
+use tokio::io::AsyncWriteExt as _;
+use tokio::time::timeout;
+
+use super::Connection;
+use crate::client_io::ClientIo;
+use crate::refusal;
+use crate::service::{RefusedHead, Service, UnparsedHead};
+
+/// The longest request line that is refused for another reason than its length.
+const LONGEST_LINE: usize = 8 * 1024;
+
+impl<S: Service> Connection<S> {
+    /// Ends an HTTP/1 connection whose last head was refused with `error`; `read` is what came of that head.
+    pub(super) async fn refuse_head(&self, mut io: ClientIo, error: &hyper::Error, read: &[u8]) {
+        let head = match error.is_parse_too_large() {
+            true if has_long_line(read) => UnparsedHead::TargetTooLong,
+            true => UnparsedHead::HeadTooLarge,
+            false => UnparsedHead::Malformed,
+        };
+        let ending = async {
+            let refused = self.charge(head).await;
+            let is_withheld = io.write_again();
+            if let Some(response) = refused.response.filter(|_| is_withheld) {
+                let (head, mut body) = response.into_parts();
+                let mut text = Vec::new();
+                while let Some(Ok(frame)) = body.frame().await {
+                    text.extend(frame.into_data().unwrap_or_default());
+                }
+                let answer = refusal::encode(&head, &text);
+                io.write_all(&answer).await?;
+                io.flush().await?;
+            }
+            io.shutdown().await
+        };
+        // It concerns its client alone whether the answer arrived.
+        drop(timeout(self.idle, ending).await);
+    }
+
+    /// Charges heads of HTTP/2 that became no requests. Returns whether the connection is to end.
+    pub(super) async fn charge_heads(self: Arc<Self>, count: usize) -> bool {
+        for _ in 0..count {
+            self.charge(UnparsedHead::Http2).await;
+            if self.offenders.contain(self.facts.peer().address.ip()) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Charges one head.
+    async fn charge(&self, head: UnparsedHead) -> RefusedHead<S::Body> {
+        let guard = self.activity.request(false);
+        let service = self.service.load_full();
+        let connection = self.info(&service);
+        let refused = service.refuse_head(head, connection, guard).await;
+        if let Some(refused_for) = refused.used_up {
+            let address = self.facts.peer().address;
+            self.offenders.add(address.ip(), refused_for);
+        }
+        refused
+    }
+}
+
+/// Whether a request line is longer than a target may be.
+fn has_long_line(read: &[u8]) -> bool {
+    let end = read.iter().position(|byte| *byte == b'\n');
+    end.unwrap_or(read.len()) > LONGEST_LINE
+}
+
+/// Whether HTTP/2 ended because of what the client sent.
+pub(super) fn is_clients_fault(error: &hyper::Error) -> bool {
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<h2::Error>() {
+            return error.is_library() && error.reason().is_some();
+        }
+        cause = error.source();
+    }
+    false
+}

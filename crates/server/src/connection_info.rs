@@ -1,0 +1,105 @@
+//! What a service knows of a request's connection.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use http::HeaderValue;
+use tidegate_net::headers;
+use tokio::sync::watch;
+
+/// The connection of a request. Clones are cheap.
+#[derive(Clone, Debug)]
+pub struct ConnectionInfo {
+    connection: Arc<Facts>,
+    is_trusted: bool,
+}
+
+/// What is the same for all requests of a connection.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    peer: Peer,
+    hop: HeaderValue,
+    is_tls: bool,
+    certificate_ends: Option<SystemTime>,
+    drain: watch::Receiver<bool>,
+}
+
+/// The other end of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer {
+    pub(crate) address: SocketAddr,
+    /// Whether a PROXY protocol header named this address.
+    pub(crate) is_named: bool,
+}
+
+impl Facts {
+    pub(crate) fn new(
+        peer: Peer,
+        is_tls: bool,
+        certificate_ends: Option<SystemTime>,
+        drain: watch::Receiver<bool>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            peer,
+            hop: headers::address(peer.address.ip()),
+            is_tls,
+            certificate_ends,
+            drain,
+        })
+    }
+
+    /// These facts, for a request whose headers are believed if `is_trusted`.
+    pub(crate) fn of_request(self: &Arc<Self>, is_trusted: bool) -> ConnectionInfo {
+        ConnectionInfo {
+            connection: self.clone(),
+            is_trusted,
+        }
+    }
+
+    pub(crate) const fn peer(&self) -> Peer {
+        self.peer
+    }
+
+    pub(crate) const fn drain(&self) -> &watch::Receiver<bool> {
+        &self.drain
+    }
+}
+
+impl ConnectionInfo {
+    /// The address of the peer: the connection's own, or the one that a trusted proxy named for it.
+    pub fn peer(&self) -> SocketAddr {
+        self.connection.peer.address
+    }
+
+    /// Whether a PROXY protocol header named the peer's address.
+    pub fn is_named(&self) -> bool {
+        self.connection.peer.is_named
+    }
+
+    /// The IP address of the peer, as text.
+    pub fn hop(&self) -> &HeaderValue {
+        &self.connection.hop
+    }
+
+    /// Whether the headers of the peer are believed, by the configuration that the request met.
+    pub const fn is_trusted(&self) -> bool {
+        self.is_trusted
+    }
+
+    /// Whether TLS protects the connection.
+    pub fn is_tls(&self) -> bool {
+        self.connection.is_tls
+    }
+
+    /// Whether the client showed a certificate that has ended since.
+    pub fn certificate_ended(&self) -> bool {
+        let end = self.connection.certificate_ends;
+        end.is_some_and(|end| SystemTime::now() > end)
+    }
+
+    /// Becomes true when the server drains.
+    pub fn drain(&self) -> &watch::Receiver<bool> {
+        &self.connection.drain
+    }
+}

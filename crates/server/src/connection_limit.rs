@@ -1,0 +1,166 @@
+//! How many connections are open at once, in total and of one address, and when all are closed.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+/// Counts open connections, or their handshakes.
+#[derive(Debug, Default)]
+pub(crate) struct ConnectionLimit {
+    open: AtomicUsize,
+    // Only of addresses that are bounded. An address without a permit has no entry.
+    by_ip: Mutex<HashMap<IpAddr, usize>>,
+    all_closed: Notify,
+}
+
+/// Counts one connection until it is dropped.
+#[derive(Debug)]
+pub(crate) struct ConnectionPermit {
+    limit: Arc<ConnectionLimit>,
+    ip: Option<IpAddr>,
+}
+
+/// How many connections may be open.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// In total.
+    pub(crate) total: usize,
+    /// Of this address; none: no bound.
+    pub(crate) of_ip: Option<(IpAddr, usize)>,
+}
+
+/// Which bound was reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LimitReached {
+    /// That of all connections.
+    Total,
+    /// That of the address.
+    Address,
+}
+
+impl ConnectionLimit {
+    /// A permit, if no bound is reached.
+    pub(crate) fn take(self: &Arc<Self>, bounds: Bounds) -> Result<ConnectionPermit, LimitReached> {
+        let more = |open: usize| (open < bounds.total).then_some(open + 1);
+        let open = self
+            .open
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
+        open.map_err(|_| LimitReached::Total)?;
+        let mut permit = ConnectionPermit {
+            limit: self.clone(),
+            ip: None,
+        };
+        if let Some((ip, most)) = bounds.of_ip {
+            let ip = network(ip);
+            let mut by_ip = self.by_ip.lock();
+            let open = by_ip.entry(ip).or_default();
+            if *open >= most {
+                // The bound is at least 1, so the entry is not empty.
+                drop(by_ip);
+                return Err(LimitReached::Address);
+            }
+            *open += 1;
+            permit.ip = Some(ip);
+        }
+        Ok(permit)
+    }
+
+    /// How many are open now.
+    pub(crate) fn open(&self) -> usize {
+        self.open.load(Ordering::Acquire)
+    }
+
+    /// Ready when none is open.
+    pub(crate) async fn all_closed(&self) {
+        loop {
+            let mut notified = std::pin::pin!(self.all_closed.notified());
+            // Before the count is read, so that the last one is not missed.
+            notified.as_mut().enable();
+            if self.open() == 0 {
+                return;
+            }
+            notified.await;
+        }
+    }
+
+    fn close(&self, ip: IpAddr) {
+        let mut by_ip = self.by_ip.lock();
+        if let Some(open) = by_ip.get_mut(&ip) {
+            *open -= 1;
+            if *open == 0 {
+                by_ip.remove(&ip);
+            }
+        }
+    }
+}
+
+impl Drop for ConnectionPermit {
+    fn drop(&mut self) {
+        if let Some(ip) = self.ip {
+            self.limit.close(ip);
+        }
+        if self.limit.open.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.limit.all_closed.notify_waiters();
+        }
+    }
+}
+
+/// What counts as one address: a client of IPv6 has a whole /64.
+pub(crate) fn network(ip: IpAddr) -> IpAddr {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => IpAddr::V4(ip),
+        IpAddr::V6(ip) => IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn in_all(total: usize) -> Bounds {
+        Bounds { total, of_ip: None }
+    }
+
+    #[tokio::test]
+    async fn there_are_as_many_as_are_allowed_at_the_time() {
+        let limit = Arc::new(ConnectionLimit::default());
+        limit.all_closed().await;
+        let first = limit.take(in_all(2)).unwrap();
+        let second = limit.take(in_all(2)).unwrap();
+        assert_eq!(limit.take(in_all(2)).unwrap_err(), LimitReached::Total);
+        let third = limit.take(in_all(3)).unwrap();
+        drop((first, second));
+        // One is open, which is all that may be by now.
+        assert!(limit.take(in_all(1)).is_err());
+        assert_eq!(limit.open(), 1);
+        let (all, ()) = tokio::join!(limit.all_closed(), async { drop(third) });
+        assert_eq!(((), 0), (all, limit.open()));
+    }
+
+    #[test]
+    fn an_address_has_its_share_and_others_have_theirs() {
+        let limit = Arc::new(ConnectionLimit::default());
+        let of = |ip: &str| Bounds {
+            total: 100,
+            of_ip: Some((ip.parse().unwrap(), 2)),
+        };
+        for (one, same, other) in [
+            ("192.0.2.1", "::ffff:192.0.2.1", "192.0.2.2"),
+            ("2001:db8::1", "2001:db8::ffff:0:0:1", "2001:db8:0:1::1"),
+        ] {
+            let first = limit.take(of(one)).unwrap();
+            let _second = limit.take(of(same)).unwrap();
+            assert_eq!(limit.take(of(one)).unwrap_err(), LimitReached::Address);
+            let _other = limit.take(of(other)).unwrap();
+            let _trusted = limit.take(in_all(100)).unwrap();
+            drop(first);
+            assert!(limit.take(of(same)).is_ok());
+        }
+        // A refusal counts nothing, and nothing is kept of those that closed.
+        assert_eq!((limit.open(), limit.by_ip.lock().len()), (0, 0));
+    }
+}

@@ -1,0 +1,36 @@
+//! When connections end from the server's side: a stop was asked for, or memory is short.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use crate::overload::Pressure;
+
+/// How long an HTTP/1 connection must have been quiet before a stop closes it. Its client learns of the stop only with an
+/// answer, and a request that is on its way when the connection closes is lost.
+pub(crate) const LAST_CALL: Duration = Duration::from_secs(1);
+
+/// Ready when a stop was asked for. The end of the sender asks for a stop as well.
+pub(crate) async fn stop_asked(drain: &mut watch::Receiver<bool>) {
+    let _ = drain.wait_for(|stop| *stop).await;
+}
+
+/// Ready [`LAST_CALL`] after a stop was asked for.
+pub(crate) async fn last_call(drain: &mut watch::Receiver<bool>) {
+    stop_asked(drain).await;
+    sleep(LAST_CALL).await;
+}
+
+/// Ready when the process is short of memory.
+pub(crate) async fn memory_short(pressure: &mut watch::Receiver<Pressure>) {
+    // The sender lives as long as the server.
+    let short = |pressure: &Pressure| *pressure != Pressure::None;
+    let _ = pressure.wait_for(short).await;
+}
+
+/// Ready [`LAST_CALL`] after the process became short of memory.
+pub(crate) async fn last_call_memory(pressure: &mut watch::Receiver<Pressure>) {
+    memory_short(pressure).await;
+    sleep(LAST_CALL).await;
+}

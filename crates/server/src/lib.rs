@@ -1,0 +1,37 @@
+//! Serves client connections: accepts and bounds them, reads their beginning, serves HTTP/1 and HTTP/2, and drains them.
+//!
+//! Start reading at [`Server`], then `acceptor.rs` (one connection from its first byte) and `connection.rs` (its requests).
+//! [`Service`] says how a request is answered, [`Settings`] what holds for connections. This crate knows no limits, no upstreams
+//! and no configuration file.
+
+mod acceptor;
+mod activity;
+mod charging;
+mod client_body;
+mod client_io;
+mod client_stream;
+mod connection;
+mod connection_info;
+mod connection_limit;
+mod drain;
+mod drive;
+mod handshake;
+mod heads;
+mod metrics;
+mod notsent_lowat;
+mod offenders;
+mod overload;
+mod refusal;
+mod server;
+mod service;
+mod settings;
+mod stream;
+
+pub use activity::RequestGuard;
+pub use client_body::ClientBody;
+pub use connection_info::ConnectionInfo;
+pub use metrics::{ConnectionRefusal, ServerMetrics};
+pub use overload::{Overload, Pressure, watch_memory};
+pub use server::{Listener, Server, ServerParts};
+pub use service::{BoxError, Dropped, RefusedHead, ResponseBody, Service, UnparsedHead};
+pub use settings::{ListenerName, Settings, Timeouts};

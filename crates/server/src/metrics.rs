@@ -1,0 +1,83 @@
+//! What a server counts. Its owner registers the counters under names.
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use tidegate_net::tls::HandshakeFailure;
+
+/// Why a connection was not accepted.
+#[derive(Clone, Copy, Debug)]
+pub enum ConnectionRefusal {
+    /// `max_connections` are open.
+    Total,
+    /// The address has `max_connections_per_ip`.
+    Address,
+    /// The process is short of memory.
+    Memory,
+    /// The process has no more file descriptors for clients.
+    Descriptors,
+    /// The address has used up a limit with heads that are not HTTP.
+    UsedUp,
+}
+
+impl ConnectionRefusal {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 5] = [
+        Self::Total,
+        Self::Address,
+        Self::Memory,
+        Self::Descriptors,
+        Self::UsedUp,
+    ];
+
+    /// The word for metrics: the configuration key that says so, if one does.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Total => "max_connections",
+            Self::Address => "max_connections_per_ip",
+            Self::Memory => "max_memory",
+            Self::Descriptors => "descriptors",
+            Self::UsedUp => "always",
+        }
+    }
+}
+
+/// The handles of a server.
+#[derive(Debug)]
+pub struct ServerMetrics {
+    /// Connections that were not accepted, in the order of [`ConnectionRefusal::ALL`].
+    pub refused: [Counter; ConnectionRefusal::ALL.len()],
+    /// Handshakes that failed, in the order of [`HandshakeFailure::ALL`].
+    pub failed_handshakes: [Counter; HandshakeFailure::ALL.len()],
+    /// Connections without a request that were closed because memory was short.
+    pub idle_closed: Counter,
+    /// Connections that rest.
+    pub resting: Gauge,
+    /// Answers that were cut off.
+    pub slow_answers: Counter,
+}
+
+impl ServerMetrics {
+    pub(crate) fn refused(&self, reason: ConnectionRefusal) {
+        self.refused[reason as usize].inc();
+    }
+
+    pub(crate) fn handshake_failed(&self, failure: HandshakeFailure) {
+        self.failed_handshakes[failure as usize].inc();
+    }
+
+    /// Counts a connection as resting until the return value is dropped.
+    pub(crate) fn rest(&self) -> Resting<'_> {
+        self.resting.inc();
+        Resting(&self.resting)
+    }
+}
+
+/// A connection that rests.
+#[derive(Debug)]
+pub(crate) struct Resting<'a>(&'a Gauge);
+
+impl Drop for Resting<'_> {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}

@@ -1,0 +1,134 @@
+//! The server: its listeners, and the end of all connections.
+//!
+//! The caller binds sockets, so that a port in use is found before anything starts, and says when to stop. Listeners may be added
+//! and closed at any time.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use http::Response;
+use parking_lot::Mutex;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::acceptor::Acceptor;
+use crate::connection_limit::ConnectionLimit;
+use crate::drain::stop_asked;
+use crate::metrics::ServerMetrics;
+use crate::notsent_lowat;
+use crate::offenders::Offenders;
+use crate::overload::Overload;
+use crate::refusal;
+use crate::service::Service;
+use crate::settings::ListenerName;
+
+/// How long requests in flight may take to end after a stop was asked for.
+const DRAIN: Duration = Duration::from_secs(30);
+
+/// An open port.
+#[derive(Debug)]
+pub struct Listener {
+    /// Its name in [`Settings::listeners`](crate::Settings::listeners).
+    pub name: ListenerName,
+    /// Its socket.
+    pub socket: TcpListener,
+}
+
+/// What a server is made of.
+#[derive(Debug)]
+pub struct ServerParts<S> {
+    /// The service, with its settings. Each request meets the one that is there when it begins.
+    pub service: Arc<ArcSwap<S>>,
+    /// What is counted.
+    pub metrics: Arc<ServerMetrics>,
+    /// How short of memory the process is.
+    pub overload: Arc<Overload>,
+    /// The answer to a connection without TLS that is not accepted.
+    pub refusal: Response<Bytes>,
+    /// Becomes true when the server is to stop.
+    pub stop: watch::Receiver<bool>,
+}
+
+/// All listeners and their connections.
+pub struct Server<S> {
+    parts: ServerParts<S>,
+    refusal: Arc<[u8]>,
+    connections: Arc<ConnectionLimit>,
+    handshakes: Arc<ConnectionLimit>,
+    offenders: Arc<Offenders>,
+    accepting: Mutex<Vec<(ListenerName, JoinHandle<()>)>>,
+}
+
+impl<S: Service> Server<S> {
+    /// A server that has no listener yet.
+    pub fn new(parts: ServerParts<S>) -> Self {
+        let (head, body) = parts.refusal.clone().into_parts();
+        Self {
+            refusal: refusal::encode(&head, &body).into(),
+            parts,
+            connections: Arc::default(),
+            handshakes: Arc::default(),
+            offenders: Arc::default(),
+            accepting: Mutex::default(),
+        }
+    }
+
+    /// Accepts connections from now on.
+    pub fn listen(&self, listener: Listener) {
+        let Listener { name, socket } = listener;
+        notsent_lowat::set(&socket);
+        let acceptor = Acceptor {
+            service: self.parts.service.clone(),
+            metrics: self.parts.metrics.clone(),
+            overload: self.parts.overload.clone(),
+            refusal: self.refusal.clone(),
+            listener: name,
+            pressure: self.parts.overload.watch(),
+            drain: self.parts.stop.clone(),
+            offenders: self.offenders.clone(),
+            connections: self.connections.clone(),
+            handshakes: self.handshakes.clone(),
+        };
+        let accepting = tokio::spawn(Arc::new(acceptor).accept(socket));
+        self.accepting.lock().push((name, accepting));
+    }
+
+    /// Closes all listeners but these. Connections that were accepted stay open.
+    pub fn keep_only(&self, names: &[ListenerName]) {
+        self.accepting.lock().retain(|(name, accepting)| {
+            let stays = names.contains(name);
+            if !stays {
+                accepting.abort();
+            }
+            stays
+        });
+    }
+
+    /// Ready when a stop was asked for and all requests in flight are answered, or 30 s have passed.
+    pub async fn ended(&self) {
+        stop_asked(&mut self.parts.stop.clone()).await;
+        let accepting = std::mem::take(&mut *self.accepting.lock());
+        for (_, accepting) in accepting {
+            let _ = accepting.await;
+        }
+        let done = tokio::time::timeout(DRAIN, self.connections.all_closed()).await;
+        if done.is_err() {
+            let open = self.connections.open();
+            tracing::warn!(open, "connections were still open at the drain's deadline");
+        }
+    }
+}
+
+impl<S> fmt::Debug for Server<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let accepting = self.accepting.lock();
+        let listeners: Vec<_> = accepting.iter().map(|(name, _)| name.address).collect();
+        f.debug_struct("Server")
+            .field("listeners", &listeners)
+            .finish_non_exhaustive()
+    }
+}

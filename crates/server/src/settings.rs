@@ -1,0 +1,61 @@
+//! What holds for client connections. A configuration is turned into it; a reload swaps it together with the service.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_net::tls::ServerTls;
+
+/// What holds for all client connections.
+#[derive(Debug)]
+pub struct Settings {
+    /// The listeners that are open, each with its TLS.
+    pub listeners: Vec<(ListenerName, Option<Arc<ServerTls>>)>,
+    /// How many connections may be open at once.
+    pub max_connections: usize,
+    /// How many of these one IPv4 address may have, or one /64 of IPv6, unless it is a trusted proxy; none: all.
+    pub max_connections_per_ip: Option<usize>,
+    /// Whether trusted proxies begin a connection with a PROXY protocol header.
+    pub proxy_protocol: bool,
+    /// How long clients may take.
+    pub timeouts: Timeouts,
+}
+
+/// How long a client may take. A connection keeps the timeouts that it began with.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeouts {
+    /// For the head of a request, and for what comes before the first one.
+    pub header: Duration,
+    /// Between two requests, and for the next part of an answer.
+    pub idle: Duration,
+}
+
+/// Identifies a listener in all configurations: its address as written, and its number among those with the same address,
+/// since several may ask for any free port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListenerName {
+    /// The address as written.
+    pub address: SocketAddr,
+    nth: usize,
+}
+
+impl ListenerName {
+    /// The names of the listeners at these addresses, in their order.
+    pub fn all(addresses: impl IntoIterator<Item = SocketAddr>) -> Vec<Self> {
+        let mut names: Vec<Self> = Vec::new();
+        for address in addresses {
+            let nth = names.iter().filter(|name| name.address == address).count();
+            names.push(Self { address, nth });
+        }
+        names
+    }
+}
+
+impl Settings {
+    /// The TLS of a listener, if it has TLS; none if the listener is closed.
+    pub fn protection(&self, name: ListenerName) -> Option<Option<Arc<ServerTls>>> {
+        let mut listeners = self.listeners.iter();
+        let found = listeners.find(|(other, _)| *other == name);
+        found.map(|(_, tls)| tls.clone())
+    }
+}
