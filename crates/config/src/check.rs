@@ -6,6 +6,7 @@
 
 mod answers;
 mod clients;
+mod exposure;
 mod fixed;
 mod limits;
 mod listen;
@@ -77,6 +78,8 @@ impl Check<'_> {
         let secret = self.secret(file, store.as_ref());
         let (limits, mut rules) = self.limits(file, shared);
         self.plans(file, &plans, &mut rules);
+        self.exposure(file, &listen, admin.as_ref(), &rules);
+        self.uncounted_gateways(file, &limits);
         let always = self.always(file, &rules);
         let answers = Answers::default();
         let answers = self.answers(file.headers.as_ref(), file.reject.as_ref(), &answers);

@@ -146,6 +146,8 @@ fn not_yaml(message: &str, place: Option<Place>, source: &Source<'_>) -> Problem
         problem.note("indent lines with spaces, not with tabs")
     } else if line.contains("${") {
         problem.note("inside of { } and [ ] a variable must be quoted: \"${NAME}\"")
+    } else if line.contains("/{") {
+        problem.note("inside of { } and [ ] a path with a {name} must be quoted: \"/rides/{id}\"")
     } else {
         problem
     }

@@ -14,6 +14,8 @@ use tidegate_config::{self as config, ConfigError, LogFormat, Plan, StorePlan, W
 mod bounds;
 #[path = "config/broken.rs"]
 mod broken;
+#[path = "config/deployment.rs"]
+mod deployment;
 #[path = "config/files.rs"]
 mod files;
 #[path = "config/plans.rs"]

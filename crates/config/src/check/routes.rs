@@ -5,6 +5,7 @@ mod cors;
 mod edits;
 mod guards;
 mod hidden;
+mod prefixes;
 mod respelled;
 mod upstreams;
 
@@ -84,6 +85,7 @@ impl Check<'_> {
         }
         self.hidden(&routes);
         self.respelled(&routes);
+        self.prefixes(&routes);
         self.guards(&routes, clients);
         self.unused_upstreams(&upstreams);
         routes.into_iter().map(|(plan, _)| plan).collect()

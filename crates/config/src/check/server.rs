@@ -1,8 +1,10 @@
 //! The gateway itself: where state is kept, how long it waits, what it logs.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_store::redis::RedisOptions;
+use tidegate_store::{Limit, Mode, OnFailure};
 
 use super::Check;
 use super::limits::Shared;
@@ -81,6 +83,29 @@ impl Check<'_> {
             sync_every: sync_every.unwrap_or(SYNC_EVERY),
             remember_refusals: true,
         })
+    }
+
+    /// Warns that gateways which start without Redis do not know of each other.
+    pub(super) fn uncounted_gateways(&mut self, file: &File, limits: &[Arc<Limit>]) {
+        let Some(SingleOr::Block(store)) = &file.store else {
+            return;
+        };
+        let Some(redis) = &store.value.redis else {
+            return;
+        };
+        let is_local = |limit: &Arc<Limit>| {
+            limit.on_failure() == OnFailure::Local && limit.mode() != Mode::Local
+        };
+        let local = limits.iter().find(|limit| is_local(limit));
+        if let (Some(limit), None) = (local, &redis.gateways) {
+            let problem = Problem::new(redis.url.place, "`gateways` is not set");
+            self.doubt(problem.note(format!(
+                "gateways that start while Redis is away do not know of each other: each admits the whole quota of `{}` \
+                 (`on_failure: local`). With several gateways write their number, such as `gateways: 4`. \
+                 `gateways: auto` accepts this",
+                limit.name()
+            )));
+        }
     }
 
     pub(super) fn secret(&mut self, file: &File, store: Option<&StorePlan>) -> Option<Secret> {

@@ -168,7 +168,7 @@ async fn the_soft_limit_is_raised() {
 fn check_says_what_does_not_fit() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("gateway.yaml");
-    let routes = "routes: [{ path: /, upstream: \"http://127.0.0.1:1\" }]\n";
+    let routes = "routes: [{ path: /**, upstream: \"http://127.0.0.1:1\" }]\n";
     let check = |yaml: &str| {
         std::fs::write(&file, format!("{yaml}{routes}")).unwrap();
         let mut command = Command::new("sh");

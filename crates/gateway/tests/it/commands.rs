@@ -16,7 +16,7 @@ const GOOD: &str = "
 limits:
   few: { fixed_window: { limit: 3, window: 1d } }
 routes:
-  - { path: /api, upstream: http://127.0.0.1:9000, limits: [few] }
+  - { path: /api/**, upstream: http://127.0.0.1:9000, limits: [few] }
 max_connections: 100
 ";
 
