@@ -4,6 +4,7 @@
 //! plan is made only if there is none, nothing incomplete ever leaves. This module must not know
 //! YAML.
 
+mod access_log;
 mod answers;
 mod clients;
 mod exposure;

@@ -4,6 +4,7 @@
 //! [`File`] is well-formed but nothing in it is checked. The comments on keys are what editors show
 //! through `tidegate schema`. This module must not know what a value means.
 
+mod access_log;
 mod action;
 mod answers;
 mod cors;
@@ -39,6 +40,7 @@ use super::value::{
     TokenText, Unlimited, WindowLength, Words, Zone,
 };
 
+pub(super) use access_log::{AccessFilter, AccessLog};
 pub(super) use action::{Action, Counted};
 pub(super) use answers::{Headers, Reject};
 pub(super) use cors::Cors;

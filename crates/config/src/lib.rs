@@ -25,8 +25,9 @@ use std::path::Path;
 
 pub use fixed::Fixed;
 pub use plan::{
-    AdminPlan, CorsPlan, HeaderEdits, HttpsPort, JwksPlan, KeyFile, ListenerPlan, LogFormat,
-    LogPlan, Origins, Plan, RouteEdits, RoutePlan, Secret, StorePlan, Timeouts, UpstreamHost,
+    AccessField, AccessFilter, AccessFormat, AccessLogPlan, AccessPiece, AdminPlan, CorsPlan,
+    HeaderEdits, HttpsPort, JwksPlan, KeyFile, ListenerPlan, LogFormat, LogPlan, OUTCOMES, Origins,
+    Plan, RouteEdits, RoutePlan, Secret, StorePlan, Timeouts, UpstreamHost,
 };
 pub use report::{ConfigError, Warning};
 

@@ -3,6 +3,7 @@
 //! Only the check makes one, so whatever stands in a plan is right: names are resolved, numbers
 //! fit, every route can be reached. This module must not know how a configuration is written.
 
+mod access_log;
 mod cors;
 mod edits;
 
@@ -27,6 +28,9 @@ use tidegate_net::path::EncodedSlashes;
 use tidegate_net::pattern::PathPattern;
 use tidegate_net::tls::ServerTls;
 
+pub use access_log::{
+    AccessField, AccessFilter, AccessFormat, AccessLogPlan, AccessPiece, OUTCOMES,
+};
 pub use cors::{CorsPlan, Origins};
 pub use edits::{HeaderEdits, HttpsPort, RouteEdits, UpstreamHost};
 pub(crate) use tidegate_net::pace::LeastRate;
@@ -217,8 +221,8 @@ impl Default for Timeouts {
 pub struct LogPlan {
     /// How a line looks.
     pub format: LogFormat,
-    /// Whether every request gets a line.
-    pub access: bool,
+    /// The access log; none: requests get no lines.
+    pub access: Option<AccessLogPlan>,
     /// The least important level that is logged: `error`, `warn`, `info`, `debug`, `trace`; `off`.
     pub level: String,
 }

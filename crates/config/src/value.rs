@@ -4,6 +4,7 @@
 //! are filled in, so it is read by the check, which can then tell all that is wrong at once.
 //! [`Value`] is one kind of value. This module must not know which keys there are.
 
+mod access_log;
 mod answer;
 mod calendar;
 mod cors;
@@ -24,6 +25,7 @@ use serde_saphyr::Spanned;
 
 use super::report::{Place, Problem};
 
+pub(super) use access_log::{AccessFormatText, OutcomeWord, Sample, StatusRange};
 pub(super) use answer::{HeadersWord, IetfDraft, MediaType, RejectBody, RejectStatus, Status};
 pub(super) use calendar::{WindowLength, Zone};
 pub(super) use cors::{CorsOrigin, MaxAge};

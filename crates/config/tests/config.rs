@@ -8,7 +8,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use tidegate_config::{self as config, ConfigError, LogFormat, Plan, StorePlan, Warning};
+use tidegate_config::{
+    self as config, AccessField, AccessFilter, AccessFormat, AccessLogPlan, AccessPiece,
+    ConfigError, LogFormat, Plan, StorePlan, Warning,
+};
 
 #[path = "config/bounds.rs"]
 mod bounds;

@@ -1,56 +1,81 @@
 //! The access log: one line per request.
 //!
+//! ```text
+//! request's end ─ selection ─ format ─> a buffer per processor ─ collecting thread ─> standard error, or a file
+//! ```
+//!
 //! The thread that served a request formats its line, into a buffer that few threads share. A thread of its own collects the
-//! buffers ten times per second, or when one is long, and hands the lines to the log of the process. Requests wait for neither.
-//! If the lines are not taken in time, further ones are dropped and counted.
+//! buffers ten times per second, or when one is long, and writes the lines. Requests wait for neither. If the lines are not
+//! taken in time, further ones are lost, counted, and told of in the log itself.
 
 mod buffers;
-mod line;
+mod format;
 mod record;
+mod selection;
+mod sink;
 mod timestamp;
+mod value;
 
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use buffers::Buffers;
-#[cfg(test)]
-pub(crate) use record::FIELDS;
+use format::Format;
+use http::Request;
+use record::Kept;
+use selection::Selection;
+use tidegate_config::AccessLogPlan;
+
 pub(crate) use record::Record;
+pub(crate) use sink::{LogFile, Sink};
 
-use crate::log::AccessSink;
-
-/// How often the log says, at most, that lines were dropped.
-const REPORT_EVERY: Duration = Duration::from_secs(1);
+use crate::request_id::RequestId;
 
 /// Where records go; cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct AccessLog(Option<Arc<Buffers>>);
+pub(crate) struct AccessLog(Option<Arc<Log>>);
+
+#[derive(Debug)]
+struct Log {
+    kept: Kept,
+    selection: Selection,
+    buffers: Buffers,
+}
 
 /// The thread that collects lines; it ends when this is finished or dropped.
 #[derive(Debug)]
-pub(crate) struct Collector(Arc<Buffers>);
+pub(crate) struct Collector(Arc<Log>);
 
 impl Collector {
     /// Waits until all lines that were written before are handed on, but not longer than `patience`.
     pub(crate) fn finish(self, patience: Duration) {
-        self.0.close(patience);
+        self.0.buffers.close(patience);
     }
 }
 
 impl Drop for Collector {
     fn drop(&mut self) {
-        self.0.close(Duration::ZERO);
+        self.0.buffers.close(Duration::ZERO);
     }
 }
 
 impl AccessLog {
     /// Starts the thread that collects lines for `sink`.
-    pub(crate) fn start(sink: AccessSink) -> std::io::Result<(Self, Collector)> {
-        let buffers = Arc::new(Buffers::new(sink.format()));
+    pub(crate) fn start(
+        plan: &AccessLogPlan,
+        mut sink: Sink,
+    ) -> std::io::Result<(Self, Collector)> {
+        let format = Format::new(&plan.format);
+        let log = Arc::new(Log {
+            kept: Kept::for_format(&format),
+            selection: Selection::new(plan),
+            buffers: Buffers::new(format),
+        });
         let thread = std::thread::Builder::new().name("access-log".into());
-        let collected = buffers.clone();
-        thread.spawn(move || collect_all(&collected, &sink))?;
-        Ok((Self(Some(buffers.clone())), Collector(buffers)))
+        let collected = log.clone();
+        thread.spawn(move || collected.buffers.collect(|lines| sink.take(lines)))?;
+        Ok((Self(Some(log.clone())), Collector(log)))
     }
 
     /// A log that nobody wants to read.
@@ -63,38 +88,37 @@ impl AccessLog {
         self.0.is_some()
     }
 
+    /// The record of a request that has just begun, by `peer` and on behalf of `client_ip`.
+    pub(crate) fn record<B>(
+        &self,
+        request: &Request<B>,
+        id: &RequestId,
+        route: Option<Arc<str>>,
+        peer: SocketAddr,
+        client_ip: IpAddr,
+    ) -> Record {
+        let kept = self.0.as_ref().map_or(Kept::NOTHING, |log| log.kept);
+        Record::new(request, kept, id, route, peer, client_ip)
+    }
+
+    /// Writes the line of a request that has ended, if it is one of those that get one.
     pub(crate) fn write(&self, record: &Record) {
-        if let Some(buffers) = &self.0 {
-            buffers.write(record);
+        if let Some(log) = &self.0
+            && log.selection.takes(|| record.end())
+        {
+            log.buffers.write(record);
         }
     }
 
-    /// Lines that were dropped since start.
-    pub(crate) fn dropped(&self) -> u64 {
-        self.0.as_ref().map_or(0, |buffers| buffers.dropped())
-    }
-}
-
-fn collect_all(buffers: &Buffers, sink: &AccessSink) {
-    let (mut reported, mut at) = (0, None::<Instant>);
-    buffers.collect(|lines| {
-        sink.write(lines);
-        let dropped = buffers.dropped();
-        if dropped > reported && at.is_none_or(|at| at.elapsed() >= REPORT_EVERY) {
-            report(dropped - reported);
-            (reported, at) = (dropped, Some(Instant::now()));
+    /// Has the file opened again before further lines are written.
+    pub(crate) fn reopen(&self) {
+        if let Some(log) = &self.0 {
+            log.buffers.reopen();
         }
-    });
-    let left = buffers.dropped() - reported;
-    if left > 0 {
-        report(left);
     }
-}
 
-/// Says, in the log, that lines are missing from the access log.
-fn report(lines: u64) {
-    tracing::warn!(
-        lines,
-        "access log lines were dropped, because they could not be written in time"
-    );
+    /// Lines that were lost since start.
+    pub(crate) fn lost(&self) -> u64 {
+        self.0.as_ref().map_or(0, |log| log.buffers.lost())
+    }
 }

@@ -163,7 +163,7 @@ impl Admin {
             &self.store,
             in_force.shown(),
             &frontend.overload,
-            frontend.access_log.dropped(),
+            frontend.access_log.lost(),
             format,
         );
         let mut response = text(StatusCode::OK, &metrics);

@@ -102,18 +102,24 @@ impl HttpBody for Body {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        match &mut self.content {
-            Content::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+        let frame = match &mut self.content {
+            Content::Whole(bytes) => bytes.take().map(|bytes| Ok(Frame::data(bytes))),
             Content::Upstream(body) => {
                 let frame = ready!(Pin::new(&mut *body).poll_frame(context));
                 let is_cut = matches!(frame, Some(Err(_))) && body.is_cut();
                 if is_cut {
                     self.cut();
                 }
-                Poll::Ready(frame)
+                frame
             }
-            Content::Tunnel(_) => Poll::Ready(None),
+            Content::Tunnel(_) => None,
+        };
+        if let Some((Ok(frame), end)) = frame.as_ref().zip(self.end.as_mut())
+            && let Some(data) = frame.data_ref()
+        {
+            end.sent(data.len() as u64);
         }
+        Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {

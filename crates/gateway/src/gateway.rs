@@ -23,7 +23,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::access_log::{AccessLog, Collector};
+use crate::access_log::{AccessLog, Collector, LogFile, Sink};
 use crate::admin::{self, Admin};
 use crate::chores::{heartbeats, renew, sweep};
 use crate::in_force::Current;
@@ -31,7 +31,7 @@ use crate::metrics::GatewayMetrics;
 use crate::redis_outage;
 use crate::redis_watch;
 use crate::shared_secret::SharedSecret;
-use tidegate_config::{Plan, Secret, StorePlan};
+use tidegate_config::{AccessLogPlan, Plan, Secret, StorePlan};
 use tidegate_net::descriptors;
 use tidegate_server::{Listener, ListenerName, Server, ServerParts, watch_memory};
 
@@ -97,14 +97,7 @@ impl Gateway {
                 (Store::Redis(store.clone()), hasher, Some((shared, store)))
             }
         };
-        let sink = crate::log::access_sink().filter(|_| plan.log.access);
-        let (access_log, log_collector) = match sink {
-            Some(sink) => {
-                let started = AccessLog::start(sink).map_err(StartError::Thread)?;
-                (started.0, Some(started.1))
-            }
-            None => (AccessLog::off(), None),
-        };
+        let (access_log, log_collector) = start_access_log(plan.log.access.as_ref())?;
         let lines = Lines::default();
         let kept = Kept {
             store,
@@ -167,6 +160,12 @@ impl Gateway {
     /// What puts new plans in force.
     pub fn reloader(&self) -> Reloader {
         Reloader::new(self.parts.clone())
+    }
+
+    /// What opens the file of the access log again, whenever it is called.
+    pub fn reopener(&self) -> impl Fn() + Send + Sync + 'static {
+        let access_log = self.parts.kept.access_log.clone();
+        move || access_log.reopen()
     }
 
     /// Serves until `stop` is ready, then lets the requests in flight end.
@@ -248,4 +247,26 @@ fn too_many_connections() -> Response<Bytes> {
     );
     refusal.headers_mut().insert(RETRY_AFTER, 1.into());
     refusal
+}
+
+/// The access log, and the thread that collects its lines.
+fn start_access_log(
+    plan: Option<&AccessLogPlan>,
+) -> Result<(AccessLog, Option<Collector>), StartError> {
+    let Some(plan) = plan else {
+        return Ok((AccessLog::off(), None));
+    };
+    let sink = match &plan.file {
+        Some(path) => {
+            let opened = LogFile::open(path);
+            let opened = opened.map_err(|error| StartError::AccessLog(path.clone(), error))?;
+            Some(Sink::File(opened))
+        }
+        None => crate::log::access_sink().map(Sink::Log),
+    };
+    let Some(sink) = sink else {
+        return Ok((AccessLog::off(), None));
+    };
+    let (log, collector) = AccessLog::start(plan, sink).map_err(StartError::Thread)?;
+    Ok((log, Some(collector)))
 }

@@ -32,20 +32,12 @@ static RUNNING: OnceLock<AccessSink> = OnceLock::new();
 
 /// Takes the lines of an access log.
 #[derive(Clone, Debug)]
-pub(crate) struct AccessSink {
-    lines: Lines,
-    format: LogFormat,
-}
+pub(crate) struct AccessSink(Lines);
 
 impl AccessSink {
-    /// The form of the lines.
-    pub(crate) const fn format(&self) -> LogFormat {
-        self.format
-    }
-
     /// Queues whole lines; waits if there is no room. Only the thread of an access log may call it.
     pub(crate) fn write(&self, lines: &[u8]) {
-        self.lines.push_access(lines);
+        self.0.push_access(lines);
     }
 }
 
@@ -99,9 +91,8 @@ impl Log {
         }?;
         std::panic::set_hook(Box::new(log_panic));
         if tracing::enabled!(tracing::Level::INFO) {
-            let (lines, format) = (lines.clone(), plan.format);
             // A process has one log, which was started just now.
-            let _ = RUNNING.set(AccessSink { lines, format });
+            let _ = RUNNING.set(AccessSink(lines.clone()));
         }
         Ok(Self(lines))
     }

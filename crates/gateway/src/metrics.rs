@@ -2,6 +2,7 @@
 
 mod certificates;
 mod connections;
+mod durations;
 mod format;
 #[cfg(test)]
 pub(crate) mod names;
@@ -32,6 +33,7 @@ use tidegate_server::{ListenerName, Overload, ServerMetrics};
 use tidegate_upstream::UpstreamMetrics;
 
 pub(crate) use connections::ConnectionMetrics;
+use durations::Durations;
 pub(crate) use format::Format;
 use overload::OverloadMetrics;
 use redis::RedisMetrics;
@@ -46,10 +48,21 @@ use upstream::UpstreamFamilies;
 const STORE_BUCKETS: [f64; 10] = [
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
 ];
-/// Where the histograms of upstreams split, in seconds.
-const UPSTREAM_BUCKETS: [f64; 14] = [
-    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0,
-];
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct BuildLabels {
+    version: &'static str,
+    os: &'static str,
+    arch: &'static str,
+}
+
+impl BuildLabels {
+    const OF_THIS: Self = Self {
+        version: env!("CARGO_PKG_VERSION"),
+        os: std::env::consts::OS,
+        arch: std::env::consts::ARCH,
+    };
+}
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct RequestLabels {
@@ -91,7 +104,8 @@ pub(crate) struct GatewayMetrics {
     registry: Registry,
     requests: Family<RequestLabels, Counter>,
     decisions: Family<DecisionLabels, Counter>,
-    upstream: Family<RouteLabels, Histogram, fn() -> Histogram>,
+    request_durations: Family<RouteLabels, Durations>,
+    upstream_durations: Family<RouteLabels, Durations>,
     tunnels: Family<RouteLabels, Gauge>,
     store: Histogram,
     store_errors: Family<ErrorLabels, Counter>,
@@ -122,12 +136,12 @@ pub(crate) struct GatewayMetrics {
 impl GatewayMetrics {
     /// Metrics of a gateway whose requests wait in these lines.
     pub(crate) fn new(lines: Lines) -> Self {
-        let upstream: fn() -> Histogram = || Histogram::new(UPSTREAM_BUCKETS);
         let mut metrics = Self {
             registry: Registry::with_prefix("tidegate"),
             requests: Family::default(),
             decisions: Family::default(),
-            upstream: Family::new_with_constructor(upstream),
+            request_durations: Family::default(),
+            upstream_durations: Family::default(),
             tunnels: Family::default(),
             store: Histogram::new(STORE_BUCKETS),
             store_errors: Family::default(),
@@ -181,6 +195,9 @@ impl GatewayMetrics {
 
     fn register(&mut self) {
         let Self { registry, .. } = self;
+        let build = Family::<BuildLabels, Gauge>::default();
+        build.get_or_create_owned(&BuildLabels::OF_THIS).set(1);
+        registry.register("build_info", "1, with the version as a label", build);
         registry.register(
             "requests",
             "Requests by route, what became of them, and the class of the answer's status",
@@ -192,10 +209,16 @@ impl GatewayMetrics {
             self.decisions.clone(),
         );
         registry.register_with_unit(
+            "request_duration",
+            "Time from the head of a request to the end of its answer",
+            Unit::Seconds,
+            self.request_durations.clone(),
+        );
+        registry.register_with_unit(
             "upstream_duration",
             "Time from forwarding a request to the head of its answer",
             Unit::Seconds,
-            self.upstream.clone(),
+            self.upstream_durations.clone(),
         );
         registry.register(
             "tunnels",

@@ -1,6 +1,7 @@
 //! The end of a request: whatever way it takes, it is counted and logged exactly once.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use http::{Response, StatusCode};
 use tidegate_store::Outcome;
@@ -17,6 +18,7 @@ use tidegate_server::RequestGuard;
 #[derive(Debug)]
 pub(crate) struct RequestEnd {
     record: Option<Box<Record>>,
+    started: Instant,
     outcome: RequestOutcome,
     status: Option<StatusCode>,
     access_log: AccessLog,
@@ -47,6 +49,7 @@ impl RequestEnd {
     ) -> Self {
         Self {
             record: record.map(Box::new),
+            started: Instant::now(),
             outcome: RequestOutcome::Abandoned,
             status: None,
             access_log,
@@ -67,9 +70,10 @@ impl RequestEnd {
         let dropped = decided
             .as_ref()
             .is_some_and(|decided| decided.action() == Some(Action::Drop));
+        let sent = forwarded.as_ref();
         let status = Some(response.status()).filter(|_| !dropped);
         self.status = status;
-        self.outcome = match (decision.map(|decision| decision.outcome), forwarded) {
+        self.outcome = match (decision.map(|decision| decision.outcome), sent) {
             _ if dropped => RequestOutcome::Dropped,
             (Some(Outcome::Refused), _) => RequestOutcome::Limited,
             (Some(Outcome::Unavailable), _) => RequestOutcome::Unavailable,
@@ -79,9 +83,10 @@ impl RequestEnd {
             _ if response.extensions().get::<Preflight>().is_some() => RequestOutcome::Preflight,
             _ => RequestOutcome::Rejected,
         };
-        let theirs = forwarded.filter(|forwarded| forwarded.answered);
-        if let Some(forwarded) = theirs {
-            self.metrics.forwarded(forwarded.took);
+        let theirs = sent.filter(|forwarded| forwarded.answered);
+        let theirs = theirs.map(|forwarded| forwarded.took);
+        if let Some(took) = theirs {
+            self.metrics.forwarded(took);
         }
         if let Some(decided) = &decided {
             self.metrics.decided(decided);
@@ -112,6 +117,13 @@ impl RequestEnd {
         }
     }
 
+    /// So many bytes of the answer's body were handed on.
+    pub(crate) fn sent(&mut self, bytes: u64) {
+        if let Some(record) = &mut self.record {
+            record.sent(bytes);
+        }
+    }
+
     /// The answer is cut off: its client takes it too slowly.
     pub(crate) fn too_slow(&mut self) {
         self.outcome = RequestOutcome::Slow;
@@ -129,9 +141,10 @@ impl Drop for RequestEnd {
         if self.guard.is_cut() {
             self.too_slow();
         }
-        self.metrics.ended(self.outcome, self.status);
+        let took = self.started.elapsed();
+        self.metrics.ended(self.outcome, self.status, took);
         if let Some(mut record) = self.record.take() {
-            record.ended(self.outcome);
+            record.ended(self.outcome, took);
             self.access_log.write(&record);
         }
     }

@@ -29,6 +29,8 @@ pub struct Decided {
     pub rules: Arc<[Rule]>,
     /// Which of them the store was asked about, as indices, in the order of the decision's verdicts.
     pub charged: Charged,
+    /// The highest of what its limits charged; 0: it was charged to none.
+    pub cost: u64,
     /// The rule that the headers describe, as an index.
     pub tightest: Option<usize>,
     /// Whether an API key was sent that is not listed.
@@ -75,6 +77,7 @@ impl Decided {
             waited: Duration::ZERO,
             rules: policy.rules.clone(),
             charged: Charged::new(),
+            cost: 0,
             tightest: None,
             unknown_key: caller.unknown_key,
             refused: caller.refused,
@@ -108,6 +111,7 @@ impl Decided {
         if settled.used == settled.reserved {
             return;
         }
+        self.cost = settled.used;
         let verdicts = self.decision.iter_mut();
         let verdicts = verdicts.flat_map(|decision| &mut decision.verdicts);
         for (index, verdict) in self.charged.iter().zip(verdicts) {
@@ -158,6 +162,18 @@ impl Decided {
         let observed = observed.filter(move |_| outcome == Some(Outcome::Admitted));
         let refuses = |verdict: &Verdict| !verdict.allowed;
         observed
+            .filter(move |said| said.verdict.is_some_and(refuses))
+            .map(|said| said.limit)
+    }
+
+    /// The limits that refused this request.
+    pub fn refused_by(&self) -> impl Iterator<Item = &Limit> {
+        let outcome = self.decision.as_ref().map(|decision| decision.outcome);
+        let enforced = self
+            .said()
+            .filter(move |said| outcome == Some(Outcome::Refused) && !said.limit.is_observed());
+        let refuses = |verdict: &Verdict| !verdict.allowed;
+        enforced
             .filter(move |said| said.verdict.is_some_and(refuses))
             .map(|said| said.limit)
     }

@@ -312,6 +312,7 @@ impl Enforced {
                 return None;
             }
             decided.charged.push(index);
+            decided.cost = decided.cost.max(cost);
             demands.push(Demand {
                 rule,
                 limit,

@@ -26,6 +26,8 @@ pub struct BodyState {
     started: Instant,
     // In ms since `started`.
     progress: AtomicU64,
+    // Handed on so far.
+    bytes: AtomicU64,
     // The upstream answers, and may answer each part of the body.
     talking: AtomicBool,
 }
@@ -55,6 +57,7 @@ impl BodyState {
             state: AtomicU8::new(BodyPhase::Forwarded as u8),
             started: Instant::now(),
             progress: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
             talking: AtomicBool::new(false),
         })
     }
@@ -97,8 +100,14 @@ impl BodyState {
         self.state.store(state as u8, Ordering::Relaxed);
     }
 
-    /// A part of the body was handed on.
-    pub fn progressed(&self) {
+    /// How many bytes of the body were handed on.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// A part of the body, of so many bytes, was handed on.
+    pub fn progressed(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let elapsed = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.progress.store(elapsed, Ordering::Relaxed);
         self.enter(BodyPhase::Forwarded);

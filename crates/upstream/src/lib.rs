@@ -2,6 +2,7 @@
 //!
 //! Start reading at [`Upstream::send`]. This crate knows no limits, no clients and no configuration file.
 
+mod attempts;
 mod background;
 mod body;
 mod connection;
@@ -20,6 +21,7 @@ mod settings;
 mod stream_limit;
 mod timeout;
 
+pub use attempts::{Attempt, Attempts};
 pub use body::{BodyPhase, BodyState, BoxError, RequestBody, StreamingBody};
 pub use connection::{ConnectError, Lease};
 pub use metrics::UpstreamMetrics;

@@ -1,6 +1,7 @@
 //! An upstream: sends each request to one of its servers, and to another one where that is safe.
 
 use std::io;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,6 +16,7 @@ use super::connection::{self, ConnectError, Lease};
 use tidegate_net::descriptors::{is_our_shortage, say_shortage};
 use tidegate_net::tls::Offer;
 
+use super::attempts::{Attempt, Attempts};
 use super::background::Background;
 use super::body::{BodyPhase, BodyState, RequestBody};
 use super::metrics::UpstreamMetrics;
@@ -93,8 +95,23 @@ pub enum SendError {
     Silent,
 }
 
+impl SendError {
+    /// The word for traces.
+    pub const fn label(&self) -> &'static str {
+        match self {
+            Self::Down(_) => "down",
+            Self::Busy => "busy",
+            Self::Unconnected(_) => "unreachable",
+            Self::Refused(_) => "refused",
+            Self::Exhausted => "exhausted",
+            Self::Failed(_) => "failed",
+            Self::Silent => "timeout",
+        }
+    }
+}
+
 /// An attempt that brought no answer.
-struct Attempt {
+struct FailedAttempt {
     error: SendError,
     /// Whether nothing of the request was sent: it is where it was.
     unsent: bool,
@@ -126,10 +143,13 @@ impl Upstream {
     /// - the server did not begin with it (HTTP/2), and its body is small enough to be kept;
     /// - it is safe, and the server closed a connection that was idle;
     /// - it is safe, and the terms and their budget allow a retry.
+    ///
+    /// Each server that is tried is noted in `attempts`.
     pub async fn send(
         &self,
         request: &mut Request<RequestBody>,
         terms: Terms<'_>,
+        attempts: &mut Attempts,
     ) -> Result<(Response<Incoming>, Lease), SendError> {
         let started = Instant::now();
         let retries = terms.retries.filter(|_| is_safe(request));
@@ -152,7 +172,9 @@ impl Upstream {
                 (Some(left), Some(one)) => left.min(one),
                 (Some(left), None) => left,
             };
+            let begun = Instant::now();
             let attempt = self.attempt(&server, request, terms, patience).await;
+            attempts.add(noted(server.address, begun, &attempt));
             let retry = match &attempt {
                 Ok((response, _)) => is_passing(response.status()),
                 Err(attempt) => !attempt.unsent,
@@ -186,7 +208,7 @@ impl Upstream {
         request: &mut Request<RequestBody>,
         terms: Terms<'_>,
         patience: Duration,
-    ) -> Result<(Response<Incoming>, Lease), Attempt> {
+    ) -> Result<(Response<Incoming>, Lease), FailedAttempt> {
         let connect = terms.timeouts.connect.min(patience);
         let mut again = REFUSED_AGAIN;
         let mut avoided = Vec::new();
@@ -212,7 +234,7 @@ impl Upstream {
                         }
                     };
                     let unsent = true;
-                    return Err(Attempt { error, unsent });
+                    return Err(FailedAttempt { error, unsent });
                 }
             };
             let shared = lease.shared_connection().cloned();
@@ -312,10 +334,24 @@ impl Drop for Upstream {
     }
 }
 
-impl From<SendError> for Attempt {
+impl From<SendError> for FailedAttempt {
     fn from(error: SendError) -> Self {
         let unsent = false;
         Self { error, unsent }
+    }
+}
+
+fn noted(
+    server: SocketAddr,
+    started: Instant,
+    attempt: &Result<(Response<Incoming>, Lease), FailedAttempt>,
+) -> Attempt {
+    Attempt {
+        server,
+        started,
+        took: started.elapsed(),
+        status: attempt.as_ref().ok().map(|(response, _)| response.status()),
+        error: attempt.as_ref().err().map(|failed| failed.error.label()),
     }
 }
 

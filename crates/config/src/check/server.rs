@@ -1,4 +1,4 @@
-//! The gateway itself: where state is kept, how long it waits, what it logs.
+//! The gateway itself: where state is kept, how long it waits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tidegate_store::{Limit, Mode, OnFailure};
 use super::Check;
 use super::limits::Shared;
 use crate::file::{self, File, Redis, SingleOr};
-use crate::plan::{LeastRate, LogPlan, Secret, StorePlan, Timeouts};
+use crate::plan::{LeastRate, Secret, StorePlan, Timeouts};
 use crate::report::Problem;
 use crate::value::{ByteRate, Connections, Gateways, MemoryLimit, NoLeastRate};
 
@@ -184,17 +184,5 @@ impl Check<'_> {
     pub(super) fn max_memory(&mut self, file: &File) -> Option<u64> {
         let written = self.read_some(file.max_memory.as_ref());
         written.and_then(|MemoryLimit(bytes)| bytes)
-    }
-
-    pub(super) fn log(&mut self, file: &File) -> LogPlan {
-        let log = file.log.as_ref();
-        let format = self.read_some(log.and_then(|log| log.format.as_ref()));
-        let access = self.read_some(log.and_then(|log| log.access.as_ref()));
-        let level = self.read_some(log.and_then(|log| log.level.as_ref()));
-        LogPlan {
-            format: format.unwrap_or_default(),
-            access: access.unwrap_or(true),
-            level: level.map_or("info", |level| level.0).to_owned(),
-        }
     }
 }

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::access_log::AccessLog;
+use super::shape::SingleOr;
 use crate::plan::LogFormat;
 use crate::value::{Leaf, Level};
 
@@ -12,8 +14,8 @@ use crate::value::{Leaf, Level};
 pub(crate) struct Log {
     /// How a line looks: text or json. Default: text.
     pub(crate) format: Option<Leaf<LogFormat>>,
-    /// Whether every request gets a line. Default: true.
-    pub(crate) access: Option<Leaf<bool>>,
+    /// Whether every request gets a line: true, false, or `{ file, format, fields, filter, sample }`. Default: true.
+    pub(crate) access: Option<SingleOr<bool, AccessLog>>,
     /// The least important level: error, warn, info, debug, trace or off. Default: info.
     pub(crate) level: Option<Leaf<Level>>,
 }

@@ -113,9 +113,14 @@ fn what_is_left_out_has_its_default() {
     assert_eq!((plan.max_connections_per_ip, plan.max_memory), (None, None));
     assert_eq!(plan.timeouts, config::Timeouts::default());
     assert_eq!(
-        (plan.log.format, plan.log.access, plan.log.level.as_str()),
-        (LogFormat::Text, true, "info")
+        (plan.log.format, plan.log.level.as_str()),
+        (LogFormat::Text, "info")
     );
+    let access = plan.log.access.unwrap();
+    let fields = AccessField::default_fields();
+    assert_eq!(access.format, AccessFormat::Text(fields));
+    assert_eq!((access.file, access.filter), (None, None));
+    assert_eq!(access.sample, AccessLogPlan::ALL);
     assert!(plan.secret.is_none() && plan.unmatched.rules.is_empty());
     let route = &plan.routes[0];
     assert_eq!(
@@ -268,4 +273,42 @@ fn a_key_set_is_fetched_every_five_minutes_if_nothing_is_said() {
     assert_eq!(jwks(", jwks_refresh: 1d")[0].refresh.as_secs(), 86_400);
     assert_eq!(jwks("")[0].signatures.len(), 3);
     assert!(!format!("{:?}", jwks("")).contains(SECRET));
+}
+
+#[test]
+fn the_access_log_is_on_or_off_or_has_settings() {
+    let access = |written: &str| plan(&with(&format!("log: {written}\n"))).log.access;
+    assert_eq!(access("{ access: false }"), None);
+    let json = AccessFormat::Json(AccessField::default_fields());
+    for written in [
+        "{ format: json }",
+        "{ format: json, access: true }",
+        "{ format: json, access: {} }",
+        "{ access: { format: json } }",
+    ] {
+        assert_eq!(access(written).unwrap().format, json, "{written}");
+    }
+    let access = access(
+        "{ access: { file: access.log, format: \"$peer $${status}s\", sample: 0.1%,
+                     filter: { status: [404, 5xx], outcome: [limited], duration: 1s } } }",
+    );
+    let field = AccessPiece::Field;
+    let text = |text: &str| AccessPiece::Text(text.to_owned());
+    let pieces = vec![
+        field(AccessField::Peer),
+        text(" "),
+        field(AccessField::Status),
+        text("s"),
+    ];
+    let expected = AccessLogPlan {
+        file: Some("access.log".into()),
+        format: AccessFormat::Template(pieces),
+        filter: Some(AccessFilter {
+            statuses: vec![(404, 404), (500, 599)],
+            outcomes: vec!["limited"],
+            duration: Some(Duration::from_secs(1)),
+        }),
+        sample: 1_000,
+    };
+    assert_eq!(access, Some(expected));
 }

@@ -4,11 +4,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use tidegate_config::LogFormat;
 
-use super::line::{self, Line};
-use super::record::Record;
-use super::timestamp::Timestamp;
+use super::format::{Fields, Format};
+use super::timestamp::Clock;
 
 /// How many bytes of lines there may be in all: those that are buffered, those that were collected, and the same merged.
 const CAPACITY: usize = 8 * 1024 * 1024;
@@ -22,12 +20,12 @@ const KEPT: usize = 2 * LONG;
 /// Buffers of lines, and the lines that found no room.
 #[derive(Debug)]
 pub(super) struct Buffers {
-    format: LogFormat,
+    format: Format,
     /// One per processor: threads that serve at the same time hardly ever meet at one.
     buffers: Box<[Mutex<Buffer>]>,
     /// The most bytes of one.
     most: usize,
-    dropped: AtomicU64,
+    lost: AtomicU64,
     state: Mutex<State>,
     /// Notified when the collecting thread has something to do.
     work: Condvar,
@@ -37,8 +35,45 @@ pub(super) struct Buffers {
 
 #[derive(Debug, Default)]
 struct Buffer {
-    lines: Vec<u8>,
-    timestamp: Timestamp,
+    lines: Lines,
+    clock: Clock,
+}
+
+/// Lines, one behind the other.
+#[derive(Debug, Default)]
+struct Lines {
+    text: Vec<u8>,
+    marks: Vec<Mark>,
+}
+
+/// The time of a line, in us since the epoch, and where it ends.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    at: u64,
+    end: usize,
+}
+
+impl Lines {
+    /// How many bytes they take.
+    fn size(&self) -> usize {
+        self.text.len() + self.marks.len() * size_of::<Mark>()
+    }
+
+    fn clear(&mut self) {
+        self.text.clear();
+        self.text.shrink_to(KEPT);
+        self.marks.clear();
+        self.marks.shrink_to(KEPT / size_of::<Mark>());
+    }
+}
+
+/// Lines that were collected. Dropping them says nothing of what became of them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Collected<'a> {
+    /// Whole lines, in the order of their times.
+    pub(super) lines: &'a [u8],
+    /// Whether the file of the log is to be opened again first.
+    pub(super) reopens: bool,
 }
 
 #[derive(Debug, Default)]
@@ -47,37 +82,42 @@ struct State {
     has_lines: bool,
     /// Whether a buffer is long.
     is_urgent: bool,
+    /// Whether the file is to be opened again.
+    reopens: bool,
     closing: bool,
     ended: bool,
 }
 
 impl Buffers {
     /// Empty buffers for lines of this format.
-    pub(super) fn new(format: LogFormat) -> Self {
+    pub(super) fn new(format: Format) -> Self {
         let count = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             format,
             buffers: std::iter::repeat_with(Mutex::default).take(count).collect(),
             most: CAPACITY / 3 / count,
-            dropped: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
             state: Mutex::default(),
             work: Condvar::new(),
             end: Condvar::new(),
         }
     }
 
-    /// Adds the line of a request, or drops it if there is no room.
-    pub(super) fn write(&self, record: &Record) {
+    /// Adds the line of a request, or loses it if there is no room.
+    pub(super) fn write(&self, fields: &impl Fields) {
         let mut buffer = self.buffers[own_number() % self.buffers.len()].lock();
-        let before = buffer.lines.len();
+        let before = buffer.lines.size();
         if before >= self.most {
-            drop(buffer);
-            self.dropped.fetch_add(1, Ordering::Relaxed);
+            // Before the buffer is free: whoever collects it next counts this line.
+            self.lost.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        let Buffer { lines, timestamp } = &mut *buffer;
-        record.format(Line::begin(lines, self.format, timestamp.now()));
-        let after = lines.len();
+        let Buffer { lines, clock } = &mut *buffer;
+        let at = clock.read();
+        self.format.line(&mut lines.text, clock, fields);
+        let end = lines.text.len();
+        lines.marks.push(Mark { at, end });
+        let after = lines.size();
         drop(buffer);
         let is_urgent = before < LONG && after >= LONG;
         if before == 0 || is_urgent {
@@ -92,55 +132,79 @@ impl Buffers {
         }
     }
 
-    /// Lines that were dropped since start.
-    pub(super) fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
+    /// Lines that were lost since start.
+    pub(super) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
     }
 
-    /// Calls `take` with whole lines, in the order of their times, until the end. While `take` waits, lines are buffered, and
-    /// dropped when there is no room.
-    pub(super) fn collect(&self, mut take: impl FnMut(&[u8])) {
-        let mut collected: Vec<Vec<u8>> = self.buffers.iter().map(|_| Vec::new()).collect();
+    /// Asks the collecting thread to have the file opened again before it hands on further lines.
+    pub(super) fn reopen(&self) {
+        self.state.lock().reopens = true;
+        self.work.notify_one();
+    }
+
+    /// Calls `take` with whole lines, in the order of their times, until the end. `take` says how many lines it lost. While it
+    /// waits, lines are buffered, and lost when there is no room. The lines say how many were lost.
+    pub(super) fn collect(&self, mut take: impl FnMut(Collected<'_>) -> u64) {
+        let mut collected: Vec<Lines> = self.buffers.iter().map(|_| Lines::default()).collect();
         let mut merged = Vec::new();
+        let mut clock = Clock::default();
+        let mut reported = 0;
+        let mut take = |lines: &[u8], reopens| {
+            let lost = take(Collected { lines, reopens });
+            self.lost.fetch_add(lost, Ordering::Relaxed);
+        };
         loop {
-            let ends = self.wait();
+            let (reopens, ends) = self.wait();
             // All at once: a line that is left for the next time is later than all that are taken.
             let mut buffers: Vec<_> = self.buffers.iter().map(Mutex::lock).collect();
             for (buffer, lines) in buffers.iter_mut().zip(&mut collected) {
                 std::mem::swap(&mut buffer.lines, lines);
             }
+            let lost = self.lost();
             drop(buffers);
             merge(&collected, &mut merged);
-            if !merged.is_empty() {
-                take(&merged);
+            collected.iter_mut().for_each(Lines::clear);
+            if lost > reported {
+                clock.read();
+                self.format.lost(&mut merged, &mut clock, lost - reported);
+                reported = lost;
             }
-            for lines in collected.iter_mut().chain([&mut merged]) {
-                lines.clear();
-                lines.shrink_to(KEPT);
+            if !merged.is_empty() || reopens {
+                take(&merged, reopens);
             }
+            merged.clear();
+            merged.shrink_to(KEPT);
             if ends {
-                self.state.lock().ended = true;
-                self.end.notify_all();
-                return;
+                break;
             }
         }
+        // What could not be written last.
+        let lost = self.lost();
+        if lost > reported {
+            clock.read();
+            self.format.lost(&mut merged, &mut clock, lost - reported);
+            take(&merged, false);
+        }
+        self.state.lock().ended = true;
+        self.end.notify_all();
     }
 
-    /// Waits until lines are due; whether they are the last.
-    fn wait(&self) -> bool {
+    /// Waits until lines are due, or the file is to be opened again; whether that is so, and whether the lines are the last.
+    fn wait(&self) -> (bool, bool) {
         let mut state = self.state.lock();
-        while !state.has_lines && !state.closing {
+        while !state.has_lines && !state.closing && !state.reopens {
             self.work.wait(&mut state);
         }
         let due = Instant::now() + COLLECT_EVERY;
-        while !state.is_urgent && !state.closing {
+        while !state.is_urgent && !state.closing && !state.reopens {
             if self.work.wait_until(&mut state, due).timed_out() {
                 break;
             }
         }
         // Before the buffers are looked at: whoever adds a line from here on says so again.
         (state.has_lines, state.is_urgent) = (false, false);
-        state.closing
+        (std::mem::take(&mut state.reopens), state.closing)
     }
 
     /// Asks the collecting thread to end, and waits for that, but not longer than `patience`.
@@ -154,22 +218,35 @@ impl Buffers {
 }
 
 /// Appends the lines of several buffers, each in order, in the order of their times.
-fn merge(buffers: &[Vec<u8>], merged: &mut Vec<u8>) {
-    let mut rests: Vec<&[u8]> = buffers.iter().map(Vec::as_slice).collect();
-    rests.retain(|rest| !rest.is_empty());
+fn merge(buffers: &[Lines], merged: &mut Vec<u8>) {
+    struct Rest<'a> {
+        text: &'a [u8],
+        marks: &'a [Mark],
+        from: usize,
+    }
+    let rests = buffers.iter().map(|lines| Rest {
+        text: &lines.text,
+        marks: &lines.marks,
+        from: 0,
+    });
+    let mut rests: Vec<Rest<'_>> = rests.filter(|rest| !rest.marks.is_empty()).collect();
     while let [_, _, ..] = *rests {
         // Of the same time, the first.
-        let earliest = (0..rests.len()).min_by_key(|at| line::time_of(rests[*at]));
+        let earliest = (0..rests.len()).min_by_key(|at| rests[*at].marks.first().map(|it| it.at));
         let Some(at) = earliest else { break };
-        let end = rests[at].iter().position(|byte| *byte == b'\n');
-        let (line, rest) = rests[at].split_at(end.map_or(rests[at].len(), |end| end + 1));
-        merged.extend_from_slice(line);
-        rests[at] = rest;
-        if rest.is_empty() {
+        let rest = &mut rests[at];
+        let [mark, later @ ..] = rest.marks else {
+            break;
+        };
+        merged.extend_from_slice(&rest.text[rest.from..mark.end]);
+        (rest.from, rest.marks) = (mark.end, later);
+        if later.is_empty() {
             rests.remove(at);
         }
     }
-    rests.iter().for_each(|rest| merged.extend_from_slice(rest));
+    for rest in rests {
+        merged.extend_from_slice(&rest.text[rest.from..]);
+    }
 }
 
 /// A number of the calling thread. Threads that were started one after the other have consecutive numbers.
@@ -182,113 +259,4 @@ fn own_number() -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use http::Request;
-
-    use super::*;
-    use crate::request_id::RequestIds;
-
-    fn record(path: &str) -> Record {
-        let peer = std::net::Ipv4Addr::LOCALHOST.into();
-        let request = Request::get(path).body(()).unwrap();
-        Record::new(&request, &RequestIds::default().next(), None, peer, peer)
-    }
-
-    #[test]
-    fn what_is_buffered_is_bounded_in_bytes() {
-        let buffers = Buffers::new(LogFormat::Json);
-        let record = record(&format!("/{}", "x".repeat(900)));
-        for _ in 0..20_000 {
-            buffers.write(&record);
-        }
-        let sizes = buffers.buffers.iter().map(|one| one.lock().lines.len());
-        let bytes: usize = sizes.sum();
-        // The line that reaches the bound is whole.
-        assert!(bytes <= CAPACITY / 3 + 4_096, "{bytes} bytes");
-        let lines = buffers.buffers.iter().map(|one| {
-            let buffer = one.lock();
-            buffer.lines.iter().filter(|byte| **byte == b'\n').count()
-        });
-        assert_eq!(lines.sum::<usize>() as u64 + buffers.dropped(), 20_000);
-        assert!(buffers.dropped() > 0);
-    }
-
-    #[test]
-    fn every_line_is_collected_once_and_whole_while_threads_write() {
-        const THREADS: usize = 4;
-        const LINES: usize = 2_000;
-        let buffers = Arc::new(Buffers::new(LogFormat::Text));
-        let collecting = {
-            let buffers = buffers.clone();
-            std::thread::spawn(move || {
-                let mut all = Vec::new();
-                buffers.collect(|lines| {
-                    assert_eq!(lines.last(), Some(&b'\n'));
-                    all.extend_from_slice(lines);
-                });
-                all
-            })
-        };
-        let writing: Vec<_> = (0..THREADS)
-            .map(|thread| {
-                let buffers = buffers.clone();
-                std::thread::spawn(move || {
-                    for line in 0..LINES {
-                        buffers.write(&record(&format!("/{thread}/{line}")));
-                    }
-                })
-            })
-            .collect();
-        for thread in writing {
-            thread.join().unwrap();
-        }
-        buffers.close(Duration::from_secs(60));
-        let all = String::from_utf8(collecting.join().unwrap()).unwrap();
-        let mut paths: Vec<&str> = all
-            .lines()
-            .map(|line| line.split("path=\"").nth(1).unwrap())
-            .collect();
-        paths.sort_unstable();
-        paths.dedup();
-        assert_eq!(
-            paths.len() as u64 + buffers.dropped(),
-            (THREADS * LINES) as u64
-        );
-        assert_eq!(all.lines().count(), paths.len());
-    }
-
-    #[test]
-    fn lines_are_in_the_order_of_their_times() {
-        let time = |second: u8| format!("2026-11-22T15:32:{second:02}.000000Z");
-        for (before, after) in [("", "  INFO access: x\n"), ("{\"timestamp\":\"", "\"}\n")] {
-            let line = |second| format!("{before}{}{after}", time(second));
-            let lines = |seconds: &[u8]| {
-                seconds
-                    .iter()
-                    .map(|second| line(*second))
-                    .collect::<String>()
-            };
-            let buffers =
-                [&[1, 4, 6][..], &[], &[2, 3, 9]].map(|seconds| lines(seconds).into_bytes());
-            let mut merged = Vec::new();
-            merge(&buffers, &mut merged);
-            assert_eq!(
-                String::from_utf8(merged).unwrap(),
-                lines(&[1, 2, 3, 4, 6, 9])
-            );
-        }
-    }
-
-    #[test]
-    fn the_end_comes_behind_the_last_line() {
-        let buffers = Buffers::new(LogFormat::Text);
-        buffers.write(&record("/"));
-        buffers.close(Duration::ZERO);
-        let mut lines = 0;
-        buffers.collect(|taken| lines += taken.iter().filter(|byte| **byte == b'\n').count());
-        assert_eq!(lines, 1);
-        assert!(buffers.state.lock().ended);
-    }
-}
+mod tests;

@@ -1,93 +1,107 @@
-//! What the access log says of one request, and the line that is made of it.
+//! What is known of one request at its end: the values of the access log's fields.
 
-use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use http::{Method, Request, StatusCode};
-use tidegate_store::Via;
-use tidegate_tower::{Client, Decided};
+use http::header::{HOST, REFERER, USER_AGENT};
+use http::{HeaderName, Method, Request, StatusCode, Version};
+use tidegate_config::AccessField;
+use tidegate_store::{Outcome, Via};
+use tidegate_tower::{Client, Decided, Said};
 
-use super::line::Line;
+use super::format::{Fields, Format};
+use super::selection::Ended;
+use super::value::{Limits, Value};
 use crate::outcome::RequestOutcome;
 use crate::proxy::Forwarded;
 use crate::request_id::RequestId;
 
-/// The longest path, and the longest name of a route, plan or limit, in bytes. What is longer is cut.
+/// The longest path, referer and user agent, and the longest name of a route, plan or limit, in bytes. What is longer is cut.
 const MAX_TEXT: usize = 1_024;
 /// The longest method and the longest request ID, in bytes.
 const MAX_WORD: usize = 128;
+/// The longest host, in bytes.
+const MAX_HOST: usize = 255;
 /// The longest client, in characters.
 const MAX_CLIENT: usize = 128;
 
-/// The fields of a line, in their order; most lines lack some.
-pub(crate) const FIELDS: [&str; 17] = [
-    "id",
-    "method",
-    "path",
-    "status",
-    "outcome",
-    "route",
-    "peer",
-    "client_ip",
-    "client",
-    "plan",
-    "limit",
-    "decided_by",
-    "would_refuse",
-    "waited_us",
-    "store_us",
-    "upstream_us",
-    "total_us",
-];
+/// The parts of a request's head that a record keeps beside its path.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kept {
+    host: bool,
+    user_agent: bool,
+    referer: bool,
+}
+
+impl Kept {
+    pub(super) const NOTHING: Self = Self {
+        host: false,
+        user_agent: false,
+        referer: false,
+    };
+
+    /// What this format needs.
+    pub(super) fn for_format(format: &Format) -> Self {
+        Self {
+            host: format.has(AccessField::Host),
+            user_agent: format.has(AccessField::UserAgent),
+            referer: format.has(AccessField::Referer),
+        }
+    }
+}
 
 /// What the line of a request says. It holds no part of the request's head, and not more than some KiB.
 #[derive(Debug)]
 pub(crate) struct Record {
-    started: Instant,
     id: RequestId,
     method: Method,
-    /// Longer than [`MAX_TEXT`] if it is to be cut; so with all texts here.
-    path: Box<str>,
+    version: Version,
+    texts: Texts,
     route: Option<Arc<str>>,
-    peer: IpAddr,
+    peer: SocketAddr,
     client_ip: IpAddr,
     decided: Option<Decided>,
     forwarded: Option<Forwarded>,
     status: Option<StatusCode>,
     outcome: RequestOutcome,
+    bytes_out: u64,
     took: Duration,
 }
 
 impl Record {
     /// A request that has just begun, by `peer` and on behalf of `client_ip`. Its query is left out: it may hold secrets.
-    pub(crate) fn new<B>(
+    pub(super) fn new<B>(
         request: &Request<B>,
+        kept: Kept,
         id: &RequestId,
         route: Option<Arc<str>>,
-        peer: IpAddr,
+        peer: SocketAddr,
         client_ip: IpAddr,
     ) -> Self {
         Self {
-            started: Instant::now(),
             id: id.start(MAX_WORD + 1),
             method: start_of_method(request.method()),
-            path: start(request.uri().path(), MAX_TEXT + 1).into(),
+            version: request.version(),
+            texts: Texts::of(request, kept),
             route,
-            peer,
+            peer: SocketAddr::new(peer.ip().to_canonical(), peer.port()),
             client_ip,
             decided: None,
             forwarded: None,
             status: None,
             outcome: RequestOutcome::Abandoned,
+            bytes_out: 0,
             took: Duration::ZERO,
         }
     }
 
     /// The same of a request whose head could not be read.
     pub(crate) fn unparsed(mut self) -> Self {
-        self.path = "-".into();
+        self.texts = Texts {
+            bytes: b"-".as_slice().into(),
+            ends: [1; 3],
+        };
         self
     }
 
@@ -101,7 +115,7 @@ impl Record {
             decided.unknown_plan = None;
             if let Client::UserId(id) = &mut decided.client {
                 // At most four bytes a character.
-                let kept = start(id, 4 * (MAX_CLIENT + 1));
+                let kept = &id[..id.floor_char_boundary(4 * (MAX_CLIENT + 1))];
                 if kept.len() < id.len() {
                     *id = kept.into();
                 }
@@ -112,70 +126,224 @@ impl Record {
         self.forwarded = forwarded;
     }
 
-    pub(crate) fn ended(&mut self, outcome: RequestOutcome) {
-        self.outcome = outcome;
-        self.took = self.started.elapsed();
+    /// So many bytes of the answer's body were handed on.
+    pub(crate) const fn sent(&mut self, bytes: u64) {
+        self.bytes_out += bytes;
     }
 
-    /// Writes what the line says.
-    pub(super) fn format(&self, mut line: Line<'_>) {
+    pub(crate) const fn ended(&mut self, outcome: RequestOutcome, took: Duration) {
+        self.outcome = outcome;
+        self.took = took;
+    }
+
+    /// What decides whether the request gets a line.
+    pub(super) fn end(&self) -> Ended {
+        let decided = self.decided.as_ref();
+        Ended {
+            outcome: self.outcome,
+            status: self.status(),
+            took: self.took,
+            would_be_refused: decided.is_some_and(|it| it.would_refuse().next().is_some()),
+        }
+    }
+
+    /// The status; for a request that was not answered, what stands for one, as the field writes it: 444 where the gateway
+    /// did not want to answer, 499 where the client left before.
+    fn status(&self) -> u16 {
+        let unanswered = match self.outcome {
+            RequestOutcome::Dropped => 444,
+            _ => 499,
+        };
+        self.status.map_or(unanswered, |status| status.as_u16())
+    }
+
+    /// What the limit said that the headers describe.
+    fn tightest(&self) -> Option<Said<'_>> {
+        let decided = self.decided.as_ref()?;
+        let at = decided.tightest?;
+        decided.said().find(|said| said.index == at)
+    }
+
+    fn limit_name(&self) -> Option<&str> {
+        let decided = self.decided.as_ref()?;
+        let rule = decided.rules.get(decided.tightest?)?;
+        Some(rule.limit.name())
+    }
+}
+
+impl Fields for Record {
+    fn value(&self, field: AccessField) -> Value<'_> {
         let decided = self.decided.as_ref();
         let decision = decided.and_then(|decided| decided.decision.as_ref());
-        let status = self
-            .status
-            .map_or(unanswered(self.outcome), |status| status.as_u16());
-        line.text("id", self.id.0.to_str().unwrap_or("-"), MAX_WORD);
-        line.text("method", self.method.as_str(), MAX_WORD);
-        line.text("path", &self.path, MAX_TEXT);
-        line.number("status", status.into());
-        line.text("outcome", self.outcome.label(), MAX_WORD);
-        if let Some(route) = &self.route {
-            line.text("route", route, MAX_TEXT);
-        }
-        line.plain("peer", self.peer);
-        line.plain("client_ip", self.client_ip);
-        if let Some(decided) = decided {
-            line.shown("client", &decided.client, MAX_CLIENT);
-            if let Some(plan) = &decided.plan {
-                line.text("plan", plan.name(), MAX_TEXT);
+        let forwarded = self.forwarded.as_ref();
+        let is_refused = decision.is_some_and(|it| it.outcome == Outcome::Refused);
+        match field {
+            AccessField::Time => Value::Before(self.took),
+            AccessField::TimeLocal => Value::Local,
+            AccessField::Id => Value::Text(self.id.0.as_bytes(), MAX_WORD),
+            AccessField::TraceId => Value::Missing,
+            AccessField::Method => Value::Text(self.method.as_str().as_bytes(), MAX_WORD),
+            AccessField::Host => self.texts.host(),
+            AccessField::Path => self.texts.path(),
+            AccessField::Protocol => Value::Word(protocol(self.version)),
+            AccessField::Status => Value::Number(self.status().into()),
+            AccessField::Outcome => Value::Word(self.outcome.label()),
+            AccessField::Route => self
+                .route
+                .as_ref()
+                .map_or(Value::Missing, |route| text(route)),
+            AccessField::Peer => Value::Address(self.peer.ip()),
+            AccessField::PeerPort => Value::Number(self.peer.port().into()),
+            AccessField::ClientIp => Value::Address(self.client_ip),
+            AccessField::Client => decided.map_or(Value::Missing, |it| Value::Client(&it.client)),
+            AccessField::UserAgent => self.texts.user_agent(),
+            AccessField::Referer => self.texts.referer(),
+            AccessField::Plan => {
+                let plan = decided.and_then(|decided| decided.plan.as_ref());
+                plan.map_or(Value::Missing, |plan| text(plan.name()))
             }
-            if let Some(limit) = decided.tightest.and_then(|at| decided.rules.get(at)) {
-                line.text("limit", limit.limit.name(), MAX_TEXT);
+            AccessField::Limit => self.limit_name().map_or(Value::Missing, text),
+            AccessField::RefusedBy => {
+                let refused = decided.filter(|_| is_refused);
+                refused.map_or(Value::Missing, |it| Value::Limits(Limits::RefusedBy(it)))
             }
-        }
-        if let Some(decision) = decision {
-            let by = match decision.via {
-                Via::Store => "store",
-                Via::Remembered => "memory",
-                Via::Here => "gateway",
-                Via::Fallback => "on_failure",
-            };
-            line.text("decided_by", by, MAX_WORD);
-        }
-        if let Some(decided) = decided {
-            if decided.would_refuse().next().is_some() {
-                line.shown("would_refuse", WouldRefuse(decided), MAX_TEXT);
+            AccessField::DecidedBy => decision.map_or(Value::Missing, |decision| {
+                Value::Word(match decision.via {
+                    Via::Store => "store",
+                    Via::Remembered => "memory",
+                    Via::Here => "gateway",
+                    Via::Fallback => "on_failure",
+                })
+            }),
+            AccessField::WouldRefuse => {
+                let refuses = decided.filter(|it| it.would_refuse().next().is_some());
+                refuses.map_or(Value::Missing, |it| Value::Limits(Limits::WouldRefuse(it)))
             }
-            if !decided.waited.is_zero() {
-                line.number("waited_us", microseconds(decided.waited));
+            AccessField::Remaining => {
+                let verdict = self.tightest().and_then(|said| said.verdict);
+                verdict.map_or(Value::Missing, |verdict| Value::Number(verdict.remaining))
             }
+            AccessField::RetryAfter => {
+                let verdict = self.tightest().and_then(|said| said.verdict);
+                let verdict = verdict.filter(|_| is_refused);
+                // As the header has it: whole seconds, and never 0.
+                let seconds = |micros: u64| micros.div_ceil(1_000_000).max(1);
+                verdict.map_or(Value::Missing, |it| Value::Number(seconds(it.retry_after)))
+            }
+            AccessField::Cost => {
+                let cost = decided.map(|decided| decided.cost).filter(|cost| *cost > 0);
+                cost.map_or(Value::Missing, Value::Number)
+            }
+            AccessField::BytesIn => {
+                let body = forwarded.and_then(|forwarded| forwarded.body.as_ref());
+                Value::Number(body.map_or(0, |body| body.bytes()))
+            }
+            AccessField::BytesOut => Value::Number(self.bytes_out),
+            AccessField::Upstream => {
+                let last = forwarded.and_then(|forwarded| forwarded.attempts.last());
+                last.map_or(Value::Missing, |last| Value::Socket(last.server))
+            }
+            AccessField::UpstreamStatus => {
+                let last = forwarded.and_then(|forwarded| forwarded.attempts.last());
+                let status = last.and_then(|last| last.status);
+                status.map_or(Value::Missing, |status| {
+                    Value::Number(status.as_u16().into())
+                })
+            }
+            AccessField::Attempts => {
+                let attempts = forwarded.map(|forwarded| forwarded.attempts.count());
+                attempts.map_or(Value::Missing, |count| Value::Number(count.into()))
+            }
+            AccessField::WaitedUs => {
+                let waited = decided.map(|decided| decided.waited);
+                let waited = waited.filter(|waited| !waited.is_zero());
+                waited.map_or(Value::Missing, microseconds)
+            }
+            AccessField::StoreUs => {
+                let call = decision.and_then(|decision| decision.call.as_ref());
+                call.map_or(Value::Missing, |call| microseconds(call.took))
+            }
+            AccessField::UpstreamUs => {
+                forwarded.map_or(Value::Missing, |forwarded| microseconds(forwarded.took))
+            }
+            AccessField::TotalUs => microseconds(self.took),
+            AccessField::Lost => Value::Missing,
         }
-        if let Some(call) = decision.and_then(|decision| decision.call.as_ref()) {
-            line.number("store_us", microseconds(call.took));
-        }
-        if let Some(forwarded) = self.forwarded {
-            line.number("upstream_us", microseconds(forwarded.took));
-        }
-        line.number("total_us", microseconds(self.took));
     }
 }
 
-/// The first bytes of a text: all of it, or `longest` at most.
-fn start(text: &str, longest: usize) -> &str {
-    &text[..text.floor_char_boundary(longest)]
+/// The texts of a request's head that are kept, one behind the other. Each is one byte longer than its longest form if it is to
+/// be cut.
+#[derive(Debug)]
+struct Texts {
+    bytes: Box<[u8]>,
+    /// Where the path, the host and the user agent end; the referer is the rest.
+    ends: [u16; 3],
 }
 
-/// As [`start`], of a method: one that a client made up may be of any length.
+impl Texts {
+    fn of<B>(request: &Request<B>, kept: Kept) -> Self {
+        let header = |name: HeaderName| request.headers().get(name).map(|value| value.as_bytes());
+        let start = |bytes: Option<&'_ [u8]>, longest: usize| {
+            let bytes = bytes.unwrap_or_default();
+            bytes.len().min(longest + 1)
+        };
+        let path = request.uri().path().as_bytes();
+        let host = kept.host.then(|| match request.uri().authority() {
+            Some(authority) => Some(authority.as_str().as_bytes()),
+            None => header(HOST),
+        });
+        let host = host.flatten();
+        let user_agent = kept.user_agent.then(|| header(USER_AGENT)).flatten();
+        // Without the query, which may hold secrets, as that of the request itself.
+        let referer = kept.referer.then(|| header(REFERER)).flatten();
+        let referer = referer.and_then(|it| it.split(|byte| matches!(byte, b'?' | b'#')).next());
+        let parts = [
+            &path[..start(Some(path), MAX_TEXT)],
+            &host.unwrap_or_default()[..start(host, MAX_HOST)],
+            &user_agent.unwrap_or_default()[..start(user_agent, MAX_TEXT)],
+            &referer.unwrap_or_default()[..start(referer, MAX_TEXT)],
+        ];
+        let [path, host, agent, _] = parts.map(|part| part.len() as u16);
+        Self {
+            bytes: parts.concat().into(),
+            ends: [path, path + host, path + host + agent],
+        }
+    }
+
+    fn between(&self, start: u16, end: usize, longest: usize) -> Value<'_> {
+        match self.bytes.get(start.into()..end) {
+            None | Some([]) => Value::Missing,
+            Some(bytes) => Value::Text(bytes, longest),
+        }
+    }
+
+    fn path(&self) -> Value<'_> {
+        self.between(0, self.ends[0].into(), MAX_TEXT)
+    }
+
+    fn host(&self) -> Value<'_> {
+        self.between(self.ends[0], self.ends[1].into(), MAX_HOST)
+    }
+
+    fn user_agent(&self) -> Value<'_> {
+        self.between(self.ends[1], self.ends[2].into(), MAX_TEXT)
+    }
+
+    fn referer(&self) -> Value<'_> {
+        self.between(self.ends[2], self.bytes.len(), MAX_TEXT)
+    }
+}
+
+const fn protocol(version: Version) -> &'static str {
+    match version {
+        Version::HTTP_10 => "HTTP/1.0",
+        Version::HTTP_2 => "HTTP/2.0",
+        _ => "HTTP/1.1",
+    }
+}
+
+/// The first bytes of a method: one that a client made up may be of any length.
 fn start_of_method(method: &Method) -> Method {
     let bytes = method.as_str().as_bytes();
     match bytes.get(..MAX_WORD + 1) {
@@ -185,28 +353,11 @@ fn start_of_method(method: &Method) -> Method {
     }
 }
 
-fn microseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+fn microseconds(duration: Duration) -> Value<'static> {
+    Value::Number(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX))
 }
 
-/// The limits that only observe, and would have refused a request that went on.
-struct WouldRefuse<'a>(&'a Decided);
-
-impl fmt::Display for WouldRefuse<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (nth, limit) in self.0.would_refuse().enumerate() {
-            f.write_str(if nth > 0 { ", " } else { "" })?;
-            f.write_str(limit.name())?;
-        }
-        Ok(())
-    }
-}
-
-/// What stands for the status of a request that was not answered, as the field writes it: 444 where we did not want to,
-/// 499 where its client left before.
-const fn unanswered(outcome: RequestOutcome) -> u16 {
-    match outcome {
-        RequestOutcome::Dropped => 444,
-        _ => 499,
-    }
+/// A name.
+const fn text(text: &str) -> Value<'_> {
+    Value::Text(text.as_bytes(), MAX_TEXT)
 }

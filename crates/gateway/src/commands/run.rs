@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::Failure;
 use super::reload::Reloads;
@@ -72,6 +72,7 @@ async fn serve(plan: Plan, config: &Path, stamp: Option<Stamp>) -> Result<(), Fa
     // Asked for before anything starts, so that no signal finds nobody waiting.
     let stop = stop_signal().map_err(Failure::failed)?;
     let reloads = Reloads::new(config, stamp).map_err(Failure::failed)?;
+    let reopen = signal(SignalKind::user_defined1()).map_err(Failure::failed)?;
     let inherited = Inherited::take().map_err(Failure::usage)?;
     let gateway = Gateway::start_with(plan, inherited).await;
     let gateway = gateway.map_err(Failure::usage)?;
@@ -83,12 +84,24 @@ async fn serve(plan: Plan, config: &Path, stamp: Option<Stamp>) -> Result<(), Fa
         systemd::stopping();
     };
     let reloads = reloads.follow(gateway.reloader());
+    let reopens = reopen_at_signal(reopen, gateway.reopener());
     tokio::select! {
         () = gateway.run(stop) => {}
         never = reloads => never,
+        never = reopens => never,
     }
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Has the access log opened again at each SIGUSR1.
+async fn reopen_at_signal(mut signals: Signal, reopen: impl Fn()) -> ! {
+    loop {
+        match signals.recv().await {
+            Some(()) => reopen(),
+            None => std::future::pending().await,
+        }
+    }
 }
 
 /// Says where the gateway listens.

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use tidegate_config::AccessField;
 
 use super::pages::{page, words};
-use crate::{access_log, metrics};
+use crate::metrics;
 
 type Names = BTreeSet<String>;
 
@@ -55,7 +56,7 @@ fn every_metric_has_a_row_and_every_row_a_metric() {
 #[test]
 fn every_field_of_the_access_log_has_a_row_and_every_row_a_field() {
     let rows = rows("docs/operations.md", "The log");
-    let fields = access_log::FIELDS.into_iter().map(str::to_owned);
+    let fields = AccessField::ALL.iter().map(|field| field.name().to_owned());
     same(&rows, &fields.collect(), "field");
 }
 

@@ -148,13 +148,8 @@ impl Frontend {
     ) -> Record {
         let peer = peer(connection);
         let client_ip = self.clients.origin(peer, request.headers());
-        Record::new(
-            request,
-            id,
-            route,
-            peer.address.ip().to_canonical(),
-            client_ip,
-        )
+        self.access_log
+            .record(request, id, route, peer.address, client_ip)
     }
 
     /// The ID that a trusted peer gave the request, or a new one.

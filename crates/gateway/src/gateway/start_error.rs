@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use tidegate_store::redis::InvalidOptions;
 
@@ -19,6 +20,8 @@ pub enum StartError {
     Authorities(io::Error),
     /// The system gives no random numbers, of which a secret is made.
     Random,
+    /// The file of the access log cannot be opened.
+    AccessLog(PathBuf, io::Error),
     /// A thread could not be started.
     Thread(io::Error),
 }
@@ -54,6 +57,11 @@ impl fmt::Display for StartError {
                 "this machine trusts no authority that a key set's server could be known by: {error}; name some under `jwks_ca`"
             ),
             Self::Random => f.write_str("the system gives no random numbers to make a secret of"),
+            Self::AccessLog(path, error) => write!(
+                f,
+                "cannot open the access log {}: {error}; `log.access.file` must be a file that the gateway may write",
+                path.display()
+            ),
             Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
         }
     }

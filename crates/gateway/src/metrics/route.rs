@@ -12,7 +12,8 @@ use tidegate_store::{Decision, Limit, Mode, Outcome, Via};
 use tidegate_tower::Decided;
 
 use super::{
-    DecisionLabels, ErrorLabels, GatewayMetrics, RequestLabels, RouteLabels, UnknownPlans,
+    DecisionLabels, Durations, ErrorLabels, GatewayMetrics, RequestLabels, RouteLabels,
+    UnknownPlans,
 };
 use crate::outcome::{RequestOutcome, StatusClass};
 
@@ -20,7 +21,8 @@ use crate::outcome::{RequestOutcome, StatusClass};
 #[derive(Debug)]
 pub(crate) struct RouteMetrics {
     requests: RequestCounters,
-    upstream: Histogram,
+    durations: Durations,
+    upstream: Durations,
     tunnels: Gauge,
     limits: Vec<LimitCounters>,
     store: Histogram,
@@ -110,7 +112,8 @@ impl RouteMetrics {
         };
         Self {
             requests: RequestCounters::new(&gateway.requests, name),
-            upstream: gateway.upstream.get_or_create_owned(&route()),
+            durations: gateway.request_durations.get_or_create_owned(&route()),
+            upstream: gateway.upstream_durations.get_or_create_owned(&route()),
             tunnels: gateway.tunnels.get_or_create_owned(&route()),
             limits: limits.collect(),
             store: gateway.store.clone(),
@@ -121,12 +124,18 @@ impl RouteMetrics {
     }
 
     /// A request has ended; it was answered with this status, or not at all.
-    pub(crate) fn ended(&self, outcome: RequestOutcome, status: Option<StatusCode>) {
+    pub(crate) fn ended(
+        &self,
+        outcome: RequestOutcome,
+        status: Option<StatusCode>,
+        took: Duration,
+    ) {
+        self.durations.observe(took);
         self.requests.of(outcome, StatusClass::of(status)).inc();
     }
 
     pub(crate) fn forwarded(&self, took: Duration) {
-        self.upstream.observe(took.as_secs_f64());
+        self.upstream.observe(took);
     }
 
     /// A tunnel that is open until what this returns is dropped.

@@ -35,7 +35,7 @@ use tidegate_config::{RouteEdits, UpstreamHost};
 use tidegate_net::pace::LeastRate;
 use tidegate_net::tls::Offer;
 use tidegate_server::ClientBody;
-use tidegate_upstream::{BodyState, Lease, RequestBody, Retries, Upstream};
+use tidegate_upstream::{Attempts, BodyState, Lease, RequestBody, Retries, Upstream};
 
 /// What a route's forwarding is made of.
 #[derive(Debug)]
@@ -88,7 +88,7 @@ impl tidegate_upstream::Transmission for Sent<'_> {
 }
 
 /// How a request was forwarded, in its response's extensions.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Forwarded {
     /// From the first attempt to connect until the head of the answer, or until there was none.
     pub(crate) took: Duration,
@@ -96,6 +96,10 @@ pub(crate) struct Forwarded {
     pub(crate) answered: bool,
     /// Whether it could not, because the client sent the request's body too slowly.
     pub(crate) too_slow: bool,
+    /// The servers that were tried.
+    pub(crate) attempts: Attempts,
+    /// What becomes of the request's body, if it has one.
+    pub(crate) body: Option<Arc<BodyState>>,
 }
 
 /// Forwards requests that were let through.
@@ -146,16 +150,20 @@ impl Forwarding {
         }
         let started = Instant::now();
         let sent = transmission.as_ref();
+        let mut attempts = Attempts::default();
         let answer = self
-            .exchange(&mut request, body_state.as_ref(), sent, wish)
+            .exchange(&mut request, body_state.as_ref(), sent, wish, &mut attempts)
             .await;
-        let forwarded = |answered| Forwarded {
+        let answered = answer.is_ok();
+        let forwarded = Forwarded {
             took: started.elapsed(),
             answered,
             too_slow: !answered && body_state.as_deref().is_some_and(BodyState::is_cut),
+            attempts,
+            body: body_state,
         };
-        let (mut response, forwarded) = match answer {
-            Ok(response) => (response, forwarded(true)),
+        let mut response = match answer {
+            Ok(response) => response,
             Err(problem) => {
                 let mut response = problem.respond();
                 // Also if the client is to blame, the upstream may have done what was asked.
@@ -163,7 +171,7 @@ impl Forwarding {
                     forwarded: transmission.is_some_and(|it| it.is_sent()),
                 };
                 response.extensions_mut().insert(unanswered);
-                (response, forwarded(false))
+                response
             }
         };
         response.extensions_mut().insert(forwarded);
@@ -177,6 +185,7 @@ impl Forwarding {
         body_state: Option<&Arc<BodyState>>,
         transmission: Option<&Transmission>,
         wish: Option<Wish>,
+        attempts: &mut Attempts,
     ) -> Result<Response<Body>, Problem> {
         // A connection that others are on cannot become a tunnel.
         let offer = match wish {
@@ -195,7 +204,7 @@ impl Forwarding {
             own_host: self.edits.upstream_host == UpstreamHost::Upstream,
         };
         let is_head = request.method() == Method::HEAD;
-        let sent = self.upstream.send(request, terms).await;
+        let sent = self.upstream.send(request, terms, attempts).await;
         let (response, lease) = sent.map_err(|error| explain(&error, terms.body_state))?;
         check(response.headers())?;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {

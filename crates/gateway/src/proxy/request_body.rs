@@ -154,12 +154,12 @@ impl Body for Streaming {
                     Some(left) => self.left = left,
                     None => return self.end(BodyPhase::TooLarge, "the body is too large".into()),
                 }
-                self.body_state.progressed();
+                self.body_state.progressed(length);
                 Poll::Ready(Some(Ok(frame)))
             }
             Poll::Ready(Some(Err(error))) => self.end(BodyPhase::Broken, error),
             Poll::Ready(None) => {
-                self.body_state.progressed();
+                self.body_state.progressed(0);
                 Poll::Ready(None)
             }
             Poll::Pending => {

@@ -67,6 +67,7 @@ mod systemd;
 // What a gateway tells about itself, and what it does not.
 mod access_log;
 mod access_log_bounds;
+mod access_log_file;
 mod admin;
 mod admin_connections;
 mod admin_hosts;

@@ -140,6 +140,11 @@ fn counts(samples: &Samples) {
     assert_eq!(samples.get(buckets), 2.0);
     let sum = samples.get("tidegate_upstream_duration_seconds_sum{route=\"api\"}");
     assert!(sum > 0.0 && sum < LONG.as_secs_f64(), "{sum} s");
+    // Each request took some time, and what its upstream took is a part of it.
+    let durations = samples.sum("tidegate_request_duration_seconds_count");
+    assert_eq!(durations, samples.sum("tidegate_requests_total"));
+    let whole = samples.get("tidegate_request_duration_seconds_sum{route=\"api\"}");
+    assert!(whole >= sum, "{whole} s of {sum} s");
 
     for quiet in [
         "tidegate_connections_refused_total{reason=\"max_connections\"}",
@@ -237,6 +242,7 @@ async fn every_metric_says_what_it_is() {
         [
             "tidegate_abandoned_exchanges",
             "tidegate_access_log_dropped_lines_total",
+            "tidegate_build_info",
             "tidegate_certificate_reads_total",
             "tidegate_config_last_success_timestamp_seconds",
             "tidegate_config_reloads_total",
@@ -250,6 +256,7 @@ async fn every_metric_says_what_it_is() {
             "tidegate_memory_keys",
             "tidegate_memory_pressure",
             "tidegate_memory_shared_decisions_total",
+            "tidegate_request_duration_seconds",
             "tidegate_requests_total",
             "tidegate_resident_memory_bytes",
             "tidegate_settlements_dropped_total",

@@ -1,0 +1,141 @@
+//! What is logged, and how the lines of the access log look.
+
+use super::Check;
+use crate::file::{self, File, SingleOr};
+use crate::plan::{AccessField, AccessFilter, AccessFormat, AccessLogPlan, LogFormat, LogPlan};
+use crate::report::Problem;
+use crate::value::{AccessFormatText, OutcomeWord, Sample, StatusRange};
+
+impl Check<'_> {
+    pub(super) fn log(&mut self, file: &File) -> LogPlan {
+        let log = file.log.as_ref();
+        let format = self.read_some(log.and_then(|log| log.format.as_ref()));
+        let format = format.unwrap_or_default();
+        let access = match log.and_then(|log| log.access.as_ref()) {
+            None => Some(self.access_log(None, format)),
+            Some(SingleOr::Single(leaf)) => {
+                let is_on = self.read(leaf).unwrap_or(true);
+                is_on.then(|| self.access_log(None, format))
+            }
+            Some(SingleOr::Block(block)) => Some(self.access_log(Some(&block.value), format)),
+        };
+        let level = self.read_some(log.and_then(|log| log.level.as_ref()));
+        LogPlan {
+            format,
+            access,
+            level: level.map_or("info", |level| level.0).to_owned(),
+        }
+    }
+
+    fn access_log(&mut self, written: Option<&file::AccessLog>, usual: LogFormat) -> AccessLogPlan {
+        let format = self.read_some(written.and_then(|access| access.format.as_ref()));
+        let format = format.unwrap_or(match usual {
+            LogFormat::Text => AccessFormatText::Text,
+            LogFormat::Json => AccessFormatText::Json,
+        });
+        let sample = self.read_some(written.and_then(|access| access.sample.as_ref()));
+        AccessLogPlan {
+            file: written.and_then(|access| self.log_file(access)),
+            format: self.access_format(written, format),
+            filter: written.and_then(|access| self.access_filter(access)),
+            sample: sample.map_or(AccessLogPlan::ALL, |Sample(share)| share),
+        }
+    }
+
+    /// The file of the log. Its folder must be there: the gateway would not start without it.
+    fn log_file(&mut self, access: &file::AccessLog) -> Option<std::path::PathBuf> {
+        let leaf = access.file.as_ref()?;
+        let path = self.file(leaf)?;
+        let folder = path
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty());
+        if path.is_dir() {
+            let problem = Problem::new(leaf.place, format!("`{}` is a folder", leaf.raw));
+            self.refuse(problem.note("`file` is the file that lines are appended to"));
+        } else if folder.is_some_and(|folder| !folder.is_dir()) {
+            let problem = Problem::new(
+                leaf.place,
+                format!("the folder of `{}` is not there", leaf.raw),
+            );
+            self.refuse(problem.note("make the folder; the gateway makes the file"));
+        }
+        Some(path)
+    }
+
+    fn access_format(
+        &mut self,
+        written: Option<&file::AccessLog>,
+        format: AccessFormatText,
+    ) -> AccessFormat {
+        let list = written.and_then(|access| access.fields.as_ref());
+        let has_fields = matches!(format, AccessFormatText::Text | AccessFormatText::Json);
+        if let Some(list) = list
+            && (!has_fields || list.value.is_empty())
+        {
+            let (problem, remedy) = match has_fields {
+                true => (
+                    "`fields` is empty",
+                    "name at least one field, or leave `fields` out",
+                ),
+                false => (
+                    "`fields` is for `format: text` and `format: json`",
+                    "a template names its fields itself, such as \"$time $peer $status\"",
+                ),
+            };
+            self.refuse(Problem::new(list.place, problem).note(remedy));
+        }
+        let fields = match list {
+            None => AccessField::default_fields(),
+            Some(list) => {
+                let mut fields = Vec::new();
+                for leaf in &list.value {
+                    let Some(field) = self.read(leaf) else {
+                        continue;
+                    };
+                    if fields.contains(&field) {
+                        let twice = format!("`{}` is listed twice", leaf.raw);
+                        self.refuse(Problem::new(leaf.place, twice).note("remove one of them"));
+                    }
+                    fields.push(field);
+                }
+                fields
+            }
+        };
+        match format {
+            AccessFormatText::Text => AccessFormat::Text(fields),
+            AccessFormatText::Json => AccessFormat::Json(fields),
+            AccessFormatText::Common => AccessFormat::Common,
+            AccessFormatText::Combined => AccessFormat::Combined,
+            AccessFormatText::Template(pieces) => AccessFormat::Template(pieces),
+        }
+    }
+
+    fn access_filter(&mut self, access: &file::AccessLog) -> Option<AccessFilter> {
+        let written = access.filter.as_ref()?;
+        let file::AccessFilter {
+            status,
+            outcome,
+            duration,
+        } = &written.value;
+        let status = status.as_deref().unwrap_or_default();
+        let outcome = outcome.as_deref().unwrap_or_default();
+        if status.is_empty() && outcome.is_empty() && duration.is_none() {
+            let problem = Problem::new(
+                written.place,
+                "`filter` has no condition, so no request would get a line",
+            );
+            self.refuse(
+                problem.note("add `status`, `outcome` or `duration`, or leave `filter` out"),
+            );
+        }
+        let statuses = status.iter().filter_map(|leaf| self.read(leaf));
+        let statuses = statuses.map(|StatusRange(from, to)| (from, to)).collect();
+        let outcomes = outcome.iter().filter_map(|leaf| self.read(leaf));
+        let outcomes = outcomes.map(|OutcomeWord(word)| word).collect();
+        Some(AccessFilter {
+            statuses,
+            outcomes,
+            duration: self.read_some(duration.as_ref()),
+        })
+    }
+}

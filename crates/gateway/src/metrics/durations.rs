@@ -1,0 +1,94 @@
+//! A histogram of durations that requests add to without a lock.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::{MetricType, TypedMetric};
+
+/// Where the buckets end, in seconds.
+const BOUNDS: [f64; 14] = [
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0,
+];
+
+/// How many durations were how long; clones are of the same histogram.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Durations(Arc<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    /// By bucket; the last one has no upper end.
+    counts: [AtomicU64; BOUNDS.len() + 1],
+    /// In us.
+    sum: AtomicU64,
+}
+
+impl Durations {
+    /// Adds one.
+    pub(super) fn observe(&self, duration: Duration) {
+        let seconds = duration.as_secs_f64();
+        let bucket = BOUNDS.iter().position(|bound| seconds <= *bound);
+        self.0.counts[bucket.unwrap_or(BOUNDS.len())].fetch_add(1, Ordering::Relaxed);
+        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        self.0.sum.fetch_add(micros, Ordering::Relaxed);
+    }
+}
+
+impl TypedMetric for Durations {
+    const TYPE: MetricType = MetricType::Histogram;
+}
+
+impl EncodeMetric for Durations {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let bounds = BOUNDS.into_iter().chain([f64::INFINITY]);
+        let counts = self
+            .0
+            .counts
+            .iter()
+            .map(|count| count.load(Ordering::Relaxed));
+        let buckets: Vec<(f64, u64)> = bounds.zip(counts).collect();
+        // Of what the buckets hold, whatever was added since.
+        let count = buckets.iter().map(|(_, count)| count).sum();
+        let sum = Duration::from_micros(self.0.sum.load(Ordering::Relaxed));
+        encoder.encode_histogram::<NoLabelSet>(sum.as_secs_f64(), count, &buckets, None)
+    }
+
+    fn metric_type(&self) -> MetricType {
+        Self::TYPE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::encoding::text::encode;
+    use prometheus_client::registry::Registry;
+
+    use super::*;
+
+    const NAME: &str = "it";
+
+    #[test]
+    fn a_duration_is_in_its_bucket_and_all_beyond() {
+        let durations = Durations::default();
+        for micros in [0, 500, 501, 3_000_000, 61_000_000] {
+            durations.observe(Duration::from_micros(micros));
+        }
+        let mut registry = Registry::default();
+        registry.register(NAME, "Durations", durations);
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        for line in [
+            "it_sum 64.001001",
+            "it_count 5",
+            "it_bucket{le=\"0.0005\"} 2",
+            "it_bucket{le=\"0.001\"} 3",
+            "it_bucket{le=\"2.5\"} 3",
+            "it_bucket{le=\"10.0\"} 4",
+            "it_bucket{le=\"60.0\"} 4",
+            "it_bucket{le=\"+Inf\"} 5",
+        ] {
+            assert!(text.lines().any(|one| one == line), "no {line} in\n{text}");
+        }
+    }
+}

@@ -1,0 +1,511 @@
+//! The access log in a file of its own: its formats and fields, which requests get a line, rotation, and a reader that stops.
+
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::Command;
+
+use http::{Method, Request, Response};
+use serde_json::{Value, json};
+use tidegate_testkit::{Client, RawClient, Upstream, body};
+use tokio::task::JoinSet;
+
+use crate::kit::{LONG, get, sample, send, until};
+use crate::support::{GatewayProcess, TestGateway};
+
+/// Settings of the log: an access log in `file`, with more settings.
+fn log(file: &Path, more: &str) -> String {
+    format!("access: {{ file: \"{}\", {more} }}", file.display())
+}
+
+fn lines(file: &Path) -> Vec<String> {
+    let text = fs::read_to_string(file).unwrap();
+    assert!(text.is_empty() || text.ends_with('\n'), "torn: {text}");
+    text.lines().map(str::to_owned).collect()
+}
+
+fn objects(lines: &[String]) -> Vec<Value> {
+    let read =
+        |line: &String| serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}"));
+    lines.iter().map(read).collect()
+}
+
+/// Sends requests with these heads, each on a connection of its own.
+async fn send_raw(gateway: &TestGateway, heads: &[Vec<u8>]) {
+    for head in heads {
+        let mut client = RawClient::connect(gateway.address).await;
+        client.send(head.clone()).await.unwrap();
+        client.response(LONG).await.unwrap();
+    }
+}
+
+/// What a client may put into a head.
+fn hostile_heads() -> Vec<Vec<u8>> {
+    let head = |start: &str, agent: &[u8]| {
+        let mut head = format!(
+            "{start} HTTP/1.1\r\nhost: a\r\nreferer: https://b/\"?token=hunter2\r\nuser-agent: "
+        )
+        .into_bytes();
+        head.extend_from_slice(agent);
+        head.extend_from_slice(b"\r\n\r\n");
+        head
+    };
+    vec![
+        head("GET /plain", b"curl/8"),
+        head("GET /\"quoted\"", b"\" 200 12 \"-\" \"forged"),
+        head("GET /%0a%22%5c", b"back\\slash\\"),
+        head("GET /[x]", b"\xff\xfe \xc3\xbc \xe2\x80"),
+        head("GET /${jndi:x}$status", b"$status ${x} {\"a\":1}"),
+        head("OPTIONS *", b"\t\x80"),
+        head("PR0PF|ND /odd", b"'"),
+        head(
+            &format!("GET /{}", "\"".repeat(3_000)),
+            "ü".repeat(2_000).as_bytes(),
+        ),
+        b"GET / HTTP/1.1\r\nhost: a\r\nbad header\r\n\r\n".to_vec(),
+    ]
+}
+
+#[tokio::test]
+async fn each_field_has_its_value() {
+    let upstream = Upstream::ok();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("access.log");
+    let fields = "fields: [time, time_local, id, method, host, path, protocol, status, outcome, route, peer, peer_port, \
+        client_ip, client, user_agent, referer, plan, limit, refused_by, decided_by, would_refuse, remaining, retry_after, cost, \
+        bytes_in, bytes_out, upstream, upstream_status, attempts, waited_us, store_us, upstream_us, total_us, trace_id, lost]";
+    let gateway = TestGateway::start(&format!(
+        "
+log: {{ {} }}
+trusted_proxies: [127.0.0.1]
+limits:
+  one: {{ fixed_window: {{ limit: 9, window: 31d }}, cost: {{ header: x-cost, max: 9 }} }}
+  two: {{ fixed_window: {{ limit: 7, window: 31d }}, cost: 7 }}
+routes: [{{ name: api, path: /api/**, upstream: \"{}\", limits: [one, two] }}]
+",
+        log(&file, &format!("format: json, {fields}")),
+        upstream.url()
+    ))
+    .await;
+    let client = Client::new(gateway.address);
+    let request = || {
+        Request::post("/api/x?token=hunter2")
+            .header("host", "shop.example:8080")
+            .header("user-agent", "curl/8")
+            .header("referer", "https://b/c?token=hunter2#d")
+            .header("x-cost", "3")
+            .body(body::full("123"))
+            .unwrap()
+    };
+    assert_eq!(client.request(request()).await.status, 200);
+    assert_eq!(client.request(request()).await.status, 429);
+    gateway.stop().await;
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(!text.contains("hunter2"), "{text}");
+    let [admitted, refused] = &objects(&lines(&file))[..] else {
+        panic!("{text}");
+    };
+    let server = upstream.url().trim_start_matches("http://").to_owned();
+    for (name, value) in [
+        ("method", json!("POST")),
+        ("host", json!("shop.example:8080")),
+        ("path", json!("/api/x")),
+        ("protocol", json!("HTTP/1.1")),
+        ("status", json!(200)),
+        ("route", json!("api")),
+        ("peer", json!("127.0.0.1")),
+        ("client", json!("ip:127.0.0.1")),
+        ("user_agent", json!("curl/8")),
+        ("referer", json!("https://b/c")),
+        ("limit", json!("two")),
+        ("refused_by", Value::Null),
+        ("remaining", json!(0)),
+        ("retry_after", Value::Null),
+        ("cost", json!(7)),
+        ("bytes_in", json!(3)),
+        ("bytes_out", json!(11)),
+        ("upstream", json!(server)),
+        ("upstream_status", json!(200)),
+        ("attempts", json!(1)),
+        ("trace_id", Value::Null),
+        ("lost", Value::Null),
+    ] {
+        assert_eq!(admitted[name], value, "{name}: {admitted}");
+    }
+    for (name, value) in [
+        ("status", json!(429)),
+        ("outcome", json!("limited")),
+        ("refused_by", json!("two")),
+        ("bytes_in", json!(0)),
+        ("upstream", Value::Null),
+        ("attempts", Value::Null),
+    ] {
+        assert_eq!(refused[name], value, "{name}: {refused}");
+    }
+    assert!(refused["retry_after"].as_u64().unwrap() >= 1, "{refused}");
+    assert!(refused["bytes_out"].as_u64().unwrap() > 100, "{refused}");
+    assert!(admitted["peer_port"].as_u64().unwrap() > 0, "{admitted}");
+    let (arrival, end) = (
+        admitted["time"].as_str().unwrap(),
+        admitted["timestamp"].as_str().unwrap(),
+    );
+    assert!(arrival < end, "{admitted}");
+    assert!(
+        admitted["time_local"].as_str().unwrap().ends_with(" +0000"),
+        "{admitted}"
+    );
+}
+
+/// `jq` and the like read every line, whatever clients send.
+#[tokio::test]
+async fn each_json_line_is_an_object_whatever_clients_send() {
+    let upstream = Upstream::ok();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("access.log");
+    let gateway = TestGateway::start(&format!(
+        "log: {{ {} }}\nroutes: [{{ path: /**, upstream: \"{}\" }}]\n",
+        log(
+            &file,
+            "format: json, fields: [path, method, user_agent, referer, status, host]"
+        ),
+        upstream.url()
+    ))
+    .await;
+    let heads = hostile_heads();
+    send_raw(&gateway, &heads).await;
+    gateway.stop().await;
+    let lines = lines(&file);
+    let objects = objects(&lines);
+    assert_eq!(objects.len(), heads.len());
+    assert_eq!(objects[1]["path"], "/\"quoted\"");
+    assert_eq!(objects[1]["user_agent"], "\" 200 12 \"-\" \"forged");
+    assert_eq!(objects[1]["referer"], "https://b/\"");
+    assert_eq!(objects[8]["path"], "-");
+    let long = objects[7]["path"].as_str().unwrap();
+    assert!(
+        long.ends_with('…') && long.len() == 1_024 + '…'.len_utf8(),
+        "{long}"
+    );
+    if let Ok(jq) = Command::new("jq")
+        .arg("-r")
+        .arg(".path")
+        .arg(&file)
+        .output()
+    {
+        assert!(jq.status.success(), "{jq:?}");
+        let read = String::from_utf8(jq.stdout).unwrap();
+        assert_eq!(read.lines().count(), heads.len());
+    }
+}
+
+/// `goaccess` and the like read every line, whatever clients send.
+#[tokio::test]
+async fn each_combined_line_has_its_fields_whatever_clients_send() {
+    let upstream = Upstream::ok();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("access.log");
+    let gateway = TestGateway::start(&format!(
+        "
+log: {{ {} }}
+trusted_proxies: [127.0.0.1]
+clients: [{{ user_id: {{}} }}]
+routes: [{{ path: /**, upstream: \"{}\" }}]
+",
+        log(&file, "format: combined"),
+        upstream.url()
+    ))
+    .await;
+    let heads = hostile_heads();
+    send_raw(&gateway, &heads).await;
+    let client = Client::new(gateway.address);
+    get(&client, "/", &[("x-user-id", "a b] [22/Nov/2026] \"x")]).await;
+    gateway.stop().await;
+    let lines = lines(&file);
+    assert_eq!(lines.len(), heads.len() + 1);
+    for line in &lines {
+        let quoted: Vec<&str> = line.split('"').collect();
+        assert_eq!(quoted.len(), 7, "{line}");
+        let (start, request, numbers) = (quoted[0], quoted[1], quoted[2]);
+        let words: Vec<&str> = start.split(' ').collect();
+        assert_eq!(
+            (words.len(), words[0], words[4]),
+            (6, "127.0.0.1", "+0000]"),
+            "{line}"
+        );
+        assert_eq!(request.split(' ').count(), 3, "{line}");
+        let numbers: Vec<u64> = numbers
+            .split_whitespace()
+            .map(|it| it.parse().unwrap())
+            .collect();
+        assert!(
+            numbers.len() == 2 && (200..600).contains(&numbers[0]),
+            "{line}"
+        );
+        assert!(
+            line.bytes().all(|byte| matches!(byte, b' '..=b'~')),
+            "{line}"
+        );
+    }
+    assert!(
+        lines[1].contains(r#""\x22 200 12 \x22-\x22 \x22forged""#),
+        "{}",
+        lines[1]
+    );
+    assert!(!lines.concat().contains("hunter2"));
+    let report = folder.path().join("report.json");
+    let goaccess = Command::new("goaccess")
+        .arg(&file)
+        .args(["--log-format=COMBINED", "--no-global-config", "-o"])
+        .arg(&report)
+        .output();
+    // Where it is not installed, the checks above must do.
+    if goaccess.is_ok() {
+        let report = fs::read_to_string(report).unwrap();
+        let report: Value = serde_json::from_str(&report).unwrap();
+        let general = &report["general"];
+        assert_eq!(general["valid_requests"], lines.len(), "{general}");
+        assert_eq!(general["failed_requests"], 0, "{general}");
+    }
+}
+
+#[tokio::test]
+async fn a_template_is_a_line_whatever_clients_send() {
+    let upstream = Upstream::ok();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("access.log");
+    let gateway = TestGateway::start(&format!(
+        "log: {{ {} }}\nroutes: [{{ name: all, path: /**, upstream: \"{}\" }}]\n",
+        log(
+            &file,
+            "format: \"$method|$path|$status|$limit|$${route}x|$$|\\\"$user_agent\\\"\""
+        ),
+        upstream.url()
+    ))
+    .await;
+    let heads = hostile_heads();
+    send_raw(&gateway, &heads).await;
+    gateway.stop().await;
+    let lines = lines(&file);
+    assert_eq!(lines.len(), heads.len());
+    assert_eq!(lines[0], "GET|/plain|200|-|allx|$|\"curl/8\"");
+    assert_eq!(
+        lines[4],
+        "GET|/${jndi:x}$status|200|-|allx|$|\"$status ${x} {\\x22a\\x22:1}\""
+    );
+}
+
+#[tokio::test]
+async fn a_filter_and_a_sample_choose_requests() {
+    let upstream = Upstream::start(|request| async move {
+        let status = if request.uri().path() == "/broken" {
+            503
+        } else {
+            200
+        };
+        let mut response = Response::new(body::empty());
+        *response.status_mut() = http::StatusCode::from_u16(status).unwrap();
+        response
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let cases = [
+        ("filter: { outcome: [limited] }", &["/limited"][..]),
+        (
+            "filter: { status: [404, 5xx] }",
+            &["/broken", "/nowhere"][..],
+        ),
+        ("filter: { duration: 1d }", &[][..]),
+        ("filter: { duration: 1d, status: [404] }", &["/nowhere"][..]),
+        ("sample: 0%", &["/broken", "/limited", "/nowhere"][..]),
+        ("sample: 0%, filter: { status: [2xx] }", &[][..]),
+    ];
+    for (at, (settings, expected)) in cases.into_iter().enumerate() {
+        let file = folder.path().join(format!("{at}.log"));
+        let gateway = TestGateway::start(&format!(
+            "
+log: {{ {} }}
+limits: {{ one: {{ fixed_window: {{ limit: 1, window: 31d }} }} }}
+routes:
+  - {{ path: /limited, upstream: \"{1}\", limits: [one] }}
+  - {{ path: /free, upstream: \"{1}\" }}
+  - {{ path: /broken, upstream: \"{1}\" }}
+",
+            log(&file, &format!("format: \"$path $status\", {settings}")),
+            upstream.url()
+        ))
+        .await;
+        let client = Client::new(gateway.address);
+        for path in ["/free", "/broken", "/limited", "/limited", "/nowhere"] {
+            get(&client, path, &[]).await;
+        }
+        gateway.stop().await;
+        let lines = lines(&file);
+        let paths: Vec<_> = lines
+            .iter()
+            .map(|line| line.split(' ').next().unwrap())
+            .collect();
+        assert_eq!(paths, expected, "{settings}");
+    }
+}
+
+/// As `logrotate` does it: the file gets another name, and the gateway a signal.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_line_is_lost_or_torn_when_files_are_rotated_under_load() {
+    const CLIENTS: usize = 4;
+    const REQUESTS: usize = 2_000;
+    const ROTATIONS: usize = 8;
+    let upstream = Upstream::ok();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("access.log");
+    let mut gateway = GatewayProcess::start_with(
+        "127.0.0.1:0",
+        &log(&file, "format: json"),
+        &format!(
+            "routes: [{{ path: /**, upstream: \"{}\" }}]\n",
+            upstream.url()
+        ),
+    )
+    .await;
+    let mut clients = JoinSet::new();
+    for client in 0..CLIENTS {
+        let address = gateway.address;
+        clients.spawn(async move {
+            let sending = Client::new(address);
+            for request in 0..REQUESTS {
+                assert_eq!(
+                    get(&sending, &format!("/{client}/{request}"), &[]).await,
+                    200
+                );
+            }
+        });
+    }
+    for rotation in 0..ROTATIONS {
+        // Some lines are in each file.
+        until("the file has lines", async || {
+            fs::metadata(&file).is_ok_and(|data| data.len() > 0)
+        })
+        .await;
+        fs::rename(&file, folder.path().join(format!("access.log.{rotation}"))).unwrap();
+        gateway.process.signal("USR1");
+        gateway
+            .process
+            .wait_for_nth_line("access log reopened", rotation + 1, LONG)
+            .await;
+    }
+    clients.join_all().await;
+    gateway.process.signal("TERM");
+    assert_eq!(gateway.process.wait(LONG).await.code(), Some(0));
+    let files = fs::read_dir(folder.path()).unwrap();
+    let files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+    assert_eq!(files.len(), ROTATIONS + 1);
+    let objects: Vec<Value> = files
+        .iter()
+        .flat_map(|file| objects(&lines(file)))
+        .collect();
+    let paths: HashSet<&str> = objects
+        .iter()
+        .map(|line| line["path"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        (objects.len(), paths.len()),
+        (CLIENTS * REQUESTS, CLIENTS * REQUESTS)
+    );
+}
+
+/// A folder that is gone when the file is to be opened again takes no line with it.
+#[tokio::test]
+async fn a_file_that_cannot_be_opened_again_stays() {
+    let upstream = Upstream::ok();
+    let folder = tempfile::tempdir().unwrap();
+    let (logs, moved) = (folder.path().join("logs"), folder.path().join("moved"));
+    fs::create_dir(&logs).unwrap();
+    let mut gateway = GatewayProcess::start_with(
+        "127.0.0.1:0",
+        &log(&logs.join("access.log"), "format: \"$path\""),
+        &format!(
+            "routes: [{{ path: /**, upstream: \"{}\" }}]\n",
+            upstream.url()
+        ),
+    )
+    .await;
+    let client = Client::new(gateway.address);
+    get(&client, "/1", &[]).await;
+    fs::rename(&logs, &moved).unwrap();
+    gateway.process.signal("USR1");
+    gateway
+        .process
+        .wait_for_line("access log not reopened", LONG)
+        .await;
+    get(&client, "/2", &[]).await;
+    gateway.process.signal("TERM");
+    assert_eq!(gateway.process.wait(LONG).await.code(), Some(0));
+    assert_eq!(lines(&moved.join("access.log")), ["/1", "/2"]);
+}
+
+/// A reader that stops: no request waits, memory stays bounded, and lines and lost lines are all requests.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_that_stops_loses_lines_that_are_counted_exactly() {
+    const CLIENTS: usize = 4;
+    const REQUESTS: usize = 3_000;
+    let upstream = Upstream::ok();
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("access.pipe");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&pipe)
+            .status()
+            .unwrap()
+            .success()
+    );
+    // Neither end waits for the other to be opened.
+    let both_ends = File::options().read(true).write(true).open(&pipe).unwrap();
+    let mut gateway = GatewayProcess::start_with(
+        "127.0.0.1:0",
+        &log(&pipe, "format: json"),
+        &format!(
+            "routes: [{{ path: /api, upstream: \"{}\" }}]\n",
+            upstream.url()
+        ),
+    )
+    .await;
+    let reader = File::open(&pipe).unwrap();
+    drop(both_ends);
+    let before = gateway.process.rss_kb();
+    let path = format!("/{}", "x".repeat(4_000));
+    let mut clients = JoinSet::new();
+    for _ in 0..CLIENTS {
+        let (address, path) = (gateway.address, path.clone());
+        clients.spawn(async move {
+            let client = Client::new(address);
+            for _ in 0..REQUESTS {
+                assert_eq!(send(&client, Method::GET, &path, &[]).await.status, 404);
+            }
+        });
+    }
+    clients.join_all().await;
+    let grown = gateway.process.rss_kb().saturating_sub(before);
+    assert!(grown < 32 * 1024, "grown by {grown} KiB");
+    let dropped = sample(gateway.admin, "tidegate_access_log_dropped_lines_total").await;
+    assert!(dropped > 0);
+    let reading = std::thread::spawn(move || {
+        let lines = BufReader::new(reader).lines();
+        lines.map(Result::unwrap).collect::<Vec<_>>()
+    });
+    // Once there is room, the log says what is missing without waiting for its end.
+    get(&Client::new(gateway.address), "/last", &[]).await;
+    gateway.process.signal("TERM");
+    assert_eq!(gateway.process.wait(LONG).await.code(), Some(0));
+    let objects = objects(&reading.join().unwrap());
+    let lost = objects.iter().filter_map(|line| line["lost"].as_u64());
+    let lost: u64 = lost.sum();
+    let written = objects
+        .iter()
+        .filter(|line| line["path"].is_string())
+        .count();
+    // The last line may have found no room yet.
+    assert!(
+        lost == dropped || lost == dropped + 1,
+        "{lost} of {dropped}"
+    );
+    assert_eq!(written as u64 + lost, (CLIENTS * REQUESTS) as u64 + 1);
+}

@@ -1,0 +1,83 @@
+//! What is noted of a request's way to servers, for logs and traces.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use http::StatusCode;
+
+/// The most attempts that are noted of one request; further ones are only counted.
+const MOST_NOTED: usize = 8;
+
+/// One attempt to have a server answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Attempt {
+    /// The server's address.
+    pub server: SocketAddr,
+    /// When it began.
+    pub started: Instant,
+    /// How long it took until the head of the answer, or until there was none.
+    pub took: Duration,
+    /// The status of the answer.
+    pub status: Option<StatusCode>,
+    /// Why there was no answer, as a word.
+    pub error: Option<&'static str>,
+}
+
+/// The attempts of one request, in order.
+#[derive(Clone, Debug, Default)]
+pub struct Attempts {
+    last: Option<Attempt>,
+    // Most requests have none.
+    earlier: Vec<Attempt>,
+    count: u32,
+}
+
+impl Attempts {
+    /// Notes one more.
+    pub(crate) fn add(&mut self, attempt: Attempt) {
+        self.count = self.count.saturating_add(1);
+        if let Some(earlier) = self.last.replace(attempt)
+            && self.earlier.len() < MOST_NOTED - 1
+        {
+            self.earlier.push(earlier);
+        }
+    }
+
+    /// How many there were.
+    pub const fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// The last one.
+    pub const fn last(&self) -> Option<&Attempt> {
+        self.last.as_ref()
+    }
+
+    /// Those that are noted, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Attempt> {
+        self.earlier.iter().chain(&self.last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_ones_and_the_last_are_noted_and_all_are_counted() {
+        let mut attempts = Attempts::default();
+        assert!(attempts.last().is_none());
+        for port in 1..=20 {
+            attempts.add(Attempt {
+                server: ([127, 0, 0, 1], port).into(),
+                started: Instant::now(),
+                took: Duration::ZERO,
+                status: None,
+                error: Some("unreachable"),
+            });
+        }
+        let ports: Vec<u16> = attempts.iter().map(|one| one.server.port()).collect();
+        assert_eq!(ports, [1, 2, 3, 4, 5, 6, 7, 20]);
+        assert_eq!(attempts.count(), 20);
+    }
+}
