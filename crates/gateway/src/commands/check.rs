@@ -15,10 +15,10 @@ use tidegate_net::descriptors;
 /// What is checked beside the file.
 #[derive(Debug, Args)]
 pub(super) struct Options {
-    /// Asks the running gateway, through the admin port of this file, which limits would start anew.
+    /// Asks the running gateway, through the admin port of this file, which limits a reload would reset.
     #[arg(long)]
     running: bool,
-    /// Tries to reach Redis, the servers of upstreams and key sets, without a request; fails if one cannot be reached.
+    /// Connects to Redis, the servers of upstreams and key sets, without a request. Fails if one is not reached.
     #[arg(long)]
     connect: bool,
 }

@@ -15,15 +15,15 @@ use crate::budgets::{Report, Standing};
 pub(super) struct Question {
     /// The client: api_key:NAME, user_id:ID or ip:ADDRESS.
     name: String,
-    /// What to do.
+    /// The action.
     task: Task,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Task {
-    /// Prints what is left.
+    /// Prints what each limit has left.
     Show,
-    /// Lets all of them begin anew, and prints what is left.
+    /// Resets all budgets of the client, then prints them.
     Reset,
 }
 

@@ -21,15 +21,15 @@ use tidegate_config::{Plan, StorePlan};
 /// The request to explain.
 #[derive(Debug, Args)]
 pub(super) struct Question {
-    /// Its method, such as GET.
+    /// The method of the request, such as GET.
     method: Method,
-    /// Its URL: http://host/path, or a path alone.
+    /// The URL of the request: http://host/path, or a path.
     #[arg(value_parser = url)]
     url: Uri,
-    /// A header, as "Name: value"; may be given several times.
+    /// A header of the request, as "Name: value". Repeat the option for more headers.
     #[arg(short = 'H', long = "header", value_parser = header)]
     headers: Vec<(HeaderName, HeaderValue)>,
-    /// The address that it comes from.
+    /// The address that the request comes from.
     #[arg(long, default_value = "127.0.0.1")]
     peer: IpAddr,
 }

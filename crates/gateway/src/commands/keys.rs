@@ -14,15 +14,15 @@ const BYTES: usize = 24;
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(super) enum Task {
-    /// Makes a key and prints it, once, with the entry for the configuration.
+    /// Makes a key. Prints it once, with its entry for the configuration.
     New {
-        /// What the client is called.
+        /// The name of the client.
         #[arg(value_parser = tidegate_config::key_name)]
         name: String,
     },
-    /// Reads a key from standard input and prints its entry.
+    /// Reads a key from standard input. Prints its entry.
     Hash {
-        /// What the client is called.
+        /// The name of the client.
         #[arg(value_parser = tidegate_config::key_name)]
         name: String,
     },

@@ -8,6 +8,7 @@ mod connect;
 mod demo;
 mod demo_api;
 mod explain;
+mod init;
 mod keys;
 mod reload;
 mod run;
@@ -22,11 +23,11 @@ use clap::{Parser, Subcommand};
 use crate::log;
 use tidegate_config::Plan;
 
-/// A reverse-proxy gateway that enforces rate limits inline.
+/// A reverse proxy that enforces rate limits in front of an HTTP API.
 #[derive(Debug, Parser)]
 #[command(version, about)]
 pub(crate) struct Cli {
-    /// The configuration.
+    /// The configuration file.
     #[arg(short, long, global = true, default_value = "gateway.yaml")]
     config: PathBuf,
     #[command(subcommand)]
@@ -48,18 +49,20 @@ impl Cli {
 enum Command {
     /// Runs the gateway (the default).
     Run,
-    /// Runs it beside a small API of its own, and prints requests to try.
+    /// Runs a gateway in front of a small built-in API, and prints requests to try.
     Demo,
-    /// Says whether a configuration would start, and what in it looks wrong.
+    /// Writes a small configuration for one upstream. Never overwrites a file.
+    Init(init::Options),
+    /// Checks the configuration: prints errors, warnings, and whether it would start.
     Check(check::Options),
-    /// Says which route, client, limits and keys a request would meet; charges nothing.
+    /// Prints the route, client, limits and keys of a request. Sends and charges nothing.
     Explain(explain::Question),
-    /// Shows or resets one client's budgets on a running gateway, through its admin port.
+    /// Shows or resets the budgets of one client on a running gateway.
     Client(client::Question),
-    /// Makes an API key, or the hash to put into the configuration.
+    /// Makes an API key, or the configuration entry of a key.
     #[command(subcommand)]
     Keys(keys::Task),
-    /// Prints the JSON Schema of the configuration, for editors.
+    /// Prints the JSON Schema of the configuration, for completion in editors.
     Schema,
 }
 
@@ -94,6 +97,7 @@ pub fn main() -> ExitCode {
     let done = match cli.command.unwrap_or(Command::Run) {
         Command::Run => run::run(&cli.config),
         Command::Demo => demo::run(),
+        Command::Init(options) => init::run(&cli.config, &options),
         Command::Check(options) => check::run(&cli.config, &options),
         Command::Explain(question) => explain::run(&cli.config, &question),
         Command::Client(question) => client::run(&cli.config, &question),

@@ -86,3 +86,4 @@ mod client_command;
 mod commands;
 mod demo;
 mod explain;
+mod init;

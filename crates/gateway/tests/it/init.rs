@@ -1,0 +1,88 @@
+//! `tidegate init` writes a configuration that starts, and changes no file that exists.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn tidegate(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    let command = command.args(arguments).current_dir(folder);
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command.stdin(Stdio::null()).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (status.code(), text(stdout), text(stderr))
+}
+
+#[test]
+fn what_it_writes_passes_check_without_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = [
+        "--listen",
+        "0.0.0.0:8080",
+        "--burst",
+        "50",
+        "--rate",
+        "100/m",
+    ];
+    for (file, more) in [("gateway.yaml", &[][..]), ("other.yaml", &options)] {
+        let mut arguments = vec!["init", "-c", file, "--upstream", "http://127.0.0.1:9000"];
+        arguments.extend(more);
+        let (status, out, err) = tidegate(folder.path(), &arguments);
+        assert_eq!((status, &*err), (Some(0), ""));
+        assert!(out.starts_with(&format!("{file} was written.")), "{out}");
+        // So many connections may not fit everywhere, which is not the file's fault.
+        let text = std::fs::read_to_string(folder.path().join(file)).unwrap();
+        std::fs::write(
+            folder.path().join(file),
+            format!("{text}max_connections: 10\n"),
+        )
+        .unwrap();
+        let (status, out, _) = tidegate(folder.path(), &["check", "-c", file]);
+        assert_eq!(status, Some(0));
+        let expected = format!("{file}: would start, with 1 route and 1 limit; 0 warnings\n");
+        assert_eq!(out, expected);
+    }
+    let text = std::fs::read_to_string(folder.path().join("other.yaml")).unwrap();
+    assert!(text.contains("capacity: 50, refill: 100/m"), "{text}");
+}
+
+#[test]
+fn a_file_that_exists_stays_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gateway.yaml");
+    std::fs::write(&file, "mine").unwrap();
+    let upstream = ["init", "--upstream", "http://127.0.0.1:9000"];
+    let (status, out, err) = tidegate(folder.path(), &upstream);
+    assert_eq!((status, &*out), (Some(1), ""));
+    assert!(err.contains("gateway.yaml exists already"), "{err}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
+    // A link counts as well, also one that leads nowhere.
+    std::fs::remove_file(&file).unwrap();
+    std::os::unix::fs::symlink(folder.path().join("elsewhere"), &file).unwrap();
+    let (status, ..) = tidegate(folder.path(), &upstream);
+    assert_eq!(status, Some(1));
+    assert!(!folder.path().join("elsewhere").exists());
+}
+
+#[test]
+fn a_wrong_value_and_a_missing_upstream_write_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    for (arguments, reason) in [
+        (&["init"][..], "--upstream http://HOST:PORT"),
+        (
+            &["init", "--upstream", "127.0.0.1:9000"],
+            "write http://127.0.0.1:9000",
+        ),
+        (
+            &["init", "--upstream", "http://h", "--rate", "fast"],
+            "`fast` is not a rate",
+        ),
+    ] {
+        let (status, out, err) = tidegate(folder.path(), arguments);
+        assert_eq!((status, &*out), (Some(2), ""), "{arguments:?}");
+        assert!(err.contains(reason), "{err}");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
