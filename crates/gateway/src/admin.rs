@@ -22,9 +22,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::in_force::Current;
 use crate::metrics::Format;
-pub(crate) use access::Access;
+use crate::runtime::snapshot::Current;
+use access::Access;
 use clients::Question;
 pub(crate) use config::RunningConfig;
 use connections::{Connection, Connections};
@@ -92,7 +92,9 @@ impl Admin {
         if let Some(question) = Question::of(request.uri().path()) {
             return self.client(&question, request).await.map(Full::new);
         }
-        if let Some(refusal) = self.current.load().access.open_refusal(request.headers()) {
+        if let Some(refusal) =
+            Access::new(&self.current.load().admin).open_refusal(request.headers())
+        {
             return refusal.map(Full::new);
         }
         if ![Method::GET, Method::HEAD].contains(request.method()) {
@@ -120,7 +122,7 @@ impl Admin {
         request: &Request<Incoming>,
     ) -> Response<Bytes> {
         let in_force = self.current.load_full();
-        if let Some(refusal) = in_force.access.refusal(request.headers()) {
+        if let Some(refusal) = Access::new(&in_force.admin).refusal(request.headers()) {
             return refusal;
         }
         if !question.methods().contains(request.method()) {
@@ -133,7 +135,7 @@ impl Admin {
     /// by trying.
     fn config(&self, request: &Request<Incoming>) -> Response<Bytes> {
         let in_force = self.current.load();
-        let refusal = in_force.access.refusal(request.headers());
+        let refusal = Access::new(&in_force.admin).refusal(request.headers());
         refusal.unwrap_or_else(|| config::answer(&in_force))
     }
 
@@ -142,11 +144,11 @@ impl Admin {
         if *self.stopping.borrow() {
             return text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n");
         }
-        if self.current.load().frontend.overload.pressure() != Pressure::None {
+        if self.current.load().stack.overload.pressure() != Pressure::None {
             let reason = "near max_memory: new connections are refused\n";
             return text(StatusCode::SERVICE_UNAVAILABLE, reason);
         }
-        if self.current.load().frontend.clients.lack_keys() {
+        if self.current.load().stack.clients.lack_keys() {
             let reason = "a key set of jwt was not fetched yet\n";
             return text(StatusCode::SERVICE_UNAVAILABLE, reason);
         }
@@ -158,12 +160,12 @@ impl Admin {
 
     fn metrics(&self, format: Format) -> Response<Full<Bytes>> {
         let in_force = self.current.load();
-        let frontend = &in_force.frontend;
-        let metrics = frontend.metrics.text(
+        let stack = &in_force.stack;
+        let metrics = stack.metrics.text(
             &self.store,
             in_force.shown(),
-            &frontend.overload,
-            frontend.access_log.lost(),
+            &stack.overload,
+            stack.access_log.lost(),
             format,
         );
         let mut response = text(StatusCode::OK, &metrics);

@@ -4,29 +4,15 @@ use std::cell::Cell;
 
 use http::{Method, Request, StatusCode};
 
-use crate::routes::Routes;
-use crate::target::Target;
+use crate::request::routes::Routes;
+use crate::request::target::Target;
 use tidegate_config::Plan;
-use tidegate_net::host::HostPattern;
-use tidegate_net::path::EncodedSlashes;
-use tidegate_net::pattern::PathPattern;
+
+pub use crate::request::routes::RouteShape;
 
 /// Routes by where they apply, without what serves them.
 #[derive(Debug)]
 pub struct RouteTable(Routes<usize>);
-
-/// Where a route applies.
-#[derive(Clone, Debug)]
-pub struct RouteShape {
-    /// Its hosts; none: any.
-    pub host: Option<HostPattern>,
-    /// Its paths.
-    pub path: PathPattern,
-    /// Its methods; none: any.
-    pub methods: Option<Vec<Method>>,
-    /// What becomes of encoded slashes in its paths.
-    pub encoded_slashes: EncodedSlashes,
-}
 
 /// What a request asks for.
 #[derive(Debug)]

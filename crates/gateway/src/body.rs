@@ -1,24 +1,27 @@
-//! The one body of responses: a few bytes of ours, what an upstream streams, or none, behind which a tunnel opens.
+//! The body of answers: a few bytes of the gateway, what an upstream streams, or none, behind which a tunnel opens.
+
+mod received;
+mod tunnel;
+mod upstream;
 
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
-use crate::proxy::{Tunnel, UpstreamBody};
-use crate::request_end::RequestEnd;
 use tidegate_net::pace::LeastRate;
-use tidegate_server::ResponseBody;
 use tidegate_upstream::BoxError;
 
-/// A response's body; when it has been sent, or given up, the request is over.
+pub(crate) use received::ReceivedBody;
+pub(crate) use tunnel::Tunnel;
+pub(crate) use upstream::UpstreamBody;
+
+/// The body of an answer.
 #[derive(Debug)]
 pub(crate) struct Body {
     content: Content,
     slow: Option<LeastRate>,
-    // Dropped with the body, which is how the end of a request is noticed.
-    end: Option<RequestEnd>,
 }
 
 #[derive(Debug)]
@@ -34,7 +37,6 @@ impl Body {
         Self {
             content: Content::Upstream(body),
             slow,
-            end: None,
         }
     }
 
@@ -43,11 +45,10 @@ impl Body {
         Self {
             content: Content::Tunnel(Some(Box::new(tunnel))),
             slow: None,
-            end: None,
         }
     }
 
-    /// The tunnel that opens behind it, to whoever asks first.
+    /// Takes the tunnel that opens behind it.
     pub(crate) const fn take_tunnel(&mut self) -> Option<Box<Tunnel>> {
         match &mut self.content {
             Content::Tunnel(tunnel) => tunnel.take(),
@@ -68,19 +69,17 @@ impl Body {
         }
     }
 
-    /// Ties the end of the request to the end of this body.
-    pub(crate) fn ends(&mut self, end: RequestEnd) {
-        self.end = Some(end);
-    }
-}
-
-impl ResponseBody for Body {
-    fn least_rate(&self) -> Option<LeastRate> {
+    /// The least rate at which the client must take it.
+    pub(crate) const fn least_rate(&self) -> Option<LeastRate> {
         self.slow
     }
 
-    fn cut(&mut self) {
-        self.end.iter_mut().for_each(RequestEnd::too_slow);
+    /// Whether it broke off because the client sent the request's body too slowly.
+    pub(crate) fn is_cut(&self) -> bool {
+        match &self.content {
+            Content::Upstream(body) => body.is_cut(),
+            Content::Whole(_) | Content::Tunnel(_) => false,
+        }
     }
 }
 
@@ -89,7 +88,6 @@ impl From<Bytes> for Body {
         Self {
             content: Content::Whole(Some(bytes).filter(|bytes| !bytes.is_empty())),
             slow: Some(LeastRate::default()),
-            end: None,
         }
     }
 }
@@ -102,24 +100,11 @@ impl HttpBody for Body {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let frame = match &mut self.content {
-            Content::Whole(bytes) => bytes.take().map(|bytes| Ok(Frame::data(bytes))),
-            Content::Upstream(body) => {
-                let frame = ready!(Pin::new(&mut *body).poll_frame(context));
-                let is_cut = matches!(frame, Some(Err(_))) && body.is_cut();
-                if is_cut {
-                    self.cut();
-                }
-                frame
-            }
-            Content::Tunnel(_) => None,
-        };
-        if let Some((Ok(frame), end)) = frame.as_ref().zip(self.end.as_mut())
-            && let Some(data) = frame.data_ref()
-        {
-            end.sent(data.len() as u64);
+        match &mut self.content {
+            Content::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Content::Upstream(body) => Pin::new(body).poll_frame(context),
+            Content::Tunnel(_) => Poll::Ready(None),
         }
-        Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {

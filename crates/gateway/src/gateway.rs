@@ -1,12 +1,4 @@
 //! A whole gateway, made from a checked plan: bound first, so that a port in use is found, then run.
-//!
-//! - [`kept`]: what outlives every plan; [`reload`]: how another plan takes this one's place
-//! - [`sockets`]: ports that are open already
-
-mod kept;
-mod reload;
-mod sockets;
-mod start_error;
 
 use std::io;
 use std::net::SocketAddr;
@@ -25,21 +17,16 @@ use tokio::time::timeout;
 
 use crate::access_log::{AccessLog, Collector, LogFile, Sink};
 use crate::admin::{self, Admin};
-use crate::chores::{heartbeats, renew, sweep};
-use crate::in_force::Current;
 use crate::metrics::GatewayMetrics;
-use crate::redis_outage;
-use crate::redis_watch;
-use crate::shared_secret::SharedSecret;
+use crate::runtime::background::{heartbeats, renew, sweep};
+use crate::runtime::build::Kept;
+use crate::runtime::reload::{Parts, Reloader, open};
+use crate::runtime::shared_secret::SharedSecret;
+use crate::runtime::snapshot::Current;
+use crate::runtime::{Inherited, StartError, redis_outage, redis_watch};
 use tidegate_config::{AccessLogPlan, Plan, Secret, StorePlan};
 use tidegate_net::descriptors;
 use tidegate_server::{Listener, ListenerName, Server, ServerParts, watch_memory};
-
-use kept::Kept;
-use reload::{Parts, open};
-pub use reload::{ReloadError, Reloader};
-pub use sockets::Inherited;
-pub use start_error::StartError;
 
 /// How long it may take to give back what requests held.
 const LAST_PLACES: Duration = Duration::from_secs(2);

@@ -1,8 +1,7 @@
-//! Serves: configuration, routes, the stack of each, forwarding, listeners, the admin port and the commands.
+//! The gateway: what a request goes through, forwarding, reload, the admin port and the commands.
 //!
-//! Start reading at [`stack`] (what a request goes through), then `frontend` (one request from head to answer) and
-//! [`gateway`] (how all parts are made from a checked plan, and how another plan takes its place). Nothing below that reads
-//! configuration.
+//! Start reading at `stack` (what a request goes through, in order), then [`gateway`] (how all parts are made from a checked plan)
+//! and `runtime` (how another plan takes its place).
 
 #[cfg(feature = "bench")]
 #[doc(hidden)]
@@ -13,31 +12,16 @@ pub mod gateway;
 mod access_log;
 mod admin;
 mod body;
-mod budgets;
-mod certificate_watch;
-mod chores;
-mod cors;
 #[cfg(test)]
 mod documents;
-mod frontend;
-mod grpc;
-mod in_force;
-mod jwks;
-mod key_files;
-mod limit_keys;
+mod forward;
 mod log;
 mod metrics;
 mod outcome;
-mod problem;
-mod proxy;
-mod redis_outage;
-mod redis_watch;
-mod request_end;
+mod request;
 mod request_id;
-
-mod routes;
-mod shared_secret;
+mod runtime;
 mod stack;
-mod target;
 
-pub use gateway::{Gateway, Inherited, ReloadError, Reloader, StartError};
+pub use gateway::Gateway;
+pub use runtime::{Inherited, ReloadError, Reloader, StartError};

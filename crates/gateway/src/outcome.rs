@@ -1,6 +1,10 @@
 //! The words for what became of a request, which metrics and logs share.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use http::StatusCode;
+use tidegate_upstream::{Attempts, BodyState};
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +61,30 @@ impl RequestOutcome {
             Self::Slow => "slow",
         }
     }
+}
+
+/// What forwarding did with a request: the one extension that the gateway's own parts leave in an answer.
+#[derive(Clone, Debug)]
+pub(crate) enum ForwardOutcome {
+    /// The request was sent, or was to be sent, to the upstream.
+    Sent(Forwarded),
+    /// It was a CORS preflight, which the gateway answered.
+    Preflight,
+}
+
+/// How a request was forwarded.
+#[derive(Clone, Debug)]
+pub(crate) struct Forwarded {
+    /// From the first attempt to connect until the head of the answer, or until there was none.
+    pub(crate) took: Duration,
+    /// Whether the upstream answered.
+    pub(crate) answered: bool,
+    /// Whether it could not, because the client sent the request's body too slowly.
+    pub(crate) too_slow: bool,
+    /// The servers that were tried.
+    pub(crate) attempts: Attempts,
+    /// The state of the request's body, if it has one.
+    pub(crate) body: Option<Arc<BodyState>>,
 }
 
 /// The class of an answer's status.

@@ -1,26 +1,284 @@
-//! What a request goes through on its route, in order. Whoever reads this file knows the gateway.
+//! What a request goes through, in order. Read this file first.
+//!
+//! `begin` runs at once when the head has come, `answer` in the request's future. A request that no route takes goes the same
+//! way, with the limits under `always` and a problem in place of an upstream. A head that the protocol refused begins in
+//! `unparsed`.
 
-use std::convert::Infallible;
+mod unparsed;
+
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
-use http::header::CONTENT_TYPE;
-use http::{Request, Response, StatusCode};
+use http::header::{CONNECTION, HOST, ORIGIN};
+use http::{HeaderValue, Request, Response, StatusCode, Version};
+use tidegate_server::{ClientBody, ConnectionInfo, Dropped, Overload, Pressure, RequestGuard};
 use tidegate_store::Store;
 use tidegate_tower::{Clients, Hasher, Lines, Policy, RateLimit, RateLimitLayer, Reject};
-use tower::{Service, ServiceBuilder};
+use tower::{Service as _, ServiceBuilder};
 
+use crate::access_log::{AccessLog, Record};
 use crate::body::Body;
-use crate::problem::Problem;
-use crate::proxy::{Forward, Forwarding};
+use crate::forward::{Forward, Forwarding, X_REQUEST_ID};
+use crate::metrics::{GatewayMetrics, RouteMetrics};
+use crate::outcome::RequestOutcome;
+use crate::request::cors::Cors;
+use crate::request::grpc;
+use crate::request::info::{RequestInfo, peer};
+use crate::request::problem::Problem;
+use crate::request::record::{AnsweredBy, Ended, RequestEnd};
+use crate::request::routes::Routes;
+use crate::request::shed;
+use crate::request::target::{Target, rewritten};
+use crate::request::unmatched::Unmatched;
+use crate::request_id::{RequestId, RequestIds};
 
-/// The stack of a route.
-pub(crate) type Stack = RateLimit<Forward>;
+/// The limits of a route, then its upstream.
+pub(crate) type RouteStack = RateLimit<Forward>;
 
-/// The stack of requests that no route takes.
-pub(crate) type UnmatchedStack = RateLimit<Answer>;
+/// The limits that every request is charged to, then a problem.
+pub(crate) type UnmatchedStack = RateLimit<Unmatched>;
 
-/// What the limits of all stacks share.
+/// What all requests go through.
+#[derive(Debug)]
+pub(crate) struct Stack {
+    pub(crate) overload: Arc<Overload>,
+    pub(crate) routes: Routes<Route>,
+    pub(crate) unmatched: UnmatchedStack,
+    pub(crate) unmatched_metrics: Arc<RouteMetrics>,
+    pub(crate) clients: Arc<Clients>,
+    pub(crate) metrics: Arc<GatewayMetrics>,
+    pub(crate) access_log: AccessLog,
+    pub(crate) request_ids: Arc<RequestIds>,
+}
+
+/// A route with everything that serves it.
+#[derive(Debug)]
+pub(crate) struct Route {
+    pub(crate) name: Arc<str>,
+    pub(crate) stack: RouteStack,
+    /// Which pages may read its answers, if the configuration says so.
+    pub(crate) cors: Option<Cors>,
+    pub(crate) metrics: Arc<RouteMetrics>,
+}
+
+/// A request that has begun. No limit is charged yet. If this is dropped, the request is counted and logged as abandoned.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    request: Request<ClientBody>,
+    connection: ConnectionInfo,
+    end: RequestEnd,
+    next: Next,
+}
+
+/// What is to be done with a request.
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    /// Nothing: memory is short.
+    Shed,
+    /// The problem in its [`RequestInfo`] is the answer; `closes` if no other request may follow on the connection.
+    Refuse { status: StatusCode, closes: bool },
+    /// The route with this number serves it.
+    Serve(usize),
+}
+
+/// Another connection would begin with a handshake, in which the client shows a certificate that is valid by then.
+const CERTIFICATE_ENDED: Problem = Problem::new(
+    StatusCode::MISDIRECTED_REQUEST,
+    "certificate_expired",
+    "The client certificate of this connection has expired.",
+);
+
+impl Stack {
+    /// The first part, which does not wait: hyper drops a request's future unpolled if the end of the connection directly follows
+    /// the head, and such a request is counted and logged, too.
+    pub(crate) fn begin(
+        &self,
+        mut request: Request<ClientBody>,
+        connection: ConnectionInfo,
+        guard: RequestGuard,
+    ) -> Begun {
+        // Shed: first, because where memory is short nothing else may be done for a request. It is only recorded.
+        if self.overload.pressure() == Pressure::Full {
+            let record = self.access_log.is_on().then(|| {
+                let request_id = self.request_id(&request, &connection);
+                self.record(&request, &request_id, None, &connection)
+            });
+            let (log, metrics) = (self.access_log.clone(), self.unmatched_metrics.clone());
+            return Begun {
+                request,
+                connection,
+                end: RequestEnd::begin(record, log, metrics, guard),
+                next: Next::Shed,
+            };
+        }
+        // Target: host, path and framing are checked once, so that all that follows reads the same.
+        let target = match connection.certificate_ended() {
+            true => Err(CERTIFICATE_ENDED),
+            false => Target::of(&request),
+        };
+        // Route: the first that matches. Before the record, because requests are counted and logged by route.
+        let found = target.and_then(|target| {
+            let found = self.routes.of(&request, &target)?;
+            Ok((found, rewritten(&request, &target)))
+        });
+        // Record: from here on the request is counted and logged, whatever becomes of it.
+        let request_id = self.request_id(&request, &connection);
+        let route = found.as_ref().ok().map(|(found, _)| found.route);
+        let record = self.access_log.is_on().then(|| {
+            let route = route.map(|route| route.name.clone());
+            self.record(&request, &request_id, route, &connection)
+        });
+        let metrics = route.map_or(&self.unmatched_metrics, |route| &route.metrics);
+        let (log, metrics) = (self.access_log.clone(), metrics.clone());
+        let end = RequestEnd::begin(record, log, metrics, guard);
+        let mut info = RequestInfo {
+            connection: connection.clone(),
+            request_id,
+            is_preflight: false,
+            problem: None,
+        };
+        let next = match found {
+            Ok((found, (uri, host))) => {
+                if let Some(uri) = uri {
+                    *request.uri_mut() = uri;
+                }
+                if let Some(host) = host {
+                    request.headers_mut().insert(HOST, host);
+                }
+                if let Some(values) = found.values {
+                    request.extensions_mut().insert(values);
+                }
+                info.is_preflight = found.is_preflight;
+                Next::Serve(found.at)
+            }
+            Err(problem) => {
+                let status = problem.status;
+                let closes = problem.is_malformed() && request.version() < Version::HTTP_2;
+                info.problem = Some(problem);
+                Next::Refuse { status, closes }
+            }
+        };
+        request.extensions_mut().insert(peer(&connection));
+        request.extensions_mut().insert(info);
+        Begun {
+            request,
+            connection,
+            end,
+            next,
+        }
+    }
+
+    /// The second part: everything that may wait.
+    pub(crate) async fn answer(&self, begun: Begun) -> Result<Response<Ended>, Dropped> {
+        let Begun {
+            request,
+            connection,
+            mut end,
+            next,
+        } = begun;
+        // gRPC: around all others, because a gRPC client understands no other answers than its own, whoever refuses its call.
+        let call = grpc::call(&request);
+        let mut problem = None;
+        let mut response = match next {
+            Next::Shed => {
+                let mut response = shed::answer(request.version());
+                end.shed(response.status());
+                if let Some(kind) = call {
+                    response = grpc::translate(response, kind, None);
+                }
+                return Ok(response.map(|body| Ended::new(body, end)));
+            }
+            Next::Serve(route) => {
+                let route = self.routes.at(route);
+                match &route.cors {
+                    None => serve(route, request).await,
+                    // CORS: around the limits, because a page must be able to read a refusal, too. Boxed, because most routes have
+                    // none, and need not make room for it.
+                    Some(cors) => Box::pin(serve_pages(route, cors, request)).await,
+                }
+            }
+            Next::Refuse { status, closes } => {
+                problem = Some(status);
+                let Ok(mut response) = self.unmatched.clone().call(request).await;
+                if closes {
+                    // What follows on this connection may not be what it seems.
+                    let close = HeaderValue::from_static("close");
+                    response.headers_mut().insert(CONNECTION, close);
+                }
+                response
+            }
+        };
+        match (end.answered(&mut response), call) {
+            (AnsweredBy::Nobody, _) => return Err(Dropped::default()),
+            (AnsweredBy::Gateway, Some(kind)) => {
+                // The status of the answer may be the configuration's own.
+                let meant = match end.outcome() {
+                    RequestOutcome::Limited => Some(StatusCode::TOO_MANY_REQUESTS),
+                    RequestOutcome::Rejected => problem,
+                    _ => None,
+                };
+                response = grpc::translate(response, kind, meant);
+            }
+            (AnsweredBy::Gateway | AnsweredBy::Upstream, _) => {}
+        }
+        let Some(tunnel) = response.body_mut().take_tunnel() else {
+            return Ok(response.map(|body| Ended::new(body, end)));
+        };
+        let drain = connection.drain().clone();
+        tokio::spawn(async move {
+            let open = end.tunnels();
+            let closed = tunnel.run(drain).await;
+            // Before the client's connection closes: the gateway stops after the last one, and the request's line must be written
+            // by then.
+            drop((end, open));
+            drop(closed);
+        });
+        Ok(response.map(Ended::without_end))
+    }
+
+    /// The access log's record of a request that has just begun.
+    fn record<B>(
+        &self,
+        request: &Request<B>,
+        id: &RequestId,
+        route: Option<Arc<str>>,
+        connection: &ConnectionInfo,
+    ) -> Record {
+        let peer = peer(connection);
+        let client_ip = self.clients.origin(peer, request.headers());
+        self.access_log
+            .record(request, id, route, peer.address, client_ip)
+    }
+
+    /// The ID that a trusted peer gave the request, or a new one.
+    fn request_id<B>(&self, request: &Request<B>, connection: &ConnectionInfo) -> RequestId {
+        let given = connection
+            .is_trusted()
+            .then(|| request.headers().get(X_REQUEST_ID));
+        match given.flatten() {
+            Some(id) => RequestId::given(id),
+            None => self.request_ids.next(),
+        }
+    }
+}
+
+fn serve(route: &Route, request: Request<ClientBody>) -> impl Future<Output = Response<Body>> {
+    // Every layer of a stack is always ready: what has to wait waits in its future.
+    let answer = route.stack.clone().call(request);
+    async move {
+        let Ok(response) = answer.await;
+        response
+    }
+}
+
+/// Serves a route that tells browsers which pages may read its answers.
+async fn serve_pages(route: &Route, cors: &Cors, request: Request<ClientBody>) -> Response<Body> {
+    let origin = request.headers().get(ORIGIN).cloned();
+    let mut response = serve(route, request).await;
+    cors.tell(origin, &mut response);
+    response
+}
+
+/// What the limits of all routes share.
 #[derive(Clone, Debug)]
 pub(crate) struct Enforcement {
     pub(crate) clients: Arc<Clients>,
@@ -30,24 +288,21 @@ pub(crate) struct Enforcement {
 }
 
 impl Enforcement {
-    /// Limits, then the upstream.
-    pub(crate) fn route(&self, policy: Policy, forwarding: Forwarding) -> Stack {
+    /// What is each route's own.
+    pub(crate) fn route(&self, policy: Policy, forwarding: Forwarding) -> RouteStack {
         ServiceBuilder::new()
-            // First, because a request that is refused must cost nobody anything: names the client, asks the store,
-            // lets the request wait for its turn, answers 429 or 503, or settles by what comes back and writes the headers
-            // on it.
+            // Limits: before the upstream, because a refused request must cost nothing there. They name the client, ask the store,
+            // let the request wait for its turn, answer 429 or 503, or settle by what comes back and write the headers on it.
             .layer(self.limits(policy))
-            // Then out: streams the request to the upstream and the answer back.
+            // Forward: streams the request to the upstream, and the answer back.
             .service(Forward::new(forwarding))
     }
 
-    /// The limits that are always charged, then the problem that the request carries: guessing is limited, too.
+    /// The limits that every request is charged to, then the problem of this one: guessing is limited, too.
     pub(crate) fn unmatched(&self, policy: Policy, no_route: Option<Reject>) -> UnmatchedStack {
         ServiceBuilder::new()
             .layer(self.limits(policy))
-            .service(Answer {
-                no_route: no_route.map(Arc::new),
-            })
+            .service(Unmatched::new(no_route))
     }
 
     fn limits(&self, policy: Policy) -> RateLimitLayer {
@@ -60,50 +315,3 @@ impl Enforcement {
         )
     }
 }
-
-/// Answers with the [`Problem`] in the request's extensions.
-#[derive(Clone, Debug)]
-pub(crate) struct Answer {
-    /// What is answered where there is no route; none: the problem.
-    no_route: Option<Arc<Reject>>,
-}
-
-impl<B> Service<Request<B>> for Answer {
-    type Response = Response<Body>;
-    type Error = Infallible;
-    type Future = std::future::Ready<Result<Response<Body>, Infallible>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<B>) -> Self::Future {
-        let problem = request.extensions().get::<Problem>().cloned();
-        let problem = problem.unwrap_or(UNKNOWN);
-        let answer = match &self.no_route {
-            Some(answer) if problem.status == StatusCode::NOT_FOUND => fixed(answer, problem),
-            _ => problem.respond(),
-        };
-        std::future::ready(Ok(answer))
-    }
-}
-
-/// The answer that the configuration has in place of a problem.
-fn fixed(answer: &Reject, problem: Problem) -> Response<Body> {
-    let mut response = match &answer.body {
-        None => problem.respond(),
-        Some((kind, body)) => {
-            let mut response = Response::new(Body::from(body.clone()));
-            response.headers_mut().insert(CONTENT_TYPE, kind.clone());
-            response
-        }
-    };
-    *response.status_mut() = answer.status;
-    response
-}
-
-const UNKNOWN: Problem = Problem::new(
-    StatusCode::BAD_REQUEST,
-    "bad_request",
-    "The request cannot be served.",
-);

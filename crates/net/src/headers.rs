@@ -5,8 +5,8 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-use http::header::RETRY_AFTER;
-use http::{HeaderName, HeaderValue};
+use http::header::{AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, RETRY_AFTER, TRAILER};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 /// What a header is to a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,4 +128,61 @@ pub fn address(address: IpAddr) -> HeaderValue {
     let text = address.to_canonical().to_string();
     // No address holds what a header cannot.
     HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("unknown"))
+}
+
+/// Makes the headers of an answer, or its trailers, fit for the next connection: what belongs to one connection stays there.
+pub fn remove_hop_by_hop(headers: &mut HeaderMap) {
+    if headers.keys().any(is_hop_by_hop) {
+        remove_named_by_connection(headers, |_| false);
+        remove_all(headers, is_hop_by_hop);
+    }
+}
+
+/// Removes the headers of which this is true. To look at the few that are there costs less than to look for each name.
+pub fn remove_all(headers: &mut HeaderMap, is_unwanted: impl Fn(&HeaderName) -> bool) {
+    while let Some(name) = headers.keys().find(|name| is_unwanted(name)).cloned() {
+        headers.remove(name);
+    }
+}
+
+/// Removes the headers that `Connection` names, unless the message would mean something else without them, or they are protected.
+pub fn remove_named_by_connection(
+    headers: &mut HeaderMap,
+    is_protected: impl Fn(&HeaderName) -> bool,
+) {
+    // What most connections say names no header, or one that goes in any case.
+    let usual = |said: &[u8]| {
+        [&b"keep-alive"[..], b"close"]
+            .iter()
+            .any(|usual| said.eq_ignore_ascii_case(usual))
+    };
+    let mut said = headers.get_all(CONNECTION).iter();
+    if said.all(|said| usual(said.as_bytes())) {
+        return;
+    }
+    let named: Vec<HeaderName> = tokens(headers, &CONNECTION)
+        .filter(|token| !usual(token.as_bytes()))
+        .filter_map(|token| token.parse().ok())
+        .filter(|name| !changes_meaning(name) && !is_protected(name))
+        .collect();
+    for name in named {
+        headers.remove(name);
+    }
+}
+
+/// Whether a message would mean something else without this header.
+fn changes_meaning(name: &HeaderName) -> bool {
+    [HOST, CONTENT_LENGTH, TRAILER, AUTHORIZATION].contains(name)
+        || is_limits(name)
+        || kind(name.as_str()) == Kind::Origin
+}
+
+/// The words of a header that is a list.
+pub fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
+    let values = headers.get_all(name).iter();
+    values
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .filter(|token| !token.is_empty())
 }

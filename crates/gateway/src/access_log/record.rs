@@ -13,8 +13,7 @@ use tidegate_tower::{Client, Decided, Said};
 use super::format::{Fields, Format};
 use super::selection::Ended;
 use super::value::{Limits, Value};
-use crate::outcome::RequestOutcome;
-use crate::proxy::Forwarded;
+use crate::outcome::{Forwarded, RequestOutcome};
 use crate::request_id::RequestId;
 
 /// The longest path, referer and user agent, and the longest name of a route, plan or limit, in bytes. What is longer is cut.

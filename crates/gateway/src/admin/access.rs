@@ -17,18 +17,18 @@ use tidegate_net::host::{HostPattern, host_of};
 
 /// The rule of one admin port.
 #[derive(Debug)]
-pub(crate) struct Access {
-    token: Option<Secret>,
+pub(super) struct Access<'a> {
+    token: Option<&'a Secret>,
     is_loopback: bool,
-    hosts: Vec<HostPattern>,
+    hosts: &'a [HostPattern],
 }
 
-impl Access {
-    pub(crate) fn new(plan: &AdminPlan) -> Self {
+impl<'a> Access<'a> {
+    pub(super) fn new(plan: &'a AdminPlan) -> Self {
         Self {
-            token: plan.token.clone(),
+            token: plan.token.as_ref(),
             is_loopback: plan.address.ip().to_canonical().is_loopback(),
-            hosts: plan.hosts.clone(),
+            hosts: &plan.hosts,
         }
     }
 
@@ -74,7 +74,7 @@ impl Access {
     /// Whether a request carries the token, compared in the time that every wrong one takes.
     fn is_shown(&self, headers: &HeaderMap) -> bool {
         let mut values = headers.get_all(AUTHORIZATION).iter();
-        let (Some(token), Some(value), None) = (&self.token, values.next(), values.next()) else {
+        let (Some(token), Some(value), None) = (self.token, values.next(), values.next()) else {
             return false;
         };
         let Some((scheme, shown)) = value.as_bytes().split_at_checked(b"Bearer ".len()) else {

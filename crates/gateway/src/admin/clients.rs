@@ -5,7 +5,7 @@ use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Method, Response, StatusCode};
 use tidegate_tower::{UnknownClient, problem};
 
-use crate::budgets::{Budgets, NoReport};
+use crate::runtime::budgets::{Budgets, NoReport};
 use tidegate_net::path;
 use tidegate_net::text::cut;
 

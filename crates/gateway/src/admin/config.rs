@@ -5,8 +5,8 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Response};
 use serde::{Deserialize, Serialize};
 
-use crate::in_force::InForce;
-use crate::limit_keys::LimitKeys;
+use crate::runtime::limit_keys::LimitKeys;
+use crate::runtime::snapshot::InForce;
 
 /// The configuration in force: when it was taken, and what the keys of its limits are made of.
 #[derive(Debug, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ pub(super) fn answer(in_force: &InForce) -> Response<Bytes> {
     let config = RunningConfig {
         version: in_force.version.clone(),
         since: format!("{:.0}", in_force.since),
-        routes: in_force.frontend.routes.count(),
+        routes: in_force.stack.routes.count(),
         limits: in_force.limit_keys.clone(),
     };
     // Strings always become JSON.

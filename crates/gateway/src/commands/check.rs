@@ -8,7 +8,7 @@ use http::Method;
 
 use super::{Failure, connect, running};
 use crate::admin::RunningConfig;
-use crate::limit_keys::{self, LimitKeys};
+use crate::runtime::limit_keys::{self, LimitKeys};
 use tidegate_config::{Plan, StorePlan};
 use tidegate_net::descriptors;
 

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use http::Method;
 
 use super::{Failure, running};
-use crate::budgets::{Report, Standing};
+use crate::runtime::budgets::{Report, Standing};
 
 /// Whose budgets, and what to do with them.
 #[derive(Debug, Args)]

@@ -9,7 +9,7 @@ use tidegate_store::redis::RedisOptions;
 use tokio::task::JoinSet;
 
 use super::{Failure, run};
-use crate::jwks::Jwks;
+use crate::runtime::jwks::Jwks;
 use tidegate_config::{Plan, StorePlan};
 use tidegate_upstream::{ServerPlan, reach};
 

@@ -6,8 +6,9 @@ use ipnet::IpNet;
 use tidegate_tower::TrustedProxies;
 
 use super::{Failure, demo_api, run};
-use crate::gateway::{Gateway, StartError};
+use crate::gateway::Gateway;
 use crate::log::Log;
+use crate::runtime::StartError;
 use tidegate_net::descriptors;
 
 /// The commented reference, compiled in, so that the demo needs no file.

@@ -14,8 +14,8 @@ use tidegate_store::Charge;
 use tidegate_tower::{Action, Caller, ClientSource, Cost, Credentials, Hasher, Peer, Per, Rule};
 
 use super::Failure;
-use crate::routes::Routes;
-use crate::target::Target;
+use crate::request::routes::Routes;
+use crate::request::target::Target;
 use tidegate_config::{Plan, StorePlan};
 
 /// The request to explain.

@@ -7,7 +7,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::run::in_one_line;
 use super::systemd;
-use crate::gateway::Reloader;
+use crate::runtime::Reloader;
 
 use tidegate_net::file_stamp::{EVERY, Stamp};
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use hyper::upgrade::OnUpgrade;
+use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use tokio::io::{
     AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf, copy_bidirectional,
@@ -18,7 +18,6 @@ use tokio::io::{
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::request_end::RequestEnd;
 use tidegate_upstream::Lease;
 
 /// The pause in which a tunnel ends when the gateway stops.
@@ -31,26 +30,34 @@ const LINGER: Duration = Duration::from_secs(3);
 /// A tunnel that was agreed on, and opens when the client has been told.
 #[derive(Debug)]
 pub(crate) struct Tunnel {
-    pub(super) client: OnUpgrade,
-    pub(super) upstream: OnUpgrade,
-    pub(super) idle: Duration,
+    pub(crate) client: OnUpgrade,
+    pub(crate) upstream: OnUpgrade,
+    pub(crate) idle: Duration,
     /// The upstream's connection, which ends with the tunnel.
-    pub(super) lease: Lease,
+    pub(crate) lease: Lease,
+}
+
+/// Both connections of a tunnel that has ended. They close when this is dropped.
+#[derive(Debug)]
+pub(crate) struct ClosedTunnel {
+    _sides: Option<(TokioIo<Upgraded>, TokioIo<Upgraded>)>,
+    _lease: Lease,
 }
 
 impl Tunnel {
-    /// Carries bytes until either side has closed, nobody has said anything for a while, or the gateway stops; then the
-    /// request is over, too.
-    pub(crate) async fn run(self, end: RequestEnd, drain: watch::Receiver<bool>) {
-        let open = end.tunnels();
-        // Whoever leaves before it opens leaves the other one as well.
+    /// Carries bytes until either side has closed, both have been silent for too long, or the gateway stops.
+    pub(crate) async fn run(self, drain: watch::Receiver<bool>) -> ClosedTunnel {
+        let mut sides = None;
+        // A side that leaves before the tunnel opens ends it for the other one as well.
         if let (Ok(client), Ok(upstream)) = tokio::join!(self.client, self.upstream) {
             let (mut client, mut upstream) = (TokioIo::new(client), TokioIo::new(upstream));
             carry(&mut client, &mut upstream, self.idle, drain).await;
-            // The gateway stops once the client's place is free, and the request's line must be written by then.
-            drop((end, open));
+            sides = Some((client, upstream));
         }
-        drop(self.lease);
+        ClosedTunnel {
+            _sides: sides,
+            _lease: self.lease,
+        }
     }
 }
 

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
-use super::{Inherited, Kept, StartError};
-use crate::in_force::{Current, InForce};
-use crate::limit_keys;
+use super::build::Kept;
+use super::limit_keys;
+use super::snapshot::{Current, InForce};
+use super::sockets::Inherited;
+use super::start_error::StartError;
 use tidegate_config::{ConfigError, Fixed, Plan, Warning};
 use tidegate_net::descriptors;
 use tidegate_server::{Listener, ListenerName, Server};
@@ -18,14 +20,14 @@ use tidegate_server::{Listener, ListenerName, Server};
 pub struct Reloader(Arc<Parts>);
 
 #[derive(Debug)]
-pub(super) struct Parts {
-    pub(super) kept: Kept,
-    pub(super) inherited: Inherited,
-    pub(super) fixed: Fixed,
-    pub(super) current: Arc<Current>,
-    pub(super) server: Arc<Server<InForce>>,
+pub(crate) struct Parts {
+    pub(crate) kept: Kept,
+    pub(crate) inherited: Inherited,
+    pub(crate) fixed: Fixed,
+    pub(crate) current: Arc<Current>,
+    pub(crate) server: Arc<Server<InForce>>,
     /// The watches of the plan in force. Whoever holds them is the one who may change plans.
-    pub(super) watches: Arc<Mutex<JoinSet<()>>>,
+    pub(crate) watches: Arc<Mutex<JoinSet<()>>>,
 }
 
 /// Why a plan was not put in force.
@@ -53,7 +55,7 @@ impl fmt::Display for ReloadError {
 impl std::error::Error for ReloadError {}
 
 impl Reloader {
-    pub(super) const fn new(parts: Arc<Parts>) -> Self {
+    pub(crate) const fn new(parts: Arc<Parts>) -> Self {
         Self(parts)
     }
 
@@ -120,7 +122,7 @@ impl Parts {
 }
 
 /// Opens the ports of these listeners.
-pub(super) async fn open(
+pub(crate) async fn open(
     names: impl Iterator<Item = ListenerName>,
     inherited: &Inherited,
 ) -> Result<Vec<Listener>, StartError> {

@@ -8,40 +8,38 @@ use jiff::Timestamp;
 use tidegate_store::Store;
 use tidegate_tower::{Hasher, Lines, Rule};
 
-use super::StartError;
+use super::budgets::Budgets;
+use super::jwks::Jwks;
+use super::limit_keys::LimitKeys;
+use super::snapshot::InForce;
+use super::start_error::StartError;
 use crate::access_log::AccessLog;
-use crate::admin::Access;
-use crate::budgets::Budgets;
-use crate::cors::Cors;
-use crate::frontend::{Frontend, Route};
-use crate::in_force::InForce;
-use crate::jwks::Jwks;
-use crate::limit_keys::LimitKeys;
+use crate::forward::{ForwardTimeouts, Forwarding, ReadHeaders};
 use crate::metrics::{GatewayMetrics, RouteMetrics};
-use crate::proxy::{ForwardTimeouts, Forwarding, ReadHeaders};
+use crate::request::cors::Cors;
+use crate::request::routes::Routes;
 use crate::request_id::RequestIds;
-use crate::routes::Routes;
-use crate::stack::Enforcement;
+use crate::stack::{Enforcement, Route, Stack};
 use tidegate_config::{Plan, RoutePlan};
 use tidegate_server::{ListenerName, Overload, Settings, Timeouts};
 use tidegate_upstream::{Retries, Upstream};
 
 /// The state of limits and the means to find it, and what was counted so far.
 #[derive(Debug)]
-pub(super) struct Kept {
-    pub(super) store: Store,
-    pub(super) hasher: Hasher,
-    pub(super) lines: Lines,
-    pub(super) metrics: Arc<GatewayMetrics>,
-    pub(super) access_log: AccessLog,
-    pub(super) request_ids: Arc<RequestIds>,
-    pub(super) overload: Arc<Overload>,
+pub(crate) struct Kept {
+    pub(crate) store: Store,
+    pub(crate) hasher: Hasher,
+    pub(crate) lines: Lines,
+    pub(crate) metrics: Arc<GatewayMetrics>,
+    pub(crate) access_log: AccessLog,
+    pub(crate) request_ids: Arc<RequestIds>,
+    pub(crate) overload: Arc<Overload>,
 }
 
 impl Kept {
     /// Makes every part that `plan` asks for. Taken over from `before` are token keys that are known, and upstreams that
     /// did not change.
-    pub(super) fn put_in_force(
+    pub(crate) fn put_in_force(
         &self,
         plan: Plan,
         before: Option<&InForce>,
@@ -69,7 +67,7 @@ impl Kept {
             hasher: self.hasher.clone(),
             store: self.store.clone(),
         };
-        let frontend = Frontend {
+        let stack = Stack {
             routes: Routes::new(&plan.routes, make),
             unmatched_metrics: route_metrics(metrics, &unmatched.route, &unmatched.rules),
             unmatched: enforcement.unmatched(unmatched, plan.no_route),
@@ -92,9 +90,9 @@ impl Kept {
             },
         };
         Ok(InForce {
-            frontend,
+            stack,
             budgets,
-            access: Access::new(&plan.admin),
+            admin: plan.admin,
             server,
             max_memory: plan.max_memory,
             key_files: plan.key_files,
@@ -146,7 +144,6 @@ fn make_route(
         timeouts,
         retries: plan.retries.map(Retries::new),
         edits: plan.edits.clone(),
-        has_cors: plan.cors.is_some(),
         clients: enforcement.clients.clone(),
         read: Arc::new(ReadHeaders::new(&enforcement.clients, &plan.policy.rules)),
         max_body: plan.max_body,

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 
-use super::headers;
 use super::received::ReceivedBody;
+use tidegate_net::headers;
 use tidegate_upstream::{BodyState, BoxError, Lease};
 
 /// What an upstream streams.
@@ -32,7 +32,7 @@ pub(crate) struct UpstreamBody {
 impl UpstreamBody {
     /// Streams `inner`, which answers a request whose body may still be coming; the upstream may be silent for `patience` at
     /// most.
-    pub(super) fn new(
+    pub(crate) fn new(
         inner: ReceivedBody,
         lease: Lease,
         body_state: Option<Arc<BodyState>>,
@@ -56,7 +56,7 @@ impl UpstreamBody {
     /// # Errors
     ///
     /// The answer has failed already.
-    pub(super) async fn begin(&mut self) -> Result<(), BoxError> {
+    pub(crate) async fn begin(&mut self) -> Result<(), BoxError> {
         poll_fn(|context| {
             let first = Pin::new(&mut *self).poll_frame(context);
             Poll::Ready(match first {
@@ -125,7 +125,7 @@ impl Body for UpstreamBody {
                 match frame.trailers_mut() {
                     // Nobody asks for more after them.
                     Some(trailers) => {
-                        headers::to_client(trailers);
+                        headers::remove_hop_by_hop(trailers);
                         self.release();
                     }
                     None => self.release_at_end(),

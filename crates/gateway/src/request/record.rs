@@ -1,18 +1,22 @@
 //! The end of a request: whatever way it takes, it is counted and logged exactly once.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
+use bytes::Bytes;
 use http::{Response, StatusCode};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use tidegate_net::pace::LeastRate;
+use tidegate_server::{BoxError, RequestGuard, ResponseBody};
 use tidegate_store::Outcome;
 use tidegate_tower::{Action, Decided, InFlight};
 
 use crate::access_log::{AccessLog, Record};
-use crate::cors::Preflight;
+use crate::body::Body;
 use crate::metrics::{OpenTunnel, RouteMetrics};
-use crate::outcome::RequestOutcome;
-use crate::proxy::Forwarded;
-use tidegate_server::RequestGuard;
+use crate::outcome::{ForwardOutcome, RequestOutcome};
 
 /// Logs and counts a request when it is dropped: with the body of the answer, or with the future that was to make one.
 #[derive(Debug)]
@@ -28,15 +32,13 @@ pub(crate) struct RequestEnd {
     guard: RequestGuard,
 }
 
-/// Whose answer it is.
+/// Who answered a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answered {
-    /// The upstream's.
-    ByUpstream,
-    /// The gateway's own.
-    ByUs,
-    /// Nobody's: the request is dropped.
-    NotAtAll,
+pub(crate) enum AnsweredBy {
+    Upstream,
+    Gateway,
+    /// The request is dropped.
+    Nobody,
 }
 
 impl RequestEnd {
@@ -59,10 +61,15 @@ impl RequestEnd {
         }
     }
 
-    /// Notes what the layers left in the answer; says whose it is.
-    pub(crate) fn answered<B>(&mut self, response: &mut Response<B>) -> Answered {
+    /// Takes what the limits and the forwarding left in the answer, and says who gave it.
+    pub(crate) fn answered<B>(&mut self, response: &mut Response<B>) -> AnsweredBy {
         let decided = response.extensions_mut().remove::<Decided>();
-        let forwarded = response.extensions_mut().remove::<Forwarded>();
+        let outcome = response.extensions_mut().remove::<ForwardOutcome>();
+        let is_preflight = matches!(outcome, Some(ForwardOutcome::Preflight));
+        let forwarded = match outcome {
+            Some(ForwardOutcome::Sent(forwarded)) => Some(forwarded),
+            Some(ForwardOutcome::Preflight) | None => None,
+        };
         self.in_flight = response.extensions_mut().remove();
         let decision = decided
             .as_ref()
@@ -80,7 +87,7 @@ impl RequestEnd {
             (_, Some(forwarded)) if forwarded.answered => RequestOutcome::Forwarded,
             (_, Some(forwarded)) if forwarded.too_slow => RequestOutcome::Slow,
             _ if response.status().is_server_error() => RequestOutcome::Failed,
-            _ if response.extensions().get::<Preflight>().is_some() => RequestOutcome::Preflight,
+            _ if is_preflight => RequestOutcome::Preflight,
             _ => RequestOutcome::Rejected,
         };
         let theirs = sent.filter(|forwarded| forwarded.answered);
@@ -95,14 +102,12 @@ impl RequestEnd {
             record.answered(status, decided, forwarded);
         }
         match theirs {
-            _ if dropped => Answered::NotAtAll,
-            Some(_) => Answered::ByUpstream,
-            None => Answered::ByUs,
+            _ if dropped => AnsweredBy::Nobody,
+            Some(_) => AnsweredBy::Upstream,
+            None => AnsweredBy::Gateway,
         }
     }
-}
 
-impl RequestEnd {
     /// What became of the request, as far as is known.
     pub(crate) const fn outcome(&self) -> RequestOutcome {
         self.outcome
@@ -147,5 +152,66 @@ impl Drop for RequestEnd {
             record.ended(self.outcome, took);
             self.access_log.write(&record);
         }
+    }
+}
+
+/// The body of an answer. The request ends with it.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    body: Body,
+    // Dropped after the body.
+    end: Option<RequestEnd>,
+}
+
+impl Ended {
+    pub(crate) const fn new(body: Body, end: RequestEnd) -> Self {
+        let end = Some(end);
+        Self { body, end }
+    }
+
+    /// The body of an answer behind which the request goes on.
+    pub(crate) const fn without_end(body: Body) -> Self {
+        let end = None;
+        Self { body, end }
+    }
+}
+
+impl ResponseBody for Ended {
+    fn least_rate(&self) -> Option<LeastRate> {
+        self.body.least_rate()
+    }
+
+    fn cut(&mut self) {
+        self.end.iter_mut().for_each(RequestEnd::too_slow);
+    }
+}
+
+impl HttpBody for Ended {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        let is_cut = matches!(frame, Some(Err(_))) && self.body.is_cut();
+        if is_cut {
+            self.cut();
+        }
+        if let Some((Ok(frame), end)) = frame.as_ref().zip(self.end.as_mut())
+            && let Some(data) = frame.data_ref()
+        {
+            end.sent(data.len() as u64);
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }

@@ -6,7 +6,7 @@ use std::net::{self, SocketAddr};
 use listenfd::ListenFd;
 use tokio::net::TcpListener;
 
-use super::StartError;
+use super::start_error::StartError;
 
 /// Sockets that were open before the process began, as systemd passes them (`LISTEN_FDS`).
 ///
@@ -29,7 +29,7 @@ impl Inherited {
     }
 
     /// Refuses a socket that is for none of these addresses: whoever passed it thinks that it is served.
-    pub(super) fn all_among(&self, named: &[SocketAddr]) -> Result<(), StartError> {
+    pub(crate) fn all_among(&self, named: &[SocketAddr]) -> Result<(), StartError> {
         let mut addresses = self.0.iter().map(|(address, _)| address);
         match addresses.find(|address| !named.contains(address)) {
             Some(address) => Err(StartError::Unnamed(*address)),
@@ -38,7 +38,7 @@ impl Inherited {
     }
 
     /// The socket at this address.
-    pub(super) async fn bind(&self, address: SocketAddr) -> Result<TcpListener, StartError> {
+    pub(crate) async fn bind(&self, address: SocketAddr) -> Result<TcpListener, StartError> {
         let passed = self.0.iter().find(|(passed, _)| *passed == address);
         let bound = match passed {
             Some((_, socket)) => socket.try_clone().and_then(TcpListener::from_std),

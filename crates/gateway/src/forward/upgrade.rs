@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderValue, Request, Version};
 use http_body::Body as _;
 use hyper::upgrade::OnUpgrade;
 
-use super::headers::tokens;
+use tidegate_net::headers::tokens;
 use tidegate_server::ClientBody;
 
 /// What a client asks for.

@@ -15,14 +15,14 @@ use tidegate_upstream::BoxError;
 /// hyper ends the body of an HTTP/2 stream without an error if the stream or the connection ends with the code
 /// `NO_ERROR`. Such a body is complete only if END_STREAM was received before (RFC 9113, 8.1).
 #[derive(Debug)]
-pub(super) struct ReceivedBody<B = Incoming> {
+pub(crate) struct ReceivedBody<B = Incoming> {
     inner: B,
     is_http2: bool,
 }
 
 impl<B> ReceivedBody<B> {
     /// The body of a message of this version.
-    pub(super) fn new(inner: B, version: Version) -> Self {
+    pub(crate) fn new(inner: B, version: Version) -> Self {
         let is_http2 = version == Version::HTTP_2;
         Self { inner, is_http2 }
     }

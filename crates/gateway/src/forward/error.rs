@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-use crate::problem::Problem;
+use crate::request::problem::Problem;
 use tidegate_upstream::{BodyPhase, BodyState, ConnectError, SendError};
 
 /// Whose fault it is that there is no answer.

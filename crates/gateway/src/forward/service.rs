@@ -17,21 +17,19 @@ use tidegate_tower::{Clients, Transmission, Unanswered};
 use tower::Service;
 
 use super::edits;
+use super::error::{NO_HOST, TOO_LARGE, UPSTREAM_FAILED, explain};
 use super::headers::{self, Origin};
 use super::read_headers::ReadHeaders;
-use super::received::ReceivedBody;
 use super::request_body::{self, Terms};
-use super::trouble::{NO_HOST, TOO_LARGE, UPSTREAM_FAILED, explain};
-use super::tunnel::Tunnel;
 use super::upgrade::Wish;
-use super::upstream_body::UpstreamBody;
-use crate::body::Body;
-use crate::cors::{self, Preflight};
-use crate::frontend::Arrived;
-use crate::grpc;
-use crate::problem::Problem;
-use crate::target::has_long_list;
+use crate::body::{Body, ReceivedBody, Tunnel, UpstreamBody};
+use crate::outcome::{ForwardOutcome, Forwarded};
+use crate::request::info::RequestInfo;
+use crate::request::problem::Problem;
+use crate::request::target::has_long_list;
+use crate::request::{cors, grpc};
 use tidegate_config::{RouteEdits, UpstreamHost};
+use tidegate_net::headers::remove_hop_by_hop;
 use tidegate_net::pace::LeastRate;
 use tidegate_net::tls::Offer;
 use tidegate_server::ClientBody;
@@ -44,8 +42,6 @@ pub(crate) struct Forwarding {
     pub(crate) timeouts: ForwardTimeouts,
     pub(crate) retries: Option<Retries>,
     pub(crate) edits: Arc<RouteEdits>,
-    /// Whether CORS preflights go no further.
-    pub(crate) has_cors: bool,
     pub(crate) clients: Arc<Clients>,
     /// The headers that the route's limits rest on.
     pub(crate) read: Arc<ReadHeaders>,
@@ -87,21 +83,6 @@ impl tidegate_upstream::Transmission for Sent<'_> {
     }
 }
 
-/// How a request was forwarded, in its response's extensions.
-#[derive(Clone, Debug)]
-pub(crate) struct Forwarded {
-    /// From the first attempt to connect until the head of the answer, or until there was none.
-    pub(crate) took: Duration,
-    /// Whether the upstream answered.
-    pub(crate) answered: bool,
-    /// Whether it could not, because the client sent the request's body too slowly.
-    pub(crate) too_slow: bool,
-    /// The servers that were tried.
-    pub(crate) attempts: Attempts,
-    /// What becomes of the request's body, if it has one.
-    pub(crate) body: Option<Arc<BodyState>>,
-}
-
 /// Forwards requests that were let through.
 #[derive(Clone, Debug)]
 pub(crate) struct Forward(Arc<Forwarding>);
@@ -130,7 +111,8 @@ impl Service<Request<ClientBody>> for Forward {
 impl Forwarding {
     async fn forward(&self, mut request: Request<ClientBody>) -> Response<Body> {
         // Before anything that is about the request which it announces; browsers follow no redirect of it.
-        if self.has_cors && request.extensions().get::<Preflight>().is_some() {
+        let info = request.extensions().get::<RequestInfo>();
+        if info.is_some_and(|info| info.is_preflight) {
             return cors::answered();
         }
         if self.is_too_large(request.headers()) {
@@ -174,7 +156,8 @@ impl Forwarding {
                 response
             }
         };
-        response.extensions_mut().insert(forwarded);
+        let outcome = ForwardOutcome::Sent(forwarded);
+        response.extensions_mut().insert(outcome);
         response
     }
 
@@ -213,7 +196,7 @@ impl Forwarding {
         let (mut head, body) = response.into_parts();
         let body = ReceivedBody::new(body, head.version);
         let upgrade = wanted_upgrade(&head);
-        headers::to_client(&mut head.headers);
+        remove_hop_by_hop(&mut head.headers);
         if let Some(upgrade) = upgrade {
             head.headers.insert(UPGRADE, upgrade);
             let upgrade = HeaderValue::from_static("upgrade");
@@ -256,7 +239,7 @@ impl Forwarding {
         let wish = wish.filter(|wish| wish.is_granted(response.headers()));
         let wish = wish.ok_or(UPSTREAM_FAILED)?;
         let upstream = hyper::upgrade::on(&mut response);
-        headers::to_client(response.headers_mut());
+        remove_hop_by_hop(response.headers_mut());
         wish.write(response.headers_mut());
         let tunnel = Tunnel {
             client: wish.client,
@@ -275,17 +258,17 @@ impl Forwarding {
         let (mut head, body) = request.into_parts();
         let body = ReceivedBody::new(body, head.version);
         let has_body = !body.is_end_stream();
-        let arrived = head.extensions.remove::<Arrived>();
-        if let Some(arrived) = arrived {
+        let info = head.extensions.remove::<RequestInfo>();
+        if let Some(info) = info {
             let origin = Origin {
-                peer: arrived.connection.peer().ip(),
-                trusted: arrived.connection.is_trusted(),
-                hop: arrived.connection.hop(),
+                peer: info.connection.peer().ip(),
+                trusted: info.connection.is_trusted(),
+                hop: info.connection.hop(),
                 clients: &self.clients,
-                request_id: arrived.request_id.0,
+                request_id: info.request_id.0,
                 read: &self.read,
                 client: head.extensions.get(),
-                is_tls: arrived.connection.is_tls(),
+                is_tls: info.connection.is_tls(),
             };
             headers::to_upstream(&mut head.headers, origin, has_body);
             edits::edit(&mut head.headers, &self.edits.request_headers);
@@ -320,7 +303,7 @@ impl Forwarding {
 
     /// Whether a client's request came over TLS, to us or to a proxy whose word is taken.
     fn is_https(&self, request: &Request<ClientBody>) -> bool {
-        let Some(Arrived { connection, .. }) = request.extensions().get() else {
+        let Some(RequestInfo { connection, .. }) = request.extensions().get() else {
             return false;
         };
         let proto = request.headers().get(headers::X_FORWARDED_PROTO);

@@ -11,16 +11,12 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 
 use crate::body::Body;
+use crate::outcome::ForwardOutcome;
 use tidegate_config::{CorsPlan, Origins};
 
 /// Whether a page of the internet may send requests into a private network, as Chromium asks.
 const ACCESS_CONTROL_ALLOW_PRIVATE_NETWORK: HeaderName =
     HeaderName::from_static("access-control-allow-private-network");
-
-/// In the extensions of a request that takes a route with `cors`: it is a preflight, and goes no further than the gateway. In
-/// those of an answer: it answers a preflight, and is no refusal.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Preflight;
 
 /// The method of the request that a preflight asks about; none of what is no preflight.
 pub(crate) fn asked<B>(request: &Request<B>) -> Option<Method> {
@@ -35,7 +31,7 @@ pub(crate) fn asked<B>(request: &Request<B>) -> Option<Method> {
 pub(crate) fn answered() -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
-    response.extensions_mut().insert(Preflight);
+    response.extensions_mut().insert(ForwardOutcome::Preflight);
     response
 }
 
@@ -72,7 +68,8 @@ impl Cors {
 
     /// Says on an answer, whoever gave it, whether a page of `origin` may read it. What it said of that before is gone.
     pub(crate) fn tell<B>(&self, origin: Option<HeaderValue>, response: &mut Response<B>) {
-        let answers_preflight = response.extensions().get::<Preflight>().is_some();
+        let outcome = response.extensions().get::<ForwardOutcome>();
+        let answers_preflight = matches!(outcome, Some(ForwardOutcome::Preflight));
         let headers = response.headers_mut();
         for name in [
             ACCESS_CONTROL_ALLOW_CREDENTIALS,

@@ -1,7 +1,7 @@
 //! What one plan makes of the gateway: everything that a reload swaps, at once.
 //!
-//! Whoever serves asks for it anew with each request, and keeps it until that request's answer began; so a request meets
-//! one plan alone, and an old plan's parts end with its last request. This module must not know what outlives a plan.
+//! The server asks for it with each request, and keeps it until the answer to that request has begun. So a request meets one plan,
+//! and the parts of an old plan end with its last request.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -12,16 +12,15 @@ use http::{Request, Response};
 use jiff::Timestamp;
 use tokio::task::JoinSet;
 
-use crate::admin::Access;
-use crate::body::Body;
-use crate::budgets::Budgets;
-use crate::certificate_watch;
-use crate::frontend::Frontend;
-use crate::jwks::{self, Jwks};
-use crate::key_files;
-use crate::limit_keys::LimitKeys;
+use super::budgets::Budgets;
+use super::certificate_watch;
+use super::jwks::{self, Jwks};
+use super::key_files;
+use super::limit_keys::LimitKeys;
 use crate::metrics::GatewayMetrics;
-use tidegate_config::KeyFile;
+use crate::request::record::Ended;
+use crate::stack::Stack;
+use tidegate_config::{AdminPlan, KeyFile};
 use tidegate_net::tls::Shown;
 use tidegate_server::{
     ClientBody, ConnectionInfo, Dropped, ListenerName, RefusedHead, RequestGuard, Service,
@@ -35,9 +34,9 @@ pub(crate) type Current = ArcSwap<InForce>;
 /// What one plan makes.
 #[derive(Debug)]
 pub(crate) struct InForce {
-    pub(crate) frontend: Frontend,
+    pub(crate) stack: Stack,
     pub(crate) budgets: Budgets,
-    pub(crate) access: Access,
+    pub(crate) admin: AdminPlan,
     pub(crate) server: Settings,
     pub(crate) max_memory: Option<u64>,
     pub(crate) key_files: Vec<KeyFile>,
@@ -78,14 +77,14 @@ impl InForce {
 }
 
 impl Service for InForce {
-    type Body = Body;
+    type Body = Ended;
 
     fn settings(&self) -> &Settings {
         &self.server
     }
 
     fn is_proxy(&self, ip: IpAddr) -> bool {
-        self.frontend.clients.trusted.contains(ip)
+        self.stack.clients.trusted.contains(ip)
     }
 
     fn call(
@@ -93,9 +92,9 @@ impl Service for InForce {
         request: Request<ClientBody>,
         connection: ConnectionInfo,
         guard: RequestGuard,
-    ) -> impl Future<Output = Result<Response<Body>, Dropped>> + Send {
-        let begun = self.frontend.begin(request, connection, guard);
-        async move { self.frontend.handle(begun).await }
+    ) -> impl Future<Output = Result<Response<Ended>, Dropped>> + Send {
+        let begun = self.stack.begin(request, connection, guard);
+        async move { self.stack.answer(begun).await }
     }
 
     async fn refuse_head(
@@ -103,7 +102,7 @@ impl Service for InForce {
         head: UnparsedHead,
         connection: ConnectionInfo,
         guard: RequestGuard,
-    ) -> RefusedHead<Body> {
-        self.frontend.refuse_head(head, &connection, guard).await
+    ) -> RefusedHead<Ended> {
+        self.stack.refuse_head(head, &connection, guard).await
     }
 }

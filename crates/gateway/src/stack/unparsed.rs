@@ -7,15 +7,14 @@ use tidegate_store::Outcome;
 use tidegate_tower::Decided;
 use tower::Service as _;
 
-use super::Frontend;
-use super::begin::peer;
-use crate::body::Body;
-use crate::problem::Problem;
-use crate::request_end::{Answered, RequestEnd};
-use crate::target::{BAD_HEAD, LARGE_HEADERS, LONG_TARGET};
+use super::Stack;
+use crate::request::info::{RequestInfo, peer};
+use crate::request::problem::Problem;
+use crate::request::record::{AnsweredBy, Ended, RequestEnd};
+use crate::request::target::{BAD_HEAD, LARGE_HEADERS, LONG_TARGET};
 use tidegate_server::{ConnectionInfo, RefusedHead, RequestGuard, UnparsedHead};
 
-impl Frontend {
+impl Stack {
     /// Counts, logs and charges a head that the protocol refused. Of a trusted proxy it is the proxy's own, as nobody knows
     /// for whom it came.
     pub(crate) async fn refuse_head(
@@ -23,14 +22,14 @@ impl Frontend {
         head: UnparsedHead,
         connection: &ConnectionInfo,
         guard: RequestGuard,
-    ) -> RefusedHead<Body> {
+    ) -> RefusedHead<Ended> {
         self.metrics.connections().unparsed(head);
         let mut request = Request::new(());
         *request.method_mut() = Method::from_bytes(b"-").unwrap_or_default();
-        let record = self.access_log.is_on();
-        let record = record.then(|| {
-            let id = self.request_ids.next();
-            self.record(&request, &id, None, connection).unparsed()
+        let request_id = self.request_ids.next();
+        let record = self.access_log.is_on().then(|| {
+            self.record(&request, &request_id, None, connection)
+                .unparsed()
         });
         let mut end = RequestEnd::begin(
             record,
@@ -39,18 +38,22 @@ impl Frontend {
             guard,
         );
         request.extensions_mut().insert(peer(connection));
-        request.extensions_mut().insert(problem(head));
+        request.extensions_mut().insert(RequestInfo {
+            connection: connection.clone(),
+            request_id,
+            is_preflight: false,
+            problem: Some(problem(head)),
+        });
         let Ok(mut response) = self.unmatched.clone().call(request).await;
         let is_trusted = self.clients.trusted.contains(connection.peer().ip());
         let decided = response.extensions().get().filter(|_| !is_trusted);
         let used_up = decided.and_then(used_up);
-        if end.answered(&mut response) == Answered::NotAtAll {
+        if end.answered(&mut response) == AnsweredBy::Nobody {
             let response = None;
             return RefusedHead { response, used_up };
         }
-        response.body_mut().ends(end);
         RefusedHead {
-            response: Some(response),
+            response: Some(response.map(|body| Ended::new(body, end))),
             used_up,
         }
     }

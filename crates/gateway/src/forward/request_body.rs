@@ -15,7 +15,7 @@ use tidegate_upstream::{BodyPhase, BodyState, BoxError, RequestBody};
 
 use super::headers;
 use super::read_headers::ReadHeaders;
-use super::received::ReceivedBody;
+use crate::body::ReceivedBody;
 use tidegate_net::pace::LeastRate;
 use tidegate_net::pace::{Pace, Timer};
 use tidegate_server::ClientBody;

@@ -3,11 +3,12 @@
 use std::net::IpAddr;
 
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, Entry, FORWARDED, HOST, TE, TRAILER,
-    TRANSFER_ENCODING,
+    CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, Entry, FORWARDED, HOST, TE, TRANSFER_ENCODING,
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
-use tidegate_net::headers::{Kind, address, folded, is_hop_by_hop, is_limits, is_odd, kind};
+use tidegate_net::headers::{
+    Kind, address, folded, is_odd, kind, remove_all, remove_named_by_connection, tokens,
+};
 use tidegate_tower::{AddressFrom, Client, Clients};
 
 use super::read_headers::ReadHeaders;
@@ -67,7 +68,7 @@ pub(super) fn to_upstream(headers: &mut HeaderMap, origin: Origin<'_>, has_body:
 /// Removes what an upstream is not to see of a client's headers.
 fn clean(headers: &mut HeaderMap, origin: &Origin<'_>) {
     let trailers = wants_trailers(headers);
-    remove_named_by_connection(headers, Some(origin.read));
+    remove_named_by_connection(headers, |name| origin.read.reads(name));
     remove_aliases(headers, origin.read);
     remove_all(headers, |name| match kind(name.as_str()) {
         Kind::HopByHop | Kind::OtherAddress => true,
@@ -94,54 +95,8 @@ pub(super) fn trailers_to_upstream(trailers: &mut HeaderMap, read: &ReadHeaders)
     });
 }
 
-/// Makes an upstream's headers, or its trailers, fit for the client.
-pub(super) fn to_client(headers: &mut HeaderMap) {
-    if headers.keys().any(is_hop_by_hop) {
-        remove_named_by_connection(headers, None);
-        remove_all(headers, is_hop_by_hop);
-    }
-}
-
-/// Removes the headers of which this is true. To look at the few that there are costs less than to look for each that there
-/// may be.
-fn remove_all(headers: &mut HeaderMap, is_unwanted: impl Fn(&HeaderName) -> bool) {
-    while let Some(name) = headers.keys().find(|name| is_unwanted(name)).cloned() {
-        headers.remove(name);
-    }
-}
-
 fn wants_trailers(headers: &HeaderMap) -> bool {
     tokens(headers, &TE).any(|token| token.eq_ignore_ascii_case("trailers"))
-}
-
-/// Removes what `Connection` names, unless the request would mean something else without it.
-fn remove_named_by_connection(headers: &mut HeaderMap, read: Option<&ReadHeaders>) {
-    // What most connections say names no header, or one that goes in any case.
-    let usual = |said: &[u8]| {
-        [&b"keep-alive"[..], b"close"]
-            .iter()
-            .any(|usual| said.eq_ignore_ascii_case(usual))
-    };
-    let mut said = headers.get_all(CONNECTION).iter();
-    if said.all(|said| usual(said.as_bytes())) {
-        return;
-    }
-    let named: Vec<HeaderName> = tokens(headers, &CONNECTION)
-        .filter(|token| !usual(token.as_bytes()))
-        .filter_map(|token| token.parse().ok())
-        .filter(|name| !is_protected(name, read))
-        .collect();
-    for name in named {
-        headers.remove(name);
-    }
-}
-
-fn is_protected(name: &HeaderName, read: Option<&ReadHeaders>) -> bool {
-    [HOST, CONTENT_LENGTH, TRAILER].contains(name)
-        || is_limits(name)
-        || *name == http::header::AUTHORIZATION
-        || kind(name.as_str()) == Kind::Origin
-        || read.is_some_and(|read| read.reads(name))
 }
 
 /// Removes what some servers would take for a header that is read or written here: see [`ReadHeaders`].
@@ -259,17 +214,4 @@ fn append(headers: &mut HeaderMap, name: HeaderName, element: &HeaderValue) {
     if let Ok(elements) = HeaderValue::from_bytes(&elements.join(&b", "[..])) {
         line.insert(elements);
     }
-}
-
-/// The words of a header that is a list.
-pub(super) fn tokens<'a>(
-    headers: &'a HeaderMap,
-    name: &HeaderName,
-) -> impl Iterator<Item = &'a str> {
-    let values = headers.get_all(name).iter();
-    values
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .map(str::trim)
-        .filter(|token| !token.is_empty())
 }

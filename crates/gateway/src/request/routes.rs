@@ -5,11 +5,9 @@ use std::sync::Arc;
 use http::{HeaderValue, Method, Request, StatusCode};
 use tidegate_tower::{PathValues, Per};
 
-#[cfg(feature = "bench")]
-use crate::bench::RouteShape;
-use crate::cors;
-use crate::problem::Problem;
-use crate::target::{BAD_PATH, Target};
+use super::cors;
+use super::problem::Problem;
+use super::target::{BAD_PATH, Target};
 use tidegate_config::RoutePlan;
 use tidegate_net::host::HostPattern;
 use tidegate_net::path::EncodedSlashes;
@@ -33,6 +31,20 @@ struct Place {
     has_cors: bool,
     // The names in the path that limits are counted per.
     counted: Vec<Arc<str>>,
+}
+
+#[cfg(feature = "bench")]
+/// Where a route applies.
+#[derive(Clone, Debug)]
+pub struct RouteShape {
+    /// Its hosts; none: any.
+    pub host: Option<HostPattern>,
+    /// Its paths.
+    pub path: PathPattern,
+    /// Its methods; none: any.
+    pub methods: Option<Vec<Method>>,
+    /// What becomes of encoded slashes in its paths.
+    pub encoded_slashes: EncodedSlashes,
 }
 
 /// A route that a request takes.

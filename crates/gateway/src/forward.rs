@@ -1,0 +1,13 @@
+//! From an admitted request to an upstream's answer.
+
+mod edits;
+mod error;
+mod headers;
+mod read_headers;
+mod request_body;
+mod service;
+mod upgrade;
+
+pub(crate) use headers::X_REQUEST_ID;
+pub(crate) use read_headers::ReadHeaders;
+pub(crate) use service::{Forward, ForwardTimeouts, Forwarding};

@@ -1,0 +1,11 @@
+//! What the gateway itself does with a request, between its head and the limits. `stack` has the order.
+
+pub(crate) mod cors;
+pub(crate) mod grpc;
+pub(crate) mod info;
+pub(crate) mod problem;
+pub(crate) mod record;
+pub(crate) mod routes;
+pub(crate) mod shed;
+pub(crate) mod target;
+pub(crate) mod unmatched;

@@ -1,0 +1,28 @@
+//! What is known of a request, for all that it goes through.
+
+use tidegate_server::ConnectionInfo;
+use tidegate_tower::Peer;
+
+use super::problem::Problem;
+use crate::request_id::RequestId;
+
+/// What is known of a request beside its head: the one extension that the gateway's own parts add to it. (The limits have
+/// [`Peer`] and more.)
+#[derive(Clone, Debug)]
+pub(crate) struct RequestInfo {
+    /// The connection that it came on.
+    pub(crate) connection: ConnectionInfo,
+    pub(crate) request_id: RequestId,
+    /// Whether it is a CORS preflight, which the gateway answers itself.
+    pub(crate) is_preflight: bool,
+    /// Why no route takes it, if none does.
+    pub(crate) problem: Option<Problem>,
+}
+
+/// The peer as limits know it.
+pub(crate) fn peer(connection: &ConnectionInfo) -> Peer {
+    match connection.is_named() {
+        true => Peer::named(connection.peer()),
+        false => Peer::connected(connection.peer()),
+    }
+}

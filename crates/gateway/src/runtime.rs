@@ -1,0 +1,24 @@
+//! How a plan becomes a running gateway, and how another plan takes its place.
+//!
+//! - [`snapshot`]: everything that a reload swaps; [`build`]: what outlives it, and how a plan becomes a snapshot
+//! - [`reload`]: the swap; [`sockets`]: ports
+//! - the rest: background tasks, and the files, key sets and Redis that they watch
+
+pub(crate) mod background;
+pub(crate) mod budgets;
+pub(crate) mod build;
+mod certificate_watch;
+pub(crate) mod jwks;
+mod key_files;
+pub(crate) mod limit_keys;
+pub(crate) mod redis_outage;
+pub(crate) mod redis_watch;
+pub(crate) mod reload;
+pub(crate) mod shared_secret;
+pub(crate) mod snapshot;
+pub(crate) mod sockets;
+mod start_error;
+
+pub use reload::{ReloadError, Reloader};
+pub use sockets::Inherited;
+pub use start_error::StartError;
