@@ -43,8 +43,9 @@ pub(super) struct Recent {
 struct Seen {
     limit: u64,
     subject: Subject,
-    // A key has a decision for each plan: what one refuses another may admit.
+    // A key has a decision for each plan: what one refuses another may admit. Its numbers are the capacity and the period.
     capacity: u64,
+    period: Micros,
     cost: u64,
     verdict: Verdict,
     // By Redis's clock.
@@ -101,6 +102,7 @@ impl Recent {
             limit: self.hash(charge),
             subject: charge.subject,
             capacity: charge.limit.quota().capacity(),
+            period: charge.limit.quota().period(),
             cost: charge.cost,
             verdict: *verdict,
             at: call.at,
@@ -253,6 +255,7 @@ impl Seen {
         self.limit == limit
             && self.subject == charge.subject
             && self.capacity == charge.limit.quota().capacity()
+            && self.period == charge.limit.quota().period()
     }
 
     /// A refusal as it is now, and the time by Redis's clock; none if the time to come back has come.

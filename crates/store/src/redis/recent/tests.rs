@@ -258,3 +258,27 @@ fn what_was_seen_of_a_large_limit_is_a_small_state() {
         assert!(length < 300, "{length} characters say what it is");
     }
 }
+
+/// Plans may differ in the refill alone: a refusal under the slower one is none under the faster one.
+#[test]
+fn plans_of_equal_capacity_do_not_share_a_refusal() {
+    let (recent, now) = (Recent::default(), Instant::now());
+    let bucket = |count| {
+        let per = 60_000_000;
+        let rate = Rate { count, per };
+        TokenBucket::new(20, rate).unwrap()
+    };
+    let slow = Limit::new("limit", bucket(20), OnFailure::Local);
+    let fast = slow.with_quota(bucket(2_000));
+    let (slow, fast) = (charge(&slow, 1, 1), charge(&fast, 1, 1));
+    recent.note(&slow, &refused(3_000_000), call(now));
+    assert!(refusal(&recent, &slow, now).is_some());
+    assert_eq!(recent.of(&fast, now, PATIENCE), Known::Nothing);
+    recent.note(&fast, &refused(30_000), call(now));
+    for (charge, retry_after) in [(slow, 3_000_000), (fast, 30_000)] {
+        let (verdict, _) = refusal(&recent, &charge, now).unwrap();
+        assert_eq!(verdict.retry_after, retry_after);
+    }
+    recent.forget(&slow);
+    assert_eq!(recent.of(&fast, now, PATIENCE), Known::Nothing);
+}
