@@ -16,7 +16,7 @@ function leaky_bucket.give_back(key, now, cost, quota, receipt)
   if now + verdict.reset == receipt then
     debt.give_back(key, now, cost, quota, receipt)
   else
-    bound(key, verdict.reset)
+    bound(key, verdict.matters)
   end
 end
 

@@ -16,9 +16,10 @@ local id, told = ARGV[position + 1], {}
 for n = 1, 8 do told[n] = tonumber(ARGV[position + 1 + n]) end
 local session, call, spent, unsettled, kept, known_lapse, wanted, term = unpack(told)
 
--- Charges what was spent at `at`, whether or not it still fits.
+-- Charges what was spent at `at`, whether or not it still fits: it did when it was lent, or under another plan.
 local function charge(units, at)
   local verdict = algorithm.check(state, at, 1, quota)
+  verdict.is_within = true
   algorithm.commit(state, at, units, quota, verdict)
 end
 
@@ -51,7 +52,14 @@ local own = held[id]
 if own and own.session ~= session then own = nil end
 if own and call <= own.call then return { now, -1 } end
 
-local lent, holders = 0, 1
+-- What others hold, how many they are and the caller, and for how long what stands here matters.
+local lent, holders, matters = 0, 1, 0
+local function matter(slice)
+  matters = math.max(matters, slice.lapse - now)
+  -- What is out is charged should it lapse, whenever that is noticed.
+  if slice.out > 0 then matters = math.max(matters, algorithm.counts(slice.lapse - 1, now, quota)) end
+end
+
 for holder, slice in pairs(held) do
   if slice.lapse > now + term then
     -- The clock stepped back.
@@ -65,7 +73,8 @@ for holder, slice in pairs(held) do
     redis.call('HDEL', slices, holder)
     if holder == id then own = nil end
   elseif holder ~= id then
-    lent, holders = lent + slice.out, holders + 1
+    matter(slice)
+    if slice.out > 0 then lent, holders = lent + slice.out, holders + 1 end
   end
 end
 
@@ -102,19 +111,21 @@ else
   retry_after = math.max(1, retry_after)
 end
 
-bound(state, verdict.reset)
+bound(state, verdict.matters or verdict.reset)
 
 local lapse = now + math.min(term, algorithm.counts(now, now, quota))
-local holds = out > 0 or wanted > 0
-if holds then
-  save(id, { session = session, call = call, settled = spent, out = out, lapse = lapse })
+local slice
+if out > 0 or wanted > 0 then
+  slice = { session = session, call = call, settled = spent, out = out, lapse = lapse }
+elseif own and unsettled > 0 then
+  -- All is returned. Should this answer be lost, the caller tells the same again, and nothing of it is charged again.
+  slice = { session = session, call = call, settled = spent, out = 0, lapse = own.lapse }
 elseif own then
   redis.call('HDEL', slices, id)
 end
-if holds or holders > 1 then
-  -- What is out is charged should it lapse, whenever that is noticed.
-  local matters = lapse - now
-  if lent + out > 0 then matters = math.max(matters, algorithm.counts(lapse - 1, now, quota)) end
-  redis.call('PEXPIRE', slices, math.ceil(matters / 1000) + 1)
+if slice then
+  save(id, slice)
+  matter(slice)
 end
+if matters > 0 then redis.call('PEXPIRE', slices, math.ceil(matters / 1000) + 1) end
 return { now, admitted and 1 or 0, left, verdict.reset, retry_after, out, lapse }

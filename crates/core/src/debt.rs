@@ -5,18 +5,25 @@
 //!
 //! A cost that is known afterwards may bring the debt above the capacity: then nothing is admitted until enough of it is
 //! paid off. A debt is bounded by what is still exact in integers; [`Meter::new`] chooses weights that leave room for
-//! [`HEADROOM`] times the capacity, where the rate allows that.
+//! a thousand times the capacity, where the rate allows that.
+//!
+//! Quotas of several plans may decide about one key, and a quota may change. Each counts the debt by its own numbers: paid
+//! off at its own rate, and at the time of the last charge at most its own capacity of it. So a debt that was made under a
+//! larger quota locks nobody out for longer than the smaller quota's own period. What a quota does not count is not lost: its
+//! charge keeps the whole debt beside what it counts ([`Debt::whole`]), as of the time when it was whole, so that every other
+//! quota pays it off at its own rate from then on. It is dropped when what is counted is as much.
 //!
 //! The other writing of this file is `lua/debt.lua`.
+
+mod weights;
+
+use weights::{largest_capacity, weigh, weighed, weighed_down};
 
 use crate::Verdict;
 use crate::quota::{MAX_EXACT, MAX_SPAN, MAX_WINDOW, Micros, QuotaError, Rate, nonzero};
 
-/// So many times the capacity can be owed, if weights fit that are exact to one part in a million.
-const HEADROOM: u64 = 1_000;
-
 /// What is owed under one key, as of a time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Debt {
     /// What is owed, in weights of the time when it was written.
     pub owed: u64,
@@ -27,6 +34,52 @@ pub struct Debt {
     /// How much of `owed` was beyond the capacity when it was charged. It is paid off first. A smaller quota does not
     /// forgive it.
     pub beyond: u64,
+    /// The whole debt, if the quota that charged last counted less of it: boxed, since few keys have one.
+    pub whole: Option<Box<WholeDebt>>,
+}
+
+/// A debt with all that was charged to it since a time, and nothing paid off since then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WholeDebt {
+    /// What was owed at that time, and what was charged since, in weights of that time.
+    pub owed: u64,
+    /// That time, in us; at most the debt's own.
+    pub at: Micros,
+    /// What one unit of cost weighed then, at least 1.
+    pub weight: u64,
+    /// How much of `owed` was charged beyond the capacity.
+    pub beyond: u64,
+}
+
+impl Debt {
+    /// Moves stamps that are ahead of the clock.
+    fn step_back(&mut self, now: Micros) {
+        self.at = now;
+        if let Some(whole) = &mut self.whole {
+            whole.at = whole.at.min(now);
+        }
+    }
+
+    /// The debt as the one that is whole, if a quota is going to count less of it.
+    const fn as_whole(&self) -> WholeDebt {
+        WholeDebt {
+            owed: self.owed,
+            at: self.at,
+            weight: self.weight,
+            beyond: self.beyond,
+        }
+    }
+}
+
+/// What a quota counts of a debt at a time, in its own weights.
+#[derive(Clone, Copy)]
+struct Settled {
+    owed: u64,
+    /// From when on it is paid off: that time, or a stamp ahead of it.
+    at: Micros,
+    beyond: u64,
+    /// What is to be kept beside it if it is written.
+    whole: Option<WholeDebt>,
 }
 
 /// A capacity and the rate at which it is paid off, as integers that stay below 2^53.
@@ -102,8 +155,7 @@ impl Meter {
     /// Decides whether `cost` fits, as [`crate::Algorithm::check`].
     pub(crate) fn check(&self, debt: &mut Debt, cost: u64, now: Micros) -> Verdict {
         if debt.at > now + self.full {
-            debt.at = now;
-            *debt = self.settle(debt, now);
+            debt.step_back(now);
         }
         let settled = self.settle(debt, now);
         let full = self.capacity * self.weight;
@@ -111,9 +163,9 @@ impl Meter {
         Verdict {
             allowed: missing == 0,
             settling: false,
-            remaining: full.saturating_sub(settled.owed) / self.weight,
-            reset: self.time_to_pay(&settled, settled.owed, now),
-            retry_after: self.time_to_pay(&settled, missing, now),
+            remaining: self.remaining(settled.owed),
+            reset: self.time_to_pay(settled.owed, settled.at, now),
+            retry_after: self.time_to_pay(missing, settled.at, now),
             delay: 0,
         }
     }
@@ -122,16 +174,40 @@ impl Meter {
     pub(crate) fn commit(&self, debt: &mut Debt, cost: u64, now: Micros, verdict: &mut Verdict) {
         self.charge(debt, cost, now);
         verdict.remaining -= cost;
-        verdict.reset = self.time_to_pay(debt, debt.owed, now);
+        let mut owed = debt.owed;
+        if debt.whole.is_some() {
+            // Of a debt that was larger, as much is counted again as at any charge.
+            owed = self.settle(debt, now).owed;
+            verdict.remaining = self.remaining(owed);
+        }
+        verdict.reset = self.time_to_pay(owed, debt.at, now);
     }
 
     /// Charges `cost` whether or not it fits, as [`crate::Algorithm::charge`].
     pub(crate) fn charge(&self, debt: &mut Debt, cost: u64, now: Micros) {
-        *debt = self.settle(debt, now);
-        let owed = debt.owed.saturating_add(cost.saturating_mul(self.weight));
-        debt.owed = owed.min(self.most_owed());
-        let beyond = debt.owed.saturating_sub(self.capacity * self.weight);
-        debt.beyond = debt.beyond.max(beyond);
+        let settled = self.settle(debt, now);
+        let owed = settled
+            .owed
+            .saturating_add(cost.saturating_mul(self.weight));
+        let owed = owed.min(self.most_owed());
+        let full = self.capacity * self.weight;
+        let beyond = settled.beyond.max(owed.saturating_sub(full));
+        let whole = settled.whole.map(|whole| {
+            let owed = whole.owed.saturating_add(cost.saturating_mul(whole.weight));
+            let owed = owed.min(MAX_EXACT);
+            let more = weighed(
+                beyond - settled.beyond,
+                self.weight,
+                whole.weight,
+                owed - whole.beyond,
+            );
+            WholeDebt {
+                owed,
+                beyond: whole.beyond + more,
+                ..whole
+            }
+        });
+        *debt = self.debt(owed, settled.at, beyond, whole);
     }
 
     /// Takes `cost` back, as [`crate::Algorithm::give_back`]. Who came first is paid off first: so much of the charge is
@@ -142,10 +218,18 @@ impl Meter {
         // The receipt was rounded up.
         let left = receipt.saturating_sub(settled.at + 1).min(self.full);
         let unpaid = (left * self.pay).min(cost * self.weight);
-        if unpaid > 0 {
-            *debt = settled;
-            debt.owed = debt.owed.saturating_sub(unpaid);
-            debt.beyond = debt.beyond.min(debt.owed);
+        if unpaid > 0 && settled.owed > 0 {
+            let owed = settled.owed.saturating_sub(unpaid);
+            let whole = settled.whole.map(|whole| {
+                let unpaid = weighed_down(unpaid, self.weight, whole.weight);
+                let owed = whole.owed.saturating_sub(unpaid);
+                WholeDebt {
+                    owed,
+                    beyond: whole.beyond.min(owed),
+                    ..whole
+                }
+            });
+            *debt = self.debt(owed, settled.at, settled.beyond.min(owed), whole);
         }
     }
 
@@ -156,10 +240,16 @@ impl Meter {
         excess.div_ceil(self.weight)
     }
 
-    /// The time at which a debt is paid off at this meter's rate.
+    /// The time at which a debt is paid off at this meter's rate, and the whole one at that, or at the rate under which it was
+    /// made: 1 is the least that was paid of its weights.
     pub(crate) fn paid(&self, debt: &Debt) -> Micros {
-        let (owed, _) = self.reweigh(debt);
-        debt.at + owed.div_ceil(self.pay)
+        let (owed, _) = self.counted(debt);
+        let paid = debt.at + owed.div_ceil(self.pay);
+        let Some(whole) = &debt.whole else {
+            return paid;
+        };
+        let (owed, _) = self.reweighed(whole.owed, whole.beyond, whole.weight);
+        paid.max(whole.at + self.span(owed).min(whole.owed))
     }
 
     /// The largest debt that stays exact, in this meter's weights: also with one payment more, and no longer than
@@ -170,103 +260,127 @@ impl Meter {
         exact.min(longest).max(self.capacity * self.weight)
     }
 
-    /// What is owed at `now`, in this meter's weights, and from when on it is paid off (`now`, or a stamp ahead of it).
-    fn settle(&self, debt: &Debt, now: Micros) -> Debt {
-        let (owed, beyond) = self.reweigh(debt);
+    /// What is counted of a debt at `now`.
+    fn settle(&self, debt: &Debt, now: Micros) -> Settled {
+        let (owed, beyond) = self.counted(debt);
         let elapsed = now.saturating_sub(debt.at);
-        let paid = elapsed.min(owed.div_ceil(self.pay)) * self.pay;
-        Debt {
+        let paid = self.paid_of(owed, elapsed);
+        Settled {
             owed: owed.saturating_sub(paid),
             at: debt.at.max(now),
-            weight: self.weight,
             beyond: beyond.saturating_sub(paid),
+            whole: self.uncounted(debt, owed, elapsed),
         }
     }
 
-    /// How long until `weight` of what a settled debt owes is paid off, in us from `now`; nothing takes no time.
-    const fn time_to_pay(&self, settled: &Debt, weight: u64, now: Micros) -> Micros {
-        if weight == 0 {
-            return 0;
-        }
-        settled.at - now + weight.div_ceil(self.pay)
+    /// Whether all of a debt is counted, as it stands: so it is as long as one quota decides about a key.
+    const fn counts_all(&self, debt: &Debt) -> bool {
+        let is_own = debt.weight == self.weight || debt.owed == 0;
+        is_own && debt.owed <= self.capacity * self.weight && debt.whole.is_none()
     }
 
-    /// What is owed in this meter's weights, and what of it was charged beyond the capacity. A quota that was changed
-    /// applies to keys that have state: a smaller one does not lock them out for longer than its own period, unless a
-    /// cost did that was known afterwards.
-    fn reweigh(&self, debt: &Debt) -> (u64, u64) {
-        let full = self.capacity * self.weight;
-        let within = debt.owed.saturating_sub(debt.beyond);
-        let within = self.weighed(within, debt.weight, full);
-        let beyond = self.weighed(debt.beyond, debt.weight, self.most_owed() - within);
+    /// What is counted of a debt at its own time, and what of that was charged beyond the capacity.
+    fn counted(&self, debt: &Debt) -> (u64, u64) {
+        if self.counts_all(debt) {
+            return (debt.owed, debt.beyond.min(debt.owed));
+        }
+        let (all, beyond) = self.reweighed(debt.owed, debt.beyond, debt.weight);
+        let owed = self.at_most_full(all, beyond);
+        match &debt.whole {
+            None => (owed, beyond.min(owed)),
+            Some(whole) => {
+                let (all, whole_beyond) = self.whole_at(whole, debt.at);
+                let whole_owed = self.at_most_full(all, whole_beyond);
+                let owed = owed.max(whole_owed);
+                (owed, beyond.max(whole_beyond).min(owed))
+            }
+        }
+    }
+
+    /// What is to be kept beside a debt of which `counted` is counted at its own time, and which is paid off for `elapsed`
+    /// before it is written: that of which more would be left.
+    fn uncounted(&self, debt: &Debt, counted: u64, elapsed: Micros) -> Option<WholeDebt> {
+        if self.counts_all(debt) {
+            return None;
+        }
+        let leaves_more = |all: u64| all > counted && self.span(all) > elapsed;
+        let (all, _) = self.reweighed(debt.owed, debt.beyond, debt.weight);
+        match &debt.whole {
+            Some(whole) if leaves_more(self.whole_at(whole, debt.at).0) => {
+                // Of three quotas the middle one has counted less as well: its debt, which is smaller, is covered by the whole
+                // one from its own time on.
+                let at = if leaves_more(all) { debt.at } else { whole.at };
+                Some(WholeDebt { at, ..**whole })
+            }
+            _ => leaves_more(all).then(|| debt.as_whole()),
+        }
+    }
+
+    /// A whole debt as of a later time, in this meter's weights, and what of it was charged beyond the capacity.
+    fn whole_at(&self, whole: &WholeDebt, at: Micros) -> (u64, u64) {
+        let (owed, beyond) = self.reweighed(whole.owed, whole.beyond, whole.weight);
+        let paid = self.paid_of(owed, at.saturating_sub(whole.at));
+        let beyond = beyond.saturating_sub(paid);
+        // Of what is not known it is not known either what is left.
+        if owed >= self.most_known() {
+            return (owed, beyond);
+        }
+        (owed.saturating_sub(paid), beyond)
+    }
+
+    /// How much of `owed` is paid off within `elapsed`: at least all of it if that is long enough.
+    fn paid_of(&self, owed: u64, elapsed: Micros) -> u64 {
+        elapsed.min(owed.div_ceil(self.pay)) * self.pay
+    }
+
+    /// At most the capacity, but all that was charged beyond, as far as it is noted.
+    fn at_most_full(&self, owed: u64, beyond: u64) -> u64 {
+        let owed = (owed - beyond).min(self.capacity * self.weight) + beyond;
+        owed.min(self.most_owed())
+    }
+
+    /// What stands for all that would not be exact in this meter's weights: more than the capacity.
+    fn most_known(&self) -> u64 {
+        (MAX_EXACT - self.pay).max(self.capacity * self.weight + 1)
+    }
+
+    /// How long it takes to pay `owed` off, in us: [`MAX_SPAN`] if that is not known.
+    fn span(&self, owed: u64) -> Micros {
+        if owed >= self.most_known() {
+            return MAX_SPAN;
+        }
+        owed.div_ceil(self.pay).min(MAX_SPAN)
+    }
+
+    /// A debt whose units weighed `weight`, in this meter's weights, and what of it was charged beyond the capacity.
+    fn reweighed(&self, owed: u64, beyond: u64, weight: u64) -> (u64, u64) {
+        let most = self.most_known();
+        let within = owed.saturating_sub(beyond);
+        let beyond = weighed(beyond, weight, self.weight, most);
+        let within = weighed(within, weight, self.weight, most - beyond);
         (within + beyond, beyond)
     }
 
-    /// A part of a debt whose units weighed `weight`, in this meter's weights: rounded up, and `most` at most.
-    fn weighed(&self, owed: u64, weight: u64, most: u64) -> u64 {
-        if owed == 0 || weight == self.weight {
-            return owed.min(most);
-        }
-        let whole = owed / weight;
-        if whole >= most / self.weight {
-            return most;
-        }
-        let rest = owed % weight;
-        let part = if rest <= MAX_EXACT / self.weight {
-            (rest * self.weight).div_ceil(weight)
-        } else {
-            self.weight
-        };
-        whole * self.weight + part
+    /// How much is left beside what is owed, in units.
+    const fn remaining(&self, owed: u64) -> u64 {
+        (self.capacity * self.weight).saturating_sub(owed) / self.weight
     }
-}
 
-/// The greatest capacity that fits this rate; 0 if none does. Whatever fits, less fits too.
-fn largest_capacity(rate: Rate) -> u64 {
-    let (mut fits, mut too_large) = (0, MAX_SPAN + 1);
-    while too_large - fits > 1 {
-        let middle = fits.midpoint(too_large);
-        if weigh(middle, rate).is_some() {
-            fits = middle;
-        } else {
-            too_large = middle;
+    /// How long until `weight` of what is owed is paid off, which begins at `at`, in us from `now`; nothing takes no time.
+    const fn time_to_pay(&self, weight: u64, at: Micros, now: Micros) -> Micros {
+        if weight == 0 {
+            return 0;
+        }
+        at - now + weight.div_ceil(self.pay)
+    }
+
+    fn debt(&self, owed: u64, at: Micros, beyond: u64, whole: Option<WholeDebt>) -> Debt {
+        Debt {
+            owed,
+            at,
+            weight: self.weight,
+            beyond,
+            whole: whole.map(Box::new),
         }
     }
-    fits
-}
-
-/// `weight` and `pay` with `weight / pay >= P / n`, equal if that fits, else closer than one part in a million; nothing
-/// for a capacity that does not fit, or that is not paid off within [`MAX_SPAN`]. They leave room for debts beyond the
-/// capacity, as much as fits up to [`HEADROOM`].
-fn weigh(capacity: u64, rate: Rate) -> Option<(u64, u64)> {
-    let span = u128::from(capacity) * u128::from(rate.per);
-    if capacity > MAX_SPAN || span > u128::from(MAX_SPAN) * u128::from(rate.count) {
-        return None;
-    }
-    [HEADROOM, 100, 10, 1]
-        .into_iter()
-        .find_map(|times| weigh_up_to(capacity.checked_mul(times)?, rate))
-}
-
-/// As [`weigh`], so that debts of up to `units` are exact.
-fn weigh_up_to(units: u64, rate: Rate) -> Option<(u64, u64)> {
-    let common = gcd(rate.count, rate.per);
-    let (weight, pay) = (rate.per / common, rate.count / common);
-    let fits = |weight: u64, pay: u64| {
-        let owed = u128::from(units) * u128::from(weight);
-        owed + u128::from(pay) <= u128::from(MAX_EXACT)
-    };
-    if fits(weight, pay) {
-        return Some((weight, pay));
-    }
-    // The greatest payment whose weight still fits; the weight rounds up, by less than one part in itself.
-    let room = MAX_EXACT.checked_sub(pay)? / units;
-    let pay = u128::from(room) * u128::from(rate.count) / u128::from(rate.per);
-    let weight = (pay * u128::from(rate.per)).div_ceil(u128::from(rate.count));
-    let (weight, pay) = (u64::try_from(weight).ok()?, u64::try_from(pay).ok()?);
-    (pay > 0 && weight > 1_000_000 && fits(weight, pay)).then_some((weight, pay))
-}
-
-const fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }

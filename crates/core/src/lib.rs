@@ -28,7 +28,7 @@ pub use algorithm::{Algorithm, Quota, State};
 pub use block::Block;
 pub use calendar_window::{Calendar, CalendarWindow};
 pub use concurrency::Concurrency;
-pub use debt::{Debt, Meter};
+pub use debt::{Debt, Meter, WholeDebt};
 pub use decide::{Slot, decide};
 pub use fixed_window::{FixedWindow, WindowCount};
 pub use hold::{Hold, HoldId, Receipt};

@@ -8,7 +8,6 @@
 
 mod shard;
 
-use std::cmp::Reverse;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use foldhash::fast::RandomState;
@@ -336,8 +335,8 @@ pub(crate) struct Terms {
     pub(crate) blocked_until: Micros,
 }
 
-/// The one of two states that leaves less, or, where both leave nothing, leaves it so for longer. Neither is copied: a log
-/// may be of megabytes.
+/// What is kept here, charged with what is known from elsewhere to be used beyond it; that instead, where nothing is kept.
+/// Nothing is copied: a log may be of megabytes.
 fn stricter(quota: &Quota, mut own: State, used: Option<State>, now: Micros) -> State {
     let Some(mut used) = used else {
         return own;
@@ -347,15 +346,21 @@ fn stricter(quota: &Quota, mut own: State, used: Option<State>, now: Micros) -> 
         places.count_others(all, now);
         return own;
     }
-    let room = |state: &mut State| {
-        let verdict = quota.check(state, 1, now);
-        (verdict.remaining, Reverse(verdict.reset))
-    };
-    if room(&mut used) < room(&mut own) {
-        used
-    } else {
-        own
+    if quota.expires(&own) <= now {
+        return used;
     }
+    // One is not put in place of the other: what another plan has used is known to the own one alone.
+    let [known, kept] = [&mut used, &mut own].map(|state| quota.check(state, 1, now).remaining);
+    let excess = |state: &State| quota.excess(state, now);
+    let more = match kept.checked_sub(known) {
+        Some(more) if more > 0 => more,
+        _ if known == 0 => excess(&used).saturating_sub(excess(&own)),
+        _ => 0,
+    };
+    if more > 0 {
+        quota.charge(&mut own, more, now);
+    }
+    own
 }
 
 /// What stands in a verdict's place until it is decided.

@@ -188,7 +188,7 @@ impl Exact {
     }
 
     /// Whole units that are left.
-    fn left(&self, capacity: u64) -> u128 {
+    pub(crate) fn left(&self, capacity: u64) -> u128 {
         u128::from(capacity).saturating_sub(self.owed.div_ceil(self.weight))
     }
 

@@ -5,10 +5,15 @@
 //! when it has lasted for a while, to settle what was spent and return what was not needed. A key that is seldom used has
 //! no slice: Redis decides each of its requests, as it does for exact limits.
 //!
+//! Clients of several plans may share a key. Each plan has a slice of its own, which is lent by the plan's numbers. If Redis
+//! refuses one plan, a slice that another plan does not use is returned first, once a second at most.
+//!
 //! - [`slice`]: what to ask for, and when; [`table`]: all slices; [`held`]: both put to work
 //! - [`lender`]: the question and its answer; [`answered`]: what requests are told by it
+//! - [`clock`]: by what slices end
 
 mod answered;
+mod clock;
 mod held;
 mod lender;
 mod slice;
@@ -83,7 +88,13 @@ impl Leases {
         charge: &Charge<'_>,
         until: Instant,
     ) -> Result<Taken, StoreError> {
-        answer(until, || self.held.take(charge, until)).await
+        let taken = answer(until, || self.held.take(charge, until)).await?;
+        let is_refused = taken.asked && !taken.verdict.allowed;
+        if is_refused && self.held.has_other_plans(charge) {
+            // What Redis lacks may be out to another plan here.
+            return answer(until, || self.held.take(charge, until)).await;
+        }
+        Ok(taken)
     }
 
     /// Takes back what was spent for a request that was refused.
@@ -115,8 +126,10 @@ impl Leases {
         charge: &Charge<'_>,
         until: Instant,
     ) -> Result<(), StoreError> {
-        let settled = answer(until, || self.held.end(charge, until));
-        settled.await.map(drop)
+        for key in self.held.plans(charge) {
+            answer(until, || self.held.end(&key, charge, until)).await?;
+        }
+        Ok(())
     }
 
     /// Settles and returns all slices, for a gateway that ends; what is not settled lapses, as if all of it had been spent.

@@ -6,17 +6,24 @@
 
 mod made_up;
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use tidegate_core::{HoldId, MAX_WINDOW, Reservations, Slot, State, Verdict, decide};
+use tidegate_core::{HoldId, MAX_WINDOW, Micros, Reservations, Slot, State, Verdict, decide};
 use tidegate_store::{Charge, Decision, Limit, Outcome, RedisStore, StoreError};
 use tidegate_testkit::{RedisConnection, RedisServer};
 
 use crate::support::{MS, Random, charge, error_of, exact_store, limit};
 use made_up::{kinds, plant, quota, ways};
 
-/// Per algorithm, and for mixed lists.
+/// Per algorithm, and for mixed lists, unless the environment says how many.
 const OPERATIONS: u64 = 100_000;
+
+fn operations() -> u64 {
+    let number = std::env::var("TIDEGATE_AGREEMENT_OPERATIONS").ok();
+    number.map_or(OPERATIONS, |number| number.parse().unwrap())
+}
+
 /// As many clients at once, each with keys of its own.
 const TASKS: u64 = 32;
 /// The mixed lists, beside the algorithms by their index.
@@ -65,7 +72,8 @@ async fn mixed_lists() {
 async fn agrees(algorithm: usize) {
     let server = RedisServer::start().await;
     let store = Arc::new(exact_store(&server).await);
-    let each = OPERATIONS / 2 / TASKS + 1;
+    let wanted = operations();
+    let each = wanted / 2 / TASKS + 1;
     let mut tasks = tokio::task::JoinSet::new();
     for task in 0..TASKS {
         let seed = 1 + task + 1_000 * algorithm as u64;
@@ -87,18 +95,20 @@ async fn agrees(algorithm: usize) {
         sum(|s| s.refused),
     );
     eprintln!("{operations} operations agree: {admitted} admitted, {refused} refused");
-    assert!(operations >= OPERATIONS);
+    assert!(operations >= wanted);
     // Of two that ask at once.
     let together = sum(|s| s.together);
-    assert!(together > OPERATIONS / 4, "{together} pairs in one call");
+    assert!(together > wanted / 4, "{together} pairs in one call");
     // Traffic that is only admitted, or only refused, would show little.
-    assert!(admitted > OPERATIONS / 10 && refused > OPERATIONS / 10);
+    assert!(admitted > wanted / 10 && refused > wanted / 10);
 }
 
 /// What is known of one key.
 #[derive(Clone, Debug)]
 struct Kept {
     state: State,
+    /// From when on Redis may have dropped it, and when it has: what one plan has paid off, another one would count.
+    drops: Range<Micros>,
     blocked_until: u64,
     unsettled: Reservations,
 }
@@ -116,7 +126,7 @@ async fn cross_boundaries(store: Arc<RedisStore>, algorithm: usize, seed: u64, e
     let mut random = Random(seed);
     let mut seen = Seen::default();
     let kinds = kinds(algorithm, &mut random);
-    let limits: Vec<Limit> = kinds
+    let plans: Vec<[Limit; 3]> = kinds
         .iter()
         .enumerate()
         .map(|(index, kind)| {
@@ -124,17 +134,28 @@ async fn cross_boundaries(store: Arc<RedisStore>, algorithm: usize, seed: u64, e
             let longer = if *kind == 5 { 40 } else { 1 };
             let window = random.between(5, 50) * longer * MS;
             let most = random.between(1, 12);
-            let quota = quota(*kind, most, window, &mut random);
-            ways(limit(&format!("short-{index}"), quota), window, &mut random)
+            let first = quota(*kind, most, window, &mut random);
+            let plain = ways(limit(&format!("short-{index}"), first), window, &mut random);
+            let plans = [(); 2].map(|()| {
+                let most = random.between(1, 12);
+                plain.with_quota(quota(*kind, most, window, &mut random))
+            });
+            let [gold, silver] = plans;
+            [plain, gold, silver]
         })
         .collect();
     let fresh = |limit: &Limit| Kept {
         state: limit.quota().fresh(),
+        drops: 0..0,
         blocked_until: 0,
         unsettled: Reservations::default(),
     };
-    let mut states: Vec<Kept> = limits.iter().map(fresh).collect();
+    let mut states: Vec<Kept> = plans.iter().map(|[plain, ..]| fresh(plain)).collect();
     while seen.operations < each {
+        let limits: Vec<Limit> = plans
+            .iter()
+            .map(|plans| plans[random.pick(&[0, 0, 1, 2])].clone())
+            .collect();
         let costs = [(); 2].map(|()| {
             let most = limits.iter().map(|limit| limit.quota().capacity().min(3));
             most.map(|most| random.between(1, most)).collect()
@@ -144,7 +165,7 @@ async fn cross_boundaries(store: Arc<RedisStore>, algorithm: usize, seed: u64, e
     seen
 }
 
-/// One client whose state is made up again and again, then used three times under quotas that change.
+/// One client whose state is made up again and again, then used four times under quotas that change.
 async fn start_from_planted(
     store: Arc<RedisStore>,
     mut planter: RedisConnection,
@@ -159,6 +180,7 @@ async fn start_from_planted(
         let kinds = kinds(algorithm, &mut random);
         let mut limits = Vec::new();
         let mut states = Vec::new();
+        let mut numbers = Vec::new();
         for (index, kind) in kinds.iter().enumerate() {
             // Long windows: nothing that is planted expires under the test.
             let window =
@@ -175,8 +197,15 @@ async fn start_from_planted(
             .await;
             limits.push(limit);
             states.push(state);
+            numbers.push((*kind, window));
         }
-        for _ in 0..3 {
+        for turn in 0..4 {
+            for (limit, (kind, window)) in limits.iter_mut().zip(&numbers).filter(|_| turn > 0) {
+                let most = random.pick(&[1, 2, 3, 10, 1_000, 999_983, 1_000_000]);
+                if random.between(0, 2) == 0 {
+                    *limit = limit.with_quota(quota(*kind, most, *window, &mut random));
+                }
+            }
             let costs = [(); 2].map(|()| {
                 let most = limits.iter().map(|limit| limit.quota().capacity());
                 most.map(|most| {
@@ -230,10 +259,53 @@ async fn decided(store: &RedisStore, charges: &[Charge<'_>]) -> Decision {
 
 /// Compares a decision with that of the Rust algorithms on these states.
 fn compare(decision: &Decision, charges: &[Charge<'_>], states: &mut [Kept], seen: &mut Seen) {
-    let before = states.to_vec();
+    let by_redis: Vec<Verdict> = decision.verdicts.iter().flatten().copied().collect();
+    let by_redis = (decision.outcome == Outcome::Admitted, by_redis);
+    let now = decision.now;
+    let is_dropped = |key: &Kept| now >= key.drops.end;
+    let may_be_dropped = |key: &Kept| now >= key.drops.start && !is_dropped(key);
+    let uncertain: Vec<usize> = (0..states.len())
+        .filter(|nth| may_be_dropped(&states[*nth]))
+        .collect();
+    let mut first = None;
+    for choice in 0..1_usize << uncertain.len() {
+        let is_fresh = |nth: usize| {
+            let place = uncertain.iter().position(|other| *other == nth);
+            place.map_or(is_dropped(&states[nth]), |place| choice >> place & 1 == 1)
+        };
+        let keys = states.iter().enumerate().map(|(nth, key)| Kept {
+            state: match is_fresh(nth) {
+                true => charges[nth].limit.quota().fresh(),
+                false => key.state.clone(),
+            },
+            ..key.clone()
+        });
+        let mut keys: Vec<Kept> = keys.collect();
+        let by_rust = decide_here(now, charges, &mut keys);
+        if by_rust == by_redis {
+            states.clone_from_slice(&keys);
+            seen.operations += 1;
+            if by_rust.0 {
+                seen.admitted += 1;
+            } else {
+                seen.refused += 1;
+            }
+            return;
+        }
+        first.get_or_insert(by_rust);
+    }
+    assert_eq!(
+        Some(by_redis),
+        first,
+        "at {now} Lua (left) and Rust (right) differ on {charges:#?} and states {states:?}",
+    );
+}
+
+/// What the Rust algorithms say at a time.
+fn decide_here(now: Micros, charges: &[Charge<'_>], keys: &mut [Kept]) -> (bool, Vec<Verdict>) {
     let mut slots: Vec<Slot<'_>> = charges
         .iter()
-        .zip(states.iter())
+        .zip(keys.iter())
         .map(|(charge, key)| Slot {
             observed: charge.limit.is_observed(),
             block: charge.limit.block(),
@@ -253,24 +325,20 @@ fn compare(decision: &Decision, charges: &[Charge<'_>], states: &mut [Kept], see
         settling: false,
     };
     let mut verdicts = vec![none; slots.len()];
-    let admitted = decide(&mut slots, decision.now, &mut verdicts);
-    for (key, slot) in states.iter_mut().zip(slots) {
+    let admitted = decide(&mut slots, now, &mut verdicts);
+    for ((key, slot), verdict) in keys.iter_mut().zip(slots).zip(&verdicts) {
+        let drops = slot.quota.expires(&slot.state);
+        if admitted && verdict.allowed {
+            // Redis counts in milliseconds.
+            key.drops = drops..drops + 3 * MS;
+        } else if key.state != slot.state {
+            // Moved, as the clock stepped back: kept for as long as any plan may need it.
+            key.drops.start = key.drops.start.min(drops);
+            key.drops.end = Micros::MAX;
+        }
         key.state = slot.state;
         key.blocked_until = slot.blocked_until;
         key.unsettled = slot.unsettled;
     }
-
-    let by_redis: Vec<Verdict> = decision.verdicts.iter().flatten().copied().collect();
-    assert_eq!(
-        (decision.outcome == Outcome::Admitted, &by_redis),
-        (admitted, &verdicts),
-        "at {} Lua (left) and Rust (right) differ on {charges:#?} and states {before:?}",
-        decision.now,
-    );
-    seen.operations += 1;
-    if admitted {
-        seen.admitted += 1;
-    } else {
-        seen.refused += 1;
-    }
+    (admitted, verdicts)
 }

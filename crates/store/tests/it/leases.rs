@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_core::FixedWindow;
 use tidegate_store::{Charge, Decision, Limit, Mode, Outcome, RedisStore, Store, Via};
-use tidegate_testkit::RedisServer;
+use tidegate_testkit::{RedisServer, Reply};
 
 use crate::leases_fleet::calls;
 use crate::support::{
@@ -40,9 +40,16 @@ pub(crate) async fn left(store: &RedisStore, limit: &Limit, client: u64) -> u64 
     outlooks[0].verdict.remaining
 }
 
+/// Of how many keys something is out.
 async fn slices(server: &RedisServer) -> usize {
     let keys = server.command(&["KEYS", "*:slices"]).await;
-    keys.as_array().len()
+    let mut out = 0;
+    for key in keys.as_array() {
+        let slices = server.command(&["HVALS", key.as_str()]).await;
+        let is_out = |slice: &Reply| slice.as_str().split(' ').nth(3) != Some("0");
+        out += usize::from(slices.as_array().iter().any(is_out));
+    }
+    out
 }
 
 /// One request now and then costs one call and gets the answers of an exact limit.

@@ -171,3 +171,44 @@ async fn a_lost_answer_costs_its_request_and_nothing_else() {
     })
     .await;
 }
+
+/// A gateway returns all, the answer is lost, and it tells the same again: nothing is charged a second time.
+#[tokio::test]
+async fn a_lost_answer_to_the_last_call_charges_nothing_twice() {
+    each(async |mut key| {
+        let lent = key.ask(Ask { wanted: 10, ..ASK }).await;
+        let all = Ask {
+            spent: 7,
+            unsettled: 7,
+            lapse: lent.lapse,
+            ..ASK
+        };
+        for call in 2..5 {
+            let lent = key.ask(Ask { call, ..all }).await;
+            assert_eq!((lent.left, lent.out), (93, 0), "{:?}", key.quota);
+        }
+        // What it spends of another slice is charged, and what has been answered leaves nothing.
+        let again = Ask {
+            call: 6,
+            wanted: 10,
+            ..all
+        };
+        assert_eq!(key.ask(again).await.left, 83);
+        let more = Ask {
+            call: 7,
+            spent: 9,
+            unsettled: 2,
+            ..all
+        };
+        assert_eq!(key.ask(more).await.left, 91);
+        let answered = Ask {
+            call: 8,
+            spent: 9,
+            unsettled: 0,
+            ..all
+        };
+        assert_eq!(key.ask(answered).await.left, 91);
+        assert_eq!(key.content().await[1].as_array().len(), 0);
+    })
+    .await;
+}

@@ -54,6 +54,7 @@ mod memory;
 mod modes;
 mod outage;
 mod places;
+mod plans;
 mod planted;
 mod refusals;
 mod settlements;

@@ -5,17 +5,17 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::MappedMutexGuard;
-use tidegate_core::{Micros, Quota};
+use tidegate_core::{Micros, Quota, Verdict};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::super::guard::Answer;
 use super::super::recent::Known;
-use super::lender::{Ask, Budget, Lender, Lent};
+use super::lender::{Ask, Lender, Lent};
 use super::slice::{Slice, Spent, Step};
-use super::table::{Entry, Key, Table, Told};
-use super::{Charged, Taken};
-use crate::{Charge, StoreError};
+use super::table::{Entry, PlanKey, Table, Told, position};
+use super::{Charged, Taken, clock};
+use crate::{Charge, PerCharge, StoreError};
 
 /// How often it is looked for slices that have to be settled.
 const ROUND: Duration = Duration::from_millis(100);
@@ -56,13 +56,13 @@ impl Held {
     /// Spends, asks or waits.
     pub(super) fn take(self: &Arc<Self>, charge: &Charge<'_>, until: Instant) -> Next {
         let key = self.table.key(charge);
-        let Some(mut entry) = self.entry(key, charge) else {
+        let Some(mut entry) = self.entry(&key, charge) else {
             return self.without_slice(charge, until);
         };
         let number = || self.number();
         let step = entry
             .slice
-            .take(charge.limit.quota(), charge.cost, Instant::now(), number);
+            .take(charge.limit.quota(), charge.cost, clock::now(), number);
         match step {
             Step::Spent(verdict, spent, ask) => {
                 if let Some(ask) = ask {
@@ -74,7 +74,10 @@ impl Held {
                     charged: Some(Charged::Here(spent)),
                 })
             }
-            Step::Refused(verdict) => Next::Done(Taken::refusal(verdict)),
+            Step::Refused(verdict) => {
+                drop(entry);
+                self.recall(&key, verdict, until)
+            }
             Step::Ask(ask) => Next::Asking(self.ask(key, entry, ask, until)),
             Step::Wait => Next::Wait(entry.told.clone()),
         }
@@ -86,31 +89,95 @@ impl Held {
         self.table.known(&key)?.slice.give_back(charge.cost, spent)
     }
 
+    /// A refusal, unless another plan holds something of this key here: then that is returned, and Redis asked again.
+    fn recall(self: &Arc<Self>, key: &PlanKey, refusal: Verdict, until: Instant) -> Next {
+        let refused = Next::Done(Taken::refusal(refusal));
+        let Some(mut entries) = self.table.all(&key.key).filter(|all| all.len() > 1) else {
+            return refused;
+        };
+        let now = clock::now();
+        let holds = |entry: &Entry| {
+            let is_other = entry.budget.limit.quota() != &key.quota;
+            is_other && !entry.slice.is_asking() && entry.slice.rest(now) > 0
+        };
+        let (Some(other), Some(own)) = (
+            entries.iter().position(holds),
+            position(&entries, &key.quota),
+        ) else {
+            return refused;
+        };
+        if !entries[own].slice.recalls(now) {
+            return refused;
+        }
+        let entry = MappedMutexGuard::map(entries, |entries| &mut entries[other]);
+        let quota = *entry.budget.limit.quota();
+        Next::Wait(self.end_entry(PlanKey { quota, ..*key }, entry, until).0)
+    }
+
+    /// Whether slices of other plans may be out of this charge's key.
+    pub(super) fn has_other_plans(&self, charge: &Charge<'_>) -> bool {
+        let entries = self.table.all(&self.table.key(charge).key);
+        entries.is_some_and(|entries| entries.len() > 1)
+    }
+
+    /// This key under each plan of which something is known here, and under the charge's own.
+    pub(super) fn plans(&self, charge: &Charge<'_>) -> PerCharge<PlanKey> {
+        let own = self.table.key(charge);
+        let mut plans = PerCharge::from_slice(&[own]);
+        for entry in self.table.all(&own.key).iter().flat_map(|all| all.iter()) {
+            let quota = *entry.budget.limit.quota();
+            if quota != own.quota {
+                plans.push(PlanKey { quota, ..own });
+            }
+        }
+        plans
+    }
+
     /// Forgets what Redis said of a key.
     pub(super) fn forget(&self, charge: &Charge<'_>) {
-        if let Some(mut entry) = self.table.known(&self.table.key(charge)) {
-            entry.slice.forget();
+        if let Some(mut entries) = self.table.all(&self.table.key(charge).key) {
+            for entry in entries.iter_mut() {
+                entry.slice.forget();
+            }
         }
     }
 
-    /// Settles one key, and returns all of its slice.
-    pub(super) fn end(self: &Arc<Self>, charge: &Charge<'_>, until: Instant) -> Next {
-        let key = self.table.key(charge);
+    /// Settles one key under a plan, and returns all of its slice.
+    pub(super) fn end(
+        self: &Arc<Self>,
+        key: &PlanKey,
+        charge: &Charge<'_>,
+        until: Instant,
+    ) -> Next {
         let nothing = Charge { cost: 0, ..*charge };
-        let Some(mut entry) = self.entry(key, charge) else {
+        let entry = match key.quota == *charge.limit.quota() {
+            true => self.entry(key, charge),
+            false => self.table.known(key),
+        };
+        let Some(entry) = entry else {
             return Next::Asking(self.ask_once(&nothing, until));
         };
         if entry.slice.is_asking() {
             return Next::Wait(entry.told.clone());
         }
+        Next::Asking(self.end_entry(*key, entry, until).1)
+    }
+
+    /// Settles an entry and returns all of its slice.
+    fn end_entry(
+        self: &Arc<Self>,
+        key: PlanKey,
+        mut entry: MappedMutexGuard<'_, Entry>,
+        until: Instant,
+    ) -> (Told, JoinHandle<Result<Taken, StoreError>>) {
         let ask = entry.slice.end(self.number());
-        Next::Asking(self.ask(key, entry, ask, until))
+        self.begin(key, entry, ask, until)
     }
 
     /// Settles and returns everything; while Redis does not answer it goes on trying.
     pub(super) async fn end_all(self: &Arc<Self>) {
         loop {
-            let now = Instant::now();
+            let now = clock::now();
             let is_out = |slice: &Slice| slice.is_out(now) || slice.is_asking();
             let keys = self.table.sweep(now, is_out);
             if keys.is_empty() {
@@ -126,7 +193,7 @@ impl Held {
     /// Asks about many keys, a few at a time.
     async fn settle(
         self: &Arc<Self>,
-        keys: &[Key],
+        keys: &[PlanKey],
         mut ask: impl FnMut(&mut Slice, &Quota) -> Ask,
     ) {
         for keys in keys.chunks(AT_ONCE) {
@@ -149,56 +216,62 @@ impl Held {
         }
     }
 
-    /// The entry of a charge, if it has or finds a place. Numbers that have changed are taken over.
-    fn entry(&self, key: Key, charge: &Charge<'_>) -> Option<MappedMutexGuard<'_, Entry>> {
+    /// The entry of a charge, if it has or finds a place.
+    fn entry(&self, key: &PlanKey, charge: &Charge<'_>) -> Option<MappedMutexGuard<'_, Entry>> {
         let begin = || {
             let budget = Arc::new(self.lender.budget(charge));
             Entry::new(budget, Slice::new(self.number()))
         };
-        let mut entry = self.table.entry(key, begin)?;
-        if entry.budget.limit.quota() != charge.limit.quota() {
-            entry.budget = Arc::new(self.lender.budget(charge));
-            entry.slice.forget();
-        }
-        Some(entry)
+        self.table.entry(key, begin)
     }
 
     /// Asks what the slice of this entry says, in a task of its own.
     fn ask(
         self: &Arc<Self>,
-        key: Key,
-        mut entry: MappedMutexGuard<'_, Entry>,
+        key: PlanKey,
+        entry: MappedMutexGuard<'_, Entry>,
         ask: Ask,
         until: Instant,
     ) -> JoinHandle<Result<Taken, StoreError>> {
+        self.begin(key, entry, ask, until).1
+    }
+
+    /// As [`Held::ask`]; what others wait for, and the task.
+    fn begin(
+        self: &Arc<Self>,
+        key: PlanKey,
+        mut entry: MappedMutexGuard<'_, Entry>,
+        ask: Ask,
+        until: Instant,
+    ) -> (Told, JoinHandle<Result<Taken, StoreError>>) {
         let (tell, told) = watch::channel(None);
-        entry.told = told;
+        entry.told = told.clone();
         let (held, budget) = (self.clone(), entry.budget.clone());
         drop(entry);
-        tokio::spawn(async move {
+        let sent = clock::now();
+        let asking = tokio::spawn(async move {
             let answer = held.lender.ask(&budget, &ask, until).await;
-            held.note(&key, &budget, &answer);
+            held.note(&key, sent, &answer);
             let answer = answer.map(|answer| taken(&ask, &answer.content));
             let said = answer.as_ref().map(drop).map_err(Clone::clone);
             // Nobody may be waiting.
             let _ = tell.send(Some(said));
             answer
-        })
+        });
+        (told, asking)
     }
 
     /// Tells the slice what was answered.
-    fn note(&self, key: &Key, budget: &Budget, answer: &Result<Answer<Lent>, StoreError>) {
+    fn note(&self, key: &PlanKey, sent: Instant, answer: &Result<Answer<Lent>, StoreError>) {
         let Some(mut entry) = self.table.known(key) else {
             return;
         };
         match answer {
             Ok(answer) => {
-                let (lent, quota) = (answer.content, budget.limit.quota());
-                entry
-                    .slice
-                    .answered(lent, quota, answer.sent, answer.received);
+                let lent = answer.content;
+                entry.slice.answered(lent, &key.quota, sent, clock::now());
             }
-            Err(_) => entry.slice.failed(Instant::now()),
+            Err(_) => entry.slice.failed(clock::now()),
         }
     }
 
@@ -264,7 +337,7 @@ pub(super) async fn keep(held: Weak<Held>) {
         let Some(held) = held.upgrade() else {
             return;
         };
-        let now = Instant::now();
+        let now = clock::now();
         let due = held.table.sweep(now, |slice| slice.is_due(now));
         let settle = |slice: &mut Slice, quota: &Quota| slice.settle(quota, now, held.number());
         held.settle(&due, settle).await;

@@ -33,6 +33,8 @@ pub(super) struct Budget {
     subject: Subject,
     // The limit's own state, and who holds what of it.
     keys: [String; 2],
+    // What this gateway is called there: each plan has a slice of its own.
+    holder: String,
 }
 
 /// What a gateway tells of its slice, and what it asks for. Units are counted from the beginning of a session.
@@ -80,10 +82,13 @@ impl Lender {
     pub(super) fn budget(&self, charge: &Charge<'_>) -> Budget {
         let key = charge.key(&self.caller.key_prefix);
         let slices = format!("{key}:slices");
+        let quota = charge.limit.quota();
+        let (capacity, period) = (quota.capacity(), quota.period());
         Budget {
             limit: charge.limit.clone(),
             subject: charge.subject,
             keys: [key, slices],
+            holder: format!("{}:{capacity}:{period}", self.id),
         }
     }
 
@@ -141,7 +146,7 @@ impl Lender {
     ) -> Result<(Micros, Option<Lent>), StoreError> {
         let charges = [budget.charge(ask.cost)];
         let mut words = with_deadline(on_clock, 0, &Arguments::of(&charges).at(crate::now()));
-        words.push(self.id.clone());
+        words.push(budget.holder.clone());
         let term = u64::try_from(TERM.as_micros()).unwrap_or(u64::MAX);
         let Ask {
             session,

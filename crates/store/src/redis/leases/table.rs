@@ -1,4 +1,4 @@
-//! All slices of a gateway, by key: bounded, in shards with a lock each.
+//! All slices of a gateway, by key and plan: bounded, in shards with a lock each.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Place;
@@ -8,6 +8,8 @@ use std::time::Instant;
 
 use foldhash::fast::RandomState;
 use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
+use smallvec::SmallVec;
+use tidegate_core::Quota;
 use tokio::sync::watch;
 
 use super::lender::Budget;
@@ -17,12 +19,15 @@ use crate::{Charge, StoreError, Subject};
 /// The most keys of which a gateway holds slices: about 100 MB when all are in use.
 pub(super) const MAX_SLICES: usize = 100_000;
 
+/// The most plans that have a slice each of one key; Redis decides each request of any other plan.
+const MAX_PLANS: usize = 4;
+
 const SHARDS: usize = 64;
 
 /// The slices.
 #[derive(Debug)]
 pub(super) struct Table {
-    shards: Box<[Mutex<HashMap<Key, Entry, RandomState>>]>,
+    shards: Box<[Mutex<HashMap<Key, Entries, RandomState>>]>,
     // Seeded per process: nobody outside can aim keys at one shard.
     hasher: RandomState,
     capacity: usize,
@@ -34,6 +39,16 @@ pub(super) struct Key {
     limit: u64,
     subject: Subject,
 }
+
+/// A key under one plan's quota.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PlanKey {
+    pub(super) key: Key,
+    pub(super) quota: Quota,
+}
+
+/// The slices of one key, one per plan that asks: most keys have one.
+pub(super) type Entries = SmallVec<[Entry; 1]>;
 
 /// A slice, and what is needed to ask for it.
 #[derive(Debug)]
@@ -66,44 +81,70 @@ impl Table {
         }
     }
 
-    pub(super) fn key(&self, charge: &Charge<'_>) -> Key {
-        Key {
+    pub(super) fn key(&self, charge: &Charge<'_>) -> PlanKey {
+        let key = Key {
             limit: self.hasher.hash_one(charge.limit.id()),
             subject: charge.subject,
-        }
+        };
+        let quota = *charge.limit.quota();
+        PlanKey { key, quota }
     }
 
-    /// The entry of a key, locked; a new one is made by `begin`, if there is a place for it.
+    /// The entry of a key under a plan, locked; a new one is made by `begin`, if there is a place for it.
     pub(super) fn entry(
         &self,
-        key: Key,
+        key: &PlanKey,
         begin: impl FnOnce() -> Entry,
     ) -> Option<MappedMutexGuard<'_, Entry>> {
-        let shard = self.shard(&key).lock();
+        let shard = self.shard(&key.key).lock();
         MutexGuard::try_map(shard, |shard| {
             let is_full = shard.len() >= self.capacity;
-            match shard.entry(key) {
-                Place::Occupied(known) => Some(known.into_mut()),
-                Place::Vacant(_) if is_full => None,
-                Place::Vacant(place) => Some(place.insert(begin())),
+            let entries = match shard.entry(key.key) {
+                Place::Occupied(known) => known.into_mut(),
+                Place::Vacant(_) if is_full => return None,
+                Place::Vacant(place) => place.insert(Entries::new()),
+            };
+            let place = position(entries, &key.quota);
+            if place.is_none() && entries.len() < MAX_PLANS {
+                entries.push(begin());
+                return entries.last_mut();
             }
+            entries.get_mut(place?)
         })
         .ok()
     }
 
-    /// The entry of a key that has one, locked.
-    pub(super) fn known(&self, key: &Key) -> Option<MappedMutexGuard<'_, Entry>> {
+    /// The entry of a key that has one under this plan, locked.
+    pub(super) fn known(&self, key: &PlanKey) -> Option<MappedMutexGuard<'_, Entry>> {
+        let entries = self.all(&key.key)?;
+        MappedMutexGuard::try_map(entries, |entries| {
+            let place = position(entries, &key.quota);
+            place.and_then(|place| entries.get_mut(place))
+        })
+        .ok()
+    }
+
+    /// The entries of a key that has any, one per plan, locked.
+    pub(super) fn all(&self, key: &Key) -> Option<MappedMutexGuard<'_, Entries>> {
         MutexGuard::try_map(self.shard(key).lock(), |shard| shard.get_mut(key)).ok()
     }
 
     /// The keys for which `wanted` says so; entries that are idle leave.
-    pub(super) fn sweep(&self, now: Instant, wanted: impl Fn(&Slice) -> bool) -> Vec<Key> {
+    pub(super) fn sweep(&self, now: Instant, wanted: impl Fn(&Slice) -> bool) -> Vec<PlanKey> {
         let mut keys = Vec::new();
         for shard in &self.shards {
             let mut shard = shard.lock();
-            shard.retain(|_, entry| !entry.slice.is_idle(now));
-            let due = shard.iter().filter(|(_, entry)| wanted(&entry.slice));
-            keys.extend(due.map(|(key, _)| *key));
+            shard.retain(|_, entries| {
+                entries.retain(|entry| !entry.slice.is_idle(now));
+                !entries.is_empty()
+            });
+            for (key, entries) in shard.iter() {
+                let due = entries.iter().filter(|entry| wanted(&entry.slice));
+                keys.extend(due.map(|entry| PlanKey {
+                    key: *key,
+                    quota: *entry.budget.limit.quota(),
+                }));
+            }
             if shard.capacity() > 4 * shard.len().max(64) {
                 let size = 2 * shard.len();
                 shard.shrink_to(size);
@@ -117,9 +158,15 @@ impl Table {
         self.shards.iter().map(|shard| shard.lock().len()).sum()
     }
 
-    fn shard(&self, key: &Key) -> &Mutex<HashMap<Key, Entry, RandomState>> {
+    fn shard(&self, key: &Key) -> &Mutex<HashMap<Key, Entries, RandomState>> {
         // The map uses the low bits of its own hash; the shard is chosen by the high ones of this seed.
         let hash = self.hasher.hash_one(key);
         &self.shards[(hash >> 32) as usize & (SHARDS - 1)]
     }
+}
+
+/// Where the entry of this plan is.
+pub(super) fn position(entries: &Entries, quota: &Quota) -> Option<usize> {
+    let mut entries = entries.iter();
+    entries.position(|entry| entry.budget.limit.quota() == quota)
 }

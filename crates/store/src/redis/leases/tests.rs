@@ -86,3 +86,32 @@ async fn a_full_table_is_exact_and_grows_no_further() {
         }
     }
 }
+
+/// Redis's clock has gone on while the machine slept: the slice has lapsed there, and may be another's by now.
+#[tokio::test]
+async fn a_slice_is_not_spent_after_the_machine_has_slept() {
+    let server = RedisServer::start().await;
+    let leases = leases(&server, 64).await;
+    let quota = FixedWindow::new(1_000, 31 * 86_400_000_000).unwrap();
+    let limit = Limit::new("slept", quota, OnFailure::Closed);
+    let charge = Charge {
+        limit: &limit,
+        subject: Subject {
+            tag: [7; 16],
+            rest: [0; 16],
+        },
+        cost: 1,
+    };
+    let reserve = async || {
+        let until = Instant::now() + TIMEOUT;
+        let taken = leases.reserve(&charge, until).await.unwrap();
+        assert!(taken.verdict.allowed);
+        taken.asked
+    };
+    let deadline = Instant::now() + TIMEOUT;
+    while reserve().await {
+        assert!(Instant::now() < deadline, "no slice is lent");
+    }
+    clock::sleep(super::lender::TERM);
+    assert!(reserve().await, "it was spent from the slice");
+}

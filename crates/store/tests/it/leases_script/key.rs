@@ -142,8 +142,14 @@ impl Key {
         [state, slices]
     }
 
+    /// How many hold something.
     pub(super) async fn holders(&mut self) -> usize {
-        self.content().await[1].as_array().len() / 2
+        let [_, slices] = self.names.clone();
+        let values = self.redis.command(&["HVALS", &slices]).await.unwrap();
+        let values = values.as_array().iter();
+        values
+            .filter(|slice| slice.as_str().split(' ').nth(3) != Some("0"))
+            .count()
     }
 }
 

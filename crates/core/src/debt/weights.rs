@@ -1,0 +1,90 @@
+//! What a unit of cost weighs, so that rates are exact in integers, and debts from one weight to another.
+
+use crate::quota::{MAX_EXACT, MAX_SPAN, Rate};
+
+/// So many times the capacity can be owed, if weights fit that are exact to one part in a million.
+const HEADROOM: u64 = 1_000;
+
+/// A part of a debt whose units weighed `from`, in weights of `to`: rounded up, and `most` at most.
+pub(super) fn weighed(owed: u64, from: u64, to: u64, most: u64) -> u64 {
+    if owed == 0 || from == to {
+        return owed.min(most);
+    }
+    let (units, rest) = (owed / from, owed % from);
+    if units >= most / to {
+        return most;
+    }
+    let part = if rest <= MAX_EXACT / to {
+        (rest * to).div_ceil(from)
+    } else {
+        to
+    };
+    units * to + part
+}
+
+/// As [`weighed`], rounded down.
+pub(super) fn weighed_down(owed: u64, from: u64, to: u64) -> u64 {
+    if from == to {
+        return owed;
+    }
+    let (units, rest) = (owed / from, owed % from);
+    if units >= MAX_EXACT / to {
+        return MAX_EXACT;
+    }
+    let part = if rest <= MAX_EXACT / to {
+        rest * to / from
+    } else {
+        0
+    };
+    units * to + part
+}
+
+/// The greatest capacity that fits this rate; 0 if none does. Whatever fits, less fits too.
+pub(super) fn largest_capacity(rate: Rate) -> u64 {
+    let (mut fits, mut too_large) = (0, MAX_SPAN + 1);
+    while too_large - fits > 1 {
+        let middle = fits.midpoint(too_large);
+        if weigh(middle, rate).is_some() {
+            fits = middle;
+        } else {
+            too_large = middle;
+        }
+    }
+    fits
+}
+
+/// `weight` and `pay` with `weight / pay >= P / n`, equal if that fits, else closer than one part in a million; nothing
+/// for a capacity that does not fit, or that is not paid off within [`MAX_SPAN`]. They leave room for debts beyond the
+/// capacity, as much as fits up to [`HEADROOM`].
+pub(super) fn weigh(capacity: u64, rate: Rate) -> Option<(u64, u64)> {
+    let span = u128::from(capacity) * u128::from(rate.per);
+    if capacity > MAX_SPAN || span > u128::from(MAX_SPAN) * u128::from(rate.count) {
+        return None;
+    }
+    [HEADROOM, 100, 10, 1]
+        .into_iter()
+        .find_map(|times| weigh_up_to(capacity.checked_mul(times)?, rate))
+}
+
+/// As [`weigh`], so that debts of up to `units` are exact.
+fn weigh_up_to(units: u64, rate: Rate) -> Option<(u64, u64)> {
+    let common = gcd(rate.count, rate.per);
+    let (weight, pay) = (rate.per / common, rate.count / common);
+    let fits = |weight: u64, pay: u64| {
+        let owed = u128::from(units) * u128::from(weight);
+        owed + u128::from(pay) <= u128::from(MAX_EXACT)
+    };
+    if fits(weight, pay) {
+        return Some((weight, pay));
+    }
+    // The greatest payment whose weight still fits; the weight rounds up, by less than one part in itself.
+    let room = MAX_EXACT.checked_sub(pay)? / units;
+    let pay = u128::from(room) * u128::from(rate.count) / u128::from(rate.per);
+    let weight = (pay * u128::from(rate.per)).div_ceil(u128::from(rate.count));
+    let (weight, pay) = (u64::try_from(weight).ok()?, u64::try_from(pay).ok()?);
+    (pay > 0 && weight > 1_000_000 && fits(weight, pay)).then_some((weight, pay))
+}
+
+const fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
