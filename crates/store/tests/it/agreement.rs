@@ -281,7 +281,7 @@ fn compare(decision: &Decision, charges: &[Charge<'_>], states: &mut [Kept], see
             ..key.clone()
         });
         let mut keys: Vec<Kept> = keys.collect();
-        let by_rust = decide_here(now, charges, &mut keys);
+        let by_rust = decide_here(decision, charges, &mut keys);
         if by_rust == by_redis {
             states.clone_from_slice(&keys);
             seen.operations += 1;
@@ -301,8 +301,13 @@ fn compare(decision: &Decision, charges: &[Charge<'_>], states: &mut [Kept], see
     );
 }
 
-/// What the Rust algorithms say at a time.
-fn decide_here(now: Micros, charges: &[Charge<'_>], keys: &mut [Kept]) -> (bool, Vec<Verdict>) {
+/// What the Rust algorithms say at the time of Redis's decision.
+fn decide_here(
+    decision: &Decision,
+    charges: &[Charge<'_>],
+    keys: &mut [Kept],
+) -> (bool, Vec<Verdict>) {
+    let now = decision.now;
     let mut slots: Vec<Slot<'_>> = charges
         .iter()
         .zip(keys.iter())
