@@ -117,9 +117,9 @@ local lapse = now + math.min(term, algorithm.counts(now, now, quota))
 local slice
 if out > 0 or wanted > 0 then
   slice = { session = session, call = call, settled = spent, out = out, lapse = lapse }
-elseif own and unsettled > 0 then
+elseif unsettled > 0 and (own or newly > 0) then
   -- All is returned. Should this answer be lost, the caller tells the same again, and nothing of it is charged again.
-  slice = { session = session, call = call, settled = spent, out = 0, lapse = own.lapse }
+  slice = { session = session, call = call, settled = spent, out = 0, lapse = own and own.lapse or known_lapse }
 elseif own then
   redis.call('HDEL', slices, id)
 end

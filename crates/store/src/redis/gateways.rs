@@ -1,9 +1,12 @@
 //! How many gateways share this Redis: each sends heartbeats, and one whose heartbeats have stopped is gone.
 //!
 //! - [`count`]: which of the counts that Redis answers is in force
+//! - [`twin`]: whether another process has this gateway's ID
 
 mod count;
+mod twin;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -11,8 +14,10 @@ use parking_lot::Mutex;
 use tidegate_core::Micros;
 
 use super::RedisStore;
+use super::identity::Identity;
 use crate::StoreError;
-use count::{Beat, Count};
+use count::Count;
+use twin::Twin;
 
 /// How often a gateway should send a heartbeat.
 pub const HEARTBEAT: Duration = Duration::from_secs(2);
@@ -27,52 +32,106 @@ const SCRIPT: &str = include_str!("../../../../lua/gateways.lua");
 pub(super) struct Gateways {
     // What decisions read, at least 1. During an outage the last count stays.
     in_force: AtomicU64,
-    // None if the configuration says how many there are.
-    counted: Option<Mutex<Count>>,
-    id: String,
+    is_fixed: bool,
+    heard: Mutex<Heard>,
+    identity: Arc<Identity>,
+}
+
+/// What a heartbeat was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Beat {
+    /// Redis's clock.
+    now: Micros,
+    /// How many gateways have sent a heartbeat lately.
+    count: u64,
+    /// When this one had sent its last heartbeat, as far as this Redis knows; 0 if it knows of none.
+    before: Micros,
+}
+
+impl Beat {
+    /// Whether it goes on from the answer that came last, at `last` by Redis's clock. Any other Redis, or the same one without its
+    /// data, begins to count anew. So does an answer behind which a heartbeat was left out: another gateway may have
+    /// been silent for as long.
+    fn continues(&self, last: Option<Micros>) -> bool {
+        let gap = Duration::from_micros(self.now.saturating_sub(self.before));
+        last == Some(self.before) && gap < 2 * HEARTBEAT
+    }
+}
+
+/// What heartbeats were answered.
+#[derive(Debug, Default)]
+struct Heard {
+    // By Redis's clock, when the last heartbeat was answered; none if the last one was not.
+    last: Option<Micros>,
+    count: Count,
+    twin: Twin,
+}
+
+/// What an answer shows of Redis beside the count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Finding {
+    /// Nothing.
+    Usual,
+    /// It has lost its data.
+    Lost,
+    /// Another process sends heartbeats under the same ID.
+    Twin,
 }
 
 impl Gateways {
     /// `fixed` gateways, or as many as send heartbeats.
-    pub(super) fn new(fixed: Option<u64>, id: String) -> Self {
+    pub(super) fn new(fixed: Option<u64>, identity: Arc<Identity>) -> Self {
         Self {
             in_force: AtomicU64::new(fixed.unwrap_or(1).max(1)),
-            counted: fixed.is_none().then(Mutex::default),
-            id,
+            is_fixed: fixed.is_some(),
+            heard: Mutex::default(),
+            identity,
         }
     }
 
     /// What this one calls itself.
-    pub(super) fn id(&self) -> &str {
-        &self.id
+    pub(super) const fn identity(&self) -> &Arc<Identity> {
+        &self.identity
     }
 
     pub(super) fn count(&self) -> u64 {
         self.in_force.load(Ordering::Relaxed)
     }
 
-    fn answered(&self, beat: Beat) {
-        let Some(counted) = &self.counted else {
-            return;
-        };
-        let mut counted = counted.lock();
-        let was_missed = counted.is_missed();
-        counted.answered(beat, Instant::now());
-        let gateways = counted.in_force();
-        self.in_force.store(gateways, Ordering::Relaxed);
-        if was_missed {
-            tracing::info!(gateways, "the gateways on this Redis are counted now");
+    /// Takes the answer to a heartbeat.
+    fn answered(&self, beat: Beat) -> Finding {
+        let heard = &mut *self.heard.lock();
+        let last = heard.last.replace(beat.now);
+        let is_continued = beat.continues(last);
+        let was_missed = heard.count.is_missed();
+        let was_known = heard.count.is_known();
+        heard
+            .count
+            .answered(beat.count, is_continued, Instant::now());
+        if !self.is_fixed {
+            let gateways = heard.count.in_force();
+            self.in_force.store(gateways, Ordering::Relaxed);
+            if was_missed {
+                tracing::info!(gateways, "the gateways on this Redis are counted now");
+            }
+        }
+        if heard.twin.is_seen(last, beat.before) {
+            heard.last = None;
+            Finding::Twin
+        } else if was_known && beat.before == 0 {
+            Finding::Lost
+        } else {
+            Finding::Usual
         }
     }
 
+    /// Takes it that a heartbeat was not answered, whether Redis had it or not.
     fn unanswered(&self) {
-        let Some(counted) = &self.counted else {
-            return;
-        };
-        let mut counted = counted.lock();
-        let was_missed = counted.is_missed();
-        counted.unanswered();
-        if counted.is_missed() && !was_missed {
+        let heard = &mut *self.heard.lock();
+        heard.last = None;
+        let was_missed = heard.count.is_missed();
+        heard.count.unanswered();
+        if heard.count.is_missed() && !was_missed && !self.is_fixed {
             tracing::warn!(
                 "Redis has not answered since this gateway started, and `gateways` is not set: how many gateways share \
                  this Redis is not known. Without Redis this gateway admits the whole quota of each limit with \
@@ -85,23 +144,48 @@ impl Gateways {
 impl RedisStore {
     /// Whether other gateways may share this Redis: one that has just started is not counted yet.
     pub(crate) fn has_others(&self) -> bool {
-        self.gateways.counted.is_some() || self.gateways.count() > 1
+        !self.gateways.is_fixed || self.gateways.count() > 1
     }
 
     /// Sends a heartbeat, and counts the gateways; to be called every [`HEARTBEAT`]. Returns the count that is in force: a
     /// higher one applies at once, a lower one when Redis has answered it for longer than a gateway may be silent.
+    ///
+    /// A Redis that has lost its data is told again what was counted of synced limits.
+    /// A gateway that finds another process under its own ID, both resumed from one snapshot, goes on under another ID.
     pub async fn heartbeat(&self) -> Result<u64, StoreError> {
-        let beat = self.beat().await;
-        match &beat {
-            Ok(beat) => self.gateways.answered(*beat),
-            Err(_) => self.gateways.unanswered(),
+        match self.beat().await {
+            Ok(beat) => {
+                match self.gateways.answered(beat) {
+                    Finding::Usual => {}
+                    Finding::Lost => self.synced.tell_again(),
+                    Finding::Twin => self.leave_twin(beat.now),
+                }
+                Ok(self.gateways.count())
+            }
+            Err(error) => {
+                self.gateways.unanswered();
+                Err(error)
+            }
         }
-        beat.map(|_| self.gateways.count())
+    }
+
+    /// Goes on under another ID: what stands in Redis under the old one belongs to the other process.
+    fn leave_twin(&self, at: Micros) {
+        tracing::warn!(
+            "another process sends heartbeats under this gateway's ID, as two clones of one running machine do; this gateway \
+             goes on under a new ID"
+        );
+        self.gateways.identity.renew(at);
+        self.synced.leave_told();
+        self.leases.return_all();
     }
 
     async fn beat(&self) -> Result<Beat, StoreError> {
         let keys = [format!("{}:gateways", self.caller.key_prefix)];
-        let arguments = [self.gateways.id.clone(), LAPSE.as_micros().to_string()];
+        let arguments = [
+            self.gateways.identity.get().to_string(),
+            LAPSE.as_micros().to_string(),
+        ];
         let sent = Instant::now();
         let asked = self.caller.shards.eval(&keys, SCRIPT, &arguments);
         let answer = tokio::time::timeout(self.timeout, asked).await;
@@ -123,3 +207,6 @@ fn read(reply: &[i64]) -> Option<Beat> {
         before: Micros::try_from(before).ok()?,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -132,6 +132,12 @@ impl Leases {
         Ok(())
     }
 
+    /// Settles and returns all slices once, in the background. Requests may borrow others meanwhile.
+    pub(super) fn return_all(&self) {
+        let held = self.held.clone();
+        tokio::spawn(async move { held.return_all().await });
+    }
+
     /// Settles and returns all slices, for a gateway that ends; what is not settled lapses, as if all of it had been spent.
     pub(super) async fn close(&self) {
         self.held.end_all().await;

@@ -15,7 +15,7 @@
 //! - [`recent`]: what Redis last said, given again or gone on from in an outage; [`exactly`]: and who asks when that is of no use
 //! - [`modes`]: limits that are kept in this process; [`leases`], [`synced`]: by slices, by differences
 //! - [`places`]: what running requests hold
-//! - [`secret`]: what all gateways share; [`gateways`]: how many they are
+//! - [`secret`]: what all gateways share; [`gateways`]: how many they are; [`identity`]: under which ID each is known
 //!
 //! Only `link`, `settings`, `alive`, `client`, `sentinels`, `slots` and `cluster` know fred.
 
@@ -29,6 +29,7 @@ mod cluster;
 mod exactly;
 mod gateways;
 mod guard;
+mod identity;
 mod info;
 mod leases;
 mod link;
@@ -48,8 +49,6 @@ mod tls;
 mod together;
 mod url;
 
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher as _, Hasher as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -64,6 +63,7 @@ use crate::{
 use gateways::Gateways;
 pub use gateways::HEARTBEAT;
 use guard::is_about_keys;
+use identity::Identity;
 pub use info::{NodeInfo, RedisInfo};
 use leases::{Leases, Lender};
 pub(crate) use places::{Confirmed, Server};
@@ -146,9 +146,7 @@ impl RedisStore {
         let shards = Shards::start(target, tls, options.timeout);
         // Whether it came up is seen by the first decision.
         let _ = tokio::time::timeout(CONNECT, shards.tried()).await;
-        // One process may have several stores, and containers all have the same process ID.
-        let id = RandomState::new().build_hasher().finish();
-        let id = format!("{id:016x}");
+        let identity = Arc::new(Identity::new());
         let caller = Caller {
             shards: Arc::new(shards),
             scripts: Arc::default(),
@@ -159,7 +157,7 @@ impl RedisStore {
             caller: caller.clone(),
             secret: secret.clone(),
             recent: recent.clone(),
-            id: id.clone(),
+            identity: identity.clone(),
             timeout: options.timeout,
         };
         Ok(Self {
@@ -169,7 +167,7 @@ impl RedisStore {
             fallback: MemoryStore::default(),
             leases: Leases::start(lender),
             synced: Synced::new(options.sync_every),
-            gateways: Gateways::new(options.gateways, id),
+            gateways: Gateways::new(options.gateways, identity),
             timeout: options.timeout,
             secret,
         })

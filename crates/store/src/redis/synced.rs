@@ -24,6 +24,7 @@ use super::modes::Said;
 use crate::{Charge, OnFailure, StoreError};
 use entry::{Due, Entry};
 use table::Table;
+use tally::Tally;
 
 /// The most keys that are counted here: about 30 MB.
 const MAX_KEYS: usize = 100_000;
@@ -97,6 +98,16 @@ impl Synced {
         self.table.with_known(charge, Due::Turn, |entry| {
             entry.tally.give_back(charge.cost, start);
         });
+    }
+
+    /// What Redis was told until now belongs to another gateway.
+    pub(super) fn leave_told(&self) {
+        self.table.change_all(Tally::leave_told);
+    }
+
+    /// Redis has lost its data: it is told again what it was told of each key, also if nobody asks for that key.
+    pub(super) fn tell_again(&self) {
+        self.table.change_all(|tally| tally.has_told());
     }
 
     fn error(&self) -> StoreError {

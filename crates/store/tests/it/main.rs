@@ -21,7 +21,7 @@
 //! - `held`: who hears of what is settled, and what is held for a time after its request
 //! - `shares`: what gateways give away in an outage
 //! - `synced`: counts that gateways exchange; `synced_script`: call by call, `synced_fleet`: how far limits are exceeded,
-//!   `synced_outage`: what Redis misses, and what becomes of it, `synced_cluster`: elsewhere than at one server;
+//!   `synced_outage`: what Redis misses, and what becomes of it, `synced_lost`: and what it has lost, `synced_cluster`: elsewhere than at one server;
 //!   `synced_kit`: what these share
 //! - `together`: decisions that are asked for at the same moment
 //! - `topologies`: users, sockets and sentinels; `topologies_cluster`, `_slots`, `_tls`: what their names say
@@ -66,6 +66,7 @@ mod synced;
 mod synced_cluster;
 mod synced_fleet;
 mod synced_kit;
+mod synced_lost;
 mod synced_outage;
 mod synced_script;
 mod together;

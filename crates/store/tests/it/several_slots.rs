@@ -99,11 +99,11 @@ async fn a_flood_costs_a_few_calls_a_second(cluster: &RedisCluster, store: &Arc<
         }
         let seconds = started.elapsed().as_secs() + 1;
         let calls = scripts_run(cluster).await - before;
-        assert!(refused > 1_000, "{name}: {refused}");
         assert!(
             (1..=3 * seconds).contains(&calls),
             "{name}: {calls} calls for {refused} refusals in {seconds} s"
         );
+        assert!(refused > 3 * calls, "{name}: {refused}");
         eprintln!("{name}: {calls} calls for {refused} refusals");
     }
 }

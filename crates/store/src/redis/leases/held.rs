@@ -190,6 +190,14 @@ impl Held {
         }
     }
 
+    /// Settles and returns all slices that are out now.
+    pub(super) async fn return_all(self: &Arc<Self>) {
+        let now = clock::now();
+        let keys = self.table.sweep(now, |slice| slice.is_out(now));
+        let end = |slice: &mut Slice, _: &Quota| slice.end(self.number());
+        self.settle(&keys, end).await;
+    }
+
     /// Asks about many keys, a few at a time.
     async fn settle(
         self: &Arc<Self>,

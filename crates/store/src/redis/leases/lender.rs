@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use tidegate_core::{HoldId, Micros, Receipt, Verdict};
 
 use super::super::guard;
+use super::super::identity::Identity;
 use super::super::recent::{self, Recent};
 use super::super::script::{Arguments, Task, with_deadline};
 use super::super::secret::SecretState;
@@ -22,7 +23,7 @@ pub(in crate::redis) struct Lender {
     pub(in crate::redis) secret: Arc<SecretState>,
     pub(in crate::redis) recent: Arc<Recent>,
     /// This gateway.
-    pub(in crate::redis) id: String,
+    pub(in crate::redis) identity: Arc<Identity>,
     pub(in crate::redis) timeout: Duration,
 }
 
@@ -33,8 +34,8 @@ pub(super) struct Budget {
     subject: Subject,
     // The limit's own state, and who holds what of it.
     keys: [String; 2],
-    // What this gateway is called there: each plan has a slice of its own.
-    holder: String,
+    // Which of this gateway's slices it is: each plan has one of its own.
+    plan: String,
 }
 
 /// What a gateway tells of its slice, and what it asks for. Units are counted from the beginning of a session.
@@ -88,7 +89,7 @@ impl Lender {
             limit: charge.limit.clone(),
             subject: charge.subject,
             keys: [key, slices],
-            holder: format!("{}:{capacity}:{period}", self.id),
+            plan: format!("{capacity}:{period}"),
         }
     }
 
@@ -146,7 +147,7 @@ impl Lender {
     ) -> Result<(Micros, Option<Lent>), StoreError> {
         let charges = [budget.charge(ask.cost)];
         let mut words = with_deadline(on_clock, 0, &Arguments::of(&charges).at(crate::now()));
-        words.push(budget.holder.clone());
+        words.push(format!("{}:{}", self.identity.get(), budget.plan));
         let term = u64::try_from(TERM.as_micros()).unwrap_or(u64::MAX);
         let Ask {
             session,

@@ -3,6 +3,7 @@ use std::time::Duration;
 use tidegate_core::FixedWindow;
 use tidegate_testkit::RedisServer;
 
+use super::super::identity::Identity;
 use super::super::shards::Shards;
 use super::super::split::Caller;
 use super::super::url::Target;
@@ -23,7 +24,7 @@ async fn leases(server: &RedisServer, places: usize) -> Leases {
         },
         secret: Arc::default(),
         recent: Arc::default(),
-        id: "one".to_owned(),
+        identity: Arc::new(Identity::new()),
         timeout: TIMEOUT,
     };
     Leases::with_places(lender, places)

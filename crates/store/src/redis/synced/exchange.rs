@@ -137,7 +137,7 @@ impl RedisStore {
                 continue;
             }
             let caller = self.caller.clone();
-            let gateway = self.gateways.id().to_owned();
+            let gateway = self.gateways.identity().get();
             let number = self.synced.next.fetch_add(1, Ordering::Relaxed);
             let until = Instant::now() + self.timeout;
             calls.under_way.spawn(async move {

@@ -103,6 +103,25 @@ impl Table {
         }
     }
 
+    /// Changes the tallies of all keys, and makes the exchange due of those for which that says so.
+    pub(super) fn change_all(&self, change: impl Fn(&mut Tally) -> bool) {
+        let now = Instant::now();
+        for row in &self.rows {
+            let row = &mut *row.lock();
+            for (key, entry) in &mut row.entries {
+                if !change(&mut entry.tally) {
+                    continue;
+                }
+                let due = if entry.is_silent {
+                    Due::Retry
+                } else {
+                    Due::Turn
+                };
+                self.list(entry, &mut row.due, *key, due, now);
+            }
+        }
+    }
+
     /// Waits until there is a key whose exchange is due at once.
     pub(super) async fn urgent(&self) {
         self.urgent.notified().await;

@@ -173,6 +173,20 @@ impl Tally {
         self.others = Counts::NONE.without(self.own);
     }
 
+    /// Whether anything was told that may still count.
+    pub(super) fn has_told(&self) -> bool {
+        self.told != Counts::NONE
+    }
+
+    /// Takes it that what Redis was told belongs to another gateway, under whose ID it was noted. Whether that was anything.
+    pub(super) fn leave_told(&mut self) -> bool {
+        let has_told = self.has_told();
+        let told = std::mem::take(&mut self.told);
+        self.others = self.others.with(told);
+        self.own = self.own.without(told).each(|count| count.max(0));
+        has_told
+    }
+
     /// Whether Redis has all that this gateway has counted, as far as it still counts.
     pub(super) fn is_told(&self, quota: &Quota) -> bool {
         let untold = self.own.without(self.told);

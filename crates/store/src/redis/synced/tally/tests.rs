@@ -159,3 +159,24 @@ fn other_algorithms_have_no_tally() {
     let quota = tidegate_core::TokenBucket::new(1, rate).unwrap().into();
     assert!(Tally::of(&quota, AT).is_none());
 }
+
+/// Its counts are the other process's now, and what is left stays the same; what it had not told is its own.
+#[test]
+fn what_was_told_under_another_id_is_counted_once() {
+    for quota in &quotas(20) {
+        let mut tally = Tally::of(quota, AT).unwrap();
+        assert!(tally.charge(quota, 4, AT).allowed);
+        tally.learn(quota, totals(AT, counts(7, 0), counts(4, 0)), AT);
+        assert!(tally.charge(quota, 2, AT).allowed);
+        assert_eq!(left(&tally, quota, AT), 11);
+        assert!(tally.leave_told());
+        assert_eq!(left(&tally, quota, AT), 11);
+        assert_eq!(tally.own(), counts(2, 0));
+        // Under the new ID it has told these two, and the seven of before are others'.
+        tally.learn(quota, totals(AT, counts(9, 0), counts(2, 0)), AT);
+        assert_eq!(left(&tally, quota, AT), 11);
+        assert!(tally.is_told(quota));
+        let mut fresh = Tally::of(quota, AT).unwrap();
+        assert!(!fresh.leave_told());
+    }
+}

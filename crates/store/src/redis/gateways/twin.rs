@@ -1,0 +1,57 @@
+//! Whether another process has this gateway's ID: both were resumed from one snapshot, of a machine or of the process.
+
+use tidegate_core::Micros;
+
+/// So many heartbeats in a row must have been preceded by one that this process did not send: one alone may be its own, which
+/// was taken for lost, and came late.
+const FOREIGN: u8 = 2;
+
+/// Whether another process sends heartbeats under this gateway's ID.
+#[derive(Debug, Default)]
+pub(super) struct Twin {
+    foreign: u8,
+}
+
+impl Twin {
+    /// Takes when this gateway's last heartbeat was answered, if it was, and when Redis says that it came. Whether there is
+    /// a twin.
+    pub(super) const fn is_seen(&mut self, last: Option<Micros>, before: Micros) -> bool {
+        match last {
+            Some(last) if before > last => self.foreign += 1,
+            Some(_) => self.foreign = 0,
+            // Whose heartbeat it was is not known.
+            None => {}
+        }
+        let is_seen = self.foreign >= FOREIGN;
+        if is_seen {
+            self.foreign = 0;
+        }
+        is_seen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_heartbeats_of_others_make_a_twin() {
+        let mut twin = Twin::default();
+        // The first, one as it should be, one after an answer that was lost, one of a Redis without data or behind.
+        for (last, before) in [
+            (None, 0),
+            (Some(5), 5),
+            (None, 9),
+            (Some(9), 0),
+            (Some(9), 7),
+        ] {
+            assert!(!twin.is_seen(last, before));
+        }
+        // One that was sent long ago, and came late.
+        assert!(!twin.is_seen(Some(9), 10));
+        assert!(!twin.is_seen(Some(11), 11));
+        assert!(!twin.is_seen(Some(11), 12));
+        assert!(twin.is_seen(Some(13), 14));
+        assert!(!twin.is_seen(Some(15), 16));
+    }
+}

@@ -1,0 +1,60 @@
+//! What this gateway calls itself towards Redis.
+//!
+//! An ID is random, from the operating system. Two processes share one only if both are resumed from one snapshot of a
+//! virtual machine, or of the process: everything in memory is the same then. Slices and counts are kept by ID, so two
+//! such gateways would overwrite each other's, and would be counted as one. Their heartbeats show that.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use tidegate_core::Micros;
+
+/// This gateway's ID.
+#[derive(Debug)]
+pub(super) struct Identity(ArcSwap<String>);
+
+impl Identity {
+    /// One of its own: a process may have several stores, and containers all have the same process ID.
+    pub(super) fn new() -> Self {
+        Self(ArcSwap::from_pointee(drawn(0)))
+    }
+
+    pub(super) fn get(&self) -> Arc<String> {
+        self.0.load_full()
+    }
+
+    /// Draws another one. `at` is the time of an answer by Redis's clock: no other process has had an answer at that moment,
+    /// and the random numbers of two processes from one snapshot may be the same.
+    pub(super) fn renew(&self, at: Micros) {
+        self.0.store(Arc::new(drawn(at)));
+    }
+
+    #[cfg(test)]
+    pub(super) fn become_clone_of(&self, other: &Self) {
+        self.0.store(other.get());
+    }
+}
+
+fn drawn(at: Micros) -> String {
+    let mut hasher = RandomState::new().build_hasher();
+    hasher.write_u64(at);
+    format!("{:016x}", hasher.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_ids_are_the_same() {
+        let ids: std::collections::HashSet<_> = (0..100).map(|_| Identity::new().get()).collect();
+        assert_eq!(ids.len(), 100);
+        // With the same random numbers it is the time that differs.
+        let identity = Identity::new();
+        let before = identity.get();
+        identity.renew(1);
+        assert_ne!(identity.get(), before);
+    }
+}
