@@ -234,6 +234,12 @@ pub struct Charge<'a> {
 static NEXT_HOLD: LazyLock<AtomicU64> =
     LazyLock::new(|| AtomicU64::new(RandomState::new().hash_one(0)));
 
+/// Goes on from another random number: a clone of this process counts from the same one. `at` is the time of an answer that no
+/// other process has had.
+pub(crate) fn renew_hold_ids(at: Micros) {
+    NEXT_HOLD.store(RandomState::new().hash_one(at), Ordering::Relaxed);
+}
+
 /// An ID for what a request with these charges holds, in one decision; 0 if it holds nothing.
 pub(crate) fn hold_of(charges: &[Charge<'_>]) -> u64 {
     let holds = |charge: &Charge<'_>| charge.limit.lease().is_some();

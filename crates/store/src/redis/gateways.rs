@@ -176,6 +176,7 @@ impl RedisStore {
              goes on under a new ID"
         );
         self.gateways.identity.renew(at);
+        crate::charge::renew_hold_ids(at);
         self.synced.leave_told();
         self.leases.return_all();
     }
