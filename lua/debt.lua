@@ -117,15 +117,19 @@ function debt.check(key, now, cost, quota)
     local all, whole_all
     all, beyond = reweighed(old_owed, old_beyond, old_weight, weight, most)
     -- A stamp more than a period ahead is a clock that stepped back: it is moved, what is owed is kept.
-    if old_at > now + full then
+    local is_moved = old_at > now + full
+    if is_moved then
       old_at, matters = now, span(all, pay, most)
       if old_whole then
         old_whole = { old_whole[1], math.min(old_whole[2], now), old_whole[3], old_whole[4] }
         matters = math.max(matters, whole_lasts(old_whole, now, weight, pay, most))
       end
-      save(key, matters, old_owed, now, old_weight, old_beyond, old_whole)
     end
     owed, beyond, whole_all = counted(all, beyond, old_whole, old_at, full_debt, weight, pay, most)
+    if is_moved then
+      matters = math.max(matters, math.ceil(owed / pay))
+      save(key, matters, old_owed, now, old_weight, old_beyond, old_whole)
+    end
     local elapsed = now - old_at
     if all > owed or whole_all > owed then
       -- What is to be kept beside the debt if it is written: that of which more would be left.
@@ -167,15 +171,18 @@ function debt.excess(verdict, _, quota)
   return math.ceil(math.max(0, verdict.owed - quota[1] * weight) / weight)
 end
 
--- Writes a debt, with the whole one if there is one; and for how long that matters.
+-- Writes a debt, with the whole one if there is one, for as long as that matters. Returns what is owed: of a whole debt as
+-- much is counted again as at any charge.
 local function put(key, now, quota, owed, at, beyond, whole)
-  local weight, pay = quota[2], quota[3]
-  local period = time_to_pay(owed, at, now, pay)
+  local weight, pay, full_debt = quota[2], quota[3], quota[1] * quota[2]
+  local all, lasting = owed, 0
   if whole then
-    local most = most_known(quota[1] * weight, pay)
-    period = math.max(period, whole_lasts(whole, now, weight, pay, most))
+    local most = most_known(full_debt, pay)
+    lasting = whole_lasts(whole, now, weight, pay, most)
+    all = counted(owed, beyond, whole, at, full_debt, weight, pay, most)
   end
-  save(key, period, owed, at, weight, beyond, whole)
+  save(key, math.max(time_to_pay(all, at, now, pay), lasting), owed, at, weight, beyond, whole)
+  return all
 end
 
 -- Who came first is paid off first: so much of the charge is still owed as will be paid off until the receipt, which was
@@ -213,13 +220,8 @@ function debt.commit(key, now, cost, quota, verdict)
     local more = weighed(beyond - verdict.beyond, weight, whole[3], whole_owed - whole[4])
     whole = { whole_owed, whole[2], whole[3], whole[4] + more }
   end
-  put(key, now, quota, owed, verdict.at, beyond, whole)
+  owed = put(key, now, quota, owed, verdict.at, beyond, whole)
   verdict.remaining = verdict.remaining - cost
-  if whole then
-    -- Of the whole debt as much is counted again as at any charge.
-    local most = most_known(full_debt, pay)
-    owed = counted(owed, beyond, whole, verdict.at, full_debt, weight, pay, most)
-    verdict.remaining = math.floor(math.max(0, full_debt - owed) / weight)
-  end
+  if whole then verdict.remaining = math.floor(math.max(0, full_debt - owed) / weight) end
   verdict.reset = time_to_pay(owed, verdict.at, now, pay)
 end

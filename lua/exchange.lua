@@ -78,9 +78,10 @@ local function exchange(key, counted, algorithm, quota, told)
       if noted.start < start then forget(counted, start, window) end
       local text = string.format('%d %d %d %d 1', call, start, noted_current, noted_previous)
       redis.call('HSET', counted, gateway, text)
-      -- A millisecond longer than the state: what is noted must not be forgotten before what was added.
+      -- A second longer than the state: what is noted must not be forgotten before what was added, and Redis may have stood still
+      -- between its answer to TIME and the write of the state, which then lives longer by as much.
       local windows = previous and 2 or 1
-      redis.call('PEXPIRE', counted, math.ceil((start + windows * window - now) / 1000) + 2)
+      redis.call('PEXPIRE', counted, math.ceil((start + windows * window - now) / 1000) + 1000)
     end
   end
   -- What was written just now has a shorter time to live.

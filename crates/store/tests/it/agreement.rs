@@ -6,7 +6,6 @@
 
 mod made_up;
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use tidegate_core::{HoldId, MAX_WINDOW, Micros, Reservations, Slot, State, Verdict, decide};
@@ -104,14 +103,18 @@ async fn agrees(algorithm: usize) {
 }
 
 /// What is known of one key.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Kept {
     state: State,
-    /// From when on Redis may have dropped it, and when it has: what one plan has paid off, another one would count.
-    drops: Range<Micros>,
+    /// From when on Redis may have dropped it: what one plan has paid off, another one would count. When it has is not known:
+    /// Redis counts in milliseconds, and the time of a script is not that by which it drops keys.
+    drops: Micros,
     blocked_until: u64,
     unsettled: Reservations,
 }
+
+/// What is known of all keys of one client.
+type Keys = Vec<Kept>;
 
 #[derive(Default)]
 struct Seen {
@@ -146,11 +149,11 @@ async fn cross_boundaries(store: Arc<RedisStore>, algorithm: usize, seed: u64, e
         .collect();
     let fresh = |limit: &Limit| Kept {
         state: limit.quota().fresh(),
-        drops: 0..0,
+        drops: 0,
         blocked_until: 0,
         unsettled: Reservations::default(),
     };
-    let mut states: Vec<Kept> = plans.iter().map(|[plain, ..]| fresh(plain)).collect();
+    let mut states: Vec<Keys> = vec![plans.iter().map(|[plain, ..]| fresh(plain)).collect()];
     while seen.operations < each {
         let limits: Vec<Limit> = plans
             .iter()
@@ -199,6 +202,7 @@ async fn start_from_planted(
             states.push(state);
             numbers.push((*kind, window));
         }
+        let mut states = vec![states];
         for turn in 0..4 {
             for (limit, (kind, window)) in limits.iter_mut().zip(&numbers).filter(|_| turn > 0) {
                 let most = random.pick(&[1, 2, 3, 10, 1_000, 999_983, 1_000_000]);
@@ -225,7 +229,7 @@ async fn ask(
     store: &RedisStore,
     limits: &[Limit],
     costs: [Vec<u64>; 2],
-    states: &mut [Kept],
+    states: &mut Vec<Keys>,
     client: u64,
     seen: &mut Seen,
 ) {
@@ -257,48 +261,55 @@ async fn decided(store: &RedisStore, charges: &[Charge<'_>]) -> Decision {
     decision
 }
 
-/// Compares a decision with that of the Rust algorithms on these states.
-fn compare(decision: &Decision, charges: &[Charge<'_>], states: &mut [Kept], seen: &mut Seen) {
+/// Compares a decision with those of the Rust algorithms on what Redis may hold, and keeps of that what agrees.
+fn compare(decision: &Decision, charges: &[Charge<'_>], possible: &mut Vec<Keys>, seen: &mut Seen) {
     let by_redis: Vec<Verdict> = decision.verdicts.iter().flatten().copied().collect();
     let by_redis = (decision.outcome == Outcome::Admitted, by_redis);
-    let now = decision.now;
-    let is_dropped = |key: &Kept| now >= key.drops.end;
-    let may_be_dropped = |key: &Kept| now >= key.drops.start && !is_dropped(key);
-    let uncertain: Vec<usize> = (0..states.len())
-        .filter(|nth| may_be_dropped(&states[*nth]))
-        .collect();
+    let mut agreeing: Vec<Keys> = Vec::new();
     let mut first = None;
-    for choice in 0..1_usize << uncertain.len() {
-        let is_fresh = |nth: usize| {
-            let place = uncertain.iter().position(|other| *other == nth);
-            place.map_or(is_dropped(&states[nth]), |place| choice >> place & 1 == 1)
-        };
-        let keys = states.iter().enumerate().map(|(nth, key)| Kept {
-            state: match is_fresh(nth) {
-                true => charges[nth].limit.quota().fresh(),
-                false => key.state.clone(),
-            },
-            ..key.clone()
-        });
-        let mut keys: Vec<Kept> = keys.collect();
-        let by_rust = decide_here(decision, charges, &mut keys);
-        if by_rust == by_redis {
-            states.clone_from_slice(&keys);
-            seen.operations += 1;
-            if by_rust.0 {
-                seen.admitted += 1;
-            } else {
-                seen.refused += 1;
+    for known in possible.iter() {
+        for mut keys in dropped_or_not(known, charges, decision.now) {
+            let by_rust = decide_here(decision, charges, &mut keys);
+            if by_rust != by_redis {
+                first.get_or_insert(by_rust);
+            } else if !agreeing.contains(&keys) {
+                agreeing.push(keys);
             }
-            return;
         }
-        first.get_or_insert(by_rust);
     }
-    assert_eq!(
-        Some(by_redis),
-        first,
-        "at {now} Lua (left) and Rust (right) differ on {charges:#?} and states {states:?}",
+    let now = decision.now;
+    assert!(
+        !agreeing.is_empty(),
+        "at {now} Lua says {by_redis:?}, Rust {first:?}, on {charges:#?} and {possible:?}",
     );
+    assert!(agreeing.len() <= 64, "{agreeing:?}");
+    *possible = agreeing;
+    seen.operations += 1;
+    if by_redis.0 {
+        seen.admitted += 1;
+    } else {
+        seen.refused += 1;
+    }
+}
+
+/// Keys, and the same as they are if Redis has dropped some of those that it may drop.
+fn dropped_or_not<'a>(
+    known: &'a Keys,
+    charges: &'a [Charge<'_>],
+    now: Micros,
+) -> impl Iterator<Item = Keys> + 'a {
+    let uncertain: Vec<usize> = (0..known.len())
+        .filter(|nth| now >= known[*nth].drops)
+        .collect();
+    (0..1_usize << uncertain.len()).map(move |choice| {
+        let mut keys = known.clone();
+        for (place, nth) in uncertain.iter().enumerate() {
+            if choice >> place & 1 == 1 {
+                keys[*nth].state = charges[*nth].limit.quota().fresh();
+            }
+        }
+        keys
+    })
 }
 
 /// What the Rust algorithms say at the time of Redis's decision.
@@ -334,12 +345,10 @@ fn decide_here(
     for ((key, slot), verdict) in keys.iter_mut().zip(slots).zip(&verdicts) {
         let drops = slot.quota.expires(&slot.state);
         if admitted && verdict.allowed {
-            // Redis counts in milliseconds.
-            key.drops = drops..drops + 3 * MS;
+            key.drops = drops;
         } else if key.state != slot.state {
             // Moved, as the clock stepped back: kept for as long as any plan may need it.
-            key.drops.start = key.drops.start.min(drops);
-            key.drops.end = Micros::MAX;
+            key.drops = key.drops.min(drops);
         }
         key.state = slot.state;
         key.blocked_until = slot.blocked_until;

@@ -238,7 +238,7 @@ pub(super) async fn plant(
     }
     Kept {
         state,
-        drops: u64::MAX..u64::MAX,
+        drops: u64::MAX,
         blocked_until,
         unsettled: Reservations::default(),
     }
