@@ -5,8 +5,7 @@
 //!   `stalls`: whether there was time for it
 //! - `given`: the memory store with a given clock
 //! - `history`: what is kept of it; `promises`: by what it is judged
-//! - `report`, `shrink`: what is said of a finding; `kept`: findings that are run again each time; `not_yet`: what is not
-//!   mended yet
+//! - `report`, `shrink`: what is said of a finding; `kept`: findings that are run again each time
 
 #![expect(
     clippy::unwrap_used,
@@ -24,7 +23,6 @@ mod history;
 mod kept;
 mod law;
 mod machine;
-mod not_yet;
 mod promises;
 mod report;
 mod servers;
@@ -50,8 +48,6 @@ const AT_ONCE: usize = 8;
 
 /// How many fresh trials run: a variable of the environment, or as many as fit into this time.
 const TRIALS: &str = "TIDEGATE_TRIALS";
-/// Whether what is not mended yet is a finding too.
-const ALL: &str = "TIDEGATE_TRIALS_ALL";
 /// Where fresh seeds begin; else it is the time.
 const SEED: &str = "TIDEGATE_SEED";
 /// One trial, by its name.
@@ -68,10 +64,7 @@ async fn judged(name: &Name, servers: &Arc<Servers>) -> (Case, History, Vec<Brea
     let ran = tokio::spawn(async move { machine::run(running, &shared).await }).await;
     match ran {
         Ok(history) => {
-            let mut broken = promises::broken(&history);
-            if std::env::var_os(ALL).is_none() {
-                broken.retain(|breach| !not_yet::PROMISES.contains(&breach.promise));
-            }
+            let broken = promises::broken(&history);
             (case, history, broken)
         }
         Err(panic) => {

@@ -13,7 +13,7 @@ use crate::promises::Breach;
 const AROUND: Micros = 60_000;
 
 /// The most lines of it.
-const LINES: usize = 60;
+const LINES: usize = 150;
 
 /// What many trials came to.
 #[derive(Default)]
@@ -136,11 +136,24 @@ fn around(history: &History, breach: &Breach) -> String {
             charge.limit == breach.limit && (breach.key.is_none_or(|key| key == charge.key))
         });
         let until = request.ran_until.unwrap_or(request.asked.end);
-        if concerns && request.asked.begin <= end && until >= begin {
+        // What is left in the end follows from all.
+        let matters = breach.promise == "kept" || request.asked.begin <= end && until >= begin;
+        if concerns && matters {
             lines.push((request.asked.begin, of_request(request, breach, since)));
         }
     }
+    let mut errors: BTreeMap<Option<usize>, (Micros, Micros, usize)> = BTreeMap::new();
     for trouble in &history.troubles {
+        if trouble.kind == "error" {
+            // A gateway may have hundreds.
+            let all = errors.entry(trouble.gateway).or_insert((Micros::MAX, 0, 0));
+            *all = (
+                all.0.min(trouble.span.begin),
+                all.1.max(trouble.span.end),
+                all.2 + 1,
+            );
+            continue;
+        }
         let line = format!(
             "trouble: {} of {:?} until {:.1}",
             trouble.kind,
@@ -148,6 +161,10 @@ fn around(history: &History, breach: &Breach) -> String {
             since(trouble.span.end)
         );
         lines.push((trouble.span.begin, line));
+    }
+    for (gateway, (begin, end, count)) in errors {
+        let line = format!("{count} errors of {gateway:?} until {:.1}", since(end));
+        lines.push((begin, line));
     }
     for reset in history
         .resets

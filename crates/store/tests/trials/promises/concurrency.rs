@@ -64,12 +64,16 @@ fn check_key(history: &History, limit: usize, key: u64) -> Option<Breach> {
                 && other.until > now
                 && !is_unknown(history, other, limit, key, lease, now)
         });
-        let count: u64 = others.map(|other| other.cost).sum();
-        let allowed = match one.budget {
-            Budget::Shared => numbers.limit,
-            Budget::Alone(gateway) => history.share(&numbers, gateway, limit, now).limit,
-            Budget::Either(_) => continue,
+        let allowed_at = |at: Micros| match one.budget {
+            Budget::Shared | Budget::Either(_) => numbers.limit,
+            Budget::Alone(gateway) => history.share(&numbers, gateway, limit, at).limit,
         };
+        if matches!(one.budget, Budget::Either(_)) {
+            continue;
+        }
+        // What costs more than the share counts as the share.
+        let cost = |other: &Running| other.cost.min(allowed_at(other.from.end));
+        let (count, allowed): (u64, u64) = (others.map(cost).sum(), allowed_at(now));
         if count > allowed {
             return Some(Breach {
                 promise: AT_MOST.name,

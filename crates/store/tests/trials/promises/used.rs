@@ -132,7 +132,14 @@ fn parts(history: &History, question: &Question<'_>) -> Vec<Part> {
             late(history, request)
         };
         let is_before = span.end <= at.begin;
-        let is_gone = forgotten.iter().any(|span| span.end > charge.at.begin);
+        let is_gone = forgotten.iter().any(|span| {
+            let known = match known.mode {
+                // What a gateway counts until it hears of a reset is forgotten with the rest.
+                Mode::Synced => surely_done(history, request.gateway, span.end),
+                _ => Some(span.end),
+            };
+            known.is_none_or(|known| known > charge.at.begin)
+        });
         // What a gateway has not told goes with it, or is seen when its slice lapses.
         let crashed = crash(history, request.gateway).is_some();
         let loses = match known.mode {
@@ -186,7 +193,9 @@ fn may_be_charged(history: &History, request: &Request, charge: &Charge) -> bool
     // What is kept here is reserved first, and given back when another limit refuses.
     let is_given_back = is_refused && mode != Mode::Exact && request.charges.len() > 1;
     let is_either = matches!(budget(history, request, charge), Some(Budget::Either(_)));
-    request.is_unanswered() || is_given_back || is_either
+    // A synced limit counts what its `on_failure` let through, and tells it when Redis is back.
+    let is_open = mode == Mode::Synced && request.is_admitted() && charge.verdict.is_none();
+    request.is_unanswered() || is_given_back || is_either || is_open
 }
 
 /// When it may have been charged.
