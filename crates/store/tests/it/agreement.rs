@@ -240,11 +240,25 @@ async fn ask(
     let [one, other] = &charges;
     let (first, second) = tokio::join!(biased; decided(store, one), decided(store, other));
     seen.together += u64::from(first.now == second.now);
-    // In one call, which is the rule, the one that asked first is decided first.
-    let mut both = [(first, one), (second, other)];
+    // In one call, which is the rule, the one that asked first is decided first; but not if it was late, and asked again.
+    let mut both = [(&first, &one[..]), (&second, &other[..])];
     both.sort_by_key(|(decision, _)| decision.now);
-    for (decision, charges) in both {
-        compare(&decision, charges, states, seen);
+    let agreed = in_order(&both, states).or_else(|why| {
+        both.reverse();
+        let is_either = first.now == second.now;
+        in_order(&both, states)
+            .ok()
+            .filter(|_| is_either)
+            .ok_or(why)
+    });
+    *states = agreed.unwrap_or_else(|why| panic!("{why}"));
+    for decision in [&first, &second] {
+        seen.operations += 1;
+        if decision.outcome == Outcome::Admitted {
+            seen.admitted += 1;
+        } else {
+            seen.refused += 1;
+        }
     }
 }
 
@@ -261,13 +275,29 @@ async fn decided(store: &RedisStore, charges: &[Charge<'_>]) -> Decision {
     decision
 }
 
+/// What Redis may hold after decisions that were made in this order; if there is nothing, why.
+fn in_order(
+    decisions: &[(&Decision, &[Charge<'_>])],
+    possible: &[Keys],
+) -> Result<Vec<Keys>, String> {
+    let mut possible = possible.to_vec();
+    for (decision, charges) in decisions {
+        possible = agreeing(decision, charges, &possible)?;
+    }
+    Ok(possible)
+}
+
 /// Compares a decision with those of the Rust algorithms on what Redis may hold, and keeps of that what agrees.
-fn compare(decision: &Decision, charges: &[Charge<'_>], possible: &mut Vec<Keys>, seen: &mut Seen) {
+fn agreeing(
+    decision: &Decision,
+    charges: &[Charge<'_>],
+    possible: &[Keys],
+) -> Result<Vec<Keys>, String> {
     let by_redis: Vec<Verdict> = decision.verdicts.iter().flatten().copied().collect();
     let by_redis = (decision.outcome == Outcome::Admitted, by_redis);
     let mut agreeing: Vec<Keys> = Vec::new();
     let mut first = None;
-    for known in possible.iter() {
+    for known in possible {
         for mut keys in dropped_or_not(known, charges, decision.now) {
             let by_rust = decide_here(decision, charges, &mut keys);
             if by_rust != by_redis {
@@ -278,18 +308,13 @@ fn compare(decision: &Decision, charges: &[Charge<'_>], possible: &mut Vec<Keys>
         }
     }
     let now = decision.now;
-    assert!(
-        !agreeing.is_empty(),
-        "at {now} Lua says {by_redis:?}, Rust {first:?}, on {charges:#?} and {possible:?}",
-    );
     assert!(agreeing.len() <= 64, "{agreeing:?}");
-    *possible = agreeing;
-    seen.operations += 1;
-    if by_redis.0 {
-        seen.admitted += 1;
-    } else {
-        seen.refused += 1;
+    if agreeing.is_empty() {
+        return Err(format!(
+            "at {now} Lua says {by_redis:?}, Rust {first:?}, on {charges:#?} and {possible:?}"
+        ));
     }
+    Ok(agreeing)
 }
 
 /// Keys, and the same as they are if Redis has dropped some of those that it may drop.

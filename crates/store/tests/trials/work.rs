@@ -201,17 +201,21 @@ fn noted(
         let mode = trial.case.limits[asked.ask.limit].mode;
         let at = match source {
             None => span,
-            Some(source) if !here || trial.case.in_memory => Span::at(source.at),
+            Some(source) if !here && !trial.case.in_memory => Span::at(source.at),
             // By Redis's clock as that gateway knows it, which may be ahead: it says when its window ends.
-            Some(_) if mode == Mode::Synced => {
+            Some(_) if mode == Mode::Synced && !trial.case.in_memory => {
                 let window = trial.case.limits[asked.ask.limit].window;
                 let reset = verdict.map_or(0, |verdict| verdict.reset);
                 let end = (span.begin + reset + window / 2) / window * window;
                 verdict.map_or(span, |_| Span::at(end - reset))
             }
             // Of what is lent, the deciding time is not told.
-            Some(_) if mode == Mode::Leased => span,
-            Some(source) => Span::at(source.at),
+            Some(_) if mode == Mode::Leased && !trial.case.in_memory => span,
+            // The clock is read first: others may be decided, or settle, in between.
+            Some(source) => Span {
+                begin: source.at,
+                end: span.end.max(source.at),
+            },
         };
         history::Charge {
             limit: asked.ask.limit,
