@@ -32,7 +32,8 @@ fn check(history: &History, limit: usize, key: u64) -> Option<Breach> {
         .filter(|(request, _)| !request.has_left)
         .filter(|(request, charge)| budget(history, request, charge) == Some(Budget::Shared))
         .filter_map(|(_, charge)| {
-            let at = charge.at.end;
+            // The clock that the delay was computed by.
+            let at = charge.at.begin;
             Some((at, at + charge.verdict?.delay, charge.cost))
         })
         .collect();
