@@ -11,7 +11,7 @@ mod pem;
 mod server;
 mod shown;
 
-pub use client::{Offer, Trust, UpstreamTls, reason_in, system_authorities};
+pub use client::{Offer, Trust, UpstreamTls, https_client, reason_in, system_authorities};
 pub use failure::{HandshakeFailure, handshake_failure};
 pub use pem::{CertificateFiles, FileError, authorities};
 pub use server::{ClientCertificates, ServerFiles, ServerTls};

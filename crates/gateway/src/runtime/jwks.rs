@@ -2,7 +2,7 @@
 //!
 //! Each set has one task, which fetches it at start, every so often, and early if a token names a key that is not in it;
 //! so there is never more than one fetch of a set, and no request ever waits for one. Whatever goes wrong, the keys that
-//! were known stay in force, and the set is soon tried again. This module must not know requests or tokens.
+//! were known stay in force, and the set is soon tried again.
 
 use std::error::Error;
 use std::fmt::{self, Write as _};
@@ -16,13 +16,12 @@ use http::header::USER_AGENT;
 use http::uri::Scheme;
 use http::{Request, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Empty, Limited};
-use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use parking_lot::Mutex;
-use rustls::crypto::aws_lc_rs;
-use rustls::{ClientConfig, RootCertStore};
+use tidegate_net::tls;
 use tidegate_tower::jwt::InvalidKey;
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -67,11 +66,7 @@ impl Jwks {
     /// Makes the client; fails only if the machine's own authorities are needed and there are none. What is known of the
     /// same URL `before` is taken over, so that no token has to wait for a fetch.
     pub(crate) fn new(plan: JwksPlan, before: &[Arc<Self>]) -> io::Result<Self> {
-        let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(tls(&plan)?)
-            .https_or_http()
-            .enable_http1()
-            .build();
+        let connector = connector(&plan)?;
         // The next fetch is too far away to keep a connection for.
         let client = Client::builder(TokioExecutor::new())
             .pool_max_idle_per_host(0)
@@ -186,17 +181,15 @@ fn report(jwks: &Jwks, renewed: &Result<Option<usize>, FetchError>, metrics: &Jw
     }
 }
 
-fn tls(plan: &JwksPlan) -> io::Result<ClientConfig> {
-    let builder = ClientConfig::builder_with_provider(aws_lc_rs::default_provider().into())
-        .with_safe_default_protocol_versions()
-        .map_err(io::Error::other)?;
-    let builder = match &plan.authorities {
-        Some(authorities) => builder.with_root_certificates(authorities.clone()),
-        None if plan.url.scheme() == Some(&Scheme::HTTPS) => builder.with_native_roots()?,
-        // Nobody is asked who they are.
-        None => builder.with_root_certificates(RootCertStore::empty()),
-    };
-    Ok(builder.with_no_client_auth())
+/// The connector for a set's URL.
+fn connector(plan: &JwksPlan) -> io::Result<HttpsConnector<HttpConnector>> {
+    let https = plan.url.scheme() == Some(&Scheme::HTTPS);
+    let tls = tls::https_client(plan.authorities.clone(), https)?;
+    Ok(HttpsConnectorBuilder::new()
+        .with_tls_config(tls)
+        .https_or_http()
+        .enable_http1()
+        .build())
 }
 
 fn without_query(url: &Uri) -> String {

@@ -99,6 +99,35 @@ pub fn system_authorities() -> Option<RootCertStore> {
     (!roots.is_empty()).then_some(roots)
 }
 
+/// TLS of a client that shows no certificate and believes `authorities`, or those of this machine. Unless it is for `https`, it
+/// needs none.
+///
+/// # Errors
+///
+/// There are no `authorities`, and this machine has none that can be read.
+pub fn https_client(
+    authorities: Option<Arc<RootCertStore>>,
+    https: bool,
+) -> io::Result<ClientConfig> {
+    let none = || {
+        io::Error::new(
+            io::ErrorKind::NotFound,
+            "no native root CA certificates found",
+        )
+    };
+    let authorities = match authorities {
+        Some(authorities) => authorities,
+        None if https => Arc::new(system_authorities().ok_or_else(none)?),
+        None => Arc::new(RootCertStore::empty()),
+    };
+    let builder = ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?;
+    Ok(builder
+        .with_root_certificates(authorities)
+        .with_no_client_auth())
+}
+
 fn config(trust: Trust, identity: Option<&CertificateFiles>) -> Result<ClientConfig, FileError> {
     let provider = provider();
     let verifier: Arc<dyn ServerCertVerifier> = match trust {
