@@ -4,6 +4,7 @@ from comparison.gateways import REFUSES
 from kit.verdict import Verdict
 
 KILOBYTE = 1024
+LOG = 2.5  # us: the most that an access log in a file may add
 SCRIPTS = 2 * REFUSES.rate  # a second: of one client's flood Redis is asked for what it lets through, and hardly more
 
 
@@ -27,6 +28,16 @@ def verdict(results):
             said = f"{words}: {cpu(first):.1f} us against {cpu(second):.1f}, {times:.2f} times; wanted: {wanted:g} or less"
             found.say(times <= wanted, said)
 
+    def logs(verb):
+        """What the access log adds, and what nginx's adds to nginx."""
+        parts = [f"default {verb}", f"memory {verb}", f"nginx logged {verb}", f"nginx {verb}"]
+        if all(name in full for name in parts):
+            ours, its = (cpu(logged) - cpu(silent) for logged, silent in (parts[:2], parts[2:]))
+            said = f"{verb}, the access log in a file: {ours:.1f} us more than without, nginx's {its:.1f}"
+            found.say(ours <= LOG, f"{said}; wanted: {LOG:g} or less")
+
+    logs("admitted")
+    logs("refused")
     compare("memory admitted", "nginx admitted", 1, "admitted in memory, beside nginx")
     compare("memory refused", "nginx refused", 1, "refused in memory, beside nginx")
     compare("exact refused", "nginx refused", 1, "refused on Redis, beside nginx's own counting")

@@ -1,7 +1,8 @@
 """The gateways that are compared: how each is told to do the same work, and started.
 
-Each has one token bucket per client address, or what it has that is nearest to one, writes no log, and keeps connections
-open on both sides. `Limit.admits` is too large to be met, `Limit.refuses` lets through ten requests a second.
+Each has one token bucket per client address, or what it has that is nearest to one, and keeps connections open on both sides.
+It writes no access log, or, where `logs` is true, one into a file, as it writes it if nothing more is said of it. `ADMITS` is too
+large to be met, `REFUSES` lets through ten requests a second.
 """
 
 import json
@@ -35,8 +36,9 @@ class Gateway:
     redis: bool = False
 
 
-def nginx(run, limit, port, _redis):
-    config = written(run, "nginx.conf", limit, port=port)
+def nginx(run, limit, port, _redis, logs=False):
+    access_log = f"access_log {run.folder}/nginx-{port}.access combined;" if logs else "access_log off;"
+    config = written(run, "nginx.conf", limit, port=port, access_log=access_log)
     return [run.programs["nginx"], "-c", config], {}
 
 
@@ -45,19 +47,26 @@ def nginx_redis(run, limit, port, redis):
     return [run.programs["nginx"], "-c", config], {}
 
 
-def haproxy(run, limit, port, _redis):
-    return [run.programs["haproxy"], "-f", written(run, "haproxy.cfg", limit, port=port)], {}
+def haproxy(run, limit, port, _redis, logs=False):
+    # It writes to no file by its name; its standard output is one.
+    log = {"access_log": "  log stdout format raw local0", "logs_requests": "log global\n  option httplog"}
+    log = log if logs else dict.fromkeys(log, "")
+    return [run.programs["haproxy"], "-f", written(run, "haproxy.cfg", limit, port=port, **log)], {}
 
 
-def envoy(run, limit, port, _redis):
-    config = written(run, "envoy.yaml", limit, port=port)
+def envoy(run, limit, port, _redis, logs=False):
+    kind = "type.googleapis.com/envoy.extensions.access_loggers.file.v3.FileAccessLog"
+    settings = {"@type": kind, "path": f"{run.folder}/envoy-{port}.access"}
+    access_log = f"access_log: {json.dumps([{'name': 'envoy.access_loggers.file', 'typed_config': settings}])}"
+    config = written(run, "envoy.yaml", limit, port=port, access_log=access_log if logs else "")
     return [run.programs["envoy"], "-c", config, "--concurrency", 1, "--disable-hot-restart", "-l", "off"], {}
 
 
-def traefik(run, limit, port, redis):
+def traefik(run, limit, port, redis, logs=False):
     on_redis = f', redis: {{ endpoints: ["127.0.0.1:{redis}"] }}' if redis else ""
     routes = written(run, "traefik-routes.yaml", limit, on_redis=on_redis)
-    config = written(run, "traefik.yaml", limit, port=port, routes=routes)
+    access_log = f'accessLog: {{ filePath: "{run.folder}/traefik-{port}.access" }}' if logs else ""
+    config = written(run, "traefik.yaml", limit, port=port, routes=routes, access_log=access_log)
     # Go asks neither the machine nor taskset often enough; it has as many threads as the others.
     return [run.programs["traefik"], f"--configfile={config}"], {"GOMAXPROCS": "1"}
 
@@ -81,9 +90,9 @@ OTHERS = {
 
 
 def tidegate(
-    run, limit, port, redis, *, mode="exact", limits=1, headers="x-ratelimit", access=False, keys=(), trusted=()
+    run, limit, port, redis, *, mode="exact", limits=1, headers="x-ratelimit", access=False, logs=False, keys=(), trusted=()
 ):
-    """tidegate's own command; the options are those whose price is measured."""
+    """tidegate's own command; the options are those whose price is measured. With `logs` nothing is said of the log."""
     store = "memory"
     if redis:
         # Rather late than undecided: every request shall cost what it costs.
@@ -103,6 +112,8 @@ def tidegate(
         "max_connections": 12_000,
         "log": {"access": access},
     }
+    if logs:
+        del config["log"]
     if keys:
         config["clients"] = [{"api_key": {"keys": list(keys)}}, {"ip": {}}]
     file = run.folder / f"tidegate-{port}.yaml"

@@ -45,7 +45,7 @@ class Target:
             [(key, entry)] = processes.keys(["caller"])
             options["keys"], self.headers = [entry], [f"X-API-Key: {key}"]
         if row.gateway in OTHERS:
-            command, env = OTHERS[row.gateway].start(run, limit, self.port, redis_port)
+            command, env = OTHERS[row.gateway].start(run, limit, self.port, redis_port, **options)
         else:
             command, env = gateways.tidegate(run, limit, self.port, redis_port, **options)
         cores = run.cores.two if row.threads == 2 else run.cores.one

@@ -9,6 +9,8 @@ from comparison.rows import ALONE, GROUPS
 
 # What the rows of a group are compared with.
 BESIDE = {
+    "default admitted": "nginx logged admitted",
+    "default refused": "nginx logged refused",
     "admitted": "nginx admitted",
     "refused": "nginx refused",
     "redis admitted": "nginx admitted",

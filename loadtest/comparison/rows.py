@@ -7,6 +7,8 @@ from comparison.gateways import ADMITS, OTHERS, REFUSES, Limit
 ALONE = "upstream"
 
 GROUPS = {
+    "default admitted": "As it comes: admitted, with an access log in a file",
+    "default refused": "As it comes: refused, with an access log in a file",
     "admitted": "Admitted, counted in the gateway",
     "refused": "Refused, counted in the gateway",
     "redis admitted": "Admitted, counted in Redis",
@@ -14,6 +16,7 @@ GROUPS = {
     "price": "What tidegate's parts cost: admitted, counted in the gateway",
 }
 
+LOGGING = {"logs": True}
 TRUSTING = {"trusted": ("127.0.0.1",)}
 MANY_LEASED = {**TRUSTING, "mode": "leased"}
 
@@ -38,6 +41,10 @@ def rows(programs):
     What is compared stands together, so that it meets the machine in one state.
     """
     listed = [
+        *(logging(name, limit) for name in ("haproxy", "nginx") for limit in (ADMITS, REFUSES)),
+        Row("default admitted", "default admitted", "tidegate", options=LOGGING),
+        Row("default refused", "default refused", "tidegate", limit=REFUSES, options=LOGGING),
+        *(logging(name, limit) for name in ("envoy", "traefik") for limit in (ADMITS, REFUSES)),
         other("haproxy", ADMITS),
         other("nginx", ADMITS),
         other("hyper", ADMITS),
@@ -71,6 +78,12 @@ def other(name, limit):
     verb = "refused" if limit is REFUSES else "admitted"
     group = f"redis {verb}" if gateway.redis else verb
     return Row(f"{name} {verb}", group, gateway.label, name, limit, gateway.redis)
+
+
+def logging(name, limit):
+    """A row in which the gateway logs requests into a file, as it does where nothing more is said of it."""
+    verb = "refused" if limit is REFUSES else "admitted"
+    return Row(f"{name} logged {verb}", f"default {verb}", OTHERS[name].label, name, limit, options=LOGGING)
 
 
 def possible(row, programs):

@@ -45,12 +45,14 @@ def wrong(**changed):
 class Verdicts(unittest.TestCase):
     def test_all_is_well(self):
         self.assertEqual(wrong(), [])
-        self.assertEqual(len(done.verdict(found()).findings), 10)
+        self.assertEqual(len(done.verdict(found()).findings), 12)
 
     def test_what_is_too_dear_is_found(self):
         for change, words in [
             ({"memory_admitted": 14}, "admitted in memory"),
             ({"memory_refused": 14}, "refused in memory"),
+            ({"default_admitted": 15}, "admitted, the access log"),
+            ({"default_refused": 15}, "refused, the access log"),
             ({"exact_refused": 14}, "refused on Redis, beside"),
             ({"exact_admitted": 20}, "admitted on Redis"),
             ({"leased_admitted": 14}, "`leased`"),
@@ -107,6 +109,9 @@ class Written(unittest.TestCase):
             for limit in (ADMITS, REFUSES):
                 for gateway in OTHERS.values():
                     gateway.start(run, limit, 8000, 6379 if gateway.redis else None)
+                for row in rows(ALL)[0]:
+                    if row.gateway in OTHERS:
+                        OTHERS[row.gateway].start(run, limit, 8001, 6379, **row.options)
             for file in run.folder.iterdir():
                 self.assertFalse(re.search(r"\{\{\w+\}\}", file.read_text(encoding="utf-8")), file.name)
 
