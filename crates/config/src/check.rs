@@ -15,6 +15,7 @@ mod redis_tls;
 mod routes;
 mod server;
 mod tls;
+mod tracing;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -123,6 +124,7 @@ impl Check<'_> {
             max_connections_per_ip: self.max_connections_per_ip(file),
             max_memory: self.max_memory(file),
             log,
+            tracing: self.tracing(file),
         })
     }
 

@@ -14,6 +14,7 @@ mod network;
 mod plans;
 mod shape;
 mod timeouts;
+mod tracing;
 mod upstreams;
 
 use std::net::SocketAddr;
@@ -50,6 +51,7 @@ pub(super) use network::{Listen, Listener, ListenerTls, UpstreamTls};
 pub(super) use plans::{Cost, PlanQuota};
 pub(super) use shape::{BlockOr, Named, Placed, SingleOr};
 pub(super) use timeouts::{RouteTimeouts, Slow, Timeouts};
+pub(super) use tracing::Tracing;
 pub(super) use upstreams::{Eject, Health, Retries, Upstream, WeightedServer};
 
 /// The configuration of a tidegate gateway.
@@ -99,6 +101,8 @@ pub(super) struct File {
     pub(super) max_body: Option<Leaf<BodyLimit>>,
     /// What is logged.
     pub(super) log: Option<Log>,
+    /// Which requests are traced: `{ otlp, sample, max_per_second, headers }`. Default: none.
+    pub(super) tracing: Option<Placed<Tracing>>,
 }
 
 /// An admin port that has settings.

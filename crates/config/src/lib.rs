@@ -27,7 +27,7 @@ pub use fixed::Fixed;
 pub use plan::{
     AccessField, AccessFilter, AccessFormat, AccessLogPlan, AccessPiece, AdminPlan, CorsPlan,
     HeaderEdits, HttpsPort, JwksPlan, KeyFile, ListenerPlan, LogFormat, LogPlan, OUTCOMES, Origins,
-    Plan, RouteEdits, RoutePlan, Secret, StorePlan, Timeouts, UpstreamHost,
+    Plan, RouteEdits, RoutePlan, Secret, StorePlan, Timeouts, TracingPlan, UpstreamHost,
 };
 pub use report::{ConfigError, Warning};
 

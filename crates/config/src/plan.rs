@@ -6,6 +6,7 @@
 mod access_log;
 mod cors;
 mod edits;
+mod tracing;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -37,6 +38,7 @@ pub(crate) use tidegate_net::pace::LeastRate;
 pub(crate) use tidegate_upstream::{
     Balance, EjectPlan, HealthPlan, RetryPlan, ServerPlan, Speaks, UpstreamPlan,
 };
+pub use tracing::TracingPlan;
 
 /// What a gateway does.
 #[derive(Debug)]
@@ -80,6 +82,8 @@ pub struct Plan {
     pub max_memory: Option<u64>,
     /// What it logs.
     pub log: LogPlan,
+    /// Which requests it traces; none: trace contexts are left alone.
+    pub tracing: Option<TracingPlan>,
 }
 
 /// One address to listen on.

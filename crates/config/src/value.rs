@@ -12,6 +12,7 @@ mod edits;
 mod net;
 mod number;
 mod size;
+mod tracing;
 mod upstream;
 mod word;
 
@@ -35,6 +36,7 @@ pub(super) use net::{
 };
 pub(super) use number::{Connections, Count, Date, Gateways, JwksRefresh, PrefixLength};
 pub(super) use size::{BodyLimit, ByteRate, MemoryLimit, NoLeastRate};
+pub(super) use tracing::{OtlpUrl, TracesPerSecond};
 pub(super) use upstream::{Attempts, CheckPath, NoEjection, Percent, Times, Waiting, Weight};
 pub(super) use word::{
     ActionWord, AddressTold, ClientCert, FilePath, KeyName, KeyPrefix, Level, LimitName, PlanName,

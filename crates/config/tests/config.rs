@@ -23,6 +23,8 @@ mod deployment;
 mod files;
 #[path = "config/plans.rs"]
 mod plans;
+#[path = "config/tracing.rs"]
+mod tracing;
 #[path = "config/warnings.rs"]
 mod warnings;
 

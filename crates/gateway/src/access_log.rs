@@ -10,6 +10,7 @@
 
 mod buffers;
 mod format;
+mod head;
 mod record;
 mod selection;
 mod sink;
@@ -22,13 +23,15 @@ use std::time::Duration;
 
 use buffers::Buffers;
 use format::Format;
+use head::Kept;
 use http::Request;
-use record::Kept;
 use selection::Selection;
 use tidegate_config::AccessLogPlan;
 
+pub(crate) use format::Fields;
 pub(crate) use record::Record;
 pub(crate) use sink::{LogFile, Sink};
+pub(crate) use value::Value;
 
 use crate::request_id::RequestId;
 
@@ -88,7 +91,8 @@ impl AccessLog {
         self.0.is_some()
     }
 
-    /// The record of a request that has just begun, by `peer` and on behalf of `client_ip`.
+    /// The record of a request that has just begun, by `peer` and on behalf of `client_ip`, with what its spans need, if it has
+    /// any.
     pub(crate) fn record<B>(
         &self,
         request: &Request<B>,
@@ -96,8 +100,14 @@ impl AccessLog {
         route: Option<Arc<str>>,
         peer: SocketAddr,
         client_ip: IpAddr,
+        has_spans: bool,
     ) -> Record {
         let kept = self.0.as_ref().map_or(Kept::NOTHING, |log| log.kept);
+        let kept = if has_spans {
+            kept.and_for_spans()
+        } else {
+            kept
+        };
         Record::new(request, kept, id, route, peer, client_ip)
     }
 

@@ -32,6 +32,8 @@ use tidegate_server::{Listener, ListenerName, Server, ServerParts, watch_memory}
 const LAST_PLACES: Duration = Duration::from_secs(2);
 /// How long the last lines of the access log may take to be formatted.
 const LAST_LINES: Duration = Duration::from_secs(3);
+/// How long it may take to send the last spans.
+const LAST_SPANS: Duration = Duration::from_secs(2);
 /// How long a reload that is under way may delay a stop.
 const LAST_RELOAD: Duration = Duration::from_secs(1);
 
@@ -217,7 +219,8 @@ impl Gateway {
         // Whatever it was doing has ended.
         let _ = settling.await;
         kept.store.close().await;
-        // All requests have ended and handed their lines over.
+        // All requests have ended and handed their lines and spans over.
+        current.load().stack.traces.finish(LAST_SPANS).await;
         if let Some(collector) = self.log_collector {
             let finished = tokio::task::spawn_blocking(|| collector.finish(LAST_LINES));
             let _ = timeout(LAST_LINES, finished).await;

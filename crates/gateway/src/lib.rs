@@ -18,10 +18,12 @@ mod forward;
 mod log;
 mod metrics;
 mod outcome;
+mod random;
 mod request;
 mod request_id;
 mod runtime;
 mod stack;
+mod traces;
 
 pub use gateway::Gateway;
 pub use runtime::{Inherited, ReloadError, Reloader, StartError};

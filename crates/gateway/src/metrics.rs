@@ -1,9 +1,11 @@
 //! What the gateway counts, for Prometheus. Handles are found at start; a request only adds.
 
+mod build_info;
 mod certificates;
 mod connections;
 mod durations;
 mod format;
+mod jwks;
 #[cfg(test)]
 pub(crate) mod names;
 mod overload;
@@ -12,6 +14,7 @@ mod reloads;
 mod route;
 mod synced;
 mod tls;
+mod traces;
 mod unknown_plans;
 mod upstream;
 
@@ -35,12 +38,16 @@ use tidegate_upstream::UpstreamMetrics;
 pub(crate) use connections::ConnectionMetrics;
 use durations::Durations;
 pub(crate) use format::Format;
+use jwks::JwksFamilies;
+pub(crate) use jwks::JwksMetrics;
 use overload::OverloadMetrics;
 use redis::RedisMetrics;
 use reloads::ReloadMetrics;
 pub(crate) use route::{OpenTunnel, RouteMetrics};
 use synced::SyncedMetrics;
 pub(crate) use tls::TlsMetrics;
+use traces::TraceFamilies;
+pub(crate) use traces::TraceMetrics;
 use unknown_plans::UnknownPlans;
 use upstream::UpstreamFamilies;
 
@@ -48,21 +55,6 @@ use upstream::UpstreamFamilies;
 const STORE_BUCKETS: [f64; 10] = [
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
 ];
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct BuildLabels {
-    version: &'static str,
-    os: &'static str,
-    arch: &'static str,
-}
-
-impl BuildLabels {
-    const OF_THIS: Self = Self {
-        version: env!("CARGO_PKG_VERSION"),
-        os: std::env::consts::OS,
-        arch: std::env::consts::ARCH,
-    };
-}
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct RequestLabels {
@@ -93,11 +85,6 @@ struct OutcomeLabels {
     outcome: &'static str,
 }
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct JwksLabels {
-    url: Arc<str>,
-}
-
 /// All metrics of a gateway.
 #[derive(Debug)]
 pub(crate) struct GatewayMetrics {
@@ -117,8 +104,8 @@ pub(crate) struct GatewayMetrics {
     upstreams: UpstreamFamilies,
     reloads: ReloadMetrics,
     key_files: Family<OutcomeLabels, Counter>,
-    jwks_fetches: Family<OutcomeLabels, Counter>,
-    jwks_keys: Family<JwksLabels, Gauge>,
+    jwks: JwksFamilies,
+    traces: TraceFamilies,
     access_log_dropped: Counter,
     log_dropped: Counter,
     memory_keys: Gauge,
@@ -153,8 +140,8 @@ impl GatewayMetrics {
             upstreams: UpstreamFamilies::default(),
             reloads: ReloadMetrics::default(),
             key_files: Family::default(),
-            jwks_fetches: Family::default(),
-            jwks_keys: Family::default(),
+            jwks: JwksFamilies::default(),
+            traces: TraceFamilies::default(),
             access_log_dropped: Counter::default(),
             log_dropped: Counter::default(),
             memory_keys: Gauge::default(),
@@ -195,9 +182,7 @@ impl GatewayMetrics {
 
     fn register(&mut self) {
         let Self { registry, .. } = self;
-        let build = Family::<BuildLabels, Gauge>::default();
-        build.get_or_create_owned(&BuildLabels::OF_THIS).set(1);
-        registry.register("build_info", "1, with the version as a label", build);
+        build_info::register(registry);
         registry.register(
             "requests",
             "Requests by route, what became of them, and the class of the answer's status",
@@ -256,16 +241,8 @@ impl GatewayMetrics {
             "Changed files with API keys, by whether they were taken or refused",
             self.key_files.clone(),
         );
-        registry.register(
-            "jwks_fetches",
-            "Fetches of key sets, by whether the set was taken or that failed",
-            self.jwks_fetches.clone(),
-        );
-        registry.register(
-            "jwks_keys",
-            "Keys for tokens, by the URL of their set without its query",
-            self.jwks_keys.clone(),
-        );
+        self.jwks.register(registry);
+        self.traces.register(registry);
         registry.register(
             "access_log_dropped_lines",
             "Access log lines dropped because they could not be written in time",
@@ -360,16 +337,12 @@ impl GatewayMetrics {
 
     /// The handles of the key set at `url`.
     pub(crate) fn jwks(&self, url: &Arc<str>) -> JwksMetrics {
-        let fetches = |outcome| {
-            let labels = OutcomeLabels { outcome };
-            self.jwks_fetches.get_or_create_owned(&labels)
-        };
-        let url = url.clone();
-        JwksMetrics {
-            taken: fetches("taken"),
-            failed: fetches("failed"),
-            keys: self.jwks_keys.get_or_create_owned(&JwksLabels { url }),
-        }
+        self.jwks.of(url)
+    }
+
+    /// The handles of traces.
+    pub(crate) fn traces(&self) -> TraceMetrics {
+        self.traces.handles()
     }
 
     /// The text that Prometheus reads, in this format; listeners show these certificates, and `dropped_lines` of the access
@@ -407,15 +380,4 @@ impl GatewayMetrics {
         let _ = encode(&mut text, &self.registry);
         format.of(text)
     }
-}
-
-/// The handles of one key set.
-#[derive(Debug)]
-pub(crate) struct JwksMetrics {
-    /// Fetches that brought a set.
-    pub(crate) taken: Counter,
-    /// Fetches that did not.
-    pub(crate) failed: Counter,
-    /// The keys that are in force.
-    pub(crate) keys: Gauge,
 }

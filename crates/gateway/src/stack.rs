@@ -30,6 +30,7 @@ use crate::request::shed;
 use crate::request::target::{Target, rewritten};
 use crate::request::unmatched::Unmatched;
 use crate::request_id::{RequestId, RequestIds};
+use crate::traces::Traces;
 
 /// The limits of a route, then its upstream.
 pub(crate) type RouteStack = RateLimit<Forward>;
@@ -47,6 +48,7 @@ pub(crate) struct Stack {
     pub(crate) clients: Arc<Clients>,
     pub(crate) metrics: Arc<GatewayMetrics>,
     pub(crate) access_log: AccessLog,
+    pub(crate) traces: Traces,
     pub(crate) request_ids: Arc<RequestIds>,
 }
 
@@ -54,6 +56,8 @@ pub(crate) struct Stack {
 #[derive(Debug)]
 pub(crate) struct Route {
     pub(crate) name: Arc<str>,
+    /// Its path, as it is written.
+    pub(crate) pattern: Arc<str>,
     pub(crate) stack: RouteStack,
     /// Which pages may read its answers, if the configuration says so.
     pub(crate) cors: Option<Cors>,
@@ -100,13 +104,13 @@ impl Stack {
         if self.overload.pressure() == Pressure::Full {
             let record = self.access_log.is_on().then(|| {
                 let request_id = self.request_id(&request, &connection);
-                self.record(&request, &request_id, None, &connection)
+                self.record(&request, &request_id, None, &connection, false)
             });
             let (log, metrics) = (self.access_log.clone(), self.unmatched_metrics.clone());
             return Begun {
                 request,
                 connection,
-                end: RequestEnd::begin(record, log, metrics, guard),
+                end: RequestEnd::begin(record, None, log, metrics, guard),
                 next: Next::Shed,
             };
         }
@@ -123,18 +127,26 @@ impl Stack {
         // Record: from here on the request is counted and logged, whatever becomes of it.
         let request_id = self.request_id(&request, &connection);
         let route = found.as_ref().ok().map(|(found, _)| found.route);
-        let record = self.access_log.is_on().then(|| {
+        let trace = self
+            .traces
+            .begin(request.headers(), connection.is_trusted());
+        let pattern = route.map(|route| &route.pattern);
+        let recording = self.traces.record(trace, connection.is_tls(), pattern);
+        let record = (self.access_log.is_on() || recording.is_some()).then(|| {
             let route = route.map(|route| route.name.clone());
-            self.record(&request, &request_id, route, &connection)
+            let has_spans = recording.is_some();
+            self.record(&request, &request_id, route, &connection, has_spans)
+                .of_trace(trace.map(|trace| trace.trace_id))
         });
         let metrics = route.map_or(&self.unmatched_metrics, |route| &route.metrics);
         let (log, metrics) = (self.access_log.clone(), metrics.clone());
-        let end = RequestEnd::begin(record, log, metrics, guard);
+        let end = RequestEnd::begin(record, recording, log, metrics, guard);
         let mut info = RequestInfo {
             connection: connection.clone(),
             request_id,
             is_preflight: false,
             problem: None,
+            trace,
         };
         let next = match found {
             Ok((found, (uri, host))) => {
@@ -242,11 +254,12 @@ impl Stack {
         id: &RequestId,
         route: Option<Arc<str>>,
         connection: &ConnectionInfo,
+        has_spans: bool,
     ) -> Record {
         let peer = peer(connection);
         let client_ip = self.clients.origin(peer, request.headers());
         self.access_log
-            .record(request, id, route, peer.address, client_ip)
+            .record(request, id, route, peer.address, client_ip, has_spans)
     }
 
     /// The ID that a trusted peer gave the request, or a new one.

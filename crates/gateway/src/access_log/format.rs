@@ -35,7 +35,7 @@ enum Piece {
 }
 
 /// What a line tells.
-pub(super) trait Fields {
+pub(crate) trait Fields {
     /// The value of a field.
     fn value(&self, field: AccessField) -> Value<'_>;
 }

@@ -4,51 +4,24 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{HOST, REFERER, USER_AGENT};
-use http::{HeaderName, Method, Request, StatusCode, Version};
+use http::{Method, Request, StatusCode, Version};
 use tidegate_config::AccessField;
 use tidegate_store::{Outcome, Via};
 use tidegate_tower::{Client, Decided, Said};
 
-use super::format::{Fields, Format};
+use super::format::Fields;
+use super::head::{Kept, Texts};
 use super::selection::Ended;
 use super::value::{Limits, Value};
 use crate::outcome::{Forwarded, RequestOutcome};
 use crate::request_id::RequestId;
 
-/// The longest path, referer and user agent, and the longest name of a route, plan or limit, in bytes. What is longer is cut.
+/// The longest name of a route, plan or limit, in bytes. What is longer is cut.
 const MAX_TEXT: usize = 1_024;
 /// The longest method and the longest request ID, in bytes.
 const MAX_WORD: usize = 128;
-/// The longest host, in bytes.
-const MAX_HOST: usize = 255;
 /// The longest client, in characters.
 const MAX_CLIENT: usize = 128;
-
-/// The parts of a request's head that a record keeps beside its path.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Kept {
-    host: bool,
-    user_agent: bool,
-    referer: bool,
-}
-
-impl Kept {
-    pub(super) const NOTHING: Self = Self {
-        host: false,
-        user_agent: false,
-        referer: false,
-    };
-
-    /// What this format needs.
-    pub(super) fn for_format(format: &Format) -> Self {
-        Self {
-            host: format.has(AccessField::Host),
-            user_agent: format.has(AccessField::UserAgent),
-            referer: format.has(AccessField::Referer),
-        }
-    }
-}
 
 /// What the line of a request says. It holds no part of the request's head, and not more than some KiB.
 #[derive(Debug)]
@@ -66,6 +39,7 @@ pub(crate) struct Record {
     outcome: RequestOutcome,
     bytes_out: u64,
     took: Duration,
+    trace_id: Option<u128>,
 }
 
 impl Record {
@@ -92,15 +66,37 @@ impl Record {
             outcome: RequestOutcome::Abandoned,
             bytes_out: 0,
             took: Duration::ZERO,
+            trace_id: None,
         }
+    }
+
+    /// The same, of a request that belongs to this trace.
+    pub(crate) const fn of_trace(mut self, id: Option<u128>) -> Self {
+        self.trace_id = id;
+        self
+    }
+
+    pub(crate) const fn decided(&self) -> Option<&Decided> {
+        self.decided.as_ref()
+    }
+
+    pub(crate) const fn forwarded(&self) -> Option<&Forwarded> {
+        self.forwarded.as_ref()
+    }
+
+    /// The status of the answer; none if there was no answer.
+    pub(crate) const fn answered_with(&self) -> Option<StatusCode> {
+        self.status
+    }
+
+    /// From the head of the request to the end of its answer.
+    pub(crate) const fn took(&self) -> Duration {
+        self.took
     }
 
     /// The same of a request whose head could not be read.
     pub(crate) fn unparsed(mut self) -> Self {
-        self.texts = Texts {
-            bytes: b"-".as_slice().into(),
-            ends: [1; 3],
-        };
+        self.texts = Texts::unparsed();
         self
     }
 
@@ -180,7 +176,7 @@ impl Fields for Record {
             AccessField::Time => Value::Before(self.took),
             AccessField::TimeLocal => Value::Local,
             AccessField::Id => Value::Text(self.id.0.as_bytes(), MAX_WORD),
-            AccessField::TraceId => Value::Missing,
+            AccessField::TraceId => self.trace_id.map_or(Value::Missing, Value::Hex),
             AccessField::Method => Value::Text(self.method.as_str().as_bytes(), MAX_WORD),
             AccessField::Host => self.texts.host(),
             AccessField::Path => self.texts.path(),
@@ -268,69 +264,6 @@ impl Fields for Record {
             AccessField::TotalUs => microseconds(self.took),
             AccessField::Lost => Value::Missing,
         }
-    }
-}
-
-/// The texts of a request's head that are kept, one behind the other. Each is one byte longer than its longest form if it is to
-/// be cut.
-#[derive(Debug)]
-struct Texts {
-    bytes: Box<[u8]>,
-    /// Where the path, the host and the user agent end; the referer is the rest.
-    ends: [u16; 3],
-}
-
-impl Texts {
-    fn of<B>(request: &Request<B>, kept: Kept) -> Self {
-        let header = |name: HeaderName| request.headers().get(name).map(|value| value.as_bytes());
-        let start = |bytes: Option<&'_ [u8]>, longest: usize| {
-            let bytes = bytes.unwrap_or_default();
-            bytes.len().min(longest + 1)
-        };
-        let path = request.uri().path().as_bytes();
-        let host = kept.host.then(|| match request.uri().authority() {
-            Some(authority) => Some(authority.as_str().as_bytes()),
-            None => header(HOST),
-        });
-        let host = host.flatten();
-        let user_agent = kept.user_agent.then(|| header(USER_AGENT)).flatten();
-        // Without the query, which may hold secrets, as that of the request itself.
-        let referer = kept.referer.then(|| header(REFERER)).flatten();
-        let referer = referer.and_then(|it| it.split(|byte| matches!(byte, b'?' | b'#')).next());
-        let parts = [
-            &path[..start(Some(path), MAX_TEXT)],
-            &host.unwrap_or_default()[..start(host, MAX_HOST)],
-            &user_agent.unwrap_or_default()[..start(user_agent, MAX_TEXT)],
-            &referer.unwrap_or_default()[..start(referer, MAX_TEXT)],
-        ];
-        let [path, host, agent, _] = parts.map(|part| part.len() as u16);
-        Self {
-            bytes: parts.concat().into(),
-            ends: [path, path + host, path + host + agent],
-        }
-    }
-
-    fn between(&self, start: u16, end: usize, longest: usize) -> Value<'_> {
-        match self.bytes.get(start.into()..end) {
-            None | Some([]) => Value::Missing,
-            Some(bytes) => Value::Text(bytes, longest),
-        }
-    }
-
-    fn path(&self) -> Value<'_> {
-        self.between(0, self.ends[0].into(), MAX_TEXT)
-    }
-
-    fn host(&self) -> Value<'_> {
-        self.between(self.ends[0], self.ends[1].into(), MAX_HOST)
-    }
-
-    fn user_agent(&self) -> Value<'_> {
-        self.between(self.ends[1], self.ends[2].into(), MAX_TEXT)
-    }
-
-    fn referer(&self) -> Value<'_> {
-        self.between(self.ends[2], self.bytes.len(), MAX_TEXT)
     }
 }
 

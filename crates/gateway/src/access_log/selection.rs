@@ -1,12 +1,11 @@
 //! Which requests get a line.
 
-use std::cell::Cell;
-use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
 use tidegate_config::{AccessFilter, AccessLogPlan};
 
 use crate::outcome::RequestOutcome;
+use crate::random;
 
 /// Chooses requests by what became of them, and some of the others at random.
 #[derive(Debug)]
@@ -59,7 +58,7 @@ impl Selection {
         !merely
             || ended.would_be_refused
             || self.sample == AccessLogPlan::ALL
-            || below_a_million() < self.sample
+            || random::happens(self.sample)
     }
 }
 
@@ -79,23 +78,6 @@ impl Filter {
             || self.statuses.iter().any(status)
             || self.duration.is_some_and(|least| ended.took >= least)
     }
-}
-
-/// A random number of the calling thread, below a million.
-fn below_a_million() -> u32 {
-    thread_local! {
-        static STATE: Cell<u64> = Cell::new(RandomState::new().hash_one(0) | 1);
-    }
-    STATE.with(|state| {
-        // xorshift64*: what it chooses need not be hard to guess.
-        let mut x = state.get();
-        x ^= x >> 12;
-        x ^= x << 25;
-        x ^= x >> 27;
-        state.set(x);
-        let high = x.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
-        ((high * 1_000_000) >> 32) as u32
-    })
 }
 
 #[cfg(test)]

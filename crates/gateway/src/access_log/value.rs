@@ -13,7 +13,7 @@ const MARK: &str = "…";
 
 /// The value of a field.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Value<'a> {
+pub(crate) enum Value<'a> {
     /// There is none.
     Missing,
     /// A number.
@@ -40,7 +40,7 @@ pub(super) enum Value<'a> {
 
 /// Some of the limits of a request.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Limits<'a> {
+pub(crate) enum Limits<'a> {
     /// Those that refused it.
     RefusedBy(&'a Decided),
     /// Those that only observe, and would have refused it.

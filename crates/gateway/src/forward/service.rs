@@ -271,6 +271,9 @@ impl Forwarding {
                 is_tls: info.connection.is_tls(),
             };
             headers::to_upstream(&mut head.headers, origin, has_body);
+            if let Some(trace) = info.trace {
+                trace.write(&mut head.headers);
+            }
             edits::edit(&mut head.headers, &self.edits.request_headers);
         }
         head.version = Version::HTTP_11;

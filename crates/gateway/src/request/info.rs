@@ -5,6 +5,7 @@ use tidegate_tower::Peer;
 
 use super::problem::Problem;
 use crate::request_id::RequestId;
+use crate::traces::TraceContext;
 
 /// What is known of a request beside its head: the one extension that the gateway's own parts add to it. (The limits have
 /// [`Peer`] and more.)
@@ -17,6 +18,8 @@ pub(crate) struct RequestInfo {
     pub(crate) is_preflight: bool,
     /// Why no route takes it, if none does.
     pub(crate) problem: Option<Problem>,
+    /// The trace that it belongs to, if requests are traced.
+    pub(crate) trace: Option<TraceContext>,
 }
 
 /// The peer as limits know it.

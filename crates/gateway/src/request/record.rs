@@ -17,11 +17,13 @@ use crate::access_log::{AccessLog, Record};
 use crate::body::Body;
 use crate::metrics::{OpenTunnel, RouteMetrics};
 use crate::outcome::{ForwardOutcome, RequestOutcome};
+use crate::traces::Recording;
 
 /// Logs and counts a request when it is dropped: with the body of the answer, or with the future that was to make one.
 #[derive(Debug)]
 pub(crate) struct RequestEnd {
     record: Option<Box<Record>>,
+    recording: Option<Box<Recording>>,
     started: Instant,
     outcome: RequestOutcome,
     status: Option<StatusCode>,
@@ -45,12 +47,14 @@ impl RequestEnd {
     /// A request that has begun and, as far as is known, will be abandoned.
     pub(crate) fn begin(
         record: Option<Record>,
+        recording: Option<Box<Recording>>,
         access_log: AccessLog,
         metrics: Arc<RouteMetrics>,
         guard: RequestGuard,
     ) -> Self {
         Self {
             record: record.map(Box::new),
+            recording,
             started: Instant::now(),
             outcome: RequestOutcome::Abandoned,
             status: None,
@@ -151,6 +155,9 @@ impl Drop for RequestEnd {
         if let Some(mut record) = self.record.take() {
             record.ended(self.outcome, took);
             self.access_log.write(&record);
+            if let Some(recording) = &self.recording {
+                recording.end(&record);
+            }
         }
     }
 }

@@ -20,6 +20,7 @@ use crate::request::cors::Cors;
 use crate::request::routes::Routes;
 use crate::request_id::RequestIds;
 use crate::stack::{Enforcement, Route, Stack};
+use crate::traces::Traces;
 use tidegate_config::{Plan, RoutePlan};
 use tidegate_server::{ListenerName, Overload, Settings, Timeouts};
 use tidegate_upstream::{Retries, Upstream};
@@ -57,6 +58,9 @@ impl Kept {
             lines: self.lines.clone(),
         };
         let metrics = &self.metrics;
+        let traces = before.map(|before| &before.stack.traces);
+        let traces = Traces::start(plan.tracing, traces, || metrics.traces());
+        let traces = traces.map_err(StartError::Collector)?;
         let upstreams = upstreams(&plan.routes, before, metrics);
         let make = |route| make_route(route, &enforcement, &upstreams, metrics);
         let unmatched = plan.unmatched;
@@ -74,6 +78,7 @@ impl Kept {
             clients: enforcement.clients.clone(),
             metrics: metrics.clone(),
             access_log: self.access_log.clone(),
+            traces,
             request_ids: self.request_ids.clone(),
             overload: self.overload.clone(),
         };
@@ -154,6 +159,7 @@ fn make_route(
     let metrics = route_metrics(metrics, &plan.policy.route, &plan.policy.rules);
     Route {
         name: plan.policy.route.clone(),
+        pattern: plan.path.to_string().into(),
         stack: enforcement.route(plan.policy.clone(), forwarding),
         cors: plan.cors.as_ref().map(Cors::new),
         metrics,

@@ -18,6 +18,8 @@ pub enum StartError {
     Store(InvalidOptions),
     /// There is nothing to know the servers of key sets by.
     Authorities(io::Error),
+    /// There is nothing to know the collector of traces by.
+    Collector(io::Error),
     /// The system gives no random numbers, of which a secret is made.
     Random,
     /// The file of the access log cannot be opened.
@@ -55,6 +57,11 @@ impl fmt::Display for StartError {
             Self::Authorities(error) => write!(
                 f,
                 "this machine trusts no authority that a key set's server could be known by: {error}; name some under `jwks_ca`"
+            ),
+            Self::Collector(error) => write!(
+                f,
+                "this machine trusts no authority that the collector of traces could be known by: {error}; install the \
+                 certificates of authorities, or use a collector at http://"
             ),
             Self::Random => f.write_str("the system gives no random numbers to make a secret of"),
             Self::AccessLog(path, error) => write!(

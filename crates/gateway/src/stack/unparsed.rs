@@ -28,11 +28,12 @@ impl Stack {
         *request.method_mut() = Method::from_bytes(b"-").unwrap_or_default();
         let request_id = self.request_ids.next();
         let record = self.access_log.is_on().then(|| {
-            self.record(&request, &request_id, None, connection)
+            self.record(&request, &request_id, None, connection, false)
                 .unparsed()
         });
         let mut end = RequestEnd::begin(
             record,
+            None,
             self.access_log.clone(),
             self.unmatched_metrics.clone(),
             guard,
@@ -43,6 +44,7 @@ impl Stack {
             request_id,
             is_preflight: false,
             problem: Some(problem(head)),
+            trace: None,
         });
         let Ok(mut response) = self.unmatched.clone().call(request).await;
         let is_trusted = self.clients.trusted.contains(connection.peer().ip());

@@ -79,6 +79,7 @@ mod one_client;
 mod redis_seen;
 mod secrets;
 mod secrets_under_way;
+mod traces;
 mod unread_log;
 
 // The commands, by the real binary.

@@ -1,0 +1,282 @@
+//! Which requests are traced, and where their spans go: as it is written, then as the environment says in the words of
+//! OpenTelemetry.
+
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue};
+
+use super::Check;
+use crate::file::{File, Placed, Tracing};
+use crate::plan::{AccessLogPlan, TracingPlan};
+use crate::report::{Place, Problem};
+use crate::value::{HeaderText, Leaf, OtlpUrl, Sample, TracesPerSecond, Value as _};
+
+/// Of requests for which no trusted peer has decided, in millionths.
+const SAMPLE: u32 = AccessLogPlan::ALL / 100;
+const PER_SECOND: u32 = 100;
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// The longest time that a collector may take to answer.
+const LONGEST_TIMEOUT: u64 = 60_000;
+
+impl Check<'_> {
+    /// None: requests are not traced, and their trace contexts are left alone.
+    pub(super) fn tracing(&mut self, file: &File) -> Option<TracingPlan> {
+        let Placed { value, place } = file.tracing.as_ref()?;
+        if self
+            .variable("OTEL_SDK_DISABLED")
+            .is_some_and(|it| it.eq_ignore_ascii_case("true"))
+        {
+            return None;
+        }
+        let otlp = match &value.otlp {
+            Some(leaf) => self.read(leaf),
+            None => self.collector_of_environment(*place),
+        };
+        let sample = match &value.sample {
+            Some(leaf) => self.read(leaf).map(|Sample(share)| share),
+            None => self.sample_of_environment(*place),
+        };
+        let most = self.read_some(value.max_per_second.as_ref());
+        Some(TracingPlan {
+            otlp: otlp.map(|OtlpUrl(url)| url),
+            headers: self.collector_headers(value, *place),
+            sample: sample.unwrap_or(SAMPLE),
+            max_per_second: most.map_or(PER_SECOND, |TracesPerSecond(number)| number),
+            timeout: self.timeout_of_environment(*place),
+            resource: self.resource(*place),
+        })
+    }
+
+    /// A variable that is set and not empty.
+    fn variable(&self, name: &str) -> Option<String> {
+        (self.env)(name).filter(|value| !value.is_empty())
+    }
+
+    /// The first of these variables that is set, with its name.
+    fn first_variable(&self, names: &[&'static str]) -> Option<(&'static str, String)> {
+        let mut names = names.iter();
+        names.find_map(|name| Some((*name, self.variable(name)?)))
+    }
+
+    /// Refuses a variable. Its value is not shown: it may be a secret.
+    fn wrong_variable(&mut self, place: Option<Place>, name: &str, what: &str, allowed: &str) {
+        let problem = format!("the environment variable `{name}` is not {what}");
+        let problem = Problem::new(place, problem).note(format!("allowed there: {allowed}"));
+        self.refuse(problem.note("`tracing` takes from the environment what is not written here"));
+    }
+
+    fn collector_of_environment(&mut self, place: Option<Place>) -> Option<OtlpUrl> {
+        if self
+            .variable("OTEL_TRACES_EXPORTER")
+            .is_some_and(|name| name == "none")
+        {
+            return None;
+        }
+        let names = [
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+            "OTEL_EXPORTER_OTLP_ENDPOINT",
+        ];
+        let (name, text) = self.first_variable(&names)?;
+        let protocols = [
+            "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+            "OTEL_EXPORTER_OTLP_PROTOCOL",
+        ];
+        let protocol = self.first_variable(&protocols);
+        if let Some((name, _)) = protocol.filter(|(_, protocol)| protocol != "http/protobuf") {
+            self.wrong_variable(
+                place,
+                name,
+                "a protocol that tidegate speaks",
+                "http/protobuf",
+            );
+        }
+        let is_whole = name == names[0];
+        let read = if is_whole {
+            OtlpUrl::exact(&text)
+        } else {
+            OtlpUrl::of_collector(&text)
+        };
+        if read.is_err() {
+            self.wrong_variable(
+                place,
+                name,
+                OtlpUrl::WHAT,
+                "a URL such as http://localhost:4318",
+            );
+        }
+        read.ok()
+    }
+
+    fn sample_of_environment(&mut self, place: Option<Place>) -> Option<u32> {
+        let sampler = self.variable("OTEL_TRACES_SAMPLER")?;
+        let share = match sampler.strip_prefix("parentbased_").unwrap_or(&sampler) {
+            "always_on" => Some(1.0),
+            "always_off" => Some(0.0),
+            "traceidratio" => match self.variable("OTEL_TRACES_SAMPLER_ARG") {
+                None => Some(1.0),
+                Some(share) => share.parse::<f64>().ok(),
+            },
+            _ => {
+                let samplers =
+                    "always_on, always_off, traceidratio, or one of these behind parentbased_";
+                self.wrong_variable(place, "OTEL_TRACES_SAMPLER", "a sampler", samplers);
+                return None;
+            }
+        };
+        let share = share.filter(|share| (0.0..=1.0).contains(share));
+        if share.is_none() {
+            self.wrong_variable(
+                place,
+                "OTEL_TRACES_SAMPLER_ARG",
+                "a share",
+                "a number from 0 to 1",
+            );
+        }
+        share.map(|share| (share * f64::from(AccessLogPlan::ALL)).round() as u32)
+    }
+
+    fn timeout_of_environment(&mut self, place: Option<Place>) -> Duration {
+        let names = [
+            "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
+            "OTEL_EXPORTER_OTLP_TIMEOUT",
+        ];
+        let Some((name, text)) = self.first_variable(&names) else {
+            return TIMEOUT;
+        };
+        let millis = text
+            .parse()
+            .ok()
+            .filter(|millis| (1..=LONGEST_TIMEOUT).contains(millis));
+        if millis.is_none() {
+            self.wrong_variable(place, name, "a time in milliseconds", "1 to 60000");
+        }
+        millis.map_or(TIMEOUT, Duration::from_millis)
+    }
+
+    fn collector_headers(
+        &mut self,
+        written: &Tracing,
+        place: Option<Place>,
+    ) -> Vec<(HeaderName, HeaderValue)> {
+        let Some(headers) = &written.headers else {
+            return self.headers_of_environment(place);
+        };
+        let mut read: Vec<(HeaderName, HeaderValue)> = Vec::new();
+        for (name, value) in &headers.0 {
+            let name = Leaf::<HeaderName>::new(name.raw.clone(), name.place);
+            let (name, value) = (self.read_hidden(&name), self.read_hidden(value));
+            if let (Some(name), Some(HeaderText(value))) = (name, value) {
+                read.push((name, value));
+            }
+        }
+        read
+    }
+
+    /// `name=value` pairs with commas between them, the values escaped as in a URL.
+    fn headers_of_environment(&mut self, place: Option<Place>) -> Vec<(HeaderName, HeaderValue)> {
+        let names = [
+            "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+            "OTEL_EXPORTER_OTLP_HEADERS",
+        ];
+        let Some((variable, text)) = self.first_variable(&names) else {
+            return Vec::new();
+        };
+        let read = pairs(&text).and_then(|pairs| {
+            let pairs = pairs.into_iter().map(|(name, value)| {
+                let name = name.parse::<HeaderName>().ok()?;
+                let HeaderText(value) = HeaderText::read(&value).ok()?;
+                Some((name, value))
+            });
+            pairs.collect::<Option<Vec<_>>>()
+        });
+        if read.is_none() {
+            self.wrong_variable(
+                place,
+                variable,
+                "a list of headers",
+                "name=value,name=value",
+            );
+        }
+        read.unwrap_or_default()
+    }
+
+    fn resource(&mut self, place: Option<Place>) -> Vec<(String, String)> {
+        let mut resource = Vec::new();
+        let text = self
+            .variable("OTEL_RESOURCE_ATTRIBUTES")
+            .unwrap_or_default();
+        match pairs(&text) {
+            Some(pairs) => resource = pairs,
+            None => self.wrong_variable(
+                place,
+                "OTEL_RESOURCE_ATTRIBUTES",
+                "a list of attributes",
+                "name=value,name=value",
+            ),
+        }
+        let is_name = |(name, _): &(String, String)| name == "service.name";
+        let named = resource.iter().position(is_name);
+        let named = named.map(|at| resource.remove(at).1);
+        let name = self.variable("OTEL_SERVICE_NAME").or(named);
+        let name = name.unwrap_or_else(|| "tidegate".to_owned());
+        resource.insert(0, ("service.name".to_owned(), name));
+        resource
+    }
+}
+
+/// Reads `name=value,name=value`, the values escaped as in a URL.
+fn pairs(text: &str) -> Option<Vec<(String, String)>> {
+    let pairs = text
+        .split(',')
+        .map(str::trim)
+        .filter(|pair| !pair.is_empty());
+    let pairs = pairs.map(|pair| {
+        let (name, value) = pair.split_once('=')?;
+        let name = name.trim();
+        (!name.is_empty()).then_some(())?;
+        Some((name.to_owned(), unescaped(value.trim())?))
+    });
+    pairs.collect()
+}
+
+/// Text without its `%XX` escapes.
+fn unescaped(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [byte, behind @ ..] = rest {
+        rest = behind;
+        if *byte != b'%' {
+            bytes.push(*byte);
+            continue;
+        }
+        let digits = rest
+            .get(..2)
+            .filter(|digits| digits.iter().all(u8::is_ascii_hexdigit))?;
+        let digits = std::str::from_utf8(digits).ok()?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        rest = &rest[2..];
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_are_read_as_the_standard_has_them() {
+        let owned = |pairs: &[(&str, &str)]| {
+            let pairs = pairs
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            Some(pairs.collect::<Vec<_>>())
+        };
+        assert_eq!(pairs(""), owned(&[]));
+        assert_eq!(pairs("a=b"), owned(&[("a", "b")]));
+        let read = pairs(" authorization = Basic%20YTpi== , x=,");
+        assert_eq!(read, owned(&[("authorization", "Basic YTpi=="), ("x", "")]));
+        for wrong in ["a", "=b", "a=%4", "a=%zz", "a=%ff"] {
+            assert_eq!(pairs(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! Traces, as they are written.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::shape::Named;
+use crate::value::{HeaderText, Leaf, OtlpUrl, Sample, TracesPerSecond};
+
+/// Traces. What is not said here is taken from the `OTEL_*` variables of the environment, if they are set.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Tracing {
+    /// The collector, such as http://localhost:4318, or the whole URL with its path. Default: OTEL_EXPORTER_OTLP_ENDPOINT, or none.
+    pub(crate) otlp: Option<Leaf<OtlpUrl>>,
+    /// How many requests are traced of those for which no trusted peer has decided that. Default: OTEL_TRACES_SAMPLER, or 1%.
+    pub(crate) sample: Option<Leaf<Sample>>,
+    /// How many of these are traced per second at most. Default: 100.
+    pub(crate) max_per_second: Option<Leaf<TracesPerSecond>>,
+    /// Headers for the collector, such as its key. Default: OTEL_EXPORTER_OTLP_HEADERS, or none.
+    pub(crate) headers: Option<Named<Leaf<HeaderText>>>,
+}

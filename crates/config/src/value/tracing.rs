@@ -1,0 +1,110 @@
+//! Values that say how requests are traced.
+
+use http::Uri;
+use http::uri::Scheme;
+use serde_json::Map;
+
+use super::net::can_be_dialled;
+use super::number::{digits, whole};
+use super::{Fault, Value};
+
+/// Where a collector takes spans by OTLP over HTTP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OtlpUrl(pub(crate) Uri);
+
+impl OtlpUrl {
+    /// Where the standard has collectors take spans below their own URL.
+    const PATH: &str = "/v1/traces";
+
+    /// The URL of a collector, to which the path is added.
+    pub(crate) fn of_collector(text: &str) -> Result<Self, Fault> {
+        Self::exact(&format!("{}{}", text.trim_end_matches('/'), Self::PATH))
+    }
+
+    /// The whole URL.
+    pub(crate) fn exact(text: &str) -> Result<Self, Fault> {
+        let uri: Uri = text.parse().map_err(|_| Fault::Form)?;
+        let schemes = [Scheme::HTTP, Scheme::HTTPS];
+        let has_scheme = uri.scheme().is_some_and(|scheme| schemes.contains(scheme));
+        let authority = uri.authority().ok_or(Fault::Form)?;
+        if authority.as_str().contains('@') {
+            return Err(Fault::Because(
+                "the URL of a collector holds no user and password",
+            ));
+        }
+        if !has_scheme || !can_be_dialled(authority) {
+            return Err(Fault::Form);
+        }
+        Ok(Self(uri))
+    }
+}
+
+impl Value for OtlpUrl {
+    const NAME: &'static str = "OtlpUrl";
+    const WHAT: &'static str = "the URL of a collector";
+    const ALLOWED: &'static str = "http://host:port or https://host:port, to which /v1/traces is added, or the same with a path of its own";
+    const SHOWN: bool = false;
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        let Self(uri) = Self::exact(text)?;
+        match (uri.path(), uri.query()) {
+            ("/" | "", None) => Self::of_collector(text),
+            _ => Ok(Self(uri)),
+        }
+    }
+}
+
+/// How many requests are traced per second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TracesPerSecond(pub(crate) u32);
+
+impl TracesPerSecond {
+    const MOST: u64 = 100_000;
+}
+
+impl Value for TracesPerSecond {
+    const NAME: &'static str = "TracesPerSecond";
+    const WHAT: &'static str = "a number of traces per second";
+    const ALLOWED: &'static str = "a whole number from 1 to 100000";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        let number = digits(text).filter(|number| (1..=Self::MOST).contains(number));
+        let number = number.and_then(|number| u32::try_from(number).ok());
+        number.map(Self).ok_or(Fault::Form)
+    }
+
+    fn schema() -> Map<String, serde_json::Value> {
+        whole(1, Some(Self::MOST))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_collector_gets_the_path_of_the_standard_unless_it_has_its_own() {
+        for (text, url) in [
+            ("http://localhost:4318", "http://localhost:4318/v1/traces"),
+            ("http://localhost:4318/", "http://localhost:4318/v1/traces"),
+            (
+                "https://otel.example/otlp/v1/traces",
+                "https://otel.example/otlp/v1/traces",
+            ),
+        ] {
+            assert_eq!(OtlpUrl::read(text).unwrap().0.to_string(), url, "{text}");
+        }
+        let based = OtlpUrl::of_collector("https://otel.example/otlp/").unwrap();
+        assert_eq!(based.0, "https://otel.example/otlp/v1/traces");
+        for wrong in [
+            "",
+            "localhost:4318",
+            "grpc://localhost:4317",
+            "http://",
+            "http://u:p@host/",
+            "/v1/traces",
+        ] {
+            assert!(OtlpUrl::read(wrong).is_err(), "{wrong}");
+        }
+    }
+}
