@@ -122,7 +122,7 @@ fn problem(error: &Error, source: &Source<'_>) -> Problem {
         | Error::AliasExpansionLimitExceeded { .. }
         | Error::AliasReplayStackDepthExceeded { .. } => Problem::new(
             place,
-            "this file holds too much, is nested too deep, or repeats itself",
+            "this file is too large, or nested too deep, or has too many aliases",
         ),
         Error::UnsupportedTag { .. } | Error::TaggedStructFieldName { .. } => {
             Problem::new(place, "tags are not used here")

@@ -205,7 +205,9 @@ impl Gateway {
         tokio::join!(server.ended(), stop);
         // Other gateways wait for what this one's requests held.
         if timeout(LAST_PLACES, kept.store.let_go()).await.is_err() {
-            tracing::warn!("not all that requests held could be given back; it lapses by itself");
+            tracing::warn!(
+                "some reservations and concurrency slots were not returned to Redis; they expire by themselves"
+            );
         }
         renewing.abort();
         sweeper.abort();

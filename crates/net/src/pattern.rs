@@ -255,10 +255,13 @@ impl fmt::Display for PatternError {
                 "`{segment}` is not allowed: `{{name}}` is a whole segment, its name letters, digits and `_`"
             ),
             Self::NameTwice(name) => {
-                write!(f, "`{{{name}}}` stands twice: the names of a path differ")
+                write!(
+                    f,
+                    "`{{{name}}}` is in the path twice: each name must differ"
+                )
             }
             Self::EmptySegment => f.write_str(
-                "empty, `.` and `..` segments are taken out of requests, so a path has none",
+                "a path has no empty, `.` or `..` segments: the gateway removes them from requests",
             ),
             Self::Spelling(plain) => {
                 write!(

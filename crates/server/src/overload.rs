@@ -87,17 +87,21 @@ impl Overload {
         let max = max.unwrap_or_default();
         match now {
             Pressure::None => {
-                tracing::info!(resident, max, "memory is below max_memory: nothing is shed");
+                tracing::info!(
+                    resident,
+                    max,
+                    "memory is below max_memory; connections and requests are accepted again"
+                );
             }
             Pressure::Near => tracing::warn!(
                 resident,
                 max,
-                "memory is near max_memory: new connections are refused, and idle ones closed"
+                "memory is near max_memory; new connections are refused and idle connections closed"
             ),
             Pressure::Full => tracing::warn!(
                 resident,
                 max,
-                "memory is at max_memory: requests are refused with 503"
+                "memory is at max_memory; requests are refused with 503"
             ),
         }
     }
@@ -140,7 +144,7 @@ pub async fn watch_memory(overload: &Overload, max: impl Fn() -> Option<u64>) {
             None if max.is_some() && !is_warned => {
                 is_warned = true;
                 tracing::warn!(
-                    "max_memory is ignored: this system does not tell how much a process takes"
+                    "max_memory is ignored: this system does not report the memory of a process"
                 );
             }
             None => {}

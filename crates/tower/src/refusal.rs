@@ -79,7 +79,7 @@ pub(crate) fn too_costly(limit: &Limit, cost: u64) -> Response<Bytes> {
 pub(crate) fn unauthorized(credentials: Credentials) -> Response<Bytes> {
     let (error, detail, challenge) = match credentials {
         Credentials::Ambiguous => {
-            let detail = "A header that names the caller is there more than once.";
+            let detail = "A header with credentials was sent more than once.";
             return problem(StatusCode::BAD_REQUEST, "ambiguous_credentials", detail);
         }
         Credentials::ApiKey => (
@@ -102,7 +102,8 @@ pub(crate) fn unauthorized(credentials: Credentials) -> Response<Bytes> {
 /// 503: a limit that stays closed without a store has none at the moment.
 pub(crate) fn no_store() -> Response<Bytes> {
     let status = StatusCode::SERVICE_UNAVAILABLE;
-    let detail = "The store that keeps the limits does not answer at the moment; this is no fault of the request.";
+    let detail =
+        "The store of the rate limits does not answer. The request itself is not at fault.";
     let problem = Problem {
         kind: "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
         ..Problem::of(status, "limits_unavailable", detail)

@@ -86,7 +86,7 @@ impl Background {
         self.count();
         let (upstream, address) = (&self.plan.name, server.address);
         let server = &server.plan;
-        tracing::warn!(%upstream, %server, %address, failures, ?lasts, "a server fails and is left out");
+        tracing::warn!(%upstream, %server, %address, failures, ?lasts, "a server failed too often and is ejected");
         self.ejected.notify_one();
     }
 
@@ -115,7 +115,7 @@ impl Background {
                 let servers = self.discovery.current();
                 let addresses: Vec<_> = servers.iter().map(|server| server.address).collect();
                 let upstream = &self.plan.name;
-                tracing::info!(%upstream, ?addresses, "the servers of an upstream were found");
+                tracing::info!(%upstream, ?addresses, "addresses of an upstream resolved");
             }
             self.count();
             let _ = timeout(self.plan.resolve_every, self.stale.notified()).await;
@@ -150,7 +150,7 @@ impl Background {
                 self.count();
                 let (upstream, address) = (&self.plan.name, server.address);
                 let server = &server.plan;
-                tracing::info!(%upstream, %server, %address, "a server is tried again");
+                tracing::info!(%upstream, %server, %address, "an ejected server gets requests again");
             }
         }
     }
@@ -187,10 +187,10 @@ impl Background {
         match change {
             None => return,
             Some(true) => {
-                tracing::info!(%upstream, %server, %address, "a server passes its checks again");
+                tracing::info!(%upstream, %server, %address, "a server passes its health checks again");
             }
             Some(false) => {
-                tracing::warn!(%upstream, %server, %address, "a server fails its checks and is left out");
+                tracing::warn!(%upstream, %server, %address, "a server fails its health checks and gets no requests");
             }
         }
         self.count();

@@ -312,9 +312,9 @@ impl Server {
             Some(reason) => {
                 // The server chooses the names in its certificate, which a reason may list.
                 let reason = &*cut(reason, MAX_REASON).into_cow();
-                tracing::warn!(%server, reason, "no TLS with an upstream's server");
+                tracing::warn!(%server, reason, "TLS with a server of an upstream fails");
             }
-            None => tracing::info!(%server, "TLS with an upstream's server again"),
+            None => tracing::info!(%server, "TLS with a server of an upstream works again"),
         }
     }
 }

@@ -79,7 +79,7 @@ impl Check<'_> {
                 ),
                 false => (
                     "`fields` is for `format: text` and `format: json`",
-                    "a template names its fields itself, such as \"$time $peer $status\"",
+                    "a template has its fields in its text, such as \"$time $peer $status\"",
                 ),
             };
             self.refuse(Problem::new(list.place, problem).note(remedy));

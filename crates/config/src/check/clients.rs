@@ -194,9 +194,9 @@ impl Check<'_> {
         }
         if unknown == UnknownKey::Accept {
             let at = api_key.unknown.as_ref().and_then(|leaf| leaf.place);
-            self.doubt(Problem::new(at, "nobody verifies keys that are not listed").note(
-                "whoever invents one is a new client, bounded by the address's limits alone: let the API behind refuse them, \
-                 and list those that are known",
+            self.doubt(Problem::new(at, "keys that are not listed are not verified").note(
+                "every invented key is a new client, so only limits per address bound it: the API itself must refuse such \
+                 keys, and known keys belong into the list",
             ));
         }
         Some(ClientSource::ApiKey {
@@ -207,10 +207,10 @@ impl Check<'_> {
     }
 
     fn unreached_source(&mut self, source: &Placed<Source>, address: Option<Place>) {
-        let mut problem = Problem::new(source.place, "this source is never asked");
+        let mut problem = Problem::new(source.place, "this source is never used");
         if let Some(address) = address {
             let at = self.source.at(address);
-            problem = problem.note(format!("`ip`, at {at}, always answers: it comes last"));
+            problem = problem.note(format!("`ip`, at {at}, names every client: put it last"));
         }
         self.refuse(problem);
     }
@@ -219,7 +219,7 @@ impl Check<'_> {
     fn naming_header(&mut self, leaf: &Leaf<HeaderName>) -> Option<HeaderName> {
         let name = self.read(leaf)?;
         if RESERVED.contains(&name.as_str()) {
-            let message = format!("`{}` has another meaning", leaf.raw);
+            let message = format!("`{}` has another purpose in HTTP", leaf.raw);
             let note = "allowed here: a header of your own, such as X-Client-Id";
             self.refuse(Problem::new(leaf.place, message).note(note));
         }
@@ -250,23 +250,23 @@ impl Check<'_> {
     }
 
     fn everybody(&mut self, place: Option<Place>) {
-        self.doubt(Problem::new(place, "this believes everybody").note(
-            "whoever connects may say who they are and where they come from: name the networks of your proxies",
+        self.doubt(Problem::new(place, "this trusts every address").note(
+            "every client can choose its own address and user ID: list the networks of your proxies only",
         ));
     }
 
     fn nobody_tells(&mut self, place: Option<Place>) {
         self.doubt(
-            Problem::new(place, "nobody tells an address").note(
-                "that is for proxies under `trusted_proxies`, and there are none: the peer's own counts",
+            Problem::new(place, "`from` has no effect here").note(
+                "only a proxy under `trusted_proxies` reports an address, and none is listed: the address of the connection counts",
             ),
         );
     }
 
     fn unbelieved(&mut self, place: Option<Place>) {
         self.doubt(
-            Problem::new(place, "this source never names anybody")
-                .note("a user ID is believed from `trusted_proxies` only, and there are none"),
+            Problem::new(place, "this source never names a client")
+                .note("a user ID is believed from `trusted_proxies` only, and none is listed"),
         );
     }
 }

@@ -119,14 +119,16 @@ impl Check<'_> {
         let Some(leaf) = &limit.block else {
             if let Some(leaf) = &limit.extend {
                 let problem = Problem::new(leaf.place, "there is no `block` to extend");
-                self.refuse(problem.note("`block: 30m` refuses a key for so long"));
+                self.refuse(problem.note("add `block: 30m`, or remove `extend`"));
             }
             return None;
         };
         if matches!(mode, Mode::Leased | Mode::Synced) {
             let message = format!("a limit that is {} cannot block", mode.word());
             let problem = Problem::new(leaf.place, message);
-            self.refuse(problem.note("every gateway must see a block at once: `mode: exact`"));
+            self.refuse(
+                problem.note("all gateways must know a block at once: write `mode: exact`"),
+            );
         }
         let span = Micros::try_from(span?.as_micros()).ok()?;
         Some(Block { span, extend })
@@ -137,13 +139,13 @@ impl Check<'_> {
         if let Some(leaf) = &limit.on_failure {
             self.doubt(
                 Problem::new(leaf.place, "`on_failure` has no effect here")
-                    .note("with `store: memory` there is no store that could fail"),
+                    .note("with `store: memory` the store cannot fail"),
             );
         }
         if let Some(leaf) = &limit.mode {
             self.doubt(
                 Problem::new(leaf.place, "`mode` has no effect here")
-                    .note("with `store: memory` nobody shares the limit with this gateway"),
+                    .note("with `store: memory` no other gateway shares the limit"),
             );
         }
     }
@@ -211,7 +213,7 @@ impl Check<'_> {
                 let message = format!("no client source names a `{}`", leaf.raw);
                 self.doubt(
                     Problem::new(leaf.place, message)
-                        .note("everybody is counted by address here; see `clients`"),
+                        .note("every client is counted by address here; see `clients`"),
                 );
             }
             per.push(part);

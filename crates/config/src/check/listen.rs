@@ -100,8 +100,10 @@ impl Check<'_> {
         }
         let client_cert = self.read_some(tls.client_cert.as_ref());
         if let (Some(leaf), None) = (&tls.client_cert, &tls.client_ca) {
-            let problem = Problem::new(leaf.place, "nobody would vouch for clients' certificates");
-            self.refuse(problem.note("`client_ca` names the file with their authorities"));
+            let problem = Problem::new(leaf.place, "`client_cert` needs `client_ca`");
+            self.refuse(
+                problem.note("`client_ca` is a file with the authorities of client certificates"),
+            );
         }
         let clients = match &tls.client_ca {
             Some(leaf) => Some(ClientCertificates {
@@ -136,8 +138,7 @@ impl Check<'_> {
             }
             Ok(_) => return,
         };
-        let note =
-            "clients refuse it from then on; a new one is shown as soon as it is in the file";
+        let note = "clients refuse it from then on; replace the file, and the gateway reloads it";
         self.doubt(Problem::new(leaf.place, message).note(note));
     }
 

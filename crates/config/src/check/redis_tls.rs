@@ -15,9 +15,11 @@ impl Check<'_> {
             return self.made(redis, url, None, None);
         };
         if !is_tls(&url.0) {
-            self.refuse(Problem::new(written.place, "the URL asks for no TLS").note(
-                "a URL with TLS begins with rediss://, rediss-cluster:// or rediss-sentinel://",
-            ));
+            self.refuse(
+                Problem::new(written.place, "the URL does not use TLS").note(
+                    "a URL with TLS begins with rediss://, rediss-cluster:// or rediss-sentinel://",
+                ),
+            );
             return None;
         }
         let tls = &written.value;
@@ -26,8 +28,8 @@ impl Check<'_> {
             (Some(certificate), Some(key)) => Some((certificate, key)),
             (Some(alone), None) | (None, Some(alone)) => {
                 self.refuse(
-                    Problem::new(alone.place, "this file is of no use alone")
-                        .note("`cert` and `key` belong together"),
+                    Problem::new(alone.place, "one of `cert` and `key` is missing")
+                        .note("a certificate and its key are given together"),
                 );
                 return None;
             }

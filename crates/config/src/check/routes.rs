@@ -182,7 +182,7 @@ impl Check<'_> {
             };
             let shown = &leaf.raw;
             let Some(rule) = rules.get(&name) else {
-                let none = "no limit is defined; they stand under `limits`";
+                let none = "no limit is defined; define limits under `limits`";
                 self.undefined("limit", leaf, rules.keys(), none);
                 continue;
             };

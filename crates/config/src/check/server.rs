@@ -55,7 +55,7 @@ impl Check<'_> {
             && timeout > LONGEST_STORE_TIMEOUT
         {
             self.refuse(
-                Problem::new(leaf.place, "this would hold requests up for too long")
+                Problem::new(leaf.place, "this timeout is too long")
                     .note("the longest is 1m; 25ms is the default"),
             );
         }
@@ -64,11 +64,8 @@ impl Check<'_> {
             && !(Duration::from_millis(1)..=SLOWEST_SYNC).contains(&every)
         {
             self.refuse(
-                Problem::new(
-                    leaf.place,
-                    "differences cannot be exchanged so often or so seldom",
-                )
-                .note("allowed here: 1ms to 1m; 100ms is the default"),
+                Problem::new(leaf.place, "`sync_every` is out of range")
+                    .note("allowed here: 1ms to 1m; 100ms is the default"),
             );
         }
         let key_prefix = self.read_some(redis.key_prefix.as_ref());
@@ -113,8 +110,8 @@ impl Check<'_> {
         if secret.is_none() && matches!(store, Some(StorePlan::Redis(_))) {
             let place = file.secret.as_ref().and_then(|leaf| leaf.place);
             self.doubt(Problem::new(place, "there is no `secret`").note(
-                "one is made and kept in Redis, which hides names from casual eyes only: whoever can read Redis can find out \
-                 by trying which clients are in it. `secret` is any text that all gateways share",
+                "the gateways then make one and keep it in Redis, so a reader of Redis can find out which clients are in it. \
+                 Set the same random text on all gateways",
             ));
         }
         secret

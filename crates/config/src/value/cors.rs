@@ -26,11 +26,11 @@ impl Value for CorsOrigin {
         OriginPattern::parse(text).map(Self::Of).map_err(|why| match why {
             NoOrigin::Form => Fault::Form,
             NoOrigin::Null => Fault::Because(
-                "`null` is the origin of sandboxed pages, which anybody can make: it means everybody",
+                "`null` is the origin of sandboxed pages, which any page can create: it allows every page",
             ),
             NoOrigin::Path => Fault::Because("an origin has no path, and no slash at its end"),
             NoOrigin::UsualPort => {
-                Fault::Because("browsers leave this port out, for it is the usual one of the scheme")
+                Fault::Because("browsers do not send the default port of a scheme: remove it")
             }
         })
     }
@@ -46,7 +46,7 @@ impl MaxAge {
 
 impl Value for MaxAge {
     const NAME: &'static str = "MaxAge";
-    const WHAT: &'static str = "a time for which browsers keep an answer";
+    const WHAT: &'static str = "a cache time for browsers";
     const ALLOWED: &'static str = "whole seconds from 1s to 1d, such as 600s or 10m";
 
     fn read(text: &str) -> Result<Self, Fault> {

@@ -49,7 +49,7 @@ impl Value for UpstreamHost {
 
 impl Value for HttpsPort {
     const NAME: &'static str = "HttpsPort";
-    const WHAT: &'static str = "where to send requests without TLS";
+    const WHAT: &'static str = "a redirect to TLS";
     const ALLOWED: &'static str = "https, or https:PORT if that is not 443";
 
     fn read(text: &str) -> Result<Self, Fault> {

@@ -177,7 +177,7 @@ pub(crate) struct Protocol(pub(crate) String);
 impl Value for Protocol {
     const NAME: &'static str = "Protocol";
     const WHAT: &'static str = "a protocol to switch to";
-    const ALLOWED: &'static str = "websocket, or what else stands in an Upgrade header";
+    const ALLOWED: &'static str = "websocket, or another value of an Upgrade header";
 
     fn read(text: &str) -> Result<Self, Fault> {
         // A name, and perhaps a version.
@@ -188,7 +188,7 @@ impl Value for Protocol {
         let name = text.to_ascii_lowercase();
         if name == "h2c" {
             return Err(Fault::Because(
-                "HTTP/2 needs no switch: it is spoken to whoever begins with it",
+                "HTTP/2 needs no upgrade: the gateway accepts it from every client",
             ));
         }
         Ok(Self(name))

@@ -149,7 +149,7 @@ impl JwksRefresh {
 
 impl Value for JwksRefresh {
     const NAME: &'static str = "JwksRefresh";
-    const WHAT: &'static str = "a time from one fetch to the next";
+    const WHAT: &'static str = "a refresh interval";
     const ALLOWED: &'static str = "a duration from 1s to 1d, such as 30s or 5m";
 
     fn read(text: &str) -> Result<Self, Fault> {
@@ -205,9 +205,7 @@ impl Value for Rate {
             ));
         }
         if count > HIGHEST_RATE {
-            return Err(Fault::Because(
-                "the highest rate is 1000000000 per whatever time",
-            ));
+            return Err(Fault::Because("the highest rate is 1000000000 per period"));
         }
         let per = millis.saturating_mul(1_000);
         if per > MAX_WINDOW {

@@ -87,7 +87,7 @@ pub(crate) struct NoEjection;
 
 impl Value for NoEjection {
     const NAME: &'static str = "NoEjection";
-    const WHAT: &'static str = "a way to leave servers out";
+    const WHAT: &'static str = "an ejection setting";
     const ALLOWED: &'static str = "none, or `{ after: …, for: …, at_most: … }`";
 
     fn read(text: &str) -> Result<Self, Fault> {

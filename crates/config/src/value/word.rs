@@ -37,7 +37,7 @@ macro_rules! choice {
 
 impl Value for Per {
     const NAME: &'static str = "Per";
-    const WHAT: &'static str = "something to count per";
+    const WHAT: &'static str = "something that a limit can count per";
     const ALLOWED: &'static str = "client, ip, ip/48, api_key, user_id, route, method, host, header:NAME, cookie:NAME, path:NAME";
 
     fn read(text: &str) -> Result<Self, Fault> {
@@ -74,7 +74,7 @@ choice!(
 choice!(
     UnknownKey,
     "UnknownKey",
-    "what can be done with unknown keys",
+    "a treatment of unknown keys",
     [
         ("fall_through", Self::FallThrough),
         ("reject", Self::Reject),
@@ -97,7 +97,7 @@ pub(crate) enum AddressTold {
 choice!(
     AddressTold,
     "AddressTold",
-    "how a proxy can tell an address",
+    "a way in which a proxy reports an address",
     [
         ("x_forwarded_for", Self::XForwardedFor),
         ("forwarded", Self::Forwarded),
@@ -116,7 +116,7 @@ pub(crate) enum ClientCert {
 choice!(
     ClientCert,
     "ClientCert",
-    "what can be asked of clients",
+    "a rule for client certificates",
     [("required", Self::Required), ("optional", Self::Optional)]
 );
 
@@ -143,7 +143,7 @@ pub(crate) enum ActionWord {
 
 impl Value for ActionWord {
     const NAME: &'static str = "Action";
-    const WHAT: &'static str = "what can become of a refused request";
+    const WHAT: &'static str = "an action";
     const ALLOWED: &'static str = "reject, drop, observe, or `delay: { max: … }`";
 
     fn read(text: &str) -> Result<Self, Fault> {
@@ -151,7 +151,7 @@ impl Value for ActionWord {
             "reject" => Ok(Self::Reject),
             "drop" => Ok(Self::Drop),
             "observe" => Ok(Self::Observe),
-            "delay" => Err(Fault::Because("`delay` has to say for how long")),
+            "delay" => Err(Fault::Because("`delay` needs a longest wait")),
             _ => Err(Fault::Form),
         }
     }
@@ -165,7 +165,7 @@ impl Value for ActionWord {
 choice!(
     OnFailure,
     "OnFailure",
-    "what a limit can do without Redis",
+    "a rule for a Redis failure",
     [
         ("local", Self::Local),
         ("open", Self::Open),
@@ -176,14 +176,14 @@ choice!(
 choice!(
     Mode,
     "Mode",
-    "a way to share a limit",
+    "a mode",
     Self::ALL.map(|mode| (mode.word(), mode))
 );
 
 choice!(
     EncodedSlashes,
     "EncodedSlashes",
-    "what can be done with encoded slashes",
+    "a treatment of encoded slashes",
     [("reject", Self::Reject), ("keep", Self::Keep)]
 );
 

@@ -34,7 +34,10 @@ fn an_upstream_that_no_route_leads_to() {
 fn servers_that_nobody_verifies() {
     let text = "upstreams: { a: { servers: [https://h], tls: { verify: false } } }\n\
         routes: [{ path: /**, upstream: a }]\n";
-    warned(text, ":1:56: nobody verifies who these servers are");
+    warned(
+        text,
+        ":1:56: the certificates of these servers are not verified",
+    );
 }
 
 #[test]
@@ -76,7 +79,7 @@ fn redis_without_a_secret() {
 fn users_that_nobody_vouches_for() {
     warned(
         &with("clients: [{ user_id: {} }]"),
-        ":2:11: this source never names anybody",
+        ":2:11: this source never names a client",
     );
 }
 
@@ -136,20 +139,20 @@ fn keys_that_nobody_verifies() {
     let text = format!("{accept}{limit}always: [a]");
     warned(
         &with(&text),
-        ":2:33: nobody verifies keys that are not listed",
+        ":2:33: keys that are not listed are not verified",
     );
 }
 
 #[test]
 fn proxies_that_are_everybody() {
     let networks = with("trusted_proxies: [10.0.0.0/8, \"::/0\"]");
-    warned(&networks, ":2:31: this believes everybody");
+    warned(&networks, ":2:31: this trusts every address");
 }
 
 #[test]
 fn addresses_that_nobody_tells() {
     let text = with("clients: [{ ip: { from: forwarded } }]");
-    warned(&text, ":2:25: nobody tells an address");
+    warned(&text, ":2:25: `from` has no effect here");
 }
 
 /// What a caller can make up bounds nothing, unless something verified stands beside it.
@@ -168,14 +171,14 @@ fn limits_that_only_count_what_callers_make_up() {
             let warnings = counted(per, &format!("{b}{alone} }}"));
             let all: String = warnings.iter().map(ToString::to_string).collect();
             assert!(
-                all.contains(&format!("is counted per {per}, which nobody verifies")),
+                all.contains(&format!("is counted per {per}, which is not verified")),
                 "{all}"
             );
         }
         for beside in ["[ip]", "[client]", "[ip/48, route]"] {
             let warnings = counted(per, &format!("{b}{beside} }}"));
             let all: String = warnings.iter().map(ToString::to_string).collect();
-            assert!(!all.contains("which nobody verifies"), "{all}");
+            assert!(!all.contains("which is not verified"), "{all}");
         }
     }
 }

@@ -75,7 +75,7 @@ impl LogFile {
                 tracing::info!(%path, "access log reopened");
             }
             Err(error) => {
-                tracing::warn!(%path, %error, "access log not reopened: it goes on in the old file")
+                tracing::warn!(%path, %error, "access log not reopened; lines go on into the old file")
             }
         }
     }

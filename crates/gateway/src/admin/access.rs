@@ -39,8 +39,8 @@ impl<'a> Access<'a> {
             problem(
                 StatusCode::FORBIDDEN,
                 "foreign_host",
-                "The admin port is not served to web pages, nor under a name that is not listed. Ask by its address, show its \
-                 token, or list the name: admin: { address: …, hosts: [name] }.",
+                "The admin port refuses web pages, and host names that are not listed. Use its address, send its token, or list \
+                 the name: admin: { address: …, hosts: [name] }.",
             )
         })
     }
@@ -57,15 +57,15 @@ impl<'a> Access<'a> {
             return Some(problem(
                 StatusCode::FORBIDDEN,
                 "admin_token_needed",
-                "Other machines reach this port, so clients are served here only with a token. Configure one: \
-                 admin: { address: …, token: \"${ADMIN_TOKEN}\" }; or bind admin to a loopback address.",
+                "This port is open to other machines, so client data needs a token. Set one: \
+                 admin: { address: …, token: \"${ADMIN_TOKEN}\" }; or listen on a loopback address.",
             ));
         }
         self.may_be_of_a_page(headers).then(|| {
             problem(
                 StatusCode::FORBIDDEN,
                 "not_for_pages",
-                "Without a token clients are not served to web pages. Configure one: \
+                "Without a token, web pages get no client data. Set one: \
                  admin: { address: …, token: \"${ADMIN_TOKEN}\" }.",
             )
         })
@@ -108,7 +108,7 @@ fn unauthorized() -> Response<Bytes> {
     let mut response = problem(
         StatusCode::UNAUTHORIZED,
         "admin_token_needed",
-        "Clients are served here only with the token of the admin port, in the header Authorization, behind Bearer.",
+        "Client data needs the token of the admin port, in the header Authorization: Bearer TOKEN.",
     );
     let challenge = HeaderValue::from_static("Bearer realm=\"tidegate admin\"");
     response.headers_mut().insert(WWW_AUTHENTICATE, challenge);

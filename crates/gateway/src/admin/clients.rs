@@ -81,7 +81,7 @@ pub(super) fn method_not_allowed(allow: &'static str) -> Response<Bytes> {
     let mut refusal = problem(
         StatusCode::METHOD_NOT_ALLOWED,
         "method_not_allowed",
-        "This path is not served for this method.",
+        "This path does not accept this method.",
     );
     let allow = HeaderValue::from_static(allow);
     refusal.headers_mut().insert(ALLOW, allow);

@@ -76,10 +76,12 @@ fn table(report: &Report, task: Task) -> String {
     }
     text.push('\n');
     if report.plan_by_token {
-        text.push_str("a token tells a user's plan; these are the numbers of users without one\n");
+        text.push_str(
+            "the token of a user names the plan; these are the numbers of users without a plan\n",
+        );
     }
     if report.limits.is_empty() {
-        text.push_str("no limit is this client's own\n");
+        text.push_str("no limit counts this client\n");
         rows.clear();
     }
     for row in &rows {
@@ -109,7 +111,7 @@ fn table(report: &Report, task: Task) -> String {
         let names: Vec<String> = names.collect();
         let _ = writeln!(
             text,
-            "not listed, for only a request tells under what they count: {}",
+            "not listed, because they count per something that only a request has: {}",
             names.join("; ")
         );
     }

@@ -166,7 +166,7 @@ fn named_by(plan: &Plan, caller: &Caller) -> String {
             format!("named by jwt: the header {}", tokens.header())
         }
         Some(ClientSource::Ip) => "named by ip".to_owned(),
-        None => "for no source named anybody".to_owned(),
+        None => "because no source named a client".to_owned(),
     }
 }
 

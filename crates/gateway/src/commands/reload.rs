@@ -62,13 +62,13 @@ impl Reloads {
                 for warning in warnings {
                     tracing::warn!("{}", in_one_line(&warning));
                 }
-                tracing::info!(file = %self.path.display(), "the configuration was reloaded");
+                tracing::info!(file = %self.path.display(), "configuration reloaded");
                 systemd::ready();
             }
             Err(error) => {
                 tracing::error!(
                     %error,
-                    "the configuration is refused; the one before stays in force"
+                    "configuration rejected; the previous configuration stays active"
                 );
                 systemd::still();
             }

@@ -109,5 +109,5 @@ fn detail(body: &[u8]) -> String {
     let detail = problem
         .as_ref()
         .and_then(|problem| problem["detail"].as_str());
-    detail.unwrap_or("nothing that a gateway says").to_owned()
+    detail.unwrap_or("an answer without a reason").to_owned()
 }

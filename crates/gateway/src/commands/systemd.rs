@@ -29,6 +29,6 @@ pub(super) fn stopping() {
 
 fn tell(state: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(state) {
-        tracing::warn!(%error, "systemd cannot be told how the service is");
+        tracing::warn!(%error, "cannot report the state of the service to systemd");
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn explain(error: &SendError, body_state: Option<&BodyState>) -> Prob
         }
         SendError::Unconnected(ConnectError::Untrusted) => UPSTREAM_UNTRUSTED,
         SendError::Refused(error) => {
-            tracing::debug!(%error, "the upstream did not begin with a request");
+            tracing::debug!(%error, "the upstream refused a request before it processed it");
             UPSTREAM_REFUSED.retry_after(Duration::from_secs(1))
         }
         SendError::Failed(error) => {
@@ -70,22 +70,22 @@ const BROKEN_BODY: Problem = Problem::new(
 const UPSTREAM_UNREACHABLE: Problem = Problem::new(
     StatusCode::BAD_GATEWAY,
     "upstream_unreachable",
-    "The API behind this gateway does not accept connections.",
+    "The API does not accept connections.",
 );
 const UPSTREAM_UNTRUSTED: Problem = Problem::new(
     StatusCode::BAD_GATEWAY,
     "upstream_untrusted",
-    "There is no protected connection to the API behind this gateway.",
+    "The gateway has no valid TLS connection to the API.",
 );
 const UPSTREAM_DOWN: Problem = Problem::new(
     StatusCode::SERVICE_UNAVAILABLE,
     "upstream_down",
-    "The API behind this gateway is not well.",
+    "No server of the API is available.",
 );
 const UPSTREAM_BUSY: Problem = Problem::new(
     StatusCode::SERVICE_UNAVAILABLE,
     "upstream_busy",
-    "The API behind this gateway has as many requests as it can take.",
+    "The API has its maximum number of requests.",
 );
 const OVERLOADED: Problem = Problem::new(
     StatusCode::SERVICE_UNAVAILABLE,
@@ -95,15 +95,15 @@ const OVERLOADED: Problem = Problem::new(
 pub(super) const UPSTREAM_FAILED: Problem = Problem::new(
     StatusCode::BAD_GATEWAY,
     "upstream_failed",
-    "The API behind this gateway gave no proper answer.",
+    "The API ended the connection, or sent no valid answer.",
 );
 const UPSTREAM_REFUSED: Problem = Problem::new(
     StatusCode::SERVICE_UNAVAILABLE,
     "upstream_refused",
-    "The API behind this gateway did not begin with this request. It can be sent again.",
+    "The API refused the request before it processed it. The request can be sent again.",
 );
 const UPSTREAM_SILENT: Problem = Problem::new(
     StatusCode::GATEWAY_TIMEOUT,
     "upstream_timeout",
-    "The API behind this gateway did not answer in time.",
+    "The API did not answer in time.",
 );

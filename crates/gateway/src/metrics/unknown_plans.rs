@@ -31,7 +31,7 @@ impl UnknownPlans {
         if is_new {
             tracing::warn!(
                 plan = &*plan,
-                "a token names a plan that is not defined: its client has the limits' own quotas"
+                "a token names a plan that is not defined; the client gets the default quotas"
             );
         }
     }

@@ -35,7 +35,7 @@ impl Problem {
             ..Self::new(
                 StatusCode::METHOD_NOT_ALLOWED,
                 "method_not_allowed",
-                "This path is not served for this method.",
+                "This path does not accept this method.",
             )
         }
     }

@@ -225,7 +225,7 @@ fn counted(plan: &RoutePlan) -> Vec<Arc<str>> {
 const NOT_FOUND: Problem = Problem::new(
     StatusCode::NOT_FOUND,
     "no_route",
-    "Nothing is served under this host and path.",
+    "No route matches this host and path.",
 );
 
 #[cfg(test)]

@@ -174,7 +174,7 @@ pub(crate) const LARGE_HEADERS: Problem = Problem::new(
 const BAD_FRAMING: Problem = Problem::new(
     StatusCode::BAD_REQUEST,
     "bad_framing",
-    "The length of the body is not given in exactly one way.",
+    "The request gives the length of its body more than once, or in a wrong form.",
 );
 const BAD_HOST: Problem = Problem::new(
     StatusCode::BAD_REQUEST,
@@ -194,5 +194,5 @@ pub(crate) const BAD_HEAD: Problem = Problem::new(
 pub(crate) const BAD_PATH: Problem = Problem::new(
     StatusCode::BAD_REQUEST,
     "bad_path",
-    "The path holds something that servers read in different ways.",
+    "The path has characters that servers read in different ways, such as %2F.",
 );

@@ -24,13 +24,15 @@ pub(crate) async fn watch(listeners: Vec<Arc<ServerTls>>, metrics: Arc<GatewayMe
                 Ok(Some(Ok(()))) => {
                     metrics.tls().certificates_read("taken");
                     let files: Vec<_> = tls.files().paths().collect();
-                    tracing::info!(?files, "certificates were reread");
+                    tracing::info!(?files, "certificates reloaded");
                 }
                 Ok(Some(Err(error))) => {
                     metrics.tls().certificates_read("refused");
-                    tracing::warn!(%error, "certificates are refused; those before stay in force");
+                    tracing::warn!(%error, "certificates rejected; the previous certificates stay active");
                 }
-                Err(error) => tracing::warn!(%error, "certificates could not be looked at"),
+                Err(error) => {
+                    tracing::warn!(%error, "certificate files cannot be checked for changes")
+                }
             }
         }
     }

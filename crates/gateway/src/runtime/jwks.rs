@@ -171,12 +171,12 @@ fn report(jwks: &Jwks, renewed: &Result<Option<usize>, FetchError>, metrics: &Jw
             metrics.taken.inc();
             if let Some(keys) = *changed {
                 metrics.keys.set(keys.try_into().unwrap_or(i64::MAX));
-                tracing::info!(%url, keys, "token keys were fetched");
+                tracing::info!(%url, keys, "token keys fetched");
             }
         }
         Err(error) => {
             metrics.failed.inc();
-            tracing::warn!(%url, %error, "token keys were not fetched; those before stay in force");
+            tracing::warn!(%url, %error, "token keys not fetched; the previous keys stay active");
         }
     }
 }

@@ -60,11 +60,11 @@ fn report(file: &KeyFile, read: Result<usize, String>, metrics: &GatewayMetrics)
     match read {
         Ok(keys) => {
             metrics.key_file_read("taken");
-            tracing::info!(file = %path, keys, "API keys were reread");
+            tracing::info!(file = %path, keys, "API keys reloaded");
         }
         Err(error) => {
             metrics.key_file_read("refused");
-            tracing::warn!(file = %path, %error, "API keys are refused; those before stay in force");
+            tracing::warn!(file = %path, %error, "key file rejected; the previous keys stay active");
         }
     }
 }

@@ -22,7 +22,7 @@ pub(crate) async fn watch(store: &RedisStore, metrics: &GatewayMetrics) {
         let nodes = match store.info().await {
             Ok(nodes) => nodes,
             Err(error) => {
-                tracing::debug!(%error, "Redis does not say how it is");
+                tracing::debug!(%error, "Redis did not answer INFO; its metrics are missing");
                 metrics.redis().show(Vec::new());
                 continue;
             }
@@ -38,7 +38,7 @@ pub(crate) async fn watch(store: &RedisStore, metrics: &GatewayMetrics) {
                 tracing::warn!(
                     %node,
                     %policy,
-                    "when Redis is full it drops limits, and clients who used up theirs begin anew; set \
+                    "a full Redis deletes the state of limits, and clients get a fresh quota: set \
                      `maxmemory-policy noeviction` there, and give it enough memory"
                 );
             }

@@ -79,10 +79,7 @@ async fn an_upstream_in_trouble_is_unavailable_or_late() {
     let gateway = gateway(silent.url(), &yaml).await;
     let (status, message, _) = refused(&gateway).await;
     assert_eq!(status, "4");
-    assert_eq!(
-        message,
-        "The API behind this gateway did not answer in time."
-    );
+    assert_eq!(message, "The API did not answer in time.");
 }
 
 #[tokio::test]

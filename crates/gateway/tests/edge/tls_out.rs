@@ -132,7 +132,10 @@ async fn the_log_says_once_why_a_server_is_not_trusted() {
     for _ in 0..3 {
         assert_eq!(client.get("/").await.status, 502);
     }
-    let line = gateway.process.wait_for_line("no TLS with", LONG).await;
+    let line = gateway
+        .process
+        .wait_for_line("TLS with a server of an upstream fails", LONG)
+        .await;
     assert!(
         line.contains(&url) && line.contains("invalid peer certificate"),
         "{line}"
@@ -140,5 +143,11 @@ async fn the_log_says_once_why_a_server_is_not_trusted() {
     gateway.process.signal("TERM");
     gateway.process.wait(Duration::from_secs(30)).await;
     let output = gateway.process.output().join("\n");
-    assert_eq!(output.matches("no TLS with").count(), 1, "{output}");
+    assert_eq!(
+        output
+            .matches("TLS with a server of an upstream fails")
+            .count(),
+        1,
+        "{output}"
+    );
 }

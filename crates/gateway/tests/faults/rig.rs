@@ -195,7 +195,7 @@ limits:
     pub(crate) fn changes(&self) -> usize {
         let lines = self.gateways[0].process.output();
         let is_change = |line: &&String| {
-            line.contains("Redis does not decide") || line.contains("Redis decides again")
+            line.contains("Redis does not answer decisions") || line.contains("Redis decides again")
         };
         lines.iter().filter(is_change).count()
     }

@@ -126,7 +126,7 @@ async fn it_shows_and_resets_by_the_configuration_of_the_gateway() {
             "{out}"
         );
         assert!(
-            out.contains("under what they count: guard (per ip)\n"),
+            out.contains("only a request has: guard (per ip)\n"),
             "{out}"
         );
         assert!(out.ends_with("shared with others: all\n"), "{out}");

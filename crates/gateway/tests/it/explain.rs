@@ -137,7 +137,7 @@ fn what_no_route_takes_meets_what_is_always_charged() {
         assert_eq!(lines[0], format!("route:    none; answered {status}"));
         assert_eq!(
             lines[1],
-            "client:   ip:127.0.0.1, for no source named anybody"
+            "client:   ip:127.0.0.1, because no source named a client"
         );
         assert!(lines[2].starts_with("limit:    guard,"), "{lines:?}");
         assert_eq!(lines.len(), 4, "{lines:?}");
@@ -242,10 +242,10 @@ routes:
             &["-H", user],
             "user_id:rider-7, named by user_id: the header x-own-user of a trusted proxy",
         ),
-        (&[], "ip:127.0.0.1, for no source named anybody"),
+        (&[], "ip:127.0.0.1, because no source named a client"),
         (
             &["--peer", "192.0.2.1", "-H", user],
-            "ip:192.0.2.1, for no source named anybody",
+            "ip:192.0.2.1, because no source named a client",
         ),
     ] {
         assert_eq!(client(headers), format!("client:   {told}"));
@@ -255,7 +255,7 @@ routes:
         let lines = lines(&["-H", header, "-H", user]);
         assert_eq!(
             lines[2],
-            "client:   ip:127.0.0.1, for no source named anybody"
+            "client:   ip:127.0.0.1, because no source named a client"
         );
         assert_eq!(
             lines[3],

@@ -336,7 +336,7 @@ async fn the_log_tells_of_fetches_but_not_what_is_secret() {
     let failed = gateway.process.wait_for_line("not fetched", LONG).await;
     assert!(failed.contains("403"), "{failed}");
     issuer.publish(set(&[&key]));
-    let keys = "token keys were fetched";
+    let keys = "token keys fetched";
     let fetched = gateway.process.wait_for_line(keys, LONG).await;
     let name = format!("{}/keys.json", issuer.server.url());
     assert!(fetched.contains(&name), "{fetched}");

@@ -117,7 +117,7 @@ async fn one_that_may_not_be_asked_limits_as_well_as_any() {
     let gateway = gateway(&redis, &upstream, "debug").await;
     gateway
         .process
-        .wait_for_line("does not say how it is", LONG)
+        .wait_for_line("did not answer INFO", LONG)
         .await;
     assert_eq!(get(&Client::new(gateway.address), "/", &[]).await, 200);
     let (_, text) = page(gateway.admin, "/metrics").await;
@@ -129,7 +129,7 @@ async fn one_that_may_not_be_asked_limits_as_well_as_any() {
     let lines = gateway.process.output();
     let told = lines
         .iter()
-        .filter(|line| line.contains("does not say how it is"));
+        .filter(|line| line.contains("did not answer INFO"));
     assert!(
         told.into_iter().all(|line| line.contains("\"DEBUG\"")),
         "{lines:?}"

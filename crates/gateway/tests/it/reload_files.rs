@@ -10,8 +10,8 @@ use tidegate_testkit::{Client, Process, RedisServer, Upstream};
 use crate::kit::{LONG, page, shown, told};
 use crate::support::GatewayProcess;
 
-const TAKEN: &str = "the configuration was reloaded";
-const REFUSED: &str = "the configuration is refused";
+const TAKEN: &str = "configuration reloaded";
+const REFUSED: &str = "configuration rejected";
 
 fn limited(upstream: &Upstream, limit: u64) -> String {
     let url = upstream.url();

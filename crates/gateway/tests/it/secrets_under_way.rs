@@ -291,7 +291,7 @@ async fn run(secret: &str, format: &str) {
     assert!(outage.contains("limits_unavailable"), "{outage}");
     holds_nothing("an answer", &outage);
     let log = gateway.log().await;
-    assert!(log.contains("Redis does not decide"), "{log}");
+    assert!(log.contains("Redis does not answer decisions"), "{log}");
     holds_nothing("the log", &log);
     if let Some(made) = made {
         for (what, text) in [

@@ -303,9 +303,11 @@ async fn keep(nodes: Arc<Nodes>) {
         let before = nodes.asked.send_replace(Some(answer.clone()));
         match (before, answer) {
             (None | Some(Ok(())), Err(error)) => {
-                tracing::warn!(%error, "no node knows who has which slots; each limit follows its on_failure");
+                tracing::warn!(%error, "no cluster node reports the slots of all keys; each limit follows its on_failure");
             }
-            (Some(Err(_)), Ok(())) => tracing::info!("the nodes know again who has which slots"),
+            (Some(Err(_)), Ok(())) => {
+                tracing::info!("the cluster nodes report the slots of all keys again")
+            }
             _ => {}
         }
         tokio::time::sleep(AT_MOST).await;

@@ -160,7 +160,7 @@ impl Guard {
                 .compare_exchange(last, now, relaxed, relaxed)
                 .is_ok()
         {
-            tracing::warn!(%error, "Redis cannot read the state of some client; that client's limits follow their on_failure");
+            tracing::warn!(%error, "the state of a client in Redis cannot be read; the limits of that client follow their on_failure");
         }
     }
 
@@ -168,7 +168,7 @@ impl Guard {
     fn log(&self, change: Option<Change>, error: Option<&StoreError>) {
         match (change, error) {
             (Some(Change::Opened), Some(error)) => {
-                tracing::warn!(%error, "Redis does not decide; each limit follows its on_failure");
+                tracing::warn!(%error, "Redis does not answer decisions in time; each limit follows its on_failure");
             }
             (Some(Change::Closed), _) => tracing::info!("Redis decides again"),
             _ => {}

@@ -67,11 +67,11 @@ const SCHEME: InvalidUrl = InvalidUrl(
     "a Redis URL begins with redis://, rediss://, redis-sentinel://, rediss-sentinel://, redis-cluster://, \
      rediss-cluster:// or unix://",
 );
-const PARAMETER: InvalidUrl = InvalidUrl("this Redis URL has a parameter that nobody reads");
+const PARAMETER: InvalidUrl = InvalidUrl("this Redis URL has an unknown parameter");
 const ONE_SERVER: InvalidUrl =
     InvalidUrl("several servers need redis-cluster:// or redis-sentinel://");
 const SERVICE: InvalidUrl =
-    InvalidUrl("sentinels are asked for a service: add ?sentinelServiceName=NAME");
+    InvalidUrl("a sentinel URL needs the name of a service: add ?sentinelServiceName=NAME");
 const NO_DATABASE: InvalidUrl = InvalidUrl("a Redis Cluster has no databases but 0");
 const SOCKET: InvalidUrl =
     InvalidUrl("a socket looks like unix://[user:password@]/path/to/redis.sock[?db=0]");

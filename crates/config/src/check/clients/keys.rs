@@ -51,11 +51,11 @@ impl Check<'_> {
             let plan = plan.and_then(|leaf| self.plan_of_key(leaf, plans));
             if let Some(name) = &name {
                 let first = seen.names.insert(name.0.clone(), key.name.place);
-                self.seen_before(first, key.name.place, "two keys have one name");
+                self.seen_before(first, key.name.place, "two keys have the same name");
             }
             if let Some(hash) = &hash {
                 let first = seen.hashes.insert(hash.0, key.hash.place);
-                self.seen_before(first, key.hash.place, "one key has two names");
+                self.seen_before(first, key.hash.place, "the same key has two names");
             }
             if let (Some(name), Some(hash)) = (name, hash) {
                 keys.push(ListedKey {

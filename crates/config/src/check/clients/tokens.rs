@@ -51,7 +51,8 @@ impl Check<'_> {
                 keys
             }
             _ => {
-                let problem = Problem::new(place, "a source of tokens has one place for its keys");
+                let problem =
+                    Problem::new(place, "a `jwt` source needs exactly one place for its keys");
                 self.refuse(problem.note("allowed here: either `key_file` or `jwks_url`"));
                 return None;
             }
@@ -109,7 +110,7 @@ impl Check<'_> {
     fn short_secret(&mut self, place: Option<Place>) {
         self.doubt(
             Problem::new(place, "this secret is short enough to be guessed").note(format!(
-                "whoever guesses it can be anybody; random {SECRET} bytes are safe"
+                "who guesses it can forge every token; use at least {SECRET} random bytes"
             )),
         );
     }
@@ -124,7 +125,7 @@ impl Check<'_> {
         self.refuse(
             Problem::new(
                 place,
-                "a source of tokens with a `key_file` has one algorithm, that of its key",
+                "a `jwt` source with a `key_file` has exactly one algorithm",
             )
             .note("allowed here: one of HS256, RS256, ES256, EdDSA"),
         );
@@ -174,13 +175,15 @@ impl Check<'_> {
     fn plain_http(&mut self, jwt: &Jwt, url: &Uri, place: Option<Place>) {
         if let Some(leaf) = &jwt.jwks_ca {
             let problem = Problem::new(leaf.place, "this has no effect with http://");
-            self.doubt(problem.note("only over https:// does a server show who it is"));
+            self.doubt(problem.note("only a server at https:// is verified"));
         }
         if !url.host().is_some_and(is_loopback) {
             let problem = Problem::new(place, "this key set comes over plain http");
-            self.doubt(problem.note(
-                "whoever stands in between can put keys of their own into it, and be any user: write https://",
-            ));
+            self.doubt(
+                problem.note(
+                    "an attacker on the way can add keys and forge every token: write https://",
+                ),
+            );
         }
     }
 }

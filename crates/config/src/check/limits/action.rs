@@ -35,7 +35,7 @@ pub(super) fn reserving(limit: &file::Limit) -> Option<(&'static str, Option<Pla
             let reserve = block.value.reserve.as_ref();
             let told = block.value.response_header.as_ref();
             let place = reserve.map_or(told?.place, |leaf| leaf.place);
-            Some(("a cost that answers tell", place))
+            Some(("a cost from the answer", place))
         }
         _ => None,
     }
@@ -65,9 +65,9 @@ impl Check<'_> {
             Some(Quota::LeakyBucket(_)) => {
                 "what a leaky_bucket admits waits for its turn already, and what it refuses finds its queue full"
             }
-            Some(Quota::Concurrency(_)) => "nobody knows when the next request ends",
+            Some(Quota::Concurrency(_)) => "the time at which the next request ends is not known",
             _ if limit.block.is_some() => {
-                "whoever exceeds a limit with a `block` is refused for all of it"
+                "a limit with `block` refuses at once when it is exceeded"
             }
             _ => {
                 return Does {
@@ -96,7 +96,7 @@ impl Check<'_> {
             statuses.push(status);
         }
         if written.value.is_empty() {
-            let problem = Problem::new(written.place, "nothing would ever be counted");
+            let problem = Problem::new(written.place, "an empty list counts no request");
             self.refuse(problem.note("name at least one status, such as 401"));
         }
         Some(statuses.into())
@@ -124,14 +124,16 @@ impl Check<'_> {
             _ => None,
         };
         if let Some(leaf) = told.filter(|_| limit.count.is_some()) {
-            let problem =
-                Problem::new(leaf.place, "either the status or a header settles a charge");
+            let problem = Problem::new(
+                leaf.place,
+                "a charge is settled by a status or by a header, not by both",
+            );
             self.refuse(problem.note("leave out `count`, or `response_header` and `reserve`"));
         }
         if matches!(quota, Quota::LeakyBucket(_) | Quota::Concurrency(_)) {
             let message = format!("a {} cannot have {what}", quota.algorithm());
             let problem = Problem::new(place, message);
-            self.refuse(problem.note("a request takes its place there whatever its answer says"));
+            self.refuse(problem.note("such a limit is charged before the answer is known"));
         }
         if matches!(mode, Mode::Leased | Mode::Synced) {
             let place = limit.mode.as_ref().map_or(name.place, |leaf| leaf.place);

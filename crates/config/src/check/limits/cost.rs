@@ -50,7 +50,7 @@ impl Check<'_> {
                 if file.trusted_proxies.iter().flatten().next().is_none() {
                     let problem = Problem::new(header.place, "this header is never believed");
                     self.doubt(problem.note(
-                        "a cost is believed from `trusted_proxies` only, and there are none: every request costs 1",
+                        "a cost is believed from `trusted_proxies` only, and none is listed: every request costs 1",
                     ));
                 }
                 Some(Cost::Header {
@@ -71,7 +71,7 @@ impl Check<'_> {
                 Some(cost)
             }
             _ => {
-                let problem = Problem::new(place, "this says no cost");
+                let problem = Problem::new(place, "this is not a valid cost");
                 self.refuse(
                     problem.note(
                         "allowed here: `header` and `max`, or `response_header` and `reserve`",

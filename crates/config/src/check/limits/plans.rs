@@ -36,7 +36,7 @@ impl Check<'_> {
                     continue;
                 };
                 let Some(rule) = rules.get(&name) else {
-                    let none = "no limit is defined; they stand under `limits`";
+                    let none = "no limit is defined; define limits under `limits`";
                     self.undefined("limit", leaf, rules.keys(), none);
                     continue;
                 };
@@ -62,7 +62,7 @@ impl Check<'_> {
         let plans = || file.plans.iter().flat_map(|plans| &plans.0);
         if let Some(leaf) = claim.filter(|_| plans().next().is_none()) {
             let problem = Problem::new(leaf.place, "`plan_claim` has no effect here");
-            self.doubt(problem.note("no plan is defined; they stand under `plans`"));
+            self.doubt(problem.note("no plan is defined; define plans under `plans`"));
         }
         let keys = sources().filter_map(|source| source.api_key.as_ref());
         // A key file may name any of them one day.
@@ -112,8 +112,11 @@ impl Check<'_> {
         } else {
             (block.place, "algorithm")
         };
-        let problem = Problem::new(place, format!("a plan changes numbers, and not the {what}"));
-        let mut problem = problem.note("what a client has used counts under every plan");
+        let problem = Problem::new(
+            place,
+            format!("a plan can change numbers, but not the {what}"),
+        );
+        let mut problem = problem.note("a client keeps what it has used when its plan changes");
         let mut limits = file.limits.iter().flat_map(|limits| &limits.0);
         let itself = limits.find(|(limit, _)| limit.raw == name.raw);
         if let Some(place) = itself.and_then(|(limit, _)| limit.place) {
@@ -153,8 +156,11 @@ impl Check<'_> {
         } else {
             "lease"
         };
-        let problem = Problem::new(place, format!("a plan changes numbers, and not `{what}`"));
-        self.refuse(problem.note("leave it out: the limit's own holds for all"));
+        let problem = Problem::new(
+            place,
+            format!("a plan can change numbers, but not `{what}`"),
+        );
+        self.refuse(problem.note("remove it: all plans use the value of the limit"));
         None
     }
 }

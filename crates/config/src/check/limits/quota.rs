@@ -87,7 +87,9 @@ impl Check<'_> {
                 let place = lease.as_ref().and_then(|leaf| leaf.place);
                 if length.is_some_and(|length| length < SHORTEST_LEASE) {
                     let problem = Problem::new(place, "the shortest lease is 1s");
-                    self.refuse(problem.note("a place is renewed while its request runs"));
+                    self.refuse(
+                        problem.note("the gateway renews the lease while the request runs"),
+                    );
                     return None;
                 }
                 let quota = Concurrency::new(count?.0, micros(length.unwrap_or(LEASE)));
@@ -109,8 +111,8 @@ impl Check<'_> {
             (WindowLength::Even(DAY), Some(_)) => Period::Day,
             (WindowLength::Even(_), Some(leaf)) => {
                 self.refuse(
-                    Problem::new(leaf.place, "this window begins at the same time everywhere")
-                        .note("a `zone` says where a window of 1d or 1mo begins"),
+                    Problem::new(leaf.place, "a `zone` has no effect on this window")
+                        .note("only windows of 1d and 1mo begin by a time zone"),
                 );
                 return None;
             }

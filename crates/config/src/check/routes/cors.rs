@@ -79,7 +79,7 @@ impl Check<'_> {
             return Some(Origins::Listed(listed));
         };
         if written.value.len() > 1 {
-            let problem = Problem::new(place, "`*` is every origin, and stands alone");
+            let problem = Problem::new(place, "`*` is every origin: remove the others");
             self.refuse(problem.note("leave out either `*` or the others"));
         }
         if credentials {
@@ -97,7 +97,7 @@ impl Check<'_> {
     ) -> Vec<Method> {
         if written.value.is_empty() {
             let problem = Problem::new(written.place, "this list is empty");
-            self.refuse(problem.note("without it pages may send what the route serves"));
+            self.refuse(problem.note("without `methods` pages may send every method of the route"));
         }
         self.methods(&written.value, served)
     }

@@ -106,7 +106,7 @@ impl Check<'_> {
                  the host is changed by `upstream_host`"
             }
             Way::ToClient { .. } if is_limits(&name) => {
-                "it tells of limits: `headers` says which do"
+                "it reports limits; the key `headers` controls it"
             }
             Way::ToClient { has_cors: true } if is_cors(&name) => "the route's `cors` says it",
             _ if !seen.insert(name.clone()) => "it is here twice",

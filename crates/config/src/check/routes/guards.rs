@@ -27,7 +27,7 @@ impl Check<'_> {
                         *place,
                         format!("the route `{}` is not limited by address", route.name),
                     )
-                    .note("with `unknown: accept` whoever invents a key is a new client: list a limit with `per: [ip]` here, or under `always`"),
+                    .note("with `unknown: accept` every invented key is a new client: list a limit with `per: [ip]` here, or under `always`"),
                 );
             }
             self.unguarded(route, *place);
@@ -47,9 +47,9 @@ impl Check<'_> {
             self.doubt(
                 Problem::new(
                     place,
-                    format!("all that limits the route `{}` per caller is counted per {per}, which nobody verifies", route.name),
+                    format!("all that limits the route `{}` per caller is counted per {per}, which is not verified", route.name),
                 )
-                .note("whoever invents values gets a fresh budget with each: list a limit with `per: [ip]` or `per: [client]` beside it"),
+                .note("every invented value gets a fresh budget: list a limit with `per: [ip]` or `per: [client]` beside it"),
             );
         }
     }
@@ -70,9 +70,7 @@ impl Check<'_> {
                             route.name
                         ),
                     )
-                    .note(format!(
-                        "what is counted per path:{name} counts by address here"
-                    )),
+                    .note(format!("the limit counts by address here")),
                 );
             }
         }

@@ -76,7 +76,7 @@ impl Check<'_> {
         if let Some(written) = &upstream.tls
             && !servers.iter().any(is_tls)
         {
-            let problem = Problem::new(written.place, "none of the servers is spoken to over TLS");
+            let problem = Problem::new(written.place, "no server of this upstream uses TLS");
             self.refuse(problem.note("the URL of a server with TLS begins with https://"));
         }
         let tls = if own.is_some() { &mut own } else { usual };

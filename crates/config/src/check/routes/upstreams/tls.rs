@@ -34,8 +34,8 @@ impl Check<'_> {
             }),
             (Some(alone), None) | (None, Some(alone)) => {
                 self.refuse(
-                    Problem::new(alone.place, "this file is of no use alone")
-                        .note("`cert` and `key` belong together"),
+                    Problem::new(alone.place, "one of `cert` and `key` is missing")
+                        .note("a certificate and its key are given together"),
                 );
                 return None;
             }
@@ -63,8 +63,8 @@ impl Check<'_> {
             }
             (None, false) => {
                 self.doubt(
-                    Problem::new(place, "nobody verifies who these servers are")
-                        .note("whoever stands in between can read and change everything: name their authority under `ca`"),
+                    Problem::new(place, "the certificates of these servers are not verified")
+                        .note("an attacker on the way can read and change everything: set `ca` to the authority of the servers"),
                 );
                 Some(Trust::Anybody)
             }
