@@ -144,6 +144,8 @@ impl Value<'_> {
                 text(out, style, bytes, longest);
                 quote(out, BOTH);
             }
+            // A user, where the line has the address already.
+            Self::Client(Client::Ip(_)) if style == Style::OneWord => out.push(b'-'),
             Self::Client(client) => shown(out, style, client, MAX_CLIENT),
             Self::Limits(limits) => shown(out, style, &limits, MAX_NAMES),
             Self::Before(span) => {
@@ -312,6 +314,9 @@ mod tests {
             r"ab\xE2\x80\xA6"
         );
         let client = Client::UserId("ü".repeat(200).into());
+        assert!(written(Value::Client(&client), Style::OneWord).starts_with("user_id:"));
+        let address = Client::Ip(std::net::Ipv4Addr::LOCALHOST.into());
+        assert_eq!(written(Value::Client(&address), Style::OneWord), "-");
         let shown = written(Value::Client(&client), Style::Json);
         assert_eq!(shown, format!("\"user_id:{}…\"", "ü".repeat(120)));
     }
