@@ -167,7 +167,7 @@ fn every_promise_has_a_name_and_a_sentence_of_its_own() {
 /// The documentation says what is checked, word for word.
 #[test]
 fn the_documentation_repeats_every_promise() {
-    let page = include_str!("../../../../../../docs/trials.md");
+    let page = include_str!("../../../../../../docs/promises.md");
     for promise in ALL {
         let row = format!("| `{}` | {} |", promise.name, promise.words);
         assert!(page.contains(&row), "missing: {row}");
