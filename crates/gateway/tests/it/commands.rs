@@ -171,6 +171,7 @@ fn the_schema_is_one_and_knows_every_key() {
             "secret",
             "store",
             "timeouts",
+            "tracing",
             "trusted_proxies",
             "unmatched",
             "upstreams",
