@@ -72,7 +72,7 @@ def arguments():
     parser.add_argument("--rows", default="*", help="only rows whose name fits, as in '* admitted'; several by commas")
     parser.add_argument("--parts", default=",".join(PARTS), help="of full, half and idle, by commas; half needs full")
     parser.add_argument("--quick", action="store_true", help="one round of one second, 1,000 idle connections")
-    parser.add_argument("--results", type=Path, default=HERE / "results", help="where the report goes")
+    parser.add_argument("--results", type=Path, default=HERE / "runs", help="where the report goes; git ignores the default, loadtest/runs")
     options = parser.parse_args()
     if options.quick:
         options.rounds, options.seconds, options.idle = 1, 1, min(options.idle, 1_000)

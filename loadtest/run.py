@@ -74,7 +74,7 @@ def arguments():
     parser.add_argument("--riders", type=int, help="surge and mixed: how many riders")
     parser.add_argument("--page", action="store_true", help="with Locust's page, on a free port that is printed")
     parser.add_argument("--binary", type=Path, help="a gateway that is built, with loadtest-api beside it")
-    parser.add_argument("--results", type=Path, default=HERE / "results", help="surge: where its report goes")
+    parser.add_argument("--results", type=Path, default=HERE / "runs", help="surge: where its report goes; git ignores the default, loadtest/runs")
     parser.add_argument("--keep", action="store_true", help="keeps logs and records, also of a run that passes")
     parser.add_argument("--self-test", action="store_true", help="tests the models and judges themselves; needs no Locust")
     options = parser.parse_args()

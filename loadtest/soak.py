@@ -7,7 +7,7 @@
 Good clients send requests at a fixed rate and read every answer. Hostile ones are slow, silent, deaf, rude, or gone. Exit status: 0
 if memory in the last minute is at most 10 % above that of minute five (of the sixth part, in a short run), if all descriptors
 came back, and if the gateway counted every request that its clients counted; 1 if not. Writes a report and its figures to
-loadtest/results.
+loadtest/runs, which git ignores.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from kit.machine import described
 from kit.processes import Binaries, Processes, fetched, stop
 from kit.soakers import Api, Counts, Good, Hostile
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(__file__).parent / "runs"
 GROWTH = 1.10  # at most
 SAMPLE_EVERY = 5  # seconds
 DOWN = 5  # seconds for which a killed Redis stays away

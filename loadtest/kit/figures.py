@@ -27,6 +27,8 @@ def of(run, seconds):
         },
         "refused": len(refused),
         "refused_by": refused_by(run),
+        "clients_served": len({request.client for request in run.requests if request.status == 200}),
+        "by_path": by_path(run),
         "reached_the_api": len(run.arrivals),
         "waited_ms": shares([line.total for line in waited(run)]),
         "refused_ms": shares([line.total for line in refused]),
@@ -75,6 +77,17 @@ def waited(run):
 def turned_away(line):
     """Whether the API had no room for it; a 503 of the gateway's own is not forwarded."""
     return line.status == 503 and line.upstream is not None
+
+
+def by_path(run):
+    """For each path of the API, by its client's word: how many were sent, answered and refused."""
+    rows = {}
+    for request in run.requests:
+        row = rows.setdefault(request.path, {"sent": 0, "answered": 0, "refused": 0})
+        row["sent"] += 1
+        row["answered"] += request.status == 200
+        row["refused"] += request.status == 429
+    return dict(sorted(rows.items()))
 
 
 def refused_by(run):

@@ -2,16 +2,22 @@
 
 import json
 import sys
+import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
 from kit.processes import Trouble, free_port
 
 HERE = Path(__file__).resolve().parents[1]
+PROGRESS = 10  # seconds from one line of progress to the next
 
 
-def run(processes, scenario, plan, users, options, name="locust", during=None):
-    """Rides to the end; gives the file of requests, and the notes that riders made. `during` is called meanwhile."""
+def run(processes, scenario, plan, users, options, name="locust", during=None, later=0):
+    """Rides to the end; gives the file of requests, and the notes that riders made. `during` is called meanwhile.
+
+    `later` is how many seconds the rides after this one take, for the progress that is printed.
+    """
     folder = processes.folder
     requests, notes = folder / f"{name}-requests.tsv", folder / f"{name}-notes.jsonl"
     path = folder / f"{name}.json"
@@ -31,7 +37,21 @@ def run(processes, scenario, plan, users, options, name="locust", during=None):
     process = processes.start(name, command, steps_back=True, env=env)
     if during:
         during()
-    if process.wait(plan["seconds"] + plan["patience"] + 120) or not requests.exists():
+    ended = threading.Event()
+    threading.Thread(target=progress, args=(name, plan["seconds"], later, ended), daemon=True).start()
+    try:
+        failed = process.wait(plan["seconds"] + plan["patience"] + 120)
+    finally:
+        ended.set()
+    if failed or not requests.exists():
         raise Trouble(f"Locust failed: see {process.log}")
     found = notes.read_text(encoding="utf-8").splitlines() if notes.exists() else []
     return SimpleNamespace(requests=requests, notes=[json.loads(line) for line in found])
+
+
+def progress(name, seconds, later, ended):
+    """Prints how far a ride is and how long all rides still take, until it has ended."""
+    begun = time.monotonic()
+    while not ended.wait(PROGRESS):
+        gone = min(time.monotonic() - begun, seconds)
+        print(f"{name}: {gone:.0f} of {seconds} s; about {seconds - gone + later:.0f} s left in all", flush=True)

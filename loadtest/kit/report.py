@@ -48,7 +48,7 @@ def latency_chart(results, of):
         ("waiting, limits on", BLUE, points("on", "waited_p99_ms")),
         ("refused, limits on", GREEN, points("on", "refused_p99_ms")),
     ]
-    title = "How long the slowest hundredth took, by the second in which it was asked"
+    title = "p99 of the duration, by the second in which a request was sent"
     return charts.chart(title, "ms", lines, marks(results))
 
 
@@ -63,7 +63,7 @@ def requests_chart(results, of):
         ("failed, limits off", ORANGE, points("off", "failed")),
     ]
     levels = [(results.capacity, "what the API can do")]
-    return charts.chart("Requests a second, by what became of them", "/s", lines, marks(results), levels)
+    return charts.chart("Requests per second and their outcome, by the second in which they were sent", "/s", lines, marks(results), levels)
 
 
 def page_of(results, verdict, of, names, day):
@@ -76,11 +76,12 @@ def page_of(results, verdict, of, names, day):
         ("refused with 429", number(off["refused"]), number(on["refused"])),
         ("reached the API", number(off["reached_the_api"]), number(on["reached_the_api"])),
         ("answered with 200", number(off["answered"]), number(on["answered"])),
+        ("clients with at least one 200, the probes included", number(off["clients_served"]), number(on["clients_served"])),
         *((f"failed: {why}", number(off["failed"][why]), number(on["failed"][why])) for why in off["failed"]),
         ("failed, of what was let through", failing(off), failing(on)),
         ("waited for the API: p50, p95, p99", times(off["waited_ms"]), times(on["waited_ms"])),
         ("the same, as a probe saw it", times(off["probe_waited_ms"]), times(on["probe_waited_ms"])),
-        ("refused: p50, p95, p99", times(off["refused_ms"]), times(on["refused_ms"])),
+        ("refused: p50, p95, p99, by the gateway's clock", times(off["refused_ms"]), times(on["refused_ms"])),
         ("refused, as a probe saw it", times(off["probe_refused_ms"]), times(on["probe_refused_ms"])),
         ("load of the machine before", f"{off['load_before']:.1f}", f"{on['load_before']:.1f}"),
     ]
@@ -117,6 +118,16 @@ def page_of(results, verdict, of, names, day):
         "|---|--:|--:|--:|",
         *(f"| {client} | {number(sent)} | {number(got)} | {number(allowed)} |" for client, sent, got, allowed in most),
         "",
+        "By endpoint, as the clients counted:",
+        "",
+        "| endpoint | sent, limits off | answered | sent, limits on | answered | refused |",
+        "|---|--:|--:|--:|--:|--:|",
+        *(endpoint(path, off["by_path"], on["by_path"]) for path in on["by_path"]),
+        "",
+        "## How to read it",
+        "",
+        *READING,
+        "",
         "## Verdict: " + ("passed" if verdict.passed else "failed"),
         "",
         *(f"- {'' if is_so else '**not so:** '}{sentence}" for is_so, sentence in verdict.findings),
@@ -127,6 +138,26 @@ def page_of(results, verdict, of, names, day):
         "",
     ]
     return "\n".join(lines)
+
+
+READING = (
+    "- **How large the surge is.** The verdict has the measured factor. It is smaller than the rate at which the riders could send, because "
+    "a rider who waits for an answer sends nothing.",
+    "- **More answers than the API can do.** The charts count a request in the second in which it was sent. Without limits its answer may "
+    "come up to 10 s later, so a second in which much was sent can have more answers than the API gives in one second.",
+    "- **Refusals before the surge.** One rider in 20 is greedy and never waits. In the calm time their own bucket refuses them. When the "
+    "surge begins, the machine's processor is shared with thousands of riders, so the greedy ones send less and fewer are refused.",
+    "- **Two times of a refusal.** The gateway's clock runs from the end of the request's head to its answer. A probe's clock also has the "
+    "connection and the wait for a processor, which Locust keeps busy. A client sees the probe's time.",
+    "- **Beside other published runs.** `--riders 2000 --seconds 60` lets 2,000 riders join at 100 a second. The tables have the clients "
+    "that were served, and the counts of each endpoint.",
+)
+
+
+def endpoint(path, off, on):
+    before, after = off.get(path, {"sent": 0, "answered": 0}), on[path]
+    cells = [before["sent"], before["answered"], after["sent"], after["answered"], after["refused"]]
+    return f"| `{path}` | " + " | ".join(number(cell) for cell in cells) + " |"
 
 
 def number(value):
