@@ -104,6 +104,9 @@ pub struct StoreCall {
     pub error: Option<StoreError>,
 }
 
+/// The code of a reply that is not what the script says.
+pub(crate) const UNKNOWN_REPLY: &str = "an unknown reply";
+
 /// Why Redis gave no decision.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
@@ -150,5 +153,34 @@ impl StoreError {
             Self::SecretUnknown => "secret_unknown",
             Self::SecretDiffers => "secret_differs",
         }
+    }
+
+    /// The reply is not what the script says.
+    pub(crate) fn unknown_reply() -> Self {
+        Self::Refused(UNKNOWN_REPLY.to_owned())
+    }
+
+    /// What a script that decides many says of one that failed (`failure` in `lua/record.lua`).
+    pub(crate) fn of_script(number: i64) -> Self {
+        let code = match number {
+            -1 => "WRONGTYPE",
+            _ => "ERR",
+        };
+        Self::Refused(code.to_owned())
+    }
+
+    /// Whether the slot of several keys is moving; then nothing has run.
+    pub(crate) fn is_moving(&self) -> bool {
+        matches!(self, Self::Refused(code) if code == "TRYAGAIN")
+    }
+
+    /// Whether the server works, and refused because of these keys: their slot moves, or the script cannot read what is
+    /// stored under them.
+    ///
+    /// A script that fails has no code of its own but `ERR`. Some errors of a whole server have that code as well, such as a
+    /// command that it does not know. They come at once, so asking again costs no request any time.
+    pub(crate) fn is_about_keys(&self) -> bool {
+        let codes = ["WRONGTYPE", "ERR", UNKNOWN_REPLY];
+        self.is_moving() || matches!(self, Self::Refused(code) if codes.contains(&&**code))
     }
 }

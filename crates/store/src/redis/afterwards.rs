@@ -9,9 +9,8 @@ use std::time::Duration;
 use tidegate_core::{HoldId, Micros, Receipt, Verdict};
 
 use super::RedisStore;
-use super::guard::is_about_keys;
 use super::script::{Arguments, Task, with_deadline};
-use super::split::{Caller, is_moving};
+use super::split::Caller;
 use crate::charge::unsettled_key;
 use crate::{Charge, Source, StoreError};
 
@@ -47,7 +46,7 @@ impl RedisStore {
         let answer = tokio::time::timeout(LONGEST, self.caller.send(&call)).await;
         match answer.unwrap_or(Err(StoreError::Timeout)) {
             // What stands under the key will not settle anything.
-            Err(error) if is_about_keys(&error) && !is_moving(&error) => {
+            Err(error) if error.is_about_keys() && !error.is_moving() => {
                 if let Ok(shard) = self.caller.shards.of(&charge.subject.tag) {
                     shard.guard.complain(&error);
                 }

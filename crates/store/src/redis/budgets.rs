@@ -8,7 +8,6 @@ use std::time::Instant;
 use tidegate_core::Verdict;
 
 use super::RedisStore;
-use super::guard::is_about_keys;
 use crate::{Charge, MAX_CHARGES, Mode, Outlook, StoreError};
 
 impl RedisStore {
@@ -73,7 +72,7 @@ impl RedisStore {
         self.secret.check()?;
         match self.settle_leased(charges).await {
             // What cannot be read is forgotten too.
-            Err(error) if !is_about_keys(&error) => return Err(error),
+            Err(error) if !error.is_about_keys() => return Err(error),
             _ => {}
         }
         for charges in parts(charges) {

@@ -20,34 +20,21 @@
 //! Only `link`, `settings`, `alive`, `client`, `sentinels`, `slots` and `cluster` know fred.
 
 mod afterwards;
-mod alive;
-mod breaker;
 mod budgets;
-mod client;
-mod clock;
-mod cluster;
 mod exactly;
 mod gateways;
-mod guard;
 mod identity;
 mod info;
 mod leases;
-mod link;
 mod modes;
 mod places;
 mod recent;
 mod script;
 mod secret;
-mod sentinels;
-mod settings;
-mod shard;
-mod shards;
-mod slots;
 mod split;
 mod synced;
-mod tls;
 mod together;
-mod url;
+mod wire;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -62,22 +49,22 @@ use crate::{
 };
 use gateways::Gateways;
 pub use gateways::HEARTBEAT;
-use guard::is_about_keys;
 use identity::Identity;
 pub use info::{NodeInfo, RedisInfo};
 use leases::{Leases, Lender};
-pub(crate) use places::{Confirmed, Server};
+pub(crate) use places::Server;
 use recent::Recent;
 pub use secret::Agreement;
 use secret::SecretState;
-use settings::CONNECT;
-use shards::Shards;
 use split::{Caller, Decided, call_of};
 use synced::Synced;
 pub use synced::{Overshoot, SyncedUse};
-pub use tls::{InvalidTls, Tls};
-pub use url::InvalidUrl;
-use url::Target;
+pub(crate) use wire::confirmation::Confirmed;
+use wire::settings::CONNECT;
+use wire::shards::Shards;
+pub use wire::tls::{InvalidTls, Tls};
+pub use wire::url::InvalidUrl;
+use wire::url::Target;
 
 /// How to reach Redis, and how long to wait for it.
 #[derive(Clone, Debug)]
@@ -150,6 +137,7 @@ impl RedisStore {
         let caller = Caller {
             shards: Arc::new(shards),
             scripts: Arc::default(),
+            together: Arc::default(),
             key_prefix: options.key_prefix.into(),
         };
         let (recent, secret) = (Arc::<Recent>::default(), Arc::<SecretState>::default());
@@ -200,7 +188,7 @@ impl RedisStore {
                 // A key that cannot be read says nothing of those that others are refused by.
                 let is_theirs = |charge: &&Charge<'_>| charge.limit.is_shared();
                 for charge in charges {
-                    if !(is_about_keys(&error) && is_theirs(&charge)) {
+                    if !(error.is_about_keys() && is_theirs(&charge)) {
                         self.recent.unanswered(charge);
                     }
                 }

@@ -4,98 +4,17 @@
 //! too few. So a gateway never takes the place of its own running request.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use tidegate_core::{HoldId, Micros, Receipt};
 
 use super::RedisStore;
 use super::afterwards::{Afterwards, LONGEST};
-use super::guard::is_about_keys;
 use super::script::Task;
-use super::shard::Shard;
-use super::split::{Caller, is_moving};
+use super::split::Caller;
+use super::wire::confirmation::Confirmed;
+use super::wire::shard::Shard;
 use crate::{Charge, StoreError};
-
-/// How long all places that requests of this process hold on a server are sure to be there.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) enum Confirmed {
-    /// There is none.
-    #[default]
-    None,
-    /// Until then.
-    Until(Instant),
-    /// One may be missing now.
-    Never,
-}
-
-impl Confirmed {
-    /// With a place more, which does not lapse before `lapse`, if it is known to be there.
-    pub(crate) fn add(&mut self, lapse: Option<Instant>) {
-        *self = match (*self, lapse) {
-            (Self::Never, _) | (_, None) => Self::Never,
-            (Self::None, Some(lapse)) => Self::Until(lapse),
-            (Self::Until(until), Some(lapse)) => Self::Until(until.min(lapse)),
-        };
-    }
-}
-
-/// The same, as decisions read it.
-#[derive(Debug)]
-pub(super) struct Confirmation {
-    start: Instant,
-    // In us since the start; the greatest number: there is no place.
-    until: AtomicU64,
-    // The connection over which all of them were taken or renewed.
-    connection: AtomicU64,
-}
-
-impl Default for Confirmation {
-    fn default() -> Self {
-        Self {
-            start: Instant::now(),
-            until: AtomicU64::new(u64::MAX),
-            connection: AtomicU64::new(0),
-        }
-    }
-}
-
-impl Confirmation {
-    /// Whether no place is missing now, as far as can be known.
-    fn holds(&self, connection: u64) -> bool {
-        let until = self.until.load(SeqCst);
-        let is_known = || self.connection.load(SeqCst) == connection;
-        until == u64::MAX || is_known() && micros(self.start.elapsed()) < until
-    }
-
-    fn until(&self, lapse: Option<Instant>) -> u64 {
-        lapse.map_or(0, |lapse| {
-            micros(lapse.saturating_duration_since(self.start))
-        })
-    }
-
-    fn add(&self, lapse: Option<Instant>, connection: u64) {
-        if self.until.load(SeqCst) == u64::MAX {
-            self.connection.store(connection, SeqCst);
-        }
-        self.until.fetch_min(self.until(lapse), SeqCst);
-    }
-
-    fn set(&self, confirmed: Confirmed, connection: u64) {
-        let until = match confirmed {
-            Confirmed::None => u64::MAX,
-            Confirmed::Until(lapse) => self.until(Some(lapse)),
-            Confirmed::Never => 0,
-        };
-        self.until.store(0, SeqCst);
-        self.connection.store(connection, SeqCst);
-        self.until.store(until, SeqCst);
-    }
-}
-
-fn micros(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
-}
 
 /// The server of a place.
 #[derive(Clone, Debug)]
@@ -189,7 +108,7 @@ impl RedisStore {
         let renewing = self.caller.renew(charge, hold, self.timeout);
         let answer = tokio::time::timeout(LONGEST, renewing).await;
         match answer.unwrap_or(Err(StoreError::Timeout)) {
-            Err(error) if is_about_keys(&error) && !is_moving(&error) => Ok(()),
+            Err(error) if error.is_about_keys() && !error.is_moving() => Ok(()),
             answer => answer,
         }
     }

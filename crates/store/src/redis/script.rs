@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use tidegate_core::{Block, CalendarWindow, MAX_EXACT, Micros, Quota};
 
+use super::wire::script::{SCRIPTS, Script};
 use crate::Charge;
 
 /// The parts of `lua/`: each algorithm with the files that it needs, in the order of [`Quota::ALGORITHMS`], and blocks.
@@ -90,8 +91,7 @@ impl Task {
 
 /// How many combinations of parts there are.
 const COMBINATIONS: usize = 1 << PARTS.len();
-/// How many scripts there can be.
-pub(super) const SCRIPTS: usize = Task::ALL.len() * COMBINATIONS;
+const _: () = assert!(SCRIPTS == Task::ALL.len() * COMBINATIONS);
 
 /// One script per task and combination of parts, joined when it is first needed.
 #[derive(Debug)]
@@ -133,57 +133,29 @@ impl Scripts {
     /// The script with this index.
     pub(super) fn at(&self, index: usize) -> &Script {
         let task = Task::ALL[index / COMBINATIONS];
-        self.0[index].get_or_init(|| Script::new(index, task, index % COMBINATIONS))
+        self.0[index].get_or_init(|| Script::new(index, joined(task, index % COMBINATIONS)))
     }
 }
 
-/// One joined script.
-#[derive(Debug)]
-pub(super) struct Script {
-    index: usize,
-    text: String,
-    sha: String,
-}
-
-impl Script {
-    fn new(index: usize, task: Task, combination: usize) -> Self {
-        // With this first line Redis refuses up front what it could not finish: when it is out of memory, a replica,
-        // or asked for keys of several slots.
-        let mut text = format!("#!lua\nlocal algorithms = {{}}\n{RECORD}");
-        let mut joined: Vec<&str> = Vec::new();
-        for (index, parts) in PARTS.iter().enumerate() {
-            if combination & 1 << index == 0 {
-                continue;
-            }
-            for part in *parts {
-                if !joined.contains(part) {
-                    joined.push(part);
-                }
+/// The text of a script: the parts that it needs, then what it is for.
+fn joined(task: Task, combination: usize) -> String {
+    // With this first line Redis refuses up front what it could not finish: when it is out of memory, a replica,
+    // or asked for keys of several slots.
+    let mut text = format!("#!lua\nlocal algorithms = {{}}\n{RECORD}");
+    let mut joined: Vec<&str> = Vec::new();
+    for (index, parts) in PARTS.iter().enumerate() {
+        if combination & 1 << index == 0 {
+            continue;
+        }
+        for part in *parts {
+            if !joined.contains(part) {
+                joined.push(part);
             }
         }
-        joined.extend(task.text());
-        text.extend(joined);
-        Self {
-            index,
-            sha: super::client::sha1(&text),
-            text,
-        }
     }
-
-    /// Which of the [`SCRIPTS`] it is.
-    pub(super) const fn index(&self) -> usize {
-        self.index
-    }
-
-    /// All of it.
-    pub(super) fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// The name by which Redis knows it.
-    pub(super) fn sha(&self) -> &str {
-        &self.sha
-    }
+    joined.extend(task.text());
+    text.extend(joined);
+    text
 }
 
 /// What is passed to a script: per charge the algorithm, the cost, the limit's ways, and the quota's numbers

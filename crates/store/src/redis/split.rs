@@ -18,12 +18,12 @@ use tidegate_core::{HoldId, Micros};
 use tokio::task::JoinSet;
 
 use super::afterwards::Afterwards;
-use super::guard::Answer;
 use super::read;
 use super::recent::{self, Recent};
 use super::script::{Arguments, Scripts, Task, with_deadline};
-use super::shards::Shards;
 use super::together::{Question, Together};
+use super::wire::guard::Answer;
+use super::wire::shards::Shards;
 use crate::charge::hold_of;
 use crate::{Charge, Decision, Outcome, PerCharge, StoreError, Via};
 use group::{Group, grouped};
@@ -43,6 +43,7 @@ pub(super) enum Split {
 pub(super) struct Caller {
     pub(super) shards: Arc<Shards>,
     pub(super) scripts: Arc<Scripts>,
+    pub(super) together: Arc<Together>,
     pub(super) key_prefix: Arc<str>,
 }
 
@@ -83,7 +84,7 @@ impl Caller {
             return None;
         }
         match self.charge(charges, until).await {
-            Err(error) if is_moving(&error) => None,
+            Err(error) if error.is_moving() => None,
             answer => Some(answer),
         }
     }
@@ -123,7 +124,7 @@ impl Caller {
         };
         match self.decide_split(charges, split, until, recent).await {
             // What was charged until then is given back.
-            Err(error) if is_moving(&error) && split == Split::BySlot => {
+            Err(error) if error.is_moving() && split == Split::BySlot => {
                 let split = Split::ByKey;
                 self.decide_split(charges, split, until, recent).await
             }
@@ -303,7 +304,8 @@ impl Caller {
                     deadline,
                     hold: call.hold,
                 };
-                Together::decide(shard, &self.scripts, call.script, question).await
+                let (together, scripts) = (&self.together, &self.scripts);
+                together.decide(shard, scripts, call.script, question).await
             }
             // Of several slots no script can be asked at once.
             _ => {
@@ -349,11 +351,6 @@ pub(super) const fn call_of(answer: &Answer<Decision>) -> recent::Call {
         received: answer.received,
         at: answer.content.now,
     }
-}
-
-/// Whether the slot of several keys is moving; then nothing has run.
-pub(super) fn is_moving(error: &StoreError) -> bool {
-    matches!(error, StoreError::Refused(code) if code == "TRYAGAIN")
 }
 
 #[cfg(test)]

@@ -11,9 +11,10 @@ use parking_lot::Mutex;
 use tidegate_core::Micros;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use super::client::{Asking, Failure};
 use super::script::{Scripts, deadline_of, with_deadline};
-use super::shard::Shard;
+use super::wire::client::Asking;
+use super::wire::failure::Failure;
+use super::wire::shard::Shard;
 use crate::StoreError;
 
 /// The most decisions of one call: Redis does nothing else meanwhile, for a millisecond or two at most.
@@ -70,6 +71,7 @@ struct Waiting {
 impl Together {
     /// Has the script with this index decide.
     pub(super) async fn decide(
+        self: &Arc<Self>,
         shard: &Arc<Shard>,
         scripts: &Arc<Scripts>,
         script: usize,
@@ -77,8 +79,9 @@ impl Together {
     ) -> Result<Vec<i64>, StoreError> {
         let (told, answer) = oneshot::channel();
         let waiting = Waiting { question, told };
-        if let Some(room) = shard.together.join(script, waiting) {
-            tokio::spawn(gather(shard.clone(), scripts.clone(), script, room));
+        if let Some(room) = self.join(script, waiting) {
+            let (batcher, shard, scripts) = (self.clone(), shard.clone(), scripts.clone());
+            tokio::spawn(batcher.gather(shard, scripts, script, room));
         }
         // A task of ours that is gone was not answered.
         answer.await.unwrap_or(Err(StoreError::Disconnected))
@@ -109,20 +112,26 @@ impl Together {
         }
         (part, !waiting.is_empty())
     }
-}
 
-/// Asks for all that waits, as soon as there is room for a call.
-async fn gather(shard: Arc<Shard>, scripts: Arc<Scripts>, script: usize, room: Arc<Semaphore>) {
-    // Whoever is ready asks first.
-    tokio::task::yield_now().await;
-    // Nobody closes it.
-    while let Ok(room) = room.clone().acquire_owned().await {
-        let (part, more) = shard.together.take(script);
-        let (shard, scripts) = (shard.clone(), scripts.clone());
-        if !more {
-            return ask(shard, scripts, script, part, room).await;
+    /// Asks for all that waits, as soon as there is room for a call.
+    async fn gather(
+        self: Arc<Self>,
+        shard: Arc<Shard>,
+        scripts: Arc<Scripts>,
+        script: usize,
+        room: Arc<Semaphore>,
+    ) {
+        // Requests that are ready ask first.
+        tokio::task::yield_now().await;
+        // It is never closed.
+        while let Ok(room) = room.clone().acquire_owned().await {
+            let (part, more) = self.take(script);
+            let (shard, scripts) = (shard.clone(), scripts.clone());
+            if !more {
+                return ask(shard, scripts, script, part, room).await;
+            }
+            tokio::spawn(ask(shard, scripts, script, part, room));
         }
-        tokio::spawn(ask(shard, scripts, script, part, room));
     }
 }
 

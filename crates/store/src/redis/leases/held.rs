@@ -9,8 +9,8 @@ use tidegate_core::{Micros, Quota, Verdict};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::super::guard::Answer;
 use super::super::recent::Known;
+use super::super::wire::guard::Answer;
 use super::lender::{Ask, Lender, Lent};
 use super::slice::{Slice, Spent, Step};
 use super::table::{Entry, PlanKey, Table, Told, position};

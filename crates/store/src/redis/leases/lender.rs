@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use tidegate_core::{HoldId, Micros, Receipt, Verdict};
 
-use super::super::guard;
 use super::super::identity::Identity;
 use super::super::recent::{self, Recent};
 use super::super::script::{Arguments, Task, with_deadline};
 use super::super::secret::SecretState;
 use super::super::split::Caller;
+use super::super::wire::guard;
 use crate::{Charge, Limit, StoreError, Subject};
 
 /// After so long without a word a slice lapses: its gateway is taken to be gone, and to have spent all of it.

@@ -4,9 +4,9 @@ use tidegate_core::FixedWindow;
 use tidegate_testkit::RedisServer;
 
 use super::super::identity::Identity;
-use super::super::shards::Shards;
 use super::super::split::Caller;
-use super::super::url::Target;
+use super::super::wire::shards::Shards;
+use super::super::wire::url::Target;
 use super::*;
 use crate::{Limit, OnFailure, Subject};
 
@@ -20,6 +20,7 @@ async fn leases(server: &RedisServer, places: usize) -> Leases {
         caller: Caller {
             shards: Arc::new(shards),
             scripts: Arc::default(),
+            together: Arc::default(),
             key_prefix: "tidegate".into(),
         },
         secret: Arc::default(),

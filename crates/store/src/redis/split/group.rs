@@ -3,7 +3,7 @@
 use tidegate_core::Quota;
 
 use super::{Decided, Split, call_of};
-use crate::redis::guard::Answer;
+use crate::redis::wire::guard::Answer;
 use crate::{Charge, Decision, Verdicts};
 
 /// The charges of a request whose keys share a slot, and their places among all.

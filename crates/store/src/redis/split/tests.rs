@@ -6,7 +6,7 @@ use tidegate_core::{FixedWindow, LeakyBucket, Rate, SlidingWindowLog};
 use tidegate_testkit::RedisServer;
 
 use super::*;
-use crate::redis::url::Target;
+use crate::redis::wire::url::Target;
 use crate::{Limit, OnFailure, Subject};
 
 /// A clock that was believed to be far behind: a failover to another machine, or a clock that was set.
@@ -46,6 +46,7 @@ pub(in crate::redis) async fn caller(server: &RedisServer) -> Caller {
     Caller {
         shards: Arc::new(shards),
         scripts: Arc::default(),
+        together: Arc::default(),
         key_prefix: "test".into(),
     }
 }

@@ -17,10 +17,10 @@ use super::tally::{Counts, Totals};
 use crate::StoreError;
 use crate::charge::key_of;
 use crate::redis::RedisStore;
-use crate::redis::guard::Answer;
 use crate::redis::script::{self, Task};
-use crate::redis::slots::slot_of_tag;
-use crate::redis::split::{Caller, is_moving};
+use crate::redis::split::Caller;
+use crate::redis::wire::guard::Answer;
+use crate::redis::wire::slots::slot_of_tag;
 
 /// The most keys in one call: Redis is busy with them for less than half a millisecond.
 const KEYS: usize = 32;
@@ -226,7 +226,7 @@ impl Call<'_> {
                 // It has added nothing, and told the time, by which another one may be in time.
                 Err(StoreError::Late) if Instant::now() < until => {}
                 // One part of a key has moved to another node, and the other has not yet.
-                Err(error) if is_moving(&error) && Instant::now() + MOVING < until => {
+                Err(error) if error.is_moving() && Instant::now() + MOVING < until => {
                     tokio::time::sleep(MOVING).await;
                 }
                 answer => return answer,

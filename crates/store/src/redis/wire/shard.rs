@@ -8,30 +8,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::{Mutex, Notify};
 
-use super::client::{Asking, By, Client, Failure};
+use super::client::{Asking, By, Client};
+use super::confirmation::Confirmation;
+use super::failure::Failure;
 use super::guard::Guard;
-use super::link::Route;
-use super::places::Confirmation;
+use super::route::Route;
 use super::script::{SCRIPTS, Script};
-use super::together::Together;
 use crate::StoreError;
 
 /// One server.
 #[derive(Debug)]
-pub(super) struct Shard {
-    pub(super) client: Client,
+pub(in crate::redis) struct Shard {
+    pub(in crate::redis) client: Client,
     /// Whether decisions may ask it.
-    pub(super) guard: Guard,
+    pub(in crate::redis) guard: Guard,
     /// Whether it has all places of this process.
-    pub(super) confirmation: Confirmation,
-    /// Decisions that wait for their call.
-    pub(super) together: Together,
+    pub(in crate::redis) confirmation: Confirmation,
     // Per script, by its index.
     loaders: Box<[Loader]>,
 }
 
 /// A server, with its address if it is a node of a Redis Cluster.
-pub(super) type Named = (Option<String>, Arc<Shard>);
+pub(in crate::redis) type Named = (Option<String>, Arc<Shard>);
 
 /// How often a script was loaded here; whoever holds the lock loads.
 #[derive(Debug, Default)]
@@ -42,18 +40,17 @@ struct Loader {
 
 impl Shard {
     /// Starts connecting, for ever. `changed` is told whenever the connection comes up or breaks.
-    pub(super) fn start(route: Route, changed: Arc<Notify>) -> Self {
+    pub(in crate::redis) fn start(route: Route, changed: Arc<Notify>) -> Self {
         Self {
             guard: Guard::default(),
             confirmation: Confirmation::default(),
-            together: Together::default(),
             client: Client::start(route, changed),
             loaders: (0..SCRIPTS).map(|_| Loader::default()).collect(),
         }
     }
 
     /// Whether it answers; then decisions may ask it again.
-    pub(super) async fn ping(&self) -> Result<(), StoreError> {
+    pub(in crate::redis) async fn ping(&self) -> Result<(), StoreError> {
         self.client.ping().await?;
         self.guard.answered();
         Ok(())
@@ -61,7 +58,7 @@ impl Shard {
 
     /// Runs a script. If the server lost it, one caller brings it back by running it from its text, and those that found
     /// it missing meanwhile wait for that one, then try again: nothing has run, so nothing is charged twice.
-    pub(super) async fn call(
+    pub(in crate::redis) async fn call(
         &self,
         script: &Script,
         keys: &[String],

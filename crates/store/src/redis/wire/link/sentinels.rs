@@ -12,9 +12,10 @@ use fred::types::CustomCommand;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use super::link::{Link, Route};
-use super::settings::CONNECT;
-use super::url::{Address, Topology};
+use super::super::route::Route;
+use super::super::settings::CONNECT;
+use super::super::url::{Address, Topology};
+use super::Link;
 
 /// How often they are asked.
 const EVERY: Duration = Duration::from_secs(1);

@@ -4,6 +4,8 @@
 //! place here, at once if the old one was good for a while. So there is no client that is stuck, and why there is no
 //! connection is always known. This module must not know what is asked over it.
 
+mod sentinels;
+
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,14 +18,14 @@ use fred::interfaces::{ClientLike as _, EventInterface as _};
 use fred::types::{Builder, ConnectHandle};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
-use tokio::task::JoinHandle;
 
 use super::alive;
-use super::client::code;
-use super::sentinels;
+use super::failure::code;
+use super::route::Route;
 use super::settings::{CONNECT, config, connection, performance};
-use super::tls::{self, Tls};
-use super::url::{Address, Login, Topology};
+use super::task::Task;
+use super::tls;
+use super::url::{Address, Topology};
 use crate::StoreError;
 
 /// How long to wait between attempts, and how much longer at random, so that gateways do not come in step.
@@ -35,21 +37,9 @@ const STABLE: Duration = Duration::from_secs(1);
 /// The number of the next connection.
 static CONNECTIONS: AtomicU64 = AtomicU64::new(1);
 
-/// How to come to one server.
-#[derive(Clone, Debug)]
-pub(super) struct Route {
-    pub(super) to: Topology,
-    pub(super) login: Login,
-    pub(super) database: Option<u8>,
-    pub(super) tls: Option<Tls>,
-    /// The name in the server's certificate, if it is another than its host.
-    pub(super) tls_name: Option<String>,
-    pub(super) timeout: Duration,
-}
-
 /// A connection that comes back by itself, until this is dropped.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(in crate::redis) struct Link {
     shared: Arc<Shared>,
     #[expect(dead_code, reason = "ends the tasks when it is dropped")]
     tasks: (Task<()>, Option<Task<()>>),
@@ -68,7 +58,7 @@ struct Shared {
 
 impl Link {
     /// Starts connecting, for ever. `changed` is told whenever the connection comes up or breaks.
-    pub(super) fn start(route: Route, changed: Arc<Notify>) -> Self {
+    pub(in crate::redis) fn start(route: Route, changed: Arc<Notify>) -> Self {
         let shared = Arc::new(Shared {
             fred: ArcSwapOption::empty(),
             status: watch::Sender::new(None),
@@ -94,7 +84,7 @@ impl Link {
     /// The client, if it is connected; if not, why.
     ///
     /// Without a connection fred would queue a command until its timeout; a decision has better things to do.
-    pub(super) fn fred(&self) -> Result<Arc<Fred>, StoreError> {
+    pub(in crate::redis) fn fred(&self) -> Result<Arc<Fred>, StoreError> {
         self.shared
             .fred
             .load_full()
@@ -105,17 +95,17 @@ impl Link {
     }
 
     /// Whether there is a connection now.
-    pub(super) fn is_up(&self) -> bool {
+    pub(in crate::redis) fn is_up(&self) -> bool {
         self.shared.fred.load().is_some()
     }
 
     /// The number of the connection: no two of this process have the same; 0: there is none.
-    pub(super) fn connection(&self) -> u64 {
+    pub(in crate::redis) fn connection(&self) -> u64 {
         self.shared.connection.load(Ordering::Relaxed)
     }
 
     /// Waits until the first attempt is over, whatever came of it.
-    pub(super) async fn tried(&self) {
+    pub(in crate::redis) async fn tried(&self) {
         // The sender lives as long as this.
         let _ = self
             .shared
@@ -222,16 +212,6 @@ fn why(error: &Error, is_tls: bool) -> StoreError {
 fn jitter() -> Duration {
     use std::hash::{BuildHasher as _, RandomState};
     Duration::from_millis(RandomState::new().hash_one(0) % JITTER_MS)
-}
-
-/// A task that ends with whoever holds it.
-#[derive(Debug)]
-pub(super) struct Task<T>(pub(super) JoinHandle<T>);
-
-impl<T> Drop for Task<T> {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }
 
 #[cfg(test)]

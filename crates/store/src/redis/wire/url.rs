@@ -19,14 +19,14 @@ impl InvalidUrl {
 
 /// Where one server listens.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Address {
-    pub(super) host: String,
-    pub(super) port: u16,
+pub(in crate::redis) struct Address {
+    pub(in crate::redis) host: String,
+    pub(in crate::redis) port: u16,
 }
 
 /// Which servers a URL names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Topology {
+pub(in crate::redis) enum Topology {
     Server(Address),
     Unix(PathBuf),
     /// Any of these sentinels knows who the primary of this service is.
@@ -41,9 +41,9 @@ pub(super) enum Topology {
 
 /// A user and a password, each of which may be missing.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub(super) struct Login {
-    pub(super) user: Option<String>,
-    pub(super) password: Option<String>,
+pub(in crate::redis) struct Login {
+    pub(in crate::redis) user: Option<String>,
+    pub(in crate::redis) password: Option<String>,
 }
 
 impl std::fmt::Debug for Login {
@@ -54,11 +54,11 @@ impl std::fmt::Debug for Login {
 
 /// What a URL says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Target {
-    pub(super) topology: Topology,
-    pub(super) tls: bool,
-    pub(super) login: Login,
-    pub(super) database: Option<u8>,
+pub(in crate::redis) struct Target {
+    pub(in crate::redis) topology: Topology,
+    pub(in crate::redis) tls: bool,
+    pub(in crate::redis) login: Login,
+    pub(in crate::redis) database: Option<u8>,
 }
 
 const FORM: InvalidUrl =
@@ -81,7 +81,7 @@ const SENTINEL_PORT: u16 = 26379;
 
 impl Target {
     /// Understands a URL.
-    pub(super) fn parse(url: &str) -> Result<Self, InvalidUrl> {
+    pub(in crate::redis) fn parse(url: &str) -> Result<Self, InvalidUrl> {
         let (scheme, rest) = url.split_once("://").ok_or(SCHEME)?;
         // A password that holds one of these ends early, or never, and is written %23 or %20.
         if rest.contains(|c: char| c == '#' || c.is_whitespace() || c.is_control()) {

@@ -6,9 +6,10 @@ use std::time::Duration;
 use tidegate_core::Micros;
 use tokio::sync::Notify;
 
-use super::client::{Asking, By, Failure};
+use super::client::{Asking, By};
 use super::cluster::Cluster;
-use super::link::Route;
+use super::failure::Failure;
+use super::route::Route;
 use super::script::Script;
 use super::shard::{Named, Shard};
 use super::slots::{slot_of, slot_of_tag};
@@ -18,7 +19,7 @@ use crate::StoreError;
 
 /// All servers of a store.
 #[derive(Debug)]
-pub(super) enum Shards {
+pub(in crate::redis) enum Shards {
     /// One, wherever it is at the moment.
     One(Arc<Shard>),
     /// Many, by slot.
@@ -27,7 +28,7 @@ pub(super) enum Shards {
 
 impl Shards {
     /// Starts connecting to all of them, for ever.
-    pub(super) fn start(target: Target, tls: Option<Tls>, timeout: Duration) -> Self {
+    pub(in crate::redis) fn start(target: Target, tls: Option<Tls>, timeout: Duration) -> Self {
         let route = Route {
             to: target.topology,
             login: target.login,
@@ -43,7 +44,7 @@ impl Shards {
     }
 
     /// Waits until the first attempts to connect are over, whatever came of them.
-    pub(super) async fn tried(&self) {
+    pub(in crate::redis) async fn tried(&self) {
         match self {
             Self::One(shard) => shard.client.tried().await,
             Self::Cluster(cluster) => cluster.tried().await,
@@ -51,12 +52,12 @@ impl Shards {
     }
 
     /// Whether two clients' keys may be in two places.
-    pub(super) const fn are_many(&self) -> bool {
+    pub(in crate::redis) const fn are_many(&self) -> bool {
         matches!(self, Self::Cluster(_))
     }
 
     /// All servers that are known, each with its address in a Redis Cluster.
-    pub(super) fn all(&self) -> Result<Vec<Named>, StoreError> {
+    pub(in crate::redis) fn all(&self) -> Result<Vec<Named>, StoreError> {
         match self {
             Self::One(shard) => Ok(vec![(None, shard.clone())]),
             Self::Cluster(cluster) => cluster.all(),
@@ -64,7 +65,7 @@ impl Shards {
     }
 
     /// The server of a client's keys, as far as is known.
-    pub(super) fn of(&self, tag: &[u8; 16]) -> Result<Arc<Shard>, StoreError> {
+    pub(in crate::redis) fn of(&self, tag: &[u8; 16]) -> Result<Arc<Shard>, StoreError> {
         match self {
             Self::One(shard) => Ok(shard.clone()),
             Self::Cluster(cluster) => cluster.of(slot_of_tag(tag)),
@@ -72,7 +73,7 @@ impl Shards {
     }
 
     /// The server of a key that is no client's, as far as is known.
-    pub(super) fn of_key(&self, key: &str) -> Result<Arc<Shard>, StoreError> {
+    pub(in crate::redis) fn of_key(&self, key: &str) -> Result<Arc<Shard>, StoreError> {
         match self {
             Self::One(shard) => Ok(shard.clone()),
             Self::Cluster(cluster) => cluster.of(slot_of(key)),
@@ -80,7 +81,7 @@ impl Shards {
     }
 
     /// The time by the clock of the server of a client's keys, as far as is known.
-    pub(super) fn now(&self, tag: &[u8; 16]) -> Option<Micros> {
+    pub(in crate::redis) fn now(&self, tag: &[u8; 16]) -> Option<Micros> {
         match self {
             Self::One(shard) => shard.guard.now(),
             Self::Cluster(_) => self.of(tag).ok()?.guard.now(),
@@ -88,12 +89,12 @@ impl Shards {
     }
 
     /// Whether the server of a client's keys failed to answer last, or is not known.
-    pub(super) fn fails(&self, tag: &[u8; 16]) -> bool {
+    pub(in crate::redis) fn fails(&self, tag: &[u8; 16]) -> bool {
         self.of(tag).map_or(true, |shard| shard.guard.fails())
     }
 
     /// Runs a script where the keys of this client are.
-    pub(super) async fn call(
+    pub(in crate::redis) async fn call(
         &self,
         tag: &[u8; 16],
         script: &Script,
@@ -114,7 +115,7 @@ impl Shards {
     }
 
     /// Runs a script whose text is sent each time where these keys are, which share a slot; which server that was.
-    pub(super) async fn eval(
+    pub(in crate::redis) async fn eval(
         &self,
         keys: &[String],
         text: &str,
@@ -138,7 +139,7 @@ impl Shards {
     }
 
     /// What stands under `key`: `value`, if nothing did. It expires `kept` from now.
-    pub(super) async fn set_once(
+    pub(in crate::redis) async fn set_once(
         &self,
         key: &str,
         value: &str,
@@ -159,7 +160,7 @@ impl Shards {
     }
 
     /// Whether a server answers; of a cluster it is enough if one does, since the others' clients have their own policy.
-    pub(super) async fn ping(&self) -> Result<(), StoreError> {
+    pub(in crate::redis) async fn ping(&self) -> Result<(), StoreError> {
         match self {
             Self::One(shard) => shard.ping().await,
             Self::Cluster(cluster) => cluster.ping().await,

@@ -14,11 +14,13 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
-use super::client::{Asking, Failure};
-use super::link::{Route, Task};
+use super::client::Asking;
+use super::failure::Failure;
+use super::route::Route;
 use super::settings::CONNECT;
 use super::shard::{Named, Shard};
 use super::slots::{Owner, SLOTS, owners};
+use super::task::Task;
 use super::url::{Address, Topology};
 use crate::StoreError;
 
@@ -35,7 +37,7 @@ const DOWN: &str = "CLUSTERDOWN";
 
 /// The nodes of a cluster, found by their slots.
 #[derive(Debug)]
-pub(super) struct Cluster {
+pub(in crate::redis) struct Cluster {
     nodes: Arc<Nodes>,
     #[expect(dead_code, reason = "ends the task when it is dropped")]
     task: Task<()>,
@@ -76,7 +78,7 @@ impl Map {
 
 impl Cluster {
     /// Starts asking these nodes for the others, for ever.
-    pub(super) fn start(seeds: Vec<Address>, route: Route) -> Self {
+    pub(in crate::redis) fn start(seeds: Vec<Address>, route: Route) -> Self {
         let nodes = Arc::new(Nodes {
             seeds,
             route,
@@ -90,7 +92,7 @@ impl Cluster {
     }
 
     /// Waits until the first attempt to find the nodes and to connect to them is over.
-    pub(super) async fn tried(&self) {
+    pub(in crate::redis) async fn tried(&self) {
         // The sender lives as long as this.
         let _ = self.nodes.asked.subscribe().wait_for(Option::is_some).await;
         for node in &self.nodes.map.load_full().nodes {
@@ -99,7 +101,7 @@ impl Cluster {
     }
 
     /// The nodes that have slots, by address.
-    pub(super) fn all(&self) -> Result<Vec<Named>, StoreError> {
+    pub(in crate::redis) fn all(&self) -> Result<Vec<Named>, StoreError> {
         let map = self.nodes.map.load();
         if map.nodes.is_empty() {
             return Err(match &*self.nodes.asked.borrow() {
@@ -115,7 +117,7 @@ impl Cluster {
     }
 
     /// The node that has a slot, as far as is known.
-    pub(super) fn of(&self, slot: u16) -> Result<Arc<Shard>, StoreError> {
+    pub(in crate::redis) fn of(&self, slot: u16) -> Result<Arc<Shard>, StoreError> {
         let asked = self.nodes.asked.borrow();
         if let Some(Err(why)) = &*asked
             && is_down(why)
@@ -136,7 +138,7 @@ impl Cluster {
     }
 
     /// Where else to ask, once, after `asked` sent us away. A slot that has moved is remembered.
-    pub(super) async fn redirected(
+    pub(in crate::redis) async fn redirected(
         &self,
         asked: &Arc<Shard>,
         failure: &Failure,
@@ -159,7 +161,7 @@ impl Cluster {
         Some((shard, asking))
     }
 
-    pub(super) async fn ping(&self) -> Result<(), StoreError> {
+    pub(in crate::redis) async fn ping(&self) -> Result<(), StoreError> {
         let mut why = match &*self.nodes.asked.borrow() {
             Some(Err(why)) => why.clone(),
             _ => StoreError::Disconnected,

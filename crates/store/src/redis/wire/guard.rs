@@ -8,9 +8,7 @@ use tidegate_core::Micros;
 use tokio::sync::Semaphore;
 
 use super::breaker::{Breaker, Change};
-use super::client::UNKNOWN_REPLY;
 use super::clock::Clock;
-use super::split::is_moving;
 use crate::StoreError;
 
 /// Decisions that may wait for a server at once. A server that is hung holds up no more, and gets no more to do when it
@@ -19,7 +17,7 @@ const IN_FLIGHT: usize = 4_096;
 
 /// The guard of one server.
 #[derive(Debug)]
-pub(super) struct Guard {
+pub(in crate::redis) struct Guard {
     clock: Clock,
     breaker: Breaker,
     places: Semaphore,
@@ -34,10 +32,10 @@ const COMPLAINTS: u64 = 60;
 
 /// An answer, and when it was asked for and came.
 #[derive(Debug)]
-pub(super) struct Answer<T> {
-    pub(super) content: T,
-    pub(super) sent: Instant,
-    pub(super) received: Instant,
+pub(in crate::redis) struct Answer<T> {
+    pub(in crate::redis) content: T,
+    pub(in crate::redis) sent: Instant,
+    pub(in crate::redis) received: Instant,
 }
 
 impl Default for Guard {
@@ -55,7 +53,7 @@ impl Default for Guard {
 impl Guard {
     /// Makes a call that ends by `until`, if the server may be asked. The call is given the deadline on the server's clock
     /// and says what that clock showed, and its answer, if it did not find itself too late.
-    pub(super) async fn call<T, F>(
+    pub(in crate::redis) async fn call<T, F>(
         &self,
         until: Instant,
         ask: impl FnOnce(Option<Micros>) -> F,
@@ -87,9 +85,9 @@ impl Guard {
                     received: Instant::now(),
                 })
             }
-            Err(error) if is_about_keys(&error) => {
+            Err(error) if error.is_about_keys() => {
                 self.answered();
-                if !is_moving(&error) {
+                if !error.is_moving() {
                     self.complain(&error);
                 }
                 Err(error)
@@ -112,42 +110,42 @@ impl Guard {
     }
 
     /// The server has answered something else than a decision, in time: decisions may ask it again.
-    pub(super) fn answered(&self) {
+    pub(in crate::redis) fn answered(&self) {
         self.fails.store(false, Ordering::Relaxed);
         self.log(self.breaker.succeeded(), None);
     }
 
     /// Whether the server failed to answer the last call.
-    pub(super) fn fails(&self) -> bool {
+    pub(in crate::redis) fn fails(&self) -> bool {
         self.fails.load(Ordering::Relaxed)
     }
 
     /// The time by the server's clock, as far as is known.
-    pub(super) fn now(&self) -> Option<Micros> {
+    pub(in crate::redis) fn now(&self) -> Option<Micros> {
         self.clock.now()
     }
 
     /// The deadline, by the server's clock, of a call that is sent now and waited for so long.
-    pub(super) fn deadline(&self, patience: Duration) -> Option<Micros> {
+    pub(in crate::redis) fn deadline(&self, patience: Duration) -> Option<Micros> {
         self.clock.deadline(patience)
     }
 
     /// Notes the server's clock by the answer of a script that no decision waited for, and that found itself late.
-    pub(super) fn was_late(&self, time: Micros, sent: Instant) {
+    pub(in crate::redis) fn was_late(&self, time: Micros, sent: Instant) {
         let ago = sent.elapsed();
         self.clock
             .set(time, self.clock.elapsed().saturating_sub(ago));
     }
 
     /// Notes what a server's clock showed, in an answer that no decision waited for.
-    pub(super) fn saw(&self, time: Micros, sent: Instant) {
+    pub(in crate::redis) fn saw(&self, time: Micros, sent: Instant) {
         let ago = sent.elapsed();
         self.clock
             .saw(time, self.clock.elapsed().saturating_sub(ago));
     }
 
     /// Logs that some key cannot be read, once a minute at most.
-    pub(super) fn complain(&self, error: &StoreError) {
+    pub(in crate::redis) fn complain(&self, error: &StoreError) {
         let (last, now) = (
             self.complained.load(Ordering::Relaxed),
             self.clock.elapsed().as_secs() + 1,
@@ -176,19 +174,10 @@ impl Guard {
     }
 }
 
-/// Whether the server is well: it answered in time, and refused because of these keys: their slot moves, or something
-/// stands under them that the script cannot read.
-///
-/// A script that fails has no code of its own but `ERR`. Some errors of a whole server have that code as well, such as a
-/// command that it does not know. They come at once, so asking again costs no request any time.
-pub(super) fn is_about_keys(error: &StoreError) -> bool {
-    let codes = ["WRONGTYPE", "ERR", UNKNOWN_REPLY];
-    is_moving(error) || matches!(error, StoreError::Refused(code) if codes.contains(&&**code))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decision::UNKNOWN_REPLY;
 
     async fn ask(guard: &Guard, answer: Result<Option<u8>, &str>) -> Result<u8, StoreError> {
         let answer = answer.map(|content| (1, content));

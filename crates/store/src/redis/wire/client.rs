@@ -1,0 +1,170 @@
+//! What is asked of one Redis server, and what its errors mean.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fred::clients::Client as Fred;
+use fred::error::Error;
+use fred::interfaces::{ClientLike as _, KeysInterface as _, LuaInterface as _};
+use fred::types::{CustomCommand, Expiration, InfoKind, SetOptions, Value};
+use tokio::sync::Notify;
+
+use super::failure::Failure;
+use super::link::Link;
+use super::route::Route;
+use crate::StoreError;
+
+/// A command for a node that does not own the key's slot yet: without ASKING it would send us back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::redis) enum Asking {
+    Yes,
+    No,
+}
+
+/// One server, asked over a connection that comes back by itself.
+#[derive(Debug)]
+pub(in crate::redis) struct Client(Link);
+
+impl Client {
+    /// Starts connecting, for ever. `changed` is told whenever the connection comes up or breaks.
+    pub(in crate::redis) fn start(route: Route, changed: Arc<Notify>) -> Self {
+        Self(Link::start(route, changed))
+    }
+
+    /// Waits until the first attempt to connect is over, whatever came of it.
+    pub(in crate::redis) async fn tried(&self) {
+        self.0.tried().await;
+    }
+
+    pub(in crate::redis) fn is_up(&self) -> bool {
+        self.0.is_up()
+    }
+
+    /// Which connection there is now: no two have the same number; 0: none.
+    pub(in crate::redis) fn connection(&self) -> u64 {
+        self.0.connection()
+    }
+
+    /// Whether there is a connection; if not, why.
+    pub(in crate::redis) fn connected(&self) -> Result<(), StoreError> {
+        self.0.fred().map(drop)
+    }
+
+    /// Runs a script by its name, or from its text.
+    pub(in crate::redis) async fn run(
+        &self,
+        script: By<'_>,
+        keys: &[String],
+        arguments: &[String],
+        asking: Asking,
+    ) -> Result<Vec<i64>, Failure> {
+        let fred = self.0.fred()?;
+        let (keys, arguments) = (keys.to_vec(), arguments.to_vec());
+        let reply = match (asking, script) {
+            // Boxed: fred's futures are of several KiB, and those around them are moved a dozen times.
+            (Asking::No, By::Sha(sha)) => Box::pin(fred.evalsha(sha, keys, arguments)).await?,
+            (Asking::No, By::Text(text)) => Box::pin(fred.eval(text, keys, arguments)).await?,
+            (Asking::Yes, script) => Box::pin(run_asking(&fred, script, keys, arguments)).await?,
+        };
+        Ok(reply)
+    }
+
+    pub(in crate::redis) async fn ping(&self) -> Result<(), StoreError> {
+        let pong: Result<String, Error> = self.0.fred()?.ping(None).await;
+        pong.map(drop)
+            .map_err(|error| Failure::from(error).into_error())
+    }
+
+    /// Who has which slots, by what this node knows; an error if it knows that it is cut off from the others.
+    pub(in crate::redis) async fn cluster_slots(&self) -> Result<Value, StoreError> {
+        let fred = self.0.fred()?;
+        let error = |error| Failure::from(error).into_error();
+        let info: String = fred
+            .custom(command_named("CLUSTER"), vec!["INFO"])
+            .await
+            .map_err(error)?;
+        if !info.lines().any(|line| line.trim() == "cluster_state:ok") {
+            return Err(StoreError::Refused("CLUSTERDOWN".into()));
+        }
+        fred.custom(command_named("CLUSTER"), vec!["SLOTS"])
+            .await
+            .map_err(error)
+    }
+
+    /// What stands under `key`: `value`, if nothing did. It expires `kept` from now.
+    pub(in crate::redis) async fn set_once(
+        &self,
+        key: &str,
+        value: &str,
+        kept: Duration,
+    ) -> Result<String, Failure> {
+        let fred = self.0.fred()?;
+        let seconds = i64::try_from(kept.as_secs()).unwrap_or(i64::MAX);
+        let expiry = Some(Expiration::EX(seconds));
+        let set = fred.set(key, value, expiry, Some(SetOptions::NX), true);
+        let known: Option<String> = set.await?;
+        let Some(known) = known else {
+            return Ok(value.to_owned());
+        };
+        let _: () = fred.expire(key, seconds, None).await?;
+        Ok(known)
+    }
+
+    /// Removes keys, which share a slot.
+    pub(in crate::redis) async fn unlink(&self, keys: Vec<String>) -> Result<(), StoreError> {
+        let fred = self.0.fred()?;
+        let removed: Result<(), Error> = fred.unlink(keys).await;
+        removed.map_err(|error| Failure::from(error).into_error())
+    }
+
+    /// What Redis says of its memory, what it has done, and what commands cost.
+    pub(in crate::redis) async fn info(&self) -> Result<String, StoreError> {
+        let fred = self.0.fred()?;
+        let section = async |kind| -> Result<String, Error> { fred.info(Some(kind)).await };
+        let (memory, stats, commands) = tokio::try_join!(
+            section(InfoKind::Memory),
+            section(InfoKind::Stats),
+            section(InfoKind::CommandStats),
+        )
+        .map_err(|error| Failure::from(error).into_error())?;
+        Ok([memory, stats, commands].join("\n"))
+    }
+}
+
+/// Runs a script on a node that does not own the slot yet.
+async fn run_asking(
+    fred: &Fred,
+    script: By<'_>,
+    keys: Vec<String>,
+    arguments: Vec<String>,
+) -> Result<Vec<i64>, Error> {
+    let (command, script) = match script {
+        By::Sha(sha) => ("EVALSHA", sha),
+        By::Text(text) => ("EVAL", text),
+    };
+    let mut words: Vec<Value> = vec![script.into(), keys.len().to_string().into()];
+    words.extend(keys.into_iter().chain(arguments).map(Value::from));
+    // Both are written in one piece, so that ASKING speaks for this script and no other.
+    let both = fred.pipeline();
+    let _: () = both
+        .custom(command_named("ASKING"), Vec::<Value>::new())
+        .await?;
+    let _: () = both.custom(command_named(command), words).await?;
+    both.last().await
+}
+
+/// How a script is named to Redis.
+#[derive(Clone, Copy)]
+pub(in crate::redis) enum By<'a> {
+    Sha(&'a str),
+    Text(&'a str),
+}
+
+fn command_named(name: &'static str) -> CustomCommand {
+    CustomCommand::new_static(name, None::<u16>, false)
+}
+
+/// The SHA-1 by which Redis knows a script.
+pub(in crate::redis) fn sha1(text: &str) -> String {
+    fred::util::sha1_hash(text)
+}

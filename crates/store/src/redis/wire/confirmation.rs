@@ -1,0 +1,84 @@
+//! Whether a server has all places that requests of this process hold there.
+
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+/// How long all places that requests of this process hold on a server are sure to be there.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) enum Confirmed {
+    /// There is none.
+    #[default]
+    None,
+    /// Until then.
+    Until(Instant),
+    /// One may be missing now.
+    Never,
+}
+
+impl Confirmed {
+    /// With a place more, which does not lapse before `lapse`, if it is known to be there.
+    pub(crate) fn add(&mut self, lapse: Option<Instant>) {
+        *self = match (*self, lapse) {
+            (Self::Never, _) | (_, None) => Self::Never,
+            (Self::None, Some(lapse)) => Self::Until(lapse),
+            (Self::Until(until), Some(lapse)) => Self::Until(until.min(lapse)),
+        };
+    }
+}
+
+/// A [`Confirmed`] that decisions read without a lock.
+#[derive(Debug)]
+pub(in crate::redis) struct Confirmation {
+    start: Instant,
+    // In us since the start; the greatest number: there is no place.
+    until: AtomicU64,
+    // The connection over which all of them were taken or renewed.
+    connection: AtomicU64,
+}
+
+impl Default for Confirmation {
+    fn default() -> Self {
+        Self {
+            start: Instant::now(),
+            until: AtomicU64::new(u64::MAX),
+            connection: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Confirmation {
+    /// Whether no place is missing now, as far as can be known.
+    pub(in crate::redis) fn holds(&self, connection: u64) -> bool {
+        let until = self.until.load(SeqCst);
+        let is_known = || self.connection.load(SeqCst) == connection;
+        until == u64::MAX || is_known() && micros(self.start.elapsed()) < until
+    }
+
+    fn until(&self, lapse: Option<Instant>) -> u64 {
+        lapse.map_or(0, |lapse| {
+            micros(lapse.saturating_duration_since(self.start))
+        })
+    }
+
+    pub(in crate::redis) fn add(&self, lapse: Option<Instant>, connection: u64) {
+        if self.until.load(SeqCst) == u64::MAX {
+            self.connection.store(connection, SeqCst);
+        }
+        self.until.fetch_min(self.until(lapse), SeqCst);
+    }
+
+    pub(in crate::redis) fn set(&self, confirmed: Confirmed, connection: u64) {
+        let until = match confirmed {
+            Confirmed::None => u64::MAX,
+            Confirmed::Until(lapse) => self.until(Some(lapse)),
+            Confirmed::Never => 0,
+        };
+        self.until.store(0, SeqCst);
+        self.connection.store(connection, SeqCst);
+        self.until.store(until, SeqCst);
+    }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}

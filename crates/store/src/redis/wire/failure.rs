@@ -1,0 +1,151 @@
+//! Why a command failed, by fred's error and the code of Redis.
+
+use fred::error::{Error, ErrorKind};
+
+use super::url::Address;
+use crate::StoreError;
+
+/// Where a node of a cluster sends whoever asks it for a slot that is not its own.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::redis) struct Redirect {
+    pub(in crate::redis) slot: u16,
+    /// Without a host it is another port of the node that was asked.
+    pub(in crate::redis) host: Option<String>,
+    pub(in crate::redis) port: u16,
+}
+
+impl Redirect {
+    /// Reads `MOVED 3999 127.0.0.1:6381`; the address may be IPv6, which has no brackets there.
+    fn parse(details: &str) -> Option<Self> {
+        let mut words = details.split(' ').skip(1);
+        let slot = words
+            .next()?
+            .parse()
+            .ok()
+            .filter(|slot| *slot < super::slots::SLOTS)?;
+        let (host, port) = words.next()?.rsplit_once(':')?;
+        let host = Some(host.to_owned()).filter(|host| !host.is_empty());
+        Some(Self {
+            slot,
+            host,
+            port: port.parse().ok()?,
+        })
+    }
+
+    /// The address, as told by the node at `asked`.
+    pub(in crate::redis) fn address(&self, asked: &Address) -> Address {
+        let host = self.host.clone().unwrap_or_else(|| asked.host.clone());
+        Address {
+            host,
+            port: self.port,
+        }
+    }
+}
+
+/// Why a script gave no reply.
+#[derive(Debug)]
+pub(in crate::redis) enum Failure {
+    /// Redis does not know the script, and has run nothing.
+    NoScript,
+    /// The key's slot belongs to another node, and nothing has run.
+    Moved(Redirect),
+    /// The key's slot is moving: this key is already there, or will be; nothing has run.
+    Ask(Redirect),
+    /// Anything else.
+    Other(StoreError),
+}
+
+impl Failure {
+    pub(in crate::redis) fn into_error(self) -> StoreError {
+        match self {
+            Self::NoScript => StoreError::Refused("NOSCRIPT".into()),
+            Self::Moved(_) => StoreError::Refused("MOVED".into()),
+            Self::Ask(_) => StoreError::Refused("ASK".into()),
+            Self::Other(error) => error,
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match (error.kind(), code(error.details())) {
+            (ErrorKind::Timeout, _) => Self::Other(StoreError::Timeout),
+            (ErrorKind::IO | ErrorKind::Canceled | ErrorKind::Routing, _) => {
+                Self::Other(StoreError::Disconnected)
+            }
+            (_, Some("NOSCRIPT")) => Self::NoScript,
+            (_, Some(code @ ("MOVED" | "ASK"))) => match Redirect::parse(error.details()) {
+                Some(to) if code == "MOVED" => Self::Moved(to),
+                Some(to) => Self::Ask(to),
+                None => Self::Other(StoreError::Refused(code.to_owned())),
+            },
+            // Only the code: the rest may quote arguments.
+            (_, Some(code)) => Self::Other(StoreError::Refused(code.to_owned())),
+            // Redis's errors have a code. This one is fred's: it found no connection to write the command to.
+            (ErrorKind::Unknown, None) => Self::Other(StoreError::Disconnected),
+            (ErrorKind::Parse, None) => Self::Other(StoreError::unknown_reply()),
+            (_, None) => Self::Other(StoreError::Refused("an error".to_owned())),
+        }
+    }
+}
+
+/// The first word of an error if it looks like Redis's own codes, which are in capitals.
+pub(in crate::redis) fn code(details: &str) -> Option<&str> {
+    let word = details.split(' ').next()?;
+    let plain = word.bytes().all(|b| b.is_ascii_uppercase() || b == b'_');
+    (plain && !word.is_empty()).then_some(word)
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Other(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_keep_their_code_and_nothing_else() {
+        let error = |kind, details: &'static str| match Failure::from(Error::new(kind, details)) {
+            Failure::NoScript => "no script".to_owned(),
+            other => other.into_error().to_string(),
+        };
+        let by_redis = |details| error(ErrorKind::Unknown, details);
+        assert_eq!(by_redis("NOSCRIPT No matching script."), "no script");
+        assert_eq!(by_redis("OOM command not allowed"), "Redis answered OOM");
+        let odd = error(ErrorKind::Protocol, "user alice:secret");
+        assert_eq!(odd, "Redis answered an error");
+        // What fred says when a connection broke under a command.
+        for (kind, details) in [
+            (ErrorKind::IO, "Connection closed."),
+            (ErrorKind::Unknown, "Failed to route command."),
+            (ErrorKind::Unknown, "Too many failed write attempts."),
+        ] {
+            assert_eq!(error(kind, details), "there is no connection to Redis");
+        }
+    }
+
+    #[test]
+    fn redirects_are_read_and_nothing_is_made_up() {
+        let read = |details: &str| Redirect::parse(details).map(|to| (to.slot, to.host, to.port));
+        let host = |host: &str| Some(host.to_owned());
+        assert_eq!(
+            read("MOVED 3999 127.0.0.1:6381"),
+            Some((3999, host("127.0.0.1"), 6381))
+        );
+        assert_eq!(read("ASK 16383 ::1:6381"), Some((16383, host("::1"), 6381)));
+        assert_eq!(read("MOVED 0 :7000"), Some((0, None, 7000)));
+        for bad in [
+            "MOVED",
+            "MOVED 16384 a:1",
+            "MOVED x a:1",
+            "ASK 1",
+            "ASK 1 a",
+            "ASK 1 a:99999",
+        ] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! A task that ends with its owner.
+
+use tokio::task::JoinHandle;
+
+/// A task that is aborted when this is dropped.
+#[derive(Debug)]
+pub(in crate::redis) struct Task<T>(pub(in crate::redis) JoinHandle<T>);
+
+impl<T> Drop for Task<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
