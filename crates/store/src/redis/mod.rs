@@ -4,22 +4,14 @@
 //! answer that says that nothing ran: the server did not know the script, the script found
 //! itself too late, or the slot is another node's.
 //!
-//! - [`url`], [`tls`]: what users write
-//! - [`link`], [`sentinels`]: a connection that is kept, and to whom; [`alive`]: whether it carries anything;
-//!   [`settings`]: how fred is set
-//! - [`client`]: what is asked over it; [`shard`]: one server with its scripts
-//! - [`guard`]: whether a server may be asked, and until when; [`breaker`], [`clock`]: by what it judges
-//! - [`slots`], [`cluster`]: which server has which keys; [`shards`]: one server or many
-//! - [`script`]: the texts; [`together`]: many decisions in one call; [`split`]: requests that no script can decide at once; [`afterwards`]: what is
-//!   said of a charge later
-//! - [`recent`]: what Redis last said, given again or gone on from in an outage; [`exactly`]: and who asks when that is of no use
-//! - [`modes`]: limits that are kept in this process; [`leases`], [`synced`]: by slices, by differences
-//! - [`places`]: what running requests hold
+//! - [`wire`]: servers and connections; the only part that knows fred
+//! - [`script`]: the texts of scripts, and the calls that run them
+//! - [`exactly`], [`modes`]: what decides; [`leases`], [`synced`]: limits that are kept in this process, by slices, by differences
+//! - [`recent`]: what Redis last said, given again or gone on from in an outage
+//! - [`settlements`], [`places`]: what becomes of a charge; what running requests hold
 //! - [`secret`]: what all gateways share; [`gateways`]: how many they are; [`identity`]: under which ID each is known
-//!
-//! Only `link`, `settings`, `alive`, `client`, `sentinels`, `slots` and `cluster` know fred.
+//! - [`info`], [`budgets`]: for operators
 
-mod afterwards;
 mod budgets;
 mod exactly;
 mod gateways;
@@ -31,15 +23,14 @@ mod places;
 mod recent;
 mod script;
 mod secret;
-mod split;
+mod settlements;
 mod synced;
-mod together;
 mod wire;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate_core::{Micros, Quota, Verdict};
+use tidegate_core::Quota;
 
 use crate::memory::Terms;
 use crate::under_way::Registry;
@@ -54,9 +45,10 @@ pub use info::{NodeInfo, RedisInfo};
 use leases::{Leases, Lender};
 pub(crate) use places::Server;
 use recent::Recent;
+use script::caller::cross_slot::Decided;
+use script::caller::{Caller, call_of};
 pub use secret::Agreement;
 use secret::SecretState;
-use split::{Caller, Decided, call_of};
 use synced::Synced;
 pub use synced::{Overshoot, SyncedUse};
 pub(crate) use wire::confirmation::Confirmed;
@@ -134,12 +126,7 @@ impl RedisStore {
         // Whether it came up is seen by the first decision.
         let _ = tokio::time::timeout(CONNECT, shards.tried()).await;
         let identity = Arc::new(Identity::new());
-        let caller = Caller {
-            shards: Arc::new(shards),
-            scripts: Arc::default(),
-            together: Arc::default(),
-            key_prefix: options.key_prefix.into(),
-        };
+        let caller = Caller::new(shards, &options.key_prefix);
         let (recent, secret) = (Arc::<Recent>::default(), Arc::<SecretState>::default());
         let lender = Lender {
             caller: caller.clone(),
@@ -329,41 +316,4 @@ impl RedisStore {
             }
         })
     }
-}
-
-/// Reads a script's reply: the time, whether all were admitted, and five numbers per limit (lua/README.md); only the time
-/// if it was too late. What the charges hold has this ID.
-fn read(reply: &[i64], charges: usize, hold: u64) -> Option<(Micros, Option<Decision>)> {
-    let (head, rows) = reply.split_at_checked(2)?;
-    let number = |value: i64| u64::try_from(value).ok();
-    let now: Micros = number(head[0])?;
-    let outcome = match head[1] {
-        1 => Outcome::Admitted,
-        0 => Outcome::Refused,
-        -1 if rows.is_empty() => return Some((now, None)),
-        _ => return None,
-    };
-    if rows.len() != charges * 5 {
-        return None;
-    }
-    let mut verdicts = Verdicts::new();
-    for row in rows.chunks_exact(5) {
-        verdicts.push(Some(Verdict {
-            allowed: row[0] == 1,
-            settling: row[0] == 2,
-            remaining: number(row[1])?,
-            reset: number(row[2])?,
-            retry_after: number(row[3])?,
-            delay: number(row[4])?,
-        }));
-    }
-    let decision = Decision {
-        outcome,
-        via: Via::Store,
-        now,
-        sources: Decision::sources(verdicts.len(), now, false, hold),
-        verdicts,
-        call: None,
-    };
-    Some((now, Some(decision)))
 }

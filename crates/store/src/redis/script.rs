@@ -1,8 +1,15 @@
-//! The scripts: which text a request's limits need, and what is passed to it.
+//! Scripts: which text a request's limits need, what is passed to it, and the calls that run it.
+//!
+//! - [`arguments`]: what is passed to a script
+//! - [`caller`]: the calls; [`together`]: several decisions in one call
 
-use std::sync::{Arc, OnceLock};
+pub(super) mod arguments;
+pub(super) mod caller;
+mod together;
 
-use tidegate_core::{Block, CalendarWindow, MAX_EXACT, Micros, Quota};
+use std::sync::OnceLock;
+
+use tidegate_core::Quota;
 
 use super::wire::script::{SCRIPTS, Script};
 use crate::Charge;
@@ -156,111 +163,4 @@ fn joined(task: Task, combination: usize) -> String {
     joined.extend(task.text());
     text.extend(joined);
     text
-}
-
-/// What is passed to a script: per charge the algorithm, the cost, the limit's ways, and the quota's numbers
-/// (lua/README.md).
-#[derive(Debug)]
-pub(super) struct Arguments {
-    words: Arc<[String]>,
-    // Those of a calendar are known when the time of the call is; each with its place among the words.
-    calendars: Vec<(usize, CalendarWindow)>,
-}
-
-impl Arguments {
-    /// What is needed to decide.
-    pub(super) fn of(charges: &[Charge<'_>]) -> Self {
-        let mut words = Vec::with_capacity(charges.len() * 9);
-        let mut calendars = Vec::new();
-        for charge in charges {
-            add(&mut words, &mut calendars, charge);
-        }
-        Self {
-            words: words.into(),
-            calendars,
-        }
-    }
-
-    /// The words at `now` on Redis's clock of a call about one charge that has been decided, and these behind them.
-    pub(super) fn followed_by(&self, words: &[String], now: Micros) -> Vec<String> {
-        let own = self.at(now);
-        let mut all = Vec::with_capacity(own.len() + words.len());
-        all.extend_from_slice(&own);
-        all.extend_from_slice(words);
-        all
-    }
-
-    /// The words of a decision at `now` on Redis's clock.
-    pub(super) fn at(&self, now: Micros) -> Arc<[String]> {
-        if self.calendars.is_empty() {
-            return self.words.clone();
-        }
-        let mut words = self.words.to_vec();
-        fill_in(&mut words, &self.calendars, now);
-        words.into()
-    }
-}
-
-fn fill_in(words: &mut [String], calendars: &[(usize, CalendarWindow)], now: Micros) {
-    for (place, quota) in calendars {
-        for (word, number) in words[*place..].iter_mut().zip(quota.numbers(now)) {
-            *word = number.to_string();
-        }
-    }
-}
-
-fn add(words: &mut Vec<String>, calendars: &mut Vec<(usize, CalendarWindow)>, charge: &Charge<'_>) {
-    let (limit, quota) = (charge.limit, charge.limit.quota());
-    words.push(quota.algorithm().to_owned());
-    words.push(charge.cost.to_string());
-    words.push(u8::from(limit.is_observed()).to_string());
-    // Below 0 if refused requests prolong it.
-    words.push(match limit.block() {
-        None => "0".to_owned(),
-        Some(Block {
-            span,
-            extend: false,
-        }) => span.to_string(),
-        Some(Block { span, extend: true }) => format!("-{span}"),
-    });
-    words.push(limit.reserves().unwrap_or(0).to_string());
-    if let Quota::CalendarWindow(quota) = quota {
-        calendars.push((words.len(), *quota));
-    }
-    add_numbers(words, quota);
-}
-
-/// What a script is told that decides, and may not after the deadline. What it reserves has this ID, if it does.
-pub(super) fn with_deadline(until: Option<Micros>, hold: u64, words: &[String]) -> Vec<String> {
-    let mut all = Vec::with_capacity(1 + words.len());
-    all.push(deadline_of(until, hold));
-    all.extend_from_slice(words);
-    all
-}
-
-/// A deadline, and the ID of what a decision reserves, if it does.
-pub(super) fn deadline_of(until: Option<Micros>, hold: u64) -> String {
-    match hold {
-        0 => deadline(until),
-        id => format!("{} {id:x}", until.unwrap_or(MAX_EXACT)),
-    }
-}
-
-/// A deadline on Redis's clock, if that is known.
-pub(super) fn deadline(deadline: Option<Micros>) -> String {
-    deadline.unwrap_or(MAX_EXACT).to_string()
-}
-
-/// A quota's numbers; those of a calendar are only places for them.
-pub(super) fn add_numbers(words: &mut Vec<String>, quota: &Quota) {
-    let text = |number: u64| number.to_string();
-    match quota {
-        Quota::TokenBucket(quota) => words.extend(quota.meter().numbers().map(text)),
-        Quota::LeakyBucket(quota) => words.extend(quota.meter().numbers().map(text)),
-        Quota::FixedWindow(quota) => words.extend(quota.numbers().map(text)),
-        Quota::SlidingWindowLog(quota) => words.extend(quota.numbers().map(text)),
-        Quota::SlidingWindowCounter(quota) => words.extend(quota.numbers().map(text)),
-        Quota::CalendarWindow(quota) => words.extend(quota.numbers(0).map(text)),
-        Quota::Concurrency(quota) => words.extend(quota.numbers().map(text)),
-    }
 }

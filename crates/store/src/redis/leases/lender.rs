@@ -7,9 +7,10 @@ use tidegate_core::{HoldId, Micros, Receipt, Verdict};
 
 use super::super::identity::Identity;
 use super::super::recent::{self, Recent};
-use super::super::script::{Arguments, Task, with_deadline};
+use super::super::script::Task;
+use super::super::script::arguments::{Arguments, with_deadline};
+use super::super::script::caller::Caller;
 use super::super::secret::SecretState;
-use super::super::split::Caller;
 use super::super::wire::guard;
 use crate::{Charge, Limit, StoreError, Subject};
 

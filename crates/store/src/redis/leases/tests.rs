@@ -4,7 +4,7 @@ use tidegate_core::FixedWindow;
 use tidegate_testkit::RedisServer;
 
 use super::super::identity::Identity;
-use super::super::split::Caller;
+use super::super::script::caller::Caller;
 use super::super::wire::shards::Shards;
 use super::super::wire::url::Target;
 use super::*;
@@ -17,12 +17,7 @@ async fn leases(server: &RedisServer, places: usize) -> Leases {
     let shards = Shards::start(target, None, TIMEOUT);
     shards.tried().await;
     let lender = Lender {
-        caller: Caller {
-            shards: Arc::new(shards),
-            scripts: Arc::default(),
-            together: Arc::default(),
-            key_prefix: "tidegate".into(),
-        },
+        caller: Caller::new(shards, "tidegate"),
         secret: Arc::default(),
         recent: Arc::default(),
         identity: Arc::new(Identity::new()),

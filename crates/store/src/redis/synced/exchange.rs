@@ -17,8 +17,8 @@ use super::tally::{Counts, Totals};
 use crate::StoreError;
 use crate::charge::key_of;
 use crate::redis::RedisStore;
-use crate::redis::script::{self, Task};
-use crate::redis::split::Caller;
+use crate::redis::script::caller::Caller;
+use crate::redis::script::{Task, arguments};
 use crate::redis::wire::guard::Answer;
 use crate::redis::wire::slots::slot_of_tag;
 
@@ -237,8 +237,8 @@ impl Call<'_> {
     /// The time, and what a script that did not find itself too late has told.
     async fn tell(&self, on_clock: Option<Micros>) -> Result<(Micros, Option<Told>), StoreError> {
         let mut keys = Vec::with_capacity(2 * self.batch.len());
-        let mut arguments = vec![
-            script::deadline(on_clock),
+        let mut words = vec![
+            arguments::deadline(on_clock),
             self.gateway.to_owned(),
             self.number.to_string(),
         ];
@@ -247,16 +247,16 @@ impl Call<'_> {
             let key = key_of(prefix, telling.limit_id(), telling.subject());
             let notes = notes_of(&key);
             keys.extend([key, notes]);
-            arguments.push(telling.quota.algorithm().to_owned());
+            words.push(telling.quota.algorithm().to_owned());
             let Counts { current, previous } = telling.own;
             let numbers = [telling.start, count(current), count(previous)];
-            arguments.extend(numbers.map(|number| number.to_string()));
-            script::add_numbers(&mut arguments, &telling.quota);
+            words.extend(numbers.map(|number| number.to_string()));
+            arguments::add_numbers(&mut words, &telling.quota);
         }
         let quotas = self.batch.iter().map(|telling| &telling.quota);
         let script = self.caller.scripts.of_quotas(Task::Exchange, quotas);
         let shards = &self.caller.shards;
-        let reply = shards.call(&self.tag(), script, &keys, &arguments).await?;
+        let reply = shards.call(&self.tag(), script, &keys, &words).await?;
         read(&reply, self.batch.len()).ok_or_else(StoreError::unknown_reply)
     }
 

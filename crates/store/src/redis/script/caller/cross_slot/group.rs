@@ -2,7 +2,8 @@
 
 use tidegate_core::Quota;
 
-use super::{Decided, Split, call_of};
+use super::super::call_of;
+use super::{Decided, Split};
 use crate::redis::wire::guard::Answer;
 use crate::{Charge, Decision, Verdicts};
 

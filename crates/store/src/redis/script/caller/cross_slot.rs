@@ -14,23 +14,17 @@ mod group;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tidegate_core::{HoldId, Micros};
 use tokio::task::JoinSet;
 
-use super::afterwards::Afterwards;
-use super::read;
-use super::recent::{self, Recent};
-use super::script::{Arguments, Scripts, Task, with_deadline};
-use super::together::{Question, Together};
-use super::wire::guard::Answer;
-use super::wire::shards::Shards;
-use crate::charge::hold_of;
+use super::compensation::Afterwards;
+use super::{Caller, Task};
+use crate::redis::recent::{self, Recent};
 use crate::{Charge, Decision, Outcome, PerCharge, StoreError, Via};
 use group::{Group, grouped};
 
 /// What may stand in one script call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Split {
+pub(in crate::redis) enum Split {
     /// Keys of one slot.
     BySlot,
     /// One key. While a slot moves, its node may have only some of several keys, and answers TRYAGAIN until the last
@@ -38,79 +32,17 @@ pub(super) enum Split {
     ByKey,
 }
 
-/// What every call needs.
-#[derive(Clone, Debug)]
-pub(super) struct Caller {
-    pub(super) shards: Arc<Shards>,
-    pub(super) scripts: Arc<Scripts>,
-    pub(super) together: Arc<Together>,
-    pub(super) key_prefix: Arc<str>,
-}
-
-/// A script call that knows all it needs, so that it can go on by itself.
-#[derive(Debug)]
-struct Call {
-    task: Task,
-    tag: [u8; 16],
-    script: usize,
-    keys: Arc<[String]>,
-    arguments: Arguments,
-    charges: usize,
-    /// The ID of what it holds; 0: nothing.
-    hold: u64,
-}
-
 /// The decision on a request, and for each charge which call its verdict is of: none if that verdict no longer holds.
 #[derive(Debug)]
-pub(super) struct Decided {
-    pub(super) decision: Decision,
-    pub(super) calls: PerCharge<Option<recent::Call>>,
+pub(in crate::redis) struct Decided {
+    pub(in crate::redis) decision: Decision,
+    pub(in crate::redis) calls: PerCharge<Option<recent::Call>>,
 }
 
 impl Caller {
-    /// Whether one script can decide all of these.
-    pub(super) fn is_one(&self, charges: &[Charge<'_>]) -> bool {
-        let same = |pair: &[Charge<'_>]| pair[0].subject.tag == pair[1].subject.tag;
-        !self.shards.are_many() || charges.windows(2).all(same)
-    }
-
-    /// Decides a request in one script call, whose times are told as well; `None` if no script can.
-    pub(super) async fn decide_at_once(
-        &self,
-        charges: &[Charge<'_>],
-        until: Instant,
-    ) -> Option<Result<Answer<Decision>, StoreError>> {
-        if !self.is_one(charges) {
-            return None;
-        }
-        match self.charge(charges, until).await {
-            Err(error) if error.is_moving() => None,
-            answer => Some(answer),
-        }
-    }
-
-    /// What would be decided, charging nothing; the keys share a slot.
-    pub(super) async fn look(
-        &self,
-        charges: &[Charge<'_>],
-        until: Instant,
-    ) -> Result<Decision, StoreError> {
-        let call = self.call(Task::Check, charges);
-        Ok(self.run(call, until).await?.content)
-    }
-
-    /// Removes the keys of charges, which share a slot.
-    pub(super) async fn unlink(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
-        let Some(first) = charges.first() else {
-            return Ok(());
-        };
-        let shard = self.shards.of(&first.subject.tag)?;
-        shard.client.unlink(self.keys(charges).to_vec()).await
-    }
-
     /// Decides a request that no script can decide at once. What is given back makes no refusal of that key hold that is
     /// in `recent`.
-    pub(super) async fn decide(
+    pub(in crate::redis) async fn decide(
         &self,
         charges: &[Charge<'_>],
         until: Instant,
@@ -184,21 +116,6 @@ impl Caller {
         Ok(decided)
     }
 
-    /// Has a script decide these charges. Places that it may have taken without an answer are given back.
-    async fn charge(
-        &self,
-        charges: &[Charge<'_>],
-        until: Instant,
-    ) -> Result<Answer<Decision>, StoreError> {
-        let call = self.call(Task::Decide, charges);
-        let hold = HoldId(call.hold);
-        let answer = self.run(call, until).await;
-        if let Err(error) = &answer {
-            self.abandon(charges, hold, error);
-        }
-        answer
-    }
-
     /// Asks all slots at once, and charges none.
     async fn check(
         &self,
@@ -236,22 +153,6 @@ impl Caller {
         Ok(all)
     }
 
-    fn call(&self, task: Task, charges: &[Charge<'_>]) -> Call {
-        let hold = match task {
-            Task::Decide => hold_of(charges),
-            _ => 0,
-        };
-        Call {
-            task,
-            tag: charges.first().map_or([0; 16], |charge| charge.subject.tag),
-            script: self.scripts.of(task, charges).index(),
-            keys: self.keys(charges),
-            arguments: Arguments::of(charges),
-            charges: charges.len(),
-            hold,
-        }
-    }
-
     /// What undoes this answer, by charge.
     fn undo<'a>(
         &self,
@@ -265,57 +166,6 @@ impl Caller {
         let charged = charged.filter(|(_, (verdict, _))| verdict.allowed);
         charged
             .map(|(charge, (verdict, source))| (*charge, self.given_back(charge, source, verdict)))
-    }
-
-    fn keys(&self, charges: &[Charge<'_>]) -> Arc<[String]> {
-        charges
-            .iter()
-            .flat_map(|charge| charge.keys(&self.key_prefix))
-            .collect()
-    }
-
-    /// Has the script decide by `until`, if its server may be asked.
-    async fn run(&self, call: Call, until: Instant) -> Result<Answer<Decision>, StoreError> {
-        let shard = self.shards.of(&call.tag)?;
-        let ask = |deadline| {
-            let now = shard.guard.now().unwrap_or_else(crate::now);
-            let words = call.arguments.at(now);
-            self.decided(&call, words, deadline)
-        };
-        match shard.guard.call(until, ask).await {
-            // It has charged nothing, and told the time, by which another one may be in time.
-            Err(StoreError::Late) => shard.guard.call(until, ask).await,
-            answer => answer,
-        }
-    }
-
-    /// The time, and the decision of a script that did not find itself too late.
-    async fn decided(
-        &self,
-        call: &Call,
-        words: Arc<[String]>,
-        deadline: Option<Micros>,
-    ) -> Result<(Micros, Option<Decision>), StoreError> {
-        let reply = match (&*self.shards, call.task) {
-            (Shards::One(shard), Task::Decide) => {
-                let question = Question {
-                    keys: call.keys.clone(),
-                    words,
-                    deadline,
-                    hold: call.hold,
-                };
-                let (together, scripts) = (&self.together, &self.scripts);
-                together.decide(shard, scripts, call.script, question).await
-            }
-            // Of several slots no script can be asked at once.
-            _ => {
-                let script = self.scripts.at(call.script);
-                let arguments = with_deadline(deadline, call.hold, &words);
-                let asked = self.shards.call(&call.tag, script, &call.keys, &arguments);
-                Box::pin(asked).await
-            }
-        };
-        read(&reply?, call.charges, call.hold).ok_or_else(StoreError::unknown_reply)
     }
 }
 
@@ -344,14 +194,5 @@ impl Drop for Charged<'_> {
     }
 }
 
-/// When a decision was asked for and came, and its time.
-pub(super) const fn call_of(answer: &Answer<Decision>) -> recent::Call {
-    recent::Call {
-        sent: answer.sent,
-        received: answer.received,
-        at: answer.content.now,
-    }
-}
-
 #[cfg(test)]
-pub(super) mod tests;
+pub(in crate::redis) mod tests;

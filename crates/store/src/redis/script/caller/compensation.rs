@@ -8,18 +8,16 @@ use std::time::Duration;
 
 use tidegate_core::{HoldId, Micros, Receipt, Verdict};
 
-use super::RedisStore;
-use super::script::{Arguments, Task, with_deadline};
-use super::split::Caller;
+use super::{Arguments, Caller, Task};
 use crate::charge::unsettled_key;
 use crate::{Charge, Source, StoreError};
 
 /// How long such a call may take; nobody waits for it.
-pub(super) const LONGEST: Duration = Duration::from_secs(1);
+pub(in crate::redis) const LONGEST: Duration = Duration::from_secs(1);
 
 /// A call that knows all it needs.
 #[derive(Debug)]
-pub(super) struct Afterwards {
+pub(in crate::redis) struct Afterwards {
     tag: [u8; 16],
     script: usize,
     keys: Vec<String>,
@@ -28,68 +26,19 @@ pub(super) struct Afterwards {
     words: Vec<String>,
 }
 
-impl RedisStore {
-    /// Settles the reservation with this ID: `used` is what it has come to.
-    ///
-    /// # Errors
-    ///
-    /// It is not known to be settled, and may be: it should be told again. An answer that it cannot be settled is none of
-    /// these errors.
-    pub(crate) async fn settle(
-        &self,
-        charge: &Charge<'_>,
-        receipt: Micros,
-        id: u64,
-        used: u64,
-    ) -> Result<(), StoreError> {
-        let call = self.caller.settled(charge, receipt, id, used);
-        let answer = tokio::time::timeout(LONGEST, self.caller.send(&call)).await;
-        match answer.unwrap_or(Err(StoreError::Timeout)) {
-            // What stands under the key will not settle anything.
-            Err(error) if error.is_about_keys() && !error.is_moving() => {
-                if let Ok(shard) = self.caller.shards.of(&charge.subject.tag) {
-                    shard.guard.complain(&error);
-                }
-                Ok(())
-            }
-            answer => answer.map(drop),
-        }
-    }
-
-    /// The time by the clock of the server that keeps this charge, as far as is known.
-    pub(crate) fn time_of(&self, charge: &Charge<'_>) -> Option<Micros> {
-        self.caller.shards.now(&charge.subject.tag)
-    }
-
-    /// Lets the clock of the server that keeps this charge be believed to show this time.
-    #[cfg(test)]
-    pub(crate) fn believe(&self, charge: &Charge<'_>, time: Micros) {
-        if let Ok(shard) = self.caller.shards.of(&charge.subject.tag) {
-            shard.guard.saw(time, std::time::Instant::now());
-        }
-    }
-
-    /// Takes back what was charged, as far as it still counts.
-    pub(crate) async fn give_back(&self, charge: &Charge<'_>, receipt: Receipt) {
-        let call = self.caller.by_receipt(charge, receipt);
-        // What is lost goes unused.
-        let _ = tokio::time::timeout(LONGEST, self.caller.send(&call)).await;
-    }
-
-    /// Holds a reservation with this ID for another lease; when it lapses then, if it is there and Redis answers.
-    pub(crate) async fn extend(&self, charge: &Charge<'_>, id: u64) -> Option<Micros> {
-        let call = self.caller.extended(charge, id);
-        let answer = tokio::time::timeout(LONGEST, self.caller.send(&call)).await;
-        match answer.ok()?.ok()?.as_slice() {
-            [_, renewed] if *renewed > 0 => Micros::try_from(*renewed).ok(),
-            _ => None,
+impl Afterwards {
+    /// The same call, without the words of its charge.
+    pub(super) fn without_charge(self) -> Self {
+        Self {
+            charge: None,
+            ..self
         }
     }
 }
 
 impl Caller {
     /// Takes back what was charged by this decision.
-    pub(super) fn given_back(
+    pub(in crate::redis) fn given_back(
         &self,
         charge: &Charge<'_>,
         source: &Source,
@@ -103,14 +52,14 @@ impl Caller {
     }
 
     /// Takes back what was charged, as far as it still counts.
-    pub(super) fn by_receipt(&self, charge: &Charge<'_>, receipt: Receipt) -> Afterwards {
+    pub(in crate::redis) fn by_receipt(&self, charge: &Charge<'_>, receipt: Receipt) -> Afterwards {
         let keys = vec![charge.key(&self.key_prefix)];
         let words = vec![receipt.until.to_string(), receipt.hold.to_string()];
         self.afterwards(Task::GiveBack, charge, keys, words)
     }
 
     /// Settles the reservation with this ID: `used` is what it has come to.
-    pub(super) fn settled(
+    pub(in crate::redis) fn settled(
         &self,
         charge: &Charge<'_>,
         receipt: Micros,
@@ -122,26 +71,8 @@ impl Caller {
     }
 
     /// Holds the reservation with this ID for another lease.
-    pub(super) fn extended(&self, charge: &Charge<'_>, id: u64) -> Afterwards {
+    pub(in crate::redis) fn extended(&self, charge: &Charge<'_>, id: u64) -> Afterwards {
         self.of_reservation(Task::Extend, charge, vec![format!("{id:x}")])
-    }
-
-    /// A call about the places of a request, unless it comes after the deadline.
-    pub(super) fn of_places(
-        &self,
-        task: Task,
-        charge: &Charge<'_>,
-        deadline: Option<Micros>,
-        hold: HoldId,
-        numbers: &[u64],
-    ) -> Afterwards {
-        let keys = vec![charge.key(&self.key_prefix)];
-        let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
-        let words = with_deadline(deadline, hold.0, &numbers);
-        Afterwards {
-            charge: None,
-            ..self.afterwards(task, charge, keys, words)
-        }
     }
 
     fn of_reservation(&self, task: Task, charge: &Charge<'_>, words: Vec<String>) -> Afterwards {
@@ -150,7 +81,7 @@ impl Caller {
         self.afterwards(task, charge, keys, words)
     }
 
-    fn afterwards(
+    pub(super) fn afterwards(
         &self,
         task: Task,
         charge: &Charge<'_>,
@@ -168,7 +99,7 @@ impl Caller {
     }
 
     /// Sends it; the reply begins with the time.
-    pub(super) async fn send(&self, call: &Afterwards) -> Result<Vec<i64>, StoreError> {
+    pub(in crate::redis) async fn send(&self, call: &Afterwards) -> Result<Vec<i64>, StoreError> {
         let now = self.shards.now(&call.tag).unwrap_or_else(crate::now);
         let reply = self.send_at(call, now).await?;
         match *reply.as_slice() {

@@ -11,11 +11,12 @@ use parking_lot::Mutex;
 use tidegate_core::Micros;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use super::script::{Scripts, deadline_of, with_deadline};
-use super::wire::client::Asking;
-use super::wire::failure::Failure;
-use super::wire::shard::Shard;
+use super::Scripts;
+use super::arguments::{deadline_of, with_deadline};
 use crate::StoreError;
+use crate::redis::wire::client::Asking;
+use crate::redis::wire::failure::Failure;
+use crate::redis::wire::shard::Shard;
 
 /// The most decisions of one call: Redis does nothing else meanwhile, for a millisecond or two at most.
 const MOST: usize = 64;

@@ -11,7 +11,7 @@ use tidegate_testkit::RedisServer;
 
 use super::*;
 use crate::memory::Held;
-use crate::redis::split::tests::caller;
+use crate::redis::script::caller::cross_slot::tests::caller;
 use crate::{Limit, OnFailure, Subject};
 
 /// Per algorithm.

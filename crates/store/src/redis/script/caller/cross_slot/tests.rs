@@ -6,6 +6,7 @@ use tidegate_core::{FixedWindow, LeakyBucket, Rate, SlidingWindowLog};
 use tidegate_testkit::RedisServer;
 
 use super::*;
+use crate::redis::wire::shards::Shards;
 use crate::redis::wire::url::Target;
 use crate::{Limit, OnFailure, Subject};
 
@@ -43,12 +44,7 @@ pub(in crate::redis) async fn caller(server: &RedisServer) -> Caller {
     let target = Target::parse(&server.url()).unwrap();
     let shards = Shards::start(target, None, Duration::from_secs(5));
     shards.tried().await;
-    Caller {
-        shards: Arc::new(shards),
-        scripts: Arc::default(),
-        together: Arc::default(),
-        key_prefix: "test".into(),
-    }
+    Caller::new(shards, "test")
 }
 
 #[test]

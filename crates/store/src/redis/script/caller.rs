@@ -1,0 +1,224 @@
+//! The calls of decisions: which script runs, with which keys and words, on which server, and until when.
+//!
+//! - [`cross_slot`]: requests that no script can decide at once
+//! - [`compensation`]: calls after a decision: it is given back, settled, or held for longer; [`places`]: of places
+
+pub(in crate::redis) mod compensation;
+pub(in crate::redis) mod cross_slot;
+mod places;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tidegate_core::{HoldId, Micros, Verdict};
+
+use super::arguments::{Arguments, with_deadline};
+use super::together::{Question, Together};
+use super::{Scripts, Task};
+use crate::charge::hold_of;
+use crate::redis::recent;
+use crate::redis::wire::guard::Answer;
+use crate::redis::wire::shards::Shards;
+use crate::{Charge, Decision, Outcome, StoreError, Verdicts, Via};
+
+/// What every call needs.
+#[derive(Clone, Debug)]
+pub(in crate::redis) struct Caller {
+    pub(in crate::redis) shards: Arc<Shards>,
+    pub(in crate::redis) scripts: Arc<Scripts>,
+    together: Arc<Together>,
+    pub(in crate::redis) key_prefix: Arc<str>,
+}
+
+/// A script call that knows all it needs, so that it can go on by itself.
+#[derive(Debug)]
+struct Call {
+    task: Task,
+    tag: [u8; 16],
+    script: usize,
+    keys: Arc<[String]>,
+    arguments: Arguments,
+    charges: usize,
+    /// The ID of what it holds; 0: nothing.
+    hold: u64,
+}
+
+impl Caller {
+    /// Calls to these servers, about keys that begin with `key_prefix`.
+    pub(in crate::redis) fn new(shards: Shards, key_prefix: &str) -> Self {
+        Self {
+            shards: Arc::new(shards),
+            scripts: Arc::default(),
+            together: Arc::default(),
+            key_prefix: key_prefix.into(),
+        }
+    }
+
+    /// Whether one script can decide all of these.
+    pub(in crate::redis) fn is_one(&self, charges: &[Charge<'_>]) -> bool {
+        let same = |pair: &[Charge<'_>]| pair[0].subject.tag == pair[1].subject.tag;
+        !self.shards.are_many() || charges.windows(2).all(same)
+    }
+
+    /// Decides a request in one script call, whose times are told as well; `None` if no script can.
+    pub(in crate::redis) async fn decide_at_once(
+        &self,
+        charges: &[Charge<'_>],
+        until: Instant,
+    ) -> Option<Result<Answer<Decision>, StoreError>> {
+        if !self.is_one(charges) {
+            return None;
+        }
+        match self.charge(charges, until).await {
+            Err(error) if error.is_moving() => None,
+            answer => Some(answer),
+        }
+    }
+
+    /// What would be decided, charging nothing; the keys share a slot.
+    pub(in crate::redis) async fn look(
+        &self,
+        charges: &[Charge<'_>],
+        until: Instant,
+    ) -> Result<Decision, StoreError> {
+        let call = self.call(Task::Check, charges);
+        Ok(self.run(call, until).await?.content)
+    }
+
+    /// Removes the keys of charges, which share a slot.
+    pub(in crate::redis) async fn unlink(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
+        let Some(first) = charges.first() else {
+            return Ok(());
+        };
+        let shard = self.shards.of(&first.subject.tag)?;
+        shard.client.unlink(self.keys(charges).to_vec()).await
+    }
+
+    /// Has a script decide these charges. Places that it may have taken without an answer are given back.
+    async fn charge(
+        &self,
+        charges: &[Charge<'_>],
+        until: Instant,
+    ) -> Result<Answer<Decision>, StoreError> {
+        let call = self.call(Task::Decide, charges);
+        let hold = HoldId(call.hold);
+        let answer = self.run(call, until).await;
+        if let Err(error) = &answer {
+            self.abandon(charges, hold, error);
+        }
+        answer
+    }
+
+    fn call(&self, task: Task, charges: &[Charge<'_>]) -> Call {
+        let hold = match task {
+            Task::Decide => hold_of(charges),
+            _ => 0,
+        };
+        Call {
+            task,
+            tag: charges.first().map_or([0; 16], |charge| charge.subject.tag),
+            script: self.scripts.of(task, charges).index(),
+            keys: self.keys(charges),
+            arguments: Arguments::of(charges),
+            charges: charges.len(),
+            hold,
+        }
+    }
+
+    fn keys(&self, charges: &[Charge<'_>]) -> Arc<[String]> {
+        charges
+            .iter()
+            .flat_map(|charge| charge.keys(&self.key_prefix))
+            .collect()
+    }
+
+    /// Has the script decide by `until`, if its server may be asked.
+    async fn run(&self, call: Call, until: Instant) -> Result<Answer<Decision>, StoreError> {
+        let shard = self.shards.of(&call.tag)?;
+        let ask = |deadline| {
+            let now = shard.guard.now().unwrap_or_else(crate::now);
+            let words = call.arguments.at(now);
+            self.decided(&call, words, deadline)
+        };
+        match shard.guard.call(until, ask).await {
+            // It has charged nothing, and told the time, by which another one may be in time.
+            Err(StoreError::Late) => shard.guard.call(until, ask).await,
+            answer => answer,
+        }
+    }
+
+    /// The time, and the decision of a script that did not find itself too late.
+    async fn decided(
+        &self,
+        call: &Call,
+        words: Arc<[String]>,
+        deadline: Option<Micros>,
+    ) -> Result<(Micros, Option<Decision>), StoreError> {
+        let reply = match (&*self.shards, call.task) {
+            (Shards::One(shard), Task::Decide) => {
+                let question = Question {
+                    keys: call.keys.clone(),
+                    words,
+                    deadline,
+                    hold: call.hold,
+                };
+                let (together, scripts) = (&self.together, &self.scripts);
+                together.decide(shard, scripts, call.script, question).await
+            }
+            // Of several slots no script can be asked at once.
+            _ => {
+                let script = self.scripts.at(call.script);
+                let arguments = with_deadline(deadline, call.hold, &words);
+                let asked = self.shards.call(&call.tag, script, &call.keys, &arguments);
+                Box::pin(asked).await
+            }
+        };
+        read(&reply?, call.charges, call.hold).ok_or_else(StoreError::unknown_reply)
+    }
+}
+
+/// When a decision was asked for and came, and its time.
+pub(in crate::redis) const fn call_of(answer: &Answer<Decision>) -> recent::Call {
+    recent::Call {
+        sent: answer.sent,
+        received: answer.received,
+        at: answer.content.now,
+    }
+}
+
+/// Reads a script's reply: the time, whether all were admitted, and five numbers per limit (lua/README.md); only the time
+/// if it was too late. What the charges hold has this ID.
+fn read(reply: &[i64], charges: usize, hold: u64) -> Option<(Micros, Option<Decision>)> {
+    let (head, rows) = reply.split_at_checked(2)?;
+    let number = |value: i64| u64::try_from(value).ok();
+    let now: Micros = number(head[0])?;
+    let outcome = match head[1] {
+        1 => Outcome::Admitted,
+        0 => Outcome::Refused,
+        -1 if rows.is_empty() => return Some((now, None)),
+        _ => return None,
+    };
+    if rows.len() != charges * 5 {
+        return None;
+    }
+    let mut verdicts = Verdicts::new();
+    for row in rows.chunks_exact(5) {
+        verdicts.push(Some(Verdict {
+            allowed: row[0] == 1,
+            settling: row[0] == 2,
+            remaining: number(row[1])?,
+            reset: number(row[2])?,
+            retry_after: number(row[3])?,
+            delay: number(row[4])?,
+        }));
+    }
+    let decision = Decision {
+        outcome,
+        via: Via::Store,
+        now,
+        sources: Decision::sources(verdicts.len(), now, false, hold),
+        verdicts,
+        call: None,
+    };
+    Some((now, Some(decision)))
+}

@@ -1,0 +1,66 @@
+//! What is told to Redis of a charge after its decision.
+
+use tidegate_core::{Micros, Receipt};
+
+use super::RedisStore;
+use super::script::caller::compensation::LONGEST;
+use crate::{Charge, StoreError};
+
+impl RedisStore {
+    /// Settles the reservation with this ID: `used` is what it has come to.
+    ///
+    /// # Errors
+    ///
+    /// It is not known to be settled, and may be: it should be told again. An answer that it cannot be settled is none of
+    /// these errors.
+    pub(crate) async fn settle(
+        &self,
+        charge: &Charge<'_>,
+        receipt: Micros,
+        id: u64,
+        used: u64,
+    ) -> Result<(), StoreError> {
+        let call = self.caller.settled(charge, receipt, id, used);
+        let answer = tokio::time::timeout(LONGEST, self.caller.send(&call)).await;
+        match answer.unwrap_or(Err(StoreError::Timeout)) {
+            // What stands under the key will not settle anything.
+            Err(error) if error.is_about_keys() && !error.is_moving() => {
+                if let Ok(shard) = self.caller.shards.of(&charge.subject.tag) {
+                    shard.guard.complain(&error);
+                }
+                Ok(())
+            }
+            answer => answer.map(drop),
+        }
+    }
+
+    /// The time by the clock of the server that keeps this charge, as far as is known.
+    pub(crate) fn time_of(&self, charge: &Charge<'_>) -> Option<Micros> {
+        self.caller.shards.now(&charge.subject.tag)
+    }
+
+    /// Lets the clock of the server that keeps this charge be believed to show this time.
+    #[cfg(test)]
+    pub(crate) fn believe(&self, charge: &Charge<'_>, time: Micros) {
+        if let Ok(shard) = self.caller.shards.of(&charge.subject.tag) {
+            shard.guard.saw(time, std::time::Instant::now());
+        }
+    }
+
+    /// Takes back what was charged, as far as it still counts.
+    pub(crate) async fn give_back(&self, charge: &Charge<'_>, receipt: Receipt) {
+        let call = self.caller.by_receipt(charge, receipt);
+        // What is lost goes unused.
+        let _ = tokio::time::timeout(LONGEST, self.caller.send(&call)).await;
+    }
+
+    /// Holds a reservation with this ID for another lease; when it lapses then, if it is there and Redis answers.
+    pub(crate) async fn extend(&self, charge: &Charge<'_>, id: u64) -> Option<Micros> {
+        let call = self.caller.extended(charge, id);
+        let answer = tokio::time::timeout(LONGEST, self.caller.send(&call)).await;
+        match answer.ok()?.ok()?.as_slice() {
+            [_, renewed] if *renewed > 0 => Micros::try_from(*renewed).ok(),
+            _ => None,
+        }
+    }
+}
