@@ -113,7 +113,7 @@ impl<F: Future<Output = ()>> Future for Stream<F> {
     }
 }
 
-/// Ready when the client has been waited for as long as it may be.
+/// Ready when the gateway has waited for the client for `patience`.
 fn poll_late(timer: &mut Timer, patience: Duration, context: &mut Context<'_>) -> Poll<()> {
     let deadline = SENDING.with(|sending| {
         if !sending.offered.get() {

@@ -24,7 +24,8 @@ use crate::in_flight::Unsettled;
 /// Says whether a request was forwarded. It is in the extensions of each request that holds something.
 ///
 /// A service that forwards requests sets it, clears it if nothing was sent after all, and marks an answer of its own with
-/// [`Unanswered`](crate::Unanswered). A request of which nothing was forwarded is given back when its client leaves.
+/// [`Unanswered`](crate::Unanswered). If the client leaves before anything was forwarded, the charge is
+/// returned.
 #[derive(Clone, Debug, Default)]
 pub struct Transmission(Arc<AtomicU64>);
 

@@ -58,7 +58,7 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
-    /// Copies a request. What is sent of its body is kept as long as it is small enough.
+    /// Copies a request. Keeps the part of its body that was sent, up to [`MAX_KEPT`].
     pub(crate) fn of(request: &mut Request<RequestBody>, memory: &Arc<ReplayMemory>) -> Self {
         let body = match std::mem::take(request.body_mut()) {
             RequestBody::Empty => None,

@@ -17,7 +17,7 @@ pub(super) fn edit(headers: &mut HeaderMap, edits: &HeaderEdits) {
     }
 }
 
-/// A path without its first segments, however these are spelled; the query stays.
+/// The path without its first `count` segments, in any spelling of them. The query is kept.
 pub(super) fn without_segments(path: &PathAndQuery, count: usize) -> Option<PathAndQuery> {
     let mut slashes = path.path().match_indices('/').map(|(at, _)| at);
     match slashes.nth(count) {

@@ -101,7 +101,8 @@ impl std::error::Error for BrokenOff {
 }
 
 impl Streaming {
-    /// The least rate, where the client is known to be the one that all others wait for.
+    /// The least rate that the client must keep; none in a call in which both sides send at any time, as
+    /// the upstream may then be the slow side.
     fn least_rate(&self) -> Option<LeastRate> {
         let talking = self.body_state.is_talking();
         self.slow.filter(|_| !talking)

@@ -12,7 +12,7 @@ const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 /// When a client that retries by itself may come back, in ms (gRFC A6).
 const GRPC_RETRY_PUSHBACK_MS: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 
-/// The content type of a call, if the request is one; it is that of the answer as well.
+/// The content type of a gRPC call, and of its answer; none if the request is no gRPC call.
 ///
 /// gRPC is HTTP/2 and POST alone. A content type is anybody's to send: what is told 429 otherwise stays a 429.
 pub(crate) fn call<B>(request: &Request<B>) -> Option<HeaderValue> {

@@ -1,4 +1,4 @@
-//! What is known of a request, for all that it goes through.
+//! Facts of a request that all layers read.
 
 use tidegate_server::ConnectionInfo;
 use tidegate_tower::Peer;

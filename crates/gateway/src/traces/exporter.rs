@@ -73,7 +73,7 @@ struct Sender {
     is_well: bool,
 }
 
-/// What a collector made of a batch.
+/// How a collector answered a batch.
 enum Answer {
     Taken,
     /// It may take the batch later.

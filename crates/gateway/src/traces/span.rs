@@ -54,7 +54,7 @@ enum Kind {
     Client = 3,
 }
 
-/// What is known of a traced request at its beginning.
+/// The attributes of a traced request that are known at its start.
 #[derive(Debug)]
 pub(super) struct Beginning {
     pub(super) started: Instant,

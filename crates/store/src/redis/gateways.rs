@@ -197,7 +197,7 @@ impl RedisStore {
     }
 }
 
-/// Reads a reply: the time, how many gateways there are, and when this one had called last.
+/// Reads a reply: the time, the number of gateways, and the time of the previous heartbeat of this gateway.
 fn read(reply: &[i64]) -> Option<Beat> {
     let [now, count, before] = *reply else {
         return None;
