@@ -116,6 +116,18 @@ impl Entry {
         }
     }
 
+    /// One that holds a block, and nothing that was charged here.
+    fn blocked(slot: Slot<'_>) -> Self {
+        let quota = slot.quota;
+        let content = Held::of(slot);
+        Self {
+            expires: content.expires(quota),
+            used: KEPT_FROM,
+            content,
+            held: false,
+        }
+    }
+
     /// What to decide on; nothing of what has expired, as Redis has nothing of it either.
     fn take(&mut self, quota: &Quota, now: Micros) -> Held {
         let content = std::mem::replace(&mut self.content, Held::fresh(quota));
@@ -221,6 +233,8 @@ impl Shard {
         slot: Slot<'_>,
         charged: Option<&Verdict>,
     ) {
+        // What was exceeded is known from elsewhere. A newcomer that is blocked gets a place that is free, and flushes nobody.
+        let is_blocked = slot.blocked_until > 0 && matches!(place, Place::New(None));
         let (map, key) = match place {
             Place::Own => (&mut self.entries, key),
             Place::New(leaving) => {
@@ -233,6 +247,8 @@ impl Shard {
             entry.put(slot, charged);
         } else if let Some(verdict) = charged {
             map.insert(key, Entry::new(slot, verdict));
+        } else if is_blocked {
+            map.insert(key, Entry::blocked(slot));
         }
     }
 

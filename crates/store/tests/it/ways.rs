@@ -153,6 +153,37 @@ async fn a_block_outlasts_redis() {
     .await;
 }
 
+/// A block that begins while Redis is away, by what Redis said before that: it lasts like any other.
+#[tokio::test]
+async fn a_block_that_begins_without_redis_lasts() {
+    let server = RedisServer::start().await;
+    let store = connect(&server.url(), Duration::from_millis(200)).await;
+    let quota = FixedWindow::new(1, 2 * SECOND).unwrap();
+    let limit = Limit::new("blocks", quota, OnFailure::Local).blocking(Block {
+        span: HOUR,
+        extend: false,
+    });
+    let charges = [charge(&limit, 1, 1)];
+    // Now or in a new window.
+    wait_for("a request that is admitted", async || {
+        let decision = store.decide(&charges).await;
+        (decision.outcome == Outcome::Admitted).then_some(())
+    })
+    .await;
+    server.stop();
+    wait_for("a refusal without Redis", async || {
+        let decision = store.decide(&charges).await;
+        let is_refused = decision.outcome == Outcome::Refused;
+        (is_refused && decision.via == Via::Fallback).then_some(())
+    })
+    .await;
+    // The window that was exceeded is over by then.
+    tokio::time::sleep(Duration::from_millis(2_010)).await;
+    let decision = store.decide(&charges).await;
+    assert_eq!(decision.outcome, Outcome::Refused);
+    assert!(decision.verdicts[0].unwrap().retry_after > HOUR / 2);
+}
+
 /// What is only observed makes no request unavailable.
 #[tokio::test]
 async fn an_observed_limit_closes_nothing() {
