@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-use tidegate_core::Micros;
+use tidegate_core::{Block, Micros};
 use tidegate_store::{Mode, OnFailure};
 use tidegate_testkit::CallFault;
 
@@ -23,6 +23,10 @@ pub(crate) struct Case {
     pub(crate) limits: Vec<LimitCase>,
     pub(crate) work: Vec<Work>,
     pub(crate) faults: Vec<Fault>,
+    /// For so long Redis is away when the gateways start, in ms.
+    pub(crate) away: Option<u64>,
+    /// What is in it beside all that.
+    pub(crate) extras: Vec<(usize, Extra)>,
 }
 
 /// A seed, and which parts of what follows from it are left out.
@@ -32,6 +36,7 @@ pub(crate) struct Name {
     pub(crate) limits: BTreeSet<usize>,
     pub(crate) work: BTreeSet<usize>,
     pub(crate) faults: BTreeSet<usize>,
+    pub(crate) extras: BTreeSet<usize>,
 }
 
 /// A limit.
@@ -44,6 +49,21 @@ pub(crate) struct LimitCase {
     pub(crate) mode: Mode,
     pub(crate) on_failure: OnFailure,
     pub(crate) reserves: Option<Micros>,
+    pub(crate) block: Option<Block>,
+    pub(crate) is_observed: bool,
+}
+
+/// What some trials have beside their limits, work and faults: it can be left out alone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Extra {
+    /// A limit blocks its keys.
+    Blocks(usize, Block),
+    /// A limit only counts.
+    Observed(usize),
+    /// The windows of a limit are those of a calendar.
+    ByCalendar(usize),
+    /// The gateways start while Redis is away, for so many ms.
+    Away(u64),
 }
 
 /// What is done, in a task of its own.
@@ -135,6 +155,19 @@ pub(crate) enum Mishap {
     ClientsKilled,
 }
 
+impl Extra {
+    /// What it is called in figures.
+    pub(crate) const fn name(&self) -> &'static str {
+        match self {
+            Self::Blocks(_, block) if block.extend => "block, extend",
+            Self::Blocks(..) => "block",
+            Self::Observed(_) => "observe",
+            Self::ByCalendar(_) => "calendar",
+            Self::Away(_) => "gateways that start without Redis",
+        }
+    }
+}
+
 impl Mishap {
     /// What it is called in figures.
     pub(crate) const fn name(&self) -> &'static str {
@@ -178,6 +211,12 @@ impl Case {
     pub(crate) fn of(name: &Name) -> Self {
         let mut case = crate::generate::case(name.seed);
         case.name = name.clone();
+        let extras = crate::generate::extras(&case).into_iter().enumerate();
+        let extras = extras.filter(|(nth, _)| !name.extras.contains(nth));
+        case.extras = extras.collect();
+        for (_, extra) in case.extras.clone() {
+            case.add(extra);
+        }
         case.faults
             .retain(|fault| !name.faults.contains(&fault.nth));
         case.work.retain_mut(|work| {
@@ -197,16 +236,30 @@ impl Case {
         case
     }
 
+    fn add(&mut self, extra: Extra) {
+        match extra {
+            Extra::Blocks(limit, block) => self.limits[limit].block = Some(block),
+            Extra::Observed(limit) => self.limits[limit].is_observed = true,
+            Extra::ByCalendar(limit) => self.limits[limit].kind = Kind::Calendar,
+            Extra::Away(time) => self.away = Some(time),
+        }
+    }
+
     /// Whether something goes wrong with the whole server.
     pub(crate) fn needs_own_server(&self) -> bool {
-        self.faults.iter().any(|fault| fault.what.is_of_server())
+        self.away.is_some() || self.faults.iter().any(|fault| fault.what.is_of_server())
     }
 }
 
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.seed)?;
-        for (letter, parts) in [('l', &self.limits), ('w', &self.work), ('f', &self.faults)] {
+        for (letter, parts) in [
+            ('l', &self.limits),
+            ('w', &self.work),
+            ('f', &self.faults),
+            ('e', &self.extras),
+        ] {
             if !parts.is_empty() {
                 let parts: Vec<String> = parts.iter().map(ToString::to_string).collect();
                 write!(f, "-{letter}{}", parts.join("."))?;
@@ -236,7 +289,8 @@ impl FromStr for Name {
                 "l" => name.limits = numbers,
                 "w" => name.work = numbers,
                 "f" => name.faults = numbers,
-                other => return Err(format!("{other:?} is none of l, w and f")),
+                "e" => name.extras = numbers,
+                other => return Err(format!("{other:?} is none of l, w, f and e")),
             }
         }
         Ok(name)
@@ -245,7 +299,7 @@ impl FromStr for Name {
 
 #[test]
 fn a_name_is_read_as_it_is_written() {
-    for text in ["7", "7-l1-w0.3-f2", "18446744073709551615-f0.1"] {
+    for text in ["7", "7-l1-w0.3-f2-e0", "18446744073709551615-f0.1"] {
         assert_eq!(text.parse::<Name>().unwrap().to_string(), text);
     }
     assert!("7-x1".parse::<Name>().is_err() && "".parse::<Name>().is_err());

@@ -51,6 +51,17 @@ pub(crate) async fn run(trial: Arc<Trial>, fault: Fault) {
     trial.trouble(Some(gateway.number), name, begin);
 }
 
+/// Lets Redis, which is away since then, come back after so many ms.
+pub(crate) async fn away(trial: Arc<Trial>, time: u64, since: Micros) {
+    let Some(redis) = &trial.fleet.server else {
+        return;
+    };
+    let _one = trial.server_fault.lock().await;
+    wait(time).await;
+    redis.restart().await;
+    trial.trouble(None, "away at the start", since);
+}
+
 async fn of_server(trial: &Trial, what: Mishap, begin: Micros) {
     let Some(redis) = &trial.fleet.server else {
         return;

@@ -1,6 +1,7 @@
 //! What follows from a seed. A theme makes some choices more likely, since some things happen only together: the places of
 //! long requests, plans on one key, settlements, outages.
 
+mod extras;
 mod mishaps;
 
 use tidegate_core::Micros;
@@ -8,6 +9,8 @@ use tidegate_store::{Mode, OnFailure};
 
 use crate::case::{Ask, Case, LimitCase, Name, Then, What, Work};
 use crate::dice::Dice;
+pub(crate) use extras::extras;
+
 use crate::law::{Kind, Numbers};
 
 const MS: Micros = 1_000;
@@ -64,6 +67,8 @@ pub(crate) fn case(seed: u64) -> Case {
         limits,
         work: Vec::new(),
         faults: Vec::new(),
+        away: None,
+        extras: Vec::new(),
     };
     for gateway in 0..gateways {
         let many = match theme {
@@ -118,7 +123,7 @@ fn limit(dice: &mut Dice, theme: Theme) -> LimitCase {
     };
     let modes: &[Mode] = match kind {
         _ if theme == Theme::Settlements => &[Mode::Exact],
-        Kind::LeakyBucket | Kind::Concurrency => {
+        Kind::LeakyBucket | Kind::Concurrency | Kind::Calendar => {
             &[Mode::Exact, Mode::Exact, Mode::Exact, Mode::Local]
         }
         Kind::TokenBucket | Kind::Log => &[Mode::Exact, Mode::Exact, Mode::Leased, Mode::Local],
@@ -172,6 +177,8 @@ fn limit(dice: &mut Dice, theme: Theme) -> LimitCase {
             ]),
         },
         reserves: reserves.then_some(5_000 * MS),
+        block: None,
+        is_observed: false,
     }
 }
 

@@ -11,7 +11,7 @@ use crate::law::{Kind, Numbers};
 use crate::machine::subject;
 
 /// A trial's clock begins here: with a window of any length.
-const START: Micros = 1_700_000_000_000_000;
+pub(crate) const START: Micros = 1_700_000_000_000_000;
 
 /// What is done, and when.
 struct Step {
@@ -34,7 +34,7 @@ pub(crate) fn run(case: &Case) -> History {
         .map(|limit| limit.plans.clone())
         .collect();
     let mut history = History {
-        limits: case.limits.iter().map(limit).collect(),
+        limits: case.limits.iter().map(history::Limit::of).collect(),
         in_memory: true,
         ..History::default()
     };
@@ -60,15 +60,6 @@ pub(crate) fn run(case: &Case) -> History {
         }
     }
     history
-}
-
-fn limit(case: &crate::case::LimitCase) -> history::Limit {
-    history::Limit {
-        kind: case.kind,
-        window: case.window,
-        mode: case.mode,
-        on_failure: case.on_failure,
-    }
 }
 
 /// The work in the order of its times: no two steps at one time.

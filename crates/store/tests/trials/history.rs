@@ -1,9 +1,10 @@
 //! What happened in one trial: what was asked, by whom, what was decided and when by the deciding clock, what was held and
 //! settled, and which faults there were. Promises are judged by this alone.
 
-use tidegate_core::{Micros, Verdict};
+use tidegate_core::{Block, Micros, Verdict};
 use tidegate_store::{Mode, OnFailure, Outcome, Via};
 
+use crate::case::LimitCase;
 use crate::law::{Kind, Numbers};
 
 /// All of one trial.
@@ -41,6 +42,8 @@ pub(crate) struct Limit {
     pub(crate) window: Micros,
     pub(crate) mode: Mode,
     pub(crate) on_failure: OnFailure,
+    pub(crate) block: Option<Block>,
+    pub(crate) is_observed: bool,
 }
 
 /// A time span, both ends included.
@@ -163,6 +166,19 @@ pub(crate) struct Return {
     pub(crate) retry_after: Micros,
     pub(crate) asked_again: Micros,
     pub(crate) admitted: bool,
+}
+
+impl Limit {
+    pub(crate) const fn of(case: &LimitCase) -> Self {
+        Self {
+            kind: case.kind,
+            window: case.window,
+            mode: case.mode,
+            on_failure: case.on_failure,
+            block: case.block,
+            is_observed: case.is_observed,
+        }
+    }
 }
 
 impl Request {

@@ -8,11 +8,13 @@ pub(crate) const TRIALS: &[&str] = &[
     "202",
     // Calls without an answer that Redis had charged.
     "26-w0.2.3-f0.2",
-    "125",
+    "125-e0",
     // Plans on one key.
     "101",
     "118-l0.1-w0.1.3-f0.1",
     // Places of requests that run on.
-    "102",
+    "102-e0",
     "141",
+    // A block that began in an outage, by what Redis had said before.
+    "770212-l1.2-w0.4-f0-e1",
 ];

@@ -1,8 +1,11 @@
 //! The numbers of limits as users write them, and the quotas that they make.
 
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
 use tidegate_core::{
-    Concurrency, FixedWindow, LeakyBucket, Micros, Quota, Rate, SlidingWindowCounter,
-    SlidingWindowLog, TokenBucket,
+    Calendar, CalendarWindow, Concurrency, FixedWindow, LeakyBucket, Micros, Quota, Rate,
+    SlidingWindowCounter, SlidingWindowLog, TokenBucket,
 };
 
 /// An algorithm.
@@ -11,12 +14,14 @@ pub(crate) enum Kind {
     TokenBucket,
     LeakyBucket,
     FixedWindow,
+    Calendar,
     Log,
     Counter,
     Concurrency,
 }
 
 impl Kind {
+    /// Those that are made up first: some windows are made those of a calendar then.
     pub(crate) const ALL: [Self; 6] = [
         Self::TokenBucket,
         Self::LeakyBucket,
@@ -51,6 +56,9 @@ impl Numbers {
             Kind::TokenBucket => TokenBucket::new(self.limit, rate).unwrap().into(),
             Kind::LeakyBucket => LeakyBucket::new(self.limit, rate).unwrap().into(),
             Kind::FixedWindow => FixedWindow::new(self.limit, window).unwrap().into(),
+            Kind::Calendar => CalendarWindow::new(self.limit, even_calendar(window))
+                .unwrap()
+                .into(),
             Kind::Log => SlidingWindowLog::new(self.limit, window).unwrap().into(),
             Kind::Counter => SlidingWindowCounter::new(self.limit, window)
                 .unwrap()
@@ -88,4 +96,18 @@ impl Numbers {
     pub(crate) fn paid(&self, time: Micros) -> f64 {
         self.refill as f64 * time as f64 / self.per as f64
     }
+}
+
+/// A calendar whose windows are all as long: those of the trials are in it, and those of a given clock.
+fn even_calendar(window: Micros) -> &'static Calendar {
+    static KNOWN: Mutex<BTreeMap<Micros, &'static Calendar>> = Mutex::new(BTreeMap::new());
+    let mut known = KNOWN.lock().unwrap();
+    known.entry(window).or_insert_with(|| {
+        let first = crate::given::START / window;
+        // Windows beyond the last start are as long.
+        let starts: Vec<Micros> = (first - 100..=first).map(|nth| nth * window).collect();
+        Box::leak(Box::new(
+            Calendar::new(format!("even/{window}"), starts).unwrap(),
+        ))
+    })
 }

@@ -79,6 +79,10 @@ pub(crate) async fn run(case: Case, servers: &Servers) -> History {
         remembers: case.remembers,
         log: log.clone(),
     };
+    if let (Some(server), Some(_)) = (&server, case.away) {
+        server.redis.stop();
+    }
+    let since = now();
     let mut gateways = Vec::new();
     for number in 0..case.gateways {
         gateways.push(RwLock::new(Arc::new(fleet.start(number).await)));
@@ -94,12 +98,16 @@ pub(crate) async fn run(case: Case, servers: &Servers) -> History {
         plans: RwLock::new(plans),
         server_fault: tokio::sync::Mutex::default(),
     });
-    if trial.case.heartbeat.is_some() && !trial.case.in_memory {
+    let is_there = trial.case.away.is_none() && !trial.case.in_memory;
+    if trial.case.heartbeat.is_some() && is_there {
         calm::everybody_is_counted(&trial).await;
     }
     // From now on.
     let trial = Arc::new(Trial::started_now(trial));
     let mut tasks = JoinSet::new();
+    if let Some(time) = trial.case.away {
+        tasks.spawn(faults::away(trial.clone(), time, since));
+    }
     for work in &trial.case.work {
         tasks.spawn(work::run(trial.clone(), work.clone()));
     }
@@ -180,12 +188,7 @@ impl Trial {
     }
 
     fn history(&self) -> History {
-        let limits = self.case.limits.iter().map(|limit| history::Limit {
-            kind: limit.kind,
-            window: limit.window,
-            mode: limit.mode,
-            on_failure: limit.on_failure,
-        });
+        let limits = self.case.limits.iter().map(history::Limit::of);
         let log = &self.log;
         let requests = std::mem::take(&mut *log.requests.lock().unwrap());
         let mut troubles = std::mem::take(&mut *log.troubles.lock().unwrap());
@@ -227,11 +230,17 @@ fn plans_of((nth, case): (usize, &LimitCase)) -> Plans {
 
 pub(crate) fn limit_of(nth: usize, case: &LimitCase, numbers: Numbers) -> Arc<Limit> {
     let quota = numbers.quota(case.kind, case.window);
-    let limit = Limit::new(format!("l{nth}"), quota, case.on_failure).in_mode(case.mode);
-    Arc::new(match case.reserves {
-        Some(lease) => limit.reserving(lease),
-        None => limit,
-    })
+    let mut limit = Limit::new(format!("l{nth}"), quota, case.on_failure).in_mode(case.mode);
+    if let Some(lease) = case.reserves {
+        limit = limit.reserving(lease);
+    }
+    if let Some(block) = case.block {
+        limit = limit.blocking(block);
+    }
+    if case.is_observed {
+        limit = limit.observed();
+    }
+    Arc::new(limit)
 }
 
 /// Whom a key is counted for.

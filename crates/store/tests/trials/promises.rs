@@ -7,9 +7,11 @@
 
 mod arrival;
 mod at_most;
+mod block;
 mod budget;
 mod concurrency;
 mod delay;
+mod observe;
 mod outage;
 mod planted;
 mod refusal;
@@ -53,6 +55,9 @@ pub(crate) const ALL: &[Promise] = &[
     outage::LOCAL,
     outage::LOCAL_MODE,
     outage::CLOSED,
+    block::LASTS,
+    block::ENDS,
+    observe::NOBODY,
     refusal::JUSTIFIED,
     refusal::REMEMBERED,
     returns::RETRY_AFTER,

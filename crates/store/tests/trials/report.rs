@@ -21,6 +21,7 @@ pub(crate) struct Figures {
     pub(crate) trials: u64,
     operations: u64,
     limits: BTreeMap<String, u64>,
+    extras: BTreeMap<&'static str, u64>,
     faults: BTreeMap<&'static str, u64>,
     pairs: BTreeMap<(&'static str, &'static str), u64>,
     /// By promise: how often, and the first few trials.
@@ -42,8 +43,12 @@ impl Figures {
                 .entry(format!("{:?}, {mode}", limit.kind))
                 .or_default() += 1;
         }
+        for (_, extra) in &case.extras {
+            *self.extras.entry(extra.name()).or_default() += 1;
+        }
         let mut names: Vec<&'static str> =
             case.faults.iter().map(|fault| fault.what.name()).collect();
+        names.extend(case.away.map(|_| "away at the start"));
         names.sort_unstable();
         for (nth, name) in names.iter().enumerate() {
             *self.faults.entry(name).or_default() += 1;
@@ -70,6 +75,10 @@ impl fmt::Display for Figures {
         writeln!(f, "limits:")?;
         for (limit, count) in &self.limits {
             writeln!(f, "  {count:>7} {limit}")?;
+        }
+        writeln!(f, "with:")?;
+        for (extra, count) in &self.extras {
+            writeln!(f, "  {count:>7} {extra}")?;
         }
         writeln!(f, "faults:")?;
         for (fault, count) in &self.faults {
@@ -102,6 +111,9 @@ pub(crate) fn finding(case: &Case, history: &History, broken: &[Breach]) -> Stri
         if !case.name.limits.contains(&nth) {
             text += &format!("  limit {nth}: {limit:?}\n");
         }
+    }
+    for (nth, extra) in &case.extras {
+        text += &format!("  extra {nth}: {extra:?}\n");
     }
     for work in &case.work {
         text += &format!("  {}\n", work.title());

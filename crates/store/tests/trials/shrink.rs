@@ -81,6 +81,8 @@ fn candidates(case: &Case, size: usize) -> Vec<Name> {
     }
     let faults = case.faults.iter().map(|fault| fault.nth);
     names.extend(faults.map(|nth| without(|name| &mut name.faults, &[nth])));
+    let extras = case.extras.iter().map(|(nth, _)| *nth);
+    names.extend(extras.map(|nth| without(|name| &mut name.extras, &[nth])));
     let work: Vec<usize> = case.work.iter().map(|work| work.nth).collect();
     if work.len() > 1 {
         let parts = work.chunks(size.min(work.len() - 1).max(1));

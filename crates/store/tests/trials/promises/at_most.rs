@@ -23,7 +23,11 @@ pub(super) const LEAKY_BUCKET: Promise = Promise {
 pub(super) const FIXED_WINDOW: Promise = Promise {
     name: "fixed_window",
     words: "A `fixed_window` admits at most its limit in each window.",
-    check: |history| exact(history, Kind::FixedWindow, &FIXED_WINDOW, most),
+    check: |history| {
+        let mut broken = exact(history, Kind::FixedWindow, &FIXED_WINDOW, most);
+        broken.extend(exact(history, Kind::Calendar, &FIXED_WINDOW, most));
+        broken
+    },
 };
 
 pub(super) const LOG: Promise = Promise {
@@ -189,7 +193,7 @@ pub(super) fn most(law: &Law<'_>, charges: &[Weighed]) -> Option<Excess> {
                     admitted += other.weight(end);
                     (Span { begin, end }, 0.0)
                 }
-                Kind::FixedWindow => {
+                Kind::FixedWindow | Kind::Calendar => {
                     if begin < start {
                         break;
                     }

@@ -43,16 +43,20 @@ pub(super) fn budget(history: &History, request: &Request, charge: &Charge) -> O
     if !request.is_admitted() || !charge.verdict.is_some_and(|verdict| verdict.allowed) {
         return None;
     }
+    Some(asked_of(history, request, charge))
+}
+
+/// By which budget a charge was admitted or refused.
+pub(super) fn asked_of(history: &History, request: &Request, charge: &Charge) -> Budget {
     let limit = &history.limits[charge.limit];
     let gateway = request.gateway;
-    let budget = match (limit.mode, request.via()) {
+    match (limit.mode, request.via()) {
         _ if history.in_memory => Budget::Shared,
         (Mode::Local, _) => Budget::Alone(gateway),
         (Mode::Exact, Some(Via::Fallback)) if charge.here => Budget::Alone(gateway),
         (Mode::Leased | Mode::Synced, Some(Via::Fallback)) => Budget::Either(gateway),
         _ => Budget::Shared,
-    };
-    Some(budget)
+    }
 }
 
 /// All that was surely admitted from the budgets that `belongs` names.

@@ -184,6 +184,9 @@ fn closed(history: &History) -> Vec<Breach> {
         for charge in &request.charges {
             let limit = &history.limits[charge.limit];
             let is_admitted = charge.verdict.is_some_and(|verdict| verdict.allowed);
+            if limit.is_observed {
+                continue;
+            }
             let is_by_redis = limit.mode != Mode::Exact || !charge.here;
             if limit.on_failure == OnFailure::Closed && !(is_admitted && is_by_redis) {
                 let Said::Decided { via, error, .. } = &request.said else {

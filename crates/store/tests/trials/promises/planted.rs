@@ -1,5 +1,6 @@
 //! Each checker finds a planted fault, and finds none in a history that just keeps its promise.
 
+mod blocks;
 mod others;
 mod spans;
 
@@ -39,6 +40,8 @@ fn of(kind: Kind, mode: Mode, on_failure: OnFailure) -> History {
         window: WINDOW,
         mode,
         on_failure,
+        block: None,
+        is_observed: false,
     };
     History {
         limits: vec![limit],

@@ -3,28 +3,40 @@
 use tidegate_core::Micros;
 use tidegate_store::{Mode, Outcome, Via};
 
+use super::block;
 use super::used::{Question, used};
 use super::{Breach, Promise};
 use crate::history::{Charge, History, Request, Said, Span};
 
 pub(super) const JUSTIFIED: Promise = Promise {
     name: "refusal",
-    words: "Under `mode: exact` a limit refuses a request only if the request does not fit into what is left: nobody is refused \
-            who never exceeded.",
-    check: |history| check(history, Via::Store, &JUSTIFIED),
+    words: "Under `mode: exact` a limit refuses a request only if the request does not fit into what is left, or its key is \
+            blocked: nobody is refused who never exceeded.",
+    check: |history| check(history, Refusals::OfQuotas, &JUSTIFIED),
 };
 
 pub(super) const REMEMBERED: Promise = Promise {
     name: "remembered_refusal",
     words: "A refusal that a gateway remembers ends with its retry-after. It may miss for one second what a reset or a \
             settlement gave back.",
-    check: |history| check(history, Via::Remembered, &REMEMBERED),
+    check: |history| check(history, Refusals::Remembered, &REMEMBERED),
 };
 
 /// For so long a refusal is given again.
 const REMEMBERED_FOR: Micros = 1_050_000;
 
-fn check(history: &History, wanted: Via, promise: &Promise) -> Vec<Breach> {
+/// Some of all refusals.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusals {
+    /// By limits without a block.
+    OfQuotas,
+    /// By limits with one.
+    OfBlocks,
+    /// Those that a gateway gave again.
+    Remembered,
+}
+
+pub(super) fn check(history: &History, wanted: Refusals, promise: &Promise) -> Vec<Breach> {
     let mut broken = Vec::new();
     for request in &history.requests {
         let Said::Decided {
@@ -35,7 +47,13 @@ fn check(history: &History, wanted: Via, promise: &Promise) -> Vec<Breach> {
         else {
             continue;
         };
-        for charge in request.charges.iter().filter(|_| via == wanted) {
+        let is_wanted = |charge: &&Charge| match (via, history.limits[charge.limit].block) {
+            (Via::Remembered, _) => wanted == Refusals::Remembered,
+            (Via::Store, None) => wanted == Refusals::OfQuotas,
+            (Via::Store, Some(_)) => wanted == Refusals::OfBlocks,
+            _ => false,
+        };
+        for charge in request.charges.iter().filter(is_wanted) {
             broken.extend(unjustified(history, request, charge, via, promise));
         }
     }
@@ -81,7 +99,8 @@ fn unjustified(
     // What is paid off is computed in floating point here.
     let slack = if most.fract() == 0.0 { 0.0 } else { 0.01 };
     let fits = most + charge.cost as f64 <= limit as f64 - slack;
-    fits.then(|| Breach {
+    let is_blocked = || block::may_last(history, charge.limit, charge.key, Some(request), at, age);
+    (fits && !is_blocked()).then(|| Breach {
         promise: promise.name,
         limit: charge.limit,
         key: Some(charge.key),

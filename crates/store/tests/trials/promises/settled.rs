@@ -3,6 +3,7 @@
 use tidegate_store::Mode;
 
 use super::arrival::crash;
+use super::block;
 use super::used::{Question, used};
 use super::{Breach, Promise};
 use crate::history::{History, Look, Span};
@@ -52,6 +53,9 @@ fn lost(history: &History, look: &Look) -> Option<Breach> {
     let slack = if used.most.fract() == 0.0 { 0.0 } else { 0.01 };
     let mut least_left = (limit - used.most - slack).floor().max(0.0);
     if known.mode == Mode::Leased && may_be_lent(history, look.limit) {
+        least_left = 0.0;
+    }
+    if block::may_last(history, look.limit, look.key?, None, Span::at(look.at), 0) {
         least_left = 0.0;
     }
     if known.kind == Kind::Counter {

@@ -55,7 +55,7 @@ pub(super) fn used(history: &History, question: &Question<'_>) -> Used {
             least: debt(history, question, &mut parts, true),
             most: debt(history, question, &mut parts, false),
         },
-        Kind::FixedWindow => Used {
+        Kind::FixedWindow | Kind::Calendar => Used {
             least: sum(&parts, |part| {
                 (part.at.begin >= start(at.end)).then_some(part.least)
             }),

@@ -1,0 +1,179 @@
+//! `block`: a key that exceeded its limit is refused for a while, and no longer.
+
+use tidegate_core::{Block, Micros};
+use tidegate_store::Via;
+
+use super::budget::{Budget, asked_of, budget};
+use super::refusal::{self, Refusals};
+use super::{Breach, Promise};
+use crate::history::{Charge, History, Request, Span};
+
+pub(super) const LASTS: Promise = Promise {
+    name: "block",
+    words: "A limit with `block` admits nothing of a key from the request that exceeded it until the block ends.",
+    check: |history| {
+        let keys = history.keys().into_iter();
+        keys.filter_map(|(limit, key)| admitted_meanwhile(history, limit, key))
+            .collect()
+    },
+};
+
+pub(super) const ENDS: Promise = Promise {
+    name: "block_ends",
+    words: "A block ends when its time is over. With `extend: true` each refused request starts that time again.",
+    check: |history| refusal::check(history, Refusals::OfBlocks, &ENDS),
+};
+
+/// What is known of the blocks of a key at a time.
+#[derive(Default)]
+struct Blocked {
+    /// From this answer on it is surely blocked, until this time.
+    surely: Option<Span>,
+    /// By then a block has ended, if there was one.
+    at_most: Micros,
+    /// When the last that may count began.
+    since: Micros,
+}
+
+impl Blocked {
+    fn refused(&mut self, at: Span, block: Block) {
+        let until = at.begin + block.span;
+        let surely = self.surely.map_or(0, |surely| surely.end);
+        if block.extend || at.begin >= self.at_most {
+            let begin = at.end;
+            self.surely = Some(Span { begin, end: until });
+        } else if at.begin < surely {
+            return;
+        }
+        self.maybe(at, block);
+    }
+
+    /// It may have been refused at this time.
+    fn maybe(&mut self, at: Span, block: Block) {
+        self.at_most = self.at_most.max(at.end + block.span);
+        self.since = self.since.max(at.end);
+    }
+}
+
+/// What happened to a key.
+enum Event {
+    Refused,
+    /// It was asked, and nobody knows what was said.
+    Asked,
+    /// What was used was forgotten: surely, or maybe.
+    Forgotten(bool),
+}
+
+/// What happened to a key of a budget, in order; `but` for one request.
+fn events(
+    history: &History,
+    limit: usize,
+    key: u64,
+    of: Budget,
+    but: Option<&Request>,
+) -> Vec<(Span, Event)> {
+    let charges = history.of(limit, key);
+    let charges = charges.filter(|(request, _)| but.is_none_or(|but| !std::ptr::eq(but, *request)));
+    let mut events: Vec<(Span, Event)> = charges
+        .filter_map(|(request, charge)| match charge.verdict {
+            Some(_) if asked_of(history, request, charge) != of => None,
+            Some(verdict) => {
+                let begins = !verdict.allowed && !verdict.settling;
+                (begins && request.via() != Some(Via::Remembered))
+                    .then_some((charge.at, Event::Refused))
+            }
+            // Redis may have been asked, or what is kept here, before its client left.
+            None => Some((unanswered(history, request), Event::Asked)),
+        })
+        .collect();
+    let lost = history.forgotten(limit, key).into_iter();
+    events.extend(lost.map(|span| (span, Event::Forgotten(false))));
+    let lost = history.surely_forgotten(limit, key).into_iter();
+    events.extend(lost.map(|span| (span, Event::Forgotten(true))));
+    events.sort_by_key(|(at, _)| (at.begin, at.end));
+    events
+}
+
+fn unanswered(history: &History, request: &Request) -> Span {
+    let Span { begin, end } = request.asked;
+    let end = end.max(begin + history.timeout);
+    Span { begin, end }
+}
+
+/// Whether a key may be blocked by Redis when a request is refused; the answer may be so old to what is given back.
+pub(super) fn may_last(
+    history: &History,
+    limit: usize,
+    key: u64,
+    but: Option<&Request>,
+    at: Span,
+    age: Micros,
+) -> bool {
+    let Some(block) = history.limits[limit].block else {
+        return false;
+    };
+    let mut blocked = Blocked::default();
+    for (span, event) in events(history, limit, key, Budget::Shared, but) {
+        if span.begin > at.end {
+            break;
+        }
+        match event {
+            Event::Refused => blocked.refused(span, block),
+            Event::Asked => blocked.maybe(span, block),
+            Event::Forgotten(true) if blocked.since < span.begin && span.end + age < at.begin => {
+                blocked = Blocked::default();
+            }
+            Event::Forgotten(_) => blocked.surely = None,
+        }
+    }
+    at.begin < blocked.at_most
+}
+
+/// A request that was admitted while its key was blocked.
+fn admitted_meanwhile(history: &History, limit: usize, key: u64) -> Option<Breach> {
+    let block = history.limits[limit].block?;
+    let mut budgets: Vec<Budget> = Vec::new();
+    for (request, charge) in history.of(limit, key) {
+        let of = asked_of(history, request, charge);
+        if !budgets.contains(&of) {
+            budgets.push(of);
+        }
+    }
+    let breach = |at: Span, surely: Span| Breach {
+        promise: LASTS.name,
+        limit,
+        key: Some(key),
+        span: at,
+        what: format!("admitted {} us before a block ends", surely.end - at.end),
+    };
+    budgets.into_iter().find_map(|of| {
+        let admitted = history.of(limit, key);
+        let mut admitted: Vec<&Charge> = admitted
+            .filter(|(request, charge)| budget(history, request, charge) == Some(of))
+            .map(|(_, charge)| charge)
+            .collect();
+        admitted.sort_by_key(|charge| charge.at.begin);
+        let mut admitted = admitted.into_iter().peekable();
+        let mut blocked = Blocked::default();
+        for (span, event) in events(history, limit, key, of, None) {
+            while let Some(charge) = admitted.next_if(|charge| charge.at.begin <= span.begin) {
+                if let Some(surely) = blocked.surely.filter(|surely| meets(charge, surely)) {
+                    return Some(breach(charge.at, surely));
+                }
+            }
+            match event {
+                Event::Refused => blocked.refused(span, block),
+                Event::Asked => blocked.maybe(span, block),
+                Event::Forgotten(_) => blocked.surely = None,
+            }
+        }
+        let surely = blocked.surely?;
+        let charge = admitted.find(|charge| meets(charge, &surely))?;
+        Some(breach(charge.at, surely))
+    })
+}
+
+/// Whether it was surely admitted within a block.
+const fn meets(charge: &Charge, surely: &Span) -> bool {
+    charge.at.begin > surely.begin && charge.at.end < surely.end
+}

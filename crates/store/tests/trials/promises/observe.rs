@@ -1,0 +1,39 @@
+//! `action: observe`: such a limit only counts.
+
+use tidegate_store::{OnFailure, Outcome};
+
+use super::{Breach, Promise};
+use crate::history::{Charge, History, Request, Said};
+
+pub(super) const NOBODY: Promise = Promise {
+    name: "observe",
+    words: "A limit with `action: observe` refuses nobody.",
+    check: |history| {
+        let breaches = history.requests.iter();
+        breaches
+            .filter_map(|request| unfounded(history, request))
+            .collect()
+    },
+};
+
+/// A refusal that no limit has made that may.
+fn unfounded(history: &History, request: &Request) -> Option<Breach> {
+    let Said::Decided { outcome, via, .. } = &request.said else {
+        return None;
+    };
+    let refuses = |charge: &Charge| match outcome {
+        Outcome::Admitted => true,
+        Outcome::Refused => charge.verdict.is_some_and(|verdict| !verdict.allowed),
+        Outcome::Unavailable => history.limits[charge.limit].on_failure == OnFailure::Closed,
+    };
+    let is_observed = |charge: &&Charge| history.limits[charge.limit].is_observed;
+    let mut enforced = request.charges.iter().filter(|charge| !is_observed(charge));
+    let observed = request.charges.iter().find(is_observed)?;
+    (!enforced.any(refuses) && *outcome != Outcome::Admitted).then(|| Breach {
+        promise: NOBODY.name,
+        limit: observed.limit,
+        key: Some(observed.key),
+        span: request.asked,
+        what: format!("{outcome:?} via {via:?}, by no other limit"),
+    })
+}
