@@ -145,8 +145,8 @@ READING = (
     "a rider who waits for an answer sends nothing.",
     "- **More answers than the API can do.** The charts count a request in the second in which it was sent. Without limits its answer may "
     "come up to 10 s later, so a second in which much was sent can have more answers than the API gives in one second.",
-    "- **Refusals before the surge.** One rider in 20 is greedy and never waits. In the calm time their own bucket refuses them. When the "
-    "surge begins, the machine's processor is shared with thousands of riders, so the greedy ones send less and fewer are refused.",
+    "- **Refusals before the surge.** One rider in 20 is greedy and never waits. In the calm time their own bucket refuses them. The "
+    "refusals fall when the surge begins, probably because thousands of riders then share the processor with the greedy ones.",
     "- **Two times of a refusal.** The gateway's clock runs from the end of the request's head to its answer. A probe's clock also has the "
     "connection and the wait for a processor, which Locust keeps busy. A client sees the probe's time.",
     "- **Beside other published runs.** `--riders 2000 --seconds 60` lets 2,000 riders join at 100 a second. The tables have the clients "
