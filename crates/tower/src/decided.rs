@@ -1,5 +1,9 @@
 //! What was decided about a request: who asked, what each of its limits said, and the answer that follows.
 
+pub(crate) mod headers;
+mod ietf;
+pub(crate) mod refusal;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +14,6 @@ use tidegate_store::{Decision, Limit, Outcome, PerCharge};
 
 use crate::in_flight::Settled;
 use crate::{Action, Answers, Caller, Client, ClientPlan, Credentials, Policy, Rule};
-use crate::{headers, ietf, refusal};
 
 /// What was decided about a request, in its response's extensions.
 #[derive(Clone, Debug)]

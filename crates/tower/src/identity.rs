@@ -1,5 +1,7 @@
 //! Who is calling: the first client source that answers names the client.
 
+pub(crate) mod named;
+
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use http::Response;
 use tidegate_store::{Limit, UnderWay};
 
 use crate::Rule;
-use crate::exchange::Transmission;
+use crate::transmission::Transmission;
 
 /// In the extensions of an answer: the upstream gave none, and this one stands in its place.
 #[derive(Clone, Copy, Debug)]

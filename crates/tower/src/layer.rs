@@ -12,7 +12,7 @@ use http::{Request, Response};
 use tidegate_store::{MemoryStore, PerCharge, Store, Subject};
 use tower::{Layer, Service};
 
-use crate::demand::{Demand, Demands};
+use crate::charges::{Demand, Demands};
 use crate::early::{Early, early_rules};
 use crate::exchange::Exchange;
 use crate::in_flight::Unsettled;

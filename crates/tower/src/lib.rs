@@ -14,42 +14,39 @@
 mod address;
 mod answers;
 pub mod api_keys;
-mod asked;
+mod charges;
 mod cost;
 mod decided;
-mod demand;
 mod early;
 mod exchange;
-mod headers;
 mod identity;
-mod ietf;
 mod in_flight;
 pub mod jwt;
 mod layer;
-mod lines;
-mod named;
 mod plan;
-mod refusal;
 mod retries;
 mod rule;
 mod shares;
 mod subject;
+mod transmission;
+mod wait_queues;
 mod waiting;
 
 pub use address::{AddressFrom, TrustedProxies};
 pub use answers::{Answers, RateLimitHeaders, Reject, Reset};
 pub use cost::Cost;
-pub use decided::{Decided, Oversized, Said};
-pub use exchange::Transmission;
-pub use headers::{
+pub use decided::headers::{
     RATELIMIT, RATELIMIT_POLICY, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET,
 };
+pub use decided::refusal::problem;
+pub use decided::{Decided, Oversized, Said};
+pub use identity::named::UnknownClient;
 pub use identity::{Caller, Client, ClientSource, Clients, Credentials, Peer};
 pub use in_flight::{InFlight, Unanswered};
 pub use layer::{RateLimit, RateLimitLayer};
-pub use lines::{Lines, MOST_ABANDONED, MOST_IN_A_LINE, MOST_SETTLING, MOST_WAITING};
-pub use named::{Budget, UnknownClient};
 pub use plan::{ClientPlan, ClientPlans};
-pub use refusal::problem;
+pub use rule::budget::Budget;
 pub use rule::{Action, PathValues, Per, Policy, Rule};
 pub use subject::Hasher;
+pub use transmission::Transmission;
+pub use wait_queues::{Lines, MOST_ABANDONED, MOST_IN_A_LINE, MOST_SETTLING, MOST_WAITING};

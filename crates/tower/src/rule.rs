@@ -1,5 +1,7 @@
 //! What a route enforces: its rules, each a limit and what it is counted per.
 
+pub(crate) mod budget;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;

@@ -63,7 +63,7 @@ impl Hasher {
         let own = rule.per.iter().position(|per| per.is_callers());
         let tag = match own {
             Some(index) => {
-                let client = caller.counted(&rule.per[index]);
+                let client = counted(caller, &rule.per[index]);
                 match tag {
                     Some((known, hash)) if *known == *client => *hash,
                     _ => {
@@ -83,7 +83,7 @@ impl Hasher {
                 for (_, per) in others() {
                     match per {
                         Per::Client | Per::Ip | Per::Network(_) | Per::ApiKey | Per::UserId => {
-                            parts.add_client(&caller.counted(per))
+                            parts.add_client(&counted(caller, per))
                         }
                         Per::Route => parts.add("route", policy.route.as_bytes()),
                         Per::Method => parts.add("method", method(request.method()).as_bytes()),
@@ -151,25 +151,23 @@ impl Parts {
     }
 }
 
-impl Caller {
-    /// The client that a `per` value means; what is missing counts under the address.
-    fn counted(&self, per: &Per) -> Cow<'_, Client> {
-        let named = match per {
-            Per::Client => Some(&self.client),
-            Per::ApiKey => self.api_key.as_ref(),
-            Per::UserId => self.user_id.as_ref(),
-            Per::Network(bits) => return Cow::Owned(self.network(*bits)),
-            _ => None,
-        };
-        Cow::Borrowed(named.unwrap_or(&self.ip))
-    }
+/// The client that a `per` value means. A caller without one counts under its address.
+fn counted<'a>(caller: &'a Caller, per: &Per) -> Cow<'a, Client> {
+    let named = match per {
+        Per::Client => Some(&caller.client),
+        Per::ApiKey => caller.api_key.as_ref(),
+        Per::UserId => caller.user_id.as_ref(),
+        Per::Network(bits) => return Cow::Owned(network(&caller.ip, *bits)),
+        _ => None,
+    };
+    Cow::Borrowed(named.unwrap_or(&caller.ip))
+}
 
-    /// The network that the caller's address is of.
-    fn network(&self, ipv6_prefix: u8) -> Client {
-        match &self.ip {
-            Client::Ip(address) => Client::Ip(address::cut(*address, ipv6_prefix)),
-            other => other.clone(),
-        }
+/// The network of an address.
+fn network(ip: &Client, ipv6_prefix: u8) -> Client {
+    match ip {
+        Client::Ip(address) => Client::Ip(address::cut(*address, ipv6_prefix)),
+        other => other.clone(),
     }
 }
 

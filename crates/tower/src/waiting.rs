@@ -1,9 +1,11 @@
 //! Requests that wait: for a limit to let them through, and for their turn in a queue.
 //!
-//! A request over a limit that delays stands in a line ([`crate::lines`]), sleeps until its retry-after, and asks again. One
+//! A request over a limit that delays stands in a line ([`crate::wait_queues`]), sleeps until its retry-after, and asks again. One
 //! that only other requests' unsettled reservations stand in the way of does the same, for a second at most, until one of
 //! them is settled. A request that a leaky bucket admitted sleeps until its turn. Nobody is charged for waiting in a line; and
 //! a client that leaves is gone from it at once. What it was given while it left, it gives back.
+
+mod reply;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,10 +18,11 @@ use tidegate_store::{
 use tokio::time::{sleep, sleep_until, timeout};
 
 use crate::Rule;
-use crate::asked::Asked;
-use crate::demand::{Demand, Demands, SETTLING, Until};
-use crate::lines::{Heard, Lines, Place};
+use crate::charges::{Demand, Demands, SETTLING, Until};
 use crate::shares::Permit;
+use crate::wait_queues::{Heard, Lines, Place};
+
+pub(crate) use reply::Asked;
 
 /// The shortest sleep.
 const SHORTEST: Duration = Duration::from_millis(1);

@@ -1,5 +1,7 @@
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::task::Waker;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, StatusCode};
@@ -11,7 +13,7 @@ use tower::{Layer as _, Service as _};
 use super::*;
 use crate::{
     AddressFrom, Answers, ClientSource, Clients, Hasher, MOST_ABANDONED, Peer, Policy,
-    RateLimitLayer, Rule, TrustedProxies,
+    RateLimitLayer, Rule, Transmission, TrustedProxies,
 };
 
 const HOUR: u64 = 3_600_000_000;

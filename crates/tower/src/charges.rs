@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tidegate_core::{Micros, Quota, Verdict};
 use tidegate_store::{Charge, Limit, PerCharge, Subject};
 
-use crate::lines::Key;
+use crate::wait_queues::Key;
 use crate::{Action, Rule};
 
 /// The longest that a request waits for others to settle, in all.

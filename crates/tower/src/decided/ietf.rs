@@ -6,8 +6,8 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use tidegate_core::{Micros, Quota, Verdict};
 use tidegate_store::Limit;
 
-use crate::headers::{RATELIMIT, RATELIMIT_POLICY};
-use crate::refusal::whole_seconds;
+use super::headers::{RATELIMIT, RATELIMIT_POLICY};
+use super::refusal::whole_seconds;
 
 /// The largest integer of a structured field.
 const LARGEST: u64 = 999_999_999_999_999;

@@ -7,10 +7,10 @@ use tidegate_store::{
     Verdicts, Via,
 };
 
+use super::Hall;
 use crate::Rule;
-use crate::demand::{Demand, Demands};
+use crate::charges::{Demand, Demands};
 use crate::in_flight::Unsettled;
-use crate::waiting::Hall;
 
 /// What came of asking the store.
 #[derive(Debug)]

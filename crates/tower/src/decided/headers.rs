@@ -6,7 +6,8 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use tidegate_core::{Micros, Quota, Verdict};
 use tidegate_store::{Limit, Outcome};
 
-use crate::{Reset, Said};
+use super::Said;
+use crate::Reset;
 
 /// The limit that the three headers describe.
 pub const X_RATELIMIT_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");

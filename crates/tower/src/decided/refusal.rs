@@ -6,7 +6,7 @@ use http::{HeaderValue, Response, StatusCode};
 use tidegate_core::{Micros, Verdict};
 use tidegate_store::{Limit, PerCharge};
 
-use crate::headers::digits;
+use super::headers::digits;
 use crate::{Credentials, Reject, Rule};
 
 /// More than most problem details take, in bytes.

@@ -6,8 +6,9 @@ use tidegate_store::{Limit, OnFailure};
 
 use super::*;
 use crate::Answers;
+use crate::UnknownClient;
 use crate::api_keys::{ApiKeys, ListedKey, UnknownKey, hash};
-use crate::{AddressFrom, Hasher, Peer, Policy, TrustedProxies};
+use crate::{AddressFrom, Caller, ClientSource, Clients, Hasher, Peer, Policy, TrustedProxies};
 
 const KEY: HeaderName = HeaderName::from_static("x-api-key");
 const USER: HeaderName = HeaderName::from_static("x-user-id");

@@ -1,6 +1,7 @@
-//! Callers by name: whom `api_key:acme` stands for, and which budgets are known to be theirs without a request of theirs.
+//! Callers by name: whom `api_key:acme` stands for.
 
-use crate::{Caller, Client, ClientSource, Clients, Per, Rule, address};
+use super::{Caller, Client, ClientSource, Clients};
+use crate::address;
 
 /// Why a name stands for nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -17,17 +18,6 @@ pub enum UnknownClient {
     /// No source of clients names users.
     #[error("no user has a budget here: nothing under `clients` names users")]
     UserId,
-}
-
-/// Whose budget a limit is, as far as one client's name can say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Budget {
-    /// The client's own, one per route if it is counted per route.
-    Own,
-    /// The client's own, but it takes a request to say which of several.
-    OfRequest,
-    /// Not this client's alone.
-    Shared,
 }
 
 impl Caller {
@@ -90,33 +80,3 @@ impl Caller {
         }
     }
 }
-
-impl Rule {
-    /// Whose budget this limit is, for a [named](Caller::named) client.
-    pub fn budget_of(&self, client: &Client) -> Budget {
-        if !self.per.iter().all(|per| per.is_told_by(client)) {
-            Budget::OfRequest
-        } else if self.is_callers() {
-            Budget::Own
-        } else {
-            Budget::Shared
-        }
-    }
-}
-
-impl Per {
-    /// Whether a client's name, or the route's, says under what this counts.
-    const fn is_told_by(&self, client: &Client) -> bool {
-        match self {
-            Self::Client | Self::Route => true,
-            Self::Ip | Self::Network(_) => matches!(client, Client::Ip(_)),
-            // Who has none counts under the address.
-            Self::ApiKey => !matches!(client, Client::UserId(_)),
-            Self::UserId => matches!(client, Client::UserId(_) | Client::Ip(_)),
-            Self::Method | Self::Host | Self::Header(_) | Self::Cookie(_) | Self::Path(_) => false,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests;
