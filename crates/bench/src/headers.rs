@@ -11,7 +11,7 @@ use http::{HeaderValue, Request, Response};
 use tidegate_core::{Rate, TokenBucket};
 use tidegate_store::{Limit, MemoryStore, OnFailure, Store};
 use tidegate_tower::{
-    Answers, Hasher, Lines, Peer, Per, Policy, RateLimitHeaders, RateLimitLayer, Reset, Rule,
+    Answers, Hasher, Peer, Per, Policy, RateLimitHeaders, RateLimitLayer, Reset, Rule, WaitQueues,
 };
 use tower::{Layer as _, Service as _, service_fn};
 
@@ -81,7 +81,7 @@ fn request(limits: usize, headers: RateLimitHeaders) -> Operation {
         Arc::new(clients::clients()),
         Hasher::new(""),
         Store::Memory(Arc::new(MemoryStore::default())),
-        Lines::default(),
+        WaitQueues::default(),
     );
     let answer = |_: Request<()>| async {
         let mut response = Response::new(Bytes::new());

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::header::RETRY_AFTER;
 use http::{Response, StatusCode};
 use tidegate_store::{MemoryStore, RedisStore, Store};
-use tidegate_tower::{Hasher, Lines, problem};
+use tidegate_tower::{Hasher, WaitQueues, problem};
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 use tokio::task::JoinSet;
@@ -87,12 +87,12 @@ impl Gateway {
             }
         };
         let (access_log, log_collector) = start_access_log(plan.log.access.as_ref())?;
-        let lines = Lines::default();
+        let wait_queues = WaitQueues::default();
         let kept = Kept {
             store,
             hasher,
-            metrics: Arc::new(GatewayMetrics::new(lines.clone())),
-            lines,
+            metrics: Arc::new(GatewayMetrics::new(wait_queues.clone())),
+            wait_queues,
             access_log,
             request_ids: Arc::default(),
             overload: Arc::default(),

@@ -28,7 +28,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use tidegate_store::{Store, StoreError};
-use tidegate_tower::Lines;
+use tidegate_tower::WaitQueues;
 
 use crate::log;
 use tidegate_net::tls::Shown;
@@ -117,12 +117,12 @@ pub(crate) struct GatewayMetrics {
     synced: SyncedMetrics,
     waiting: Gauge,
     abandoned: Gauge,
-    lines: Lines,
+    wait_queues: WaitQueues,
 }
 
 impl GatewayMetrics {
     /// Metrics of a gateway whose requests wait in these lines.
-    pub(crate) fn new(lines: Lines) -> Self {
+    pub(crate) fn new(wait_queues: WaitQueues) -> Self {
         let mut metrics = Self {
             registry: Registry::with_prefix("tidegate"),
             requests: Family::default(),
@@ -153,7 +153,7 @@ impl GatewayMetrics {
             synced: SyncedMetrics::default(),
             waiting: Gauge::default(),
             abandoned: Gauge::default(),
-            lines,
+            wait_queues,
         };
         metrics.register();
         // There from the start, so that the first error is seen as a rise.
@@ -358,9 +358,9 @@ impl GatewayMetrics {
         let usage = store.memory().usage();
         self.memory_keys
             .set(usage.keys.try_into().unwrap_or(i64::MAX));
-        let waiting = self.lines.waiting().try_into();
+        let waiting = self.wait_queues.waiting().try_into();
         self.waiting.set(waiting.unwrap_or(i64::MAX));
-        let abandoned = self.lines.abandoned().try_into();
+        let abandoned = self.wait_queues.abandoned().try_into();
         self.abandoned.set(abandoned.unwrap_or(i64::MAX));
         // Counted elsewhere, and only shown here.
         let show = |counter: &Counter, count| counter.inner().store(count, Ordering::Relaxed);

@@ -12,7 +12,7 @@ use http::header::{CONNECTION, HOST, ORIGIN};
 use http::{HeaderValue, Request, Response, StatusCode, Version};
 use tidegate_server::{ClientBody, ConnectionInfo, Dropped, Overload, Pressure, RequestGuard};
 use tidegate_store::Store;
-use tidegate_tower::{Clients, Hasher, Lines, Policy, RateLimit, RateLimitLayer, Reject};
+use tidegate_tower::{Clients, Hasher, Policy, RateLimit, RateLimitLayer, Reject, WaitQueues};
 use tower::{Service as _, ServiceBuilder};
 
 use crate::access_log::{AccessLog, Record};
@@ -297,7 +297,7 @@ pub(crate) struct Enforcement {
     pub(crate) clients: Arc<Clients>,
     pub(crate) hasher: Hasher,
     pub(crate) store: Store,
-    pub(crate) lines: Lines,
+    pub(crate) wait_queues: WaitQueues,
 }
 
 impl Enforcement {
@@ -324,7 +324,7 @@ impl Enforcement {
             self.clients.clone(),
             self.hasher.clone(),
             self.store.clone(),
-            self.lines.clone(),
+            self.wait_queues.clone(),
         )
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tidegate_core::{Micros, Quota, Verdict};
 use tidegate_store::{Charge, Limit, PerCharge, Subject};
 
-use crate::wait_queues::Key;
+use crate::wait_queues::QueueKey;
 use crate::{Action, Rule};
 
 /// The longest that a request waits for others to settle, in all.
@@ -39,22 +39,22 @@ impl<'a> Demand<'a> {
         (self.limit, self.subject, self.cost)
     }
 
-    pub(crate) fn key(&self) -> Key {
-        Key {
+    pub(crate) fn key(&self) -> QueueKey {
+        QueueKey {
             limit: self.limit.name().into(),
             subject: self.subject,
             is_queue: false,
         }
     }
 
-    pub(crate) fn queue_key(&self) -> Key {
-        Key {
+    pub(crate) fn queue_key(&self) -> QueueKey {
+        QueueKey {
             is_queue: true,
             ..self.key()
         }
     }
 
-    /// The longest that a request waits in this limit's line.
+    /// The longest that a request waits in this limit's wait queue.
     pub(crate) fn patience(&self) -> Duration {
         let settling = self.limit.reserves().map(|_| SETTLING);
         match self.rule.action {

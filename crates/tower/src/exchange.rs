@@ -15,7 +15,7 @@ use http::Response;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
-use crate::Lines;
+use crate::WaitQueues;
 use crate::in_flight::Unsettled;
 
 /// An answer of the inner service that is on its way.
@@ -30,7 +30,7 @@ pub(crate) struct Exchange<R: Send + 'static> {
 struct Running<R> {
     answering: Answering<R>,
     unsettled: Unsettled,
-    lines: Lines,
+    wait_queues: WaitQueues,
     address: IpAddr,
 }
 
@@ -39,14 +39,14 @@ impl<R: Send + 'static> Exchange<R> {
     pub(crate) fn new(
         answering: impl Future<Output = Result<Response<R>, Infallible>> + Send + 'static,
         unsettled: Unsettled,
-        lines: &Lines,
+        wait_queues: &WaitQueues,
         address: IpAddr,
     ) -> Self {
         Self {
             running: Some(Running {
                 answering: Box::pin(answering),
                 unsettled,
-                lines: lines.clone(),
+                wait_queues: wait_queues.clone(),
                 address,
             }),
         }
@@ -85,7 +85,7 @@ impl<R: Send + 'static> Running<R> {
             return;
         };
         let (answering, unsettled) = (self.answering, self.unsettled);
-        let permit = self.lines.abandon(self.address);
+        let permit = self.wait_queues.abandon(self.address);
         let (Some(permit), Ok(runtime)) = (permit, Handle::try_current()) else {
             // The upstream may work on for as long.
             unsettled.keep(longest);

@@ -16,8 +16,8 @@ use crate::charges::{Demand, Demands};
 use crate::early::{Early, early_rules};
 use crate::exchange::Exchange;
 use crate::in_flight::Unsettled;
-use crate::waiting::Hall;
-use crate::{Caller, Clients, Decided, Hasher, Lines, Oversized, Peer, Policy, Rule};
+use crate::waiting::Admission;
+use crate::{Caller, Clients, Decided, Hasher, Oversized, Peer, Policy, Rule, WaitQueues};
 
 /// Makes [`RateLimit`] services for one route.
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ struct Enforced {
     clients: Arc<Clients>,
     hasher: Hasher,
     store: Store,
-    lines: Lines,
+    wait_queues: WaitQueues,
     /// The rules that may refuse a request before its token is verified.
     early: Box<[usize]>,
     /// Whether a request that is refused may wait, one that is admitted may have to, and one may hold something.
@@ -43,13 +43,13 @@ struct Enforced {
 
 impl RateLimitLayer {
     /// A layer that enforces `policy` on the callers that `clients` names, with the state of `store`. Requests of all layers
-    /// with the same `lines` wait in the same.
+    /// with the same `wait_queues` wait in the same.
     pub fn new(
         policy: Policy,
         clients: Arc<Clients>,
         hasher: Hasher,
         store: Store,
-        lines: Lines,
+        wait_queues: WaitQueues,
     ) -> Self {
         let any = |is: fn(&Rule) -> bool| policy.rules.iter().any(is);
         let (may_wait, queues) = (any(Rule::may_wait), any(Rule::queues));
@@ -62,7 +62,7 @@ impl RateLimitLayer {
             clients,
             hasher,
             store,
-            lines,
+            wait_queues,
         }))
     }
 }
@@ -192,13 +192,13 @@ impl Enforced {
     /// Asks the store, and waits for the request's turn. Whose credentials are refused is charged to what is always charged:
     /// guessing is limited, too.
     async fn decide(&self, caller: Caller, counted: Counted) -> Given {
-        let hall = self.hall(caller.address());
+        let admission = self.admission(caller.address());
         let mut decided = Decided::of(caller, &self.policy);
         let Some(demands) = self.demands(&mut decided, counted) else {
             return (decided, None);
         };
         let room = match self.queues {
-            true => match Box::pin(hall.room(&demands)).await {
+            true => match Box::pin(admission.room(&demands)).await {
                 Ok(room) => Some(room),
                 Err(refusal) => {
                     decided.decide(*refusal);
@@ -209,14 +209,14 @@ impl Enforced {
         };
         // Boxed: a request that need not wait need not make room for it.
         let mut asked = if self.may_wait {
-            let (asked, waited) = Box::pin(hall.decide(&demands)).await;
+            let (asked, waited) = Box::pin(admission.decide(&demands)).await;
             decided.waited += waited;
             asked
         } else {
-            hall.ask(&demands).await
+            admission.ask(&demands).await
         };
         if let Some(room) = room {
-            decided.waited += Box::pin(hall.turn(&demands, room, &mut asked)).await;
+            decided.waited += Box::pin(admission.turn(&demands, room, &mut asked)).await;
         } else {
             asked.go_on();
         }
@@ -226,12 +226,12 @@ impl Enforced {
 
     /// As [`decide`](Self::decide), where nothing can take time.
     fn decide_at_once(&self, memory: &MemoryStore, caller: Caller, counted: Counted) -> Given {
-        let hall = self.hall(caller.address());
+        let admission = self.admission(caller.address());
         let mut decided = Decided::of(caller, &self.policy);
         let Some(demands) = self.demands(&mut decided, counted) else {
             return (decided, None);
         };
-        let mut asked = hall.ask_at_once(memory, &demands);
+        let mut asked = admission.ask_at_once(memory, &demands);
         asked.go_on();
         decided.decide(asked.decision);
         (decided, asked.unsettled)
@@ -260,7 +260,7 @@ impl Enforced {
         let transmission = unsettled.transmission().clone();
         request.extensions_mut().insert(transmission);
         let answering = inner.call(request);
-        Exchange::new(answering, unsettled, &self.lines, address)
+        Exchange::new(answering, unsettled, &self.wait_queues, address)
     }
 
     /// Settles what the request was given, and tells of its limits in the answer.
@@ -281,11 +281,11 @@ impl Enforced {
         response
     }
 
-    const fn hall(&self, address: IpAddr) -> Hall<'_> {
-        Hall {
+    const fn admission(&self, address: IpAddr) -> Admission<'_> {
+        Admission {
             address,
             store: &self.store,
-            lines: &self.lines,
+            wait_queues: &self.wait_queues,
             rules: &self.policy.rules,
             holds: self.holds,
         }

@@ -49,4 +49,4 @@ pub use rule::budget::Budget;
 pub use rule::{Action, PathValues, Per, Policy, Rule};
 pub use subject::Hasher;
 pub use transmission::Transmission;
-pub use wait_queues::{Lines, MOST_ABANDONED, MOST_IN_A_LINE, MOST_SETTLING, MOST_WAITING};
+pub use wait_queues::{MAX_ABANDONED, MAX_IN_QUEUE, MAX_SETTLING, MAX_WAITING, WaitQueues};

@@ -1,9 +1,9 @@
-//! Lines: requests that wait for a limit to let them through, first come, first served, in this gateway.
+//! Wait queues: requests that wait for a limit to let them through, first come, first served, in this gateway.
 //!
-//! A limit and a subject have one line, as long as somebody waits there. Only its head asks the store; whoever leaves makes
-//! room for the next. Those who are admitted to a queue, and wait for their turns, stand in another, by their turns. Lines
-//! are bounded, each and together, and a line that nobody stands in takes no memory. No address gets all seats
-//! ([`crate::shares`]). This module must not know why requests wait.
+//! A limit and a key have one wait queue, for as long as a request waits there. Only its head asks the store; a request that leaves
+//! makes room for the next. Requests that a queue admitted, and that wait for their turns, are in another wait queue, ordered by
+//! their turns. Wait queues are bounded, each and in total, and an empty one takes no memory. No address gets all permits
+//! ([`crate::shares`]).
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -21,72 +21,72 @@ use tokio::sync::Notify;
 use crate::retries::Retries;
 use crate::shares::{Permit, Shares};
 
-/// The most requests that wait in one line; a queue bounds itself.
-pub const MOST_IN_A_LINE: usize = 1_000;
+/// The most requests in one wait queue of a limit. (A `queue` bounds itself.)
+pub const MAX_IN_QUEUE: usize = 1_000;
 
-/// The most requests that wait in one line for unsettled reservations: most of them would wait in vain.
-pub const MOST_SETTLING: usize = 32;
+/// The most requests in one wait queue that wait for unsettled reservations: most of them would wait in vain.
+pub const MAX_SETTLING: usize = 32;
 
-/// The most requests of one gateway that wait, in lines or for their turns in queues.
-pub const MOST_WAITING: usize = 20_000;
+/// The most requests of one gateway that wait.
+pub const MAX_WAITING: usize = 20_000;
 
-/// The most exchanges of one gateway that go on though their clients have left.
-pub const MOST_ABANDONED: usize = 4_096;
+/// The most exchanges of one gateway that go on after their clients have left.
+pub const MAX_ABANDONED: usize = 4_096;
 
 const SHARDS: usize = 64;
 
-/// All lines of a gateway, and the exchanges that outlive their clients; cheap to clone.
+/// All wait queues of a gateway, and the exchanges that outlive their clients. Clones are cheap, and of the same.
 #[derive(Clone)]
-pub struct Lines(Arc<Waiting>);
+pub struct WaitQueues(Arc<Shared>);
 
-/// Whose line it is.
+/// Identifies a wait queue: one limit and one key.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Key {
+pub(crate) struct QueueKey {
     /// The limit's name.
     pub(crate) limit: Box<str>,
-    /// For whom it is counted.
+    /// The key that is counted.
     pub(crate) subject: Subject,
-    /// Whether it is the line of those who are admitted to its queue.
+    /// Whether it holds the requests that the limit's `queue` admitted.
     pub(crate) is_queue: bool,
 }
 
-type Shard = HashMap<Key, Line>;
+type Shard = HashMap<QueueKey, WaitQueue>;
 
-struct Waiting {
+struct Shared {
     shards: [Mutex<Shard>; SHARDS],
-    // Seeded per process: nobody outside can aim keys at one lock.
+    // Seeded per process: a client cannot aim keys at one lock.
     hasher: RandomState,
     next: AtomicU64,
-    seats: Arc<Shares>,
+    permits: Arc<Shares>,
     abandoned: Arc<Shares>,
     retries: Retries,
 }
 
-struct Line {
-    waiters: BTreeMap<Ticket, Waiter>,
+struct WaitQueue {
+    entries: BTreeMap<Position, Entry>,
     /// The units that all of them ask for.
     units: u64,
-    /// Nothing in a queue.
-    heard: Option<Heard>,
-    /// The turn of who went last in a queue, and when that was.
-    went: Option<(Micros, Instant)>,
+    /// None in a `queue`.
+    last_refusal: Option<LastRefusal>,
+    /// The turn of the request that left a `queue` last, and when it left.
+    last_turn: Option<(Micros, Instant)>,
 }
 
-/// By their turns, in us by the deciding clock, and in a line that has none, first come, first served.
+/// Orders the requests of a wait queue: by their turns, in us by the deciding clock, and without turns as they came.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Ticket {
+struct Position {
     turn: Micros,
     number: u64,
 }
 
-struct Waiter {
+struct Entry {
     cost: u64,
     is_first: Arc<Notify>,
 }
 
-/// What the store said last to the head of a line.
+/// The refusal that the head of a wait queue got last.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Heard {
+pub(crate) struct LastRefusal {
     /// The refusal.
     pub(crate) verdict: Verdict,
     /// The time of the decision by the deciding clock, in us since the epoch.
@@ -95,132 +95,138 @@ pub(crate) struct Heard {
     pub(crate) came: Instant,
 }
 
-/// A place in a line, which is left when this is dropped.
-pub(crate) struct Place {
-    key: Key,
-    ticket: Ticket,
+/// A request in a wait queue. It leaves when this is dropped.
+pub(crate) struct Waiter {
+    key: QueueKey,
+    position: Position,
     is_first: Arc<Notify>,
-    /// The units that those ask for who stood before it when it came.
+    /// The units that the requests before it ask for, when it came.
     pub(crate) ahead: u64,
-    lines: Lines,
-    // Its seat, one of MOST_WAITING.
-    _seat: Permit,
+    queues: WaitQueues,
+    // One of `MAX_WAITING`.
+    _permit: Permit,
 }
 
-impl Default for Lines {
+impl Default for WaitQueues {
     fn default() -> Self {
-        Self(Arc::new(Waiting {
+        Self(Arc::new(Shared {
             shards: std::array::from_fn(|_| Mutex::default()),
             hasher: RandomState::new(),
             next: AtomicU64::new(0),
-            seats: Shares::new(MOST_WAITING),
-            abandoned: Shares::new(MOST_ABANDONED),
+            permits: Shares::new(MAX_WAITING),
+            abandoned: Shares::new(MAX_ABANDONED),
             retries: Retries::default(),
         }))
     }
 }
 
-impl Lines {
+impl WaitQueues {
     /// How many requests wait.
     pub fn waiting(&self) -> usize {
-        self.0.seats.taken()
+        self.0.permits.taken()
     }
 
-    /// How many exchanges go on though their clients have left.
+    /// How many exchanges go on after their clients have left.
     pub fn abandoned(&self) -> usize {
         self.0.abandoned.taken()
     }
 
-    /// Lets an exchange go on whose client, at this address, has left; nothing if there are too many.
+    /// A permit for an exchange whose client, at this address, has left; none if there are too many.
     pub(crate) fn abandon(&self, address: IpAddr) -> Option<Permit> {
         self.0.abandoned.take(address)
     }
 
-    /// What bounds the calls to the store of those who wait.
+    /// Bounds the calls to the store of requests that wait.
     pub(crate) fn retries(&self) -> &Retries {
         &self.0.retries
     }
 
-    /// What was heard in a line, if there is one.
-    pub(crate) fn heard(&self, key: &Key) -> Option<Heard> {
-        self.shard(key).get(key)?.heard
+    /// The last refusal in a wait queue, if there is one.
+    pub(crate) fn last_refusal(&self, key: &QueueKey) -> Option<LastRefusal> {
+        self.shard(key).get(key)?.last_refusal
     }
 
-    /// Joins the end of a line, which begins here if nobody waits; nothing if there is no room for this address.
-    pub(crate) fn join(&self, key: Key, address: IpAddr, cost: u64, heard: Heard) -> Option<Place> {
-        let seat = self.seat(address)?;
-        self.stand(key, seat, 0, cost, Some(heard))
+    /// Joins the end of a wait queue, which begins here if no request waits; none if there is no room for this address.
+    pub(crate) fn join(
+        &self,
+        key: QueueKey,
+        address: IpAddr,
+        cost: u64,
+        last_refusal: LastRefusal,
+    ) -> Option<Waiter> {
+        let permit = self.permit(address)?;
+        self.stand(key, permit, 0, cost, Some(last_refusal))
     }
 
-    /// Joins a queue, whose turn is known.
-    pub(crate) fn join_queue(&self, key: Key, seat: Permit, turn: Micros) -> Option<Place> {
-        self.stand(key, seat, turn, 0, None)
+    /// Joins the wait queue of a `queue`, with a turn.
+    pub(crate) fn join_queue(&self, key: QueueKey, permit: Permit, turn: Micros) -> Option<Waiter> {
+        self.stand(key, permit, turn, 0, None)
     }
 
-    /// Room for one more to wait; nothing if there is none for this address.
-    pub(crate) fn seat(&self, address: IpAddr) -> Option<Permit> {
-        self.0.seats.take(address)
+    /// A permit to wait. At most [`MAX_WAITING`] exist; dropping one frees it. None if there is none for this address.
+    pub(crate) fn permit(&self, address: IpAddr) -> Option<Permit> {
+        self.0.permits.take(address)
     }
 
-    /// Room for one who has been charged already, and cannot be refused any more.
-    pub(crate) fn seat_beyond(&self, address: IpAddr) -> Permit {
-        self.0.seats.take_beyond(address)
+    /// A permit for a request that is charged already, and cannot be refused any more.
+    pub(crate) fn permit_beyond(&self, address: IpAddr) -> Permit {
+        self.0.permits.take_beyond(address)
     }
 
     fn stand(
         &self,
-        key: Key,
-        seat: Permit,
+        key: QueueKey,
+        permit: Permit,
         turn: Micros,
         cost: u64,
-        heard: Option<Heard>,
-    ) -> Option<Place> {
-        let most = match &heard {
+        last_refusal: Option<LastRefusal>,
+    ) -> Option<Waiter> {
+        let most = match &last_refusal {
             None => usize::MAX,
-            Some(heard) if heard.verdict.settling => MOST_SETTLING,
-            Some(_) => MOST_IN_A_LINE,
+            Some(last_refusal) if last_refusal.verdict.settling => MAX_SETTLING,
+            Some(_) => MAX_IN_QUEUE,
         };
-        let mut lines = self.shard(&key);
-        let length = lines.get(&key).map_or(0, |line| line.waiters.len());
+        let mut queues = self.shard(&key);
+        let length = queues.get(&key).map_or(0, |queue| queue.entries.len());
         if length >= most {
             return None;
         }
         let number = self.0.next.fetch_add(1, Ordering::Relaxed);
-        let ticket = Ticket { turn, number };
-        let line = lines.entry(key.clone()).or_insert_with(|| Line {
-            waiters: BTreeMap::new(),
+        let position = Position { turn, number };
+        let queue = queues.entry(key.clone()).or_insert_with(|| WaitQueue {
+            entries: BTreeMap::new(),
             units: 0,
-            heard,
-            went: None,
+            last_refusal,
+            last_turn: None,
         });
-        let ahead = line.units;
-        line.units = ahead.saturating_add(cost);
+        let ahead = queue.units;
+        queue.units = ahead.saturating_add(cost);
         let is_first = Arc::new(Notify::new());
-        let waiter = Waiter {
+        let entry = Entry {
             cost,
             is_first: is_first.clone(),
         };
-        line.waiters.insert(ticket, waiter);
-        drop(lines);
-        Some(Place {
+        queue.entries.insert(position, entry);
+        drop(queues);
+        Some(Waiter {
             key,
-            ticket,
+            position,
             is_first,
             ahead,
-            lines: self.clone(),
-            _seat: seat,
+            queues: self.clone(),
+            _permit: permit,
         })
     }
 
-    fn shard(&self, key: &Key) -> MutexGuard<'_, Shard> {
+    fn shard(&self, key: &QueueKey) -> MutexGuard<'_, Shard> {
         let hash = self.0.hasher.hash_one(key);
         self.0.shards[(hash % SHARDS as u64) as usize].lock()
     }
 }
 
-impl Place {
-    /// Whose line it is in.
-    pub(crate) const fn key(&self) -> &Key {
+impl Waiter {
+    /// Its wait queue.
+    pub(crate) const fn key(&self) -> &QueueKey {
         &self.key
     }
 
@@ -231,73 +237,73 @@ impl Place {
         }
     }
 
-    /// How long the head of a queue should still wait whose turn has come, because the one before it was late: half the way
-    /// between their turns lies between them in any case, so that a gateway that was held up catches up, and not at once.
+    /// How long the head of a `queue` has to wait after its turn has come, because the request before it was late. At least half of the
+    /// time between their turns passes, so that a gateway that was held up catches up, but not at once.
     pub(crate) fn distance(&self) -> Duration {
-        let lines = self.lines.shard(&self.key);
-        let went = lines.get(&self.key).and_then(|line| line.went);
-        went.map_or(Duration::ZERO, |(turn, at)| {
-            let between = Duration::from_micros(self.ticket.turn.saturating_sub(turn));
+        let queues = self.queues.shard(&self.key);
+        let last_turn = queues.get(&self.key).and_then(|queue| queue.last_turn);
+        last_turn.map_or(Duration::ZERO, |(turn, at)| {
+            let between = Duration::from_micros(self.position.turn.saturating_sub(turn));
             (between / 2).saturating_sub(at.elapsed())
         })
     }
 
     /// Goes on, as its turn has come.
     pub(crate) fn go(self) {
-        if let Some(line) = self.lines.shard(&self.key).get_mut(&self.key) {
-            line.went = Some((self.ticket.turn, Instant::now()));
+        if let Some(queue) = self.queues.shard(&self.key).get_mut(&self.key) {
+            queue.last_turn = Some((self.position.turn, Instant::now()));
         }
     }
 
     /// Whether it is the head.
     pub(crate) fn is_head(&self) -> bool {
-        let lines = self.lines.shard(&self.key);
-        let line = lines.get(&self.key);
-        let first = line.and_then(|line| line.waiters.first_key_value());
-        first.is_some_and(|(ticket, _)| *ticket == self.ticket)
+        let queues = self.queues.shard(&self.key);
+        let queue = queues.get(&self.key);
+        let first = queue.and_then(|queue| queue.entries.first_key_value());
+        first.is_some_and(|(position, _)| *position == self.position)
     }
 
-    /// What the store said last to the head.
-    pub(crate) fn heard(&self) -> Option<Heard> {
-        self.lines.heard(&self.key)
+    /// The last refusal of the head.
+    pub(crate) fn last_refusal(&self) -> Option<LastRefusal> {
+        self.queues.last_refusal(&self.key)
     }
 
-    /// Notes what the store said to the head.
-    pub(crate) fn hear(&self, heard: Heard) {
-        if let Some(line) = self.lines.shard(&self.key).get_mut(&self.key) {
-            line.heard = Some(heard);
+    /// Notes the refusal of the head.
+    pub(crate) fn note_refusal(&self, last_refusal: LastRefusal) {
+        if let Some(queue) = self.queues.shard(&self.key).get_mut(&self.key) {
+            queue.last_refusal = Some(last_refusal);
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for Waiter {
     fn drop(&mut self) {
-        let mut lines = self.lines.shard(&self.key);
-        let Some(line) = lines.get_mut(&self.key) else {
+        let mut queues = self.queues.shard(&self.key);
+        let Some(queue) = queues.get_mut(&self.key) else {
             return;
         };
-        if let Some(waiter) = line.waiters.remove(&self.ticket) {
-            line.units = line.units.saturating_sub(waiter.cost);
+        if let Some(entry) = queue.entries.remove(&self.position) {
+            queue.units = queue.units.saturating_sub(entry.cost);
         }
-        match line.waiters.first_key_value() {
+        match queue.entries.first_key_value() {
             Some((_, first)) => first.is_first.notify_one(),
             None => {
-                lines.remove(&self.key);
+                queues.remove(&self.key);
             }
         }
-        if lines.is_empty() {
-            *lines = HashMap::new();
+        if queues.is_empty() {
+            *queues = HashMap::new();
         }
     }
 }
 
-impl Heard {
-    /// How long until a request fits, by what was heard; no time if that has passed.
+impl LastRefusal {
+    /// How long until a request fits; zero if that time has passed.
     pub(crate) fn left(&self) -> Duration {
         Duration::from_micros(self.verdict.retry_after).saturating_sub(self.came.elapsed())
     }
 
-    /// The refusal as it is to be told now to a request that fits in so long.
+    /// The refusal as of now, for a request that fits in so long.
     pub(crate) fn refusal(&self, left: Duration) -> (Verdict, Micros) {
         let micros = |time: Duration| Micros::try_from(time.as_micros()).unwrap_or(Micros::MAX);
         let since = micros(self.came.elapsed());
@@ -311,10 +317,10 @@ impl Heard {
     }
 }
 
-// Not derived: subjects are nobody's business.
-impl fmt::Debug for Lines {
+// Not derived: keys of clients must not be logged.
+impl fmt::Debug for WaitQueues {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lines")
+        f.debug_struct("WaitQueues")
             .field("waiting", &self.waiting())
             .field("abandoned", &self.abandoned())
             .finish_non_exhaustive()

@@ -1,9 +1,9 @@
-//! Requests that wait: for a limit to let them through, and for their turn in a queue.
+//! Requests that wait: for a limit to let them through, and for their turn in a `queue`.
 //!
-//! A request over a limit that delays stands in a line ([`crate::wait_queues`]), sleeps until its retry-after, and asks again. One
-//! that only other requests' unsettled reservations stand in the way of does the same, for a second at most, until one of
-//! them is settled. A request that a leaky bucket admitted sleeps until its turn. Nobody is charged for waiting in a line; and
-//! a client that leaves is gone from it at once. What it was given while it left, it gives back.
+//! A request over a limit that delays enters a wait queue ([`crate::wait_queues`]), sleeps until its retry-after, and asks again. A
+//! request that only unsettled reservations of others exceed does the same, for a second at most, until one of them is settled. A
+//! request that a leaky bucket admitted sleeps until its turn. Waiting in a wait queue charges nothing. A client that leaves leaves
+//! the wait queue at once, and what its request was given meanwhile is given back.
 
 mod reply;
 
@@ -20,18 +20,18 @@ use tokio::time::{sleep, sleep_until, timeout};
 use crate::Rule;
 use crate::charges::{Demand, Demands, SETTLING, Until};
 use crate::shares::Permit;
-use crate::wait_queues::{Heard, Lines, Place};
+use crate::wait_queues::{LastRefusal, WaitQueues, Waiter};
 
 pub(crate) use reply::Asked;
 
 /// The shortest sleep.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// Where all of it happens.
+/// What it takes to ask the store, and to wait.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Hall<'a> {
+pub(crate) struct Admission<'a> {
     pub(crate) store: &'a Store,
-    pub(crate) lines: &'a Lines,
+    pub(crate) wait_queues: &'a WaitQueues,
     pub(crate) rules: &'a Arc<[Rule]>,
     /// Where the request comes from.
     pub(crate) address: IpAddr,
@@ -39,33 +39,35 @@ pub(crate) struct Hall<'a> {
     pub(crate) holds: bool,
 }
 
-impl Hall<'_> {
-    /// Decides a request, which may wait for that; how long it did.
+impl Admission<'_> {
+    /// Decides a request, which may wait for that. Returns how long it waited.
     pub(crate) async fn decide(&self, demands: &Demands<'_>) -> (Asked, Duration) {
         let began = Instant::now();
         let mut waited = Duration::ZERO;
-        let mut place = match self.behind(demands) {
-            Behind::Nobody => None,
-            Behind::Others(nth, place) => Some((nth, place)),
+        let mut waiter = match self.behind(demands) {
+            Behind::None => None,
+            Behind::Others(nth, waiter) => Some((nth, waiter)),
             Behind::TooMany(refusal) => return (Asked::from(*refusal), waited),
         };
         let mut watched: Option<Watched> = None;
         loop {
-            if let Some((nth, place)) = &place {
+            if let Some((nth, waiter)) = &waiter {
                 let patience = demands[*nth].patience().saturating_sub(began.elapsed());
-                let came = timeout(patience, place.first()).await;
+                let came = timeout(patience, waiter.first()).await;
                 waited = began.elapsed();
-                // As long as it stands there, there is a line.
+                // While it waits there, the wait queue exists.
                 if came.is_err()
-                    && let Some(heard) = place.heard()
+                    && let Some(last_refusal) = waiter.last_refusal()
                 {
-                    let refusal = refusal(demands, *nth, heard, Duration::ZERO);
+                    let refusal = refusal(demands, *nth, last_refusal, Duration::ZERO);
                     return (refusal.into(), waited);
                 }
             }
             if watched.is_none()
-                && let Some((nth, place)) = &place
-                && place.heard().is_some_and(|heard| heard.verdict.settling)
+                && let Some((nth, waiter)) = &waiter
+                && waiter
+                    .last_refusal()
+                    .is_some_and(|last_refusal| last_refusal.verdict.settling)
             {
                 watched = Some(self.watch(*nth, &demands[*nth]));
             }
@@ -76,47 +78,51 @@ impl Hall<'_> {
             let Some((nth, verdict, until)) = longest(demands, decision, began.elapsed()) else {
                 return (asked, waited);
             };
-            let heard = Heard {
+            let last_refusal = LastRefusal {
                 verdict: *verdict,
                 now: decision.now,
                 came: Instant::now(),
             };
             let demand = &demands[nth];
-            let stays = place
+            let stays = waiter
                 .take()
-                .filter(|(_, place)| *place.key() == demand.key());
+                .filter(|(_, waiter)| *waiter.key() == demand.key());
             let joined = match stays {
-                Some((_, place)) => place,
-                None => match self
-                    .lines
-                    .join(demand.key(), self.address, demand.cost, heard)
-                {
-                    Some(place) if demand.is_worth(began, until, place.ahead) => place,
-                    _ => return (asked, waited),
-                },
+                Some((_, waiter)) => waiter,
+                None => {
+                    match self.wait_queues.join(
+                        demand.key(),
+                        self.address,
+                        demand.cost,
+                        last_refusal,
+                    ) {
+                        Some(waiter) if demand.is_worth(began, until, waiter.ahead) => waiter,
+                        _ => return (asked, waited),
+                    }
+                }
             };
             if joined.is_head() {
-                joined.hear(heard);
+                joined.note_refusal(last_refusal);
                 match (until, &mut watched, settled) {
                     (Until::Over(left), ..) => sleep(left.max(SHORTEST)).await,
                     (Until::Settled, Some(watched), Some(settled)) if watched.nth == nth => {
                         let left = SETTLING.saturating_sub(began.elapsed());
                         let others = self.store.is_shared(demand.limit);
                         let spread = demand.subject.tag[0];
-                        let retries = self.lines.retries();
+                        let retries = self.wait_queues.retries();
                         let pause = retries.pause(verdict, left, watched.calls, others, spread);
                         watched.calls += 1;
                         drop(timeout(pause.max(SHORTEST), settled).await);
                     }
-                    // What was settled before is not heard of: the store is asked once more, at once.
+                    // A settlement before now is missed, so the store is asked once more, at once.
                     (Until::Settled, ..) => watched = Some(self.watch(nth, demand)),
                 }
             }
-            place = Some((nth, joined));
+            waiter = Some((nth, joined));
         }
     }
 
-    /// Hears of settlements under the key of this demand, from now on.
+    /// Watches settlements under the key of this charge, from now on.
     fn watch(&self, nth: usize, demand: &Demand<'_>) -> Watched {
         Watched {
             nth,
@@ -125,40 +131,43 @@ impl Hall<'_> {
         }
     }
 
-    /// Joins the end of the first line that there is at one of these limits.
+    /// Joins the end of the first wait queue that there is at one of these limits.
     fn behind(&self, demands: &Demands<'_>) -> Behind {
-        if self.lines.waiting() == 0 {
-            return Behind::Nobody;
+        if self.wait_queues.waiting() == 0 {
+            return Behind::None;
         }
         for (nth, demand) in demands.iter().enumerate() {
             if !demand.rule.may_wait() {
                 continue;
             }
             let key = demand.key();
-            let Some(heard) = self.lines.heard(&key) else {
+            let Some(last_refusal) = self.wait_queues.last_refusal(&key) else {
                 continue;
             };
-            let Some(place) = self.lines.join(key, self.address, demand.cost, heard) else {
-                return Behind::TooMany(refusal(demands, nth, heard, Duration::ZERO).into());
+            let Some(waiter) = self
+                .wait_queues
+                .join(key, self.address, demand.cost, last_refusal)
+            else {
+                return Behind::TooMany(refusal(demands, nth, last_refusal, Duration::ZERO).into());
             };
-            let ahead = demand.pace(place.ahead);
-            if !heard.verdict.settling && heard.left() + ahead > demand.patience() {
-                return Behind::TooMany(refusal(demands, nth, heard, ahead).into());
+            let ahead = demand.pace(waiter.ahead);
+            if !last_refusal.verdict.settling && last_refusal.left() + ahead > demand.patience() {
+                return Behind::TooMany(refusal(demands, nth, last_refusal, ahead).into());
             }
-            return Behind::Others(nth, place);
+            return Behind::Others(nth, waiter);
         }
-        Behind::Nobody
+        Behind::None
     }
 
-    /// Takes room to wait for a turn in a queue, before the request is charged to anything. If there is no room, a request
-    /// whose turn is at once goes on without; any other is refused.
+    /// Takes a permit to wait for a turn in a `queue`, before the request is charged to anything. If there is none, a request whose
+    /// turn is now goes on without; any other is refused.
     pub(crate) async fn room(&self, demands: &Demands<'_>) -> Result<Room, Box<Decision>> {
         let queues = |demand: &&Demand<'_>| demand.rule.queues();
         if !demands.iter().any(|demand| queues(&demand)) {
             return Ok(Room(None));
         }
-        if let Some(seat) = self.lines.seat(self.address) {
-            return Ok(Room(Some(seat)));
+        if let Some(permit) = self.wait_queues.permit(self.address) {
+            return Ok(Room(Some(permit)));
         }
         let charges = demands.iter().filter(queues).map(Demand::charge);
         let charges: PerCharge<Charge<'_>> = charges.collect();
@@ -172,7 +181,7 @@ impl Hall<'_> {
         }
     }
 
-    /// Waits until it is the turn of a request that was admitted just now; how long it did.
+    /// Waits for the turn of a request that was just admitted. Returns how long it waited.
     pub(crate) async fn turn(
         &self,
         demands: &Demands<'_>,
@@ -194,51 +203,54 @@ impl Hall<'_> {
             asked.go_on();
             return Duration::ZERO;
         };
-        let Room(seat) = room;
-        // Without room its turn was to be at once. Another request came between, and this one has been charged.
-        let seat = seat.unwrap_or_else(|| self.lines.seat_beyond(self.address));
-        let Some(place) = self.lines.join_queue(demand.queue_key(), seat, turn) else {
+        let Room(permit) = room;
+        // Without a permit its turn was to be now. Another request came between, and this one has been charged.
+        let permit = permit.unwrap_or_else(|| self.wait_queues.permit_beyond(self.address));
+        let Some(waiter) = self
+            .wait_queues
+            .join_queue(demand.queue_key(), permit, turn)
+        else {
             // A queue bounds itself.
             asked.go_on();
             return Duration::ZERO;
         };
         sleep_until((came + Duration::from_micros(delay)).into()).await;
-        // Those whose turns were before may be late.
-        place.first().await;
-        let distance = place.distance();
-        // A timer knows no less, and a faster queue has to catch up.
+        // Requests whose turns were before may be late.
+        waiter.first().await;
+        let distance = waiter.distance();
+        // Timers are not finer, and a faster queue has to catch up.
         if distance >= SHORTEST {
             sleep(distance).await;
         }
-        place.go();
+        waiter.go();
         asked.go_on();
         came.elapsed()
     }
 }
 
-/// Room for a request that may have to wait for its turn in a queue.
+/// A permit for a request that may have to wait for its turn in a `queue`.
 pub(crate) struct Room(Option<Permit>);
 
-/// The settlements that the head of a line waits for.
+/// The settlements that the head of a wait queue waits for.
 struct Watched {
     /// The number of the limit among the demands.
     nth: usize,
     settlements: Settlements,
-    /// How often the store was asked without having heard of one.
+    /// How often the store was asked without one.
     calls: u32,
 }
 
-/// Who stands in the line that a request has to join.
+/// The wait queue that a request has to join.
 enum Behind {
-    Nobody,
-    /// At the limit with this number, others.
-    Others(usize, Place),
-    /// So many that it is refused.
+    None,
+    /// It waits at the limit with this number.
+    Others(usize, Waiter),
+    /// There are so many before it that it is refused.
     TooMany(Box<Decision>),
 }
 
-/// The limit that the request has to wait for the longest, by its number, what it said, and until when; nothing if it need
-/// not wait, or in vain.
+/// The limit that the request has to wait for the longest: its number, its verdict, and until when; none if the request need not
+/// wait, or would wait in vain.
 fn longest<'d>(
     demands: &Demands<'_>,
     decision: &'d Decision,
@@ -261,10 +273,15 @@ fn longest<'d>(
     longest
 }
 
-/// A refusal by what was heard in the line of the limit with this number: the others were not asked.
-fn refusal(demands: &Demands<'_>, nth: usize, heard: Heard, ahead: Duration) -> Decision {
-    let (verdict, now) = heard.refusal(heard.left() + ahead);
-    let said = |place| (place == nth).then_some(verdict);
+/// A refusal by the last refusal of the limit with this number: the others were not asked.
+fn refusal(
+    demands: &Demands<'_>,
+    nth: usize,
+    last_refusal: LastRefusal,
+    ahead: Duration,
+) -> Decision {
+    let (verdict, now) = last_refusal.refusal(last_refusal.left() + ahead);
+    let said = |waiter| (waiter == nth).then_some(verdict);
     let source = Source {
         at: now,
         here: false,
@@ -280,8 +297,8 @@ fn refusal(demands: &Demands<'_>, nth: usize, heard: Heard, ahead: Duration) -> 
     }
 }
 
-/// The refusal of a request for which there is no room to wait, until the time that would be its turn. The limits with queues
-/// were looked at, and no limit was charged.
+/// The refusal of a request that may not wait, until the time that would be its turn. The limits with a `queue` were looked at, and
+/// no limit was charged.
 fn turned_away(demands: &Demands<'_>, outlooks: &[Outlook]) -> Decision {
     let mut looked = outlooks.iter();
     let mut outlook = |demand: &Demand<'_>| demand.rule.queues().then(|| looked.next()).flatten();

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use prometheus_client::encoding::text::encode;
-use tidegate_tower::Lines;
+use tidegate_tower::WaitQueues;
 
 use super::GatewayMetrics;
 
@@ -41,7 +41,7 @@ pub(crate) fn registered() -> BTreeSet<String> {
 
 /// The whole names of those that a gateway shows before its first request.
 pub(crate) fn shown() -> BTreeSet<String> {
-    let metrics = GatewayMetrics::new(Lines::default());
+    let metrics = GatewayMetrics::new(WaitQueues::default());
     let mut text = String::new();
     encode(&mut text, &metrics.registry).unwrap();
     let kinds = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use tidegate_store::Store;
-use tidegate_tower::{Hasher, Lines, Rule};
+use tidegate_tower::{Hasher, Rule, WaitQueues};
 
 use super::budgets::Budgets;
 use super::jwks::Jwks;
@@ -30,7 +30,7 @@ use tidegate_upstream::{Retries, Upstream};
 pub(crate) struct Kept {
     pub(crate) store: Store,
     pub(crate) hasher: Hasher,
-    pub(crate) lines: Lines,
+    pub(crate) wait_queues: WaitQueues,
     pub(crate) metrics: Arc<GatewayMetrics>,
     pub(crate) access_log: AccessLog,
     pub(crate) request_ids: Arc<RequestIds>,
@@ -55,7 +55,7 @@ impl Kept {
             clients: Arc::new(plan.clients),
             hasher: self.hasher.clone(),
             store: self.store.clone(),
-            lines: self.lines.clone(),
+            wait_queues: self.wait_queues.clone(),
         };
         let metrics = &self.metrics;
         let traces = before.map(|before| &before.stack.traces);

@@ -12,7 +12,7 @@ use tower::{Layer as _, Service as _};
 
 use super::*;
 use crate::{
-    AddressFrom, Answers, ClientSource, Clients, Hasher, MOST_ABANDONED, Peer, Policy,
+    AddressFrom, Answers, ClientSource, Clients, Hasher, MAX_ABANDONED, Peer, Policy,
     RateLimitLayer, Rule, Transmission, TrustedProxies,
 };
 
@@ -32,7 +32,7 @@ fn clients() -> Clients {
 struct Bench {
     rules: [Rule; 2],
     store: Store,
-    lines: Lines,
+    wait_queues: WaitQueues,
     /// The answer's status, once it is to be given.
     answer: watch::Sender<Option<StatusCode>>,
     /// Whether the service says that it sends the request.
@@ -54,7 +54,7 @@ impl Bench {
                 Rule::new(places, []),
             ],
             store: Store::Memory(Arc::new(MemoryStore::default())),
-            lines: Lines::default(),
+            wait_queues: WaitQueues::default(),
             answer: watch::Sender::new(None),
             sends,
         }
@@ -73,9 +73,9 @@ impl Bench {
     async fn begin(
         &self,
     ) -> Pin<Box<dyn Future<Output = Result<Response<Bytes>, Infallible>> + Send>> {
-        let (store, lines) = (self.store.clone(), self.lines.clone());
+        let (store, wait_queues) = (self.store.clone(), self.wait_queues.clone());
         let (policy, clients) = (self.policy(), clients().into());
-        let layer = RateLimitLayer::new(policy, clients, Hasher::new(""), store, lines);
+        let layer = RateLimitLayer::new(policy, clients, Hasher::new(""), store, wait_queues);
         let (answer, sends) = (self.answer.subscribe(), self.sends);
         let service = tower::service_fn(move |mut request: Request<()>| {
             let transmission = request.extensions_mut().remove::<Transmission>();
@@ -113,7 +113,7 @@ impl Bench {
 
     async fn answers(&self, status: StatusCode) {
         self.answer.send_replace(Some(status));
-        while self.lines.abandoned() > 0 {
+        while self.wait_queues.abandoned() > 0 {
             tokio::task::yield_now().await;
         }
     }
@@ -126,7 +126,10 @@ async fn the_exchange_goes_on_without_its_client() {
         let request = bench.begin().await;
         assert_eq!(bench.left().await, [4, 4]);
         drop(request);
-        assert_eq!((bench.left().await, bench.lines.abandoned()), ([4, 4], 1));
+        assert_eq!(
+            (bench.left().await, bench.wait_queues.abandoned()),
+            ([4, 4], 1)
+        );
         bench.answers(status).await;
         assert_eq!(bench.left().await, left);
     }
@@ -137,7 +140,10 @@ async fn what_was_not_sent_is_given_back_and_goes_no_further() {
     let bench = Bench::new(false);
     let request = bench.begin().await;
     drop(request);
-    assert_eq!((bench.left().await, bench.lines.abandoned()), ([5, 5], 0));
+    assert_eq!(
+        (bench.left().await, bench.wait_queues.abandoned()),
+        ([5, 5], 0)
+    );
     assert_eq!(
         bench.answer.receiver_count(),
         0,
@@ -149,8 +155,8 @@ async fn what_was_not_sent_is_given_back_and_goes_no_further() {
 async fn too_many_exchanges_end_with_their_clients_and_hold_what_they_hold() {
     let bench = Bench::new(true);
     let address = |nth: u32| IpAddr::from(nth.to_be_bytes());
-    let permits: Vec<_> = (1..=MOST_ABANDONED as u32)
-        .map(|nth| bench.lines.abandon(address(nth)).unwrap())
+    let permits: Vec<_> = (1..=MAX_ABANDONED as u32)
+        .map(|nth| bench.wait_queues.abandon(address(nth)).unwrap())
         .collect();
     let request = bench.begin().await;
     drop(request);
@@ -177,7 +183,13 @@ async fn an_exchange_without_an_answer_ends_in_time() {
     let bench = Bench::new(true);
     drop(bench.begin().await);
     tokio::time::sleep(Duration::from_secs(3_599)).await;
-    assert_eq!((bench.left().await, bench.lines.abandoned()), ([4, 4], 1));
+    assert_eq!(
+        (bench.left().await, bench.wait_queues.abandoned()),
+        ([4, 4], 1)
+    );
     tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!((bench.left().await, bench.lines.abandoned()), ([4, 5], 0));
+    assert_eq!(
+        (bench.left().await, bench.wait_queues.abandoned()),
+        ([4, 5], 0)
+    );
 }

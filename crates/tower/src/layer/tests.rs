@@ -12,8 +12,8 @@ use super::*;
 use crate::api_keys::{ApiKeys, ListedKey, UnknownKey, hash};
 use crate::jwt::{InvalidToken, Signature, TokenKeys, TokenRules, Tokens};
 use crate::{
-    Action, AddressFrom, Answers, Client, ClientPlans, ClientSource, Credentials, MOST_WAITING,
-    Per, Rule, TrustedProxies, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET,
+    Action, AddressFrom, Answers, Client, ClientPlans, ClientSource, Credentials, MAX_WAITING, Per,
+    Rule, TrustedProxies, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET,
 };
 
 const KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -64,7 +64,7 @@ impl Bench {
                 Arc::new(clients),
                 Hasher::new(""),
                 store,
-                Lines::default(),
+                WaitQueues::default(),
             ),
             called: Arc::default(),
             told: Arc::default(),
@@ -316,7 +316,7 @@ async fn a_401_needs_no_limits() {
         enforced.clients.clone(),
         Hasher::new(""),
         store,
-        Lines::default(),
+        WaitQueues::default(),
     );
     for _ in 0..3 {
         let response = bench.ask_with(HOME, &[(KEY, "made up")]).await;
@@ -477,9 +477,9 @@ async fn who_finds_no_room_to_wait_is_charged_to_nothing() {
     assert_eq!(bench.ask(Some("192.0.2.1")).await.status(), StatusCode::OK);
     let others = std::net::IpAddr::from([192, 0, 2, 9]);
     let enforced = bench.layer.0.clone();
-    let lines = enforced.lines.clone();
-    let full: Vec<_> = (0..MOST_WAITING)
-        .map(|_| lines.seat_beyond(others))
+    let wait_queues = enforced.wait_queues.clone();
+    let full: Vec<_> = (0..MAX_WAITING)
+        .map(|_| wait_queues.permit_beyond(others))
         .collect();
     for _ in 0..3 {
         let refused = bench.ask(Some("192.0.2.1")).await;

@@ -7,7 +7,7 @@ use tidegate_store::{
     Verdicts, Via,
 };
 
-use super::Hall;
+use super::Admission;
 use crate::Rule;
 use crate::charges::{Demand, Demands};
 use crate::in_flight::Unsettled;
@@ -22,7 +22,7 @@ pub(crate) struct Asked {
     pub(crate) queued: Option<Queued>,
 }
 
-impl Hall<'_> {
+impl Admission<'_> {
     /// Asks the store, and takes what it gives: also if the client leaves meanwhile, for then it has to be given back.
     pub(crate) async fn ask(&self, demands: &Demands<'_>) -> Asked {
         if let Store::Memory(memory) = self.store {
