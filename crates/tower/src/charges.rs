@@ -14,7 +14,7 @@ pub(crate) const SETTLING: Duration = Duration::from_secs(1);
 
 /// A limit that a request is to be charged to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Demand<'a> {
+pub(crate) struct RuleCharge<'a> {
     pub(crate) rule: &'a Rule,
     /// The rule's limit, with the quota of the client's plan.
     pub(crate) limit: &'a Arc<Limit>,
@@ -23,9 +23,9 @@ pub(crate) struct Demand<'a> {
 }
 
 /// All that a request is to be charged to.
-pub(crate) type Demands<'a> = PerCharge<Demand<'a>>;
+pub(crate) type RuleCharges<'a> = PerCharge<RuleCharge<'a>>;
 
-impl<'a> Demand<'a> {
+impl<'a> RuleCharge<'a> {
     pub(crate) fn charge(&self) -> Charge<'a> {
         Charge {
             limit: self.limit,

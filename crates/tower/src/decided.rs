@@ -58,7 +58,7 @@ pub(crate) type Charged = PerCharge<usize>;
 
 /// What one limit said of a request.
 #[derive(Clone, Copy, Debug)]
-pub struct Said<'a> {
+pub struct LimitVerdict<'a> {
     /// The rule's index among the route's.
     pub index: usize,
     /// The rule.
@@ -89,12 +89,12 @@ impl Decided {
     }
 
     /// What each limit said that was asked, in the order of the rules.
-    pub fn said(&self) -> impl Iterator<Item = Said<'_>> + Clone {
+    pub fn verdicts(&self) -> impl Iterator<Item = LimitVerdict<'_>> + Clone {
         let verdicts = self.decision.iter().flat_map(|decision| &decision.verdicts);
         let asked = self.charged.iter().zip(verdicts);
         asked.filter_map(|(index, verdict)| {
             let rule = self.rules.get(*index)?;
-            Some(Said {
+            Some(LimitVerdict {
                 index: *index,
                 rule,
                 limit: rule.limit_for(self.plan.as_ref())?,
@@ -135,7 +135,7 @@ impl Decided {
         let outcome = self.decision.as_ref().map(|decision| decision.outcome);
         // A 401 is not any limit's, and says nothing of one.
         let outcome = outcome.filter(|it| self.refused.is_none() || *it == Outcome::Refused);
-        self.tightest = outcome.and_then(|outcome| headers::tightest(outcome, self.said()));
+        self.tightest = outcome.and_then(|outcome| headers::tightest(outcome, self.verdicts()));
     }
 
     /// The answer to give instead of going on, if there is one.
@@ -161,7 +161,7 @@ impl Decided {
     /// The limits that only observe, and would have refused this request, which went on.
     pub fn would_refuse(&self) -> impl Iterator<Item = &Limit> {
         let outcome = self.decision.as_ref().map(|decision| decision.outcome);
-        let observed = self.said().filter(|said| said.limit.is_observed());
+        let observed = self.verdicts().filter(|said| said.limit.is_observed());
         let observed = observed.filter(move |_| outcome == Some(Outcome::Admitted));
         let refuses = |verdict: &Verdict| !verdict.allowed;
         observed
@@ -173,7 +173,7 @@ impl Decided {
     pub fn refused_by(&self) -> impl Iterator<Item = &Limit> {
         let outcome = self.decision.as_ref().map(|decision| decision.outcome);
         let enforced = self
-            .said()
+            .verdicts()
             .filter(move |said| outcome == Some(Outcome::Refused) && !said.limit.is_observed());
         let refuses = |verdict: &Verdict| !verdict.allowed;
         enforced
@@ -189,7 +189,7 @@ impl Decided {
 
     /// The limits that refused, and their verdicts; not those that only observe.
     fn refusing(&self) -> impl Iterator<Item = (&Rule, &Verdict)> + Clone {
-        let enforced = self.said().filter(|said| !said.limit.is_observed());
+        let enforced = self.verdicts().filter(|said| !said.limit.is_observed());
         enforced.filter_map(|said| {
             let verdict = said.verdict.filter(|verdict| !verdict.allowed)?;
             Some((said.rule, verdict))
@@ -201,7 +201,9 @@ impl Decided {
         let Some(decision) = &self.decision else {
             return;
         };
-        let tightest = self.said().find(|said| Some(said.index) == self.tightest);
+        let tightest = self
+            .verdicts()
+            .find(|said| Some(said.index) == self.tightest);
         let Some((tightest, verdict)) = tightest.and_then(|said| Some((said, said.verdict?)))
         else {
             return;
@@ -211,7 +213,7 @@ impl Decided {
             headers::write(headers, tightest.limit, verdict, decision.now, reset);
         }
         if answers.headers.ietf {
-            let told = self.said().filter(|said| {
+            let told = self.verdicts().filter(|said| {
                 let is_own = said.rule.is_shown() && said.verdict.is_some();
                 is_own || said.index == tightest.index
             });

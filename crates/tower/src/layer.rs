@@ -12,7 +12,7 @@ use http::{Request, Response};
 use tidegate_store::{MemoryStore, PerCharge, Store, Subject};
 use tower::{Layer, Service};
 
-use crate::charges::{Demand, Demands};
+use crate::charges::{RuleCharge, RuleCharges};
 use crate::early::{Early, early_rules};
 use crate::exchange::Exchange;
 use crate::in_flight::Unsettled;
@@ -194,11 +194,11 @@ impl Enforced {
     async fn decide(&self, caller: Caller, counted: Counted) -> Given {
         let admission = self.admission(caller.address());
         let mut decided = Decided::of(caller, &self.policy);
-        let Some(demands) = self.demands(&mut decided, counted) else {
+        let Some(rule_charges) = self.rule_charges(&mut decided, counted) else {
             return (decided, None);
         };
         let room = match self.queues {
-            true => match Box::pin(admission.room(&demands)).await {
+            true => match Box::pin(admission.room(&rule_charges)).await {
                 Ok(room) => Some(room),
                 Err(refusal) => {
                     decided.decide(*refusal);
@@ -208,33 +208,33 @@ impl Enforced {
             false => None,
         };
         // Boxed: a request that need not wait need not make room for it.
-        let mut asked = if self.may_wait {
-            let (asked, waited) = Box::pin(admission.decide(&demands)).await;
+        let mut reply = if self.may_wait {
+            let (reply, waited) = Box::pin(admission.decide(&rule_charges)).await;
             decided.waited += waited;
-            asked
+            reply
         } else {
-            admission.ask(&demands).await
+            admission.ask(&rule_charges).await
         };
         if let Some(room) = room {
-            decided.waited += Box::pin(admission.turn(&demands, room, &mut asked)).await;
+            decided.waited += Box::pin(admission.turn(&rule_charges, room, &mut reply)).await;
         } else {
-            asked.go_on();
+            reply.go_on();
         }
-        decided.decide(asked.decision);
-        (decided, asked.unsettled)
+        decided.decide(reply.decision);
+        (decided, reply.unsettled)
     }
 
     /// As [`decide`](Self::decide), where nothing can take time.
     fn decide_at_once(&self, memory: &MemoryStore, caller: Caller, counted: Counted) -> Given {
         let admission = self.admission(caller.address());
         let mut decided = Decided::of(caller, &self.policy);
-        let Some(demands) = self.demands(&mut decided, counted) else {
+        let Some(rule_charges) = self.rule_charges(&mut decided, counted) else {
             return (decided, None);
         };
-        let mut asked = admission.ask_at_once(memory, &demands);
-        asked.go_on();
-        decided.decide(asked.decision);
-        (decided, asked.unsettled)
+        let mut reply = admission.ask_at_once(memory, &rule_charges);
+        reply.go_on();
+        decided.decide(reply.decision);
+        (decided, reply.unsettled)
     }
 
     /// The answer to a request that does not go on.
@@ -292,12 +292,12 @@ impl Enforced {
     }
 
     /// What the request is to be charged to; nothing if it costs more than a limit can ever admit, or is charged nowhere.
-    fn demands(&self, decided: &mut Decided, counted: Counted) -> Option<Demands<'_>> {
+    fn rule_charges(&self, decided: &mut Decided, counted: Counted) -> Option<RuleCharges<'_>> {
         let rules = match decided.refused {
             Some(_) => &self.policy.rules[..self.policy.always],
             None => &self.policy.rules,
         };
-        let mut demands = Demands::new();
+        let mut rule_charges = RuleCharges::new();
         for (index, (rule, (subject, cost))) in rules.iter().zip(counted).enumerate() {
             // What is unlimited for this client's plan is not asked at all.
             let Some(limit) = rule.limit_for(decided.plan.as_ref()) else {
@@ -313,14 +313,14 @@ impl Enforced {
             }
             decided.charged.push(index);
             decided.cost = decided.cost.max(cost);
-            demands.push(Demand {
+            rule_charges.push(RuleCharge {
                 rule,
                 limit,
                 subject,
                 cost,
             });
         }
-        (!demands.is_empty()).then_some(demands)
+        (!rule_charges.is_empty()).then_some(rule_charges)
     }
 }
 

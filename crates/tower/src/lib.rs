@@ -39,7 +39,7 @@ pub use decided::headers::{
     RATELIMIT, RATELIMIT_POLICY, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET,
 };
 pub use decided::refusal::problem;
-pub use decided::{Decided, Oversized, Said};
+pub use decided::{Decided, LimitVerdict, Oversized};
 pub use identity::named::UnknownClient;
 pub use identity::{Caller, Client, ClientSource, Clients, Credentials, Peer};
 pub use in_flight::{InFlight, Unanswered};

@@ -18,11 +18,11 @@ use tidegate_store::{
 use tokio::time::{sleep, sleep_until, timeout};
 
 use crate::Rule;
-use crate::charges::{Demand, Demands, SETTLING, Until};
+use crate::charges::{RuleCharge, RuleCharges, SETTLING, Until};
 use crate::shares::Permit;
 use crate::wait_queues::{LastRefusal, WaitQueues, Waiter};
 
-pub(crate) use reply::Asked;
+pub(crate) use reply::Reply;
 
 /// The shortest sleep.
 const SHORTEST: Duration = Duration::from_millis(1);
@@ -41,25 +41,27 @@ pub(crate) struct Admission<'a> {
 
 impl Admission<'_> {
     /// Decides a request, which may wait for that. Returns how long it waited.
-    pub(crate) async fn decide(&self, demands: &Demands<'_>) -> (Asked, Duration) {
+    pub(crate) async fn decide(&self, rule_charges: &RuleCharges<'_>) -> (Reply, Duration) {
         let began = Instant::now();
         let mut waited = Duration::ZERO;
-        let mut waiter = match self.behind(demands) {
+        let mut waiter = match self.behind(rule_charges) {
             Behind::None => None,
             Behind::Others(nth, waiter) => Some((nth, waiter)),
-            Behind::TooMany(refusal) => return (Asked::from(*refusal), waited),
+            Behind::TooMany(refusal) => return (Reply::from(*refusal), waited),
         };
         let mut watched: Option<Watched> = None;
         loop {
             if let Some((nth, waiter)) = &waiter {
-                let patience = demands[*nth].patience().saturating_sub(began.elapsed());
+                let patience = rule_charges[*nth]
+                    .patience()
+                    .saturating_sub(began.elapsed());
                 let came = timeout(patience, waiter.first()).await;
                 waited = began.elapsed();
                 // While it waits there, the wait queue exists.
                 if came.is_err()
                     && let Some(last_refusal) = waiter.last_refusal()
                 {
-                    let refusal = refusal(demands, *nth, last_refusal, Duration::ZERO);
+                    let refusal = refusal(rule_charges, *nth, last_refusal, Duration::ZERO);
                     return (refusal.into(), waited);
                 }
             }
@@ -69,35 +71,36 @@ impl Admission<'_> {
                     .last_refusal()
                     .is_some_and(|last_refusal| last_refusal.verdict.settling)
             {
-                watched = Some(self.watch(*nth, &demands[*nth]));
+                watched = Some(self.watch(*nth, &rule_charges[*nth]));
             }
             // A settlement from here on is noticed.
             let settled = watched.as_ref().map(|watched| watched.settlements.next());
-            let asked = self.ask(demands).await;
-            let decision = &asked.decision;
-            let Some((nth, verdict, until)) = longest(demands, decision, began.elapsed()) else {
-                return (asked, waited);
+            let reply = self.ask(rule_charges).await;
+            let decision = &reply.decision;
+            let Some((nth, verdict, until)) = longest(rule_charges, decision, began.elapsed())
+            else {
+                return (reply, waited);
             };
             let last_refusal = LastRefusal {
                 verdict: *verdict,
                 now: decision.now,
                 came: Instant::now(),
             };
-            let demand = &demands[nth];
+            let rule_charge = &rule_charges[nth];
             let stays = waiter
                 .take()
-                .filter(|(_, waiter)| *waiter.key() == demand.key());
+                .filter(|(_, waiter)| *waiter.key() == rule_charge.key());
             let joined = match stays {
                 Some((_, waiter)) => waiter,
                 None => {
                     match self.wait_queues.join(
-                        demand.key(),
+                        rule_charge.key(),
                         self.address,
-                        demand.cost,
+                        rule_charge.cost,
                         last_refusal,
                     ) {
-                        Some(waiter) if demand.is_worth(began, until, waiter.ahead) => waiter,
-                        _ => return (asked, waited),
+                        Some(waiter) if rule_charge.is_worth(began, until, waiter.ahead) => waiter,
+                        _ => return (reply, waited),
                     }
                 }
             };
@@ -107,15 +110,15 @@ impl Admission<'_> {
                     (Until::Over(left), ..) => sleep(left.max(SHORTEST)).await,
                     (Until::Settled, Some(watched), Some(settled)) if watched.nth == nth => {
                         let left = SETTLING.saturating_sub(began.elapsed());
-                        let others = self.store.is_shared(demand.limit);
-                        let spread = demand.subject.tag[0];
+                        let others = self.store.is_shared(rule_charge.limit);
+                        let spread = rule_charge.subject.tag[0];
                         let retries = self.wait_queues.retries();
                         let pause = retries.pause(verdict, left, watched.calls, others, spread);
                         watched.calls += 1;
                         drop(timeout(pause.max(SHORTEST), settled).await);
                     }
                     // A settlement before now is missed, so the store is asked once more, at once.
-                    (Until::Settled, ..) => watched = Some(self.watch(nth, demand)),
+                    (Until::Settled, ..) => watched = Some(self.watch(nth, rule_charge)),
                 }
             }
             waiter = Some((nth, joined));
@@ -123,36 +126,42 @@ impl Admission<'_> {
     }
 
     /// Watches settlements under the key of this charge, from now on.
-    fn watch(&self, nth: usize, demand: &Demand<'_>) -> Watched {
+    fn watch(&self, nth: usize, rule_charge: &RuleCharge<'_>) -> Watched {
         Watched {
             nth,
-            settlements: self.store.settlements(demand.limit, demand.subject),
+            settlements: self
+                .store
+                .settlements(rule_charge.limit, rule_charge.subject),
             calls: 0,
         }
     }
 
     /// Joins the end of the first wait queue that there is at one of these limits.
-    fn behind(&self, demands: &Demands<'_>) -> Behind {
+    fn behind(&self, rule_charges: &RuleCharges<'_>) -> Behind {
         if self.wait_queues.waiting() == 0 {
             return Behind::None;
         }
-        for (nth, demand) in demands.iter().enumerate() {
-            if !demand.rule.may_wait() {
+        for (nth, rule_charge) in rule_charges.iter().enumerate() {
+            if !rule_charge.rule.may_wait() {
                 continue;
             }
-            let key = demand.key();
+            let key = rule_charge.key();
             let Some(last_refusal) = self.wait_queues.last_refusal(&key) else {
                 continue;
             };
-            let Some(waiter) = self
-                .wait_queues
-                .join(key, self.address, demand.cost, last_refusal)
+            let Some(waiter) =
+                self.wait_queues
+                    .join(key, self.address, rule_charge.cost, last_refusal)
             else {
-                return Behind::TooMany(refusal(demands, nth, last_refusal, Duration::ZERO).into());
+                return Behind::TooMany(
+                    refusal(rule_charges, nth, last_refusal, Duration::ZERO).into(),
+                );
             };
-            let ahead = demand.pace(waiter.ahead);
-            if !last_refusal.verdict.settling && last_refusal.left() + ahead > demand.patience() {
-                return Behind::TooMany(refusal(demands, nth, last_refusal, ahead).into());
+            let ahead = rule_charge.pace(waiter.ahead);
+            if !last_refusal.verdict.settling
+                && last_refusal.left() + ahead > rule_charge.patience()
+            {
+                return Behind::TooMany(refusal(rule_charges, nth, last_refusal, ahead).into());
             }
             return Behind::Others(nth, waiter);
         }
@@ -161,22 +170,22 @@ impl Admission<'_> {
 
     /// Takes a permit to wait for a turn in a `queue`, before the request is charged to anything. If there is none, a request whose
     /// turn is now goes on without; any other is refused.
-    pub(crate) async fn room(&self, demands: &Demands<'_>) -> Result<Room, Box<Decision>> {
-        let queues = |demand: &&Demand<'_>| demand.rule.queues();
-        if !demands.iter().any(|demand| queues(&demand)) {
+    pub(crate) async fn room(&self, rule_charges: &RuleCharges<'_>) -> Result<Room, Box<Decision>> {
+        let queues = |rule_charge: &&RuleCharge<'_>| rule_charge.rule.queues();
+        if !rule_charges.iter().any(|rule_charge| queues(&rule_charge)) {
             return Ok(Room(None));
         }
         if let Some(permit) = self.wait_queues.permit(self.address) {
             return Ok(Room(Some(permit)));
         }
-        let charges = demands.iter().filter(queues).map(Demand::charge);
+        let charges = rule_charges.iter().filter(queues).map(RuleCharge::charge);
         let charges: PerCharge<Charge<'_>> = charges.collect();
         let outlooks = self.store.peek(&charges).await;
         // Without the store this process decides.
         let outlooks = outlooks.unwrap_or_else(|_| self.store.memory().peek(&charges));
         let waits = |outlook: &Outlook| outlook.verdict.allowed && outlook.verdict.delay > 0;
         match outlooks.iter().any(waits) {
-            true => Err(Box::new(turned_away(demands, &outlooks))),
+            true => Err(Box::new(turned_away(rule_charges, &outlooks))),
             false => Ok(Room(None)),
         }
     }
@@ -184,23 +193,24 @@ impl Admission<'_> {
     /// Waits for the turn of a request that was just admitted. Returns how long it waited.
     pub(crate) async fn turn(
         &self,
-        demands: &Demands<'_>,
+        rule_charges: &RuleCharges<'_>,
         room: Room,
-        asked: &mut Asked,
+        reply: &mut Reply,
     ) -> Duration {
         let came = Instant::now();
-        let decision = &asked.decision;
+        let decision = &reply.decision;
         let said = decision.verdicts.iter().zip(&decision.sources);
-        let queues = demands.iter().zip(said);
-        let queues = queues.filter(|(demand, _)| demand.rule.queues());
-        let turns = queues.filter_map(|(demand, (verdict, source))| {
+        let queues = rule_charges.iter().zip(said);
+        let queues = queues.filter(|(rule_charge, _)| rule_charge.rule.queues());
+        let turns = queues.filter_map(|(rule_charge, (verdict, source))| {
             let delay = verdict.as_ref()?.delay;
-            Some((delay, demand, source.at + delay))
+            Some((delay, rule_charge, source.at + delay))
         });
         let last = turns.max_by_key(|(delay, ..)| *delay);
         let admitted = decision.outcome == Outcome::Admitted;
-        let Some((delay, demand, turn)) = last.filter(|(delay, ..)| admitted && *delay > 0) else {
-            asked.go_on();
+        let Some((delay, rule_charge, turn)) = last.filter(|(delay, ..)| admitted && *delay > 0)
+        else {
+            reply.go_on();
             return Duration::ZERO;
         };
         let Room(permit) = room;
@@ -208,10 +218,10 @@ impl Admission<'_> {
         let permit = permit.unwrap_or_else(|| self.wait_queues.permit_beyond(self.address));
         let Some(waiter) = self
             .wait_queues
-            .join_queue(demand.queue_key(), permit, turn)
+            .join_queue(rule_charge.queue_key(), permit, turn)
         else {
             // A queue bounds itself.
-            asked.go_on();
+            reply.go_on();
             return Duration::ZERO;
         };
         sleep_until((came + Duration::from_micros(delay)).into()).await;
@@ -223,7 +233,7 @@ impl Admission<'_> {
             sleep(distance).await;
         }
         waiter.go();
-        asked.go_on();
+        reply.go_on();
         came.elapsed()
     }
 }
@@ -252,7 +262,7 @@ enum Behind {
 /// The limit that the request has to wait for the longest: its number, its verdict, and until when; none if the request need not
 /// wait, or would wait in vain.
 fn longest<'d>(
-    demands: &Demands<'_>,
+    rule_charges: &RuleCharges<'_>,
     decision: &'d Decision,
     waited: Duration,
 ) -> Option<(usize, &'d Verdict, Until)> {
@@ -260,12 +270,12 @@ fn longest<'d>(
         return None;
     }
     let mut longest = None;
-    for (nth, (demand, verdict)) in demands.iter().zip(&decision.verdicts).enumerate() {
+    for (nth, (rule_charge, verdict)) in rule_charges.iter().zip(&decision.verdicts).enumerate() {
         let refused = verdict.as_ref().filter(|verdict| !verdict.allowed);
-        let Some(verdict) = refused.filter(|_| !demand.limit.is_observed()) else {
+        let Some(verdict) = refused.filter(|_| !rule_charge.limit.is_observed()) else {
             continue;
         };
-        let until = demand.wait(verdict, waited)?;
+        let until = rule_charge.wait(verdict, waited)?;
         if longest.is_none_or(|(_, _, known)| known < until) {
             longest = Some((nth, verdict, until));
         }
@@ -275,7 +285,7 @@ fn longest<'d>(
 
 /// A refusal by the last refusal of the limit with this number: the others were not asked.
 fn refusal(
-    demands: &Demands<'_>,
+    rule_charges: &RuleCharges<'_>,
     nth: usize,
     last_refusal: LastRefusal,
     ahead: Duration,
@@ -291,18 +301,19 @@ fn refusal(
         outcome: Outcome::Refused,
         via: Via::Remembered,
         now,
-        verdicts: (0..demands.len()).map(said).collect(),
-        sources: demands.iter().map(|_| source).collect(),
+        verdicts: (0..rule_charges.len()).map(said).collect(),
+        sources: rule_charges.iter().map(|_| source).collect(),
         call: None,
     }
 }
 
 /// The refusal of a request that may not wait, until the time that would be its turn. The limits with a `queue` were looked at, and
 /// no limit was charged.
-fn turned_away(demands: &Demands<'_>, outlooks: &[Outlook]) -> Decision {
+fn turned_away(rule_charges: &RuleCharges<'_>, outlooks: &[Outlook]) -> Decision {
     let mut looked = outlooks.iter();
-    let mut outlook = |demand: &Demand<'_>| demand.rule.queues().then(|| looked.next()).flatten();
-    let looked: PerCharge<Option<&Outlook>> = demands.iter().map(&mut outlook).collect();
+    let mut outlook =
+        |rule_charge: &RuleCharge<'_>| rule_charge.rule.queues().then(|| looked.next()).flatten();
+    let looked: PerCharge<Option<&Outlook>> = rule_charges.iter().map(&mut outlook).collect();
     let now = outlooks.iter().map(|outlook| outlook.now).max();
     let verdict = |outlook: &Outlook| Verdict {
         allowed: false,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::{Method, Request, StatusCode, Version};
 use tidegate_config::AccessField;
 use tidegate_store::{Outcome, Via};
-use tidegate_tower::{Client, Decided, Said};
+use tidegate_tower::{Client, Decided, LimitVerdict};
 
 use super::format::Fields;
 use super::head::{Kept, Texts};
@@ -153,10 +153,10 @@ impl Record {
     }
 
     /// What the limit said that the headers describe.
-    fn tightest(&self) -> Option<Said<'_>> {
+    fn tightest(&self) -> Option<LimitVerdict<'_>> {
         let decided = self.decided.as_ref()?;
         let at = decided.tightest?;
-        decided.said().find(|said| said.index == at)
+        decided.verdicts().find(|said| said.index == at)
     }
 
     fn limit_name(&self) -> Option<&str> {

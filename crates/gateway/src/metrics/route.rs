@@ -164,7 +164,7 @@ impl RouteMetrics {
             Via::Fallback => 1,
             Via::Remembered => 2,
         };
-        for said in decided.said() {
+        for said in decided.verdicts() {
             let Some(limit) = self.limits.get(said.index) else {
                 continue;
             };

@@ -72,7 +72,7 @@ fn problem(head: UnparsedHead) -> Problem {
 /// For how long limits refuse that count the caller alone; they count an address here, as no credentials were read.
 fn used_up(decided: &Decided) -> Option<Duration> {
     let refused = decided.decision.as_ref()?.outcome == Outcome::Refused;
-    let own = decided.said().filter(|said| said.rule.bounds_callers());
+    let own = decided.verdicts().filter(|said| said.rule.bounds_callers());
     let refusals = own.filter_map(|said| said.verdict.filter(|verdict| !verdict.allowed));
     let longest = refusals.map(|verdict| Duration::from_micros(verdict.retry_after));
     longest.max().filter(|_| refused)

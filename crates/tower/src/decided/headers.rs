@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use tidegate_core::{Micros, Quota, Verdict};
 use tidegate_store::{Limit, Outcome};
 
-use super::Said;
+use super::LimitVerdict;
 use crate::Reset;
 
 /// The limit that the three headers describe.
@@ -24,7 +24,7 @@ pub const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 /// the caller's own the one with the smallest share left, ties by the longer reset. What is only observed is never told of.
 pub(crate) fn tightest<'a>(
     outcome: Outcome,
-    said: impl Iterator<Item = Said<'a>>,
+    said: impl Iterator<Item = LimitVerdict<'a>>,
 ) -> Option<usize> {
     let said = said.filter(|said| !said.limit.is_observed());
     let said = said.filter_map(|said| Some((said, said.verdict?)));
@@ -37,7 +37,8 @@ pub(crate) fn tightest<'a>(
         Outcome::Admitted => {
             said.filter(|(said, _)| said.rule.is_shown())
                 .min_by(|(a, left), (b, right)| {
-                    let capacity = |said: &Said<'_>| u128::from(said.limit.quota().capacity());
+                    let capacity =
+                        |said: &LimitVerdict<'_>| u128::from(said.limit.quota().capacity());
                     let share_a = u128::from(left.remaining) * capacity(b);
                     let share_b = u128::from(right.remaining) * capacity(a);
                     share_a.cmp(&share_b).then(right.reset.cmp(&left.reset))

@@ -398,7 +398,7 @@ async fn a_plans_numbers_replace_the_limits_own_and_what_is_unlimited_is_not_ask
         assert_eq!(response.headers()[X_RATELIMIT_REMAINING], left.to_string());
         let decided = decided(&response);
         assert_eq!(decided.plan.as_ref().unwrap().name(), "gold");
-        let said: Vec<_> = decided.said().map(|said| said.limit.name()).collect();
+        let said: Vec<_> = decided.verdicts().map(|said| said.limit.name()).collect();
         assert_eq!(said, ["first", "third"]);
         assert_eq!(decided.tightest, Some(1));
     }

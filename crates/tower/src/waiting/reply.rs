@@ -9,12 +9,12 @@ use tidegate_store::{
 
 use super::Admission;
 use crate::Rule;
-use crate::charges::{Demand, Demands};
+use crate::charges::{RuleCharge, RuleCharges};
 use crate::in_flight::Unsettled;
 
 /// What came of asking the store.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct Reply {
     pub(crate) decision: Decision,
     /// What the request holds.
     pub(crate) unsettled: Option<Unsettled>,
@@ -24,20 +24,27 @@ pub(crate) struct Asked {
 
 impl Admission<'_> {
     /// Asks the store, and takes what it gives: also if the client leaves meanwhile, for then it has to be given back.
-    pub(crate) async fn ask(&self, demands: &Demands<'_>) -> Asked {
+    pub(crate) async fn ask(&self, rule_charges: &RuleCharges<'_>) -> Reply {
         if let Store::Memory(memory) = self.store {
             // Without a moment in which to leave.
-            return self.ask_at_once(memory, demands);
+            return self.ask_at_once(memory, rule_charges);
         }
         if !self.holds {
             // Without anything to give back.
-            let charges: PerCharge<Charge<'_>> = demands.iter().map(Demand::charge).collect();
+            let charges: PerCharge<Charge<'_>> =
+                rule_charges.iter().map(RuleCharge::charge).collect();
             let decision = self.store.decide(&charges).await;
-            let charged = || demands.iter().map(Demand::charged);
-            return Asked::new(self.store, self.rules, charged, decision);
+            let charged = || rule_charges.iter().map(RuleCharge::charged);
+            return Reply::new(self.store, self.rules, charged, decision);
         }
-        let own = |demand: &Demand<'_>| (demand.limit.clone(), demand.subject, demand.cost);
-        let owned: Vec<(Arc<Limit>, Subject, u64)> = demands.iter().map(own).collect();
+        let own = |rule_charge: &RuleCharge<'_>| {
+            (
+                rule_charge.limit.clone(),
+                rule_charge.subject,
+                rule_charge.cost,
+            )
+        };
+        let owned: Vec<(Arc<Limit>, Subject, u64)> = rule_charges.iter().map(own).collect();
         let (store, rules) = (self.store.clone(), self.rules.clone());
         let asking = tokio::spawn(async move {
             let charged = || {
@@ -52,22 +59,26 @@ impl Admission<'_> {
             });
             let charges: PerCharge<Charge<'_>> = charges.collect();
             let decision = store.decide(&charges).await;
-            Asked::new(&store, &rules, charged, decision)
+            Reply::new(&store, &rules, charged, decision)
         });
         // A task of ours that is gone has decided nothing.
-        asking.await.unwrap_or_else(|_| Asked::nothing())
+        asking.await.unwrap_or_else(|_| Reply::nothing())
     }
 
     /// Asks a store that answers at once.
-    pub(crate) fn ask_at_once(&self, memory: &MemoryStore, demands: &Demands<'_>) -> Asked {
-        let charges: PerCharge<Charge<'_>> = demands.iter().map(Demand::charge).collect();
+    pub(crate) fn ask_at_once(
+        &self,
+        memory: &MemoryStore,
+        rule_charges: &RuleCharges<'_>,
+    ) -> Reply {
+        let charges: PerCharge<Charge<'_>> = rule_charges.iter().map(RuleCharge::charge).collect();
         let decision = memory.decide(&charges);
-        let charged = || demands.iter().map(Demand::charged);
-        Asked::new(self.store, self.rules, charged, decision)
+        let charged = || rule_charges.iter().map(RuleCharge::charged);
+        Reply::new(self.store, self.rules, charged, decision)
     }
 }
 
-impl Asked {
+impl Reply {
     /// Takes what this decision gave.
     fn new<'a, C>(
         store: &Store,
@@ -103,7 +114,7 @@ impl Asked {
     }
 }
 
-impl From<Decision> for Asked {
+impl From<Decision> for Reply {
     /// A decision that gave nothing.
     fn from(decision: Decision) -> Self {
         Self {

@@ -41,7 +41,7 @@ fn refused(retry_after: Micros) -> Option<Verdict> {
 /// The rule that is told of, when each of `rules` said this.
 fn told(outcome: Outcome, rules: &[Rule], verdicts: &[Option<Verdict>]) -> Option<usize> {
     let said = rules.iter().zip(verdicts).enumerate();
-    let said = said.map(|(index, (rule, verdict))| Said {
+    let said = said.map(|(index, (rule, verdict))| LimitVerdict {
         index,
         rule,
         limit: &rule.limit,
