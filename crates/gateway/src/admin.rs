@@ -23,7 +23,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::metrics::Format;
-use crate::runtime::snapshot::Current;
+use crate::runtime::snapshot::SharedSnapshot;
 use access::Access;
 use clients::Question;
 pub(crate) use config::RunningConfig;
@@ -40,7 +40,7 @@ const LIFETIME: Duration = Duration::from_secs(60);
 /// What the admin port reports on.
 #[derive(Debug)]
 pub(crate) struct Admin {
-    pub(crate) current: Arc<Current>,
+    pub(crate) current: Arc<SharedSnapshot>,
     pub(crate) store: Store,
     pub(crate) stopping: watch::Receiver<bool>,
 }
@@ -121,22 +121,22 @@ impl Admin {
         question: &Question<'_>,
         request: &Request<Incoming>,
     ) -> Response<Bytes> {
-        let in_force = self.current.load_full();
-        if let Some(refusal) = Access::new(&in_force.admin).refusal(request.headers()) {
+        let snapshot = self.current.load_full();
+        if let Some(refusal) = Access::new(&snapshot.admin).refusal(request.headers()) {
             return refusal;
         }
         if !question.methods().contains(request.method()) {
             return clients::method_not_allowed(question.allow());
         }
-        question.answer(&in_force.budgets).await
+        question.answer(&snapshot.budgets).await
     }
 
     /// Which configuration is in force, for those who may ask about clients: who knows most of it could find out the rest
     /// by trying.
     fn config(&self, request: &Request<Incoming>) -> Response<Bytes> {
-        let in_force = self.current.load();
-        let refusal = Access::new(&in_force.admin).refusal(request.headers());
-        refusal.unwrap_or_else(|| config::answer(&in_force))
+        let snapshot = self.current.load();
+        let refusal = Access::new(&snapshot.admin).refusal(request.headers());
+        refusal.unwrap_or_else(|| config::answer(&snapshot))
     }
 
     /// Ready to take requests: not stopping, taking connections, users can be told apart, and the store answers.
@@ -159,11 +159,11 @@ impl Admin {
     }
 
     fn metrics(&self, format: Format) -> Response<Full<Bytes>> {
-        let in_force = self.current.load();
-        let stack = &in_force.stack;
+        let snapshot = self.current.load();
+        let stack = &snapshot.stack;
         let metrics = stack.metrics.text(
             &self.store,
-            in_force.shown(),
+            snapshot.shown(),
             &stack.overload,
             stack.access_log.lost(),
             format,

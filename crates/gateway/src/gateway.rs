@@ -19,10 +19,10 @@ use crate::access_log::{AccessLog, Collector, LogFile, Sink};
 use crate::admin::{self, Admin};
 use crate::metrics::GatewayMetrics;
 use crate::runtime::background::{heartbeats, renew, sweep};
-use crate::runtime::build::Kept;
+use crate::runtime::build::Runtime;
 use crate::runtime::reload::{Parts, Reloader, open};
 use crate::runtime::shared_secret::SharedSecret;
-use crate::runtime::snapshot::Current;
+use crate::runtime::snapshot::SharedSnapshot;
 use crate::runtime::{Inherited, StartError, redis_outage, redis_watch};
 use tidegate_config::{AccessLogPlan, Plan, Secret, StorePlan};
 use tidegate_net::descriptors;
@@ -88,7 +88,7 @@ impl Gateway {
         };
         let (access_log, log_collector) = start_access_log(plan.log.access.as_ref())?;
         let wait_queues = WaitQueues::default();
-        let kept = Kept {
+        let runtime = Runtime {
             store,
             hasher,
             metrics: Arc::new(GatewayMetrics::new(wait_queues.clone())),
@@ -103,21 +103,21 @@ impl Gateway {
         }
         if let Some((_, store)) = &shared_secret {
             let connected = store.connected().is_ok();
-            kept.metrics.redis().connected(connected);
+            runtime.metrics.redis().connected(connected);
         }
         let fixed = plan.fixed.clone();
-        let current = Arc::new(Current::from_pointee(kept.put_in_force(plan, None)?));
+        let current = Arc::new(SharedSnapshot::from_pointee(runtime.snapshot(plan, None)?));
         let (stopping, stopped) = watch::channel(false);
         let watches = Arc::<Mutex<JoinSet<()>>>::default();
         let server = Server::new(ServerParts {
             service: current.clone(),
-            metrics: Arc::new(kept.metrics.server()),
-            overload: kept.overload.clone(),
+            metrics: Arc::new(runtime.metrics.server()),
+            overload: runtime.overload.clone(),
             refusal: too_many_connections(),
             stop: stopped,
         });
         let parts = Parts {
-            kept,
+            runtime,
             inherited,
             fixed,
             server: Arc::new(server),
@@ -153,32 +153,32 @@ impl Gateway {
 
     /// What opens the file of the access log again, whenever it is called.
     pub fn reopener(&self) -> impl Fn() + Send + Sync + 'static {
-        let access_log = self.parts.kept.access_log.clone();
+        let access_log = self.parts.runtime.access_log.clone();
         move || access_log.reopen()
     }
 
     /// Serves until `stop` is ready, then lets the requests in flight end.
     pub async fn run(mut self, stop: impl Future<Output = ()>) {
         let Parts {
-            kept,
+            runtime,
             current,
             server,
             ..
         } = &*self.parts;
         let admin = Arc::new(Admin {
             current: current.clone(),
-            store: kept.store.clone(),
+            store: runtime.store.clone(),
             stopping: self.stopping.subscribe(),
         });
         let admin = tokio::spawn(admin::serve(self.admin, admin));
-        let sweeper = tokio::spawn(sweep(kept.store.clone()));
-        let overload = kept.overload.clone();
-        let in_force = current.clone();
+        let sweeper = tokio::spawn(sweep(runtime.store.clone()));
+        let overload = runtime.overload.clone();
+        let snapshot = current.clone();
         let looking = tokio::spawn(async move {
-            watch_memory(&overload, || in_force.load().max_memory).await;
+            watch_memory(&overload, || snapshot.load().max_memory).await;
         });
-        let renewing = tokio::spawn(renew(kept.store.clone()));
-        let metrics = kept.metrics.clone();
+        let renewing = tokio::spawn(renew(runtime.store.clone()));
+        let metrics = runtime.metrics.clone();
         let settling = tokio::spawn(async move {
             if let Some((secret, store)) = self.shared_secret {
                 let watching = redis_watch::watch(&store, &metrics);
@@ -194,7 +194,7 @@ impl Gateway {
         for listener in self.listeners {
             server.listen(listener);
         }
-        *self.watches = current.load().watch(&kept.metrics);
+        *self.watches = current.load().watch(&runtime.metrics);
         drop(self.watches);
         let stop = async {
             stop.await;
@@ -204,7 +204,7 @@ impl Gateway {
         };
         tokio::join!(server.ended(), stop);
         // Other gateways wait for what this one's requests held.
-        if timeout(LAST_PLACES, kept.store.let_go()).await.is_err() {
+        if timeout(LAST_PLACES, runtime.store.let_go()).await.is_err() {
             tracing::warn!(
                 "some reservations and concurrency slots were not returned to Redis; they expire by themselves"
             );
@@ -220,7 +220,7 @@ impl Gateway {
         admin.abort();
         // Whatever it was doing has ended.
         let _ = settling.await;
-        kept.store.close().await;
+        runtime.store.close().await;
         // All requests have ended and handed their lines and spans over.
         current.load().stack.traces.finish(LAST_SPANS).await;
         if let Some(collector) = self.log_collector {

@@ -6,7 +6,7 @@ use http::{HeaderValue, Response};
 use serde::{Deserialize, Serialize};
 
 use crate::runtime::limit_keys::LimitKeys;
-use crate::runtime::snapshot::InForce;
+use crate::runtime::snapshot::Snapshot;
 
 /// The configuration in force: when it was taken, and what the keys of its limits are made of.
 #[derive(Debug, Serialize, Deserialize)]
@@ -21,12 +21,12 @@ pub(crate) struct RunningConfig {
     pub(crate) limits: Vec<LimitKeys>,
 }
 
-pub(super) fn answer(in_force: &InForce) -> Response<Bytes> {
+pub(super) fn answer(snapshot: &Snapshot) -> Response<Bytes> {
     let config = RunningConfig {
-        version: in_force.version.clone(),
-        since: format!("{:.0}", in_force.since),
-        routes: in_force.stack.routes.count(),
-        limits: in_force.limit_keys.clone(),
+        version: snapshot.version.clone(),
+        since: format!("{:.0}", snapshot.since),
+        routes: snapshot.stack.routes.count(),
+        limits: snapshot.limit_keys.clone(),
     };
     // Strings always become JSON.
     let mut response = Response::new(serde_json::to_vec(&config).unwrap_or_default().into());

@@ -11,7 +11,7 @@ use tidegate_tower::{Hasher, Rule, WaitQueues};
 use super::budgets::Budgets;
 use super::jwks::Jwks;
 use super::limit_keys::LimitKeys;
-use super::snapshot::InForce;
+use super::snapshot::Snapshot;
 use super::start_error::StartError;
 use crate::access_log::AccessLog;
 use crate::forward::{ForwardTimeouts, Forwarding, ReadHeaders};
@@ -27,7 +27,7 @@ use tidegate_upstream::{Retries, Upstream};
 
 /// The state of limits and the means to find it, and what was counted so far.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct Runtime {
     pub(crate) store: Store,
     pub(crate) hasher: Hasher,
     pub(crate) wait_queues: WaitQueues,
@@ -37,14 +37,14 @@ pub(crate) struct Kept {
     pub(crate) overload: Arc<Overload>,
 }
 
-impl Kept {
+impl Runtime {
     /// Makes every part that `plan` asks for. Taken over from `before` are token keys that are known, and upstreams that
     /// did not change.
-    pub(crate) fn put_in_force(
+    pub(crate) fn snapshot(
         &self,
         plan: Plan,
-        before: Option<&InForce>,
-    ) -> Result<InForce, StartError> {
+        before: Option<&Snapshot>,
+    ) -> Result<Snapshot, StartError> {
         let limit_keys = LimitKeys::of(&plan);
         let known = before.map_or(&[][..], |before| &before.jwks);
         let jwks = plan.jwks.into_iter().map(|plan| Jwks::new(plan, known));
@@ -94,7 +94,7 @@ impl Kept {
                 idle: plan.timeouts.idle,
             },
         };
-        Ok(InForce {
+        Ok(Snapshot {
             stack,
             budgets,
             admin: plan.admin,
@@ -113,7 +113,7 @@ impl Kept {
 /// The upstreams that routes lead to, by name, each once.
 fn upstreams(
     routes: &[RoutePlan],
-    before: Option<&InForce>,
+    before: Option<&Snapshot>,
     metrics: &GatewayMetrics,
 ) -> HashMap<Arc<str>, Arc<Upstream>> {
     let mut upstreams = HashMap::new();

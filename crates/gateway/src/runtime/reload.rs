@@ -6,9 +6,9 @@ use std::sync::Arc;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
-use super::build::Kept;
+use super::build::Runtime;
 use super::limit_keys;
-use super::snapshot::{Current, InForce};
+use super::snapshot::{SharedSnapshot, Snapshot};
 use super::sockets::Inherited;
 use super::start_error::StartError;
 use tidegate_config::{ConfigError, Fixed, Plan, Warning};
@@ -21,11 +21,11 @@ pub struct Reloader(Arc<Parts>);
 
 #[derive(Debug)]
 pub(crate) struct Parts {
-    pub(crate) kept: Kept,
+    pub(crate) runtime: Runtime,
     pub(crate) inherited: Inherited,
     pub(crate) fixed: Fixed,
-    pub(crate) current: Arc<Current>,
-    pub(crate) server: Arc<Server<InForce>>,
+    pub(crate) current: Arc<SharedSnapshot>,
+    pub(crate) server: Arc<Server<Snapshot>>,
     /// The watches of the plan in force. Whoever holds them is the one who may change plans.
     pub(crate) watches: Arc<Mutex<JoinSet<()>>>,
 }
@@ -82,7 +82,7 @@ impl Reloader {
             Ok(Err(error)) => Err(ReloadError::Config(error)),
             Err(_) => Err(ReloadError::Load),
         };
-        self.0.kept.metrics.reloads().ended(outcome.is_ok());
+        self.0.runtime.metrics.reloads().ended(outcome.is_ok());
         outcome
     }
 }
@@ -96,14 +96,14 @@ impl Parts {
             .iter()
             .filter(|name| before.server.protection(**name).is_none());
         let added = open(added.copied(), &self.inherited).await?;
-        let next = Arc::new(self.kept.put_in_force(plan, Some(&before))?);
+        let next = Arc::new(self.runtime.snapshot(plan, Some(&before))?);
         self.current.store(next.clone());
         if let Some(misfit) = descriptors::shares().misfit(max_connections) {
             tracing::warn!("{misfit}");
         }
         for change in limit_keys::changes(&before.limit_keys, &next.limit_keys) {
             tracing::warn!("the reload starts {change}");
-            self.kept
+            self.runtime
                 .metrics
                 .reloads()
                 .limit_started_anew(&change.limit);
@@ -117,7 +117,7 @@ impl Parts {
             tracing::info!(%address, "listening");
             self.server.listen(listener);
         }
-        Ok(next.watch(&self.kept.metrics))
+        Ok(next.watch(&self.runtime.metrics))
     }
 }
 

@@ -29,11 +29,11 @@ use tidegate_server::{
 use tidegate_upstream::Upstream;
 
 /// What is in force now.
-pub(crate) type Current = ArcSwap<InForce>;
+pub(crate) type SharedSnapshot = ArcSwap<Snapshot>;
 
 /// What one plan makes.
 #[derive(Debug)]
-pub(crate) struct InForce {
+pub(crate) struct Snapshot {
     pub(crate) stack: Stack,
     pub(crate) budgets: Budgets,
     pub(crate) admin: AdminPlan,
@@ -49,7 +49,7 @@ pub(crate) struct InForce {
     pub(crate) since: Timestamp,
 }
 
-impl InForce {
+impl Snapshot {
     /// The certificates that listeners show.
     pub(crate) fn shown(&self) -> impl Iterator<Item = (ListenerName, Shown)> {
         self.server.listeners.iter().flat_map(|(name, tls)| {
@@ -76,7 +76,7 @@ impl InForce {
     }
 }
 
-impl Service for InForce {
+impl Service for Snapshot {
     type Body = Ended;
 
     fn settings(&self) -> &Settings {
