@@ -31,7 +31,7 @@ pub struct Decided {
     /// The route's rules.
     pub rules: Arc<[Rule]>,
     /// Which of them the store was asked about, as indices, in the order of the decision's verdicts.
-    pub charged: Charged,
+    pub charged: ChargedRules,
     /// The highest of what its limits charged; 0: it was charged to none.
     pub cost: u64,
     /// The rule that the headers describe, as an index.
@@ -54,7 +54,7 @@ pub struct Oversized {
 }
 
 /// Indices of rules.
-pub(crate) type Charged = PerCharge<usize>;
+pub(crate) type ChargedRules = PerCharge<usize>;
 
 /// What one limit said of a request.
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +79,7 @@ impl Decided {
             decision: None,
             waited: Duration::ZERO,
             rules: policy.rules.clone(),
-            charged: Charged::new(),
+            charged: ChargedRules::new(),
             cost: 0,
             tightest: None,
             unknown_key: caller.unknown_key,

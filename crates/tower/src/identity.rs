@@ -12,7 +12,7 @@ use crate::ClientPlan;
 use crate::address::{self, AddressFrom, TrustedProxies};
 use crate::api_keys::{self, ApiKeys, UnknownKey};
 use crate::jwt::{InvalidToken, Tokens};
-use crate::plan::Told;
+use crate::plan::NamedPlan;
 
 /// The other end of the connection, in a request's extensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,14 +188,14 @@ impl Clients {
                 }
                 ClientSource::UserId { header } if trusted => {
                     let id = single(headers, header).and_then(|id| std::str::from_utf8(id).ok());
-                    caller.by_user(id.map(|id| (id.into(), Told::Nothing)))
+                    caller.by_user(id.map(|id| (id.into(), NamedPlan::Nothing)))
                 }
                 ClientSource::UserId { .. } => None,
                 ClientSource::Token(tokens) => {
                     let user = caller.by_token(headers, tokens);
                     caller.by_user(user)
                 }
-                ClientSource::Ip => Some((caller.ip.clone(), Told::Nothing)),
+                ClientSource::Ip => Some((caller.ip.clone(), NamedPlan::Nothing)),
             };
             first = first.or(answer.map(|(client, plan)| (index, client, plan)));
         }
@@ -206,9 +206,9 @@ impl Clients {
             caller.client = client;
             caller.named_by = Some(index);
             match plan {
-                Told::Nothing => {}
-                Told::Plan(plan) => caller.plan = Some(plan),
-                Told::Unknown(name) => caller.unknown_plan = Some(name),
+                NamedPlan::Nothing => {}
+                NamedPlan::Plan(plan) => caller.plan = Some(plan),
+                NamedPlan::Unknown(name) => caller.unknown_plan = Some(name),
             }
         }
         caller
@@ -293,7 +293,7 @@ impl Caller {
         header: &HeaderName,
         keys: &ApiKeys,
         unknown: UnknownKey,
-    ) -> Option<(Client, Told)> {
+    ) -> Option<(Client, NamedPlan)> {
         let mut values = headers.get_all(header).iter();
         if values.all(|value| value.as_bytes().trim_ascii().is_empty()) {
             // An empty key is none, not an unknown one.
@@ -302,7 +302,7 @@ impl Caller {
         let sha256 = single(headers, header).map(api_keys::hash);
         let listed = sha256.as_ref().and_then(|sha256| keys.client(sha256));
         if let Some(listed) = listed {
-            let plan = listed.plan.map_or(Told::Nothing, Told::Plan);
+            let plan = listed.plan.map_or(NamedPlan::Nothing, NamedPlan::Plan);
             return Some((Client::ApiKey(listed.name), plan));
         }
         self.unknown_key = true;
@@ -315,13 +315,13 @@ impl Caller {
             UnknownKey::Accept => sha256.map(|sha256| {
                 let mut cut = [0; 16];
                 cut.copy_from_slice(&sha256[..16]);
-                (Client::UnlistedKey(cut), Told::Nothing)
+                (Client::UnlistedKey(cut), NamedPlan::Nothing)
             }),
         }
     }
 
     /// The user that a token names, and their plan.
-    fn by_token(&mut self, headers: &HeaderMap, tokens: &Tokens) -> Option<(Box<str>, Told)> {
+    fn by_token(&mut self, headers: &HeaderMap, tokens: &Tokens) -> Option<(Box<str>, NamedPlan)> {
         let user = tokens.user(tokens.token(headers)?);
         if user.is_none() && tokens.invalid == InvalidToken::Reject {
             self.refused = self.refused.or(Some(Credentials::Token));
@@ -330,7 +330,7 @@ impl Caller {
     }
 
     /// The client with this user ID, and their plan.
-    fn by_user(&mut self, user: Option<(Box<str>, Told)>) -> Option<(Client, Told)> {
+    fn by_user(&mut self, user: Option<(Box<str>, NamedPlan)>) -> Option<(Client, NamedPlan)> {
         let (id, plan) = user?;
         let client = Client::UserId(id);
         self.user_id.get_or_insert_with(|| client.clone());

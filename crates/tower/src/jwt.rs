@@ -15,7 +15,7 @@ use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 use serde_json::{Map, Value};
 
 use crate::ClientPlans;
-use crate::plan::Told;
+use crate::plan::NamedPlan;
 
 /// The longest token that is looked at, in bytes.
 const MAX_TOKEN: usize = 8 * 1024;
@@ -344,7 +344,7 @@ impl Tokens {
     }
 
     /// The user that a token names, and what it says of their plan, if it is valid.
-    pub(crate) fn user(&self, token: &[u8]) -> Option<(Box<str>, Told)> {
+    pub(crate) fn user(&self, token: &[u8]) -> Option<(Box<str>, NamedPlan)> {
         if token.len() > MAX_TOKEN {
             return None;
         }
@@ -361,7 +361,7 @@ impl Tokens {
         let plan = claim.and_then(|claim| claims.get(claim));
         Some((
             id,
-            plan.map_or(Told::Nothing, |plan| Told::by(plan, &self.plans)),
+            plan.map_or(NamedPlan::Nothing, |plan| NamedPlan::by(plan, &self.plans)),
         ))
     }
 

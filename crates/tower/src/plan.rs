@@ -62,7 +62,7 @@ impl ClientPlans {
 
 /// What a token says of its client's plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum NamedPlan {
     /// Nothing: the limits' own quotas hold.
     Nothing,
     /// One of those that there are.
@@ -71,7 +71,7 @@ pub(crate) enum Told {
     Unknown(Box<str>),
 }
 
-impl Told {
+impl NamedPlan {
     /// What a claim that should hold a plan's name says.
     pub(crate) fn by(claim: &Value, plans: &ClientPlans) -> Self {
         let name = match claim {

@@ -198,7 +198,7 @@ fn a_claim_may_name_the_plan_and_one_that_nobody_defined_is_told() {
         let (_, told) = tokens(claim).user(token.as_bytes()).unwrap();
         told
     };
-    let gold = || Told::Plan(plans.called("gold").unwrap());
+    let gold = || NamedPlan::Plan(plans.called("gold").unwrap());
     let plan = Some("https://id.example/plan");
     assert_eq!(
         told(plan, json!({ "https://id.example/plan": "gold" })),
@@ -210,9 +210,9 @@ fn a_claim_may_name_the_plan_and_one_that_nobody_defined_is_told() {
         json!({ "plan": null }),
         json!({ "Plan": "gold" }),
     ] {
-        assert_eq!(told(Some("plan"), nothing), Told::Nothing);
+        assert_eq!(told(Some("plan"), nothing), NamedPlan::Nothing);
     }
-    assert_eq!(told(None, json!({ "plan": "gold" })), Told::Nothing);
+    assert_eq!(told(None, json!({ "plan": "gold" })), NamedPlan::Nothing);
     for (claim, name) in [
         (json!("Gold"), "Gold"),
         (json!(""), ""),
@@ -222,6 +222,6 @@ fn a_claim_may_name_the_plan_and_one_that_nobody_defined_is_told() {
         (json!("x".repeat(9_000 / 2)), &"x".repeat(64)),
     ] {
         let told = told(Some("plan"), json!({ "plan": claim }));
-        assert_eq!(told, Told::Unknown(name.into()));
+        assert_eq!(told, NamedPlan::Unknown(name.into()));
     }
 }
