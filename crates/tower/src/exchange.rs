@@ -16,7 +16,7 @@ use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 use crate::WaitQueues;
-use crate::in_flight::Unsettled;
+use crate::in_flight::Reservation;
 
 /// An answer of the inner service that is on its way.
 type Answering<R> = Pin<Box<dyn Future<Output = Result<Response<R>, Infallible>> + Send>>;
@@ -29,23 +29,23 @@ pub(crate) struct Exchange<R: Send + 'static> {
 
 struct Running<R> {
     answering: Answering<R>,
-    unsettled: Unsettled,
+    reservation: Reservation,
     wait_queues: WaitQueues,
     address: IpAddr,
 }
 
 impl<R: Send + 'static> Exchange<R> {
-    /// The exchange of a request from `address`, which holds `unsettled`.
+    /// The exchange of a request from `address`, which holds `reservation`.
     pub(crate) fn new(
         answering: impl Future<Output = Result<Response<R>, Infallible>> + Send + 'static,
-        unsettled: Unsettled,
+        reservation: Reservation,
         wait_queues: &WaitQueues,
         address: IpAddr,
     ) -> Self {
         Self {
             running: Some(Running {
                 answering: Box::pin(answering),
-                unsettled,
+                reservation,
                 wait_queues: wait_queues.clone(),
                 address,
             }),
@@ -54,7 +54,7 @@ impl<R: Send + 'static> Exchange<R> {
 }
 
 impl<R: Send + 'static> Future for Exchange<R> {
-    type Output = (Response<R>, Unsettled);
+    type Output = (Response<R>, Reservation);
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(running) = &mut self.running else {
@@ -62,7 +62,7 @@ impl<R: Send + 'static> Future for Exchange<R> {
         };
         let Ok(answer) = ready!(running.answering.as_mut().poll(context));
         match self.running.take() {
-            Some(running) => Poll::Ready((answer, running.unsettled)),
+            Some(running) => Poll::Ready((answer, running.reservation)),
             None => Poll::Pending,
         }
     }
@@ -80,21 +80,21 @@ impl<R: Send + 'static> Drop for Exchange<R> {
 impl<R: Send + 'static> Running<R> {
     fn abandon(self) {
         // A future that panicked cannot go on.
-        let longest = self.unsettled.transmission().longest();
+        let longest = self.reservation.transmission().longest();
         let Some(longest) = longest.filter(|_| !std::thread::panicking()) else {
             return;
         };
-        let (answering, unsettled) = (self.answering, self.unsettled);
+        let (answering, reservation) = (self.answering, self.reservation);
         let permit = self.wait_queues.abandon(self.address);
         let (Some(permit), Ok(runtime)) = (permit, Handle::try_current()) else {
             // The upstream may work on for as long.
-            unsettled.keep(longest);
+            reservation.keep(longest);
             return;
         };
         runtime.spawn(async move {
             // Without an answer in time, dropping it settles it.
             if let Ok(Ok(answer)) = timeout(longest, answering).await {
-                drop(unsettled.settle(&answer, |_| {}));
+                drop(reservation.settle(&answer, |_| {}));
             }
             drop(permit);
         });

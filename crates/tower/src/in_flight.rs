@@ -36,13 +36,13 @@ pub(crate) struct Settled<'a> {
 
 /// What a request holds of which nobody knows yet how it ends.
 #[derive(Debug)]
-pub(crate) struct Unsettled {
+pub(crate) struct Reservation {
     under_way: Option<UnderWay>,
     rules: Arc<[Rule]>,
     transmission: Transmission,
 }
 
-impl Unsettled {
+impl Reservation {
     pub(crate) fn new(under_way: UnderWay, rules: Arc<[Rule]>) -> Self {
         Self {
             under_way: Some(under_way),
@@ -86,7 +86,7 @@ impl Unsettled {
     }
 }
 
-impl Drop for Unsettled {
+impl Drop for Reservation {
     /// The request has ended without an answer. What it reserved stays charged if it was forwarded.
     fn drop(&mut self) {
         if let Some(mut under_way) = self.under_way.take() {

@@ -15,7 +15,7 @@ use tower::{Layer, Service};
 use crate::charges::{RuleCharge, RuleCharges};
 use crate::early::{Early, early_rules};
 use crate::exchange::Exchange;
-use crate::in_flight::Unsettled;
+use crate::in_flight::Reservation;
 use crate::waiting::Admission;
 use crate::{Caller, Clients, Decided, Hasher, Oversized, Peer, Policy, Rule, WaitQueues};
 
@@ -126,37 +126,37 @@ where
         let address = caller.address();
         if let Some(memory) = enforced.at_once() {
             // A future that has nobody to ask is an eighth as large as one that has, and moved about as often.
-            let (decided, unsettled) = enforced.decide_at_once(memory, caller, counted);
+            let (decided, reservation) = enforced.decide_at_once(memory, caller, counted);
             if let Some(refusal) = enforced.refusal(&decided) {
-                return Box::pin(ready(Ok(enforced.tell(refusal, decided, unsettled))));
+                return Box::pin(ready(Ok(enforced.tell(refusal, decided, reservation))));
             }
-            let Some(unsettled) = unsettled else {
+            let Some(reservation) = reservation else {
                 let answer = inner.call(request);
                 return Box::pin(async move { Ok(enforced.tell(answer.await?, decided, None)) });
             };
-            let exchange = enforced.exchange(&mut inner, request, unsettled, address);
+            let exchange = enforced.exchange(&mut inner, request, reservation, address);
             return Box::pin(async move {
-                let (answer, unsettled) = exchange.await;
-                Ok(enforced.tell(answer, decided, Some(unsettled)))
+                let (answer, reservation) = exchange.await;
+                Ok(enforced.tell(answer, decided, Some(reservation)))
             });
         }
         Box::pin(async move {
-            let (decided, unsettled) = enforced.decide(caller, counted).await;
+            let (decided, reservation) = enforced.decide(caller, counted).await;
             if let Some(refusal) = enforced.refusal(&decided) {
-                return Ok(enforced.tell(refusal, decided, unsettled));
+                return Ok(enforced.tell(refusal, decided, reservation));
             }
-            let Some(unsettled) = unsettled else {
+            let Some(reservation) = reservation else {
                 return Ok(enforced.tell(inner.call(request).await?, decided, None));
             };
-            let exchange = enforced.exchange(&mut inner, request, unsettled, address);
-            let (answer, unsettled) = exchange.await;
-            Ok(enforced.tell(answer, decided, Some(unsettled)))
+            let exchange = enforced.exchange(&mut inner, request, reservation, address);
+            let (answer, reservation) = exchange.await;
+            Ok(enforced.tell(answer, decided, Some(reservation)))
         })
     }
 }
 
 /// What was decided, and what the request was given to hold.
-type Given = (Decided, Option<Unsettled>);
+type Given = (Decided, Option<Reservation>);
 
 impl Enforced {
     /// The store, if it answers at once, and no request has to wait for another reason.
@@ -221,7 +221,7 @@ impl Enforced {
             reply.go_on();
         }
         decided.decide(reply.decision);
-        (decided, reply.unsettled)
+        (decided, reply.reservation)
     }
 
     /// As [`decide`](Self::decide), where nothing can take time.
@@ -234,7 +234,7 @@ impl Enforced {
         let mut reply = admission.ask_at_once(memory, &rule_charges);
         reply.go_on();
         decided.decide(reply.decision);
-        (decided, reply.unsettled)
+        (decided, reply.reservation)
     }
 
     /// The answer to a request that does not go on.
@@ -248,7 +248,7 @@ impl Enforced {
         &self,
         inner: &mut S,
         mut request: Request<B>,
-        unsettled: Unsettled,
+        reservation: Reservation,
         address: IpAddr,
     ) -> Exchange<R>
     where
@@ -257,10 +257,10 @@ impl Enforced {
         B: 'static,
         R: Send + 'static,
     {
-        let transmission = unsettled.transmission().clone();
+        let transmission = reservation.transmission().clone();
         request.extensions_mut().insert(transmission);
         let answering = inner.call(request);
-        Exchange::new(answering, unsettled, &self.wait_queues, address)
+        Exchange::new(answering, reservation, &self.wait_queues, address)
     }
 
     /// Settles what the request was given, and tells of its limits in the answer.
@@ -268,10 +268,10 @@ impl Enforced {
         &self,
         mut response: Response<R>,
         mut decided: Decided,
-        unsettled: Option<Unsettled>,
+        reservation: Option<Reservation>,
     ) -> Response<R> {
-        if let Some(unsettled) = unsettled {
-            let in_flight = unsettled.settle(&response, |settled| decided.settle(settled));
+        if let Some(reservation) = reservation {
+            let in_flight = reservation.settle(&response, |settled| decided.settle(settled));
             if let Some(in_flight) = in_flight {
                 response.extensions_mut().insert(in_flight);
             }

@@ -10,14 +10,14 @@ use tidegate_store::{
 use super::Admission;
 use crate::Rule;
 use crate::charges::{RuleCharge, RuleCharges};
-use crate::in_flight::Unsettled;
+use crate::in_flight::Reservation;
 
 /// What came of asking the store.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) decision: Decision,
     /// What the request holds.
-    pub(crate) unsettled: Option<Unsettled>,
+    pub(crate) reservation: Option<Reservation>,
     /// Its places in queues.
     pub(crate) queued: Option<Queued>,
 }
@@ -91,7 +91,7 @@ impl Reply {
     {
         let held = store.under_way(charged(), &decision);
         Self {
-            unsettled: held.map(|held| Unsettled::new(held, rules.clone())),
+            reservation: held.map(|held| Reservation::new(held, rules.clone())),
             queued: store.queued(charged(), &decision),
             decision,
         }
@@ -119,7 +119,7 @@ impl From<Decision> for Reply {
     fn from(decision: Decision) -> Self {
         Self {
             decision,
-            unsettled: None,
+            reservation: None,
             queued: None,
         }
     }
