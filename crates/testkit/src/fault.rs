@@ -10,13 +10,13 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 
-use crate::door::Door;
+use crate::listener::Listener;
 
 /// A TCP proxy with switches, which act at once on connections that are open too. It starts without
 /// any fault, and its connections end when it is dropped.
 #[derive(Debug)]
 pub struct FaultProxy {
-    door: Door,
+    listener: Listener,
     switches: Arc<watch::Sender<Switches>>,
 }
 
@@ -55,13 +55,13 @@ impl FaultProxy {
     pub fn start(server: SocketAddr) -> Self {
         let switches = Arc::new(watch::Sender::new(Switches::default()));
         let watched = Arc::clone(&switches);
-        let door = Door::open(move |client| carry(client, server, Arc::clone(&watched)));
-        Self { door, switches }
+        let listener = Listener::open(move |client| carry(client, server, Arc::clone(&watched)));
+        Self { listener, switches }
     }
 
     /// The address that clients connect to.
     pub fn addr(&self) -> SocketAddr {
-        self.door.addr()
+        self.listener.addr()
     }
 
     /// Lets every byte arrive this much later, without lowering the throughput; zero ends it.
@@ -102,17 +102,17 @@ impl FaultProxy {
 
     /// Refuses new connections from now on; those that are open stay.
     pub async fn refuse(&self) {
-        self.door.close().await;
+        self.listener.close().await;
     }
 
     /// Accepts again after [`refuse`](Self::refuse).
     pub fn accept(&self) {
-        self.door.reopen();
+        self.listener.reopen();
     }
 
     /// How many connections it has accepted, ever.
     pub fn connections(&self) -> usize {
-        self.door.accepted()
+        self.listener.accepted()
     }
 
     fn switch(&self, change: impl FnOnce(&mut Switches)) {

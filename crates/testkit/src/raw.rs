@@ -11,7 +11,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::{Malformed, Message, door::Door, http1};
+use crate::{Malformed, Message, http1, listener::Listener};
 
 /// A TCP server that logs every byte and plays a script. Ends when dropped.
 ///
@@ -19,7 +19,7 @@ use crate::{Malformed, Message, door::Door, http1};
 /// [`Silent`](crate::Silent).
 #[derive(Debug)]
 pub struct RawUpstream {
-    door: Door,
+    listener: Listener,
     seen: Arc<watch::Sender<Seen>>,
 }
 
@@ -85,7 +85,7 @@ impl RawUpstream {
         let script = Arc::new(script);
         let seen = Arc::new(watch::Sender::new(Seen::default()));
         let log = Arc::clone(&seen);
-        let door = Door::open(move |stream| {
+        let listener = Listener::open(move |stream| {
             let connection = log.borrow().connections.len();
             log.send_modify(|seen| seen.connections.push(Vec::new()));
             let (script, log) = (Arc::clone(&script), Arc::clone(&log));
@@ -99,7 +99,7 @@ impl RawUpstream {
                 .await
             }
         });
-        Self { door, seen }
+        Self { listener, seen }
     }
 
     /// Answers each complete request with the same bytes.
@@ -110,7 +110,7 @@ impl RawUpstream {
 
     /// The address it listens on.
     pub fn addr(&self) -> SocketAddr {
-        self.door.addr()
+        self.listener.addr()
     }
 
     /// `http://127.0.0.1:PORT`, without a slash at the end.

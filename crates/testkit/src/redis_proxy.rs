@@ -17,12 +17,12 @@ use tokio::{
     time::sleep,
 };
 
-use crate::door::Door;
+use crate::listener::Listener;
 
 /// A proxy that speaks RESP2. It starts without any fault, and its connections end when it is dropped.
 #[derive(Debug)]
 pub struct RedisProxy {
-    door: Door,
+    listener: Listener,
     board: Arc<Board>,
 }
 
@@ -68,13 +68,13 @@ impl RedisProxy {
             switches: watch::Sender::new(Switches::default()),
         });
         let shared = Arc::clone(&board);
-        let door = Door::open(move |client| carry(client, server, Arc::clone(&shared)));
-        Self { door, board }
+        let listener = Listener::open(move |client| carry(client, server, Arc::clone(&shared)));
+        Self { listener, board }
     }
 
     /// The address that clients connect to.
     pub fn addr(&self) -> SocketAddr {
-        self.door.addr()
+        self.listener.addr()
     }
 
     /// Lets this become of the script call that comes after `skip` others, over whichever connection.
@@ -114,12 +114,12 @@ impl RedisProxy {
 
     /// Refuses new connections from now on; those that are open stay.
     pub async fn refuse(&self) {
-        self.door.close().await;
+        self.listener.close().await;
     }
 
     /// Accepts again after [`refuse`](Self::refuse).
     pub fn accept(&self) {
-        self.door.reopen();
+        self.listener.reopen();
     }
 }
 

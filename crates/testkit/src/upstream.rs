@@ -21,13 +21,13 @@ use tokio_rustls::{TlsAcceptor, rustls::ServerConfig};
 use crate::{
     body::{self, BoxBody},
     client::Stream,
-    door::Door,
+    listener::Listener,
 };
 
 /// A server on a port of its own, with one handler for every request. Ends when dropped.
 #[derive(Debug)]
 pub struct Upstream {
-    door: Door,
+    listener: Listener,
     scheme: &'static str,
     arrivals: Arc<watch::Sender<Vec<Arrival>>>,
 }
@@ -89,7 +89,7 @@ impl Upstream {
             Speaks::Http2 => "h2c",
             Speaks::Tls(_) => "https",
         };
-        let door = Door::open(move |stream| {
+        let listener = Listener::open(move |stream| {
             let (handler, log) = (Arc::clone(&handler), Arc::clone(&log));
             let handle = move |request: Request<Incoming>| {
                 log.send_modify(|arrivals| arrivals.push(Arrival::of(&request)));
@@ -111,7 +111,7 @@ impl Upstream {
             }
         });
         Self {
-            door,
+            listener,
             scheme,
             arrivals,
         }
@@ -161,7 +161,7 @@ impl Upstream {
 
     /// The address it serves.
     pub fn addr(&self) -> SocketAddr {
-        self.door.addr()
+        self.listener.addr()
     }
 
     /// `http://127.0.0.1:PORT`, or the same with `h2c` or `https`, without a slash at the end.
@@ -194,18 +194,18 @@ impl Upstream {
 
     /// How many connections were opened to it, ever.
     pub fn connections(&self) -> usize {
-        self.door.accepted()
+        self.listener.accepted()
     }
 
     /// Goes down: connections are cut and new ones refused. The port stays reserved.
     pub async fn stop(&self) {
-        self.door.close().await;
-        self.door.clear().await;
+        self.listener.close().await;
+        self.listener.clear().await;
     }
 
     /// Comes up again at the same address.
     pub fn restart(&self) {
-        self.door.reopen();
+        self.listener.reopen();
     }
 }
 

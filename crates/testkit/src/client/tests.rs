@@ -71,7 +71,7 @@ async fn connections_are_kept_or_made_anew() {
 async fn http2_requests_share_one_connection() {
     let (mut held, first) = body::channel();
     let first = std::sync::Mutex::new(Some(first));
-    let server = crate::door::Door::open(move |stream| {
+    let server = crate::listener::Listener::open(move |stream| {
         let first = std::sync::Mutex::new(first.lock().unwrap().take());
         let service = hyper::service::service_fn(move |request: Request<Incoming>| {
             assert_eq!(request.uri().host(), Some("example.test"));

@@ -1,5 +1,5 @@
-//! The accept loop of all the servers here: it can close and open again on the same port, with or
-//! without its guests.
+//! The accept loop of all the servers here: it can close and open again on the same port, and close
+//! its connections or keep them.
 
 use std::{
     fmt,
@@ -22,39 +22,38 @@ use crate::Port;
 
 type Serve = dyn Fn(TcpStream) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync;
 
-/// A port, whoever listens there, and the connections that came in. All of them end when it is
-/// dropped.
-pub(crate) struct Door {
+/// A port, its accept loop, and its connections. All of them end when it is dropped.
+pub(crate) struct Listener {
     port: Port,
-    guests: Arc<Guests>,
+    served: Arc<Served>,
     accepting: Mutex<Option<JoinHandle<()>>>,
 }
 
-struct Guests {
+struct Served {
     serve: Box<Serve>,
     connections: Mutex<JoinSet<()>>,
     accepted: AtomicUsize,
 }
 
-impl Door {
-    /// Opens a door on a free port; `serve` runs as a task of its own for each connection.
+impl Listener {
+    /// Listens on a free port; `serve` runs as a task of its own for each connection.
     pub(crate) fn open<F, Fut>(serve: F) -> Self
     where
         F: Fn(TcpStream) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = ()> + Send + 'static,
     {
-        let guests = Guests {
+        let served = Served {
             serve: Box::new(move |stream| Box::pin(serve(stream))),
             connections: Mutex::default(),
             accepted: AtomicUsize::new(0),
         };
-        let door = Self {
+        let listener = Self {
             port: Port::reserve(),
-            guests: Arc::new(guests),
+            served: Arc::new(served),
             accepting: Mutex::default(),
         };
-        door.reopen();
-        door
+        listener.reopen();
+        listener
     }
 
     pub(crate) fn addr(&self) -> SocketAddr {
@@ -63,14 +62,14 @@ impl Door {
 
     /// How many connections were accepted, ever.
     pub(crate) fn accepted(&self) -> usize {
-        self.guests.accepted.load(Ordering::Relaxed)
+        self.served.accepted.load(Ordering::Relaxed)
     }
 
     /// Accepts again after [`close`](Self::close); nothing happens if it is open.
     pub(crate) fn reopen(&self) {
         self.accepting.lock().unwrap().get_or_insert_with(|| {
-            let (listener, guests) = (self.port.listen(), Arc::clone(&self.guests));
-            tokio::spawn(async move { guests.accept(listener).await })
+            let (listener, served) = (self.port.listen(), Arc::clone(&self.served));
+            tokio::spawn(async move { served.accept(listener).await })
         });
     }
 
@@ -85,12 +84,12 @@ impl Door {
 
     /// Ends every connection inside.
     pub(crate) async fn clear(&self) {
-        let mut connections = std::mem::take(&mut *self.guests.connections.lock().unwrap());
+        let mut connections = std::mem::take(&mut *self.served.connections.lock().unwrap());
         connections.shutdown().await;
     }
 }
 
-impl Guests {
+impl Served {
     async fn accept(&self, listener: TcpListener) {
         loop {
             let Ok((stream, _)) = listener.accept().await else {
@@ -107,16 +106,16 @@ impl Guests {
     }
 }
 
-impl Drop for Door {
+impl Drop for Listener {
     fn drop(&mut self) {
         if let Some(accepting) = self.accepting.lock().unwrap().take() {
             accepting.abort();
         }
-        self.guests.connections.lock().unwrap().abort_all();
+        self.served.connections.lock().unwrap().abort_all();
     }
 }
 
-impl fmt::Debug for Door {
+impl fmt::Debug for Listener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Door")
             .field("addr", &self.addr())
