@@ -27,7 +27,7 @@ pub(crate) struct ClientStream {
     inner: TcpStream,
     first: Bytes,
     activity: Arc<Activity>,
-    patience: Duration,
+    timeout: Duration,
     // Counts the connection until the socket is closed.
     _permit: Arc<ConnectionPermit>,
     // Since when a write has waited for the client to take something.
@@ -41,18 +41,18 @@ pub(crate) struct ClientStream {
 }
 
 impl ClientStream {
-    /// A stream over `inner` that fails when a write stalls for `patience`.
+    /// A stream over `inner` that fails when a write stalls for `timeout`.
     pub(crate) const fn new(
         inner: TcpStream,
         activity: Arc<Activity>,
-        patience: Duration,
+        timeout: Duration,
         permit: Arc<ConnectionPermit>,
     ) -> Self {
         Self {
             inner,
             first: Bytes::new(),
             activity,
-            patience,
+            timeout,
             _permit: permit,
             stalled: None,
             timer: Timer::new(),
@@ -110,8 +110,8 @@ impl ClientStream {
     fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let since = *self.stalled.get_or_insert_with(Instant::now);
         let left = self.activity.least_rate();
-        let left = left.map_or(self.patience, |least| self.pace.left(least));
-        self.timer.poll(since + left.min(self.patience), context)
+        let left = left.map_or(self.timeout, |least| self.pace.left(least));
+        self.timer.poll(since + left.min(self.timeout), context)
     }
 
     /// Reads and drops what still comes, until the client closes too or [`LINGER`] is over. A socket that is closed with bytes

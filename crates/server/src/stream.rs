@@ -49,10 +49,10 @@ pub(crate) fn leave_to(unread: Arc<Unread>) {
     SENDING.with(|sending| sending.unread.set(Some(unread)));
 }
 
-/// Runs requests, and gives up those whose client takes nothing of the answer for `patience`, or less than it must.
+/// Runs requests, and gives up those whose client takes nothing of the answer for `timeout`, or less than it must.
 #[derive(Clone, Debug)]
 pub(crate) struct Streams {
-    pub(crate) patience: Duration,
+    pub(crate) timeout: Duration,
     /// Counts answers that are given up.
     pub(crate) cuts: Counter,
 }
@@ -64,7 +64,7 @@ where
     fn execute(&self, stream: F) {
         let stream = Stream {
             stream: Some(stream),
-            patience: self.patience,
+            timeout: self.timeout,
             cuts: self.cuts.clone(),
             timer: Timer::default(),
             discarding: None,
@@ -78,7 +78,7 @@ pin_project! {
         // None when the answer is sent.
         #[pin]
         stream: Option<F>,
-        patience: Duration,
+        timeout: Duration,
         cuts: Counter,
         timer: Timer,
         // Reads the rest of the request's body, if there is any.
@@ -95,7 +95,7 @@ impl<F: Future<Output = ()>> Future for Stream<F> {
         let mut this = self.project();
         if let Some(stream) = this.stream.as_mut().as_pin_mut() {
             if stream.poll(context).is_pending() {
-                ready!(poll_late(this.timer, *this.patience, context));
+                ready!(poll_late(this.timer, *this.timeout, context));
                 SENDING.with(|sending| sending.cut.set(true));
                 this.cuts.inc();
                 return Poll::Ready(());
@@ -113,15 +113,15 @@ impl<F: Future<Output = ()>> Future for Stream<F> {
     }
 }
 
-/// Ready when the gateway has waited for the client for `patience`.
-fn poll_late(timer: &mut Timer, patience: Duration, context: &mut Context<'_>) -> Poll<()> {
+/// Ready when the gateway has waited for the client for `timeout`.
+fn poll_late(timer: &mut Timer, timeout: Duration, context: &mut Context<'_>) -> Poll<()> {
     let deadline = SENDING.with(|sending| {
         if !sending.offered.get() {
             return None;
         }
         let since = sending.since.get().unwrap_or_else(Instant::now);
         sending.since.set(Some(since));
-        Some(since + sending.allowed.get().min(patience))
+        Some(since + sending.allowed.get().min(timeout))
     });
     match deadline {
         Some(deadline) => timer.poll(deadline, context),

@@ -25,7 +25,7 @@ pub use attempts::{Attempt, Attempts};
 pub use body::{BodyPhase, BodyState, BoxError, RequestBody, StreamingBody};
 pub use connection::{ConnectError, Lease};
 pub use metrics::UpstreamMetrics;
-pub use pool::{SendError, Terms, Timeouts, Transmission, Upstream};
+pub use pool::{SendError, SendOptions, Timeouts, Transmission, Upstream};
 pub use reach::reach;
 pub use retries::Retries;
 pub use settings::{Balance, EjectPlan, HealthPlan, RetryPlan, ServerPlan, Speaks, UpstreamPlan};

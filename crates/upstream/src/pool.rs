@@ -61,7 +61,7 @@ pub struct Upstream {
 
 /// What a request asks of an upstream.
 #[derive(Clone, Copy, Debug)]
-pub struct Terms<'a> {
+pub struct SendOptions<'a> {
     /// Which HTTP a server may choose from.
     pub offer: Offer,
     /// How long it may take.
@@ -148,17 +148,17 @@ impl Upstream {
     pub async fn send(
         &self,
         request: &mut Request<RequestBody>,
-        terms: Terms<'_>,
+        options: SendOptions<'_>,
         attempts: &mut Attempts,
     ) -> Result<(Response<Incoming>, Lease), SendError> {
         let started = Instant::now();
-        let retries = terms.retries.filter(|_| is_safe(request));
+        let retries = options.retries.filter(|_| is_safe(request));
         let mut left = retries.map_or(0, |retries| retries.plan.attempts);
-        if let Some(retries) = terms.retries {
+        if let Some(retries) = options.retries {
             retries.budget.deposit();
         }
         let mut tried = Vec::new();
-        let mut servers = self.background.servers(terms.timeouts.connect).await;
+        let mut servers = self.background.servers(options.timeouts.connect).await;
         let mut error = None;
         loop {
             let Some(server) = self.background.selector.choose(&servers, &tried) else {
@@ -166,14 +166,14 @@ impl Upstream {
             };
             let once_more = retries.filter(|_| left > 0);
             let copy = once_more.map(|_| copy(request));
-            let patience = terms.timeouts.answer.checked_sub(started.elapsed());
+            let patience = options.timeouts.answer.checked_sub(started.elapsed());
             let patience = match (patience, once_more.and_then(|retries| retries.plan.timeout)) {
                 (None, _) => return Err(error.unwrap_or(SendError::Silent)),
                 (Some(left), Some(one)) => left.min(one),
                 (Some(left), None) => left,
             };
             let begun = Instant::now();
-            let attempt = self.attempt(&server, request, terms, patience).await;
+            let attempt = self.attempt(&server, request, options, patience).await;
             attempts.add(noted(server.address, begun, &attempt));
             let retry = match &attempt {
                 Ok((response, _)) => is_passing(response.status()),
@@ -186,7 +186,7 @@ impl Upstream {
                     left -= 1;
                     tried.push(server);
                     // With no other server left, one that was tried may be well again.
-                    servers = self.background.servers(terms.timeouts.connect).await;
+                    servers = self.background.servers(options.timeouts.connect).await;
                     if self.background.selector.choose(&servers, &tried).is_none() {
                         tried.clear();
                     }
@@ -206,18 +206,18 @@ impl Upstream {
         &self,
         server: &Arc<Server>,
         request: &mut Request<RequestBody>,
-        terms: Terms<'_>,
+        options: SendOptions<'_>,
         patience: Duration,
     ) -> Result<(Response<Incoming>, Lease), FailedAttempt> {
-        let connect = terms.timeouts.connect.min(patience);
+        let connect = options.timeouts.connect.min(patience);
         let mut again = REFUSED_AGAIN;
         let mut avoided = Vec::new();
-        if terms.own_host {
+        if options.own_host {
             connection::name(request, server);
         }
         // Kept connections may turn out to be closed; a fresh one ends this loop either way.
         loop {
-            let (mut lease, fresh) = match server.lease(connect, terms.offer, &avoided).await {
+            let (mut lease, fresh) = match server.lease(connect, options.offer, &avoided).await {
                 Ok(leased) => leased,
                 Err(error) => {
                     let error = match error {
@@ -242,13 +242,13 @@ impl Upstream {
             let may_repeat = was_idle && is_safe(request);
             let replay =
                 (shared.is_some() || may_repeat).then(|| Replay::of(request, &self.replays));
-            let first_sent = terms.transmission.filter(|it| !it.is_sent());
+            let first_sent = options.transmission.filter(|it| !it.is_sent());
             if let Some(transmission) = first_sent {
-                transmission.sent(terms.timeouts.answer);
+                transmission.sent(options.timeouts.answer);
             }
             let answer = {
                 let answer = pin!(lease.send(std::mem::take(request), server));
-                in_time(answer, patience, terms.body_state).await
+                in_time(answer, patience, options.body_state).await
             };
             let mut error = match answer {
                 Some(Ok(response)) => {
@@ -294,7 +294,7 @@ impl Upstream {
             }
             server.failed(error.error());
             let is_servers = !closed && !is_our_shortage(error.error());
-            if is_servers && !terms.body_state.is_some_and(is_clients_fault) {
+            if is_servers && !options.body_state.is_some_and(is_clients_fault) {
                 self.background.failed(server);
             }
             let error = error.into_error();

@@ -24,26 +24,26 @@ pub(crate) struct UpstreamBody {
     first: Option<Box<Frame<Bytes>>>,
     // Of the request's body, if it has one.
     body_state: Option<Arc<BodyState>>,
-    patience: Duration,
+    timeout: Duration,
     heard: Option<Instant>,
     silence: Option<Pin<Box<Sleep>>>,
 }
 
 impl UpstreamBody {
-    /// Streams `inner`, which answers a request whose body may still be coming; the upstream may be silent for `patience` at
+    /// Streams `inner`, which answers a request whose body may still be coming; the upstream may be silent for `timeout` at
     /// most.
     pub(crate) fn new(
         inner: ReceivedBody,
         lease: Lease,
         body_state: Option<Arc<BodyState>>,
-        patience: Duration,
+        timeout: Duration,
     ) -> Self {
         let mut body = Self {
             inner,
             lease: Some(lease),
             first: None,
             body_state,
-            patience,
+            timeout,
             heard: None,
             silence: None,
         };
@@ -94,15 +94,15 @@ impl UpstreamBody {
     /// Whether the upstream has been silent for too long. The timer is only moved when it goes off.
     fn poll_silence(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let heard = *self.heard.get_or_insert_with(Instant::now);
-        let patience = self.patience;
+        let timeout = self.timeout;
         let silence = self
             .silence
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(heard + patience)));
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(heard + timeout)));
         while silence.as_mut().poll(context).is_ready() {
-            if heard.elapsed() >= patience {
+            if heard.elapsed() >= timeout {
                 return Poll::Ready(());
             }
-            silence.as_mut().reset(heard + patience);
+            silence.as_mut().reset(heard + timeout);
         }
         Poll::Pending
     }

@@ -25,7 +25,7 @@ use tidegate_server::ClientBody;
 pub(super) struct Streaming {
     inner: ReceivedBody<ClientBody>,
     left: u64,
-    patience: Duration,
+    timeout: Duration,
     slow: Option<LeastRate>,
     pace: Pace,
     // Since when the client is waited for.
@@ -38,11 +38,11 @@ pub(super) struct Streaming {
 
 /// What a body is held to.
 #[derive(Debug)]
-pub(super) struct Terms {
+pub(super) struct BodyBounds {
     /// The most bytes.
     pub(super) most: Option<u64>,
     /// How long the client may take to send the next part.
-    pub(super) patience: Duration,
+    pub(super) timeout: Duration,
     /// The headers that the route's limits rest on, which nobody may send after the body.
     pub(super) read: Arc<ReadHeaders>,
     /// The least rate at which the client must send it.
@@ -51,22 +51,22 @@ pub(super) struct Terms {
     pub(super) cuts: Counter,
 }
 
-/// Streams `inner`, held to `terms`, and tells `body_state` what becomes of it.
+/// Streams `inner`, held to `bounds`, and tells `body_state` what becomes of it.
 pub(super) fn streaming(
     inner: ReceivedBody<ClientBody>,
-    terms: Terms,
+    bounds: BodyBounds,
     body_state: Arc<BodyState>,
 ) -> RequestBody {
     RequestBody::Streaming(Box::new(Streaming {
         inner,
-        left: terms.most.unwrap_or(u64::MAX),
-        patience: terms.patience,
-        slow: terms.slow,
+        left: bounds.most.unwrap_or(u64::MAX),
+        timeout: bounds.timeout,
+        slow: bounds.slow,
         pace: Pace::new(),
         waiting: None,
         timer: Timer::new(),
-        cuts: terms.cuts,
-        read: terms.read,
+        cuts: bounds.cuts,
+        read: bounds.read,
         body_state,
     }))
 }
@@ -124,8 +124,8 @@ impl Streaming {
         let since = *self.waiting.get_or_insert_with(Instant::now);
         let left = self.least_rate().map(|least| self.pace.left(least));
         let (allowed, late) = match left {
-            Some(left) if left < self.patience => (left, BodyPhase::TooSlow),
-            _ => (self.patience, BodyPhase::Stalled),
+            Some(left) if left < self.timeout => (left, BodyPhase::TooSlow),
+            _ => (self.timeout, BodyPhase::Stalled),
         };
         self.timer.poll(since + allowed, context).map(|()| late)
     }

@@ -20,8 +20,8 @@ use super::edits;
 use super::error::{NO_HOST, TOO_LARGE, UPSTREAM_FAILED, explain};
 use super::headers::{self, Origin};
 use super::read_headers::ReadHeaders;
-use super::request_body::{self, Terms};
-use super::upgrade::Wish;
+use super::request_body::{self, BodyBounds};
+use super::upgrade::Upgrade;
 use crate::body::{Body, ReceivedBody, Tunnel, UpstreamBody};
 use crate::outcome::{ForwardOutcome, Forwarded};
 use crate::request::info::RequestInfo;
@@ -125,16 +125,22 @@ impl Forwarding {
             return response.unwrap_or_else(|| NO_HOST.respond());
         }
         let transmission = request.extensions_mut().remove::<Transmission>();
-        let wish = Wish::of(&mut request, &self.upgrades);
+        let upgrade = Upgrade::of(&mut request, &self.upgrades);
         let (mut request, body_state) = self.prepare(request);
-        if let Some(wish) = &wish {
-            wish.write(request.headers_mut());
+        if let Some(upgrade) = &upgrade {
+            upgrade.write(request.headers_mut());
         }
         let started = Instant::now();
         let sent = transmission.as_ref();
         let mut attempts = Attempts::default();
         let answer = self
-            .exchange(&mut request, body_state.as_ref(), sent, wish, &mut attempts)
+            .exchange(
+                &mut request,
+                body_state.as_ref(),
+                sent,
+                upgrade,
+                &mut attempts,
+            )
             .await;
         let answered = answer.is_ok();
         let forwarded = Forwarded {
@@ -167,16 +173,16 @@ impl Forwarding {
         request: &mut Request<RequestBody>,
         body_state: Option<&Arc<BodyState>>,
         transmission: Option<&Transmission>,
-        wish: Option<Wish>,
+        upgrade: Option<Upgrade>,
         attempts: &mut Attempts,
     ) -> Result<Response<Body>, Problem> {
         // A connection that others are on cannot become a tunnel.
-        let offer = match wish {
+        let offer = match upgrade {
             Some(_) => Offer::Http1,
             None => Offer::Any,
         };
         let sent = transmission.map(Sent);
-        let terms = tidegate_upstream::Terms {
+        let options = tidegate_upstream::SendOptions {
             offer,
             timeouts: self.timeouts.upstream,
             retries: self.retries.as_ref(),
@@ -187,11 +193,11 @@ impl Forwarding {
             own_host: self.edits.upstream_host == UpstreamHost::Upstream,
         };
         let is_head = request.method() == Method::HEAD;
-        let sent = self.upstream.send(request, terms, attempts).await;
-        let (response, lease) = sent.map_err(|error| explain(&error, terms.body_state))?;
+        let sent = self.upstream.send(request, options, attempts).await;
+        let (response, lease) = sent.map_err(|error| explain(&error, options.body_state))?;
         check(response.headers())?;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            return self.switch(response, lease, wish);
+            return self.switch(response, lease, upgrade);
         }
         let (mut head, body) = response.into_parts();
         let body = ReceivedBody::new(body, head.version);
@@ -229,20 +235,20 @@ impl Forwarding {
         Ok(Response::from_parts(head, body))
     }
 
-    /// Tells the client that its wish is granted; an upstream must not grant what nobody wished for.
+    /// Tells the client that the upstream agrees. An upstream must not switch to what the client did not ask for.
     fn switch(
         &self,
         mut response: Response<Incoming>,
         lease: Lease,
-        wish: Option<Wish>,
+        upgrade: Option<Upgrade>,
     ) -> Result<Response<Body>, Problem> {
-        let wish = wish.filter(|wish| wish.is_granted(response.headers()));
-        let wish = wish.ok_or(UPSTREAM_FAILED)?;
+        let upgrade = upgrade.filter(|upgrade| upgrade.is_granted(response.headers()));
+        let upgrade = upgrade.ok_or(UPSTREAM_FAILED)?;
         let upstream = hyper::upgrade::on(&mut response);
         remove_hop_by_hop(response.headers_mut());
-        wish.write(response.headers_mut());
+        upgrade.write(response.headers_mut());
         let tunnel = Tunnel {
-            client: wish.client,
+            client: upgrade.client,
             upstream,
             idle: self.tunnel_idle,
             lease,
@@ -293,14 +299,14 @@ impl Forwarding {
             return (Request::from_parts(head, RequestBody::Empty), None);
         }
         let body_state = BodyState::new();
-        let terms = Terms {
+        let bounds = BodyBounds {
             most: self.max_body,
-            patience: self.timeouts.client,
+            timeout: self.timeouts.client,
             slow: self.timeouts.slow,
             cuts: self.slow_bodies.clone(),
             read: self.read.clone(),
         };
-        let body = request_body::streaming(body, terms, body_state.clone());
+        let body = request_body::streaming(body, bounds, body_state.clone());
         (Request::from_parts(head, body), Some(body_state))
     }
 

@@ -1,7 +1,7 @@
 //! A switch of protocols: what a client may ask for, and what an upstream must say to it.
 //!
-//! The wish is made anew for the upstream, and nothing is tunnelled before the upstream has agreed to just this wish. In
-//! HTTP/2 there is no such switch; extended CONNECT (RFC 8441) is not served.
+//! The upstream is asked anew, and nothing is tunnelled before it has agreed to this protocol. HTTP/2 has no such switch;
+//! extended CONNECT (RFC 8441) is not served.
 
 use http::header::{CONNECTION, TE, UPGRADE};
 use http::{HeaderMap, HeaderValue, Request, Version};
@@ -11,16 +11,16 @@ use hyper::upgrade::OnUpgrade;
 use tidegate_net::headers::tokens;
 use tidegate_server::ClientBody;
 
-/// What a client asks for.
+/// A switch of protocols that a client asks for.
 #[derive(Debug)]
-pub(super) struct Wish {
+pub(super) struct Upgrade {
     protocol: HeaderValue,
-    /// The client's connection, once the wish is granted.
+    /// The client's connection, once the upstream agrees.
     pub(super) client: OnUpgrade,
 }
 
-impl Wish {
-    /// The wish of a request, if it has one that is among the `allowed`, which are in lower case.
+impl Upgrade {
+    /// The upgrade that a request asks for, if it is one of `allowed`, which are in lower case.
     pub(super) fn of(request: &mut Request<ClientBody>, allowed: &[Box<str>]) -> Option<Self> {
         if allowed.is_empty() || request.version() != Version::HTTP_11 {
             return None;
@@ -43,7 +43,7 @@ impl Wish {
         granted.is_some_and(|granted| granted.eq_ignore_ascii_case(self.protocol.as_bytes()))
     }
 
-    /// Says it on one connection, whoever was told on another.
+    /// Writes it into the headers of one connection.
     pub(super) fn write(&self, headers: &mut HeaderMap) {
         headers.remove(TE);
         headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));

@@ -60,7 +60,7 @@ impl<S: Service> Connection<S> {
             }
         });
         let mut builder = http2::Builder::new(Streams {
-            patience: self.idle.min(LONGEST_STALL),
+            timeout: self.idle.min(LONGEST_STALL),
             cuts: self.metrics.slow_answers.clone(),
         });
         builder
