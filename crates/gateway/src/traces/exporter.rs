@@ -321,7 +321,7 @@ fn resource(plan: &TracingPlan) -> Vec<u8> {
 mod tests {
     use std::sync::Arc;
 
-    use tidegate_tower::Lines;
+    use tidegate_tower::WaitQueues;
 
     use super::*;
     use crate::metrics::GatewayMetrics;
@@ -334,7 +334,7 @@ mod tests {
             queue: Mutex::default(),
             work: Notify::new(),
             ended: watch::Sender::new(false),
-            metrics: Arc::new(GatewayMetrics::new(Lines::default())).traces(),
+            metrics: Arc::new(GatewayMetrics::new(WaitQueues::default())).traces(),
         };
         for _ in 0..TRACES {
             exporter.add(vec![0; LENGTH]);
