@@ -4,7 +4,8 @@ use std::env;
 use std::hint::black_box;
 use std::process::Command;
 
-use crate::table::{Operation, Table};
+/// Does one operation.
+pub(crate) type Operation = Box<dyn FnMut()>;
 
 /// How often an operation is done before it is counted, and while it is.
 const WARM: u64 = 2_000;
@@ -33,19 +34,8 @@ pub(crate) fn instructions(table: &str, row: usize, column: usize, part: &str) -
     collected / COUNTED
 }
 
-/// Does under valgrind what [`instructions`] asks for.
-pub(crate) fn run(tables: &[Table], figure: &str) {
-    let mut parts = figure.split('/');
-    let mut next = || parts.next().expect("a figure is table/row/column/part");
-    let (title, row, column, part) = (next(), next(), next(), next());
-    let table = tables.iter().find(|table| table.title == title);
-    let rows = &table.expect("a table has this title").rows;
-    let number = |text: &str| text.parse::<usize>().expect("a number");
-    let figure = &rows[number(row)].figures[number(column)];
-    let mut operation = match part {
-        "less" => (figure.less)(),
-        _ => (figure.work)(),
-    };
+/// Does an operation under valgrind, which counts it.
+pub(crate) fn count(mut operation: Operation) {
     (0..WARM).for_each(|_| operation());
     counted_by_callgrind(&mut operation);
 }

@@ -1,9 +1,7 @@
 //! What is measured, as tables: each figure has work to count, and the same work without what is meant.
 
 use crate::callgrind;
-
-/// One operation, made ready.
-pub(crate) type Operation = Box<dyn FnMut()>;
+pub(crate) use crate::callgrind::Operation;
 
 /// Figures of one kind.
 pub(crate) struct Table {
@@ -104,4 +102,19 @@ mod tests {
             }
         }
     }
+}
+
+/// Counts one figure, under valgrind: what `callgrind::instructions` asks this program for.
+pub(crate) fn count(tables: &[Table], figure: &str) {
+    let mut parts = figure.split('/');
+    let mut next = || parts.next().expect("a figure is table/row/column/part");
+    let (title, row, column, part) = (next(), next(), next(), next());
+    let table = tables.iter().find(|table| table.title == title);
+    let rows = &table.expect("a table has this title").rows;
+    let number = |text: &str| text.parse::<usize>().expect("a number");
+    let figure = &rows[number(row)].figures[number(column)];
+    callgrind::count(match part {
+        "less" => (figure.less)(),
+        _ => (figure.work)(),
+    });
 }

@@ -1,5 +1,7 @@
 //! Certificates of test servers and their clients, made when they are needed.
 
+mod trust;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

@@ -46,7 +46,6 @@ mod redis_proxy;
 mod resp;
 mod sentinels;
 mod tls;
-mod trust;
 mod upstream;
 
 pub use certificates::{Authority, Certificate};

@@ -1,5 +1,7 @@
 //! A request's body, as it is sent to a server, and what became of it so far.
 
+pub(crate) mod replay;
+
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,7 +13,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::Instant;
 
-use crate::replay::ReplayedBody;
+use replay::ReplayedBody;
 
 /// The error of a body that ends too early.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

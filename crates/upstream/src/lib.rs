@@ -5,15 +5,12 @@
 mod attempts;
 mod background;
 mod body;
-mod connection;
 mod connection_limit;
 mod discovery;
 mod health;
-mod idle;
 mod metrics;
 mod pool;
 mod reach;
-mod replay;
 mod retries;
 mod selection;
 mod server;
@@ -23,9 +20,9 @@ mod timeout;
 
 pub use attempts::{Attempt, Attempts};
 pub use body::{BodyPhase, BodyState, BoxError, RequestBody, StreamingBody};
-pub use connection::{ConnectError, Lease};
 pub use metrics::UpstreamMetrics;
 pub use pool::{SendError, SendOptions, Timeouts, Transmission, Upstream};
 pub use reach::reach;
 pub use retries::Retries;
+pub use server::connection::{ConnectError, Lease};
 pub use settings::{Balance, EjectPlan, HealthPlan, RetryPlan, ServerPlan, Speaks, UpstreamPlan};

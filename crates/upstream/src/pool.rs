@@ -12,15 +12,15 @@ use hyper::body::Incoming;
 use tokio::task::AbortHandle;
 use tower::retry::budget::Budget as _;
 
-use super::connection::{self, ConnectError, Lease};
+use super::server::connection::{self, ConnectError, Lease};
 use tidegate_net::descriptors::{is_our_shortage, say_shortage};
 use tidegate_net::tls::Offer;
 
 use super::attempts::{Attempt, Attempts};
 use super::background::Background;
+use super::body::replay::{Replay, ReplayMemory};
 use super::body::{BodyPhase, BodyState, RequestBody};
 use super::metrics::UpstreamMetrics;
-use super::replay::{Replay, ReplayMemory};
 use super::retries::Retries;
 use super::server::{LeaseError, Server};
 use super::settings::UpstreamPlan;

@@ -1,5 +1,8 @@
 //! One server of an upstream: what is spoken to it, and the connections to it that are kept for the next request.
 
+pub(crate) mod connection;
+mod idle;
+
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,11 +18,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use self::connection::{ConnectError, Connection, Lease, Shared};
+use self::idle::{IdleConnections, KEPT};
 use super::body::{BodyState, RequestBody};
-use super::connection::{ConnectError, Connection, Lease, Shared};
 use super::connection_limit::ConnectionLimit;
 use super::health::Health;
-use super::idle::{IdleConnections, KEPT};
 use super::settings::{HealthPlan, ServerPlan, Speaks, UpstreamPlan};
 use super::stream_limit::{MAX_STREAMS, NO_SETTINGS, SettingsWatch, StreamLimit};
 use tidegate_net::descriptors::UpstreamDescriptor;

@@ -21,7 +21,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::log;
-use tidegate_config::Plan;
+use tidegate_config::{Plan, Warning};
 
 /// A reverse proxy that enforces rate limits in front of an HTTP API.
 #[derive(Debug, Parser)]
@@ -32,6 +32,17 @@ pub(crate) struct Cli {
     config: PathBuf,
     #[command(subcommand)]
     command: Option<Command>,
+}
+
+/// A warning as a line of the log: what it says and what it advises, without the picture.
+fn in_one_line(warning: &Warning) -> String {
+    let text = warning.to_string();
+    let mut lines = text.lines();
+    let first = lines.next().unwrap_or_default();
+    let first = first.strip_prefix("warning: ").unwrap_or(first);
+    let notes = lines.filter_map(|line| line.trim_start().strip_prefix("= "));
+    let parts: Vec<&str> = std::iter::once(first).chain(notes).collect();
+    parts.join("; ")
 }
 
 #[cfg(test)]
@@ -121,7 +132,7 @@ pub fn main() -> ExitCode {
 }
 
 /// Loads the configuration with the variables of this process's environment.
-fn load(path: &std::path::Path) -> Result<(Plan, Vec<tidegate_config::Warning>), Failure> {
+fn load(path: &std::path::Path) -> Result<(Plan, Vec<Warning>), Failure> {
     tidegate_config::load(path, environment).map_err(Failure::usage)
 }
 

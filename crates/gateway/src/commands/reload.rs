@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::run::in_one_line;
-use super::systemd;
+use super::{in_one_line, systemd};
 use crate::runtime::Reloader;
 
 use tidegate_net::file_stamp::{EVERY, Stamp};

@@ -7,13 +7,13 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::Failure;
 use super::reload::Reloads;
 use super::systemd;
+use super::{Failure, in_one_line};
 use crate::gateway::Gateway;
 use crate::log::Log;
 use crate::runtime::Inherited;
-use tidegate_config::{Plan, Warning};
+use tidegate_config::Plan;
 use tidegate_net::descriptors;
 use tidegate_net::file_stamp::Stamp;
 
@@ -52,17 +52,6 @@ impl Drop for Workers {
             runtime.shutdown_timeout(LAST_TASKS);
         }
     }
-}
-
-/// A warning as a line of the log: what it says and what it advises, without the picture.
-pub(super) fn in_one_line(warning: &Warning) -> String {
-    let text = warning.to_string();
-    let mut lines = text.lines();
-    let first = lines.next().unwrap_or_default();
-    let first = first.strip_prefix("warning: ").unwrap_or(first);
-    let notes = lines.filter_map(|line| line.trim_start().strip_prefix("= "));
-    let parts: Vec<&str> = std::iter::once(first).chain(notes).collect();
-    parts.join("; ")
 }
 
 pub(super) fn runtime() -> Result<Runtime, Failure> {

@@ -18,10 +18,10 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::AbortHandle;
 
-use super::body::{BodyState, RequestBody};
-use super::connection_limit::ConnectionPermit;
-use super::server::Server;
-use super::stream_limit::StreamLimit;
+use super::Server;
+use crate::body::{BodyState, RequestBody};
+use crate::connection_limit::ConnectionPermit;
+use crate::stream_limit::StreamLimit;
 use tidegate_net::descriptors::{UpstreamDescriptor, is_our_shortage};
 
 /// Requests that are given up on one HTTP/2 connection before no other request is sent there. Servers take many resets for

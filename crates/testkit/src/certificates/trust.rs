@@ -9,7 +9,7 @@ use tokio_rustls::rustls::{
     server::WebPkiClientVerifier,
 };
 
-use crate::{Authority, Certificate};
+use super::{Authority, Certificate};
 
 impl Authority {
     /// A server that shows this certificate and offers these protocols (ALPN).

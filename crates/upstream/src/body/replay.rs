@@ -15,8 +15,7 @@ use http_body::{Body, Frame, SizeHint};
 use parking_lot::Mutex;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::body::BoxError;
-use super::body::RequestBody;
+use super::{BoxError, RequestBody};
 
 /// The most that is kept of one body, in bytes, with [`PER_FRAME`].
 const MAX_KEPT: usize = 64 * 1024;

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::body::BodyState;
 use super::connection::Connection;
+use crate::body::BodyState;
 use tidegate_net::descriptors::UpstreamDescriptor;
 
 /// How long an idle connection is kept: shorter than the usual keep-alive of servers, which may close one at the very
