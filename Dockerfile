@@ -9,22 +9,22 @@ COPY crates crates
 COPY lua lua
 
 FROM build AS build-api
-RUN cargo build --release --locked --package tidegate-testkit
+RUN cargo build --profile dist --locked --package tidegate-testkit
 
 FROM debian:bookworm-slim AS api
-COPY --from=build-api /build/target/release/loadtest-api /usr/local/bin/loadtest-api
+COPY --from=build-api /build/target/dist/loadtest-api /usr/local/bin/loadtest-api
 EXPOSE 9000
 USER nobody
 ENTRYPOINT ["/usr/local/bin/loadtest-api"]
 
 FROM build AS build-gateway
-RUN cargo build --release --locked --package tidegate
+RUN cargo build --profile dist --locked --package tidegate
 
 FROM debian:bookworm-slim
 # The authorities that servers at https:// and rediss:// are known by.
 RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates && rm -rf /var/lib/apt/lists/*
 RUN useradd --system --no-create-home --shell /usr/sbin/nologin tidegate
-COPY --from=build-gateway /build/target/release/tidegate /usr/local/bin/tidegate
+COPY --from=build-gateway /build/target/dist/tidegate /usr/local/bin/tidegate
 COPY gateway.yaml /etc/tidegate/gateway.yaml
 # A container is reached from outside of itself; the admin port too, by probes and Prometheus. Publish only what you mean to.
 ENV TIDEGATE_LISTEN=0.0.0.0:8080 \

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Slow and silent clients by the thousand, and a good one beside them: what it sees, and when the others are cut off.
 
-    loadtest/attacks.py --binary target/release/tidegate                       # each kind of attack, then all at once: 15 minutes
-    loadtest/attacks.py --binary target/release/tidegate --only slowloris --seconds 30
+    loadtest/attacks.py --binary target/dist/tidegate                       # each kind of attack, then all at once: 15 minutes
+    loadtest/attacks.py --binary target/dist/tidegate --only slowloris --seconds 30
 
 The gateway has its default timeouts. Whoever is cut off comes back at once, so that there are always as many; but slow readers
 do not hear of it. Attackers, the good client and the API are processes of their own; each needs up to 20,000 file descriptors.
@@ -30,7 +30,7 @@ P99 = 0.05
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--binary", type=Path, required=True, help="the gateway; a release build, or it says little")
+    parser.add_argument("--binary", type=Path, required=True, help="the gateway; a build with `--profile dist`, or it says little")
     parser.add_argument("--seconds", type=int, default=120, help="how long each attack goes on")
     parser.add_argument("--only", choices=[*KINDS, "all"], help="one attack")
     options = parser.parse_args()

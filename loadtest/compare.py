@@ -64,7 +64,7 @@ def main():
 def arguments():
     parser = argparse.ArgumentParser(description="tidegate beside other gateways: CPU time per request, in one run.")
     parser.add_argument("--install", action="store_true", help="installs what is missing (apt-get, and PyPI into ~/.cache)")
-    parser.add_argument("--binary", type=Path, help="a gateway that is built already; a release build, or it says little")
+    parser.add_argument("--binary", type=Path, help="a gateway that is built already; a build with `--profile dist`, or it says little")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=5, help="of each row in each round")
     parser.add_argument("--connections", type=int, default=64)

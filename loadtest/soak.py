@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Good and hostile clients for a long time, on a Redis that is killed again and again: does anything grow, or get lost?
 
-    loadtest/soak.py --binary target/release/tidegate                  # half an hour, Redis is killed every five minutes
-    loadtest/soak.py --binary target/release/tidegate --minutes 6 --kill-every 60
+    loadtest/soak.py --binary target/dist/tidegate                  # half an hour, Redis is killed every five minutes
+    loadtest/soak.py --binary target/dist/tidegate --minutes 6 --kill-every 60
 
 Good clients send requests at a fixed rate and read every answer. Hostile ones are slow, silent, deaf, rude, or gone. Exit status: 0
 if memory in the last minute is at most 10 % above that of minute five (of the sixth part, in a short run), if all descriptors
@@ -36,7 +36,7 @@ SETTLE = 60  # seconds in which idle connections close, those to the API include
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--binary", type=Path, required=True, help="the gateway; a release build, or it says little")
+    parser.add_argument("--binary", type=Path, required=True, help="the gateway; a build with `--profile dist`, or it says little")
     parser.add_argument("--minutes", type=float, default=30, help="how long it goes on (default: 30)")
     parser.add_argument("--kill-every", type=float, default=300, help="seconds from one kill of Redis to the next (default: 300)")
     parser.add_argument("--rate", type=float, default=200, help="good requests a second (default: 200)")

@@ -37,7 +37,7 @@ class Binaries:
     def build():
         print("building the gateway and the API (a few minutes the first time)", flush=True)
         packages = ["-p", "tidegate", "--bin", "tidegate", "-p", "tidegate-testkit", "-p", "bare-proxy", "--bins"]
-        command = ["cargo", "build", "--release", "--locked", *packages]
+        command = ["cargo", "build", "--profile", "dist", "--locked", *packages]
         command += ["--message-format", "json-render-diagnostics"]
         built = subprocess.run(command, cwd=TOP, stdout=subprocess.PIPE, text=True, check=False)
         if built.returncode:

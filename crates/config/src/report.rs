@@ -332,27 +332,11 @@ fn nearest<'a>(found: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a 
     (near.0 <= near.1.chars().count().div_ceil(3)).then_some(near.1)
 }
 
-/// How many letters must be added, taken away, replaced or swapped with their neighbour to make
-/// one word the other.
+/// How many letters must be added, removed, replaced or swapped with their neighbour to make one word the other. Of long words only
+/// the first letters count, as the time grows with the product of the lengths.
 fn distance(a: &str, b: &str) -> usize {
-    let letters = |word: &str| word.chars().take(64).collect::<Vec<_>>();
-    let (a, b) = (letters(a), letters(b));
-    let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
-    for i in 0..=a.len() {
-        for j in 0..=b.len() {
-            rows[i][j] = match (i, j) {
-                (0, n) | (n, 0) => n,
-                _ => {
-                    let replaced = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
-                    replaced.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1)
-                }
-            };
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                rows[i][j] = rows[i][j].min(rows[i - 2][j - 2] + 1);
-            }
-        }
-    }
-    rows[a.len()][b.len()]
+    let start = |word: &str| word.chars().take(64).collect::<String>();
+    strsim::osa_distance(&start(a), &start(b))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! H1 to H8 with a good client beside: what they cost it, and the gateway. The numbers are those of a release build:
-//! `TIDEGATE_BINARY=target/release/tidegate cargo test -p tidegate --test edge figures -- --ignored --nocapture --test-threads 1`
+//! `TIDEGATE_BINARY=target/dist/tidegate cargo test -p tidegate --test edge figures -- --ignored --nocapture --test-threads 1`
 
 #![expect(clippy::print_stdout, reason = "figures are for people")]
 
