@@ -69,72 +69,77 @@ impl LogFile {
         let path = self.path.display();
         match open(&self.path) {
             Ok(file) => {
-                let before = std::mem::replace(&mut self.file, file);
-                let unfinished = std::mem::take(&mut self.unfinished);
-                let _ = append(&before, &unfinished);
+                let mut before = std::mem::replace(&mut self.file, file);
+                let _ = append(&mut before, &std::mem::take(&mut self.unfinished));
                 tracing::info!(%path, "access log reopened");
             }
             Err(error) => {
-                tracing::warn!(%path, %error, "access log not reopened; lines go on into the old file")
+                tracing::warn!(%path, %error, "access log not reopened; lines go on into the old file");
             }
         }
     }
 
     /// Appends whole lines; says how many could not be.
     fn write(&mut self, lines: &[u8]) -> u64 {
-        let unfinished = append(&self.file, &self.unfinished);
-        self.unfinished.drain(..unfinished.written);
-        let error = match unfinished.error {
-            Some(error) => (error, lines),
-            None => {
-                let appended = append(&self.file, lines);
-                let Some(error) = appended.error else {
-                    return 0;
-                };
-                let mut rest = &lines[appended.written..];
-                let is_within = appended.written > 0 && lines[appended.written - 1] != b'\n';
-                if is_within {
-                    let end = rest.iter().position(|byte| *byte == b'\n');
-                    let (line, behind) = rest.split_at(end.map_or(rest.len(), |end| end + 1));
-                    self.unfinished = line.to_vec();
-                    rest = behind;
-                }
-                (error, rest)
-            }
+        let Err(failure) = append_lines(&mut self.file, &mut self.unfinished, lines) else {
+            return 0;
         };
-        let (error, rest) = error;
-        let lost = rest.iter().filter(|byte| **byte == b'\n').count() as u64;
-        let is_due = self.reported.is_none_or(|at| at.elapsed() >= REPORT_EVERY);
-        if is_due {
+        if self.reported.is_none_or(|at| at.elapsed() >= REPORT_EVERY) {
             self.reported = Some(Instant::now());
-            let path = self.path.display();
-            tracing::warn!(%path, %error, lines = lost, "access log not written: lines are lost");
+            let (path, lines) = (self.path.display(), failure.lost);
+            tracing::warn!(%path, error = %failure.error, lines, "access log not written: lines are lost");
         }
-        lost
+        failure.lost
     }
 }
 
-/// How far bytes were appended.
-struct Appended {
-    written: usize,
-    error: Option<io::Error>,
+/// Why lines were not appended, and how many.
+#[derive(Debug)]
+struct Failure {
+    error: io::Error,
+    lost: u64,
 }
 
-fn append(mut file: &File, bytes: &[u8]) -> Appended {
-    let mut written = 0;
-    let error = loop {
-        if written == bytes.len() {
-            break None;
+/// Appends the rest of a line that was appended in part before, then whole lines. The rest of a line that is appended in part
+/// now is kept for the next time, and that line is not lost.
+fn append_lines(
+    out: &mut impl Write,
+    unfinished: &mut Vec<u8>,
+    lines: &[u8],
+) -> Result<(), Failure> {
+    let count = |lines: &[u8]| lines.iter().filter(|byte| **byte == b'\n').count() as u64;
+    if let Err((written, error)) = append(out, unfinished) {
+        unfinished.drain(..written);
+        let lost = count(lines);
+        return Err(Failure { error, lost });
+    }
+    unfinished.clear();
+    append(out, lines).map_err(|(written, error)| {
+        let (before, mut rest) = lines.split_at(written);
+        if before.last().is_some_and(|last| *last != b'\n') {
+            let end = rest.iter().position(|byte| *byte == b'\n');
+            let (line, behind) = rest.split_at(end.map_or(rest.len(), |end| end + 1));
+            *unfinished = line.to_vec();
+            rest = behind;
         }
-        match file.write(&bytes[written..]) {
-            Ok(0) => break Some(ErrorKind::WriteZero.into()),
+        let lost = count(rest);
+        Failure { error, lost }
+    })
+}
+
+/// Appends all bytes, or says how many were appended and why no more.
+fn append(out: &mut impl Write, bytes: &[u8]) -> Result<(), (usize, io::Error)> {
+    let mut written = 0;
+    while written < bytes.len() {
+        match out.write(&bytes[written..]) {
+            Ok(0) => return Err((written, ErrorKind::WriteZero.into())),
             Ok(more) => written += more,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(FULL),
-            Err(error) => break Some(error),
+            Err(error) => return Err((written, error)),
         }
-    };
-    Appended { written, error }
+    }
+    Ok(())
 }
 
 fn open(path: &Path) -> io::Result<File> {
@@ -143,4 +148,66 @@ fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.append(true).create(true).mode(MODE);
     options.custom_flags(flags).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A disk that has room for so many bytes.
+    #[derive(Default)]
+    struct Disk {
+        written: Vec<u8>,
+        room: usize,
+    }
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let some = bytes.len().min(self.room);
+            if some == 0 {
+                return Err(ErrorKind::StorageFull.into());
+            }
+            self.room -= some;
+            self.written.extend_from_slice(&bytes[..some]);
+            Ok(some)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_written_in_part_is_finished_when_there_is_room_again() {
+        let lines = b"one\ntwo\nthree\nfour\n";
+        for room in 0..=lines.len() {
+            let (mut disk, mut unfinished) = (Disk::default(), Vec::new());
+            disk.room = room;
+            let failure = append_lines(&mut disk, &mut unfinished, lines);
+            let lost = failure.map_or_else(|failure| failure.lost, |()| 0);
+            // Still none.
+            let again = append_lines(&mut disk, &mut unfinished, b"five\n").is_err();
+            assert!(again);
+            disk.room = 100;
+            append_lines(&mut disk, &mut unfinished, b"six\n").unwrap();
+            let written = String::from_utf8(disk.written).unwrap();
+            let known = ["one", "two", "three", "four", "six"];
+            assert!(
+                written.lines().all(|line| known.contains(&line)),
+                "{written:?}"
+            );
+            assert_eq!(
+                written.lines().count() as u64 + lost,
+                5,
+                "{room}: {written:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_full_disk_loses_lines_and_says_how_many() {
+        let mut file = LogFile::open(Path::new("/dev/full")).unwrap();
+        assert_eq!(file.write(b"one\ntwo\n"), 2);
+        assert!(LogFile::open(Path::new("/nowhere/access.log")).is_err());
+    }
 }
