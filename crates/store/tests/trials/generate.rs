@@ -51,7 +51,7 @@ pub(crate) fn case(seed: u64) -> Case {
         .collect();
     // How long there is work, in ms.
     let length = match theme {
-        Theme::Places => dice.between(1_200, 2_000),
+        Theme::Places => dice.between(2_200, 3_200),
         Theme::Outages => dice.between(600, 1_200),
         _ => dice.between(200, 700),
     };
@@ -209,7 +209,7 @@ fn ask(dice: &mut Dice, limits: &[LimitCase], theme: Theme, length: u64) -> What
         charges.push(charge(dice, nth, &limits[nth], theme));
     }
     let then = match theme {
-        Theme::Places => Then::Run(dice.between(300, 1_400), 0),
+        Theme::Places => Then::Run(dice.between(500, 2_600), 0),
         _ if dice.one_in(8) => Then::Leave(dice.pick(&[0, 100, 300, 1_000, 3_000])),
         _ => {
             let used = dice.pick(&[0, 0, 1, 2, 5]);

@@ -246,7 +246,15 @@ impl History {
     fn forgettings(&self, limit: usize, key: u64) -> impl Iterator<Item = (Span, bool)> {
         let resets = self.resets.iter();
         let resets = resets.filter(move |reset| reset.limit == limit && reset.key == key);
-        let resets = resets.map(|reset| (reset.span, reset.done));
+        let resets = resets.map(|reset| {
+            // One that was not answered may still come to pass, whenever Redis gets to it.
+            let end = if reset.done {
+                reset.span.end
+            } else {
+                Micros::MAX
+            };
+            (Span { end, ..reset.span }, reset.done)
+        });
         resets.chain(self.losses.iter().map(|span| (*span, true)))
     }
 
