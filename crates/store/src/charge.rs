@@ -6,9 +6,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use smallvec::SmallVec;
-use tidegate_core::{Block, HoldId, Micros, Quota, Slot};
-
-use crate::memory::Held;
+use tidegate_core::{Block, Micros, Quota};
 
 /// The most limits that one request can be charged to.
 pub const MAX_CHARGES: usize = 16;
@@ -250,21 +248,6 @@ pub(crate) fn hold_of(charges: &[Charge<'_>]) -> u64 {
 }
 
 impl<'a> Charge<'a> {
-    /// The slot to decide this charge in, at a cost that the quota can fit. What it holds has this ID.
-    pub(crate) fn slot<'q>(&self, quota: &'q Quota, held: Held, hold: u64) -> Slot<'q> {
-        Slot {
-            quota,
-            state: held.state,
-            cost: self.cost.min(quota.capacity()),
-            observed: self.limit.is_observed,
-            block: self.limit.block,
-            blocked_until: held.blocked_until,
-            reserves: self.limit.reserves,
-            hold: HoldId(hold),
-            unsettled: held.unsettled,
-        }
-    }
-
     /// The keys of a charge: that of its state, and those of unsettled reservations and of a block, if the limit has any.
     pub(crate) fn keys(&self, prefix: &str) -> impl Iterator<Item = String> + use<'a> {
         let key = self.key(prefix);

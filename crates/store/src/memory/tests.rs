@@ -6,7 +6,8 @@ use tidegate_core::{
 };
 
 use super::*;
-use crate::{Limit, OnFailure, Subject};
+use crate::table::Settlement;
+use crate::{Limit, OnFailure, Outcome, Subject};
 
 const SECOND: Micros = 1_000_000;
 const LEASE: Micros = 10 * SECOND;
@@ -75,7 +76,7 @@ fn settle(store: &MemoryStore, limit: &Limit, reserved: Reserved, now: Micros, u
         used,
         now,
     };
-    store.settle_at(&charge(limit, 1, 5), &settlement);
+    store.table.settle_at(&charge(limit, 1, 5), &settlement);
 }
 
 /// Whether 50 fit at `now`, when all that has expired is dropped.
@@ -213,8 +214,6 @@ fn a_refusal_by_other_numbers_shortens_nothing() {
 impl MemoryStore {
     /// Drops what has expired at `now`, in every shard.
     fn sweep_all(&self, now: Micros) {
-        for shard in &self.shards {
-            shard.lock().sweep(now);
-        }
+        self.table.sweep_all(now);
     }
 }

@@ -32,8 +32,8 @@ use std::time::{Duration, Instant};
 
 use tidegate_core::Quota;
 
-use crate::memory::Terms;
-use crate::under_way::Registry;
+use crate::registry::Registry;
+use crate::table::Terms;
 use crate::{
     Charge, Decision, Limit, MemoryStore, Mode, OnFailure, Outcome, PerCharge, Sources, StoreCall,
     StoreError, Verdicts, Via,
@@ -302,7 +302,8 @@ impl RedisStore {
         let (now, gateways) = (crate::now(), self.gateways.count());
         if charges.iter().any(|charge| charge.limit.has_places()) {
             let share = |limit: &Limit| self.share(limit);
-            self.registry().count_here(&self.fallback, share, now);
+            self.registry()
+                .count_here(self.fallback.table(), share, now);
         }
         self.fallback.decide_by(charges, now, |charge| {
             let quota = charge.limit.quota().divided(gateways);

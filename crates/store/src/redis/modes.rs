@@ -268,13 +268,14 @@ impl Drop for Reserved<'_> {
                 How::Leased(taken) => self.store.leases.give_back(charge, taken),
                 How::Synced(start) => self.store.synced.give_back(charge, *start),
                 How::Here(quota, receipt, hold) if charge.limit.reserves().is_some() => {
-                    let memory = &self.store.fallback;
+                    let memory = self.store.fallback.table();
                     memory.settle(charge, quota, *receipt, *hold, 0);
                 }
                 How::Here(quota, until, hold) => {
                     let (until, hold) = (*until, HoldId(*hold));
                     let receipt = Receipt { until, hold };
-                    self.store.fallback.give_back(charge, quota, receipt);
+                    let memory = self.store.fallback.table();
+                    memory.give_back(charge, quota, receipt);
                 }
             }
         }

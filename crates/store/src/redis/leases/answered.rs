@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use tidegate_core::{Micros, Quota, Verdict};
 
 use super::lender::{Ask, Lent};
-use super::slice::HORIZON;
+
+/// After so long what was spent is settled, and what is not needed returned.
+pub(super) const HORIZON: Duration = Duration::from_millis(2_500);
 
 /// The longest that requests are refused because Redis had nothing left.
 const LONGEST_REFUSAL: Duration = Duration::from_secs(1);

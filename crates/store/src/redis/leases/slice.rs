@@ -4,11 +4,8 @@ use std::time::{Duration, Instant};
 
 use tidegate_core::{Micros, Quota, Verdict};
 
-use super::answered::Answered;
+use super::answered::{Answered, HORIZON};
 use super::lender::{Ask, Lent};
-
-/// After so long what was spent is settled, and what is not needed returned.
-pub(super) const HORIZON: Duration = Duration::from_millis(2_500);
 
 /// A slice should last for so long: until it is settled, and a little longer.
 const SUPPLY: Duration = Duration::from_secs(3);

@@ -10,8 +10,8 @@ use tidegate_core::{
 use tidegate_testkit::RedisServer;
 
 use super::*;
-use crate::memory::Held;
 use crate::redis::script::caller::cross_slot::tests::caller;
+use crate::table::Held;
 use crate::{Limit, OnFailure, Subject};
 
 /// Per algorithm.
@@ -61,7 +61,7 @@ impl Key<'_> {
         // The limits of this test live as long as the test.
         let quota: &'static Quota = Box::leak(Box::new(*quota));
         let held = std::mem::replace(&mut self.held, Held::fresh(quota));
-        self.charge(cost).slot(quota, held, id)
+        held.slot(&self.charge(cost), quota, id)
     }
 
     /// Asks for so much, and says whether it was admitted.

@@ -1,20 +1,23 @@
 //! The list of what requests of this process hold.
 
+mod here;
+mod hold;
+mod unanswered;
+mod watchers;
+
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tidegate_core::{Micros, Quota};
 use tokio::sync::Notify;
 
-use super::here::Here;
-use super::{Home, Unanswered, Watchers};
-use crate::{Charge, Limit, MemoryStore, Subject};
-
-/// A lease is renewed when this part of it is over.
-const RENEWED_AFTER: u32 = 3;
+use crate::Charge;
+use crate::table::Table;
+use here::Here;
+pub(crate) use hold::{Hold, Home, Renewed, State};
+pub(crate) use unanswered::{Settlement, Unanswered};
+pub(crate) use watchers::{Key, Watchers};
 
 /// The most charges that are held though their requests have ended.
 const MOST_KEPT: usize = 100_000;
@@ -27,16 +30,16 @@ pub(crate) struct Registry {
     kept: AtomicUsize,
     next: AtomicU64,
     /// What is being given back and settled in Redis.
-    pub(super) on_the_way: AtomicUsize,
+    pub(crate) on_the_way: AtomicUsize,
     /// Settlements that Redis has not answered.
-    pub(super) unanswered: Unanswered,
+    pub(crate) unanswered: Unanswered,
     /// What of places is counted in this process.
-    pub(super) here: Here,
+    here: Here,
     resetting: AtomicUsize,
     /// Told if places should be renewed at once.
     pub(crate) wanted: Notify,
     /// Who waits for settlements, by key.
-    pub(super) watchers: Watchers,
+    pub(crate) watchers: Watchers,
     /// Told whenever something was settled, given back or renewed.
     pub(crate) progress: Notify,
 }
@@ -50,79 +53,9 @@ impl Drop for Resetting<'_> {
     }
 }
 
-#[derive(Clone, Debug)]
-pub(super) struct Hold {
-    pub(super) limit: Arc<Limit>,
-    pub(super) subject: Subject,
-    pub(super) cost: u64,
-    pub(super) home: Home,
-    /// The ID of a reservation or of places.
-    pub(super) id: u64,
-    /// The receipt of the charge.
-    pub(super) receipt: Micros,
-    /// Of places that this process counts: when they lapse, by its clock.
-    pub(super) lapse: Micros,
-    /// When it was known last that its home has it; none: it was not there yet, as the request was admitted without Redis.
-    pub(super) renewed: Option<Instant>,
-    /// Of places in Redis: over which connection that was known.
-    pub(super) connection: u64,
-    /// Of places: whether Redis may have them.
-    pub(super) may_be_there: bool,
-    /// Of places in Redis: by which share this process counts them too, while it decides without Redis.
-    pub(super) copy: Option<Box<Quota>>,
-    pub(super) state: State,
-    /// When it ends; none: with its request.
-    pub(super) kept_until: Option<Instant>,
-}
-
-/// When a renewal was asked for that was done, and over which connection.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Renewed {
-    pub(super) sent: Instant,
-    pub(super) connection: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) enum State {
-    Held,
-    /// A renewal is under way. It ends with an answer, or when its deadline has passed.
-    Renewing,
-    /// It ended while it was being renewed, and has come to so much.
-    Ended(u64),
-}
-
-impl Hold {
-    pub(super) fn charge(&self) -> Charge<'_> {
-        Charge {
-            limit: &self.limit,
-            subject: self.subject,
-            cost: self.cost,
-        }
-    }
-
-    pub(super) fn lease(&self) -> Duration {
-        Duration::from_micros(self.limit.lease().unwrap_or(Micros::MAX))
-    }
-
-    /// Until when it does not lapse, as far as is known: a part of the lease is left for clocks that differ.
-    pub(super) fn lapses(&self) -> Option<Instant> {
-        self.renewed?.checked_add(self.lease() / 10 * 9)
-    }
-
-    /// Whether it is places that belong in Redis.
-    pub(super) fn is_in_redis(&self) -> bool {
-        self.limit.has_places() && matches!(self.home, Home::Redis)
-    }
-
-    pub(super) fn is_due(&self) -> bool {
-        let due = |renewed: Instant| renewed.elapsed() >= self.lease() / RENEWED_AFTER;
-        matches!(self.state, State::Held) && self.renewed.is_none_or(due)
-    }
-}
-
 impl Registry {
     /// Adds it; `added` is run before anything else can be done to it.
-    pub(super) fn add(&self, hold: Hold, added: impl FnOnce(&Hold)) -> u64 {
+    pub(crate) fn add(&self, hold: Hold, added: impl FnOnce(&Hold)) -> u64 {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let mut holds = self.holds.lock();
         if hold.limit.has_places() {
@@ -134,13 +67,13 @@ impl Registry {
     }
 
     /// Looks at all that is held, while nothing is added or removed; is told whether places are being reset.
-    pub(super) fn with_all<T>(&self, look: impl FnOnce(&mut HashMap<u64, Hold>, bool) -> T) -> T {
+    pub(crate) fn with_all<T>(&self, look: impl FnOnce(&mut HashMap<u64, Hold>, bool) -> T) -> T {
         let mut holds = self.holds.lock();
         look(&mut holds, self.resetting.load(Ordering::SeqCst) > 0)
     }
 
     /// Places under these keys are not known to be in Redis any more.
-    pub(super) fn lose(&self, charges: &[Charge<'_>]) {
+    pub(crate) fn lose(&self, charges: &[Charge<'_>]) {
         for hold in self.holds.lock().values_mut() {
             let is_of = |charge: &Charge<'_>| {
                 charge.subject == hold.subject && charge.limit.id() == hold.limit.id()
@@ -157,18 +90,18 @@ impl Registry {
         Resetting(&self.resetting)
     }
 
-    pub(super) fn ids(&self) -> Vec<u64> {
+    pub(crate) fn ids(&self) -> Vec<u64> {
         self.holds.lock().keys().copied().collect()
     }
 
     /// Whether nothing is held, nor on its way.
-    pub(super) fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         let is_all_said = self.on_the_way.load(Ordering::Relaxed) == 0;
         is_all_said && self.unanswered.count() == 0 && self.holds.lock().is_empty()
     }
 
     /// Holds a charge for `time` and no longer; false if there are too many of those.
-    pub(super) fn keep(&self, id: u64, time: Duration) -> bool {
+    pub(crate) fn keep(&self, id: u64, time: Duration) -> bool {
         if self.kept.load(Ordering::Relaxed) >= MOST_KEPT {
             return false;
         }
@@ -181,7 +114,7 @@ impl Registry {
     }
 
     /// What is held no longer, having had an end of its own.
-    pub(super) fn over(&self) -> Vec<u64> {
+    pub(crate) fn over(&self) -> Vec<u64> {
         if self.kept.load(Ordering::Relaxed) == 0 {
             return Vec::new();
         }
@@ -199,12 +132,7 @@ impl Registry {
     }
 
     /// What is to be given up now, and what it has come to; none if that has to wait for its renewal.
-    pub(super) fn end(
-        &self,
-        id: u64,
-        used: Option<u64>,
-        memory: &MemoryStore,
-    ) -> Option<(Hold, u64)> {
+    pub(crate) fn end(&self, id: u64, used: Option<u64>, memory: &Table) -> Option<(Hold, u64)> {
         let mut holds = self.holds.lock();
         let hold = holds.get_mut(&id)?;
         let used = used.unwrap_or(hold.cost);
@@ -222,7 +150,7 @@ impl Registry {
     }
 
     /// What is due to be renewed, which from now on is being renewed. Places are also due if `is_lost` says so.
-    pub(super) fn due(&self, is_lost: impl Fn(&Hold) -> bool) -> Vec<(u64, Hold)> {
+    pub(crate) fn due(&self, is_lost: impl Fn(&Hold) -> bool) -> Vec<(u64, Hold)> {
         let mut holds = self.holds.lock();
         let is_due = |hold: &Hold| {
             let is_lost = || matches!(hold.state, State::Held) && is_lost(hold);
@@ -239,11 +167,11 @@ impl Registry {
 
     /// Notes when it was renewed, if it was, and over which connection; what is to be given up, if it ended meanwhile.
     /// `memory` counts no copy any more then.
-    pub(super) fn renewed(
+    pub(crate) fn renewed(
         &self,
         id: u64,
         renewed: Option<Renewed>,
-        memory: &MemoryStore,
+        memory: &Table,
     ) -> Option<(Hold, u64)> {
         let mut holds = self.holds.lock();
         let hold = holds.get_mut(&id)?;

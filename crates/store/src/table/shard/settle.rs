@@ -7,16 +7,16 @@ use crate::Charge;
 
 /// How a reservation is settled.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::memory) struct Settlement<'a> {
+pub(crate) struct Settlement<'a> {
     /// The numbers by which it was reserved.
-    pub(in crate::memory) quota: &'a Quota,
+    pub(crate) quota: &'a Quota,
     /// The time of the decision and its verdict's `reset` together.
-    pub(in crate::memory) receipt: Micros,
+    pub(crate) receipt: Micros,
     /// The ID of the reservation.
-    pub(in crate::memory) id: u64,
+    pub(crate) id: u64,
     /// What the request has come to.
-    pub(in crate::memory) used: u64,
-    pub(in crate::memory) now: Micros,
+    pub(crate) used: u64,
+    pub(crate) now: Micros,
 }
 
 impl Shard {
@@ -25,7 +25,7 @@ impl Shard {
     /// A reservation without a record has lost its place, and its charge with it: nothing is given back. What it has come
     /// to beyond its cost is charged to its key, which gets a place again if need be. A budget that newcomers share is used
     /// up at most: a debt is nobody else's.
-    pub(in crate::memory) fn settle(
+    pub(in crate::table) fn settle(
         &mut self,
         key: Key,
         charge: &Charge<'_>,
@@ -38,7 +38,7 @@ impl Shard {
         }
         let cost = charge.cost.min(quota.capacity());
         let slot =
-            |held: &mut Held| charge.slot(quota, std::mem::replace(held, Held::fresh(quota)), 0);
+            |held: &mut Held| std::mem::replace(held, Held::fresh(quota)).slot(charge, quota, 0);
         let used_of_shared = |held: &mut Held| {
             let left = quota.check(&mut held.state, 1, now).remaining;
             used.min(cost + left)
@@ -77,7 +77,7 @@ impl Shard {
         };
         charge_rest(&mut held, used.max(cost));
         let verdict = quota.check(&mut held.state, 1, now);
-        let slot = charge.slot(quota, held, 0);
+        let slot = held.slot(charge, quota, 0);
         self.put(key, place, slot, Some(&verdict));
     }
 }

@@ -8,12 +8,12 @@ use std::hash::BuildHasher as _;
 
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
-use tidegate_core::{Micros, Quota, Reservations, Slot, State, Verdict};
+use tidegate_core::{HoldId, Micros, Quota, Reservations, Slot, State, Verdict};
 
 use super::MemoryUse;
 use crate::{Charge, Subject};
 
-pub(super) use settle::Settlement;
+pub(crate) use settle::Settlement;
 
 /// How many keys a newcomer looks at to find a place in a full shard.
 const SAMPLE: usize = 8;
@@ -76,6 +76,21 @@ impl Held {
             state: slot.state,
             blocked_until: slot.blocked_until,
             unsettled: slot.unsettled,
+        }
+    }
+
+    /// The slot to decide a charge in, at a cost that the quota can fit. What it holds has this ID.
+    pub(crate) fn slot<'q>(self, charge: &Charge<'_>, quota: &'q Quota, hold: u64) -> Slot<'q> {
+        Slot {
+            quota,
+            state: self.state,
+            cost: charge.cost.min(quota.capacity()),
+            observed: charge.limit.is_observed(),
+            block: charge.limit.block(),
+            blocked_until: self.blocked_until,
+            reserves: charge.limit.reserves(),
+            hold: HoldId(hold),
+            unsettled: self.unsettled,
         }
     }
 
@@ -267,7 +282,7 @@ impl Shard {
         }
         let held = entry.take(quota, now);
         let is_blocked = held.blocked_until > now;
-        let mut slot = charge.slot(quota, held, 0);
+        let mut slot = held.slot(charge, quota, 0);
         let verdict = slot.check(now);
         entry.put(slot, None);
         Some((verdict, is_blocked))

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::registry::Hold;
+use super::hold::Hold;
 
 /// The most settlements that are kept: about 25 MB.
 const MOST: usize = 100_000;
@@ -22,9 +22,9 @@ type Key = (Instant, u64);
 
 /// A reservation that has come to so much.
 #[derive(Debug)]
-pub(super) struct Settlement {
-    pub(super) hold: Hold,
-    pub(super) used: u64,
+pub(crate) struct Settlement {
+    pub(crate) hold: Hold,
+    pub(crate) used: u64,
     /// From when on it does not matter any more.
     until: Instant,
     /// Its number among all that were kept; 0: it was not kept yet.
@@ -33,7 +33,7 @@ pub(super) struct Settlement {
 
 impl Settlement {
     /// A reservation has come to so much, which matters for so long.
-    pub(super) fn new(hold: Hold, used: u64, matters: Duration) -> Self {
+    pub(crate) fn new(hold: Hold, used: u64, matters: Duration) -> Self {
         let now = Instant::now();
         Self {
             hold,
@@ -63,7 +63,7 @@ struct Waiting {
 
 impl Unanswered {
     /// Keeps a settlement. If there are too many, the one that matters for the shortest time is dropped.
-    pub(super) fn add(&self, mut settlement: Settlement) {
+    pub(crate) fn add(&self, mut settlement: Settlement) {
         if settlement.until <= Instant::now() {
             return self.end(&settlement);
         }
@@ -92,7 +92,7 @@ impl Unanswered {
     }
 
     /// A settlement is answered, or does not matter any more.
-    pub(super) fn end(&self, settlement: &Settlement) {
+    pub(crate) fn end(&self, settlement: &Settlement) {
         if settlement.number > 0 {
             self.count.fetch_sub(1, Ordering::Relaxed);
         }
@@ -100,7 +100,7 @@ impl Unanswered {
 
     /// Takes the next ones in turn, so many at most, to be added again or [ended](Self::end). Those that do not matter any
     /// more are forgotten.
-    pub(super) fn take(&self, most: usize) -> Vec<Settlement> {
+    pub(crate) fn take(&self, most: usize) -> Vec<Settlement> {
         if self.count() == 0 {
             return Vec::new();
         }
@@ -130,12 +130,12 @@ impl Unanswered {
     }
 
     /// How many wait for an answer now, or were taken.
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
     /// How many were dropped since start because there were too many.
-    pub(super) fn dropped(&self) -> u64 {
+    pub(crate) fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 }
@@ -146,8 +146,7 @@ mod tests {
 
     use tidegate_core::FixedWindow;
 
-    use super::super::Home;
-    use super::super::registry::State;
+    use super::super::hold::{Home, State};
     use super::*;
     use crate::{Limit, OnFailure, Subject};
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tidegate_core::{HoldId, Quota, Receipt};
 
-use crate::under_way::Home;
+use crate::registry::Home;
 use crate::{Charge, Decision, Limit, Outcome, PerCharge, Store, Subject};
 
 /// The places of one request in queues. When it is dropped, its client has left before its turn.
@@ -87,6 +87,7 @@ impl Store {
         match (place.home, self) {
             (Home::Here(quota), _) => {
                 self.memory()
+                    .table()
                     .give_back(&place.charge(), &quota, place.receipt);
             }
             (Home::Redis, Self::Redis(store)) => {

@@ -5,9 +5,9 @@ use std::time::Instant;
 use tidegate_core::HoldId;
 use tokio::task::JoinSet;
 
-use super::registry::{Hold, Renewed};
-use super::{AT_ONCE, Home, here};
+use super::AT_ONCE;
 use crate::redis::{Confirmed, Server};
+use crate::registry::{Hold, Home, Renewed};
 use crate::{Charge, Mode, Store};
 
 impl Store {
@@ -79,7 +79,8 @@ impl Store {
     pub(super) fn end_copy(&self, hold: &Hold) {
         if let Some(quota) = &hold.copy {
             self.memory()
-                .give_back(&hold.charge(), quota, here::receipt(hold));
+                .table()
+                .give_back(&hold.charge(), quota, hold.receipt());
         }
     }
 
@@ -108,7 +109,7 @@ impl Store {
                 };
                 let is_silent = renewed.is_none();
                 let registry = store.registry();
-                if let Some((hold, used)) = registry.renewed(id, renewed, store.memory()) {
+                if let Some((hold, used)) = registry.renewed(id, renewed, store.memory().table()) {
                     store.give_up(hold, used).await;
                 }
                 server.filter(|_| is_silent)
@@ -130,10 +131,14 @@ impl Store {
             }
             (Home::Redis, Self::Redis(store)) => store.extend(&charge, hold.id).await.is_some(),
             (Home::Here(_), _) if hold.limit.has_places() => {
-                self.registry().hold_here(self.memory(), hold);
+                self.registry().hold_here(self.memory().table(), hold);
                 true
             }
-            (Home::Here(quota), _) => self.memory().extend(&charge, &quota, hold.id).is_some(),
+            (Home::Here(quota), _) => self
+                .memory()
+                .table()
+                .extend(&charge, &quota, hold.id)
+                .is_some(),
             (Home::Redis, Self::Memory(_)) => false,
         };
         is_done.then_some(Renewed { sent, connection })

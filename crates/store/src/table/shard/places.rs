@@ -7,7 +7,7 @@ use crate::Charge;
 
 impl Shard {
     /// Takes back what was charged under a key, or for newcomers together.
-    pub(in crate::memory) fn give_back(
+    pub(in crate::table) fn give_back(
         &mut self,
         key: &Key,
         quota: &Quota,
@@ -23,7 +23,7 @@ impl Shard {
     }
 
     /// Holds places for another lease, wherever they were taken; they are taken again if they are missing.
-    pub(in crate::memory) fn hold_places(
+    pub(in crate::table) fn hold_places(
         &mut self,
         key: Key,
         charge: &Charge<'_>,
@@ -45,7 +45,7 @@ impl Shard {
         let (mut held, place) = self.take_new(key, quota, now);
         renew(&mut held);
         let verdict = quota.check(&mut held.state, 1, now);
-        let slot = charge.slot(quota, held, hold.id.0);
+        let slot = held.slot(charge, quota, hold.id.0);
         self.put(key, place, slot, Some(&verdict));
     }
 

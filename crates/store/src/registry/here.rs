@@ -8,11 +8,12 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use tidegate_core::{HoldId, Micros, Quota, Receipt};
+use tidegate_core::{HoldId, Micros, Quota};
 
-use super::Home;
-use super::registry::{Hold, Registry, State};
-use crate::{Limit, MemoryStore};
+use super::Registry;
+use super::hold::{Hold, Home, State};
+use crate::Limit;
+use crate::table::Table;
 
 /// What of places is counted here.
 #[derive(Debug)]
@@ -49,17 +50,17 @@ impl Here {
     }
 
     /// Redis counts it.
-    pub(super) fn drop_copy(&self, hold: &mut Hold, memory: &MemoryStore) {
+    pub(super) fn drop_copy(&self, hold: &mut Hold, memory: &Table) {
         if hold.is_in_redis()
             && let Some(quota) = hold.copy.take()
         {
-            memory.give_back(&hold.charge(), &quota, receipt(hold));
+            memory.give_back(&hold.charge(), &quota, hold.receipt());
             self.uncopied.fetch_add(1, Relaxed);
         }
     }
 
     /// Holds all places that are counted here for another lease from `now` on.
-    fn hold(&self, holds: &mut HashMap<u64, Hold>, memory: &MemoryStore, now: Micros) {
+    fn hold(&self, holds: &mut HashMap<u64, Hold>, memory: &Table, now: Micros) {
         let mut first = Micros::MAX;
         for hold in holds.values() {
             if let Some(quota) = quota_of(hold) {
@@ -80,16 +81,9 @@ fn quota_of(hold: &Hold) -> Option<Quota> {
     }
 }
 
-pub(super) fn receipt(hold: &Hold) -> Receipt {
-    Receipt {
-        until: hold.receipt,
-        hold: HoldId(hold.id),
-    }
-}
-
 impl Registry {
     /// Sees to it that no place lapses here whose request is running, for a decision at `now`.
-    pub(crate) fn keep_here(&self, memory: &MemoryStore, now: Micros) {
+    pub(crate) fn keep_here(&self, memory: &Table, now: Micros) {
         if now < self.here.first.load(Relaxed) {
             return;
         }
@@ -102,12 +96,7 @@ impl Registry {
     }
 
     /// Counts the places here that belong in Redis, which does not answer. What of a limit is counted by is told by `share`.
-    pub(crate) fn count_here(
-        &self,
-        memory: &MemoryStore,
-        share: impl Fn(&Limit) -> Quota,
-        now: Micros,
-    ) {
+    pub(crate) fn count_here(&self, memory: &Table, share: impl Fn(&Limit) -> Quota, now: Micros) {
         if self.here.uncopied.load(Relaxed) == 0 {
             return;
         }
@@ -123,7 +112,7 @@ impl Registry {
     }
 
     /// Holds these places here for another lease.
-    pub(super) fn hold_here(&self, memory: &MemoryStore, hold: &Hold) {
+    pub(crate) fn hold_here(&self, memory: &Table, hold: &Hold) {
         if let Some(quota) = quota_of(hold) {
             let id = HoldId(hold.id);
             let lapse = memory.hold_places(&hold.charge(), &quota, id, crate::now());
@@ -134,7 +123,7 @@ impl Registry {
     }
 
     /// Has `forget` forget state of the memory store. The places of running requests stay.
-    pub(crate) fn forget_here(&self, memory: &MemoryStore, now: Micros, forget: impl FnOnce()) {
+    pub(crate) fn forget_here(&self, memory: &Table, now: Micros, forget: impl FnOnce()) {
         self.with_all(|holds, _| {
             // Decisions wait until this is done.
             self.here.first.store(0, Relaxed);

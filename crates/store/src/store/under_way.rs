@@ -3,11 +3,8 @@
 //! Each lapses after a lease, so that a gateway that dies holds nothing for longer than that; a gateway that lives renews
 //! what its requests hold. How it is kept is the stores' business; this is the list of it.
 
-mod here;
-mod registry;
 mod renewals;
 mod settlements;
-mod unanswered;
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -20,11 +17,8 @@ use tokio::time::MissedTickBehavior;
 
 use crate::{Decision, Limit, Mode, Outcome, PerCharge, Source, Store, Subject, Via};
 
-pub(crate) use registry::Registry;
-use registry::{Hold, State};
+use crate::registry::{Hold, Home, Registry, Settlement, State, Watchers};
 pub use settlements::Settlements;
-use settlements::Watchers;
-use unanswered::{Settlement, Unanswered};
 
 /// How often [`Store::renew`] should be called: a part of the shortest lease.
 pub const RENEW_EVERY: Duration = Duration::from_millis(250);
@@ -36,14 +30,6 @@ const AT_ONCE: usize = 256;
 const AGAIN: usize = 1_024;
 /// How long between two rounds at the end of the process.
 const LAST_ROUNDS: Duration = Duration::from_millis(50);
-
-/// Where a charge is kept.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Home {
-    Redis,
-    /// In this process, by this quota.
-    Here(Quota),
-}
 
 /// What one admitted request holds. When it is dropped, its places are free again, and its reservations stay charged.
 #[derive(Debug)]
@@ -233,7 +219,7 @@ impl Store {
 
     /// A request has ended that holds this, and has come to so much.
     fn end(&self, id: u64, used: Option<u64>) {
-        let Some((hold, used)) = self.registry().end(id, used, self.memory()) else {
+        let Some((hold, used)) = self.registry().end(id, used, self.memory().table()) else {
             return;
         };
         if let Home::Here(_) = hold.home {
@@ -323,10 +309,10 @@ impl Store {
 
     fn give_up_here(&self, hold: &Hold, used: u64) {
         if let Home::Here(quota) = &hold.home {
-            let (memory, charge) = (self.memory(), hold.charge());
+            let (memory, charge) = (self.memory().table(), hold.charge());
             match hold.limit.reserves() {
                 Some(_) => memory.settle(&charge, quota, hold.receipt, hold.id, used),
-                None => memory.give_back(&charge, quota, here::receipt(hold)),
+                None => memory.give_back(&charge, quota, hold.receipt()),
             }
         }
         self.settled(&hold.limit, hold.subject);

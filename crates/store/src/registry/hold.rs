@@ -1,0 +1,98 @@
+//! One charge that a running request holds: a place, or a reservation.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tidegate_core::{HoldId, Micros, Quota, Receipt};
+
+use crate::{Charge, Limit, Subject};
+
+/// A lease is renewed when this part of it is over.
+const RENEWED_AFTER: u32 = 3;
+
+/// Where a charge is kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Home {
+    Redis,
+    /// In this process, by this quota.
+    Here(Quota),
+}
+
+/// A charge that is held.
+#[derive(Clone, Debug)]
+pub(crate) struct Hold {
+    pub(crate) limit: Arc<Limit>,
+    pub(crate) subject: Subject,
+    pub(crate) cost: u64,
+    pub(crate) home: Home,
+    /// The ID of a reservation or of places.
+    pub(crate) id: u64,
+    /// The receipt of the charge.
+    pub(crate) receipt: Micros,
+    /// Of places that this process counts: when they lapse, by its clock.
+    pub(crate) lapse: Micros,
+    /// When it was known last that its home has it; none: it was not there yet, as the request was admitted without Redis.
+    pub(crate) renewed: Option<Instant>,
+    /// Of places in Redis: over which connection that was known.
+    pub(crate) connection: u64,
+    /// Of places: whether Redis may have them.
+    pub(crate) may_be_there: bool,
+    /// Of places in Redis: by which share this process counts them too, while it decides without Redis.
+    pub(crate) copy: Option<Box<Quota>>,
+    pub(crate) state: State,
+    /// When it ends; none: with its request.
+    pub(crate) kept_until: Option<Instant>,
+}
+
+/// When a renewal was asked for that was done, and over which connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Renewed {
+    pub(crate) sent: Instant,
+    pub(crate) connection: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum State {
+    Held,
+    /// A renewal is under way. It ends with an answer, or when its deadline has passed.
+    Renewing,
+    /// It ended while it was being renewed, and has come to so much.
+    Ended(u64),
+}
+
+impl Hold {
+    pub(crate) fn charge(&self) -> Charge<'_> {
+        Charge {
+            limit: &self.limit,
+            subject: self.subject,
+            cost: self.cost,
+        }
+    }
+
+    /// By what its places are given back.
+    pub(crate) fn receipt(&self) -> Receipt {
+        Receipt {
+            until: self.receipt,
+            hold: HoldId(self.id),
+        }
+    }
+
+    pub(crate) fn lease(&self) -> Duration {
+        Duration::from_micros(self.limit.lease().unwrap_or(Micros::MAX))
+    }
+
+    /// Until when it does not lapse, as far as is known: a part of the lease is left for clocks that differ.
+    pub(crate) fn lapses(&self) -> Option<Instant> {
+        self.renewed?.checked_add(self.lease() / 10 * 9)
+    }
+
+    /// Whether it is places that belong in Redis.
+    pub(crate) fn is_in_redis(&self) -> bool {
+        self.limit.has_places() && matches!(self.home, Home::Redis)
+    }
+
+    pub(crate) fn is_due(&self) -> bool {
+        let due = |renewed: Instant| renewed.elapsed() >= self.lease() / RENEWED_AFTER;
+        matches!(self.state, State::Held) && self.renewed.is_none_or(due)
+    }
+}

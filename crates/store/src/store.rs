@@ -1,0 +1,104 @@
+//! The store of a gateway: in this process, or in Redis.
+
+mod queued;
+mod under_way;
+
+use std::sync::Arc;
+
+use crate::{Charge, Decision, MemoryStore, Outlook, RedisStore, StoreError, SyncedUse};
+pub use queued::Queued;
+pub use under_way::{RENEW_EVERY, Settlements, UnderWay};
+
+/// Where limits keep their state: one of two, chosen at start.
+#[derive(Clone, Debug)]
+pub enum Store {
+    /// In this process.
+    Memory(Arc<MemoryStore>),
+    /// In Redis, shared with other gateways.
+    Redis(Arc<RedisStore>),
+}
+
+impl Store {
+    /// Decides one request: charges every limit, or none of them.
+    ///
+    /// There is no error: when Redis does not answer in time, each limit's [`OnFailure`] decides.
+    pub async fn decide(&self, charges: &[Charge<'_>]) -> Decision {
+        match self {
+            Self::Memory(store) => store.decide(charges),
+            Self::Redis(store) => store.decide(charges).await,
+        }
+    }
+
+    /// The refusal that these charges would be given without a question to anybody, if there is one; charges nothing, and
+    /// is never wrong by more than what [`decide`](Self::decide) itself may be. None of limits that count what others may give back.
+    pub fn known_refusal(&self, charges: &[Charge<'_>]) -> Option<Decision> {
+        match self {
+            Self::Memory(store) => store.known_refusal(charges),
+            Self::Redis(store) => store.known_refusal(charges),
+        }
+    }
+
+    /// What each of these charges would meet if it came alone, and now; charges nothing.
+    pub async fn peek(&self, charges: &[Charge<'_>]) -> Result<Vec<Outlook>, StoreError> {
+        match self {
+            Self::Memory(store) => Ok(store.peek(charges)),
+            Self::Redis(store) => store.peek(charges).await,
+        }
+    }
+
+    /// Forgets what was used under the keys of these charges: each limit begins anew there. Every gateway gives the full
+    /// quota within a second; but a limit of [`Mode::Local`] is reset in this process alone. Places of running requests are
+    /// taken again: here at once, in other gateways by their next renewal.
+    pub async fn reset(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
+        match self {
+            Self::Memory(store) => store.reset(charges),
+            Self::Redis(store) if charges.iter().any(|charge| charge.limit.has_places()) => {
+                let resetting = store.registry().resetting();
+                self.lose_places(charges);
+                let reset = store.reset(charges).await;
+                // One of them may have been renewed before.
+                self.lose_places(charges);
+                drop(resetting);
+                self.renew_due().await;
+                reset?;
+            }
+            Self::Redis(store) => store.reset(charges).await?,
+        }
+        for charge in charges {
+            self.settled(charge.limit, charge.subject);
+        }
+        Ok(())
+    }
+
+    /// Tells others what only this process knows, for a second at most; to be called at the end.
+    pub async fn close(&self) {
+        match self {
+            Self::Memory(_) => {}
+            Self::Redis(store) => store.close().await,
+        }
+    }
+
+    /// Whether the store answers; the memory store always does.
+    pub async fn ready(&self) -> Result<(), StoreError> {
+        match self {
+            Self::Memory(_) => Ok(()),
+            Self::Redis(store) => store.ready().await,
+        }
+    }
+
+    /// What limits of [`Mode::Synced`] cost and let through; nothing in memory.
+    pub fn synced_usage(&self) -> SyncedUse {
+        match self {
+            Self::Memory(_) => SyncedUse::default(),
+            Self::Redis(store) => store.synced_usage(),
+        }
+    }
+
+    /// The state that this process keeps: all of it, or what an outage of Redis left here.
+    pub fn memory(&self) -> &MemoryStore {
+        match self {
+            Self::Memory(store) => store,
+            Self::Redis(store) => store.fallback(),
+        }
+    }
+}

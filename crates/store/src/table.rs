@@ -1,0 +1,301 @@
+//! The table of the memory store: state in this process, bounded, in shards with a lock each.
+//!
+//! It holds at most a stated number of keys. Expired state goes away by [`Table::sweep`], and when a shard is
+//! full, by the newcomer: it may take the place of an expired key, or of one that has used less than half of its quota
+//! (such a client may then be admitted up to half a quota too much). A key that has used more is never flushed, so
+//! a flood of new keys cannot reset a key that is being limited, and a refused newcomer flushes nobody; newcomers that
+//! find no place share one budget per limit and shard until there is one again.
+
+mod shard;
+
+use std::hash::BuildHasher as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use foldhash::fast::RandomState;
+use parking_lot::{Mutex, MutexGuard};
+use tidegate_core::{Hold, HoldId, Micros, Quota, Receipt, Slot, State, Verdict, decide};
+
+use crate::charge::hold_of;
+use crate::{Charge, Decision, Outcome, Outlook, PerCharge, Via};
+pub(crate) use shard::{Held, Settlement};
+use shard::{Key, Place, Shard};
+
+const MAX_SHARDS: usize = 64;
+
+/// State by key.
+#[derive(Debug)]
+pub(crate) struct Table {
+    shards: Box<[Mutex<Shard>]>,
+    // Seeded per process: nobody outside can aim keys at one shard.
+    hasher: RandomState,
+    next_sweep: AtomicUsize,
+}
+
+/// How full the memory store is, and what that has cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryUse {
+    /// Keys held now.
+    pub keys: usize,
+    /// Unexpired keys that made place for newcomers, since start.
+    pub evicted: u64,
+    /// Decisions made on a shared budget because there was no place, since start.
+    pub shared: u64,
+}
+
+impl Table {
+    /// An empty table for at most `max_keys` keys, rounded up to fill its shards evenly.
+    pub(crate) fn new(max_keys: usize) -> Self {
+        let shards = (max_keys / 1_024).clamp(1, MAX_SHARDS).next_power_of_two();
+        let capacity = max_keys.div_ceil(shards);
+        Self {
+            shards: (0..shards)
+                .map(|_| Mutex::new(Shard::new(capacity)))
+                .collect(),
+            hasher: RandomState::default(),
+            next_sweep: AtomicUsize::new(0),
+        }
+    }
+
+    /// Decides at a given time, on other terms than the limits' own.
+    pub(crate) fn decide_by(
+        &self,
+        charges: &[Charge<'_>],
+        now: Micros,
+        terms: impl Fn(&Charge<'_>) -> Terms,
+    ) -> Decision {
+        let hold = hold_of(charges);
+        let mut terms: PerCharge<Terms> = charges.iter().map(terms).collect();
+        let mut located = PerCharge::<(usize, Key)>::new();
+        let mut order = PerCharge::<usize>::new();
+        for charge in charges {
+            let (shard, key) = self.locate(charge);
+            located.push((shard, key));
+            if !order.contains(&shard) {
+                order.push(shard);
+            }
+        }
+        // All locks of a decision are held together, always taken in the same order.
+        order.sort_unstable();
+        let mut shards: PerCharge<MutexGuard<'_, Shard>> = order
+            .iter()
+            .map(|shard| self.shards[*shard].lock())
+            .collect();
+        let lock = |shard: usize| order.binary_search(&shard).unwrap_or_default();
+
+        let mut known = PerCharge::<Option<Held>>::new();
+        for ((shard, key), terms) in located.iter().zip(&terms) {
+            known.push(shards[lock(*shard)].take(key, &terms.quota, now));
+        }
+        let mut slots = PerCharge::<Slot<'_>>::new();
+        let mut places = PerCharge::<Place>::new();
+        let asked = charges.iter().zip(&mut terms);
+        for (((shard, key), (charge, terms)), known) in located.iter().zip(asked).zip(known) {
+            let quota = &terms.quota;
+            let used = terms.used.take();
+            let (held, place) = match known {
+                Some(held) => (held, Place::Own),
+                None => shards[lock(*shard)].take_new(*key, quota, now),
+            };
+            let held = Held {
+                state: stricter(quota, held.state, used, now),
+                blocked_until: held.blocked_until.max(terms.blocked_until),
+                ..held
+            };
+            places.push(place);
+            slots.push(held.slot(charge, quota, hold));
+        }
+        let mut verdicts = PerCharge::<Verdict>::new();
+        verdicts.extend(slots.iter().map(|_| NO_VERDICT));
+        let admitted = decide(&mut slots, now, &mut verdicts);
+        let decided = slots.into_iter().zip(places).zip(&verdicts);
+        for ((shard, key), ((slot, place), verdict)) in located.into_iter().zip(decided) {
+            let charged = (admitted && verdict.allowed).then_some(verdict);
+            shards[lock(shard)].put(key, place, slot, charged);
+        }
+        Decision {
+            outcome: if admitted {
+                Outcome::Admitted
+            } else {
+                Outcome::Refused
+            },
+            via: Via::Store,
+            now,
+            sources: Decision::sources(verdicts.len(), now, true, hold),
+            verdicts: verdicts.into_iter().map(Some).collect(),
+            call: None,
+        }
+    }
+
+    /// Takes back what was charged by this quota, as far as it still counts.
+    pub(crate) fn give_back(&self, charge: &Charge<'_>, quota: &Quota, receipt: Receipt) {
+        let (shard, key) = self.locate(charge);
+        let cost = charge.cost.min(quota.capacity());
+        let now = crate::now();
+        self.shards[shard]
+            .lock()
+            .give_back(&key, quota, cost, receipt, now);
+    }
+
+    /// Settles the reservation with this ID, which was made by this quota: `used` is what it has come to.
+    pub(crate) fn settle(
+        &self,
+        charge: &Charge<'_>,
+        quota: &Quota,
+        receipt: Micros,
+        id: u64,
+        used: u64,
+    ) {
+        let settlement = Settlement {
+            quota,
+            receipt,
+            id,
+            used,
+            now: crate::now(),
+        };
+        self.settle_at(charge, &settlement);
+    }
+
+    pub(crate) fn settle_at(&self, charge: &Charge<'_>, settlement: &Settlement<'_>) {
+        let (shard, key) = self.locate(charge);
+        self.shards[shard].lock().settle(key, charge, settlement);
+    }
+
+    /// Holds the reservation with this ID for another lease; when it lapses then, if it is there.
+    pub(crate) fn extend(&self, charge: &Charge<'_>, quota: &Quota, id: u64) -> Option<Micros> {
+        let (shard, key) = self.locate(charge);
+        let (now, lease) = (crate::now(), charge.limit.lease()?);
+        let mut shard = self.shards[shard].lock();
+        let extended = shard.change(&key, quota, now, |held| {
+            let extended = held.unsettled.extend(id, now + lease, now);
+            extended.then_some(now + lease)
+        });
+        extended.flatten()
+    }
+
+    /// Holds the places with this ID for another lease from `now` on; they are taken again if they are missing. When they
+    /// lapse then.
+    pub(crate) fn hold_places(
+        &self,
+        charge: &Charge<'_>,
+        quota: &Quota,
+        id: HoldId,
+        now: Micros,
+    ) -> Option<Micros> {
+        let (shard, key) = self.locate(charge);
+        let (units, lease) = (charge.cost.min(quota.capacity()), charge.limit.lease()?);
+        let hold = Hold { id, units, lease };
+        self.shards[shard]
+            .lock()
+            .hold_places(key, charge, quota, hold, now);
+        Some(now + lease)
+    }
+
+    /// What one charge would meet if it came alone; charges nothing.
+    pub(crate) fn peek(&self, charge: &Charge<'_>, now: Micros) -> Outlook {
+        let quota = charge.limit.quota();
+        let (shard, key) = self.locate(charge);
+        let held = self.shards[shard].lock().held(&key, now);
+        let held = held.unwrap_or_else(|| Held::fresh(quota));
+        let mut slot = held.slot(charge, quota, 0);
+        Outlook {
+            now,
+            verdict: slot.check(now),
+            here: true,
+        }
+    }
+
+    /// As [`Shard::look`].
+    pub(crate) fn look(&self, charge: &Charge<'_>, now: Micros) -> Option<(Verdict, bool)> {
+        let (shard, key) = self.locate(charge);
+        self.shards[shard].lock().look(&key, charge, now)
+    }
+
+    /// As [`Shard::forget`].
+    pub(crate) fn forget(&self, charge: &Charge<'_>) {
+        let (shard, key) = self.locate(charge);
+        self.shards[shard].lock().forget(&key);
+    }
+
+    /// The key of a charge, and its shard.
+    fn locate(&self, charge: &Charge<'_>) -> (usize, Key) {
+        let key = Key::new(charge, &self.hasher);
+        // The map uses the low bits of its own hash; the shard is chosen by the high ones of the same seed.
+        let shard = (self.hasher.hash_one(key) >> 32) as usize & (self.shards.len() - 1);
+        (shard, key)
+    }
+
+    /// Drops what has expired at `now`, in every shard.
+    #[cfg(test)]
+    pub(crate) fn sweep_all(&self, now: Micros) {
+        for shard in &self.shards {
+            shard.lock().sweep(now);
+        }
+    }
+
+    /// Drops the expired keys of the next shard in turn, and gives memory back; call it from time to time.
+    pub(crate) fn sweep(&self) {
+        let next = self.next_sweep.fetch_add(1, Ordering::Relaxed) % self.shards.len();
+        self.shards[next].lock().sweep(crate::now());
+    }
+
+    /// How full it is now.
+    pub(crate) fn usage(&self) -> MemoryUse {
+        self.shards.iter().map(|shard| shard.lock().usage()).fold(
+            MemoryUse::default(),
+            |sum, shard| MemoryUse {
+                keys: sum.keys + shard.keys,
+                evicted: sum.evicted + shard.evicted,
+                shared: sum.shared + shard.shared,
+            },
+        )
+    }
+}
+
+/// By what a charge is decided here.
+#[derive(Clone, Debug)]
+pub(crate) struct Terms {
+    /// The quota; a cost that it can never fit counts as all of it.
+    pub(crate) quota: Quota,
+    /// What is known to be used from elsewhere; it counts if it is more than what is known here.
+    pub(crate) used: Option<State>,
+    /// Until when it is known from elsewhere to be blocked; 0: it is not.
+    pub(crate) blocked_until: Micros,
+}
+
+/// What is kept here, charged with what is known from elsewhere to be used beyond it; that instead, where nothing is kept.
+/// Nothing is copied: a log may be of megabytes.
+fn stricter(quota: &Quota, mut own: State, used: Option<State>, now: Micros) -> State {
+    let Some(mut used) = used else {
+        return own;
+    };
+    if let (State::Concurrency(places), State::Concurrency(all)) = (&mut own, &used) {
+        // Own places are known one by one.
+        places.count_others(all, now);
+        return own;
+    }
+    if quota.expires(&own) <= now {
+        return used;
+    }
+    // One is not put in place of the other: what another plan has used is known to the own one alone.
+    let [known, kept] = [&mut used, &mut own].map(|state| quota.check(state, 1, now).remaining);
+    let excess = |state: &State| quota.excess(state, now);
+    let more = match kept.checked_sub(known) {
+        Some(more) if more > 0 => more,
+        _ if known == 0 => excess(&used).saturating_sub(excess(&own)),
+        _ => 0,
+    };
+    if more > 0 {
+        quota.charge(&mut own, more, now);
+    }
+    own
+}
+
+/// What stands in a verdict's place until it is decided.
+pub(crate) const NO_VERDICT: Verdict = Verdict {
+    allowed: false,
+    remaining: 0,
+    reset: 0,
+    retry_after: 0,
+    delay: 0,
+    settling: false,
+};
