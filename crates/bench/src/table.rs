@@ -83,6 +83,21 @@ pub(crate) fn grouped(number: u64) -> String {
     }
 }
 
+/// Counts one figure, under valgrind: what `callgrind::instructions` asks this program for.
+pub(crate) fn count(tables: &[Table], figure: &str) {
+    let mut parts = figure.split('/');
+    let mut next = || parts.next().expect("a figure is table/row/column/part");
+    let (title, row, column, part) = (next(), next(), next(), next());
+    let table = tables.iter().find(|table| table.title == title);
+    let rows = &table.expect("a table has this title").rows;
+    let number = |text: &str| text.parse::<usize>().expect("a number");
+    let figure = &rows[number(row)].figures[number(column)];
+    callgrind::count(match part {
+        "less" => (figure.less)(),
+        _ => (figure.work)(),
+    });
+}
+
 #[cfg(test)]
 mod tests {
     /// Under no valgrind, and so not counted: nothing that is measured may fail.
@@ -102,19 +117,4 @@ mod tests {
             }
         }
     }
-}
-
-/// Counts one figure, under valgrind: what `callgrind::instructions` asks this program for.
-pub(crate) fn count(tables: &[Table], figure: &str) {
-    let mut parts = figure.split('/');
-    let mut next = || parts.next().expect("a figure is table/row/column/part");
-    let (title, row, column, part) = (next(), next(), next(), next());
-    let table = tables.iter().find(|table| table.title == title);
-    let rows = &table.expect("a table has this title").rows;
-    let number = |text: &str| text.parse::<usize>().expect("a number");
-    let figure = &rows[number(row)].figures[number(column)];
-    callgrind::count(match part {
-        "less" => (figure.less)(),
-        _ => (figure.work)(),
-    });
 }

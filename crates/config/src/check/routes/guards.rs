@@ -70,7 +70,7 @@ impl Check<'_> {
                             route.name
                         ),
                     )
-                    .note(format!("the limit counts by address here")),
+                    .note("the limit counts by address here"),
                 );
             }
         }
