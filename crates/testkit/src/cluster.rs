@@ -1,6 +1,7 @@
 //! A Redis Cluster of three primaries and three replicas.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use crate::{Port, RedisConnection, RedisServer, Reply, redis::eventually};
 
@@ -135,11 +136,94 @@ impl RedisCluster {
         &self.nodes[index]
     }
 
+    /// How many nodes there are.
+    pub const fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Never: it has six nodes.
+    pub const fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// The nodes that are primaries now.
+    pub async fn primaries(&self) -> Vec<usize> {
+        let mut primaries = Vec::new();
+        for (index, node) in self.nodes.iter().enumerate() {
+            if role(node).await.0 == "master" {
+                primaries.push(index);
+            }
+        }
+        primaries
+    }
+
+    /// The node that has a key, and the key's slot; none while it is being moved.
+    pub async fn home(&self, key: &str) -> Option<(usize, u16)> {
+        let slot = self.nodes[0].command(&["CLUSTER", "KEYSLOT", key]).await;
+        let slot = u16::try_from(slot.as_int()).ok()?;
+        for index in self.primaries().await {
+            if !self.nodes[index].command(&["GET", key]).await.is_error() {
+                return Some((index, slot));
+            }
+        }
+        None
+    }
+
+    /// Makes the replica of a primary take over in order, without a loss, and waits until the old one follows it.
+    pub async fn fail_over(&self, primary: usize) {
+        let replica = &self.nodes[Self::partner(primary)];
+        eventually("a replica that takes over", async || {
+            // The others do not vote for one that knows of older slots than they do: it asks them again.
+            let asked = replica.command(&["CLUSTER", "FAILOVER"]).await;
+            for _ in 0..50 {
+                if asked.is_error() || role(replica).await.0 == "master" {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            role(replica).await.0 == "master"
+        })
+        .await;
+        self.follows(primary).await;
+    }
+
+    /// Makes the replica of a primary take over that has missed what was written for so long, and waits until the old one
+    /// follows it.
+    pub async fn promote_behind(&self, primary: usize, behind: Duration) {
+        let replica = &self.nodes[Self::partner(primary)];
+        // It cannot log in any more, so the link stays down.
+        let login = |user, password| [["masteruser", user], ["masterauth", password]];
+        for [name, value] in login("nobody", "wrong") {
+            done(replica.command(&["CONFIG", "SET", name, value]).await);
+        }
+        let words = ["CLIENT", "KILL", "TYPE", "replica"];
+        self.nodes[primary].command(&words).await;
+        tokio::time::sleep(behind).await;
+        done(replica.command(&["CLUSTER", "FAILOVER", "TAKEOVER"]).await);
+        for [name, value] in login("", "") {
+            done(replica.command(&["CONFIG", "SET", name, value]).await);
+        }
+        self.follows(primary).await;
+    }
+
+    const fn partner(index: usize) -> usize {
+        (index + PRIMARIES) % (2 * PRIMARIES)
+    }
+
+    async fn follows(&self, index: usize) {
+        eventually("a primary that follows its replica", async || {
+            role(&self.nodes[index]).await == ("slave".to_owned(), true)
+        })
+        .await;
+    }
+
     /// Moves slots with their keys from one primary to another, one after the other, as redis-cli does.
     pub async fn move_slots(&self, from: usize, to: usize, slots: Range<u16>) {
         let mut primaries: Vec<RedisConnection> = Vec::new();
-        for node in &self.nodes[..PRIMARIES] {
-            primaries.push(node.connect().await);
+        let others = self.primaries().await.into_iter();
+        let others = others.filter(|index| ![from, to].contains(index));
+        for index in [to, from].into_iter().chain(others) {
+            primaries.push(self.nodes[index].connect().await);
         }
         let port = self.nodes[to].port().to_string();
         for slot in slots {
@@ -147,17 +231,17 @@ impl RedisCluster {
             self.open_slot(&slot, from, to).await;
             loop {
                 let words = ["CLUSTER", "GETKEYSINSLOT", &slot, "100"];
-                let keys = primaries[from].command(&words).await.unwrap();
+                let keys = primaries[1].command(&words).await.unwrap();
                 if keys.as_array().is_empty() {
                     break;
                 }
                 let mut words = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
                 words.extend(keys.as_array().iter().map(Reply::as_str));
-                done(primaries[from].command(&words).await.unwrap());
+                done(primaries[1].command(&words).await.unwrap());
             }
             let words = ["CLUSTER", "SETSLOT", &slot, "NODE", &self.ids[to]];
-            for index in [to, from, PRIMARIES - to - from] {
-                done(primaries[index].command(&words).await.unwrap());
+            for primary in &mut primaries {
+                done(primary.command(&words).await.unwrap());
             }
         }
     }
@@ -169,6 +253,15 @@ impl RedisCluster {
         let migrating = ["CLUSTER", "SETSLOT", slot, "MIGRATING", &self.ids[to]];
         done(self.nodes[from].command(&migrating).await);
     }
+}
+
+/// Whether a node is a master or a slave, as Redis says; and whether one that follows is in sync.
+async fn role(node: &RedisServer) -> (String, bool) {
+    let role = node.command(&["ROLE"]).await;
+    let role = role.as_array();
+    let is_slave = role[0].as_str() == "slave";
+    let in_sync = is_slave && role[3].as_str() == "connected";
+    (role[0].as_str().to_owned(), in_sync)
 }
 
 fn done(reply: Reply) {
@@ -194,6 +287,24 @@ mod tests {
             cluster.node(2).command(&["GET", "{1}"]).await.as_str(),
             "one"
         );
+
+        // A replica that is behind has not got what was written last.
+        let (home, _) = cluster.home("{2}").await.unwrap();
+        done(cluster.node(home).command(&["SET", "{2}", "two"]).await);
+        cluster.fail_over(home).await;
+        let (next, _) = cluster.home("{2}").await.unwrap();
+        assert_ne!(next, home);
+        let value = cluster.node(next).command(&["GET", "{2}"]).await;
+        assert_eq!(value.as_str(), "two");
+        tokio::join!(
+            cluster.promote_behind(next, Duration::from_millis(300)),
+            async {
+                tokio::time::sleep(Duration::from_millis(150)).await;
+                done(cluster.node(next).command(&["SET", "{2}", "three"]).await);
+            }
+        );
+        let value = cluster.node(home).command(&["GET", "{2}"]).await;
+        assert_eq!(value.as_str(), "two");
 
         cluster.node(0).stop();
         eventually("a replica that takes over", async || {

@@ -38,8 +38,10 @@ pub(crate) async fn everybody_is_counted(trial: &Trial) {
 pub(crate) async fn settle_and_look(trial: &Trial) {
     for place in 0..trial.gateways.len() {
         let gateway = trial.gateway(place);
-        if let (Some(proxy), Store::Redis(store)) = (&gateway.proxy, &gateway.store) {
+        if let Some(proxy) = &gateway.proxy {
             proxy.heal();
+        }
+        if let Store::Redis(store) = &gateway.store {
             until_it_decides(store).await;
         }
         // As long as nothing is lost, nothing takes as long as that.
@@ -49,10 +51,10 @@ pub(crate) async fn settle_and_look(trial: &Trial) {
         let gateway = trial.gateway(place);
         gateway.store.close().await;
     }
-    let auditor = match &trial.fleet.server {
+    let auditor = match trial.fleet.url() {
         None => trial.gateway(0).store.clone(),
-        Some(server) => {
-            let store = trial.fleet.connect(server.url(), true).await;
+        Some(url) => {
+            let store = trial.fleet.connect(url, true).await;
             until_it_decides(&store).await;
             Store::Redis(std::sync::Arc::new(store))
         }
@@ -61,8 +63,17 @@ pub(crate) async fn settle_and_look(trial: &Trial) {
     come_back(trial, &auditor).await;
 }
 
-/// Whether Redis decides.
+/// Whether Redis decides about each key, wherever it is.
 async fn decides(store: &RedisStore) -> bool {
+    for key in [0, 1, FRESH] {
+        if !decides_on(store, key).await {
+            return false;
+        }
+    }
+    true
+}
+
+async fn decides_on(store: &RedisStore, key: u64) -> bool {
     let numbers = Numbers {
         limit: 1_000_000,
         refill: 1,
@@ -75,7 +86,7 @@ async fn decides(store: &RedisStore) -> bool {
     );
     let charge = Charge {
         limit: &probe,
-        subject: subject(FRESH),
+        subject: subject(key),
         cost: 1,
     };
     store.decide(&[charge]).await.via == Via::Store

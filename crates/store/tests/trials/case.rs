@@ -10,6 +10,9 @@ use tidegate_testkit::CallFault;
 
 use crate::law::{Kind, Numbers};
 
+/// Faults that belong to an extra have numbers from here on.
+const FIRST_MORE: usize = 100;
+
 /// A trial.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
@@ -23,6 +26,8 @@ pub(crate) struct Case {
     pub(crate) limits: Vec<LimitCase>,
     pub(crate) work: Vec<Work>,
     pub(crate) faults: Vec<Fault>,
+    /// Whether it runs on a Redis Cluster.
+    pub(crate) in_cluster: bool,
     /// For so long Redis is away when the gateways start, in ms.
     pub(crate) away: Option<u64>,
     /// What is in it beside all that.
@@ -64,6 +69,10 @@ pub(crate) enum Extra {
     ByCalendar(usize),
     /// The gateways start while Redis is away, for so many ms.
     Away(u64),
+    /// It runs on a Redis Cluster.
+    Cluster,
+    /// One fault more.
+    Also(Mishap, u64),
 }
 
 /// What is done, in a task of its own.
@@ -153,6 +162,16 @@ pub(crate) enum Mishap {
     ScriptsFlushed,
     /// Redis closes all connections.
     ClientsKilled,
+    /// The slot of this key goes to another node of the cluster.
+    SlotMoved(u64),
+    /// The replica of the node that has this key takes over in order.
+    FailedOver(u64),
+    /// It takes over when it has missed so many ms.
+    Promoted(u64, u64),
+    /// The node that has this key forgets its scripts.
+    NodeFlushed(u64),
+    /// It is stopped for so many ms, and goes on.
+    NodeFrozen(u64, u64),
 }
 
 impl Extra {
@@ -164,6 +183,8 @@ impl Extra {
             Self::Observed(_) => "observe",
             Self::ByCalendar(_) => "calendar",
             Self::Away(_) => "gateways that start without Redis",
+            Self::Cluster => "Redis Cluster",
+            Self::Also(..) => "a fault more",
         }
     }
 }
@@ -189,7 +210,24 @@ impl Mishap {
             Self::Emptied(_) => "Redis emptied",
             Self::ScriptsFlushed => "scripts flushed",
             Self::ClientsKilled => "clients killed",
+            Self::SlotMoved(_) => "slot moved",
+            Self::FailedOver(_) => "replica takes over",
+            Self::Promoted(..) => "replica behind promoted",
+            Self::NodeFlushed(_) => "scripts of a node flushed",
+            Self::NodeFrozen(..) => "node frozen",
         }
+    }
+
+    /// Whether it concerns the nodes of a cluster.
+    pub(crate) const fn is_of_cluster(&self) -> bool {
+        matches!(
+            self,
+            Self::SlotMoved(_)
+                | Self::FailedOver(_)
+                | Self::Promoted(..)
+                | Self::NodeFlushed(_)
+                | Self::NodeFrozen(..)
+        )
     }
 
     /// Whether it concerns all who use the server.
@@ -242,6 +280,18 @@ impl Case {
             Extra::Observed(limit) => self.limits[limit].is_observed = true,
             Extra::ByCalendar(limit) => self.limits[limit].kind = Kind::Calendar,
             Extra::Away(time) => self.away = Some(time),
+            Extra::Cluster => {
+                self.in_cluster = true;
+                // Nodes tell gateways their own addresses: there is no proxy that could do anything.
+                self.faults
+                    .retain(|fault| fault.what == Mishap::GatewayEnded);
+            }
+            Extra::Also(what, at) => self.faults.push(Fault {
+                nth: FIRST_MORE + self.faults.len(),
+                at,
+                gateway: 0,
+                what,
+            }),
         }
     }
 

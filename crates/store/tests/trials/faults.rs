@@ -4,11 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::Micros;
+use tidegate_testkit::RedisCluster;
+use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
 
 use crate::case::{Fault, Mishap};
 use crate::gateway::Life;
-use crate::history::Span;
-use crate::machine::{Trial, now};
+use crate::history::{Loss, Span};
+use crate::machine::{Trial, now, subject};
 
 /// Makes one fault happen.
 pub(crate) async fn run(trial: Arc<Trial>, fault: Fault) {
@@ -16,6 +19,10 @@ pub(crate) async fn run(trial: Arc<Trial>, fault: Fault) {
     let begin = now();
     let gateway = trial.gateway(fault.gateway);
     let name = fault.what.name();
+    if fault.what.is_of_cluster() {
+        of_cluster(&trial, fault.what, begin).await;
+        return trial.trouble(None, name, begin);
+    }
     if fault.what.is_of_server() {
         of_server(&trial, fault.what, begin).await;
         return trial.trouble(None, name, begin);
@@ -88,11 +95,69 @@ async fn of_server(trial: &Trial, what: Mishap, begin: Micros) {
             redis.restart().await;
             if matches!(what, Mishap::Emptied(_)) {
                 let end = now();
-                trial.log.losses.lock().unwrap().push(Span { begin, end });
+                let span = Span { begin, end };
+                let is_whole = true;
+                let loss = Loss { span, is_whole };
+                trial.log.losses.lock().unwrap().push(loss);
             }
         }
         Mishap::ScriptsFlushed => drop(redis.command(&["SCRIPT", "FLUSH"]).await),
         Mishap::ClientsKilled => drop(redis.command(&["CLIENT", "KILL", "TYPE", "normal"]).await),
+        _ => {}
+    }
+}
+
+async fn of_cluster(trial: &Trial, what: Mishap, begin: Micros) {
+    let Some(cluster) = trial.fleet.cluster.clone() else {
+        return;
+    };
+    let _one = trial.server_fault.lock().await;
+    // What waits for a cluster stays on its thread.
+    let runtime = Handle::current();
+    let done = spawn_blocking(move || runtime.block_on(on_cluster(&cluster, what)));
+    done.await.unwrap();
+    if matches!(what, Mishap::Promoted(..)) {
+        let (end, is_whole) = (now(), false);
+        let span = Span { begin, end };
+        let loss = Loss { span, is_whole };
+        trial.log.losses.lock().unwrap().push(loss);
+    }
+}
+
+async fn on_cluster(cluster: &RedisCluster, what: Mishap) {
+    let (Mishap::SlotMoved(key)
+    | Mishap::FailedOver(key)
+    | Mishap::Promoted(key, _)
+    | Mishap::NodeFlushed(key)
+    | Mishap::NodeFrozen(key, _)) = what
+    else {
+        return;
+    };
+    let tag = u128::from_be_bytes(subject(key).tag);
+    let Some((node, slot)) = cluster.home(&format!("{{{tag:032x}}}")).await else {
+        return;
+    };
+    match what {
+        Mishap::SlotMoved(_) => {
+            let others = cluster.primaries().await;
+            let Some(to) = others.into_iter().find(|other| *other != node) else {
+                return;
+            };
+            cluster.move_slots(node, to, slot..slot + 1).await;
+        }
+        Mishap::FailedOver(_) => cluster.fail_over(node).await,
+        Mishap::Promoted(_, time) => {
+            let behind = Duration::from_millis(time);
+            cluster.promote_behind(node, behind).await;
+        }
+        Mishap::NodeFlushed(_) => {
+            cluster.node(node).command(&["SCRIPT", "FLUSH"]).await;
+        }
+        Mishap::NodeFrozen(_, time) => {
+            cluster.node(node).pause().await;
+            wait(time).await;
+            cluster.node(node).resume();
+        }
         _ => {}
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use tidegate_core::Micros;
 use tidegate_store::redis::RedisOptions;
 use tidegate_store::{MemoryStore, RedisStore, Store};
-use tidegate_testkit::{RedisProxy, RedisServer};
+use tidegate_testkit::{RedisCluster, RedisProxy, RedisServer};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
@@ -47,6 +47,7 @@ pub(crate) struct Gateway {
 #[derive(Clone)]
 pub(crate) struct Fleet {
     pub(crate) server: Option<Arc<RedisServer>>,
+    pub(crate) cluster: Option<Arc<RedisCluster>>,
     pub(crate) key_prefix: String,
     pub(crate) gateways: Option<u64>,
     pub(crate) heartbeat: Option<u64>,
@@ -61,12 +62,13 @@ impl Fleet {
             .server
             .as_ref()
             .map(|server| RedisProxy::start(server.addr()));
-        let store = match &proxy {
+        let url = match (&proxy, &self.cluster) {
+            (Some(proxy), _) => Some(format!("redis://{}", proxy.addr())),
+            (None, cluster) => cluster.as_ref().map(|cluster| cluster.url()),
+        };
+        let store = match url {
             None => Store::Memory(Arc::new(MemoryStore::default())),
-            Some(proxy) => {
-                let url = format!("redis://{}", proxy.addr());
-                Store::Redis(Arc::new(self.connect(url, self.remembers).await))
-            }
+            Some(url) => Store::Redis(Arc::new(self.connect(url, self.remembers).await)),
         };
         let paused = Arc::new(AtomicBool::new(false));
         let mut gateway = Gateway {
@@ -80,6 +82,12 @@ impl Fleet {
         };
         gateway.start_chores(self);
         gateway
+    }
+
+    /// Where Redis is, without a proxy.
+    pub(crate) fn url(&self) -> Option<String> {
+        let cluster = self.cluster.as_ref().map(|cluster| cluster.url());
+        cluster.or_else(|| self.server.as_ref().map(|server| server.url()))
     }
 
     pub(crate) async fn connect(&self, url: String, remember_refusals: bool) -> RedisStore {

@@ -27,7 +27,7 @@ enum Theme {
 }
 
 /// The keys of each limit.
-const KEYS: u64 = 2;
+pub(crate) const KEYS: u64 = 2;
 
 /// The trial of a seed, with nothing left out.
 pub(crate) fn case(seed: u64) -> Case {
@@ -67,6 +67,7 @@ pub(crate) fn case(seed: u64) -> Case {
         limits,
         work: Vec::new(),
         faults: Vec::new(),
+        in_cluster: false,
         away: None,
         extras: Vec::new(),
     };

@@ -13,8 +13,7 @@ pub(crate) struct History {
     pub(crate) limits: Vec<Limit>,
     pub(crate) requests: Vec<Request>,
     pub(crate) resets: Vec<Reset>,
-    /// When Redis lost its data: it may have been at any time between.
-    pub(crate) losses: Vec<Span>,
+    pub(crate) losses: Vec<Loss>,
     pub(crate) troubles: Vec<Trouble>,
     /// What gateways said that they count, by themselves: a heartbeat that was answered.
     pub(crate) counts: Vec<Count>,
@@ -24,6 +23,8 @@ pub(crate) struct History {
     pub(crate) gateways: Option<u64>,
     /// Whether all of it is kept in this process.
     pub(crate) in_memory: bool,
+    /// Whether the keys of a request may be at several nodes of a cluster.
+    pub(crate) in_cluster: bool,
     /// How long a gateway may not know what others count by themselves: two `sync_every` and one exchange.
     pub(crate) unseen: Micros,
     /// The longest that a decision waits for Redis.
@@ -120,6 +121,14 @@ pub(crate) struct Reset {
     pub(crate) done: bool,
 }
 
+/// Redis lost its data, at any time between.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Loss {
+    pub(crate) span: Span,
+    /// All of it; or what was written since the span began, at some node.
+    pub(crate) is_whole: bool,
+}
+
 /// A time in which one gateway, or all of them, may not have reached Redis.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Trouble {
@@ -210,6 +219,13 @@ impl Request {
 }
 
 impl History {
+    /// Whether the keys of a request are at several slots: they are checked first, then charged one after the other.
+    pub(crate) fn is_split(&self, request: &Request) -> bool {
+        let mut keys = request.charges.iter().map(|charge| charge.key);
+        let first = keys.next();
+        self.in_cluster && keys.any(|key| Some(key) != first)
+    }
+
     /// The keys that were asked for, by limit.
     pub(crate) fn keys(&self) -> Vec<(usize, u64)> {
         let charges = self.requests.iter().flat_map(|request| &request.charges);
@@ -255,7 +271,8 @@ impl History {
             };
             (Span { end, ..reset.span }, reset.done)
         });
-        resets.chain(self.losses.iter().map(|span| (*span, true)))
+        let losses = self.losses.iter();
+        resets.chain(losses.map(|loss| (loss.span, loss.is_whole)))
     }
 
     /// When a gateway may not have reached Redis.

@@ -12,10 +12,10 @@ use crate::case::{Case, LimitCase, Work};
 use crate::faults;
 use crate::gateway::{Fleet, Gateway, TIMEOUT, UNSEEN};
 use crate::history::{
-    self, Count, End, History, Look, Request, Reset, Return, Said, Span, Trouble,
+    self, Count, End, History, Look, Loss, Request, Reset, Return, Said, Span, Trouble,
 };
 use crate::law::Numbers;
-use crate::servers::Servers;
+use crate::servers::{Servers, Taken};
 use crate::stalls;
 use crate::work;
 
@@ -24,7 +24,7 @@ use crate::work;
 pub(crate) struct Log {
     pub(crate) requests: Mutex<Vec<Request>>,
     pub(crate) resets: Mutex<Vec<Reset>>,
-    pub(crate) losses: Mutex<Vec<Span>>,
+    pub(crate) losses: Mutex<Vec<Loss>>,
     pub(crate) troubles: Mutex<Vec<Trouble>>,
     pub(crate) counts: Mutex<Vec<Count>>,
     pub(crate) ends: Mutex<Vec<End>>,
@@ -66,21 +66,23 @@ pub(crate) struct Trial {
 pub(crate) async fn run(case: Case, servers: &Servers) -> History {
     let server = match case.in_memory {
         true => None,
+        false if case.in_cluster => Some(servers.take_cluster().await),
         false => Some(servers.take(case.needs_own_server()).await),
     };
     let log = Arc::<Log>::default();
-    let redis = server.as_ref().map(|server| server.redis.addr());
+    let redis = server.as_ref().map_or_else(Vec::new, Taken::addresses);
     let watching = tokio::spawn(stalls::watch(log.clone(), redis));
     let fleet = Fleet {
-        server: server.as_ref().map(|server| server.redis.clone()),
+        server: server.as_ref().and_then(|server| server.one().cloned()),
+        cluster: server.as_ref().and_then(|server| server.cluster().cloned()),
         key_prefix: servers.key_prefix(),
         gateways: case.heartbeat.is_none().then_some(case.gateways as u64),
         heartbeat: case.heartbeat,
         remembers: case.remembers,
         log: log.clone(),
     };
-    if let (Some(server), Some(_)) = (&server, case.away) {
-        server.redis.stop();
+    if let (Some(redis), Some(_)) = (&fleet.server, case.away) {
+        redis.stop();
     }
     let since = now();
     let mut gateways = Vec::new();
@@ -214,6 +216,7 @@ impl Trial {
             returns: std::mem::take(&mut *log.returns.lock().unwrap()),
             gateways: self.fleet.gateways,
             in_memory: self.case.in_memory,
+            in_cluster: self.case.in_cluster,
             unseen: UNSEEN,
             timeout: TIMEOUT.as_micros() as Micros,
         }

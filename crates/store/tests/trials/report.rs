@@ -102,7 +102,11 @@ pub(crate) fn finding(case: &Case, history: &History, broken: &[Breach]) -> Stri
     for breach in broken.iter().take(4) {
         text += &format!("  {breach}\n");
     }
-    let kind = if case.in_memory { "memory" } else { "Redis" };
+    let kind = match (case.in_memory, case.in_cluster) {
+        (true, _) => "memory",
+        (_, true) => "cluster",
+        _ => "Redis",
+    };
     text += &format!(
         "{kind}, {} gateways, heartbeat {:?}, remembers {}\n",
         case.gateways, case.heartbeat, case.remembers
@@ -193,8 +197,12 @@ fn around(history: &History, breach: &Breach) -> String {
     }
     for loss in &history.losses {
         lines.push((
-            loss.begin,
-            format!("data lost until {:.1}", since(loss.end)),
+            loss.span.begin,
+            format!(
+                "data lost until {:.1}, all of it: {}",
+                since(loss.span.end),
+                loss.is_whole
+            ),
         ));
     }
     for end in &history.ends {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tidegate_core::Micros;
 use tidegate_testkit::RedisConnection;
+use tokio::task::JoinSet;
 
 use crate::history::{Span, Trouble};
 use crate::machine::{Log, now};
@@ -17,12 +18,13 @@ const EVERY: Duration = Duration::from_millis(5);
 const LATE: Micros = 30_000;
 
 /// Watches until it is dropped.
-pub(crate) async fn watch(log: Arc<Log>, redis: Option<SocketAddr>) {
-    tokio::join!(timers(&log), async {
-        if let Some(redis) = redis {
-            answers(&log, redis).await;
-        }
-    });
+pub(crate) async fn watch(log: Arc<Log>, servers: Vec<SocketAddr>) {
+    let mut watching = JoinSet::new();
+    for server in servers {
+        let log = log.clone();
+        watching.spawn(async move { answers(&log, server).await });
+    }
+    timers(&log).await;
 }
 
 async fn timers(log: &Log) {

@@ -194,6 +194,8 @@ fn noted(
                 .map(ToString::to_string),
         },
     };
+    let is_split =
+        trial.case.in_cluster && asked.iter().any(|other| other.ask.key != asked[0].ask.key);
     let charges = asked.iter().enumerate().map(|(nth, asked)| {
         let verdict = decision.and_then(|decision| *decision.verdicts.get(nth)?);
         let source = decision.and_then(|decision| decision.sources.get(nth).copied());
@@ -201,6 +203,11 @@ fn noted(
         let mode = trial.case.limits[asked.ask.limit].mode;
         let at = match source {
             None => span,
+            // It is checked first, and charged later.
+            Some(source) if !here && is_split => Span {
+                begin: source.at,
+                end: span.end.max(source.at),
+            },
             Some(source) if !here && !trial.case.in_memory => Span::at(source.at),
             // By Redis's clock as that gateway knows it, which may be ahead: it says when its window ends.
             Some(_) if mode == Mode::Synced && !trial.case.in_memory => {

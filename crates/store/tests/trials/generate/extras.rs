@@ -3,8 +3,8 @@
 use tidegate_core::Block;
 use tidegate_store::Mode;
 
-use super::MS;
-use crate::case::{Case, Extra};
+use super::{KEYS, MS};
+use crate::case::{Case, Extra, Mishap};
 use crate::dice::Dice;
 use crate::law::Kind;
 
@@ -30,8 +30,31 @@ pub(crate) fn extras(case: &Case) -> Vec<Extra> {
             extras.push(Extra::Observed(nth));
         }
     }
-    if !case.in_memory && dice.one_in(12) {
+    if case.in_memory {
+        return extras;
+    }
+    if dice.one_in(12) {
         extras.push(Extra::Away(dice.between(20, 300)));
+    } else if dice.one_in(12) {
+        extras.push(Extra::Cluster);
+        for _ in 0..dice.pick(&[0, 1, 1, 2, 3]) {
+            let what = node_fault(&mut dice);
+            extras.push(Extra::Also(what, dice.between(20, 500)));
+        }
     }
     extras
+}
+
+/// What goes wrong with the node of a key.
+fn node_fault(dice: &mut Dice) -> Mishap {
+    let key = dice.between(0, KEYS - 1);
+    let (behind, frozen) = (dice.between(50, 300), dice.between(20, 400));
+    dice.pick(&[
+        Mishap::SlotMoved(key),
+        Mishap::SlotMoved(key),
+        Mishap::FailedOver(key),
+        Mishap::Promoted(key, behind),
+        Mishap::NodeFlushed(key),
+        Mishap::NodeFrozen(key, frozen),
+    ])
 }

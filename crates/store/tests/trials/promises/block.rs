@@ -72,6 +72,12 @@ fn events(
     of: Budget,
     but: Option<&Request>,
 ) -> Vec<(Span, Event)> {
+    let forgotten = history.forgotten(limit, key);
+    // Nobody knows whether what began meanwhile was forgotten too.
+    let event = |at: Span| match forgotten.iter().any(|lost| lost.meets(at.begin, at.end)) {
+        true => (at, Event::Asked),
+        false => (at, Event::Refused),
+    };
     let charges = history.of(limit, key);
     let charges = charges.filter(|(request, _)| but.is_none_or(|but| !std::ptr::eq(but, *request)));
     let mut events: Vec<(Span, Event)> = charges
@@ -80,18 +86,30 @@ fn events(
             Some(verdict) => {
                 let begins = !verdict.allowed && !verdict.settling;
                 (begins && request.via() != Some(Via::Remembered))
-                    .then_some((charge.at, Event::Refused))
+                    .then(|| event(decided(history, request, charge)))
             }
             // Redis may have been asked, or what is kept here, before its client left.
             None => Some((unanswered(history, request), Event::Asked)),
         })
         .collect();
-    let lost = history.forgotten(limit, key).into_iter();
-    events.extend(lost.map(|span| (span, Event::Forgotten(false))));
+    let lost = forgotten.iter();
+    events.extend(lost.map(|span| (*span, Event::Forgotten(false))));
     let lost = history.surely_forgotten(limit, key).into_iter();
     events.extend(lost.map(|span| (span, Event::Forgotten(true))));
     events.sort_by_key(|(at, _)| (at.begin, at.end));
     events
+}
+
+/// When a refusal began a block: over several slots that is after the check.
+fn decided(history: &History, request: &Request, charge: &Charge) -> Span {
+    let is_split = history.in_cluster && request.charges.len() > 1;
+    let begin = charge.at.begin;
+    let end = if is_split {
+        charge.at.end.max(request.asked.end)
+    } else {
+        charge.at.end
+    };
+    Span { begin, end }
 }
 
 fn unanswered(history: &History, request: &Request) -> Span {

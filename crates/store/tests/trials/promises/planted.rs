@@ -9,7 +9,7 @@ use tidegate_store::{Mode, OnFailure, Outcome, Via};
 
 use super::{ALL, broken};
 use crate::history::{
-    Charge, Count, History, Limit, Look, Request, Reset, Return, Said, Span, Trouble,
+    Charge, Count, History, Limit, Look, Loss, Request, Reset, Return, Said, Span, Trouble,
 };
 use crate::law::{Kind, Numbers};
 

@@ -123,7 +123,7 @@ fn parts(history: &History, question: &Question<'_>) -> Vec<Part> {
         charges.filter(|(request, _)| question.but.is_none_or(|but| !std::ptr::eq(but, *request)));
     let parts = charges.filter_map(|(request, charge)| {
         let sure = budget(history, request, charge) == Some(Budget::Shared);
-        if !sure && !may_be_charged(history, request, charge) {
+        if !sure && !may_be_charged(history, request, charge, question) {
             return None;
         }
         let span = if sure {
@@ -178,7 +178,12 @@ fn parts(history: &History, question: &Question<'_>) -> Vec<Part> {
 }
 
 /// Whether Redis may have charged it though nobody was let through.
-fn may_be_charged(history: &History, request: &Request, charge: &Charge) -> bool {
+fn may_be_charged(
+    history: &History,
+    request: &Request,
+    charge: &Charge,
+    question: &Question<'_>,
+) -> bool {
     let mode = history.limits[charge.limit].mode;
     if history.in_memory || mode == Mode::Local {
         return request.said == Said::Aborted;
@@ -190,6 +195,13 @@ fn may_be_charged(history: &History, request: &Request, charge: &Charge) -> bool
             ..
         }
     );
+    // Over several slots it may be charged at one before another refuses; then it is given back, but for a turn in a queue.
+    let known = &history.limits[charge.limit];
+    let is_back = question.is_over || request.asked.end + GRACE < question.at.begin;
+    let is_queue = known.kind == Kind::LeakyBucket;
+    if is_refused && history.is_split(request) && (is_queue || !is_back) {
+        return true;
+    }
     // What is kept here is reserved first, and given back when another limit refuses.
     let is_given_back = is_refused && mode != Mode::Exact && request.charges.len() > 1;
     let is_either = matches!(budget(history, request, charge), Some(Budget::Either(_)));
@@ -291,11 +303,14 @@ fn places(history: &History, question: &Question<'_>, lease: Micros) -> f64 {
         } else {
             request.asked.begin
         };
-        if !is_its && !request.is_unanswered() || begin > at.end {
+        let is_split = history.is_split(request) && request.asked.end + GRACE >= at.begin;
+        if !is_its && !request.is_unanswered() && !is_split || begin > at.end {
             return None;
         }
-        let until = match request.ran_until.filter(|_| is_its) {
-            None if is_its => Micros::MAX,
+        // What runs since an outage is counted by Redis when it is back.
+        let holds = is_its || request.is_admitted();
+        let until = match request.ran_until.filter(|_| holds) {
+            None if holds => Micros::MAX,
             None => late(history, request).end + lease,
             Some(end) => match surely_done(history, request.gateway, end) {
                 Some(done) => done.min(end + lease + GRACE),

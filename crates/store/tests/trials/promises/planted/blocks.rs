@@ -18,6 +18,18 @@ fn a_block_lasts_until_its_end() {
     let mut over = blocking(false);
     over.requests.push(admitted(311 * MS));
     assert_eq!(names(&over), [""; 0]);
+    // A reset may have come after the refusal, or before it.
+    let mut lifted = blocking(false);
+    let begin = START + 5 * MS;
+    let end = START + 15 * MS;
+    lifted.resets.push(Reset {
+        limit: 0,
+        key: 0,
+        span: Span { begin, end },
+        done: true,
+    });
+    lifted.requests.push(admitted(120 * MS));
+    assert_eq!(names(&lifted), [""; 0]);
     // A refused request prolongs it, if that is wanted.
     let mut longer = blocking(true);
     longer.requests.push(refused(200 * MS, Via::Store));

@@ -59,6 +59,20 @@ fn the_most_generous_plan_counts_and_no_more() {
 }
 
 #[test]
+fn a_replica_that_was_behind_may_have_forgotten_some() {
+    let mut history = ten(exact(Kind::FixedWindow));
+    let begin = START + 5 * MS;
+    let end = START + 10 * MS;
+    let span = Span { begin, end };
+    let is_whole = false;
+    history.losses.push(Loss { span, is_whole });
+    // What was admitted before that may still be known.
+    history.requests.push(refused(15 * MS, Via::Store));
+    history.requests.extend((0..10).map(|_| admitted(20 * MS)));
+    breaks(history, admitted(20 * MS), "fixed_window");
+}
+
+#[test]
 fn settlements() {
     let mut history = ten(exact(Kind::FixedWindow));
     for request in &mut history.requests[..3] {
