@@ -7,6 +7,9 @@ use tidegate_store::{Mode, OnFailure, Outcome, Via};
 use crate::case::LimitCase;
 use crate::law::{Kind, Numbers};
 
+/// Later than all else, with room to add to it.
+const FOREVER: Micros = Micros::MAX / 2;
+
 /// All of one trial.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
@@ -264,11 +267,7 @@ impl History {
         let resets = resets.filter(move |reset| reset.limit == limit && reset.key == key);
         let resets = resets.map(|reset| {
             // One that was not answered may still come to pass, whenever Redis gets to it.
-            let end = if reset.done {
-                reset.span.end
-            } else {
-                Micros::MAX
-            };
+            let end = if reset.done { reset.span.end } else { FOREVER };
             (Span { end, ..reset.span }, reset.done)
         });
         let losses = self.losses.iter();
