@@ -1,6 +1,7 @@
 //! HTTP/2 without TLS, known beforehand: many requests at once, and what is refused of one without
 //! harm to the others.
 
+use bytes::Bytes;
 use std::sync::Arc;
 
 use http::Request;
@@ -166,8 +167,9 @@ async fn a_body_too_large_costs_only_its_own_request() {
     for _ in 0..3 {
         let (mut sender, body) = body::channel();
         let sending = async move {
-            // Until it is told to stop.
-            while sender.send_data("twelve bytes".into()).await.is_ok() {}
+            // Until it is told to stop. Not in tiny frames: on a busy machine thousands of them wait, and end the connection.
+            let part = Bytes::from_static(&[b'a'; 4096]);
+            while sender.send_data(part.clone()).await.is_ok() {}
         };
         let request = Request::post("/").body(body).unwrap();
         let (answer, ()) = tokio::join!(client.request(request), sending);
