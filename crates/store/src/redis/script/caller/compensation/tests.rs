@@ -278,8 +278,8 @@ async fn lua_and_rust_do_the_same_afterwards() {
             }
             let name = quotas[0].algorithm();
             eprintln!("{name}: {admitted} admitted, {afterwards} afterwards");
-            // Debts that last are paid off while others are asked for: how many are admitted depends on how fast the machine is.
-            assert!(admitted > OPERATIONS / 50 && afterwards > OPERATIONS / 20);
+            // A window that a settlement has used up admits nothing until its end: on a fast machine most requests fall into it.
+            assert!(admitted > OPERATIONS / 100 && afterwards > OPERATIONS / 100);
         }
     }
 }
