@@ -89,11 +89,6 @@ impl Gateways {
         }
     }
 
-    /// What this one calls itself.
-    pub(super) const fn identity(&self) -> &Arc<Identity> {
-        &self.identity
-    }
-
     pub(super) fn count(&self) -> u64 {
         self.in_force.load(Ordering::Relaxed)
     }
@@ -177,7 +172,7 @@ impl RedisStore {
         );
         self.gateways.identity.renew(at);
         crate::charge::renew_hold_ids(at);
-        self.synced.leave_told();
+        self.synced.leave_told(&self.gateways.identity.get());
         self.leases.return_all();
     }
 

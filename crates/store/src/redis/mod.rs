@@ -141,7 +141,7 @@ impl RedisStore {
             remember_refusals: options.remember_refusals,
             fallback: MemoryStore::default(),
             leases: Leases::start(lender),
-            synced: Synced::new(options.sync_every),
+            synced: Synced::new(options.sync_every, &identity.get()),
             gateways: Gateways::new(options.gateways, identity),
             timeout: options.timeout,
             secret,

@@ -13,6 +13,7 @@ mod limits;
 mod table;
 mod tally;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -24,7 +25,6 @@ use super::modes::Said;
 use crate::{Charge, OnFailure, StoreError};
 use entry::{Due, Entry};
 use table::Table;
-use tally::Tally;
 
 /// The most keys that are counted here: about 30 MB.
 const MAX_KEYS: usize = 100_000;
@@ -79,11 +79,11 @@ pub struct Overshoot {
 }
 
 impl Synced {
-    /// Exchanges `every` so often, a millisecond at least.
-    pub(super) fn new(every: Duration) -> Self {
+    /// Exchanges `every` so often, a millisecond at least, under the ID of this `gateway`.
+    pub(super) fn new(every: Duration, gateway: &Arc<String>) -> Self {
         let every = every.max(Duration::from_millis(1));
         Self {
-            table: Table::new(MAX_KEYS, every),
+            table: Table::new(MAX_KEYS, every, gateway),
             every,
             next: AtomicU64::new(1),
             exchanges: AtomicU64::new(0),
@@ -100,14 +100,14 @@ impl Synced {
         });
     }
 
-    /// What Redis was told until now belongs to another gateway.
-    pub(super) fn leave_told(&self) {
-        self.table.change_all(Tally::leave_told);
+    /// What Redis was told until now belongs to another gateway; this one goes on under the ID of `gateway`.
+    pub(super) fn leave_told(&self, gateway: &Arc<String>) {
+        self.table.leave_told(gateway);
     }
 
     /// Redis has lost its data: it is told again what it was told of each key, also if nobody asks for that key.
     pub(super) fn tell_again(&self) {
-        self.table.change_all(|tally| tally.has_told());
+        self.table.tell_again();
     }
 
     fn error(&self) -> StoreError {

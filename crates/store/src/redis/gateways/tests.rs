@@ -63,21 +63,6 @@ async fn clones_of_one_gateway_go_on_under_ids_of_their_own() {
 /// In so many heartbeats each notices the other.
 const FOREIGN_ROUNDS: usize = 4;
 
-/// Waits until Redis has been told of so much.
-async fn all_told(store: &RedisStore, limit: &Limit, subject: Subject, admitted: u64) {
-    let cost = 1;
-    let charge = Charge {
-        limit,
-        subject,
-        cost,
-    };
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while store.peek(&[charge]).await.unwrap()[0].verdict.remaining != 1_000 - admitted {
-        assert!(Instant::now() < deadline, "not told of {admitted}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
-
 /// What was counted before is counted once, by Redis and by the gateway itself, whichever mode it was counted in.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gateway_that_goes_on_under_another_id_counts_nothing_twice() {
@@ -108,8 +93,7 @@ async fn a_gateway_that_goes_on_under_another_id_counts_nothing_twice() {
             }
         }
         if round == 0 {
-            // An exchange that is under way at that moment is noted under the old ID, and told again: not tried here.
-            all_told(&store, &limits[0], subject, admitted[0]).await;
+            // What has been told by now differs from run to run; an exchange may be under way.
             store.leave_twin(1);
         }
     }

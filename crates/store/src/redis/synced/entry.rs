@@ -57,6 +57,8 @@ pub(super) struct Telling {
     /// When the window started that these are the counts of.
     pub(super) start: Micros,
     pub(super) own: Counts,
+    /// The ID under which they are noted.
+    pub(super) gateway: Arc<String>,
     limit: Arc<Watched>,
 }
 
@@ -92,8 +94,8 @@ impl Entry {
         }
     }
 
-    /// What is to be told of it now.
-    pub(super) fn tell(&mut self, key: Key) -> Telling {
+    /// What is to be told of it now, under the ID of this `gateway`.
+    pub(super) fn tell(&mut self, key: Key, gateway: &Arc<String>) -> Telling {
         self.due = None;
         self.is_under_way = true;
         Telling {
@@ -101,6 +103,7 @@ impl Entry {
             quota: self.quota,
             start: self.tally.start(),
             own: self.tally.own(),
+            gateway: gateway.clone(),
             limit: self.limit.clone(),
         }
     }

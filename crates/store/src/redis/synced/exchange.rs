@@ -112,14 +112,15 @@ impl RedisStore {
         }
     }
 
-    /// What may stand in one call: in a cluster, keys of one slot.
+    /// What may stand in one call: counts that are noted under one ID, and in a cluster keys of one slot.
     fn batches(&self, mut tellings: Vec<Telling>) -> Vec<Batch> {
         let slot = |telling: &Telling| match self.caller.shards.are_many() {
             true => slot_of_tag(&telling.subject().tag),
             false => 0,
         };
         tellings.sort_by_key(slot);
-        let together = |one: &Telling, next: &Telling| slot(one) == slot(next);
+        let together =
+            |one: &Telling, next: &Telling| slot(one) == slot(next) && one.gateway == next.gateway;
         let groups = tellings.chunk_by(together);
         let batches = groups.flat_map(|group| group.chunks(KEYS));
         batches.map(<[Telling]>::to_vec).collect()
@@ -137,14 +138,12 @@ impl RedisStore {
                 continue;
             }
             let caller = self.caller.clone();
-            let gateway = self.gateways.identity().get();
             let number = self.synced.next.fetch_add(1, Ordering::Relaxed);
             let until = Instant::now() + self.timeout;
             calls.under_way.spawn(async move {
                 let call = Call {
                     caller: &caller,
                     batch: &batch,
-                    gateway: &gateway,
                     number,
                 };
                 let answer = call.exchange(until).await;
@@ -209,7 +208,6 @@ impl RedisStore {
 struct Call<'a> {
     caller: &'a Caller,
     batch: &'a Batch,
-    gateway: &'a str,
     number: u64,
 }
 
@@ -239,7 +237,7 @@ impl Call<'_> {
         let mut keys = Vec::with_capacity(2 * self.batch.len());
         let mut words = vec![
             arguments::deadline(on_clock),
-            self.gateway.to_owned(),
+            self.gateway().to_owned(),
             self.number.to_string(),
         ];
         for telling in self.batch {
@@ -263,6 +261,10 @@ impl Call<'_> {
     fn tag(&self) -> [u8; 16] {
         let first = self.batch.first();
         first.map_or([0; 16], |telling| telling.subject().tag)
+    }
+
+    fn gateway(&self) -> &str {
+        self.batch.first().map_or("", |telling| &telling.gateway)
     }
 }
 

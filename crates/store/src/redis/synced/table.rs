@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map;
 use std::hash::BuildHasher as _;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -36,17 +37,25 @@ pub(super) struct Table {
     next_sweep: AtomicUsize,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Row {
+    // The ID under which the counts of these keys are noted. It changes when their tallies do.
+    gateway: Arc<String>,
     entries: HashMap<Key, Entry, RandomState>,
     // By when they are due. A key may stand here more than once, or for nothing: its entry says what holds.
     due: [Vec<Key>; 3],
 }
 
 impl Table {
-    pub(super) fn new(max_keys: usize, every: Duration) -> Self {
+    /// Counts are noted under the ID of this `gateway`.
+    pub(super) fn new(max_keys: usize, every: Duration, gateway: &Arc<String>) -> Self {
+        let row = || Row {
+            gateway: gateway.clone(),
+            entries: HashMap::default(),
+            due: Default::default(),
+        };
         Self {
-            rows: (0..ROWS).map(|_| Mutex::default()).collect(),
+            rows: (0..ROWS).map(|_| Mutex::new(row())).collect(),
             capacity: max_keys.div_ceil(ROWS),
             every,
             hasher: RandomState::default(),
@@ -103,22 +112,36 @@ impl Table {
         }
     }
 
-    /// Changes the tallies of all keys, and makes the exchange due of those for which that says so.
-    pub(super) fn change_all(&self, change: impl Fn(&mut Tally) -> bool) {
-        let now = Instant::now();
+    /// Makes the exchange due of all keys of which Redis was told something that may still count.
+    pub(super) fn tell_again(&self) {
+        for row in &self.rows {
+            self.list_all(&mut row.lock(), |entry| entry.tally.has_told());
+        }
+    }
+
+    /// Notes counts under the ID of another `gateway` from now on: what Redis was told under the old ID is not this gateway's any more.
+    pub(super) fn leave_told(&self, gateway: &Arc<String>) {
         for row in &self.rows {
             let row = &mut *row.lock();
-            for (key, entry) in &mut row.entries {
-                if !change(&mut entry.tally) {
-                    continue;
-                }
-                let due = if entry.is_silent {
-                    Due::Retry
-                } else {
-                    Due::Turn
-                };
-                self.list(entry, &mut row.due, *key, due, now);
+            row.gateway = gateway.clone();
+            // The end of a call that is under way says what was told.
+            self.list_all(row, |entry| !entry.is_under_way && entry.tally.leave_told());
+        }
+    }
+
+    /// Makes the exchange due of the keys of a row for which `change` says so.
+    fn list_all(&self, row: &mut Row, change: impl Fn(&mut Entry) -> bool) {
+        let now = Instant::now();
+        for (key, entry) in &mut row.entries {
+            if !change(entry) {
+                continue;
             }
+            let due = if entry.is_silent {
+                Due::Retry
+            } else {
+                Due::Turn
+            };
+            self.list(entry, &mut row.due, *key, due, now);
         }
     }
 
@@ -138,7 +161,7 @@ impl Table {
                     && entry.due == Some(due)
                     && !entry.is_under_way
                 {
-                    tellings.push(entry.tell(key));
+                    tellings.push(entry.tell(key, &row.gateway));
                 }
             }
         }
@@ -150,10 +173,12 @@ impl Table {
     pub(super) fn take_untold(&self) -> Vec<Telling> {
         let mut tellings = Vec::new();
         for row in &self.rows {
-            let untold = &mut row.lock().entries;
-            let untold = untold.iter_mut();
+            let Row {
+                gateway, entries, ..
+            } = &mut *row.lock();
+            let untold = entries.iter_mut();
             let untold = untold.filter(|(_, entry)| !entry.tally.is_told(&entry.quota));
-            tellings.extend(untold.map(|(key, entry)| entry.tell(*key)));
+            tellings.extend(untold.map(|(key, entry)| entry.tell(*key, gateway)));
         }
         tellings
     }
@@ -199,10 +224,14 @@ impl Table {
     /// A call is over; it says when the key is due again.
     fn over(&self, telling: &Telling, end: impl FnOnce(&mut Entry) -> Option<Due>) {
         let row = &mut *self.row(&telling.key).lock();
-        if let Some(entry) = row.entries.get_mut(&telling.key)
-            && let Some(due) = end(entry)
-        {
-            self.list(entry, &mut row.due, telling.key, due, Instant::now());
+        if let Some(entry) = row.entries.get_mut(&telling.key) {
+            let mut due = end(entry);
+            if telling.gateway != row.gateway && entry.tally.leave_told() {
+                due = due.or(Some(Due::Turn));
+            }
+            if let Some(due) = due {
+                self.list(entry, &mut row.due, telling.key, due, Instant::now());
+            }
         }
     }
 
