@@ -1,0 +1,258 @@
+//! Who uses most, who is refused most, and who is near a limit: counted by each thread for itself, and put together when somebody asks.
+
+use std::cell::Cell;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::near::{NearKey, NearTable, Nearness};
+use crate::space_saving::{COUNTERS, SpaceSaving};
+use crate::summary::Summary;
+
+/// Slices of the last minute that are complete. With the one that is running they are a minute.
+const SLICES: usize = 5;
+/// How many keys of a complete slice keep their names; the others are never shown.
+const NAMED: usize = 128;
+/// How many turns ago a key that is near a limit was seen at most.
+const NEAR_TURNS: u32 = 6;
+
+/// What is counted of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// Units that limits admitted.
+    Admitted = 0,
+    /// Requests that limits refused.
+    Refused = 1,
+}
+
+impl Measure {
+    /// Both, in the order of their numbers.
+    pub const ALL: [Self; 2] = [Self::Admitted, Self::Refused];
+}
+
+/// Heavy hitters of all threads. `N` is the name of a client.
+#[derive(Debug)]
+pub struct Hitters<N> {
+    shards: Box<[Mutex<Shard<N>>]>,
+    past: Mutex<Past<N>>,
+    // Complete slices so far.
+    turns: AtomicU32,
+}
+
+/// What one thread counts.
+#[derive(Debug)]
+struct Shard<N> {
+    // Of the slice that is running.
+    tables: [SpaceSaving<N>; 2],
+    near: NearTable<N>,
+}
+
+/// The slices that are complete, of all threads.
+#[derive(Debug)]
+struct Past<N> {
+    minute: VecDeque<[Summary<N>; 2]>,
+    start: [Summary<N>; 2],
+}
+
+/// The clients that stand out.
+#[derive(Clone, Debug)]
+pub struct Top<N> {
+    /// Of the last minute, by [`Measure`].
+    pub minute: [Summary<N>; 2],
+    /// Since the start, by [`Measure`].
+    pub start: [Summary<N>; 2],
+}
+
+/// Threads are numbered in the order in which they first count something.
+fn thread() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static OWN: Cell<usize> = const { Cell::new(usize::MAX) };
+    }
+    OWN.with(|own| match own.get() {
+        usize::MAX => {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            own.set(number);
+            number
+        }
+        number => number,
+    })
+}
+
+impl<N: Clone> Hitters<N> {
+    /// Counters for so many threads.
+    pub fn new(threads: usize) -> Self {
+        let shard = || Shard {
+            tables: Default::default(),
+            near: NearTable::default(),
+        };
+        let shards = (0..threads.max(1)).map(|_| Mutex::new(shard()));
+        Self {
+            shards: shards.collect(),
+            past: Mutex::new(Past {
+                minute: VecDeque::new(),
+                start: Default::default(),
+            }),
+            turns: AtomicU32::new(NEAR_TURNS),
+        }
+    }
+
+    /// Adds `weight` to what is counted for `key`. `name` is asked only if the key has no counter yet.
+    pub fn add(&self, measure: Measure, key: u64, weight: u64, name: impl FnOnce() -> N) {
+        let mut shard = self.shard().lock();
+        shard.tables[measure as usize].add(key, weight, name);
+    }
+
+    /// Notes that this key has little left of a limit.
+    pub fn near(&self, key: u64, nearness: Nearness, name: impl FnOnce() -> N) {
+        let turn = self.turns.load(Ordering::Relaxed);
+        let mut shard = self.shard().lock();
+        shard.near.add(key, nearness, turn, name);
+    }
+
+    fn shard(&self) -> &Mutex<Shard<N>> {
+        &self.shards[thread() % self.shards.len()]
+    }
+
+    /// Completes the slice that is running. Six of them are a minute: to be called every ten seconds.
+    pub fn turn(&self) {
+        let slice = Measure::ALL.map(|measure| {
+            let mut slice = Summary::default();
+            for shard in &self.shards {
+                let table = std::mem::take(&mut shard.lock().tables[measure as usize]);
+                slice.merge(table.summary());
+            }
+            slice.prune(COUNTERS);
+            slice.drop_names(NAMED);
+            slice
+        });
+        self.turns.fetch_add(1, Ordering::Relaxed);
+        let mut past = self.past.lock();
+        for (start, slice) in past.start.iter_mut().zip(&slice) {
+            start.merge(slice.clone());
+            start.prune(COUNTERS);
+            start.drop_names(NAMED);
+        }
+        if past.minute.len() == SLICES {
+            past.minute.pop_front();
+        }
+        past.minute.push_back(slice);
+    }
+
+    /// Who stands out now.
+    pub fn top(&self) -> Top<N> {
+        let running = Measure::ALL.map(|measure| {
+            let mut slice = Summary::default();
+            for shard in &self.shards {
+                let table = shard.lock().tables[measure as usize].summary();
+                slice.merge(table);
+            }
+            slice
+        });
+        let past = self.past.lock();
+        let mut top = Top {
+            minute: running.clone(),
+            start: past.start.clone(),
+        };
+        for (start, running) in top.start.iter_mut().zip(running) {
+            start.merge(running);
+        }
+        for slice in &past.minute {
+            for (minute, slice) in top.minute.iter_mut().zip(slice) {
+                minute.merge(slice.clone());
+            }
+        }
+        top
+    }
+
+    /// The keys that were near a limit within the last minute, each once per limit, those with the least left first.
+    pub fn nearest(&self) -> Vec<NearKey<N>> {
+        let since = self.turns.load(Ordering::Relaxed) - NEAR_TURNS;
+        let mut found: HashMap<(u64, u32), NearKey<N>> = HashMap::new();
+        for shard in &self.shards {
+            let shard = shard.lock();
+            for seen in shard.near.seen(since) {
+                let known = found.entry((seen.key, seen.nearness.limit));
+                known
+                    .and_modify(|known| {
+                        if known.tick <= seen.tick {
+                            known.clone_from(seen);
+                        }
+                    })
+                    .or_insert_with(|| seen.clone());
+            }
+        }
+        let mut nearest: Vec<_> = found.into_values().collect();
+        let share = |it: &NearKey<N>| {
+            let left = u128::from(it.nearness.left) << 32;
+            left / u128::from(it.nearness.of.max(1))
+        };
+        nearest.sort_by_key(|it| (share(it), it.nearness.limit, it.key));
+        nearest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::summary::Entry;
+
+    /// The longest name, with its counts of references and what says of which kind it is.
+    const NAME: usize = 64 + 16 + 32;
+
+    #[test]
+    fn one_thread_takes_a_megabyte_at_most() {
+        type Name = Arc<(Box<str>, bool)>;
+        let names = 2 * COUNTERS + NearTable::<Name>::MOST_BYTES / size_of::<NearKey<Name>>();
+        let thread =
+            2 * SpaceSaving::<Name>::MOST_BYTES + NearTable::<Name>::MOST_BYTES + names * NAME;
+        let slice = COUNTERS * size_of::<(u64, Entry<Name>)>() + NAMED * NAME;
+        let past = 2 * (SLICES + 1) * slice;
+        assert!(thread + past < 1 << 20, "{thread} + {past}");
+        // More threads share the past.
+        assert!(thread < 1 << 19, "{thread}");
+    }
+
+    #[test]
+    fn who_is_near_is_known_once_and_for_a_minute() {
+        let hitters = Hitters::new(2);
+        let nearness = |limit, left| Nearness {
+            limit,
+            left,
+            of: 100,
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    hitters.near(7, nearness(0, 20), || "seven");
+                    hitters.near(7, nearness(1, 5), || "seven");
+                });
+            }
+        });
+        hitters.near(8, nearness(0, 0), || "eight");
+        let found = || -> Vec<_> {
+            let nearest = hitters.nearest().into_iter();
+            nearest
+                .map(|it| (it.name, it.nearness.limit, it.nearness.left))
+                .collect()
+        };
+        assert_eq!(
+            found(),
+            [("eight", 0, 0), ("seven", 1, 5), ("seven", 0, 20)]
+        );
+        for _ in 0..NEAR_TURNS {
+            hitters.turn();
+        }
+        hitters.near(8, nearness(0, 3), || "eight");
+        assert_eq!(found().len(), 3, "a minute is not over");
+        hitters.turn();
+        assert_eq!(found(), [("eight", 0, 3)]);
+        for key in 0..100_000 {
+            hitters.near(key, nearness(0, 1), || "many");
+        }
+        assert!(found().len() <= 2 * 512);
+    }
+}

@@ -1,0 +1,22 @@
+//! Knows: who uses most and who is refused, how counters moved, and the document that tells of it.
+//!
+//! - [`SpaceSaving`], [`Summary`], [`Hitters`]: heavy hitters in bounded memory, each figure with its error
+//! - [`Tracks`]: counters over time; [`Recent`]: the last refusals and events
+//! - [`document`]: what `/status.json` is, for the gateway that writes it and for `tidegate top`, which reads it
+//!
+//! This crate knows neither HTTP nor the gateway. Time is passed in.
+
+pub mod document;
+mod hitters;
+mod near;
+mod recent;
+mod series;
+mod space_saving;
+mod summary;
+
+pub use hitters::{Hitters, Measure, Top};
+pub use near::{NearKey, Nearness};
+pub use recent::Recent;
+pub use series::{Series, Tracks};
+pub use space_saving::SpaceSaving;
+pub use summary::{Entry, Summary};

@@ -1,0 +1,81 @@
+//! The last of what happens, at most so much of it a second.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+/// The last items of a stream. What is too much is counted, and not kept.
+#[derive(Debug)]
+pub struct Recent<T> {
+    items: Mutex<VecDeque<T>>,
+    most: usize,
+    per_second: u32,
+    // How many may still come in this second.
+    left: AtomicU32,
+    left_out: AtomicU64,
+}
+
+impl<T: Clone> Recent<T> {
+    /// Keeps the last `most`, and takes at most `per_second` of them between two calls of [`refill`](Self::refill).
+    pub const fn new(most: usize, per_second: u32) -> Self {
+        Self {
+            items: Mutex::new(VecDeque::new()),
+            most,
+            per_second,
+            left: AtomicU32::new(per_second),
+            left_out: AtomicU64::new(0),
+        }
+    }
+
+    /// Adds one. `item` is asked only if there is room for it in this second.
+    pub fn add(&self, item: impl FnOnce() -> T) {
+        let less = |left: u32| left.checked_sub(1);
+        let taken = self
+            .left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        if taken.is_err() {
+            self.left_out.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let item = item();
+        let mut items = self.items.lock();
+        if items.len() == self.most {
+            items.pop_front();
+        }
+        items.push_back(item);
+    }
+
+    /// Another second has begun.
+    pub fn refill(&self) {
+        self.left.store(self.per_second, Ordering::Relaxed);
+    }
+
+    /// How many were too much so far.
+    pub fn left_out(&self) -> u64 {
+        self.left_out.load(Ordering::Relaxed)
+    }
+
+    /// The last ones, the latest first.
+    pub fn list(&self) -> Vec<T> {
+        self.items.lock().iter().rev().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_keeps_the_last_and_counts_what_is_too_much() {
+        let recent = Recent::new(3, 2);
+        for second in 0..3 {
+            for item in 0..5 {
+                recent.add(|| second * 10 + item);
+            }
+            recent.refill();
+        }
+        assert_eq!(recent.list(), [21, 20, 11]);
+        assert_eq!(recent.left_out(), 9);
+    }
+}

@@ -1,0 +1,136 @@
+//! Counters over time: how much was added in each of the last seconds and minutes.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
+
+/// Seconds that are kept.
+const SECONDS: usize = 300;
+/// Minutes that are kept.
+const MINUTES: usize = 240;
+
+/// The differences of `K` counters that only grow.
+#[derive(Clone, Debug)]
+pub struct Series<const K: usize> {
+    last: [u64; K],
+    seconds: VecDeque<[u32; K]>,
+    minutes: VecDeque<[u32; K]>,
+    // Of the minute that is running.
+    minute: [u32; K],
+    ticks: u8,
+}
+
+impl<const K: usize> Series<K> {
+    /// Begins with these counts; what was counted before is no part of it.
+    pub const fn new(counts: [u64; K]) -> Self {
+        Self {
+            last: counts,
+            seconds: VecDeque::new(),
+            minutes: VecDeque::new(),
+            minute: [0; K],
+            ticks: 0,
+        }
+    }
+
+    /// Takes the counts at the end of a second.
+    pub fn sample(&mut self, counts: [u64; K]) {
+        let mut added = [0; K];
+        for (at, count) in counts.iter().enumerate() {
+            // A counter that was made anew begins at 0.
+            let more = count.checked_sub(self.last[at]).unwrap_or(*count);
+            added[at] = u32::try_from(more).unwrap_or(u32::MAX);
+            self.minute[at] = self.minute[at].saturating_add(added[at]);
+        }
+        self.last = counts;
+        push(&mut self.seconds, added, SECONDS);
+        self.ticks += 1;
+        if self.ticks == 60 {
+            let minute = std::mem::replace(&mut self.minute, [0; K]);
+            push(&mut self.minutes, minute, MINUTES);
+            self.ticks = 0;
+        }
+    }
+
+    /// What one counter gained in each second, the latest last.
+    pub fn seconds(&self, counter: usize) -> Vec<u32> {
+        self.seconds.iter().map(|added| added[counter]).collect()
+    }
+
+    /// What one counter gained in each complete minute, the latest last.
+    pub fn minutes(&self, counter: usize) -> Vec<u32> {
+        self.minutes.iter().map(|added| added[counter]).collect()
+    }
+
+    /// What one counter gained in the last seconds.
+    pub fn lately(&self, counter: usize, seconds: usize) -> u64 {
+        let last = self.seconds.iter().rev().take(seconds);
+        last.map(|added| u64::from(added[counter])).sum()
+    }
+}
+
+fn push<T>(ring: &mut VecDeque<T>, item: T, most: usize) {
+    if ring.len() == most {
+        ring.pop_front();
+    }
+    ring.push_back(item);
+}
+
+/// A series for each name.
+#[derive(Clone, Debug)]
+pub struct Tracks<T, const K: usize>(HashMap<T, Series<K>>);
+
+impl<T, const K: usize> Default for Tracks<T, K> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<T: Clone + Eq + Hash, const K: usize> Tracks<T, K> {
+    /// Takes the counts of all names at the end of a second; names that are not among them are dropped.
+    pub fn sample(&mut self, counts: impl IntoIterator<Item = (T, [u64; K])>) {
+        let mut before = std::mem::take(&mut self.0);
+        for (name, counts) in counts {
+            let mut series = before.remove(&name).unwrap_or(Series::new(counts));
+            series.sample(counts);
+            self.0.insert(name, series);
+        }
+    }
+
+    /// The series of this name.
+    pub fn get(&self, name: &T) -> Option<&Series<K>> {
+        self.0.get(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_and_minutes_hold_what_was_added() {
+        let mut series = Series::new([100, 7]);
+        for second in 1..=3_600 {
+            series.sample([100 + second, 7]);
+        }
+        assert_eq!(series.seconds(0), [1; SECONDS]);
+        assert_eq!(series.seconds(1), [0; SECONDS]);
+        assert_eq!(series.minutes(0), [60; 60]);
+        assert_eq!(series.lately(0, 10), 10);
+        series.sample([5, 7]);
+        assert_eq!(series.seconds(0).last(), Some(&5), "a counter began anew");
+    }
+
+    #[test]
+    fn nothing_grows_without_end() {
+        let mut tracks = Tracks::default();
+        for second in 0..20_000_u64 {
+            tracks.sample([(second / 1_000, [second])]);
+        }
+        assert_eq!(tracks.0.len(), 1, "names that are gone are dropped");
+        let mut series = Series::new([0]);
+        for _ in 0..60 * (MINUTES as u64 + 9) {
+            series.sample([u64::MAX]);
+        }
+        assert_eq!(series.seconds(0).len(), SECONDS);
+        assert_eq!(series.minutes(0).len(), MINUTES);
+    }
+}

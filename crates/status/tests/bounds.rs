@@ -1,0 +1,150 @@
+//! Every figure is within its error, and no error is above N/m, whatever the stream and however it is split and merged.
+
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+use tidegate_status::{Hitters, Measure, SpaceSaving, Summary};
+
+/// The counters of a table.
+const M: u64 = 1_024;
+
+type Stream = Vec<(u64, u64)>;
+
+/// Streams of keys and weights: few keys that make up most, many alike, and one that replaces every counter again and again.
+fn streams() -> impl Strategy<Value = Stream> {
+    let skewed = prop::collection::vec((any::<u32>(), 1_u64..5), 0..20_000).prop_map(|draws| {
+        // Zipf: the key r comes in proportion to 1/r.
+        let key = |draw: u32| (f64::from(u32::MAX) / (f64::from(draw) + 1.0)) as u64;
+        let draws = draws.into_iter();
+        draws.map(|(draw, weight)| (key(draw), weight)).collect()
+    });
+    let uniform = prop::collection::vec((0_u64..5_000, 1_u64..100), 0..20_000);
+    // All counters are taken, then each newcomer comes as often as the smallest counter, plus one.
+    let adversarial = (1_u64..20_000, 1_u64..9, any::<u64>()).prop_map(|(length, weight, salt)| {
+        let keys = (0..length).map(|n| n.wrapping_mul(0x9e37_79b9).wrapping_add(salt));
+        keys.enumerate()
+            .map(|(n, key)| {
+                (
+                    key,
+                    if n as u64 > M {
+                        weight
+                    } else {
+                        1 + n as u64 % 3
+                    },
+                )
+            })
+            .collect()
+    });
+    prop_oneof![skewed, uniform, adversarial]
+}
+
+fn exact(stream: &Stream) -> HashMap<u64, u64> {
+    let mut counts = HashMap::new();
+    for (key, weight) in stream {
+        *counts.entry(*key).or_insert(0) += weight;
+    }
+    counts
+}
+
+fn holds(summary: &Summary<u64>, counts: &HashMap<u64, u64>) -> Result<(), TestCaseError> {
+    let total: u64 = counts.values().sum();
+    prop_assert_eq!(summary.total(), total);
+    prop_assert!(
+        summary.floor() <= total / M,
+        "{} > {total}/{M}",
+        summary.floor()
+    );
+    for (key, count) in counts {
+        match summary.get(*key) {
+            Some(entry) => {
+                prop_assert!(
+                    entry.low <= *count && *count <= entry.high,
+                    "{entry:?}, not {count}"
+                );
+                prop_assert!(entry.error() <= total / M, "{entry:?} of {total}");
+                prop_assert!(entry.name.is_none_or(|name| name == *key));
+            }
+            None => prop_assert!(*count <= summary.floor(), "{count} is not listed"),
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn one_stream_is_known_to_the_mth_part(stream in streams()) {
+        let mut table = SpaceSaving::default();
+        for (key, weight) in &stream {
+            table.add(*key, *weight, || *key);
+        }
+        holds(&table.summary(), &exact(&stream))?;
+    }
+
+    #[test]
+    fn merged_streams_are_known_to_the_mth_part_of_all(
+        streams in prop::collection::vec(streams(), 1..6),
+        prunes in any::<bool>(),
+    ) {
+        let mut merged = Summary::default();
+        let mut all = Stream::new();
+        for stream in streams {
+            let mut table = SpaceSaving::default();
+            for (key, weight) in &stream {
+                table.add(*key, *weight, || *key);
+            }
+            merged.merge(table.summary());
+            if prunes {
+                merged.prune(M as usize);
+                prop_assert!(merged.len() < M as usize);
+            }
+            all.extend(stream);
+        }
+        holds(&merged, &exact(&all))?;
+    }
+}
+
+#[test]
+fn a_million_single_clients_do_not_hide_one_with_a_hundredth() {
+    let hitters = Hitters::new(4);
+    let (singles, greedy) = (1_000_000_u64, u64::MAX);
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let hitters = &hitters;
+            scope.spawn(move || {
+                for n in (thread..singles).step_by(4) {
+                    hitters.add(Measure::Admitted, n, 1, || n);
+                    if n % 99 == 0 {
+                        hitters.add(Measure::Admitted, greedy, 1, || greedy);
+                    }
+                }
+            });
+        }
+    });
+    let count = singles.div_ceil(99);
+    for turns in 0..8 {
+        let top = hitters.top();
+        let found = &top.start[Measure::Admitted as usize];
+        let (key, entry) = found.top(1)[0];
+        assert_eq!((key, entry.name), (greedy, Some(greedy)));
+        assert!(entry.low <= count && count <= entry.high, "{entry:?}");
+        assert!(entry.error() <= found.total() / M, "{entry:?}");
+        // A minute after, it is in nobody's last minute any more.
+        let minute = top.minute[Measure::Admitted as usize].top(1).len();
+        assert_eq!(minute, usize::from(turns < 6), "after {turns} turns");
+        hitters.turn();
+    }
+}
+
+#[test]
+fn names_are_copied_with_a_new_key_only() {
+    let hitters = Hitters::new(1);
+    let mut copies = 0;
+    for _ in 0..3 {
+        for key in 0..100 {
+            hitters.add(Measure::Refused, key, 1, || copies += 1);
+        }
+    }
+    assert_eq!(copies, 100);
+}
