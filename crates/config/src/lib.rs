@@ -25,9 +25,8 @@ use std::path::Path;
 
 pub use fixed::Fixed;
 pub use plan::{
-    AccessField, AccessFilter, AccessFormat, AccessLogPlan, AccessPiece, AdminPlan, CorsPlan,
-    HeaderEdits, HttpsPort, JwksPlan, KeyFile, ListenerPlan, LogFormat, LogPlan, OUTCOMES, Origins,
-    Plan, RouteEdits, RoutePlan, Secret, StorePlan, Timeouts, TracingPlan, UpstreamHost,
+    AdminPlan, CorsPlan, HeaderEdits, HttpsPort, JwksPlan, KeyFile, ListenerPlan, LogPlan, Origins,
+    Plan, RouteEdits, RoutePlan, Secret, StorePlan, Timeouts, UpstreamHost,
 };
 pub use report::{ConfigError, Warning};
 

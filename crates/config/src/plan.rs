@@ -3,10 +3,8 @@
 //! Only the check makes one, so whatever stands in a plan is right: names are resolved, numbers
 //! fit, every route can be reached. This module must not know how a configuration is written.
 
-mod access_log;
 mod cors;
 mod edits;
-mod tracing;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -18,6 +16,9 @@ use http::{Method, Uri};
 use rustls::RootCertStore;
 use tidegate_store::Limit;
 use tidegate_store::redis::RedisOptions;
+use tidegate_telemetry::access_log::AccessLogSettings;
+use tidegate_telemetry::log::LogFormat;
+use tidegate_telemetry::traces::TraceSettings;
 use tidegate_tower::api_keys::{ApiKeys, ListedKey};
 use tidegate_tower::jwt::{Signature, TokenKeys};
 use tidegate_tower::{ClientPlans, Clients, Policy, Reject};
@@ -29,16 +30,12 @@ use tidegate_net::path::EncodedSlashes;
 use tidegate_net::pattern::PathPattern;
 use tidegate_net::tls::ServerTls;
 
-pub use access_log::{
-    AccessField, AccessFilter, AccessFormat, AccessLogPlan, AccessPiece, OUTCOMES,
-};
 pub use cors::{CorsPlan, Origins};
 pub use edits::{HeaderEdits, HttpsPort, RouteEdits, UpstreamHost};
 pub(crate) use tidegate_net::pace::LeastRate;
 pub(crate) use tidegate_upstream::{
     Balance, EjectPlan, HealthPlan, RetryPlan, ServerPlan, Speaks, UpstreamPlan,
 };
-pub use tracing::TracingPlan;
 
 /// What a gateway does.
 #[derive(Debug)]
@@ -83,7 +80,7 @@ pub struct Plan {
     /// What it logs.
     pub log: LogPlan,
     /// Which requests it traces; none: trace contexts are left alone.
-    pub tracing: Option<TracingPlan>,
+    pub tracing: Option<TraceSettings>,
 }
 
 /// One address to listen on.
@@ -226,19 +223,9 @@ pub struct LogPlan {
     /// How a line looks.
     pub format: LogFormat,
     /// The access log; none: requests get no lines.
-    pub access: Option<AccessLogPlan>,
+    pub access: Option<AccessLogSettings>,
     /// The least important level that is logged: `error`, `warn`, `info`, `debug`, `trace`; `off`.
     pub level: String,
-}
-
-/// How a log line looks.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum LogFormat {
-    /// For people.
-    #[default]
-    Text,
-    /// For machines: one object per line.
-    Json,
 }
 
 /// A secret, which no message and no `Debug` shows.

@@ -26,7 +26,7 @@ use serde_saphyr::Spanned;
 
 use super::report::{Place, Problem};
 
-pub(super) use access_log::{AccessFormatText, OutcomeWord, Sample, StatusRange};
+pub(super) use access_log::{AccessFormatText, Sample, StatusRange};
 pub(super) use answer::{HeadersWord, IetfDraft, MediaType, RejectBody, RejectStatus, Status};
 pub(super) use calendar::{WindowLength, Zone};
 pub(super) use cors::{CorsOrigin, MaxAge};

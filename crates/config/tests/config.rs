@@ -8,10 +8,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use tidegate_config::{
-    self as config, AccessField, AccessFilter, AccessFormat, AccessLogPlan, AccessPiece,
-    ConfigError, LogFormat, Plan, StorePlan, Warning,
+use tidegate_config::{self as config, ConfigError, Plan, StorePlan, Warning};
+use tidegate_telemetry::RequestOutcome;
+use tidegate_telemetry::access_log::{
+    AccessField, AccessFilter, AccessFormat, AccessLogSettings, AccessPiece,
 };
+use tidegate_telemetry::log::LogFormat;
+use tidegate_telemetry::traces::TraceSettings;
 
 #[path = "config/bounds.rs"]
 mod bounds;

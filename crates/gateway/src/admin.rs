@@ -22,13 +22,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::metrics::Format;
 use crate::runtime::snapshot::SharedSnapshot;
 use access::Access;
 use clients::Question;
 pub(crate) use config::RunningConfig;
 use connections::{Connection, Connections};
 use tidegate_server::Pressure;
+use tidegate_telemetry::metrics::Format;
 
 /// How long a head may take, and how long a connection may ask nothing.
 const HEADER: Duration = Duration::from_secs(5);

@@ -3,5 +3,6 @@
 mod commands;
 mod configurations;
 mod links;
+mod metric_names;
 mod pages;
 mod tables;

@@ -15,18 +15,18 @@ use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::access_log::{AccessLog, Collector, LogFile, Sink};
 use crate::admin::{self, Admin};
-use crate::metrics::GatewayMetrics;
 use crate::runtime::background::{heartbeats, renew, sweep};
 use crate::runtime::build::Runtime;
 use crate::runtime::reload::{Parts, Reloader, open};
 use crate::runtime::shared_secret::SharedSecret;
 use crate::runtime::snapshot::SharedSnapshot;
 use crate::runtime::{Inherited, StartError, redis_outage, redis_watch};
-use tidegate_config::{AccessLogPlan, Plan, Secret, StorePlan};
+use tidegate_config::{Plan, Secret, StorePlan};
 use tidegate_net::descriptors;
 use tidegate_server::{Listener, ListenerName, Server, ServerParts, watch_memory};
+use tidegate_telemetry::access_log::{AccessLog, AccessLogSettings, Collector, LogFile, Sink};
+use tidegate_telemetry::metrics::GatewayMetrics;
 
 /// How long it may take to give back what requests held.
 const LAST_PLACES: Duration = Duration::from_secs(2);
@@ -243,7 +243,7 @@ fn too_many_connections() -> Response<Bytes> {
 
 /// The access log, and the thread that collects its lines.
 fn start_access_log(
-    plan: Option<&AccessLogPlan>,
+    plan: Option<&AccessLogSettings>,
 ) -> Result<(AccessLog, Option<Collector>), StartError> {
     let Some(plan) = plan else {
         return Ok((AccessLog::off(), None));
@@ -254,7 +254,7 @@ fn start_access_log(
             let opened = opened.map_err(|error| StartError::AccessLog(path.clone(), error))?;
             Some(Sink::File(opened))
         }
-        None => crate::log::access_sink().map(Sink::Log),
+        None => tidegate_telemetry::log::access_sink().map(Sink::Log),
     };
     let Some(sink) = sink else {
         return Ok((AccessLog::off(), None));

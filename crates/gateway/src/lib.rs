@@ -9,21 +9,15 @@ pub mod bench;
 pub mod commands;
 pub mod gateway;
 
-mod access_log;
 mod admin;
 mod body;
 #[cfg(test)]
 mod documents;
 mod forward;
-mod log;
-mod metrics;
 mod outcome;
-mod random;
 mod request;
-mod request_id;
 mod runtime;
 mod stack;
-mod traces;
 
 pub use gateway::Gateway;
 pub use runtime::{Inherited, ReloadError, Reloader, StartError};

@@ -15,11 +15,8 @@ use tidegate_store::Store;
 use tidegate_tower::{Clients, Hasher, Policy, RateLimit, RateLimitLayer, Reject, WaitQueues};
 use tower::{Service as _, ServiceBuilder};
 
-use crate::access_log::{AccessLog, Record};
 use crate::body::Body;
 use crate::forward::{Forward, Forwarding, X_REQUEST_ID};
-use crate::metrics::{GatewayMetrics, RouteMetrics};
-use crate::outcome::RequestOutcome;
 use crate::request::cors::Cors;
 use crate::request::grpc;
 use crate::request::info::{RequestInfo, peer};
@@ -29,8 +26,11 @@ use crate::request::routes::Routes;
 use crate::request::shed;
 use crate::request::target::{Target, rewritten};
 use crate::request::unmatched::Unmatched;
-use crate::request_id::{RequestId, RequestIds};
-use crate::traces::Traces;
+use tidegate_telemetry::RequestOutcome;
+use tidegate_telemetry::access_log::{AccessLog, Record};
+use tidegate_telemetry::metrics::{GatewayMetrics, RouteMetrics};
+use tidegate_telemetry::traces::Traces;
+use tidegate_telemetry::{RequestId, RequestIds};
 
 /// The limits of a route, then its upstream.
 pub(crate) type RouteStack = RateLimit<Forward>;

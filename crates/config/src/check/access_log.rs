@@ -2,9 +2,11 @@
 
 use super::Check;
 use crate::file::{self, File, SingleOr};
-use crate::plan::{AccessField, AccessFilter, AccessFormat, AccessLogPlan, LogFormat, LogPlan};
+use crate::plan::LogPlan;
 use crate::report::Problem;
-use crate::value::{AccessFormatText, OutcomeWord, Sample, StatusRange};
+use crate::value::{AccessFormatText, Sample, StatusRange};
+use tidegate_telemetry::access_log::{AccessField, AccessFilter, AccessFormat, AccessLogSettings};
+use tidegate_telemetry::log::LogFormat;
 
 impl Check<'_> {
     pub(super) fn log(&mut self, file: &File) -> LogPlan {
@@ -27,18 +29,22 @@ impl Check<'_> {
         }
     }
 
-    fn access_log(&mut self, written: Option<&file::AccessLog>, usual: LogFormat) -> AccessLogPlan {
+    fn access_log(
+        &mut self,
+        written: Option<&file::AccessLog>,
+        usual: LogFormat,
+    ) -> AccessLogSettings {
         let format = self.read_some(written.and_then(|access| access.format.as_ref()));
         let format = format.unwrap_or(match usual {
             LogFormat::Text => AccessFormatText::Text,
             LogFormat::Json => AccessFormatText::Json,
         });
         let sample = self.read_some(written.and_then(|access| access.sample.as_ref()));
-        AccessLogPlan {
+        AccessLogSettings {
             file: written.and_then(|access| self.log_file(access)),
             format: self.access_format(written, format),
             filter: written.and_then(|access| self.access_filter(access)),
-            sample: sample.map_or(AccessLogPlan::ALL, |Sample(share)| share),
+            sample: sample.map_or(AccessLogSettings::ALL, |Sample(share)| share),
         }
     }
 
@@ -130,8 +136,7 @@ impl Check<'_> {
         }
         let statuses = status.iter().filter_map(|leaf| self.read(leaf));
         let statuses = statuses.map(|StatusRange(from, to)| (from, to)).collect();
-        let outcomes = outcome.iter().filter_map(|leaf| self.read(leaf));
-        let outcomes = outcomes.map(|OutcomeWord(word)| word).collect();
+        let outcomes = outcome.iter().filter_map(|leaf| self.read(leaf)).collect();
         Some(AccessFilter {
             statuses,
             outcomes,

@@ -7,12 +7,13 @@ use http::{HeaderName, HeaderValue};
 
 use super::Check;
 use crate::file::{File, Placed, Tracing};
-use crate::plan::{AccessLogPlan, TracingPlan};
 use crate::report::{Place, Problem};
 use crate::value::{HeaderText, Leaf, OtlpUrl, Sample, TracesPerSecond, Value as _};
+use tidegate_telemetry::access_log::AccessLogSettings;
+use tidegate_telemetry::traces::TraceSettings;
 
 /// Of requests for which no trusted peer has decided, in millionths.
-const SAMPLE: u32 = AccessLogPlan::ALL / 100;
+const SAMPLE: u32 = AccessLogSettings::ALL / 100;
 const PER_SECOND: u32 = 100;
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest time that a collector may take to answer.
@@ -20,7 +21,7 @@ const LONGEST_TIMEOUT: u64 = 60_000;
 
 impl Check<'_> {
     /// None: requests are not traced, and their trace contexts are left alone.
-    pub(super) fn tracing(&mut self, file: &File) -> Option<TracingPlan> {
+    pub(super) fn tracing(&mut self, file: &File) -> Option<TraceSettings> {
         let Placed { value, place } = file.tracing.as_ref()?;
         if self
             .variable("OTEL_SDK_DISABLED")
@@ -37,7 +38,7 @@ impl Check<'_> {
             None => self.sample_of_environment(*place),
         };
         let most = self.read_some(value.max_per_second.as_ref());
-        Some(TracingPlan {
+        Some(TraceSettings {
             otlp: otlp.map(|OtlpUrl(url)| url),
             headers: self.collector_headers(value, *place),
             sample: sample.unwrap_or(SAMPLE),
@@ -132,7 +133,7 @@ impl Check<'_> {
                 "a number from 0 to 1",
             );
         }
-        share.map(|share| (share * f64::from(AccessLogPlan::ALL)).round() as u32)
+        share.map(|share| (share * f64::from(AccessLogSettings::ALL)).round() as u32)
     }
 
     fn timeout_of_environment(&mut self, place: Option<Place>) -> Duration {

@@ -6,8 +6,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::shape::Placed;
-use crate::plan::AccessField;
-use crate::value::{AccessFormatText, FilePath, Leaf, OutcomeWord, Sample, StatusRange};
+use crate::value::{AccessFormatText, FilePath, Leaf, Sample, StatusRange};
+use tidegate_telemetry::RequestOutcome;
+use tidegate_telemetry::access_log::AccessField;
 
 /// An access log that has settings.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -33,7 +34,7 @@ pub(crate) struct AccessFilter {
     /// Those with these statuses, such as 404 or 5xx.
     pub(crate) status: Option<Vec<Leaf<StatusRange>>>,
     /// Those with these outcomes, such as limited.
-    pub(crate) outcome: Option<Vec<Leaf<OutcomeWord>>>,
+    pub(crate) outcome: Option<Vec<Leaf<RequestOutcome>>>,
     /// Those that took at least so long.
     pub(crate) duration: Option<Leaf<Duration>>,
 }

@@ -5,8 +5,8 @@ use serde::Deserialize;
 
 use super::access_log::AccessLog;
 use super::shape::SingleOr;
-use crate::plan::LogFormat;
 use crate::value::{Leaf, Level};
+use tidegate_telemetry::log::LogFormat;
 
 /// What is logged.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -4,7 +4,8 @@ use serde_json::{Map, json};
 
 use super::number::{digits, object, pattern};
 use super::{Fault, Value};
-use crate::plan::{AccessField, AccessLogPlan, AccessPiece, OUTCOMES};
+use tidegate_telemetry::RequestOutcome;
+use tidegate_telemetry::access_log::{AccessField, AccessLogSettings, AccessPiece};
 
 /// How a line of the access log looks, as it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,22 +103,18 @@ impl Value for AccessField {
     }
 }
 
-/// The word for an outcome.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct OutcomeWord(pub(crate) &'static str);
-
-impl Value for OutcomeWord {
+impl Value for RequestOutcome {
     const NAME: &'static str = "Outcome";
     const WHAT: &'static str = "an outcome of a request";
     const ALLOWED: &'static str = "one of a few words";
 
     fn read(text: &str) -> Result<Self, Fault> {
-        let found = OUTCOMES.into_iter().find(|word| *word == text);
-        found.map(Self).ok_or(Fault::Form)
+        let found = Self::ALL.into_iter().find(|it| it.label() == text);
+        found.ok_or(Fault::Form)
     }
 
     fn words() -> impl Iterator<Item = &'static str> {
-        OUTCOMES.into_iter()
+        Self::ALL.into_iter().map(Self::label)
     }
 }
 
@@ -175,7 +172,7 @@ impl Value for Sample {
             .map_err(|_| Fault::Form)?;
         let millionths = whole.saturating_mul(10_000).saturating_add(decimals);
         let millionths = u32::try_from(millionths).ok();
-        let share = millionths.filter(|share| *share <= AccessLogPlan::ALL);
+        let share = millionths.filter(|share| *share <= AccessLogSettings::ALL);
         share.map(Self).ok_or(Fault::Form)
     }
 

@@ -10,8 +10,9 @@ use tidegate_tower::jwt::{InvalidToken, Signature};
 
 use tidegate_upstream::Balance;
 
-use crate::{LogFormat, Secret};
+use crate::Secret;
 use tidegate_net::path::EncodedSlashes;
+use tidegate_telemetry::log::LogFormat;
 
 use super::{Fault, PrefixLength, Value};
 

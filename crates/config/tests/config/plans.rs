@@ -120,7 +120,7 @@ fn what_is_left_out_has_its_default() {
     let fields = AccessField::default_fields();
     assert_eq!(access.format, AccessFormat::Text(fields));
     assert_eq!((access.file, access.filter), (None, None));
-    assert_eq!(access.sample, AccessLogPlan::ALL);
+    assert_eq!(access.sample, AccessLogSettings::ALL);
     assert!(plan.secret.is_none() && plan.unmatched.rules.is_empty());
     let route = &plan.routes[0];
     assert_eq!(
@@ -300,12 +300,12 @@ fn the_access_log_is_on_or_off_or_has_settings() {
         field(AccessField::Status),
         text("s"),
     ];
-    let expected = AccessLogPlan {
+    let expected = AccessLogSettings {
         file: Some("access.log".into()),
         format: AccessFormat::Template(pieces),
         filter: Some(AccessFilter {
             statuses: vec![(404, 404), (500, 599)],
-            outcomes: vec!["limited"],
+            outcomes: vec![RequestOutcome::Limited],
             duration: Some(Duration::from_secs(1)),
         }),
         sample: 1_000,

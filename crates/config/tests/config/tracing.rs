@@ -3,7 +3,7 @@
 use super::*;
 
 /// The configuration, in an environment of these variables.
-fn read(tracing: &str, variables: &[(&str, &str)]) -> Result<Option<config::TracingPlan>, String> {
+fn read(tracing: &str, variables: &[(&str, &str)]) -> Result<Option<TraceSettings>, String> {
     let text = with(&format!("tracing: {tracing}\n"));
     let variable = |name: &str| {
         let found = variables.iter().find(|(one, _)| *one == name);

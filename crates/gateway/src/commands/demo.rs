@@ -7,9 +7,9 @@ use tidegate_tower::TrustedProxies;
 
 use super::{Failure, demo_api, run};
 use crate::gateway::Gateway;
-use crate::log::Log;
 use crate::runtime::StartError;
 use tidegate_net::descriptors;
+use tidegate_telemetry::log::Log;
 
 /// The commented reference, compiled in, so that the demo needs no file.
 const CONFIGURATION: &str = include_str!("../../../../gateway.yaml");
@@ -31,7 +31,7 @@ async fn demo() -> Result<(), Failure> {
     let (mut plan, _) = parsed.map_err(Failure::usage)?;
     // So that a request can say where it comes from: only here is everyone on this machine believed.
     plan.clients.trusted = TrustedProxies::new(loopback());
-    let _log = Log::start(&plan.log).map_err(Failure::usage)?;
+    let _log = Log::start(&plan.log.level, plan.log.format).map_err(Failure::usage)?;
     let gateway = Gateway::start(plan).await.map_err(|error| match error {
         StartError::Bind(..) => Failure::usage(format!(
             "{error}; TIDEGATE_LISTEN and TIDEGATE_ADMIN name other addresses, such as 127.0.0.1:0"

@@ -20,8 +20,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::log;
 use tidegate_config::{Plan, Warning};
+use tidegate_telemetry::log;
 
 /// A reverse proxy that enforces rate limits in front of an HTTP API.
 #[derive(Debug, Parser)]

@@ -11,11 +11,11 @@ use super::reload::Reloads;
 use super::systemd;
 use super::{Failure, in_one_line};
 use crate::gateway::Gateway;
-use crate::log::Log;
 use crate::runtime::Inherited;
 use tidegate_config::Plan;
 use tidegate_net::descriptors;
 use tidegate_net::file_stamp::Stamp;
+use tidegate_telemetry::log::Log;
 
 /// How long threads that wait for files or names may delay the end of the process.
 const LAST_TASKS: Duration = Duration::from_millis(500);
@@ -26,7 +26,7 @@ pub(super) fn run(config: &Path) -> Result<(), Failure> {
     let stamp = Stamp::of(config);
     let (plan, warnings) = super::load(config)?;
     // Dropped last, so that it has the last lines of all others.
-    let _log = Log::start(&plan.log).map_err(Failure::usage)?;
+    let _log = Log::start(&plan.log.level, plan.log.format).map_err(Failure::usage)?;
     for warning in warnings {
         tracing::warn!("{}", in_one_line(&warning));
     }

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use tidegate_config::AccessField;
+use tidegate_telemetry::access_log::AccessField;
 
+use super::metric_names;
 use super::pages::{page, words};
-use crate::metrics;
 
 type Names = BTreeSet<String>;
 
@@ -43,11 +43,11 @@ fn every_metric_has_a_row_and_every_row_a_metric() {
     };
     same(
         &rows.iter().map(bare).collect(),
-        &metrics::names::registered(),
+        &metric_names::registered(),
         "metric",
     );
     // With unit and `_total`, as far as a gateway that has done nothing shows them.
-    let shown = metrics::names::shown();
+    let shown = metric_names::shown();
     assert!(shown.len() >= 20, "{shown:?}");
     let wrong: Vec<_> = shown.difference(&rows).collect();
     assert!(wrong.is_empty(), "the table has another form of {wrong:?}");

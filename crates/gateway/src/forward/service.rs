@@ -23,7 +23,7 @@ use super::read_headers::ReadHeaders;
 use super::request_body::{self, BodyBounds};
 use super::upgrade::Upgrade;
 use crate::body::{Body, ReceivedBody, Tunnel, UpstreamBody};
-use crate::outcome::{ForwardOutcome, Forwarded};
+use crate::outcome::ForwardOutcome;
 use crate::request::info::RequestInfo;
 use crate::request::problem::Problem;
 use crate::request::target::has_long_list;
@@ -33,6 +33,7 @@ use tidegate_net::headers::remove_hop_by_hop;
 use tidegate_net::pace::LeastRate;
 use tidegate_net::tls::Offer;
 use tidegate_server::ClientBody;
+use tidegate_telemetry::Forwarded;
 use tidegate_upstream::{Attempts, BodyState, Lease, RequestBody, Retries, Upstream};
 
 /// What a route's forwarding is made of.
@@ -271,7 +272,7 @@ impl Forwarding {
                 trusted: info.connection.is_trusted(),
                 hop: info.connection.hop(),
                 clients: &self.clients,
-                request_id: info.request_id.0,
+                request_id: info.request_id.into_header(),
                 read: &self.read,
                 client: head.extensions.get(),
                 is_tls: info.connection.is_tls(),

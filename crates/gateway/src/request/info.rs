@@ -4,8 +4,8 @@ use tidegate_server::ConnectionInfo;
 use tidegate_tower::Peer;
 
 use super::problem::Problem;
-use crate::request_id::RequestId;
-use crate::traces::TraceContext;
+use tidegate_telemetry::RequestId;
+use tidegate_telemetry::traces::TraceContext;
 
 /// What is known of a request beside its head: the one extension that the gateway's own parts add to it. (The limits have
 /// [`Peer`] and more.)

@@ -13,11 +13,12 @@ use tidegate_server::{BoxError, RequestGuard, ResponseBody};
 use tidegate_store::Outcome;
 use tidegate_tower::{Action, Decided, InFlight};
 
-use crate::access_log::{AccessLog, Record};
 use crate::body::Body;
-use crate::metrics::{OpenTunnel, RouteMetrics};
-use crate::outcome::{ForwardOutcome, RequestOutcome};
-use crate::traces::Recording;
+use crate::outcome::ForwardOutcome;
+use tidegate_telemetry::RequestOutcome;
+use tidegate_telemetry::access_log::{AccessLog, Record};
+use tidegate_telemetry::metrics::{OpenTunnel, RouteMetrics};
+use tidegate_telemetry::traces::Recording;
 
 /// Logs and counts a request when it is dropped: with the body of the answer, or with the future that was to make one.
 #[derive(Debug)]

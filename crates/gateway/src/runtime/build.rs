@@ -13,16 +13,16 @@ use super::jwks::Jwks;
 use super::limit_keys::LimitKeys;
 use super::snapshot::Snapshot;
 use super::start_error::StartError;
-use crate::access_log::AccessLog;
 use crate::forward::{ForwardTimeouts, Forwarding, ReadHeaders};
-use crate::metrics::{GatewayMetrics, RouteMetrics};
 use crate::request::cors::Cors;
 use crate::request::routes::Routes;
-use crate::request_id::RequestIds;
 use crate::stack::{Enforcement, Route, Stack};
-use crate::traces::Traces;
 use tidegate_config::{Plan, RoutePlan};
 use tidegate_server::{ListenerName, Overload, Settings, Timeouts};
+use tidegate_telemetry::RequestIds;
+use tidegate_telemetry::access_log::AccessLog;
+use tidegate_telemetry::metrics::{GatewayMetrics, RouteMetrics};
+use tidegate_telemetry::traces::Traces;
 use tidegate_upstream::{Retries, Upstream};
 
 /// The state of limits and the means to find it, and what was counted so far.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_net::file_stamp::EVERY;
 use tidegate_net::tls::ServerTls;
 
-use crate::metrics::GatewayMetrics;
+use tidegate_telemetry::metrics::GatewayMetrics;
 
 /// Watches the files of these listeners for as long as the future is polled.
 pub(crate) async fn watch(listeners: Vec<Arc<ServerTls>>, metrics: Arc<GatewayMetrics>) {

@@ -25,8 +25,8 @@ use tidegate_net::tls;
 use tidegate_tower::jwt::InvalidKey;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::metrics::JwksMetrics;
 use tidegate_config::JwksPlan;
+use tidegate_telemetry::metrics::JwksMetrics;
 
 /// How long a fetch may take, from its connection to the last byte.
 const DEADLINE: Duration = Duration::from_secs(5);

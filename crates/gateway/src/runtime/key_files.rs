@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
-use crate::metrics::GatewayMetrics;
 use tidegate_config::KeyFile;
 use tidegate_net::file_stamp::{EVERY, Stamp};
+use tidegate_telemetry::metrics::GatewayMetrics;
 
 /// How a file was found last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

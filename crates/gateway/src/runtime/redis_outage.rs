@@ -8,7 +8,7 @@ use std::time::Duration;
 use tidegate_store::{RedisStore, StoreError};
 use tokio::time::Instant;
 
-use crate::metrics::GatewayMetrics;
+use tidegate_telemetry::metrics::GatewayMetrics;
 
 /// How often the connection is looked at. Nothing is asked of Redis.
 const EVERY: Duration = Duration::from_millis(500);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tidegate_store::RedisStore;
 use tidegate_store::redis::NodeInfo;
 
-use crate::metrics::GatewayMetrics;
+use tidegate_telemetry::metrics::GatewayMetrics;
 
 /// How often Redis is asked.
 const EVERY: Duration = Duration::from_secs(10);

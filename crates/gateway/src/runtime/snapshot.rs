@@ -17,7 +17,6 @@ use super::certificate_watch;
 use super::jwks::{self, Jwks};
 use super::key_files;
 use super::limit_keys::LimitKeys;
-use crate::metrics::GatewayMetrics;
 use crate::request::record::Ended;
 use crate::stack::Stack;
 use tidegate_config::{AdminPlan, KeyFile};
@@ -26,6 +25,7 @@ use tidegate_server::{
     ClientBody, ConnectionInfo, Dropped, ListenerName, RefusedHead, RequestGuard, Service,
     Settings, UnparsedHead,
 };
+use tidegate_telemetry::metrics::GatewayMetrics;
 use tidegate_upstream::Upstream;
 
 /// What is in force now.

@@ -1,0 +1,52 @@
+//! The names of all metrics.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::{fs, iter};
+
+use tidegate_server::Overload;
+use tidegate_store::{MemoryStore, Store};
+use tidegate_telemetry::metrics::{Format, GatewayMetrics};
+use tidegate_tower::WaitQueues;
+
+/// Calls whose first argument is the name of a metric, without prefix, unit and `_total`.
+const NAMING: [&str; 4] = [
+    ".register(",
+    ".register_with_unit(",
+    ".add(",
+    ".encode_descriptor(",
+];
+
+/// The names as they are registered. A metric without a sample is not shown, so the source is read.
+pub(super) fn registered() -> BTreeSet<String> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../telemetry/src");
+    let mut texts = vec![fs::read_to_string(source.join("metrics.rs")).unwrap()];
+    let files = fs::read_dir(source.join("metrics")).unwrap();
+    let files = files.map(|file| file.unwrap().path());
+    for file in files {
+        texts.push(fs::read_to_string(file).unwrap());
+    }
+    let mut names = BTreeSet::new();
+    for text in &texts {
+        for call in NAMING {
+            for behind in text.split(call).skip(1) {
+                let quoted = behind.trim_start().strip_prefix('"');
+                let name = quoted.and_then(|quoted| quoted.split_once('"'));
+                names.extend(name.map(|(name, _)| name.to_owned()));
+            }
+        }
+    }
+    names
+}
+
+/// The whole names of those that a gateway shows before its first request.
+pub(super) fn shown() -> BTreeSet<String> {
+    let metrics = GatewayMetrics::new(WaitQueues::default());
+    let store = Store::Memory(Arc::new(MemoryStore::default()));
+    let overload = Overload::default();
+    let text = metrics.text(&store, iter::empty(), &overload, 0, Format::Text);
+    let kinds = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    let names = kinds.map(|line| line.split_once(' ').unwrap().0.to_owned());
+    names.collect()
+}

@@ -1,0 +1,135 @@
+//! The access log: one line per request.
+//!
+//! ```text
+//! request's end ─ selection ─ format ─> a buffer per processor ─ collecting thread ─> standard error, or a file
+//! ```
+//!
+//! The thread that served a request formats its line, into a buffer that few threads share. A thread of its own collects the
+//! buffers ten times per second, or when one is long, and writes the lines. Requests wait for neither. If the lines are not
+//! taken in time, further ones are lost, counted, and told of in the log itself.
+
+mod buffers;
+mod format;
+mod head;
+mod record;
+mod selection;
+mod settings;
+mod sink;
+mod timestamp;
+mod value;
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use buffers::Buffers;
+use format::Format;
+use head::Kept;
+use http::Request;
+use selection::Selection;
+
+pub use format::Fields;
+pub use record::Record;
+pub use settings::{AccessField, AccessFilter, AccessFormat, AccessLogSettings, AccessPiece};
+pub use sink::{LogFile, Sink};
+pub use value::Value;
+
+use crate::request_id::RequestId;
+
+/// Where records go; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct AccessLog(Option<Arc<Log>>);
+
+#[derive(Debug)]
+struct Log {
+    kept: Kept,
+    selection: Selection,
+    buffers: Buffers,
+}
+
+/// The thread that collects lines; it ends when this is finished or dropped.
+#[derive(Debug)]
+pub struct Collector(Arc<Log>);
+
+impl Collector {
+    /// Waits until all lines that were written before are handed on, but not longer than `patience`.
+    pub fn finish(self, patience: Duration) {
+        self.0.buffers.close(patience);
+    }
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        self.0.buffers.close(Duration::ZERO);
+    }
+}
+
+impl AccessLog {
+    /// Starts the thread that collects lines for `sink`.
+    pub fn start(
+        settings: &AccessLogSettings,
+        mut sink: Sink,
+    ) -> std::io::Result<(Self, Collector)> {
+        let format = Format::new(&settings.format);
+        let log = Arc::new(Log {
+            kept: Kept::for_format(&format),
+            selection: Selection::new(settings),
+            buffers: Buffers::new(format),
+        });
+        let thread = std::thread::Builder::new().name("access-log".into());
+        let collected = log.clone();
+        thread.spawn(move || collected.buffers.collect(|lines| sink.take(lines)))?;
+        Ok((Self(Some(log.clone())), Collector(log)))
+    }
+
+    /// A log that nobody wants to read.
+    pub const fn off() -> Self {
+        Self(None)
+    }
+
+    /// Whether anybody wants to read it.
+    pub const fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// The record of a request that has just begun, by `peer` and on behalf of `client_ip`, with what its spans need, if it has
+    /// any.
+    pub fn record<B>(
+        &self,
+        request: &Request<B>,
+        id: &RequestId,
+        route: Option<Arc<str>>,
+        peer: SocketAddr,
+        client_ip: IpAddr,
+        has_spans: bool,
+    ) -> Record {
+        let kept = self.0.as_ref().map_or(Kept::NOTHING, |log| log.kept);
+        let kept = if has_spans {
+            kept.and_for_spans()
+        } else {
+            kept
+        };
+        Record::new(request, kept, id, route, peer, client_ip)
+    }
+
+    /// Writes the line of a request that has ended, if it is one of those that get one.
+    pub fn write(&self, record: &Record) {
+        if let Some(log) = &self.0
+            && log.selection.takes(|| record.end())
+        {
+            log.buffers.write(record);
+        }
+    }
+
+    /// Has the file opened again before further lines are written.
+    pub fn reopen(&self) {
+        if let Some(log) = &self.0 {
+            log.buffers.reopen();
+        }
+    }
+
+    /// Lines that were lost since start.
+    pub fn lost(&self) -> u64 {
+        self.0.as_ref().map_or(0, |log| log.buffers.lost())
+    }
+}

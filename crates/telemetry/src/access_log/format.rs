@@ -1,0 +1,328 @@
+//! The format of a line: compiled once, at start, into a list of pieces.
+
+use super::settings::{AccessField, AccessFormat, AccessPiece};
+use super::timestamp::Clock;
+use super::value::{Style, Value};
+
+/// How lines look.
+#[derive(Debug)]
+pub(super) struct Format {
+    kind: Kind,
+    pieces: Box<[Piece]>,
+    /// Whether a field of its own says how many lines were lost.
+    tells_lost: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// As `tracing-subscriber` writes the lines of the process's log, so that one reader does for both.
+    Text,
+    /// The same as an object.
+    Json,
+    /// As the pieces are.
+    Template,
+}
+
+#[derive(Debug)]
+enum Piece {
+    /// Text as it is.
+    Text(Box<[u8]>),
+    /// A field's value behind its name, if there is one.
+    Named(Box<[u8]>, AccessField),
+    /// A field's value, or `-`.
+    Bare(AccessField, Style),
+}
+
+/// What a line tells.
+pub trait Fields {
+    /// The value of a field.
+    fn value(&self, field: AccessField) -> Value<'_>;
+}
+
+impl Format {
+    /// Compiles a format.
+    pub(super) fn new(format: &AccessFormat) -> Self {
+        let (kind, pieces) = match format {
+            AccessFormat::Text(fields) => (Kind::Text, named(fields, " ", "=")),
+            AccessFormat::Json(fields) => (Kind::Json, named(fields, ",\"", "\":")),
+            AccessFormat::Common => (Kind::Template, common()),
+            AccessFormat::Combined => (Kind::Template, combined()),
+            AccessFormat::Template(pieces) => {
+                let pieces = pieces.iter().map(|piece| match piece {
+                    AccessPiece::Text(text) => Piece::Text(text.as_bytes().into()),
+                    AccessPiece::Field(field) => Piece::Bare(*field, Style::Plain),
+                });
+                (Kind::Template, pieces.collect())
+            }
+        };
+        let pieces: Box<[Piece]> = pieces.into();
+        let tells = [AccessField::Lost, AccessField::Path];
+        let tells_lost = pieces
+            .iter()
+            .filter_map(Piece::field)
+            .any(|field| tells.contains(&field));
+        Self {
+            kind,
+            pieces,
+            tells_lost,
+        }
+    }
+
+    /// Whether lines have this field.
+    pub(super) fn has(&self, field: AccessField) -> bool {
+        self.pieces.iter().any(|piece| piece.field() == Some(field))
+    }
+
+    /// Appends the line of a request. The clock was just read.
+    pub(super) fn line(&self, out: &mut Vec<u8>, clock: &mut Clock, fields: &impl Fields) {
+        match self.kind {
+            Kind::Text => {
+                out.extend_from_slice(clock.now());
+                out.extend_from_slice(b"  INFO access:");
+                self.pieces(out, clock, fields);
+                out.push(b'\n');
+            }
+            Kind::Json => {
+                out.extend_from_slice(b"{\"timestamp\":\"");
+                out.extend_from_slice(clock.now());
+                out.extend_from_slice(b"\",\"level\":\"INFO\"");
+                self.pieces(out, clock, fields);
+                out.extend_from_slice(b",\"target\":\"access\"}\n");
+            }
+            Kind::Template => {
+                self.pieces(out, clock, fields);
+                out.push(b'\n');
+            }
+        }
+    }
+
+    /// Appends a line that says that so many were lost.
+    pub(super) fn lost(&self, out: &mut Vec<u8>, clock: &mut Clock, lines: u64) {
+        let mut number = itoa::Buffer::new();
+        let number = number.format(lines).as_bytes();
+        let mut write = |parts: &[&[u8]]| parts.iter().for_each(|part| out.extend_from_slice(part));
+        match self.kind {
+            Kind::Text => {
+                let parts: [&[u8]; 5] = [
+                    clock.now(),
+                    b"  WARN access: ",
+                    number,
+                    b" lines lost lost=",
+                    number,
+                ];
+                write(&parts);
+            }
+            Kind::Json => {
+                let start: [&[u8]; 3] =
+                    [b"{\"timestamp\":\"", clock.now(), b"\",\"level\":\"WARN\""];
+                write(&start);
+                write(&[
+                    b",\"message\":\"",
+                    number,
+                    b" lines lost\",\"lost\":",
+                    number,
+                ]);
+                write(&[b",\"target\":\"access\"}"]);
+            }
+            Kind::Template => {
+                let path = format!("/{lines}-lines-lost");
+                self.pieces(out, clock, &Lost { lines, path });
+                if !self.tells_lost {
+                    out.push(b' ');
+                    out.extend_from_slice(number);
+                    out.extend_from_slice(b" lines lost");
+                }
+            }
+        }
+        out.push(b'\n');
+    }
+
+    fn pieces(&self, out: &mut Vec<u8>, clock: &mut Clock, fields: &impl Fields) {
+        let style = match self.kind {
+            Kind::Json => Style::Json,
+            Kind::Text | Kind::Template => Style::Text,
+        };
+        for piece in &self.pieces {
+            match piece {
+                Piece::Text(text) => out.extend_from_slice(text),
+                Piece::Named(name, field) => match fields.value(*field) {
+                    Value::Missing => {}
+                    value => {
+                        out.extend_from_slice(name);
+                        value.write(out, style, clock);
+                    }
+                },
+                Piece::Bare(field, style) => fields.value(*field).write(out, *style, clock),
+            }
+        }
+    }
+}
+
+impl Piece {
+    const fn field(&self) -> Option<AccessField> {
+        match self {
+            Self::Text(_) => None,
+            Self::Named(_, field) | Self::Bare(field, _) => Some(*field),
+        }
+    }
+}
+
+fn named(fields: &[AccessField], before: &str, after: &str) -> Vec<Piece> {
+    let name = |field: &AccessField| format!("{before}{}{after}", field.name()).into_bytes();
+    let fields = fields.iter();
+    fields
+        .map(|field| Piece::Named(name(field).into(), *field))
+        .collect()
+}
+
+/// `127.0.0.1 - api_key:acme [22/Nov/2026:15:32:17 +0000] "GET /path HTTP/1.1" 200 2326`.
+fn common() -> Vec<Piece> {
+    let text = |text: &str| Piece::Text(text.as_bytes().into());
+    let bare = |field| Piece::Bare(field, Style::Plain);
+    vec![
+        bare(AccessField::ClientIp),
+        text(" - "),
+        Piece::Bare(AccessField::Client, Style::OneWord),
+        text(" ["),
+        bare(AccessField::TimeLocal),
+        text("] \""),
+        bare(AccessField::Method),
+        text(" "),
+        bare(AccessField::Path),
+        text(" "),
+        bare(AccessField::Protocol),
+        text("\" "),
+        bare(AccessField::Status),
+        text(" "),
+        bare(AccessField::BytesOut),
+    ]
+}
+
+/// [`common`], with ` "https://referer/" "user agent"`.
+fn combined() -> Vec<Piece> {
+    let mut pieces = common();
+    for field in [AccessField::Referer, AccessField::UserAgent] {
+        pieces.push(Piece::Text(b" \"".as_slice().into()));
+        pieces.push(Piece::Bare(field, Style::Plain));
+        pieces.push(Piece::Text(b"\"".as_slice().into()));
+    }
+    pieces
+}
+
+/// What stands for the fields of a request in a line that says how many lines were lost. Programs that read the Common Log
+/// Format demand an address, and a status that there is.
+struct Lost {
+    lines: u64,
+    path: String,
+}
+
+impl Fields for Lost {
+    fn value(&self, field: AccessField) -> Value<'_> {
+        let nobody = std::net::Ipv4Addr::UNSPECIFIED;
+        match field {
+            AccessField::Time => Value::Before(std::time::Duration::ZERO),
+            AccessField::TimeLocal => Value::Local,
+            AccessField::ClientIp => Value::Address(nobody.into()),
+            AccessField::Path => Value::Text(self.path.as_bytes(), self.path.len()),
+            AccessField::Outcome => Value::Word("lost"),
+            AccessField::Status => Value::Number(599),
+            AccessField::BytesOut => Value::Number(0),
+            AccessField::Lost => Value::Number(self.lines),
+            _ => Value::Missing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A request with a hostile user agent.
+    struct Hostile;
+
+    impl Fields for Hostile {
+        fn value(&self, field: AccessField) -> Value<'_> {
+            match field {
+                AccessField::TimeLocal => Value::Local,
+                AccessField::Method => Value::Text(b"GET", 64),
+                AccessField::Path => Value::Text(b"/\"x", 64),
+                AccessField::Status => Value::Number(200),
+                AccessField::UserAgent => Value::Text(b"\" 500\n{", 64),
+                AccessField::Protocol => Value::Word("HTTP/1.1"),
+                _ => Value::Missing,
+            }
+        }
+    }
+
+    fn lines(format: &AccessFormat) -> [String; 2] {
+        let format = Format::new(format);
+        let (mut line, mut lost) = (Vec::new(), Vec::new());
+        let mut clock = Clock::default();
+        format.line(&mut line, &mut clock, &Hostile);
+        format.lost(&mut lost, &mut clock, 12);
+        [line, lost].map(|line| String::from_utf8(line).unwrap())
+    }
+
+    #[test]
+    fn a_text_line_is_what_tracing_writes() {
+        use AccessField::{Client, Method, Path, Protocol, Status, UserAgent};
+        let fields = vec![Method, Path, Status, Client, Protocol, UserAgent];
+        let [line, lost] = lines(&AccessFormat::Text(fields));
+        let time = "1970-01-01T00:00:00.000000Z";
+        let told =
+            r#"method="GET" path="/\"x" status=200 protocol="HTTP/1.1" user_agent="\" 500\n{""#;
+        assert_eq!(line, format!("{time}  INFO access: {told}\n"));
+        assert_eq!(
+            lost,
+            format!("{time}  WARN access: 12 lines lost lost=12\n")
+        );
+    }
+
+    #[test]
+    fn a_json_line_is_an_object_with_the_same_values() {
+        use AccessField::{Client, Path, Status, UserAgent};
+        let [line, lost] = lines(&AccessFormat::Json(vec![Path, Status, Client, UserAgent]));
+        assert!(line.ends_with("}\n") && line.lines().count() == 1);
+        let read = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap();
+        let time = "1970-01-01T00:00:00.000000Z";
+        let expected = serde_json::json!({
+            "timestamp": time, "level": "INFO", "path": "/\"x", "status": 200, "user_agent": "\" 500\n{",
+            "target": "access",
+        });
+        assert_eq!(read(&line), expected);
+        let expected = serde_json::json!({
+            "timestamp": time, "level": "WARN", "message": "12 lines lost", "lost": 12, "target": "access",
+        });
+        assert_eq!(read(&lost), expected);
+    }
+
+    #[test]
+    fn combined_lines_have_all_their_fields() {
+        let [line, lost] = lines(&AccessFormat::Combined);
+        let time = "[01/Jan/1970:00:00:00 +0000]";
+        let request = r#""GET /\x22x HTTP/1.1" 200 -"#;
+        assert_eq!(
+            line,
+            format!("- - - {time} {request} \"-\" \"\\x22 500\\x0A{{\"\n")
+        );
+        let request = "\"- /12-lines-lost -\" 599 0";
+        assert_eq!(lost, format!("0.0.0.0 - - {time} {request} \"-\" \"-\"\n"));
+        let [line, _] = lines(&AccessFormat::Common);
+        assert_eq!(
+            line,
+            format!("- - - {time} {}\n", r#""GET /\x22x HTTP/1.1" 200 -"#)
+        );
+    }
+
+    #[test]
+    fn a_template_says_how_many_lines_were_lost_whatever_its_fields_are() {
+        let template = |field| {
+            let text = AccessPiece::Text("a ".into());
+            AccessFormat::Template(vec![text, AccessPiece::Field(field)])
+        };
+        let [line, lost] = lines(&template(AccessField::Lost));
+        assert_eq!((&*line, &*lost), ("a -\n", "a 12\n"));
+        let [line, lost] = lines(&template(AccessField::Client));
+        assert_eq!((&*line, &*lost), ("a -\n", "a - 12 lines lost\n"));
+    }
+}

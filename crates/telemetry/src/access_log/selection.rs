@@ -1,0 +1,136 @@
+//! Which requests get a line.
+
+use std::time::Duration;
+
+use super::settings::{AccessFilter, AccessLogSettings};
+use crate::outcome::RequestOutcome;
+use crate::random;
+
+/// Chooses requests by what became of them, and some of the others at random.
+#[derive(Debug)]
+pub(super) struct Selection {
+    filter: Option<Filter>,
+    /// How many of a million.
+    sample: u32,
+}
+
+#[derive(Debug)]
+struct Filter {
+    statuses: Vec<(u16, u16)>,
+    outcomes: [bool; RequestOutcome::ALL.len()],
+    duration: Option<Duration>,
+}
+
+/// What a request is chosen by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ended {
+    pub(super) outcome: RequestOutcome,
+    pub(super) status: u16,
+    pub(super) took: Duration,
+    /// Whether an observed limit would have refused it.
+    pub(super) would_be_refused: bool,
+}
+
+impl Selection {
+    pub(super) fn new(settings: &AccessLogSettings) -> Self {
+        Self {
+            filter: settings.filter.as_ref().map(Filter::new),
+            sample: settings.sample,
+        }
+    }
+
+    /// Whether a request gets a line.
+    pub(super) fn takes(&self, ended: impl FnOnce() -> Ended) -> bool {
+        if self.filter.is_none() && self.sample == AccessLogSettings::ALL {
+            return true;
+        }
+        let ended = ended();
+        if self
+            .filter
+            .as_ref()
+            .is_some_and(|filter| !filter.takes(ended))
+        {
+            return false;
+        }
+        // Of a server's error or an observed refusal there is something to tell.
+        let merely = ended.outcome == RequestOutcome::Forwarded && ended.status < 500;
+        !merely
+            || ended.would_be_refused
+            || self.sample == AccessLogSettings::ALL
+            || random::happens(self.sample)
+    }
+}
+
+impl Filter {
+    fn new(filter: &AccessFilter) -> Self {
+        let is_chosen = |outcome: RequestOutcome| filter.outcomes.contains(&outcome);
+        Self {
+            statuses: filter.statuses.clone(),
+            outcomes: RequestOutcome::ALL.map(is_chosen),
+            duration: filter.duration,
+        }
+    }
+
+    fn takes(&self, ended: Ended) -> bool {
+        let status = |(from, to): &(u16, u16)| (*from..=*to).contains(&ended.status);
+        self.outcomes[ended.outcome as usize]
+            || self.statuses.iter().any(status)
+            || self.duration.is_some_and(|least| ended.took >= least)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn selection(filter: Option<AccessFilter>, sample: u32) -> Selection {
+        Selection {
+            filter: filter.as_ref().map(Filter::new),
+            sample,
+        }
+    }
+
+    fn ended(outcome: RequestOutcome, status: u16, ms: u64) -> Ended {
+        Ended {
+            outcome,
+            status,
+            took: Duration::from_millis(ms),
+            would_be_refused: false,
+        }
+    }
+
+    #[test]
+    fn one_condition_is_enough() {
+        let filter = AccessFilter {
+            statuses: vec![(500, 599)],
+            outcomes: vec![RequestOutcome::Limited],
+            duration: Some(Duration::from_millis(10)),
+        };
+        let selection = selection(Some(filter), AccessLogSettings::ALL);
+        for (outcome, status, ms, is_taken) in [
+            (RequestOutcome::Forwarded, 200, 9, false),
+            (RequestOutcome::Forwarded, 200, 10, true),
+            (RequestOutcome::Forwarded, 500, 0, true),
+            (RequestOutcome::Forwarded, 499, 0, false),
+            (RequestOutcome::Limited, 429, 0, true),
+            (RequestOutcome::Rejected, 404, 0, false),
+        ] {
+            let taken = selection.takes(|| ended(outcome, status, ms));
+            assert_eq!(taken, is_taken, "{outcome:?} {status} {ms}");
+        }
+    }
+
+    #[test]
+    fn what_was_merely_forwarded_is_sampled_and_nothing_else() {
+        let selection = selection(None, 10_000);
+        let taken = |ended: Ended| (0..100_000).filter(|_| selection.takes(|| ended)).count();
+        let forwarded = taken(ended(RequestOutcome::Forwarded, 200, 0));
+        // 1,000 are expected; one run in many millions is out of these bounds.
+        assert!((800..1_200).contains(&forwarded), "{forwarded}");
+        assert_eq!(taken(ended(RequestOutcome::Limited, 429, 0)), 100_000);
+        assert_eq!(taken(ended(RequestOutcome::Forwarded, 502, 0)), 100_000);
+        let mut observed = ended(RequestOutcome::Forwarded, 200, 0);
+        observed.would_be_refused = true;
+        assert_eq!(taken(observed), 100_000);
+    }
+}

@@ -1,0 +1,141 @@
+//! What the access log says, and of which requests.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::outcome::RequestOutcome;
+
+/// The access log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccessLogSettings {
+    /// The file that lines are appended to; none: standard error.
+    pub file: Option<PathBuf>,
+    /// How a line looks.
+    pub format: AccessFormat,
+    /// The requests that get a line; none: all.
+    pub filter: Option<AccessFilter>,
+    /// How many of a million requests get a line that were forwarded and have nothing else to tell.
+    pub sample: u32,
+}
+
+impl AccessLogSettings {
+    /// The [`sample`](Self::sample) that leaves out nothing.
+    pub const ALL: u32 = 1_000_000;
+}
+
+/// How a line of the access log looks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AccessFormat {
+    /// For people: these fields as `name=value`, if there is a value.
+    Text(Vec<AccessField>),
+    /// An object per line, with these fields as members, if there is a value.
+    Json(Vec<AccessField>),
+    /// The Common Log Format.
+    Common,
+    /// The Combined Log Format: Common with referer and user agent.
+    Combined,
+    /// Text with fields in it.
+    Template(Vec<AccessPiece>),
+}
+
+/// A part of a template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AccessPiece {
+    /// Text as it is.
+    Text(String),
+    /// A field's value, or `-`.
+    Field(AccessField),
+}
+
+/// The requests that get a line: those that meet at least one of these conditions.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AccessFilter {
+    /// The statuses, as ranges with both ends included.
+    pub statuses: Vec<(u16, u16)>,
+    /// What became of the request.
+    pub outcomes: Vec<RequestOutcome>,
+    /// Requests that took at least so long.
+    pub duration: Option<Duration>,
+}
+
+macro_rules! fields {
+    ($($name:ident $word:literal $is_default:literal,)*) => {
+        /// A field of the access log. docs/operations.md says what each means.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[allow(missing_docs, reason = "docs/operations.md has a row for each, which a test checks")]
+        pub enum AccessField {
+            $($name,)*
+        }
+
+        impl AccessField {
+            /// All fields, in the order of a line.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            /// The name, in lines and in the configuration.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => $word,)*
+                }
+            }
+
+            /// Whether text and JSON lines have it where the configuration names no fields.
+            pub const fn is_default(self) -> bool {
+                match self {
+                    $(Self::$name => $is_default,)*
+                }
+            }
+        }
+    };
+}
+
+fields! {
+    Time "time" false,
+    TimeLocal "time_local" false,
+    Id "id" true,
+    TraceId "trace_id" true,
+    Method "method" true,
+    Host "host" true,
+    Path "path" true,
+    Protocol "protocol" true,
+    Status "status" true,
+    Outcome "outcome" true,
+    Route "route" true,
+    Peer "peer" true,
+    PeerPort "peer_port" false,
+    ClientIp "client_ip" true,
+    Client "client" true,
+    UserAgent "user_agent" false,
+    Referer "referer" false,
+    Plan "plan" true,
+    Limit "limit" true,
+    RefusedBy "refused_by" true,
+    DecidedBy "decided_by" true,
+    WouldRefuse "would_refuse" true,
+    Remaining "remaining" false,
+    RetryAfter "retry_after" true,
+    Cost "cost" false,
+    BytesIn "bytes_in" true,
+    BytesOut "bytes_out" true,
+    Upstream "upstream" true,
+    UpstreamStatus "upstream_status" true,
+    Attempts "attempts" true,
+    WaitedUs "waited_us" true,
+    StoreUs "store_us" true,
+    UpstreamUs "upstream_us" true,
+    TotalUs "total_us" true,
+    Lost "lost" false,
+}
+
+impl AccessField {
+    /// The field of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        let found = Self::ALL.iter().find(|field| field.name() == name);
+        found.copied()
+    }
+
+    /// The fields of text and JSON lines where the configuration names none.
+    pub fn default_fields() -> Vec<Self> {
+        let fields = Self::ALL.iter().copied();
+        fields.filter(|field| field.is_default()).collect()
+    }
+}

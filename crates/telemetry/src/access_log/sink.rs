@@ -1,0 +1,213 @@
+//! Where lines of the access log go: the log of the process, or a file.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::buffers::Collected;
+use crate::log::AccessSink;
+
+/// Who may read a file that the gateway makes: its own user and group.
+const MODE: u32 = 0o640;
+/// How long to wait for a pipe that is full.
+const FULL: Duration = Duration::from_millis(20);
+/// How often the log of the process says, at most, that the file cannot be written.
+const REPORT_EVERY: Duration = Duration::from_secs(10);
+
+/// Takes lines. Only the thread that collects them may use it.
+#[derive(Debug)]
+pub enum Sink {
+    /// The log of the process.
+    Log(AccessSink),
+    /// A file of their own.
+    File(LogFile),
+}
+
+impl Sink {
+    /// Writes whole lines, and waits until they are written; says how many of them are lost.
+    pub(super) fn take(&mut self, collected: Collected<'_>) -> u64 {
+        match self {
+            Self::Log(log) => {
+                log.write(collected.lines);
+                0
+            }
+            Self::File(file) => {
+                if collected.reopens {
+                    file.reopen();
+                }
+                file.write(collected.lines)
+            }
+        }
+    }
+}
+
+/// A file that lines are appended to.
+#[derive(Debug)]
+pub struct LogFile {
+    path: PathBuf,
+    file: File,
+    /// The rest of a line that was written in part, when the disk was full.
+    unfinished: Vec<u8>,
+    reported: Option<Instant>,
+}
+
+impl LogFile {
+    /// Opens a file, or makes it.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self {
+            path: path.to_owned(),
+            file: open(path)?,
+            unfinished: Vec::new(),
+            reported: None,
+        })
+    }
+
+    /// Opens the file of this name, which may be another one by now. If that fails, lines go on to the old one.
+    fn reopen(&mut self) {
+        let path = self.path.display();
+        match open(&self.path) {
+            Ok(file) => {
+                let mut before = std::mem::replace(&mut self.file, file);
+                let _ = append(&mut before, &std::mem::take(&mut self.unfinished));
+                tracing::info!(%path, "access log reopened");
+            }
+            Err(error) => {
+                tracing::warn!(%path, %error, "access log not reopened; lines go on into the old file");
+            }
+        }
+    }
+
+    /// Appends whole lines; says how many could not be.
+    fn write(&mut self, lines: &[u8]) -> u64 {
+        let Err(failure) = append_lines(&mut self.file, &mut self.unfinished, lines) else {
+            return 0;
+        };
+        if self.reported.is_none_or(|at| at.elapsed() >= REPORT_EVERY) {
+            self.reported = Some(Instant::now());
+            let (path, lines) = (self.path.display(), failure.lost);
+            tracing::warn!(%path, error = %failure.error, lines, "access log not written: lines are lost");
+        }
+        failure.lost
+    }
+}
+
+/// Why lines were not appended, and how many.
+#[derive(Debug)]
+struct Failure {
+    error: io::Error,
+    lost: u64,
+}
+
+/// Appends the rest of a line that was appended in part before, then whole lines. The rest of a line that is appended in part
+/// now is kept for the next time, and that line is not lost.
+fn append_lines(
+    out: &mut impl Write,
+    unfinished: &mut Vec<u8>,
+    lines: &[u8],
+) -> Result<(), Failure> {
+    let count = |lines: &[u8]| lines.iter().filter(|byte| **byte == b'\n').count() as u64;
+    if let Err((written, error)) = append(out, unfinished) {
+        unfinished.drain(..written);
+        let lost = count(lines);
+        return Err(Failure { error, lost });
+    }
+    unfinished.clear();
+    append(out, lines).map_err(|(written, error)| {
+        let (before, mut rest) = lines.split_at(written);
+        if before.last().is_some_and(|last| *last != b'\n') {
+            let end = rest.iter().position(|byte| *byte == b'\n');
+            let (line, behind) = rest.split_at(end.map_or(rest.len(), |end| end + 1));
+            *unfinished = line.to_vec();
+            rest = behind;
+        }
+        let lost = count(rest);
+        Failure { error, lost }
+    })
+}
+
+/// Appends all bytes, or says how many were appended and why no more.
+fn append(out: &mut impl Write, bytes: &[u8]) -> Result<(), (usize, io::Error)> {
+    let mut written = 0;
+    while written < bytes.len() {
+        match out.write(&bytes[written..]) {
+            Ok(0) => return Err((written, ErrorKind::WriteZero.into())),
+            Ok(more) => written += more,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(FULL),
+            Err(error) => return Err((written, error)),
+        }
+    }
+    Ok(())
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    // A named pipe that nobody reads must not hold the gateway up.
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let mut options = OpenOptions::new();
+    options.append(true).create(true).mode(MODE);
+    options.custom_flags(flags).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A disk that has room for so many bytes.
+    #[derive(Default)]
+    struct Disk {
+        written: Vec<u8>,
+        room: usize,
+    }
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let some = bytes.len().min(self.room);
+            if some == 0 {
+                return Err(ErrorKind::StorageFull.into());
+            }
+            self.room -= some;
+            self.written.extend_from_slice(&bytes[..some]);
+            Ok(some)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_written_in_part_is_finished_when_there_is_room_again() {
+        let lines = b"one\ntwo\nthree\nfour\n";
+        for room in 0..=lines.len() {
+            let (mut disk, mut unfinished) = (Disk::default(), Vec::new());
+            disk.room = room;
+            let failure = append_lines(&mut disk, &mut unfinished, lines);
+            let lost = failure.map_or_else(|failure| failure.lost, |()| 0);
+            // Still none.
+            let again = append_lines(&mut disk, &mut unfinished, b"five\n").is_err();
+            assert!(again);
+            disk.room = 100;
+            append_lines(&mut disk, &mut unfinished, b"six\n").unwrap();
+            let written = String::from_utf8(disk.written).unwrap();
+            let known = ["one", "two", "three", "four", "six"];
+            assert!(
+                written.lines().all(|line| known.contains(&line)),
+                "{written:?}"
+            );
+            assert_eq!(
+                written.lines().count() as u64 + lost,
+                5,
+                "{room}: {written:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_full_disk_loses_lines_and_says_how_many() {
+        let mut file = LogFile::open(Path::new("/dev/full")).unwrap();
+        assert_eq!(file.write(b"one\ntwo\n"), 2);
+        assert!(LogFile::open(Path::new("/nowhere/access.log")).is_err());
+    }
+}

@@ -1,0 +1,335 @@
+//! The values of fields, and how each format writes them.
+
+use std::fmt::{self, Write as _};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use tidegate_tower::{Client, Decided};
+
+use super::timestamp::Clock;
+
+/// What marks a text that was cut.
+const MARK: &str = "…";
+
+/// The value of a field.
+#[derive(Clone, Copy, Debug)]
+pub enum Value<'a> {
+    /// There is none.
+    Missing,
+    /// A number.
+    Number(u64),
+    /// An address.
+    Address(IpAddr),
+    /// An address with its port.
+    Socket(SocketAddr),
+    /// A word of the gateway, which needs no escapes.
+    Word(&'static str),
+    /// A trace ID.
+    Hex(u128),
+    /// Bytes that anybody may have chosen. What is beyond this length is cut.
+    Text(&'a [u8], usize),
+    /// Who was calling.
+    Client(&'a Client),
+    /// Names of limits, with commas between them.
+    Limits(Limits<'a>),
+    /// The time so long before the line.
+    Before(Duration),
+    /// The time of the line, in the Common Log Format.
+    Local,
+}
+
+/// Some of the limits of a request.
+#[derive(Clone, Copy, Debug)]
+pub enum Limits<'a> {
+    /// Those that refused it.
+    RefusedBy(&'a Decided),
+    /// Those that only observe, and would have refused it.
+    WouldRefuse(&'a Decided),
+}
+
+impl fmt::Display for Limits<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        let mut one = |name: &str| {
+            f.write_str(separator)?;
+            separator = ", ";
+            f.write_str(name)
+        };
+        match self {
+            Self::RefusedBy(decided) => {
+                decided.refused_by().try_for_each(|limit| one(limit.name()))
+            }
+            Self::WouldRefuse(decided) => decided
+                .would_refuse()
+                .try_for_each(|limit| one(limit.name())),
+        }
+    }
+}
+
+/// How values are quoted and escaped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Style {
+    /// As Rust does, in quotes.
+    Text,
+    /// As JSON has it.
+    Json,
+    /// As nginx does, without quotes: `"`, `\` and what is not printable ASCII become `\xXX`.
+    Plain,
+    /// As `Plain`, and blanks and brackets become `\xXX`: one word.
+    OneWord,
+}
+
+/// The length of `\xXX`.
+const ESCAPE: usize = 4;
+
+impl Style {
+    /// Whether escapes are those of plain lines.
+    const fn is_plain(self) -> bool {
+        matches!(self, Self::Plain | Self::OneWord)
+    }
+
+    /// Whether a byte needs no escape.
+    const fn is_as_it_is(self, byte: u8) -> bool {
+        let is_printable = matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\';
+        is_printable && !(matches!(self, Self::OneWord) && matches!(byte, b' ' | b'[' | b']'))
+    }
+}
+
+/// The longest client, in characters.
+const MAX_CLIENT: usize = 128;
+/// The longest list of names, in characters.
+const MAX_NAMES: usize = 1_024;
+
+impl Value<'_> {
+    /// Appends the value to a line.
+    pub(super) fn write(self, out: &mut Vec<u8>, style: Style, clock: &mut Clock) {
+        let quote = |out: &mut Vec<u8>, styles: &[Style]| {
+            if styles.contains(&style) {
+                out.push(b'"');
+            }
+        };
+        const JSON: &[Style] = &[Style::Json];
+        const BOTH: &[Style] = &[Style::Json, Style::Text];
+        match self {
+            Self::Missing => out.push(b'-'),
+            Self::Number(number) => {
+                let mut buffer = itoa::Buffer::new();
+                out.extend_from_slice(buffer.format(number).as_bytes());
+            }
+            Self::Address(address) => {
+                quote(out, JSON);
+                // A buffer in memory takes everything.
+                let _ = write!(Bytes(out), "{address}");
+                quote(out, JSON);
+            }
+            Self::Socket(address) => {
+                quote(out, JSON);
+                let _ = write!(Bytes(out), "{address}");
+                quote(out, JSON);
+            }
+            Self::Word(word) => {
+                quote(out, BOTH);
+                out.extend_from_slice(word.as_bytes());
+                quote(out, BOTH);
+            }
+            Self::Hex(number) => {
+                quote(out, JSON);
+                let digit =
+                    |nth: usize| b"0123456789abcdef"[(number >> (124 - 4 * nth)) as usize % 16];
+                out.extend_from_slice(&std::array::from_fn::<_, 32, _>(digit));
+                quote(out, JSON);
+            }
+            Self::Text(bytes, longest) => {
+                quote(out, BOTH);
+                text(out, style, bytes, longest);
+                quote(out, BOTH);
+            }
+            // A user, where the line has the address already.
+            Self::Client(Client::Ip(_)) if style == Style::OneWord => out.push(b'-'),
+            Self::Client(client) => shown(out, style, client, MAX_CLIENT),
+            Self::Limits(limits) => shown(out, style, &limits, MAX_NAMES),
+            Self::Before(span) => {
+                quote(out, JSON);
+                out.extend_from_slice(clock.before(span));
+                quote(out, JSON);
+            }
+            Self::Local => {
+                quote(out, BOTH);
+                out.extend_from_slice(clock.local());
+                quote(out, BOTH);
+            }
+        }
+    }
+}
+
+/// Writes the inside of a quoted text, of so many bytes at most; in a plain line, of so many with all escapes.
+fn text(out: &mut Vec<u8>, style: Style, bytes: &[u8], longest: usize) {
+    let mut end = bytes.len().min(longest);
+    if style.is_plain() {
+        let mut left = longest;
+        let fits = |byte: &&u8| {
+            let length = if style.is_as_it_is(**byte) { 1 } else { ESCAPE };
+            left.checked_sub(length)
+                .inspect(|rest| left = *rest)
+                .is_some()
+        };
+        end = bytes.iter().take_while(fits).count();
+    }
+    let is_cut = end < bytes.len();
+    // Not within a character.
+    let is_within = |byte: &u8| *byte & 0xc0 == 0x80;
+    while is_cut && end > 0 && bytes.get(end).is_some_and(is_within) {
+        end -= 1;
+    }
+    escape(out, style, &bytes[..end]);
+    if is_cut {
+        escape(out, style, MARK.as_bytes());
+    }
+}
+
+/// Writes what somebody is called, in quotes. What is beyond `longest` characters is cut.
+fn shown(out: &mut Vec<u8>, style: Style, shown: &impl fmt::Display, longest: usize) {
+    let is_quoted = matches!(style, Style::Text | Style::Json);
+    if is_quoted {
+        out.push(b'"');
+    }
+    let mut quoted = Quoted {
+        out,
+        style,
+        left: longest,
+        is_cut: false,
+    };
+    let _ = write!(quoted, "{shown}");
+    if is_quoted {
+        out.push(b'"');
+    }
+}
+
+/// Takes text as bytes.
+struct Bytes<'a>(&'a mut Vec<u8>);
+
+impl fmt::Write for Bytes<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+}
+
+/// Takes the inside of a quoted text, and cuts it.
+struct Quoted<'a> {
+    out: &'a mut Vec<u8>,
+    style: Style,
+    /// Characters that may still come.
+    left: usize,
+    is_cut: bool,
+}
+
+impl fmt::Write for Quoted<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if self.is_cut {
+            return Ok(());
+        }
+        let end = text.char_indices().nth(self.left).map(|(end, _)| end);
+        let kept = &text[..end.unwrap_or(text.len())];
+        escape(self.out, self.style, kept.as_bytes());
+        if end.is_some() {
+            escape(self.out, self.style, MARK.as_bytes());
+            self.is_cut = true;
+        }
+        self.left -= kept.chars().count();
+        Ok(())
+    }
+}
+
+/// Writes bytes so that they stay within their field and their line.
+fn escape(out: &mut Vec<u8>, style: Style, bytes: &[u8]) {
+    if bytes.iter().all(|byte| style.is_as_it_is(*byte)) {
+        out.extend_from_slice(bytes);
+        return;
+    }
+    match style {
+        Style::Json => {
+            let text = String::from_utf8_lossy(bytes);
+            let quoted = serde_json::Value::from(text).to_string();
+            out.extend_from_slice(&quoted.as_bytes()[1..quoted.len() - 1]);
+        }
+        Style::Text => {
+            let quoted = format!("{:?}", String::from_utf8_lossy(bytes));
+            out.extend_from_slice(&quoted.as_bytes()[1..quoted.len() - 1]);
+        }
+        Style::Plain | Style::OneWord => {
+            for byte in bytes {
+                if style.is_as_it_is(*byte) {
+                    out.push(*byte);
+                } else {
+                    let digit = |four: u8| b"0123456789ABCDEF"[usize::from(four)];
+                    out.extend_from_slice(b"\\x");
+                    out.extend_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(value: Value<'_>, style: Style) -> String {
+        let mut out = Vec::new();
+        value.write(&mut out, style, &mut Clock::default());
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn whatever_bytes_there_are_stay_within_their_field() {
+        let bytes = b"a\"b\\c\n\x7f\xc3\xbc\xff []";
+        let value = Value::Text(bytes, 100);
+        assert_eq!(
+            written(value, Style::Text),
+            "\"a\\\"b\\\\c\\n\\u{7f}ü\u{fffd} []\""
+        );
+        let json: String = serde_json::from_str(&written(value, Style::Json)).unwrap();
+        assert_eq!(json, "a\"b\\c\n\u{7f}ü\u{fffd} []");
+        assert_eq!(
+            written(value, Style::Plain),
+            r"a\x22b\x5Cc\x0A\x7F\xC3\xBC\xFF []"
+        );
+        let one = written(value, Style::OneWord);
+        assert_eq!(one, r"a\x22b\x5Cc\x0A\x7F\xC3\xBC\xFF\x20\x5B\x5D");
+    }
+
+    #[test]
+    fn a_long_text_is_cut_between_characters() {
+        assert_eq!(
+            written(Value::Text("abü".as_bytes(), 3), Style::Text),
+            "\"ab…\""
+        );
+        assert_eq!(
+            written(Value::Text("abü".as_bytes(), 4), Style::Text),
+            "\"abü\""
+        );
+        assert_eq!(
+            written(Value::Text(b"abc", 2), Style::Plain),
+            r"ab\xE2\x80\xA6"
+        );
+        let client = Client::UserId("ü".repeat(200).into());
+        assert!(written(Value::Client(&client), Style::OneWord).starts_with("user_id:"));
+        let address = Client::Ip(std::net::Ipv4Addr::LOCALHOST.into());
+        assert_eq!(written(Value::Client(&address), Style::OneWord), "-");
+        let shown = written(Value::Client(&client), Style::Json);
+        assert_eq!(shown, format!("\"user_id:{}…\"", "ü".repeat(120)));
+    }
+
+    #[test]
+    fn what_needs_no_quotes_has_none_in_text() {
+        let address = Value::Address(std::net::Ipv4Addr::LOCALHOST.into());
+        assert_eq!(written(address, Style::Text), "127.0.0.1");
+        assert_eq!(written(address, Style::Json), "\"127.0.0.1\"");
+        assert_eq!(
+            written(Value::Hex(0xab), Style::Plain),
+            format!("{:032x}", 0xab)
+        );
+        assert_eq!(written(Value::Missing, Style::Plain), "-");
+    }
+}

@@ -1,0 +1,16 @@
+//! What is written and counted of requests and of the process: the access log, metrics, traces, and the log on standard error.
+//!
+//! A request leaves a [`Record`](access_log::Record) at its end, from which its line and its spans are made. Metrics are counters whose
+//! handles are found at start. This crate answers no request, and reads no configuration file: each part has settings of its own.
+
+pub mod access_log;
+pub mod log;
+pub mod metrics;
+pub mod traces;
+
+mod outcome;
+mod random;
+mod request_id;
+
+pub use outcome::{Forwarded, RequestOutcome, StatusClass};
+pub use request_id::{RequestId, RequestIds};

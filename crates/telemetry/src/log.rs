@@ -1,0 +1,214 @@
+//! The log of the process: its lines go to standard error, through one bounded queue and one thread.
+//!
+//! Standard error may be a pipe whose reader has stopped, or a disk that is full. A thread that serves requests must not
+//! wait for either, so no other thread writes to standard error while the gateway runs.
+
+mod lines;
+
+use std::any::Any;
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::io::{self, IsTerminal as _, Write as _};
+use std::panic::PanicHookInfo;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{OnceLock, mpsc};
+use std::time::Duration;
+
+use tracing_subscriber::EnvFilter;
+
+use lines::{Lines, Overlong};
+use tidegate_net::text::cut;
+
+/// How long the end of the process waits for lines that are still queued.
+const FLUSH: Duration = Duration::from_secs(2);
+/// The longest text of a panic, in bytes.
+const MAX_PANIC: usize = 4 * 1024;
+
+/// Lines of all logs that were dropped because standard error was not read.
+static DROPPED: AtomicU64 = AtomicU64::new(0);
+
+/// The running log of this process, if it logs what is as important as the lines of an access log.
+static RUNNING: OnceLock<AccessSink> = OnceLock::new();
+
+/// Takes the lines of an access log.
+#[derive(Clone, Debug)]
+pub struct AccessSink(Lines);
+
+impl AccessSink {
+    /// Queues whole lines; waits if there is no room. Only the thread of an access log may call it.
+    pub fn write(&self, lines: &[u8]) {
+        self.0.push_access(lines);
+    }
+}
+
+/// Where the lines of an access log go; none if the process has no log, or logs warnings and errors alone.
+pub fn access_sink() -> Option<AccessSink> {
+    RUNNING.get().cloned()
+}
+
+/// Lines that were dropped since start, of the log and of the access log, because standard error was not read in time.
+pub fn dropped_lines() -> u64 {
+    DROPPED.load(Ordering::Relaxed)
+}
+
+/// How a log line looks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// For machines: one object per line.
+    Json,
+}
+
+/// The running log. Dropping it writes what is queued, for two seconds at most.
+#[derive(Debug)]
+pub struct Log(Lines);
+
+/// Why the log cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// The level is not one that the filter knows.
+    #[error(transparent)]
+    Level(#[from] tracing_subscriber::filter::ParseError),
+    /// The thread cannot be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(#[from] io::Error),
+    /// The process has a log already.
+    #[error(transparent)]
+    Running(#[from] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl Log {
+    /// Starts the log and the access log of this process. From here on panics are lines of the log as well.
+    pub fn start(level: &str, format: LogFormat) -> Result<Self, LogError> {
+        let filter = EnvFilter::try_new(level)?;
+        let overlong = match format {
+            LogFormat::Text => Overlong::Cut,
+            LogFormat::Json => Overlong::Quote,
+        };
+        let lines = Lines::new(overlong, &DROPPED);
+        lines.spawn_writer(io::stderr(), report)?;
+        let log = tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_ansi(io::stderr().is_terminal())
+            // Its own complaints would be written to standard error by the thread that logs.
+            .log_internal_errors(false)
+            .with_writer(lines.clone());
+        match format {
+            LogFormat::Text => log.try_init(),
+            LogFormat::Json => log.json().flatten_event(true).try_init(),
+        }?;
+        std::panic::set_hook(Box::new(log_panic));
+        if tracing::enabled!(tracing::Level::INFO) {
+            // A process has one log, which was started just now.
+            let _ = RUNNING.set(AccessSink(lines.clone()));
+        }
+        Ok(Self(lines))
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.0.close(FLUSH);
+    }
+}
+
+/// Says, in the log, that lines are missing from it.
+fn report(lines: u64) {
+    tracing::warn!(
+        lines,
+        "log lines were dropped, because standard error was not read in time"
+    );
+}
+
+/// The panic hook. The standard library's hook writes to standard error by itself.
+fn log_panic(panic: &PanicHookInfo<'_>) {
+    let thread = std::thread::current();
+    let backtrace = Backtrace::capture();
+    let backtrace = (backtrace.status() == BacktraceStatus::Captured).then_some(backtrace);
+    tracing::error!(
+        thread = thread.name(),
+        location = panic.location().map(tracing::field::display),
+        backtrace = backtrace.as_ref().map(tracing::field::display),
+        "panic: {}",
+        cut(text(panic.payload()), MAX_PANIC)
+    );
+}
+
+fn text(payload: &dyn Any) -> &str {
+    let owned = payload.downcast_ref::<String>().map(String::as_str);
+    let fixed = || payload.downcast_ref::<&str>().copied();
+    owned.or_else(fixed).unwrap_or("no text")
+}
+
+/// Writes the last words of a command to standard error; gives up after two seconds if nobody reads them.
+pub fn last_words(text: String) {
+    let (written, ends) = mpsc::channel::<()>();
+    let writing = std::thread::Builder::new().spawn(move || {
+        // Nobody is left to be told of an error.
+        let _ = io::stderr().write_all(text.as_bytes());
+        drop(written);
+    });
+    if writing.is_ok() {
+        // An error says that it was written.
+        let _ = ends.recv_timeout(FLUSH);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    /// Collects what is written.
+    #[derive(Clone, Default)]
+    struct Collected(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Collected {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_panic_is_one_line_of_the_log() {
+        let collected = Collected::default();
+        let lines = Lines::new(Overlong::Quote, Box::leak(Box::default()));
+        lines.spawn_writer(collected.clone(), |_| ()).unwrap();
+        let log = tracing_subscriber::fmt().json().flatten_event(true);
+        let log = log.with_writer(lines.clone()).finish();
+        tracing::subscriber::with_default(log, || {
+            let before = std::panic::take_hook();
+            std::panic::set_hook(Box::new(log_panic));
+            let panicked = std::panic::catch_unwind(|| panic!("it broke: {}", "x".repeat(10_000)));
+            std::panic::set_hook(before);
+            assert!(panicked.is_err());
+        });
+        lines.close(Duration::from_secs(60));
+        let line = String::from_utf8(collected.0.lock().clone()).unwrap();
+        let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+        let message = line["message"].as_str().unwrap();
+        assert!(
+            message.starts_with("panic: it broke: xxx") && message.ends_with("x…"),
+            "{message}"
+        );
+        assert!(
+            line["location"].as_str().unwrap().contains("log.rs"),
+            "{line}"
+        );
+    }
+
+    #[test]
+    fn the_text_of_a_panic_is_found() {
+        assert_eq!(text(&"fixed"), "fixed");
+        assert_eq!(text(&String::from("made")), "made");
+        assert_eq!(text(&7), "no text");
+    }
+}

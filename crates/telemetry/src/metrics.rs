@@ -1,0 +1,380 @@
+//! What the gateway counts, for Prometheus. Handles are found at start; a request only adds.
+
+mod build_info;
+mod certificates;
+mod connections;
+mod durations;
+mod format;
+mod jwks;
+mod overload;
+mod redis;
+mod reloads;
+mod route;
+mod synced;
+mod tls;
+mod traces;
+mod unknown_plans;
+mod upstream;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use prometheus_client::encoding::{EncodeLabelSet, text::encode};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+use tidegate_store::{Store, StoreError};
+use tidegate_tower::WaitQueues;
+
+use crate::log;
+use tidegate_net::tls::Shown;
+use tidegate_server::{ListenerName, Overload, ServerMetrics};
+use tidegate_upstream::UpstreamMetrics;
+
+pub use connections::ConnectionMetrics;
+use durations::Durations;
+pub use format::Format;
+use jwks::JwksFamilies;
+pub use jwks::JwksMetrics;
+use overload::OverloadMetrics;
+use redis::RedisMetrics;
+use reloads::ReloadMetrics;
+pub use route::{OpenTunnel, RouteMetrics};
+use synced::SyncedMetrics;
+pub use tls::TlsMetrics;
+use traces::TraceFamilies;
+use unknown_plans::UnknownPlans;
+use upstream::UpstreamFamilies;
+
+/// Where the histograms of the store split, in seconds: around the usual timeout of 25 ms.
+const STORE_BUCKETS: [f64; 10] = [
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
+];
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct RequestLabels {
+    route: Arc<str>,
+    outcome: &'static str,
+    status: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct DecisionLabels {
+    limit: Arc<str>,
+    verdict: &'static str,
+    decided_by: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct RouteLabels {
+    route: Arc<str>,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ErrorLabels {
+    error: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct OutcomeLabels {
+    outcome: &'static str,
+}
+
+/// All metrics of a gateway.
+#[derive(Debug)]
+pub struct GatewayMetrics {
+    registry: Registry,
+    requests: Family<RequestLabels, Counter>,
+    decisions: Family<DecisionLabels, Counter>,
+    request_durations: Family<RouteLabels, Durations>,
+    upstream_durations: Family<RouteLabels, Durations>,
+    tunnels: Family<RouteLabels, Gauge>,
+    store: Histogram,
+    store_errors: Family<ErrorLabels, Counter>,
+    connections: ConnectionMetrics,
+    overload: OverloadMetrics,
+    unknown_keys: Counter,
+    unknown_plans: Arc<UnknownPlans>,
+    tls: TlsMetrics,
+    upstreams: UpstreamFamilies,
+    reloads: ReloadMetrics,
+    key_files: Family<OutcomeLabels, Counter>,
+    jwks: JwksFamilies,
+    traces: TraceFamilies,
+    access_log_dropped: Counter,
+    log_dropped: Counter,
+    memory_keys: Gauge,
+    settlements_waiting: Gauge,
+    settlements_dropped: Counter,
+    memory_evicted: Counter,
+    memory_shared: Counter,
+    redis: Arc<RedisMetrics>,
+    synced: SyncedMetrics,
+    waiting: Gauge,
+    abandoned: Gauge,
+    wait_queues: WaitQueues,
+}
+
+impl GatewayMetrics {
+    /// Metrics of a gateway whose requests wait in these lines.
+    pub fn new(wait_queues: WaitQueues) -> Self {
+        let mut metrics = Self {
+            registry: Registry::with_prefix("tidegate"),
+            requests: Family::default(),
+            decisions: Family::default(),
+            request_durations: Family::default(),
+            upstream_durations: Family::default(),
+            tunnels: Family::default(),
+            store: Histogram::new(STORE_BUCKETS),
+            store_errors: Family::default(),
+            connections: ConnectionMetrics::default(),
+            overload: OverloadMetrics::default(),
+            unknown_keys: Counter::default(),
+            unknown_plans: Arc::default(),
+            tls: TlsMetrics::default(),
+            upstreams: UpstreamFamilies::default(),
+            reloads: ReloadMetrics::default(),
+            key_files: Family::default(),
+            jwks: JwksFamilies::default(),
+            traces: TraceFamilies::default(),
+            access_log_dropped: Counter::default(),
+            log_dropped: Counter::default(),
+            memory_keys: Gauge::default(),
+            settlements_waiting: Gauge::default(),
+            settlements_dropped: Counter::default(),
+            memory_evicted: Counter::default(),
+            memory_shared: Counter::default(),
+            redis: Arc::default(),
+            synced: SyncedMetrics::default(),
+            waiting: Gauge::default(),
+            abandoned: Gauge::default(),
+            wait_queues,
+        };
+        metrics.register();
+        // There from the start, so that the first error is seen as a rise.
+        let errors = [
+            StoreError::Timeout,
+            StoreError::Disconnected,
+            StoreError::Late,
+            StoreError::NotAsked,
+            StoreError::Tls(""),
+            StoreError::Login(String::new()),
+            StoreError::Refused(String::new()),
+            StoreError::SecretUnknown,
+            StoreError::SecretDiffers,
+        ];
+        for error in errors.map(|error| error.label()) {
+            let _ = metrics
+                .store_errors
+                .get_or_create_owned(&ErrorLabels { error });
+        }
+        for outcome in ["taken", "refused"] {
+            let labels = OutcomeLabels { outcome };
+            let _ = metrics.key_files.get_or_create_owned(&labels);
+        }
+        metrics
+    }
+
+    fn register(&mut self) {
+        let Self { registry, .. } = self;
+        build_info::register(registry);
+        registry.register(
+            "requests",
+            "Requests by route, what became of them, and the class of the answer's status",
+            self.requests.clone(),
+        );
+        registry.register(
+            "decisions",
+            "Verdicts by limit, and whether the store or on_failure gave them",
+            self.decisions.clone(),
+        );
+        registry.register_with_unit(
+            "request_duration",
+            "Time from the head of a request to the end of its answer",
+            Unit::Seconds,
+            self.request_durations.clone(),
+        );
+        registry.register_with_unit(
+            "upstream_duration",
+            "Time from forwarding a request to the head of its answer",
+            Unit::Seconds,
+            self.upstream_durations.clone(),
+        );
+        registry.register(
+            "tunnels",
+            "Requests that switched protocols and are still open",
+            self.tunnels.clone(),
+        );
+        registry.register_with_unit(
+            "store_duration",
+            "Time that decisions waited for Redis",
+            Unit::Seconds,
+            self.store.clone(),
+        );
+        registry.register(
+            "store_errors",
+            "Decisions that Redis did not give, by reason",
+            self.store_errors.clone(),
+        );
+        self.connections.register(registry);
+        self.overload.register(registry);
+        self.tls.register(registry);
+        self.upstreams.register(registry);
+        self.reloads.register(registry);
+        registry.register(
+            "unknown_api_keys",
+            "Requests with an API key that is not listed",
+            self.unknown_keys.clone(),
+        );
+        registry.register(
+            "unknown_plans",
+            "Requests whose token names a plan that is not defined",
+            self.unknown_plans.requests.clone(),
+        );
+        registry.register(
+            "key_file_reads",
+            "Changed files with API keys, by whether they were taken or refused",
+            self.key_files.clone(),
+        );
+        self.jwks.register(registry);
+        self.traces.register(registry);
+        registry.register(
+            "access_log_dropped_lines",
+            "Access log lines dropped because they could not be written in time",
+            self.access_log_dropped.clone(),
+        );
+        registry.register(
+            "log_dropped_lines",
+            "Log lines dropped because standard error was not read in time",
+            self.log_dropped.clone(),
+        );
+        registry.register(
+            "waiting_requests",
+            "Requests that wait for a limit, or for their turn in a queue",
+            self.waiting.clone(),
+        );
+        registry.register(
+            "abandoned_exchanges",
+            "Exchanges with upstreams that go on though their clients have left",
+            self.abandoned.clone(),
+        );
+        registry.register(
+            "settlements_waiting",
+            "Settlements that Redis has not answered, and that are sent again",
+            self.settlements_waiting.clone(),
+        );
+        registry.register(
+            "settlements_dropped",
+            "Settlements that were dropped because too many waited for Redis",
+            self.settlements_dropped.clone(),
+        );
+        registry.register(
+            "memory_keys",
+            "Keys in this process's store",
+            self.memory_keys.clone(),
+        );
+        registry.register(
+            "memory_evicted_keys",
+            "Unexpired keys that made place for others",
+            self.memory_evicted.clone(),
+        );
+        registry.register(
+            "memory_shared_decisions",
+            "Decisions on a budget shared for want of place",
+            self.memory_shared.clone(),
+        );
+        registry.register_collector(Box::new(self.redis.clone()));
+        self.synced.register(registry);
+    }
+
+    /// What shows how Redis is.
+    pub fn redis(&self) -> &RedisMetrics {
+        &self.redis
+    }
+
+    /// What is counted of clients' connections.
+    pub const fn connections(&self) -> &ConnectionMetrics {
+        &self.connections
+    }
+
+    /// The handles of the server.
+    pub fn server(&self) -> ServerMetrics {
+        ServerMetrics {
+            refused: self.overload.refused(),
+            failed_handshakes: self.tls.failed_handshakes(),
+            idle_closed: self.overload.idle_closed(),
+            resting: self.connections.resting(),
+            slow_answers: self.connections.slow_answers(),
+        }
+    }
+
+    /// What is counted of TLS towards clients.
+    pub const fn tls(&self) -> &TlsMetrics {
+        &self.tls
+    }
+
+    /// The handles of one upstream.
+    pub fn upstream(&self, name: &Arc<str>) -> UpstreamMetrics {
+        self.upstreams.of(name)
+    }
+
+    /// What is counted of reloads.
+    pub const fn reloads(&self) -> &ReloadMetrics {
+        &self.reloads
+    }
+
+    /// A file with keys has changed, and was taken or refused.
+    pub fn key_file_read(&self, outcome: &'static str) {
+        self.key_files
+            .get_or_create(&OutcomeLabels { outcome })
+            .inc();
+    }
+
+    /// The handles of the key set at `url`.
+    pub fn jwks(&self, url: &Arc<str>) -> JwksMetrics {
+        self.jwks.of(url)
+    }
+
+    /// The handles of traces.
+    pub fn traces(&self) -> crate::traces::TraceMetrics {
+        self.traces.handles()
+    }
+
+    /// The text that Prometheus reads, in this format; listeners show these certificates, and `dropped_lines` of the access
+    /// log were lost so far.
+    pub fn text(
+        &self,
+        store: &Store,
+        shown: impl Iterator<Item = (ListenerName, Shown)>,
+        overload: &Overload,
+        dropped_lines: u64,
+        format: Format,
+    ) -> String {
+        let usage = store.memory().usage();
+        self.memory_keys
+            .set(usage.keys.try_into().unwrap_or(i64::MAX));
+        let waiting = self.wait_queues.waiting().try_into();
+        self.waiting.set(waiting.unwrap_or(i64::MAX));
+        let abandoned = self.wait_queues.abandoned().try_into();
+        self.abandoned.set(abandoned.unwrap_or(i64::MAX));
+        // Counted elsewhere, and only shown here.
+        let show = |counter: &Counter, count| counter.inner().store(count, Ordering::Relaxed);
+        let (unanswered, dropped) = store.unanswered_settlements();
+        self.settlements_waiting
+            .set(unanswered.try_into().unwrap_or(i64::MAX));
+        show(&self.settlements_dropped, dropped);
+        show(&self.memory_evicted, usage.evicted);
+        show(&self.memory_shared, usage.shared);
+        show(&self.access_log_dropped, dropped_lines);
+        show(&self.log_dropped, log::dropped_lines());
+        self.tls.show(shown);
+        self.overload.show(overload);
+        self.synced.show(&store.synced_usage());
+        let mut text = String::new();
+        // Writing to a String cannot fail.
+        let _ = encode(&mut text, &self.registry);
+        format.of(text)
+    }
+}

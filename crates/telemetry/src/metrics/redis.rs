@@ -1,0 +1,130 @@
+//! What Redis says of itself, shown as it said it last; what it did not say is not shown. And whether it is reached.
+
+use std::fmt;
+
+use parking_lot::Mutex;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Unit;
+use tidegate_store::redis::{NodeInfo, RedisInfo};
+
+/// The last answers of Redis, by server; none while no server answers.
+#[derive(Debug, Default)]
+pub struct RedisMetrics {
+    nodes: Mutex<Vec<NodeInfo>>,
+    // None: the store is not Redis.
+    connected: Mutex<Option<bool>>,
+}
+
+/// A server of a Redis Cluster, by its address.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct NodeLabels {
+    node: String,
+}
+
+impl RedisMetrics {
+    /// Shows what these servers say from now on.
+    pub fn show(&self, nodes: Vec<NodeInfo>) {
+        *self.nodes.lock() = nodes;
+    }
+
+    /// Whether there is a connection to Redis.
+    pub fn connected(&self, connected: bool) {
+        *self.connected.lock() = Some(connected);
+    }
+}
+
+impl Collector for RedisMetrics {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        let connected = *self.connected.lock();
+        if let Some(connected) = connected {
+            let gauge = ConstGauge::new(u64::from(connected));
+            let help = "1: there is a connection to Redis, of a Redis Cluster to one node at least; 0: there is none";
+            let encoder = encoder.encode_descriptor("redis_up", help, None, gauge.metric_type())?;
+            gauge.encode(encoder)?;
+        }
+        let nodes = self.nodes.lock().clone();
+        let mut page = Page { encoder, nodes };
+        page.add(
+            "redis_memory",
+            Some(Unit::Bytes),
+            "Memory that Redis uses",
+            |info| info.memory.map(ConstGauge::new),
+        )?;
+        page.add(
+            "redis_memory_max",
+            Some(Unit::Bytes),
+            "Memory that Redis may use; 0: as much as there is",
+            |info| info.memory_max.map(ConstGauge::new),
+        )?;
+        page.add(
+            "redis_evicted_keys",
+            None,
+            "Keys that Redis dropped because it was full",
+            |info| info.evicted_keys.map(ConstCounter::new),
+        )?;
+        page.add(
+            "redis_expired_keys",
+            None,
+            "Keys in Redis whose time was over",
+            |info| info.expired_keys.map(ConstCounter::new),
+        )?;
+        page.add(
+            "redis_operations_per_second",
+            None,
+            "Commands a second that Redis runs, for all who use it",
+            |info| info.operations_per_second.map(ConstGauge::new),
+        )?;
+        page.add(
+            "redis_script_calls",
+            None,
+            "Scripts that Redis has run, for all who use it",
+            |info| info.script_calls.map(ConstCounter::new),
+        )?;
+        page.add(
+            "redis_script",
+            Some(Unit::Seconds),
+            "Time that Redis was busy with scripts",
+            |info| Some(ConstCounter::new(info.script_time?.as_secs_f64())),
+        )
+    }
+}
+
+struct Page<'a> {
+    encoder: DescriptorEncoder<'a>,
+    nodes: Vec<NodeInfo>,
+}
+
+impl Page<'_> {
+    /// Adds one metric: with the label `node` in a Redis Cluster, without a label where there is one server.
+    fn add<M: EncodeMetric>(
+        &mut self,
+        name: &str,
+        unit: Option<Unit>,
+        help: &str,
+        read: impl Fn(&RedisInfo) -> Option<M>,
+    ) -> fmt::Result {
+        let said = self.nodes.iter();
+        let said = said.filter_map(|node| Some((node.node.as_ref(), read(&node.info)?)));
+        let said: Vec<_> = said.collect();
+        let Some((_, first)) = said.first() else {
+            return Ok(());
+        };
+        let kind = first.metric_type();
+        let mut encoder = self
+            .encoder
+            .encode_descriptor(name, help, unit.as_ref(), kind)?;
+        for (node, metric) in &said {
+            match node {
+                Some(node) => {
+                    let node = (*node).clone();
+                    metric.encode(encoder.encode_family(&NodeLabels { node })?)?;
+                }
+                None => return metric.encode(encoder),
+            }
+        }
+        Ok(())
+    }
+}

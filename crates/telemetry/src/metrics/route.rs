@@ -1,0 +1,203 @@
+//! What is counted of one route. Its handles are found at start; a request only adds.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use http::StatusCode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use tidegate_store::{Decision, Limit, Mode, Outcome, Via};
+use tidegate_tower::Decided;
+
+use super::{
+    DecisionLabels, Durations, ErrorLabels, GatewayMetrics, RequestLabels, RouteLabels,
+    UnknownPlans,
+};
+use crate::outcome::{RequestOutcome, StatusClass};
+
+/// The handles of one route.
+#[derive(Debug)]
+pub struct RouteMetrics {
+    requests: RequestCounters,
+    durations: Durations,
+    upstream: Durations,
+    tunnels: Gauge,
+    limits: Vec<LimitCounters>,
+    store: Histogram,
+    store_errors: Family<ErrorLabels, Counter>,
+    unknown_keys: Counter,
+    unknown_plans: Arc<UnknownPlans>,
+}
+
+/// The counters of one route's requests, by outcome and class of the answer's status.
+#[derive(Debug)]
+struct RequestCounters {
+    route: Arc<str>,
+    family: Family<RequestLabels, Counter>,
+    // Made when they are first needed: most of them never are.
+    counters: [[OnceLock<Counter>; StatusClass::ALL.len()]; RequestOutcome::ALL.len()],
+}
+
+impl RequestCounters {
+    fn new(family: &Family<RequestLabels, Counter>, route: &Arc<str>) -> Self {
+        let counters = Self {
+            route: route.clone(),
+            family: family.clone(),
+            counters: Default::default(),
+        };
+        for outcome in RequestOutcome::ALL {
+            for class in outcome.usual() {
+                counters.of(outcome, *class);
+            }
+        }
+        counters
+    }
+
+    fn of(&self, outcome: RequestOutcome, class: StatusClass) -> &Counter {
+        self.counters[outcome as usize][class as usize].get_or_init(|| {
+            self.family.get_or_create_owned(&RequestLabels {
+                route: self.route.clone(),
+                outcome: outcome.label(),
+                status: class.label(),
+            })
+        })
+    }
+}
+
+#[derive(Debug)]
+struct LimitCounters {
+    // By the store (or here, where the limit's mode has it so), by on_failure, by a refusal that was remembered.
+    allowed: [Counter; 2],
+    refused: [Counter; 3],
+    undecided: Counter,
+}
+
+impl RouteMetrics {
+    /// The handles of the route `name`, which has these limits, in order.
+    pub fn new<'a>(
+        gateway: &GatewayMetrics,
+        name: &Arc<str>,
+        limits: impl Iterator<Item = &'a Limit>,
+    ) -> Self {
+        let counter = |limit: &Arc<str>, verdict, decided_by| {
+            let labels = DecisionLabels {
+                limit: limit.clone(),
+                verdict,
+                decided_by,
+            };
+            gateway.decisions.get_or_create_owned(&labels)
+        };
+        let limits = limits.map(|limit| {
+            let decides = match limit.mode() {
+                Mode::Exact => "store",
+                Mode::Leased | Mode::Synced | Mode::Local => "gateway",
+            };
+            let refused = match limit.is_observed() {
+                true => "would_refuse",
+                false => "refused",
+            };
+            let limit = Arc::from(limit.name());
+            let counters = |verdict| [decides, "on_failure"].map(|by| counter(&limit, verdict, by));
+            let [by_store, by_policy] = counters(refused);
+            LimitCounters {
+                allowed: counters("allowed"),
+                refused: [by_store, by_policy, counter(&limit, refused, "memory")],
+                undecided: counter(&limit, "undecided", "on_failure"),
+            }
+        });
+        let route = || RouteLabels {
+            route: name.clone(),
+        };
+        Self {
+            requests: RequestCounters::new(&gateway.requests, name),
+            durations: gateway.request_durations.get_or_create_owned(&route()),
+            upstream: gateway.upstream_durations.get_or_create_owned(&route()),
+            tunnels: gateway.tunnels.get_or_create_owned(&route()),
+            limits: limits.collect(),
+            store: gateway.store.clone(),
+            store_errors: gateway.store_errors.clone(),
+            unknown_keys: gateway.unknown_keys.clone(),
+            unknown_plans: gateway.unknown_plans.clone(),
+        }
+    }
+
+    /// A request has ended; it was answered with this status, or not at all.
+    pub fn ended(&self, outcome: RequestOutcome, status: Option<StatusCode>, took: Duration) {
+        self.durations.observe(took);
+        self.requests.of(outcome, StatusClass::of(status)).inc();
+    }
+
+    /// An upstream answered after this time.
+    pub fn forwarded(&self, took: Duration) {
+        self.upstream.observe(took);
+    }
+
+    /// A tunnel that is open until what this returns is dropped.
+    pub fn tunnel(&self) -> OpenTunnel {
+        self.tunnels.inc();
+        OpenTunnel(self.tunnels.clone())
+    }
+
+    /// What the limits said, and what there was to note of the caller.
+    pub fn decided(&self, decided: &Decided) {
+        if decided.unknown_key {
+            self.unknown_keys.inc();
+        }
+        if let Some(plan) = &decided.unknown_plan {
+            self.unknown_plans.named(plan);
+        }
+        if let Some(decision) = &decided.decision {
+            self.verdicts(decided, decision);
+            self.store_call(decision);
+        }
+    }
+
+    fn verdicts(&self, decided: &Decided, decision: &Decision) {
+        let by = match decision.via {
+            Via::Store | Via::Here => 0,
+            Via::Fallback => 1,
+            Via::Remembered => 2,
+        };
+        for said in decided.verdicts() {
+            let Some(limit) = self.limits.get(said.index) else {
+                continue;
+            };
+            // What is only observed speaks of requests that went on: what another limit refused, it need not.
+            if said.limit.is_observed() && decision.outcome != Outcome::Admitted {
+                continue;
+            }
+            match said.verdict {
+                Some(verdict) if verdict.allowed => limit.allowed[by.min(1)].inc(),
+                Some(_) => limit.refused[by].inc(),
+                // Beside a refusal that is remembered, or was given here, nobody asks the others.
+                None if decision.via != Via::Fallback => continue,
+                None => limit.undecided.inc(),
+            };
+        }
+    }
+
+    fn store_call(&self, decision: &Decision) {
+        let Some(call) = &decision.call else {
+            return;
+        };
+        self.store.observe(call.took.as_secs_f64());
+        if let Some(error) = &call.error {
+            let error = error.label();
+            self.store_errors
+                .get_or_create(&ErrorLabels { error })
+                .inc();
+        }
+    }
+}
+
+/// A tunnel, as long as it is open.
+#[derive(Debug)]
+pub struct OpenTunnel(Gauge);
+
+impl Drop for OpenTunnel {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}

@@ -1,0 +1,38 @@
+//! Plans that tokens name and nobody has defined: each request is counted, and each name is told once.
+
+use std::collections::HashSet;
+
+use parking_lot::Mutex;
+use prometheus_client::metrics::counter::Counter;
+
+use tidegate_net::text::cut;
+
+/// How many names are told; who issues tokens could make up more.
+const MOST: usize = 64;
+/// How much of a name is told, in bytes.
+const MAX_NAME: usize = 128;
+
+/// What is counted, and which names have been told.
+#[derive(Debug, Default)]
+pub(super) struct UnknownPlans {
+    pub(super) requests: Counter,
+    told: Mutex<HashSet<Box<str>>>,
+}
+
+impl UnknownPlans {
+    /// A request's client was to have this plan, and goes on without.
+    pub(super) fn named(&self, plan: &str) {
+        self.requests.inc();
+        let plan = cut(plan, MAX_NAME).into_cow();
+        let is_new = {
+            let mut told = self.told.lock();
+            told.len() < MOST && !told.contains(&*plan) && told.insert((*plan).into())
+        };
+        if is_new {
+            tracing::warn!(
+                plan = &*plan,
+                "a token names a plan that is not defined; the client gets the default quotas"
+            );
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! The words for what became of a request, which metrics and logs share.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::StatusCode;
+use tidegate_upstream::{Attempts, BodyState};
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestOutcome {
+    /// The upstream answered.
+    Forwarded,
+    /// 204: a browser asked whether it may send a request, and was told by the gateway.
+    Preflight,
+    /// 429: a limit refused it.
+    Limited,
+    /// A limit refused it, and it was not answered.
+    Dropped,
+    /// 503: a limit had no store.
+    Unavailable,
+    /// 4xx, or a redirect to https: the request itself cannot be served.
+    Rejected,
+    /// 503: the gateway is short of memory.
+    Shed,
+    /// 502, 503, 504: the upstream gave no proper answer, or there is none to ask.
+    Failed,
+    /// The client left before it was answered.
+    Abandoned,
+    /// 408, or an answer that was cut off: the client sent its body, or took its answer, too slowly.
+    Slow,
+}
+
+impl RequestOutcome {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 10] = [
+        Self::Forwarded,
+        Self::Preflight,
+        Self::Limited,
+        Self::Dropped,
+        Self::Unavailable,
+        Self::Rejected,
+        Self::Shed,
+        Self::Failed,
+        Self::Abandoned,
+        Self::Slow,
+    ];
+
+    /// The word for metrics and logs.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Forwarded => "forwarded",
+            Self::Preflight => "preflight",
+            Self::Limited => "limited",
+            Self::Dropped => "dropped",
+            Self::Unavailable => "unavailable",
+            Self::Rejected => "rejected",
+            Self::Shed => "shed",
+            Self::Failed => "failed",
+            Self::Abandoned => "abandoned",
+            Self::Slow => "slow",
+        }
+    }
+}
+
+/// How a request was forwarded.
+#[derive(Clone, Debug)]
+pub struct Forwarded {
+    /// From the first attempt to connect until the head of the answer, or until there was none.
+    pub took: Duration,
+    /// Whether the upstream answered.
+    pub answered: bool,
+    /// Whether it could not, because the client sent the request's body too slowly.
+    pub too_slow: bool,
+    /// The servers that were tried.
+    pub attempts: Attempts,
+    /// The state of the request's body, if it has one.
+    pub body: Option<Arc<BodyState>>,
+}
+
+/// The class of an answer's status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatusClass {
+    /// There was no answer.
+    None,
+    /// 101: the request became a tunnel.
+    Informational,
+    /// 2xx.
+    Success,
+    /// 3xx.
+    Redirection,
+    /// 4xx.
+    ClientError,
+    /// 5xx.
+    ServerError,
+    /// A status beyond 599, which HTTP does not define.
+    Other,
+}
+
+impl StatusClass {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 7] = [
+        Self::None,
+        Self::Informational,
+        Self::Success,
+        Self::Redirection,
+        Self::ClientError,
+        Self::ServerError,
+        Self::Other,
+    ];
+
+    /// The class of this status; none: there was no answer.
+    pub fn of(status: Option<StatusCode>) -> Self {
+        match status.map(|status| status.as_u16() / 100) {
+            None => Self::None,
+            Some(1) => Self::Informational,
+            Some(2) => Self::Success,
+            Some(3) => Self::Redirection,
+            Some(4) => Self::ClientError,
+            Some(5) => Self::ServerError,
+            Some(_) => Self::Other,
+        }
+    }
+
+    /// The word for metrics.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Informational => "1xx",
+            Self::Success => "2xx",
+            Self::Redirection => "3xx",
+            Self::ClientError => "4xx",
+            Self::ServerError => "5xx",
+            Self::Other => "other",
+        }
+    }
+}
+
+impl RequestOutcome {
+    /// The classes that answers with this outcome usually have. The counters of these are there from the start, so that
+    /// the first answer is seen as a rise.
+    pub const fn usual(self) -> &'static [StatusClass] {
+        use StatusClass::{ClientError, None, Redirection, ServerError, Success};
+        match self {
+            Self::Forwarded => &[Success, Redirection, ClientError, ServerError],
+            Self::Preflight => &[Success],
+            Self::Limited | Self::Rejected => &[ClientError],
+            Self::Unavailable | Self::Shed | Self::Failed => &[ServerError],
+            Self::Dropped | Self::Abandoned => &[None],
+            Self::Slow => &[Success, ClientError],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_outcome_and_class_stands_at_its_number() {
+        for (at, outcome) in RequestOutcome::ALL.into_iter().enumerate() {
+            assert_eq!(outcome as usize, at, "{outcome:?}");
+        }
+        for (at, class) in StatusClass::ALL.into_iter().enumerate() {
+            assert_eq!(class as usize, at, "{class:?}");
+        }
+    }
+
+    #[test]
+    fn a_status_has_one_class() {
+        for (status, class) in [
+            (101, "1xx"),
+            (204, "2xx"),
+            (304, "3xx"),
+            (429, "4xx"),
+            (599, "5xx"),
+            (999, "other"),
+        ] {
+            let status = StatusCode::from_u16(status).unwrap();
+            assert_eq!(StatusClass::of(Some(status)).label(), class, "{status}");
+        }
+        assert_eq!(StatusClass::of(None).label(), "none");
+    }
+}
