@@ -34,8 +34,8 @@ pub(crate) use connection::Stream;
 
 use crate::{
     body::{self, BoxBody, BoxError},
+    headers::only,
     raw_client::dial,
-    upstream::only,
 };
 
 /// The headers that any response may have.

@@ -34,6 +34,7 @@ mod certificates;
 mod client;
 mod cluster;
 mod fault;
+mod headers;
 mod http1;
 mod listener;
 mod load;

@@ -21,6 +21,7 @@ use tokio_rustls::{TlsAcceptor, rustls::ServerConfig};
 use crate::{
     body::{self, BoxBody},
     client::Stream,
+    headers::only,
     listener::Listener,
 };
 
@@ -242,17 +243,6 @@ impl Arrival {
             headers,
         }
     }
-}
-
-/// The one value of a header, or a panic.
-pub(crate) fn only<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    let mut values = headers.get_all(name).iter();
-    let value = values
-        .next()?
-        .to_str()
-        .unwrap_or_else(|_| panic!("{name} is not text"));
-    assert!(values.next().is_none(), "{name} is there more than once");
-    Some(value)
 }
 
 #[cfg(test)]

@@ -1,0 +1,14 @@
+//! Headers of requests and answers.
+
+use http::HeaderMap;
+
+/// The one value of a header, or a panic.
+pub(crate) fn only<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let mut values = headers.get_all(name).iter();
+    let value = values
+        .next()?
+        .to_str()
+        .unwrap_or_else(|_| panic!("{name} is not text"));
+    assert!(values.next().is_none(), "{name} is there more than once");
+    Some(value)
+}
