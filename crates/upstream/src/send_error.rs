@@ -1,0 +1,83 @@
+//! Why an upstream gave no answer, and what an error of hyper says of the request.
+
+use std::io;
+use std::time::Duration;
+
+use super::server::connection::ConnectError;
+
+/// Why no answer came.
+#[derive(Debug)]
+pub enum SendError {
+    /// All servers failed their checks; when it is worth while to ask again.
+    Down(Duration),
+    /// All servers have as many requests as they may.
+    Busy,
+    /// No server accepted a connection; why the last one did not.
+    Unconnected(ConnectError),
+    /// The server said, more than once or of a request that cannot be sent again, that it did not begin with it.
+    Refused(hyper::Error),
+    /// This machine has no room for another connection, whoever asks for one.
+    Exhausted,
+    /// A server accepted the request and then failed.
+    Failed(hyper::Error),
+    /// A server accepted the request and did not answer in time.
+    Silent,
+}
+
+impl SendError {
+    /// The word for traces.
+    pub const fn label(&self) -> &'static str {
+        match self {
+            Self::Down(_) => "down",
+            Self::Busy => "busy",
+            Self::Unconnected(_) => "unreachable",
+            Self::Refused(_) => "refused",
+            Self::Exhausted => "exhausted",
+            Self::Failed(_) => "failed",
+            Self::Silent => "timeout",
+        }
+    }
+}
+
+/// Whether a server of HTTP/2 says that it did nothing with a request (RFC 9113, 8.7).
+pub(super) fn is_refused(error: &hyper::Error) -> bool {
+    http2_error(error).is_some_and(|error| {
+        let refused = error.reason() == Some(h2::Reason::REFUSED_STREAM);
+        // A server that goes away names the last request that it began with; those after it end with this error.
+        error.is_remote() && (refused || error.is_go_away())
+    })
+}
+
+/// Whether the server closed the connection before it answered.
+pub(super) fn is_closed(error: &hyper::Error) -> bool {
+    let io = match http2_error(error) {
+        Some(error) => error.get_io(),
+        None => std::error::Error::source(error).and_then(|error| error.downcast_ref()),
+    };
+    let closed = |error: &io::Error| {
+        matches!(
+            error.kind(),
+            io::ErrorKind::ConnectionReset
+                | io::ErrorKind::ConnectionAborted
+                | io::ErrorKind::BrokenPipe
+                | io::ErrorKind::UnexpectedEof
+        )
+    };
+    error.is_incomplete_message() || io.is_some_and(closed)
+}
+
+/// Whether an error ends one HTTP/2 stream and not its connection.
+pub(super) fn is_of_stream(error: &hyper::Error) -> bool {
+    http2_error(error).is_some_and(h2::Error::is_reset)
+}
+
+fn http2_error(error: &hyper::Error) -> Option<&h2::Error> {
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<h2::Error>() {
+            return Some(error);
+        }
+        cause = error.source();
+    }
+    None
+}
