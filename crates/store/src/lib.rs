@@ -3,9 +3,8 @@
 //! [`Store::decide`] takes all charges of one request and answers with one [`Decision`]: all of them are charged, or
 //! none. What a request holds or queues for after that is an [`UnderWay`] and a [`Queued`]. [`Store::peek`] and
 //! [`Store::reset`] are for operators: what is left, and begin anew. The memory store runs the algorithms of
-//! `tidegate-core`; the Redis store runs their other writing, the scripts of `lua/`, which are compiled in. This crate is
-//! the only one that sees fred, and fred's types stay in [`redis`]. It knows no request, no client's name and no
-//! configuration file.
+//! `tidegate-core`; the Redis store runs their other writing, the scripts of `lua/`, which are compiled in, by
+//! calls of `tidegate-redis`.
 
 mod charge;
 mod decision;
@@ -18,13 +17,12 @@ mod table;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use charge::{Charge, Limit, MAX_CHARGES, Mode, OnFailure, PerCharge, Subject};
-pub use decision::{
-    Decision, Outcome, Outlook, Source, Sources, StoreCall, StoreError, Verdicts, Via,
-};
+pub use decision::{Decision, Outcome, Outlook, Source, Sources, StoreCall, Verdicts, Via};
 pub use memory::{MAX_KEYS, MemoryStore, MemoryUse};
 pub use redis::{Agreement, Overshoot, RedisStore, SyncedUse};
 pub use store::{Queued, RENEW_EVERY, Settlements, Store, UnderWay};
 use tidegate_core::Micros;
+pub use tidegate_redis::CallError as StoreError;
 
 /// The time by the system's clock, in us since the epoch.
 fn now() -> Micros {

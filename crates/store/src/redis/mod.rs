@@ -4,33 +4,30 @@
 //! answer that says that nothing ran: the server did not know the script, the script found
 //! itself too late, or the slot is another node's.
 //!
-//! - [`wire`]: servers and connections; the only part that knows fred
 //! - [`script`]: the texts of scripts, and the calls that run them
 //! - [`exactly`], [`modes`]: what decides; [`leases`], [`synced`]: limits that are kept in this process, by slices, by differences
 //! - [`recent`]: what Redis last said, given again or gone on from in an outage
 //! - [`settlements`], [`places`]: what becomes of a charge; what running requests hold
-//! - [`secret`]: what all gateways share; [`gateways`]: how many they are; [`identity`]: under which ID each is known
-//! - [`info`], [`budgets`]: for operators
+//! - [`budgets`]: for operators
+//!
+//! Servers and connections are those of `tidegate-redis`.
 
 mod budgets;
 mod exactly;
-mod gateways;
-mod identity;
-mod info;
 mod leases;
 mod modes;
 mod places;
 mod recent;
 mod script;
-mod secret;
 mod settlements;
 mod synced;
-mod wire;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate_core::Quota;
+use tidegate_core::{Micros, Quota};
 
 use crate::registry::Registry;
 use crate::table::Terms;
@@ -38,25 +35,16 @@ use crate::{
     Charge, Decision, Limit, MemoryStore, Mode, OnFailure, Outcome, PerCharge, Sources, StoreCall,
     StoreError, Verdicts, Via,
 };
-use gateways::Gateways;
-pub use gateways::HEARTBEAT;
-use identity::Identity;
-pub use info::{NodeInfo, RedisInfo};
 use leases::{Leases, Lender};
 pub(crate) use places::Server;
 use recent::Recent;
 use script::caller::cross_slot::Decided;
 use script::caller::{Caller, call_of};
-pub use secret::Agreement;
-use secret::SecretState;
 use synced::Synced;
 pub use synced::{Overshoot, SyncedUse};
-pub(crate) use wire::confirmation::Confirmed;
-use wire::settings::CONNECT;
-use wire::shards::Shards;
-pub use wire::tls::{InvalidTls, Tls};
-pub use wire::url::InvalidUrl;
-use wire::url::Target;
+pub(crate) use tidegate_redis::Confirmed;
+pub use tidegate_redis::{Agreement, HEARTBEAT, InvalidTls, InvalidUrl, NodeInfo, RedisInfo, Tls};
+use tidegate_redis::{CONNECT, Finding, Gateways, Identity, Secret, Shards, Target};
 
 /// How to reach Redis, and how long to wait for it.
 #[derive(Clone, Debug)]
@@ -96,7 +84,7 @@ pub fn check_url(url: &str) -> Result<(), InvalidUrl> {
 
 /// Whether `url` asks for TLS.
 pub fn is_tls(url: &str) -> bool {
-    Target::parse(url).is_ok_and(|target| target.tls)
+    Target::parse(url).is_ok_and(|target| target.is_tls())
 }
 
 /// Limiter state in Redis.
@@ -110,7 +98,7 @@ pub struct RedisStore {
     synced: Synced,
     gateways: Gateways,
     timeout: Duration,
-    secret: Arc<SecretState>,
+    secret: Arc<Secret>,
 }
 
 impl RedisStore {
@@ -119,15 +107,15 @@ impl RedisStore {
     pub async fn connect(options: RedisOptions) -> Result<Self, InvalidOptions> {
         let target = Target::parse(&options.url)?;
         let tls = match options.tls {
-            None if target.tls => Some(Tls::new(None, None)?),
+            None if target.is_tls() => Some(Tls::new(None, None)?),
             given => given,
         };
-        let shards = Shards::start(target, tls, options.timeout);
+        let shards = Shards::start(target, tls, options.timeout, script::all());
         // Whether it came up is seen by the first decision.
         let _ = tokio::time::timeout(CONNECT, shards.tried()).await;
         let identity = Arc::new(Identity::new());
         let caller = Caller::new(shards, &options.key_prefix);
-        let (recent, secret) = (Arc::<Recent>::default(), Arc::<SecretState>::default());
+        let (recent, secret) = (Arc::<Recent>::default(), Arc::<Secret>::default());
         let lender = Lender {
             caller: caller.clone(),
             secret: secret.clone(),
@@ -210,6 +198,66 @@ impl RedisStore {
     pub async fn answers(&self, within: Duration) -> Result<(), StoreError> {
         let answer = tokio::time::timeout(within, self.caller.shards.ping()).await;
         answer.unwrap_or(Err(StoreError::Timeout))
+    }
+
+    /// Asks every server how it is: one, or each primary of a Redis Cluster that answers.
+    ///
+    /// # Errors
+    ///
+    /// No server answers in time, or the ACL forbids `INFO`.
+    pub async fn info(&self) -> Result<Vec<NodeInfo>, StoreError> {
+        self.caller.shards.info(self.timeout).await
+    }
+
+    /// What stands in Redis for all gateways under `<key_prefix>:secret`: `own`, if nothing did. It stays there for 64
+    /// days after the last call.
+    pub async fn shared_secret(&self, own: &str) -> Result<String, StoreError> {
+        let Caller {
+            shards, key_prefix, ..
+        } = &self.caller;
+        self.secret
+            .shared(shards, key_prefix, own, self.timeout)
+            .await
+    }
+
+    /// Lets Redis decide, or not. A store begins [agreed](Agreement::Agreed).
+    pub fn set_agreement(&self, agreement: Agreement) {
+        self.secret.set(agreement);
+    }
+
+    /// Whether other gateways may share this Redis: one that has just started is not counted yet.
+    pub(crate) fn has_others(&self) -> bool {
+        self.gateways.has_others()
+    }
+
+    /// Sends a heartbeat, and counts the gateways; to be called every [`HEARTBEAT`]. Returns the count that is in force: a
+    /// higher one applies at once, a lower one when Redis has answered it for longer than a gateway may be silent.
+    ///
+    /// A Redis that has lost its data is told again what was counted of synced limits.
+    /// A gateway that finds another process under its own ID, both resumed from one snapshot, goes on under another ID.
+    pub async fn heartbeat(&self) -> Result<u64, StoreError> {
+        let Caller {
+            shards, key_prefix, ..
+        } = &self.caller;
+        let beat = self.gateways.heartbeat(shards, key_prefix, self.timeout);
+        match beat.await? {
+            Finding::Usual => {}
+            Finding::Lost => self.synced.tell_again(),
+            Finding::Twin { at } => self.leave_twin(at),
+        }
+        Ok(self.gateways.count())
+    }
+
+    /// Goes on under another ID: what stands in Redis under the old one belongs to the other process.
+    fn leave_twin(&self, at: Micros) {
+        tracing::warn!(
+            "another process sends heartbeats under this gateway's ID, as two clones of one running machine do; this gateway \
+             goes on under a new ID"
+        );
+        self.gateways.identity().renew(at);
+        crate::charge::renew_hold_ids(at);
+        self.synced.leave_told(&self.gateways.identity().get());
+        self.leases.return_all();
     }
 
     /// What requests hold that are under way.

@@ -7,11 +7,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tidegate_core::{HoldId, Receipt};
+use tidegate_redis::{Confirmed, Shard};
 
 use super::RedisStore;
 use super::script::caller::compensation::LONGEST;
-use super::wire::confirmation::Confirmed;
-use super::wire::shard::Shard;
 use crate::{Charge, StoreError};
 
 /// The server of a place.

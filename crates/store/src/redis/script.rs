@@ -1,17 +1,15 @@
 //! Scripts: which text a request's limits need, what is passed to it, and the calls that run it.
 //!
-//! - [`arguments`]: what is passed to a script
-//! - [`caller`]: the calls; [`together`]: several decisions in one call
+//! - [`arguments`]: what is passed to a script; [`caller`]: the calls
 
 pub(super) mod arguments;
 pub(super) mod caller;
-mod together;
 
-use std::sync::OnceLock;
+use std::sync::Arc;
 
 use tidegate_core::Quota;
+use tidegate_redis::Scripts;
 
-use super::wire::script::{SCRIPTS, Script};
 use crate::Charge;
 
 /// The parts of `lua/`: each algorithm with the files that it needs, in the order of [`Quota::ALGORITHMS`], and blocks.
@@ -98,50 +96,40 @@ impl Task {
 
 /// How many combinations of parts there are.
 const COMBINATIONS: usize = 1 << PARTS.len();
-const _: () = assert!(SCRIPTS == Task::ALL.len() * COMBINATIONS);
 
-/// One script per task and combination of parts, joined when it is first needed.
-#[derive(Debug)]
-pub(super) struct Scripts(Box<[OnceLock<Script>]>);
-
-impl Default for Scripts {
-    fn default() -> Self {
-        Self((0..SCRIPTS).map(|_| OnceLock::new()).collect())
-    }
+/// All scripts: one per task and combination of parts.
+pub(super) fn all() -> Arc<Scripts> {
+    Arc::new(Scripts::new(Task::ALL.len() * COMBINATIONS, text))
 }
 
-impl Scripts {
-    /// The script that does this for these charges' algorithms.
-    pub(super) fn of(&self, task: Task, charges: &[Charge<'_>]) -> &Script {
-        let combination = charges.iter().fold(0, |set, charge| {
-            let blocks = usize::from(charge.limit.block().is_some()) << BLOCK;
-            let reserves = usize::from(charge.limit.reserves().is_some()) << RESERVE;
-            set | 1 << charge.limit.quota().algorithm_index() | blocks | reserves
-        });
-        self.at(task as usize * COMBINATIONS + combination)
-    }
+/// The number of the script that does this for these charges' algorithms.
+pub(super) fn number(task: Task, charges: &[Charge<'_>]) -> usize {
+    let combination = charges.iter().fold(0, |set, charge| {
+        let blocks = usize::from(charge.limit.block().is_some()) << BLOCK;
+        let reserves = usize::from(charge.limit.reserves().is_some()) << RESERVE;
+        set | 1 << charge.limit.quota().algorithm_index() | blocks | reserves
+    });
+    task as usize * COMBINATIONS + combination
+}
 
-    /// The script that does this for these algorithms, of limits that neither block nor reserve.
-    pub(super) fn of_quotas<'a>(
-        &self,
-        task: Task,
-        quotas: impl IntoIterator<Item = &'a Quota>,
-    ) -> &Script {
-        let add = |set, quota: &Quota| set | 1 << quota.algorithm_index();
-        let combination = quotas.into_iter().fold(0, add);
-        self.at(task as usize * COMBINATIONS + combination)
-    }
+/// The number of the script that does this for these algorithms, of limits that neither block nor reserve.
+pub(super) fn number_of_quotas<'a>(
+    task: Task,
+    quotas: impl IntoIterator<Item = &'a Quota>,
+) -> usize {
+    let add = |set, quota: &Quota| set | 1 << quota.algorithm_index();
+    let combination = quotas.into_iter().fold(0, add);
+    task as usize * COMBINATIONS + combination
+}
 
-    /// The script that decides several requests, of which the one with this index decides one.
-    pub(super) fn many(&self, index: usize) -> &Script {
-        self.at(Task::DecideMany as usize * COMBINATIONS + index % COMBINATIONS)
-    }
+/// The number of the script that decides several requests, of which the one with this number decides one.
+pub(super) const fn number_of_many(one: usize) -> usize {
+    Task::DecideMany as usize * COMBINATIONS + one % COMBINATIONS
+}
 
-    /// The script with this index.
-    pub(super) fn at(&self, index: usize) -> &Script {
-        let task = Task::ALL[index / COMBINATIONS];
-        self.0[index].get_or_init(|| Script::new(index, joined(task, index % COMBINATIONS)))
-    }
+/// The text of the script with this number.
+fn text(number: usize) -> String {
+    joined(Task::ALL[number / COMBINATIONS], number % COMBINATIONS)
 }
 
 /// The text of a script: the parts that it needs, then what it is for.

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use parking_lot::MappedMutexGuard;
 use tidegate_core::{Micros, Quota, Verdict};
+use tidegate_redis::Answer;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::super::recent::Known;
-use super::super::wire::guard::Answer;
 use super::lender::{Ask, Lender, Lent};
 use super::slice::{Slice, Spent, Step};
 use super::table::{Entry, PlanKey, Table, Told, position};

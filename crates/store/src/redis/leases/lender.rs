@@ -4,14 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_core::{HoldId, Micros, Receipt, Verdict};
+use tidegate_redis::{Answer, Identity, Secret, with_deadline};
 
-use super::super::identity::Identity;
 use super::super::recent::{self, Recent};
-use super::super::script::Task;
-use super::super::script::arguments::{Arguments, with_deadline};
+use super::super::script::arguments::Arguments;
 use super::super::script::caller::Caller;
-use super::super::secret::SecretState;
-use super::super::wire::guard;
+use super::super::script::{self, Task};
 use crate::{Charge, Limit, StoreError, Subject};
 
 /// After so long without a word a slice lapses: its gateway is taken to be gone, and to have spent all of it.
@@ -21,7 +19,7 @@ pub(super) const TERM: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(in crate::redis) struct Lender {
     pub(in crate::redis) caller: Caller,
-    pub(in crate::redis) secret: Arc<SecretState>,
+    pub(in crate::redis) secret: Arc<Secret>,
     pub(in crate::redis) recent: Arc<Recent>,
     /// This gateway.
     pub(in crate::redis) identity: Arc<Identity>,
@@ -100,7 +98,7 @@ impl Lender {
         budget: &Budget,
         ask: &Ask,
         until: Instant,
-    ) -> Result<guard::Answer<Lent>, StoreError> {
+    ) -> Result<Answer<Lent>, StoreError> {
         let charge = budget.charge(ask.cost);
         let answer = self.ask_guarded(budget, ask, until).await;
         match &answer {
@@ -129,7 +127,7 @@ impl Lender {
         budget: &Budget,
         ask: &Ask,
         until: Instant,
-    ) -> Result<guard::Answer<Lent>, StoreError> {
+    ) -> Result<Answer<Lent>, StoreError> {
         self.secret.check()?;
         let shard = self.caller.shards.of(&budget.subject.tag)?;
         let asked = |on_clock| self.call(budget, ask, on_clock);
@@ -186,7 +184,7 @@ impl Lender {
         keys: &[String],
         words: &[String],
     ) -> Result<Vec<i64>, StoreError> {
-        let script = self.caller.scripts.of(task, charges);
+        let script = script::number(task, charges);
         let tag = &charges[0].subject.tag;
         self.caller.shards.call(tag, script, keys, words).await
     }

@@ -1,12 +1,11 @@
 use std::time::Duration;
 
 use tidegate_core::FixedWindow;
+use tidegate_redis::{Identity, Shards, Target};
 use tidegate_testkit::RedisServer;
 
-use super::super::identity::Identity;
+use super::super::script;
 use super::super::script::caller::Caller;
-use super::super::wire::shards::Shards;
-use super::super::wire::url::Target;
 use super::*;
 use crate::{Limit, OnFailure, Subject};
 
@@ -14,7 +13,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 async fn leases(server: &RedisServer, places: usize) -> Leases {
     let target = Target::parse(&server.url()).unwrap();
-    let shards = Shards::start(target, None, TIMEOUT);
+    let shards = Shards::start(target, None, TIMEOUT, script::all());
     shards.tried().await;
     let lender = Lender {
         caller: Caller::new(shards, "tidegate"),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{Block, CalendarWindow, MAX_EXACT, Micros, Quota};
+use tidegate_core::{Block, CalendarWindow, Micros, Quota};
 
 use crate::Charge;
 
@@ -76,31 +76,6 @@ fn add(words: &mut Vec<String>, calendars: &mut Vec<(usize, CalendarWindow)>, ch
         calendars.push((words.len(), *quota));
     }
     add_numbers(words, quota);
-}
-
-/// What a script is told that decides, and may not after the deadline. What it reserves has this ID, if it does.
-pub(in crate::redis) fn with_deadline(
-    until: Option<Micros>,
-    hold: u64,
-    words: &[String],
-) -> Vec<String> {
-    let mut all = Vec::with_capacity(1 + words.len());
-    all.push(deadline_of(until, hold));
-    all.extend_from_slice(words);
-    all
-}
-
-/// A deadline, and the ID of what a decision reserves, if it does.
-pub(in crate::redis) fn deadline_of(until: Option<Micros>, hold: u64) -> String {
-    match hold {
-        0 => deadline(until),
-        id => format!("{} {id:x}", until.unwrap_or(MAX_EXACT)),
-    }
-}
-
-/// A deadline on Redis's clock, if that is known.
-pub(in crate::redis) fn deadline(deadline: Option<Micros>) -> String {
-    deadline.unwrap_or(MAX_EXACT).to_string()
 }
 
 /// A quota's numbers; those of a calendar are only places for them.

@@ -11,22 +11,19 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tidegate_core::{HoldId, Micros, Verdict};
+use tidegate_redis::{Answer, Batched, Batcher, Question, Shards, with_deadline};
 
-use super::arguments::{Arguments, with_deadline};
-use super::together::{Question, Together};
-use super::{Scripts, Task};
+use super::Task;
+use super::arguments::Arguments;
 use crate::charge::hold_of;
-use crate::redis::recent;
-use crate::redis::wire::guard::Answer;
-use crate::redis::wire::shards::Shards;
+use crate::redis::{recent, script};
 use crate::{Charge, Decision, Outcome, StoreError, Verdicts, Via};
 
 /// What every call needs.
 #[derive(Clone, Debug)]
 pub(in crate::redis) struct Caller {
     pub(in crate::redis) shards: Arc<Shards>,
-    pub(in crate::redis) scripts: Arc<Scripts>,
-    together: Arc<Together>,
+    batcher: Arc<Batcher>,
     pub(in crate::redis) key_prefix: Arc<str>,
 }
 
@@ -48,8 +45,7 @@ impl Caller {
     pub(in crate::redis) fn new(shards: Shards, key_prefix: &str) -> Self {
         Self {
             shards: Arc::new(shards),
-            scripts: Arc::default(),
-            together: Arc::default(),
+            batcher: Arc::default(),
             key_prefix: key_prefix.into(),
         }
     }
@@ -117,7 +113,7 @@ impl Caller {
         Call {
             task,
             tag: charges.first().map_or([0; 16], |charge| charge.subject.tag),
-            script: self.scripts.of(task, charges).index(),
+            script: script::number(task, charges),
             keys: self.keys(charges),
             arguments: Arguments::of(charges),
             charges: charges.len(),
@@ -154,22 +150,26 @@ impl Caller {
         words: Arc<[String]>,
         deadline: Option<Micros>,
     ) -> Result<(Micros, Option<Decision>), StoreError> {
-        let reply = match (&*self.shards, call.task) {
-            (Shards::One(shard), Task::Decide) => {
+        let reply = match (self.shards.one(), call.task) {
+            (Some(shard), Task::Decide) => {
                 let question = Question {
                     keys: call.keys.clone(),
                     words,
                     deadline,
                     hold: call.hold,
                 };
-                let (together, scripts) = (&self.together, &self.scripts);
-                together.decide(shard, scripts, call.script, question).await
+                let scripts = Batched {
+                    one: call.script,
+                    many: script::number_of_many(call.script),
+                };
+                self.batcher.decide(shard, scripts, question).await
             }
             // Of several slots no script can be asked at once.
             _ => {
-                let script = self.scripts.at(call.script);
                 let arguments = with_deadline(deadline, call.hold, &words);
-                let asked = self.shards.call(&call.tag, script, &call.keys, &arguments);
+                let asked = self
+                    .shards
+                    .call(&call.tag, call.script, &call.keys, &arguments);
                 Box::pin(asked).await
             }
         };

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tidegate_core::Micros;
+use tidegate_redis::{Answer, deadline, slot_of_tag};
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
@@ -18,9 +19,7 @@ use crate::StoreError;
 use crate::charge::key_of;
 use crate::redis::RedisStore;
 use crate::redis::script::caller::Caller;
-use crate::redis::script::{Task, arguments};
-use crate::redis::wire::guard::Answer;
-use crate::redis::wire::slots::slot_of_tag;
+use crate::redis::script::{self, Task, arguments};
 
 /// The most keys in one call: Redis is busy with them for less than half a millisecond.
 const KEYS: usize = 32;
@@ -236,7 +235,7 @@ impl Call<'_> {
     async fn tell(&self, on_clock: Option<Micros>) -> Result<(Micros, Option<Told>), StoreError> {
         let mut keys = Vec::with_capacity(2 * self.batch.len());
         let mut words = vec![
-            arguments::deadline(on_clock),
+            deadline(on_clock),
             self.gateway().to_owned(),
             self.number.to_string(),
         ];
@@ -252,7 +251,7 @@ impl Call<'_> {
             arguments::add_numbers(&mut words, &telling.quota);
         }
         let quotas = self.batch.iter().map(|telling| &telling.quota);
-        let script = self.caller.scripts.of_quotas(Task::Exchange, quotas);
+        let script = script::number_of_quotas(Task::Exchange, quotas);
         let shards = &self.caller.shards;
         let reply = shards.call(&self.tag(), script, &keys, &words).await?;
         read(&reply, self.batch.len()).ok_or_else(StoreError::unknown_reply)

@@ -10,6 +10,7 @@ use tidegate_core::{HoldId, Micros, Receipt, Verdict};
 
 use super::{Arguments, Caller, Task};
 use crate::charge::unsettled_key;
+use crate::redis::script;
 use crate::{Charge, Source, StoreError};
 
 /// How long such a call may take; nobody waits for it.
@@ -91,7 +92,7 @@ impl Caller {
         let charges = std::slice::from_ref(charge);
         Afterwards {
             tag: charge.subject.tag,
-            script: self.scripts.of(task, charges).index(),
+            script: script::number(task, charges),
             keys,
             charge: Some(Arguments::of(charges)),
             words,
@@ -113,8 +114,7 @@ impl Caller {
     }
 
     async fn send_at(&self, call: &Afterwards, now: Micros) -> Result<Vec<i64>, StoreError> {
-        let script = self.scripts.at(call.script);
-        let (tag, keys) = (&call.tag, &call.keys);
+        let (tag, script, keys) = (&call.tag, call.script, &call.keys);
         match &call.charge {
             None => self.shards.call(tag, script, keys, &call.words).await,
             Some(charge) => {

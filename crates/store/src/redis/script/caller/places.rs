@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant};
 
 use tidegate_core::{HoldId, Micros, Receipt};
+use tidegate_redis::with_deadline;
 
 use super::compensation::{Afterwards, LONGEST};
-use super::{Caller, Task, with_deadline};
+use super::{Caller, Task};
 use crate::{Charge, StoreError};
 
 impl Caller {

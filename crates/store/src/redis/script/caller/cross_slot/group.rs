@@ -1,10 +1,10 @@
 //! The charges of one request, by slot: in which order they are charged, and where their verdicts belong.
 
 use tidegate_core::Quota;
+use tidegate_redis::Answer;
 
 use super::super::call_of;
 use super::{Decided, Split};
-use crate::redis::wire::guard::Answer;
 use crate::{Charge, Decision, Verdicts};
 
 /// The charges of a request whose keys share a slot, and their places among all.

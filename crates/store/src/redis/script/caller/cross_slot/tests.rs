@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use tidegate_core::{FixedWindow, LeakyBucket, Rate, SlidingWindowLog};
+use tidegate_redis::{Shards, Target};
 use tidegate_testkit::RedisServer;
 
 use super::*;
-use crate::redis::wire::shards::Shards;
-use crate::redis::wire::url::Target;
+use crate::redis::script;
 use crate::{Limit, OnFailure, Subject};
 
 /// A clock that was believed to be far behind: a failover to another machine, or a clock that was set.
@@ -42,7 +42,7 @@ async fn a_script_that_finds_itself_late_by_another_clock_is_sent_once_more_and_
 
 pub(in crate::redis) async fn caller(server: &RedisServer) -> Caller {
     let target = Target::parse(&server.url()).unwrap();
-    let shards = Shards::start(target, None, Duration::from_secs(5));
+    let shards = Shards::start(target, None, Duration::from_secs(5), script::all());
     shards.tried().await;
     Caller::new(shards, "test")
 }

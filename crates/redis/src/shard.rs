@@ -10,26 +10,28 @@ use tokio::sync::{Mutex, Notify};
 
 use super::client::{Asking, By, Client};
 use super::confirmation::Confirmation;
+use super::error::CallError;
 use super::failure::Failure;
 use super::guard::Guard;
 use super::route::Route;
-use super::script::{SCRIPTS, Script};
-use crate::StoreError;
+use super::script::Scripts;
 
 /// One server.
 #[derive(Debug)]
-pub(in crate::redis) struct Shard {
-    pub(in crate::redis) client: Client,
+pub struct Shard {
+    /// Its connection.
+    pub client: Client,
     /// Whether decisions may ask it.
-    pub(in crate::redis) guard: Guard,
+    pub guard: Guard,
     /// Whether it has all places of this process.
-    pub(in crate::redis) confirmation: Confirmation,
-    // Per script, by its index.
+    pub confirmation: Confirmation,
+    scripts: Arc<Scripts>,
+    // Per script, by its number.
     loaders: Box<[Loader]>,
 }
 
 /// A server, with its address if it is a node of a Redis Cluster.
-pub(in crate::redis) type Named = (Option<String>, Arc<Shard>);
+pub type Named = (Option<String>, Arc<Shard>);
 
 /// How often a script was loaded here; whoever holds the lock loads.
 #[derive(Debug, Default)]
@@ -40,32 +42,34 @@ struct Loader {
 
 impl Shard {
     /// Starts connecting, for ever. `changed` is told whenever the connection comes up or breaks.
-    pub(in crate::redis) fn start(route: Route, changed: Arc<Notify>) -> Self {
+    pub(crate) fn start(route: Route, scripts: Arc<Scripts>, changed: Arc<Notify>) -> Self {
         Self {
             guard: Guard::default(),
             confirmation: Confirmation::default(),
             client: Client::start(route, changed),
-            loaders: (0..SCRIPTS).map(|_| Loader::default()).collect(),
+            loaders: (0..scripts.count()).map(|_| Loader::default()).collect(),
+            scripts,
         }
     }
 
     /// Whether it answers; then decisions may ask it again.
-    pub(in crate::redis) async fn ping(&self) -> Result<(), StoreError> {
+    pub(crate) async fn ping(&self) -> Result<(), CallError> {
         self.client.ping().await?;
         self.guard.answered();
         Ok(())
     }
 
-    /// Runs a script. If the server lost it, one caller brings it back by running it from its text, and those that found
+    /// Runs the script with this number. If the server lost it, one caller brings it back by running it from its text, and those that found
     /// it missing meanwhile wait for that one, then try again: nothing has run, so nothing is charged twice.
-    pub(in crate::redis) async fn call(
+    pub(crate) async fn call(
         &self,
-        script: &Script,
+        script: usize,
         keys: &[String],
         arguments: &[String],
         asking: Asking,
     ) -> Result<Vec<i64>, Failure> {
-        let loader = &self.loaders[script.index()];
+        let loader = &self.loaders[script];
+        let script = self.scripts.at(script);
         loop {
             let loads = loader.loads.load(Ordering::Acquire);
             match self

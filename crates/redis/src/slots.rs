@@ -1,21 +1,21 @@
 //! The slots of a Redis Cluster: which one a client's keys are in, and which nodes have which.
 //!
-//! Knows no connection: a map says where to ask, by the place of a node in a list.
+//! A map says where to ask, by the place of a node in a list.
 
 use fred::types::Value;
 
 use super::url::Address;
 
 /// How many slots a cluster has.
-pub(in crate::redis) const SLOTS: u16 = 16384;
+pub(crate) const SLOTS: u16 = 16384;
 
 /// The slot of a key, by what stands in its braces if anything does.
-pub(in crate::redis) fn slot_of(key: &str) -> u16 {
+pub(crate) fn slot_of(key: &str) -> u16 {
     fred::util::redis_keyslot(key.as_bytes())
 }
 
 /// The slot of all keys of a client.
-pub(in crate::redis) fn slot_of_tag(tag: &[u8; 16]) -> u16 {
+pub fn slot_of_tag(tag: &[u8; 16]) -> u16 {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut hex = [0; 32];
     for (pair, byte) in hex.chunks_exact_mut(2).zip(tag) {
@@ -27,15 +27,15 @@ pub(in crate::redis) fn slot_of_tag(tag: &[u8; 16]) -> u16 {
 
 /// A primary, and the slots that it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::redis) struct Owner {
-    pub(in crate::redis) address: Address,
+pub(crate) struct Owner {
+    pub(crate) address: Address,
     /// The host's name by the cluster's own word, which is what a certificate is made out to.
-    pub(in crate::redis) name: Option<String>,
-    pub(in crate::redis) slots: Vec<(u16, u16)>,
+    pub(crate) name: Option<String>,
+    pub(crate) slots: Vec<(u16, u16)>,
 }
 
 /// Reads the answer to CLUSTER SLOTS that the node at `asked` gave; nothing if it is of another form.
-pub(in crate::redis) fn owners(answer: Value, asked: &Address) -> Option<Vec<Owner>> {
+pub(crate) fn owners(answer: Value, asked: &Address) -> Option<Vec<Owner>> {
     let mut owners: Vec<Owner> = Vec::new();
     for range in list(answer)? {
         // First, last, the primary; then replicas, who are never asked.

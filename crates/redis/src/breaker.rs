@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// Whether requests may ask.
 #[derive(Debug, Default)]
-pub(in crate::redis) struct Breaker {
+pub(crate) struct Breaker {
     failures: AtomicU32,
     // When the next request may try, in us since the start; 0 while closed.
     next_try: AtomicU64,
@@ -29,14 +29,14 @@ pub(in crate::redis) struct Breaker {
 
 /// A change of state, which is worth a line in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::redis) enum Change {
+pub(crate) enum Change {
     Opened,
     Closed,
 }
 
 impl Breaker {
     /// Whether a request may ask at `now`. While the breaker is open that is one per pause.
-    pub(in crate::redis) fn admits(&self, now: Duration) -> bool {
+    pub(crate) fn admits(&self, now: Duration) -> bool {
         let next = self.next_try.load(Ordering::Acquire);
         if next == 0 {
             return true;
@@ -56,7 +56,7 @@ impl Breaker {
     }
 
     /// Redis has decided.
-    pub(in crate::redis) fn succeeded(&self) -> Option<Change> {
+    pub(crate) fn succeeded(&self) -> Option<Change> {
         // Both: a failure that was counted before may have opened it after the last success.
         let failures = self.failures.load(Ordering::Relaxed);
         if failures == 0 && self.next_try.load(Ordering::Relaxed) == 0 {
@@ -68,12 +68,12 @@ impl Breaker {
     }
 
     /// Redis has not decided, and somebody waited for that.
-    pub(in crate::redis) fn failed(&self, now: Duration) -> Option<Change> {
+    pub(crate) fn failed(&self, now: Duration) -> Option<Change> {
         self.failed_until(now + PAUSE)
     }
 
     /// There was nobody to ask, and nobody waited.
-    pub(in crate::redis) fn failed_at_once(&self, now: Duration) -> Option<Change> {
+    pub(crate) fn failed_at_once(&self, now: Duration) -> Option<Change> {
         let change = self.failed_until(now);
         if change.is_none() {
             // Only if it is open, still.

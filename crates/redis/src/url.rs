@@ -1,7 +1,7 @@
 //! Redis URLs: which servers they name, and how to enter. What is not understood is refused: a word that nobody reads may
 //! have been a password, or the reason to think that a connection is private.
 //!
-//! Knows no connection. Its errors repeat nothing of a URL.
+//! Its errors repeat nothing of a URL.
 
 use std::path::PathBuf;
 
@@ -19,14 +19,14 @@ impl InvalidUrl {
 
 /// Where one server listens.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(in crate::redis) struct Address {
-    pub(in crate::redis) host: String,
-    pub(in crate::redis) port: u16,
+pub(crate) struct Address {
+    pub(crate) host: String,
+    pub(crate) port: u16,
 }
 
 /// Which servers a URL names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::redis) enum Topology {
+pub(crate) enum Topology {
     Server(Address),
     Unix(PathBuf),
     /// Any of these sentinels knows who the primary of this service is.
@@ -41,9 +41,9 @@ pub(in crate::redis) enum Topology {
 
 /// A user and a password, each of which may be missing.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub(in crate::redis) struct Login {
-    pub(in crate::redis) user: Option<String>,
-    pub(in crate::redis) password: Option<String>,
+pub(crate) struct Login {
+    pub(crate) user: Option<String>,
+    pub(crate) password: Option<String>,
 }
 
 impl std::fmt::Debug for Login {
@@ -54,11 +54,11 @@ impl std::fmt::Debug for Login {
 
 /// What a URL says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::redis) struct Target {
-    pub(in crate::redis) topology: Topology,
-    pub(in crate::redis) tls: bool,
-    pub(in crate::redis) login: Login,
-    pub(in crate::redis) database: Option<u8>,
+pub struct Target {
+    pub(crate) topology: Topology,
+    pub(crate) tls: bool,
+    pub(crate) login: Login,
+    pub(crate) database: Option<u8>,
 }
 
 const FORM: InvalidUrl =
@@ -80,8 +80,17 @@ const REDIS_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 
 impl Target {
-    /// Understands a URL.
-    pub(in crate::redis) fn parse(url: &str) -> Result<Self, InvalidUrl> {
+    /// Whether the URL asks for TLS.
+    pub const fn is_tls(&self) -> bool {
+        self.tls
+    }
+
+    /// Reads a URL.
+    ///
+    /// # Errors
+    ///
+    /// The URL is not one of the forms of docs/sharing.md.
+    pub fn parse(url: &str) -> Result<Self, InvalidUrl> {
         let (scheme, rest) = url.split_once("://").ok_or(SCHEME)?;
         // A password that holds one of these ends early, or never, and is written %23 or %20.
         if rest.contains(|c: char| c == '#' || c.is_whitespace() || c.is_control()) {

@@ -28,7 +28,7 @@ pub enum InvalidTls {
 
 /// Whom to trust, and who we are.
 #[derive(Clone)]
-pub struct Tls(pub(in crate::redis) Arc<ClientConfig>);
+pub struct Tls(pub(crate) Arc<ClientConfig>);
 
 impl std::fmt::Debug for Tls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -93,7 +93,7 @@ fn of_the_system() -> Result<RootCertStore, InvalidTls> {
 }
 
 /// What a failed handshake means to whoever has to mend it, by the words in which rustls and fred tell it.
-pub(in crate::redis) fn reason(details: &str) -> Option<&'static str> {
+pub(crate) fn reason(details: &str) -> Option<&'static str> {
     const REASONS: [(&str, &str); 10] = [
         (
             "UnknownIssuer",

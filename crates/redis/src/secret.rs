@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::RedisStore;
-use crate::StoreError;
+use super::error::CallError;
+use super::shards::Shards;
 
 /// How long Redis keeps it after a gateway has last asked: longer than the state of any limit lives (31 days, twice).
 const KEPT: Duration = Duration::from_secs(64 * 24 * 60 * 60);
@@ -24,15 +24,15 @@ pub enum Agreement {
     Differs,
 }
 
-/// The last [`Agreement`], as decisions read it.
+/// The last [`Agreement`], which decisions read, and how the secret is asked for.
 #[derive(Debug)]
-pub(super) struct SecretState {
+pub struct Secret {
     agreement: AtomicU8,
     // Why it could not be asked for, last.
-    error: Mutex<Option<StoreError>>,
+    error: Mutex<Option<CallError>>,
 }
 
-impl Default for SecretState {
+impl Default for Secret {
     fn default() -> Self {
         Self {
             agreement: AtomicU8::new(Agreement::Agreed as u8),
@@ -41,36 +41,47 @@ impl Default for SecretState {
     }
 }
 
-impl SecretState {
-    pub(super) fn check(&self) -> Result<(), StoreError> {
+impl Secret {
+    /// Whether Redis may be asked to decide.
+    ///
+    /// # Errors
+    ///
+    /// It may not: the secret is not known, or it differs.
+    pub fn check(&self) -> Result<(), CallError> {
         match self.agreement.load(Ordering::Acquire) {
             agreed if agreed == Agreement::Agreed as u8 => Ok(()),
             unknown if unknown == Agreement::Unknown as u8 => {
                 // What is in the way says more than that something is.
                 let error = self.error.lock().clone();
-                Err(error.unwrap_or(StoreError::SecretUnknown))
+                Err(error.unwrap_or(CallError::SecretUnknown))
             }
-            _ => Err(StoreError::SecretDiffers),
+            _ => Err(CallError::SecretDiffers),
         }
     }
-}
 
-impl RedisStore {
     /// What stands in Redis for all gateways under `<key_prefix>:secret`: `own`, if nothing did. It stays there for 64
     /// days after the last call.
-    pub async fn shared_secret(&self, own: &str) -> Result<String, StoreError> {
-        let key = format!("{}:secret", self.caller.key_prefix);
-        let asked = self.caller.shards.set_once(&key, own, KEPT);
-        let answer = tokio::time::timeout(self.timeout, asked).await;
-        let answer = answer.unwrap_or(Err(StoreError::Timeout));
-        *self.secret.error.lock() = answer.as_ref().err().cloned();
+    ///
+    /// # Errors
+    ///
+    /// Redis does not answer within `timeout`, or with an error.
+    pub async fn shared(
+        &self,
+        shards: &Shards,
+        key_prefix: &str,
+        own: &str,
+        timeout: Duration,
+    ) -> Result<String, CallError> {
+        let key = format!("{key_prefix}:secret");
+        let asked = shards.set_once(&key, own, KEPT);
+        let answer = tokio::time::timeout(timeout, asked).await;
+        let answer = answer.unwrap_or(Err(CallError::Timeout));
+        *self.error.lock() = answer.as_ref().err().cloned();
         answer
     }
 
-    /// Lets Redis decide, or not. A store begins [agreed](Agreement::Agreed).
-    pub fn set_agreement(&self, agreement: Agreement) {
-        self.secret
-            .agreement
-            .store(agreement as u8, Ordering::Release);
+    /// Lets Redis decide, or not. It begins [agreed](Agreement::Agreed).
+    pub fn set(&self, agreement: Agreement) {
+        self.agreement.store(agreement as u8, Ordering::Release);
     }
 }

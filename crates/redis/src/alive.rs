@@ -16,7 +16,7 @@ use fred::types::config::Options;
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Ends when there was no answer for as long as this; an error is one.
-pub(in crate::redis) async fn until_silent(fred: &Fred, patience: Duration) {
+pub(crate) async fn until_silent(fred: &Fred, patience: Duration) {
     let options = Options {
         // Instead of the timeout of decisions.
         timeout: Some(patience),

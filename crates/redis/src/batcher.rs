@@ -2,7 +2,7 @@
 //!
 //! A call costs gateway and Redis several times what a decision does. The first decision to come waits until every other
 //! request that is ready has asked, and, if several calls are under way, until one of them is answered: so a gateway with
-//! little to do asks at once, and a busy one seldom. This module must not know what is decided.
+//! little to do asks at once, and a busy one seldom.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -11,12 +11,11 @@ use parking_lot::Mutex;
 use tidegate_core::Micros;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use super::Scripts;
-use super::arguments::{deadline_of, with_deadline};
-use crate::StoreError;
-use crate::redis::wire::client::Asking;
-use crate::redis::wire::failure::Failure;
-use crate::redis::wire::shard::Shard;
+use super::client::Asking;
+use super::deadline::{deadline_of, with_deadline};
+use super::error::CallError;
+use super::failure::Failure;
+use super::shard::Shard;
 
 /// The most decisions of one call: Redis does nothing else meanwhile, for a millisecond or two at most.
 const MOST: usize = 64;
@@ -26,7 +25,7 @@ const CALLS: usize = 4;
 
 /// The decisions that wait for their call, by their script.
 #[derive(Debug, Default)]
-pub(super) struct Together(Mutex<HashMap<usize, Line>>);
+pub struct Batcher(Mutex<HashMap<usize, Line>>);
 
 /// Those of one script. While someone waits there is a task that will take them.
 #[derive(Debug)]
@@ -47,12 +46,24 @@ impl Default for Line {
 
 /// What is to be decided: the keys, what the script is told of them, and until when, by Redis's clock.
 #[derive(Debug)]
-pub(super) struct Question {
-    pub(super) keys: Arc<[String]>,
-    pub(super) words: Arc<[String]>,
-    pub(super) deadline: Option<Micros>,
+pub struct Question {
+    /// The keys of the script.
+    pub keys: Arc<[String]>,
+    /// Its arguments behind the deadline.
+    pub words: Arc<[String]>,
+    /// When it is too late, by Redis's clock.
+    pub deadline: Option<Micros>,
     /// The ID of what it reserves; 0: nothing.
-    pub(super) hold: u64,
+    pub hold: u64,
+}
+
+/// The numbers of the scripts that decide one question, or many.
+#[derive(Clone, Copy, Debug)]
+pub struct Batched {
+    /// For one.
+    pub one: usize,
+    /// For many.
+    pub many: usize,
 }
 
 impl Question {
@@ -66,40 +77,39 @@ impl Question {
 #[derive(Debug)]
 struct Waiting {
     question: Question,
-    told: oneshot::Sender<Result<Vec<i64>, StoreError>>,
+    told: oneshot::Sender<Result<Vec<i64>, CallError>>,
 }
 
-impl Together {
-    /// Has the script with this index decide.
-    pub(super) async fn decide(
+impl Batcher {
+    /// Has one of these scripts decide.
+    pub async fn decide(
         self: &Arc<Self>,
         shard: &Arc<Shard>,
-        scripts: &Arc<Scripts>,
-        script: usize,
+        scripts: Batched,
         question: Question,
-    ) -> Result<Vec<i64>, StoreError> {
+    ) -> Result<Vec<i64>, CallError> {
         let (told, answer) = oneshot::channel();
         let waiting = Waiting { question, told };
-        if let Some(room) = self.join(script, waiting) {
-            let (batcher, shard, scripts) = (self.clone(), shard.clone(), scripts.clone());
-            tokio::spawn(batcher.gather(shard, scripts, script, room));
+        if let Some(room) = self.join(scripts, waiting) {
+            let (batcher, shard) = (self.clone(), shard.clone());
+            tokio::spawn(batcher.gather(shard, scripts, room));
         }
         // A task of ours that is gone was not answered.
-        answer.await.unwrap_or(Err(StoreError::Disconnected))
+        answer.await.unwrap_or(Err(CallError::Disconnected))
     }
 
     /// The room for calls of this script, if this is the first to wait for the next one.
-    fn join(&self, script: usize, waiting: Waiting) -> Option<Arc<Semaphore>> {
+    fn join(&self, scripts: Batched, waiting: Waiting) -> Option<Arc<Semaphore>> {
         let mut lines = self.0.lock();
-        let line = lines.entry(script).or_default();
+        let line = lines.entry(scripts.one).or_default();
         line.waiting.push_back(waiting);
         (line.waiting.len() == 1).then(|| line.room.clone())
     }
 
     /// Those of the next call, and whether there are more.
-    fn take(&self, script: usize) -> (Vec<Waiting>, bool) {
+    fn take(&self, scripts: Batched) -> (Vec<Waiting>, bool) {
         let mut lines = self.0.lock();
-        let Some(Line { waiting, .. }) = lines.get_mut(&script) else {
+        let Some(Line { waiting, .. }) = lines.get_mut(&scripts.one) else {
             return (Vec::new(), false);
         };
         let mut part = Vec::with_capacity(waiting.len().min(MOST));
@@ -115,42 +125,32 @@ impl Together {
     }
 
     /// Asks for all that waits, as soon as there is room for a call.
-    async fn gather(
-        self: Arc<Self>,
-        shard: Arc<Shard>,
-        scripts: Arc<Scripts>,
-        script: usize,
-        room: Arc<Semaphore>,
-    ) {
+    async fn gather(self: Arc<Self>, shard: Arc<Shard>, scripts: Batched, room: Arc<Semaphore>) {
         // Requests that are ready ask first.
         tokio::task::yield_now().await;
         // It is never closed.
         while let Ok(room) = room.clone().acquire_owned().await {
-            let (part, more) = self.take(script);
-            let (shard, scripts) = (shard.clone(), scripts.clone());
+            let (part, more) = self.take(scripts);
+            let shard = shard.clone();
             if !more {
-                return ask(shard, scripts, script, part, room).await;
+                return ask(shard, scripts, part, room).await;
             }
-            tokio::spawn(ask(shard, scripts, script, part, room));
+            tokio::spawn(ask(shard, scripts, part, room));
         }
     }
 }
 
 /// Asks for decisions in one call, which takes up the room until it is answered.
-async fn ask(
-    shard: Arc<Shard>,
-    scripts: Arc<Scripts>,
-    script: usize,
-    part: Vec<Waiting>,
-    room: OwnedSemaphorePermit,
-) {
+async fn ask(shard: Arc<Shard>, scripts: Batched, part: Vec<Waiting>, room: OwnedSemaphorePermit) {
     let part = match <[Waiting; 1]>::try_from(part) {
-        Ok([waiting]) => return ask_alone(&shard, &scripts, script, waiting, room).await,
+        Ok([waiting]) => return ask_alone(&shard, scripts.one, waiting, room).await,
         Err(part) => part,
     };
     let (keys, arguments) = joined(&part);
-    let many = scripts.many(script);
-    let replies = match shard.call(many, &keys, &arguments, Asking::No).await {
+    let replies = match shard
+        .call(scripts.many, &keys, &arguments, Asking::No)
+        .await
+    {
         Ok(replies) => replies,
         Err(failure) => {
             let error = failure.into_error();
@@ -163,7 +163,7 @@ async fn ask(
     drop(room);
     let mut replies = &replies[..];
     for waiting in part {
-        let reply = next(&mut replies).unwrap_or_else(|| Err(StoreError::unknown_reply()));
+        let reply = next(&mut replies).unwrap_or_else(|| Err(CallError::unknown_reply()));
         // Nobody may be waiting.
         let _ = waiting.told.send(reply.map(<[i64]>::to_vec));
     }
@@ -203,11 +203,11 @@ fn joined(part: &[Waiting]) -> (Vec<String>, Vec<String>) {
 }
 
 /// The next of several replies. Each has its length before it, or a number below 0 that says which error there was.
-fn next<'r>(replies: &mut &'r [i64]) -> Option<Result<&'r [i64], StoreError>> {
+fn next<'r>(replies: &mut &'r [i64]) -> Option<Result<&'r [i64], CallError>> {
     let (length, rest) = replies.split_first()?;
     if *length < 0 {
         *replies = rest;
-        return Some(Err(StoreError::of_script(*length)));
+        return Some(Err(CallError::of_script(*length)));
     }
     let (reply, rest) = rest.split_at_checked(usize::try_from(*length).ok()?)?;
     *replies = rest;
@@ -215,20 +215,13 @@ fn next<'r>(replies: &mut &'r [i64]) -> Option<Result<&'r [i64], StoreError>> {
 }
 
 /// Asks for one decision in a call of its own, which takes up the room until it is answered.
-async fn ask_alone(
-    shard: &Shard,
-    scripts: &Scripts,
-    script: usize,
-    waiting: Waiting,
-    _room: OwnedSemaphorePermit,
-) {
+async fn ask_alone(shard: &Shard, script: usize, waiting: Waiting, _room: OwnedSemaphorePermit) {
     let Waiting { question, told } = waiting;
     if told.is_closed() {
         return;
     }
     let Question { keys, words, .. } = &question;
     let arguments = with_deadline(question.deadline, question.hold, words);
-    let script = scripts.at(script);
     let reply = shard.call(script, keys, &arguments, Asking::No).await;
     let _ = told.send(reply.map_err(Failure::into_error));
 }
@@ -266,7 +259,7 @@ mod tests {
 
     #[test]
     fn replies_are_told_apart() {
-        let error = |code: &str| Some(Err(StoreError::Refused(code.into())));
+        let error = |code: &str| Some(Err(CallError::Refused(code.into())));
         let mut replies = &[2, 7, 8, -1, -2, 1, 9][..];
         assert_eq!(next(&mut replies), Some(Ok(&[7, 8][..])));
         assert_eq!(next(&mut replies), error("WRONGTYPE"));

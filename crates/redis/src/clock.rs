@@ -7,7 +7,7 @@ use tidegate_core::Micros;
 
 /// What is known of Redis's clock.
 #[derive(Debug)]
-pub(in crate::redis) struct Clock {
+pub(crate) struct Clock {
     start: Instant,
     // Redis's time less ours, in us; the greatest number while it is not known.
     offset: AtomicI64,
@@ -32,14 +32,14 @@ impl Default for Clock {
 
 impl Clock {
     /// The time since this clock was made.
-    pub(in crate::redis) fn elapsed(&self) -> Duration {
+    pub(crate) fn elapsed(&self) -> Duration {
         self.start.elapsed()
     }
 
     /// Notes what Redis's time was in the answer to a call that was sent at `sent` (by [`Clock::elapsed`]): a moment
     /// before, so what is derived from it is never early; of several answers the one that was on its way for the
     /// shortest time is late by the least.
-    pub(in crate::redis) fn saw(&self, time: Micros, sent: Duration) {
+    pub(crate) fn saw(&self, time: Micros, sent: Duration) {
         let offset = offset(time, sent);
         let age = micros(sent).saturating_sub(self.seen.load(Ordering::Relaxed));
         if age > BEST_OF || offset < self.offset.load(Ordering::Relaxed) {
@@ -49,19 +49,19 @@ impl Clock {
 
     /// As [`Clock::saw`], from a script that found itself late: it is another server, or another clock, whatever was
     /// known before.
-    pub(in crate::redis) fn set(&self, time: Micros, sent: Duration) {
+    pub(crate) fn set(&self, time: Micros, sent: Duration) {
         self.offset.store(offset(time, sent), Ordering::Relaxed);
         self.seen.store(micros(sent), Ordering::Relaxed);
     }
 
     /// The time on Redis's clock: late by no more than the shortest call was on its way, and never early; none while it
     /// is not known.
-    pub(in crate::redis) fn now(&self) -> Option<Micros> {
+    pub(crate) fn now(&self) -> Option<Micros> {
         self.deadline(Duration::ZERO)
     }
 
     /// The time on Redis's clock at which a call sent now is given up; none while that clock is not known.
-    pub(in crate::redis) fn deadline(&self, timeout: Duration) -> Option<Micros> {
+    pub(crate) fn deadline(&self, timeout: Duration) -> Option<Micros> {
         let offset = self.offset.load(Ordering::Relaxed);
         if offset == UNKNOWN {
             return None;

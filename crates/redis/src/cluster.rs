@@ -15,14 +15,15 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
 use super::client::Asking;
+use super::error::CallError;
 use super::failure::Failure;
 use super::route::Route;
+use super::script::Scripts;
 use super::settings::CONNECT;
 use super::shard::{Named, Shard};
 use super::slots::{Owner, SLOTS, owners};
 use super::task::Task;
 use super::url::{Address, Topology};
-use crate::StoreError;
 
 /// How often the map is asked for when nothing happens.
 const EVERY: Duration = Duration::from_secs(3);
@@ -37,7 +38,7 @@ const DOWN: &str = "CLUSTERDOWN";
 
 /// The nodes of a cluster, found by their slots.
 #[derive(Debug)]
-pub(in crate::redis) struct Cluster {
+pub(crate) struct Cluster {
     nodes: Arc<Nodes>,
     #[expect(dead_code, reason = "ends the task when it is dropped")]
     task: Task<()>,
@@ -48,11 +49,12 @@ struct Nodes {
     seeds: Vec<Address>,
     // To all of them, but for the address.
     route: Route,
+    scripts: Arc<Scripts>,
     map: ArcSwap<Map>,
     // A connection came up or broke, or a slot moved.
     changed: Arc<Notify>,
     // None until the first attempt to get a map is over.
-    asked: watch::Sender<Option<Result<(), StoreError>>>,
+    asked: watch::Sender<Option<Result<(), CallError>>>,
     // Changes of the map are made one after the other.
     changing: Mutex<()>,
 }
@@ -78,10 +80,11 @@ impl Map {
 
 impl Cluster {
     /// Starts asking these nodes for the others, for ever.
-    pub(in crate::redis) fn start(seeds: Vec<Address>, route: Route) -> Self {
+    pub(crate) fn start(seeds: Vec<Address>, route: Route, scripts: Arc<Scripts>) -> Self {
         let nodes = Arc::new(Nodes {
             seeds,
             route,
+            scripts,
             map: ArcSwap::default(),
             changed: Arc::new(Notify::new()),
             asked: watch::Sender::new(None),
@@ -92,7 +95,7 @@ impl Cluster {
     }
 
     /// Waits until the first attempt to find the nodes and to connect to them is over.
-    pub(in crate::redis) async fn tried(&self) {
+    pub(crate) async fn tried(&self) {
         // The sender lives as long as this.
         let _ = self.nodes.asked.subscribe().wait_for(Option::is_some).await;
         for node in &self.nodes.map.load_full().nodes {
@@ -101,12 +104,12 @@ impl Cluster {
     }
 
     /// The nodes that have slots, by address.
-    pub(in crate::redis) fn all(&self) -> Result<Vec<Named>, StoreError> {
+    pub(crate) fn all(&self) -> Result<Vec<Named>, CallError> {
         let map = self.nodes.map.load();
         if map.nodes.is_empty() {
             return Err(match &*self.nodes.asked.borrow() {
                 Some(Err(why)) => why.clone(),
-                _ => StoreError::Disconnected,
+                _ => CallError::Disconnected,
             });
         }
         let node = |node: &Arc<Node>| {
@@ -117,7 +120,7 @@ impl Cluster {
     }
 
     /// The node that has a slot, as far as is known.
-    pub(in crate::redis) fn of(&self, slot: u16) -> Result<Arc<Shard>, StoreError> {
+    pub(crate) fn of(&self, slot: u16) -> Result<Arc<Shard>, CallError> {
         let asked = self.nodes.asked.borrow();
         if let Some(Err(why)) = &*asked
             && is_down(why)
@@ -131,14 +134,14 @@ impl Cluster {
         }
         Err(match &*asked {
             // Nobody has this slot.
-            Some(Ok(())) => StoreError::Refused(DOWN.into()),
+            Some(Ok(())) => CallError::Refused(DOWN.into()),
             Some(Err(why)) => why.clone(),
-            None => StoreError::Disconnected,
+            None => CallError::Disconnected,
         })
     }
 
     /// Where else to ask, once, after `asked` sent us away. A slot that has moved is remembered.
-    pub(in crate::redis) async fn redirected(
+    pub(crate) async fn redirected(
         &self,
         asked: &Arc<Shard>,
         failure: &Failure,
@@ -161,10 +164,10 @@ impl Cluster {
         Some((shard, asking))
     }
 
-    pub(in crate::redis) async fn ping(&self) -> Result<(), StoreError> {
+    pub(crate) async fn ping(&self) -> Result<(), CallError> {
         let mut why = match &*self.nodes.asked.borrow() {
             Some(Err(why)) => why.clone(),
-            _ => StoreError::Disconnected,
+            _ => CallError::Disconnected,
         };
         let mut asking = JoinSet::new();
         for node in &self.nodes.map.load_full().nodes {
@@ -191,7 +194,11 @@ impl Nodes {
         };
         Arc::new(Node {
             address,
-            shard: Arc::new(Shard::start(route, self.changed.clone())),
+            shard: Arc::new(Shard::start(
+                route,
+                self.scripts.clone(),
+                self.changed.clone(),
+            )),
         })
     }
 
@@ -247,12 +254,12 @@ impl Nodes {
     }
 
     /// Asks one node after the other until one knows, beginning with another each time.
-    async fn ask(&self, turn: usize) -> Result<(), StoreError> {
+    async fn ask(&self, turn: usize) -> Result<(), CallError> {
         let mut known: Vec<Arc<Node>> = self.map.load().nodes.clone();
         known.retain(|node| node.shard.client.is_up());
         let first = turn % known.len().max(1);
         known.rotate_left(first);
-        let mut why = StoreError::Disconnected;
+        let mut why = CallError::Disconnected;
         for node in &known {
             match self.learn_from(node).await {
                 Ok(()) => return Ok(()),
@@ -274,22 +281,22 @@ impl Nodes {
         Err(why)
     }
 
-    async fn learn_from(&self, node: &Node) -> Result<(), StoreError> {
+    async fn learn_from(&self, node: &Node) -> Result<(), CallError> {
         let answer = tokio::time::timeout(CONNECT, node.shard.client.cluster_slots()).await;
-        let answer = answer.unwrap_or(Err(StoreError::Timeout))?;
+        let answer = answer.unwrap_or(Err(CallError::Timeout))?;
         let owners = owners(answer, &node.address);
-        self.learn_all(owners.ok_or_else(StoreError::unknown_reply)?);
+        self.learn_all(owners.ok_or_else(CallError::unknown_reply)?);
         Ok(())
     }
 }
 
 /// That the cluster is down says more than that a node is.
-fn worse(known: StoreError, error: StoreError) -> StoreError {
+fn worse(known: CallError, error: CallError) -> CallError {
     if is_down(&known) { known } else { error }
 }
 
-fn is_down(error: &StoreError) -> bool {
-    matches!(error, StoreError::Refused(code) if code == DOWN)
+fn is_down(error: &CallError) -> bool {
+    matches!(error, CallError::Refused(code) if code == DOWN)
 }
 
 /// Keeps the map up to date.

@@ -13,25 +13,31 @@ use tidegate_core::Micros;
 
 /// This gateway's ID.
 #[derive(Debug)]
-pub(super) struct Identity(ArcSwap<String>);
+pub struct Identity(ArcSwap<String>);
+
+impl Default for Identity {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl Identity {
     /// One of its own: a process may have several stores, and containers all have the same process ID.
-    pub(super) fn new() -> Self {
+    pub fn new() -> Self {
         Self(ArcSwap::from_pointee(drawn(0)))
     }
 
-    pub(super) fn get(&self) -> Arc<String> {
+    /// The ID now.
+    pub fn get(&self) -> Arc<String> {
         self.0.load_full()
     }
 
     /// Draws another one. `at` is the time of an answer by Redis's clock: no other process has had an answer at that moment,
     /// and the random numbers of two processes from one snapshot may be the same.
-    pub(super) fn renew(&self, at: Micros) {
+    pub fn renew(&self, at: Micros) {
         self.0.store(Arc::new(drawn(at)));
     }
 
-    #[cfg(test)]
     pub(super) fn become_clone_of(&self, other: &Self) {
         self.0.store(other.get());
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 /// How long all places that requests of this process hold on a server are sure to be there.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) enum Confirmed {
+pub enum Confirmed {
     /// There is none.
     #[default]
     None,
@@ -17,7 +17,7 @@ pub(crate) enum Confirmed {
 
 impl Confirmed {
     /// With a place more, which does not lapse before `lapse`, if it is known to be there.
-    pub(crate) fn add(&mut self, lapse: Option<Instant>) {
+    pub fn add(&mut self, lapse: Option<Instant>) {
         *self = match (*self, lapse) {
             (Self::Never, _) | (_, None) => Self::Never,
             (Self::None, Some(lapse)) => Self::Until(lapse),
@@ -28,7 +28,7 @@ impl Confirmed {
 
 /// A [`Confirmed`] that decisions read without a lock.
 #[derive(Debug)]
-pub(in crate::redis) struct Confirmation {
+pub struct Confirmation {
     start: Instant,
     // In us since the start; the greatest number: there is no place.
     until: AtomicU64,
@@ -48,7 +48,7 @@ impl Default for Confirmation {
 
 impl Confirmation {
     /// Whether no place is missing now, as far as can be known.
-    pub(in crate::redis) fn holds(&self, connection: u64) -> bool {
+    pub fn holds(&self, connection: u64) -> bool {
         let until = self.until.load(SeqCst);
         let is_known = || self.connection.load(SeqCst) == connection;
         until == u64::MAX || is_known() && micros(self.start.elapsed()) < until
@@ -60,14 +60,17 @@ impl Confirmation {
         })
     }
 
-    pub(in crate::redis) fn add(&self, lapse: Option<Instant>, connection: u64) {
+    /// Notes a place that was taken over this connection, and does not lapse before `lapse`; none: it is not known to be
+    /// there.
+    pub fn add(&self, lapse: Option<Instant>, connection: u64) {
         if self.until.load(SeqCst) == u64::MAX {
             self.connection.store(connection, SeqCst);
         }
         self.until.fetch_min(self.until(lapse), SeqCst);
     }
 
-    pub(in crate::redis) fn set(&self, confirmed: Confirmed, connection: u64) {
+    /// Notes all places, which were confirmed over this connection.
+    pub fn set(&self, confirmed: Confirmed, connection: u64) {
         let until = match confirmed {
             Confirmed::None => u64::MAX,
             Confirmed::Until(lapse) => self.until(Some(lapse)),

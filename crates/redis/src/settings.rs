@@ -14,10 +14,10 @@ use super::route::Route;
 use super::url::{Address, Topology};
 
 /// How long one connection may take to come up.
-pub(in crate::redis) const CONNECT: Duration = Duration::from_millis(500);
+pub const CONNECT: Duration = Duration::from_millis(500);
 
 /// One attempt to come to a server; of several sentinels another one is the first each time.
-pub(in crate::redis) fn config(route: &Route, attempt: usize) -> Config {
+pub(crate) fn config(route: &Route, attempt: usize) -> Config {
     let server = |address: &Address| {
         Server::new_with_tls(address.host.clone(), address.port, route.tls_name.clone())
     };
@@ -64,7 +64,7 @@ pub(in crate::redis) fn config(route: &Route, attempt: usize) -> Config {
 }
 
 /// A connection that is given up rather than waited for.
-pub(in crate::redis) fn connection() -> ConnectionConfig {
+pub(crate) fn connection() -> ConnectionConfig {
     ConnectionConfig {
         connection_timeout: CONNECT,
         internal_command_timeout: CONNECT,
@@ -89,7 +89,7 @@ pub(in crate::redis) fn connection() -> ConnectionConfig {
 }
 
 /// Commands that wait no longer than decisions do.
-pub(in crate::redis) fn performance(timeout: Duration) -> PerformanceConfig {
+pub(crate) fn performance(timeout: Duration) -> PerformanceConfig {
     PerformanceConfig {
         // fred then skips commands that nobody waits for any more, if they were not yet written.
         default_command_timeout: timeout,

@@ -1,9 +1,11 @@
 //! How many gateways share this Redis: each sends heartbeats, and one whose heartbeats have stopped is gone.
 //!
 //! - [`count`]: which of the counts that Redis answers is in force
+//! - [`identity`]: under which ID this gateway is known
 //! - [`twin`]: whether another process has this gateway's ID
 
 mod count;
+mod identity;
 mod twin;
 
 use std::sync::Arc;
@@ -13,10 +15,10 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tidegate_core::Micros;
 
-use super::RedisStore;
-use super::identity::Identity;
-use crate::StoreError;
+use super::error::CallError;
+use super::shards::Shards;
 use count::Count;
+pub use identity::Identity;
 use twin::Twin;
 
 /// How often a gateway should send a heartbeat.
@@ -25,11 +27,11 @@ pub const HEARTBEAT: Duration = Duration::from_secs(2);
 /// After so much silence a gateway is gone.
 const LAPSE: Duration = Duration::from_secs(7);
 
-const SCRIPT: &str = include_str!("../../../../lua/gateways.lua");
+const SCRIPT: &str = include_str!("../../../lua/gateways.lua");
 
 /// How many gateways there are: as counted, or as the configuration says.
 #[derive(Debug)]
-pub(super) struct Gateways {
+pub struct Gateways {
     // What decisions read, at least 1. During an outage the last count stays.
     in_force: AtomicU64,
     is_fixed: bool,
@@ -67,20 +69,23 @@ struct Heard {
     twin: Twin,
 }
 
-/// What an answer shows of Redis beside the count.
+/// What a heartbeat shows beside the count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Finding {
+pub enum Finding {
     /// Nothing.
     Usual,
     /// It has lost its data.
     Lost,
     /// Another process sends heartbeats under the same ID.
-    Twin,
+    Twin {
+        /// The time of the answer, by Redis's clock.
+        at: Micros,
+    },
 }
 
 impl Gateways {
     /// `fixed` gateways, or as many as send heartbeats.
-    pub(super) fn new(fixed: Option<u64>, identity: Arc<Identity>) -> Self {
+    pub fn new(fixed: Option<u64>, identity: Arc<Identity>) -> Self {
         Self {
             in_force: AtomicU64::new(fixed.unwrap_or(1).max(1)),
             is_fixed: fixed.is_some(),
@@ -89,8 +94,70 @@ impl Gateways {
         }
     }
 
-    pub(super) fn count(&self) -> u64 {
+    /// What this one calls itself.
+    pub const fn identity(&self) -> &Arc<Identity> {
+        &self.identity
+    }
+
+    /// How many gateways there are, at least 1.
+    pub fn count(&self) -> u64 {
         self.in_force.load(Ordering::Relaxed)
+    }
+
+    /// Whether other gateways may share this Redis: one that has just started is not counted yet.
+    pub fn has_others(&self) -> bool {
+        !self.is_fixed || self.count() > 1
+    }
+
+    /// Sends a heartbeat, and counts the gateways: a higher count applies at once, a lower one when Redis has answered it for
+    /// longer than a gateway may be silent.
+    ///
+    /// # Errors
+    ///
+    /// Redis does not answer within `timeout`, or with an error.
+    pub async fn heartbeat(
+        &self,
+        shards: &Shards,
+        key_prefix: &str,
+        timeout: Duration,
+    ) -> Result<Finding, CallError> {
+        let beat = self.beat(shards, key_prefix, timeout).await;
+        match beat {
+            Ok(beat) => Ok(self.answered(beat)),
+            Err(error) => {
+                self.unanswered();
+                Err(error)
+            }
+        }
+    }
+
+    async fn beat(
+        &self,
+        shards: &Shards,
+        key_prefix: &str,
+        timeout: Duration,
+    ) -> Result<Beat, CallError> {
+        let keys = [format!("{key_prefix}:gateways")];
+        let arguments = [
+            self.identity.get().to_string(),
+            LAPSE.as_micros().to_string(),
+        ];
+        let sent = Instant::now();
+        let asked = shards.eval(&keys, SCRIPT, &arguments);
+        let answer = tokio::time::timeout(timeout, asked).await;
+        let (shard, reply) = answer.unwrap_or(Err(CallError::Timeout))?;
+        let beat = read(&reply).ok_or_else(CallError::unknown_reply)?;
+        shard.guard.saw(beat.now, sent);
+        Ok(beat)
+    }
+
+    /// Makes this one what a clone of the process of `other` has in memory, after a heartbeat. For tests.
+    #[doc(hidden)]
+    pub fn become_clone_of(&self, other: &Self) {
+        self.identity.become_clone_of(&other.identity);
+        let mut heard = self.heard.lock();
+        heard.last = other.heard.lock().last;
+        heard.count.answered(1, false, Instant::now());
     }
 
     /// Takes the answer to a heartbeat.
@@ -112,7 +179,7 @@ impl Gateways {
         }
         if heard.twin.is_seen(last, beat.before) {
             heard.last = None;
-            Finding::Twin
+            Finding::Twin { at: beat.now }
         } else if was_known && beat.before == 0 {
             Finding::Lost
         } else {
@@ -133,62 +200,6 @@ impl Gateways {
                  `on_failure: local`, as if it were the only one. `gateways: 4` sets the number"
             );
         }
-    }
-}
-
-impl RedisStore {
-    /// Whether other gateways may share this Redis: one that has just started is not counted yet.
-    pub(crate) fn has_others(&self) -> bool {
-        !self.gateways.is_fixed || self.gateways.count() > 1
-    }
-
-    /// Sends a heartbeat, and counts the gateways; to be called every [`HEARTBEAT`]. Returns the count that is in force: a
-    /// higher one applies at once, a lower one when Redis has answered it for longer than a gateway may be silent.
-    ///
-    /// A Redis that has lost its data is told again what was counted of synced limits.
-    /// A gateway that finds another process under its own ID, both resumed from one snapshot, goes on under another ID.
-    pub async fn heartbeat(&self) -> Result<u64, StoreError> {
-        match self.beat().await {
-            Ok(beat) => {
-                match self.gateways.answered(beat) {
-                    Finding::Usual => {}
-                    Finding::Lost => self.synced.tell_again(),
-                    Finding::Twin => self.leave_twin(beat.now),
-                }
-                Ok(self.gateways.count())
-            }
-            Err(error) => {
-                self.gateways.unanswered();
-                Err(error)
-            }
-        }
-    }
-
-    /// Goes on under another ID: what stands in Redis under the old one belongs to the other process.
-    fn leave_twin(&self, at: Micros) {
-        tracing::warn!(
-            "another process sends heartbeats under this gateway's ID, as two clones of one running machine do; this gateway \
-             goes on under a new ID"
-        );
-        self.gateways.identity.renew(at);
-        crate::charge::renew_hold_ids(at);
-        self.synced.leave_told(&self.gateways.identity.get());
-        self.leases.return_all();
-    }
-
-    async fn beat(&self) -> Result<Beat, StoreError> {
-        let keys = [format!("{}:gateways", self.caller.key_prefix)];
-        let arguments = [
-            self.gateways.identity.get().to_string(),
-            LAPSE.as_micros().to_string(),
-        ];
-        let sent = Instant::now();
-        let asked = self.caller.shards.eval(&keys, SCRIPT, &arguments);
-        let answer = tokio::time::timeout(self.timeout, asked).await;
-        let (shard, reply) = answer.unwrap_or(Err(StoreError::Timeout))?;
-        let beat = read(&reply).ok_or_else(StoreError::unknown_reply)?;
-        shard.guard.saw(beat.now, sent);
-        Ok(beat)
     }
 }
 

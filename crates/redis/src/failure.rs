@@ -2,16 +2,16 @@
 
 use fred::error::{Error, ErrorKind};
 
+use super::error::CallError;
 use super::url::Address;
-use crate::StoreError;
 
 /// Where a node of a cluster sends whoever asks it for a slot that is not its own.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::redis) struct Redirect {
-    pub(in crate::redis) slot: u16,
+pub(crate) struct Redirect {
+    pub(crate) slot: u16,
     /// Without a host it is another port of the node that was asked.
-    pub(in crate::redis) host: Option<String>,
-    pub(in crate::redis) port: u16,
+    pub(crate) host: Option<String>,
+    pub(crate) port: u16,
 }
 
 impl Redirect {
@@ -33,7 +33,7 @@ impl Redirect {
     }
 
     /// The address, as told by the node at `asked`.
-    pub(in crate::redis) fn address(&self, asked: &Address) -> Address {
+    pub(crate) fn address(&self, asked: &Address) -> Address {
         let host = self.host.clone().unwrap_or_else(|| asked.host.clone());
         Address {
             host,
@@ -44,7 +44,7 @@ impl Redirect {
 
 /// Why a script gave no reply.
 #[derive(Debug)]
-pub(in crate::redis) enum Failure {
+pub(crate) enum Failure {
     /// Redis does not know the script, and has run nothing.
     NoScript,
     /// The key's slot belongs to another node, and nothing has run.
@@ -52,15 +52,15 @@ pub(in crate::redis) enum Failure {
     /// The key's slot is moving: this key is already there, or will be; nothing has run.
     Ask(Redirect),
     /// Anything else.
-    Other(StoreError),
+    Other(CallError),
 }
 
 impl Failure {
-    pub(in crate::redis) fn into_error(self) -> StoreError {
+    pub(crate) fn into_error(self) -> CallError {
         match self {
-            Self::NoScript => StoreError::Refused("NOSCRIPT".into()),
-            Self::Moved(_) => StoreError::Refused("MOVED".into()),
-            Self::Ask(_) => StoreError::Refused("ASK".into()),
+            Self::NoScript => CallError::Refused("NOSCRIPT".into()),
+            Self::Moved(_) => CallError::Refused("MOVED".into()),
+            Self::Ask(_) => CallError::Refused("ASK".into()),
             Self::Other(error) => error,
         }
     }
@@ -69,35 +69,35 @@ impl Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match (error.kind(), code(error.details())) {
-            (ErrorKind::Timeout, _) => Self::Other(StoreError::Timeout),
+            (ErrorKind::Timeout, _) => Self::Other(CallError::Timeout),
             (ErrorKind::IO | ErrorKind::Canceled | ErrorKind::Routing, _) => {
-                Self::Other(StoreError::Disconnected)
+                Self::Other(CallError::Disconnected)
             }
             (_, Some("NOSCRIPT")) => Self::NoScript,
             (_, Some(code @ ("MOVED" | "ASK"))) => match Redirect::parse(error.details()) {
                 Some(to) if code == "MOVED" => Self::Moved(to),
                 Some(to) => Self::Ask(to),
-                None => Self::Other(StoreError::Refused(code.to_owned())),
+                None => Self::Other(CallError::Refused(code.to_owned())),
             },
             // Only the code: the rest may quote arguments.
-            (_, Some(code)) => Self::Other(StoreError::Refused(code.to_owned())),
+            (_, Some(code)) => Self::Other(CallError::Refused(code.to_owned())),
             // Redis's errors have a code. This one is fred's: it found no connection to write the command to.
-            (ErrorKind::Unknown, None) => Self::Other(StoreError::Disconnected),
-            (ErrorKind::Parse, None) => Self::Other(StoreError::unknown_reply()),
-            (_, None) => Self::Other(StoreError::Refused("an error".to_owned())),
+            (ErrorKind::Unknown, None) => Self::Other(CallError::Disconnected),
+            (ErrorKind::Parse, None) => Self::Other(CallError::unknown_reply()),
+            (_, None) => Self::Other(CallError::Refused("an error".to_owned())),
         }
     }
 }
 
 /// The first word of an error if it looks like Redis's own codes, which are in capitals.
-pub(in crate::redis) fn code(details: &str) -> Option<&str> {
+pub(crate) fn code(details: &str) -> Option<&str> {
     let word = details.split(' ').next()?;
     let plain = word.bytes().all(|b| b.is_ascii_uppercase() || b == b'_');
     (plain && !word.is_empty()).then_some(word)
 }
 
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
         Self::Other(error)
     }
 }

@@ -20,13 +20,13 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
 use super::alive;
+use super::error::CallError;
 use super::failure::code;
 use super::route::Route;
 use super::settings::{CONNECT, config, connection, performance};
 use super::task::Task;
 use super::tls;
 use super::url::{Address, Topology};
-use crate::StoreError;
 
 /// How long to wait between attempts, and how much longer at random, so that gateways do not come in step.
 const RECONNECT: Duration = Duration::from_millis(100);
@@ -39,7 +39,7 @@ static CONNECTIONS: AtomicU64 = AtomicU64::new(1);
 
 /// A connection that comes back by itself, until this is dropped.
 #[derive(Debug)]
-pub(in crate::redis) struct Link {
+pub(crate) struct Link {
     shared: Arc<Shared>,
     #[expect(dead_code, reason = "ends the tasks when it is dropped")]
     tasks: (Task<()>, Option<Task<()>>),
@@ -49,7 +49,7 @@ pub(in crate::redis) struct Link {
 struct Shared {
     fred: ArcSwapOption<Fred>,
     // None until the first attempt is over.
-    status: watch::Sender<Option<Result<(), StoreError>>>,
+    status: watch::Sender<Option<Result<(), CallError>>>,
     // The number of the connection; 0: there is none.
     connection: AtomicU64,
     // Where the connection goes.
@@ -58,7 +58,7 @@ struct Shared {
 
 impl Link {
     /// Starts connecting, for ever. `changed` is told whenever the connection comes up or breaks.
-    pub(in crate::redis) fn start(route: Route, changed: Arc<Notify>) -> Self {
+    pub(crate) fn start(route: Route, changed: Arc<Notify>) -> Self {
         let shared = Arc::new(Shared {
             fred: ArcSwapOption::empty(),
             status: watch::Sender::new(None),
@@ -84,28 +84,28 @@ impl Link {
     /// The client, if it is connected; if not, why.
     ///
     /// Without a connection fred would queue a command until its timeout; a decision has better things to do.
-    pub(in crate::redis) fn fred(&self) -> Result<Arc<Fred>, StoreError> {
+    pub(crate) fn fred(&self) -> Result<Arc<Fred>, CallError> {
         self.shared
             .fred
             .load_full()
             .ok_or_else(|| match &*self.shared.status.borrow() {
                 Some(Err(why)) => why.clone(),
-                _ => StoreError::Disconnected,
+                _ => CallError::Disconnected,
             })
     }
 
     /// Whether there is a connection now.
-    pub(in crate::redis) fn is_up(&self) -> bool {
+    pub(crate) fn is_up(&self) -> bool {
         self.shared.fred.load().is_some()
     }
 
     /// The number of the connection: no two of this process have the same; 0: there is none.
-    pub(in crate::redis) fn connection(&self) -> u64 {
+    pub(crate) fn connection(&self) -> u64 {
         self.shared.connection.load(Ordering::Relaxed)
     }
 
     /// Waits until the first attempt is over, whatever came of it.
-    pub(in crate::redis) async fn tried(&self) {
+    pub(crate) async fn tried(&self) {
         // The sender lives as long as this.
         let _ = self
             .shared
@@ -127,7 +127,7 @@ async fn keep(route: Route, shared: Arc<Shared>, leave: Arc<Notify>, changed: Ar
         let why = why(&ended, route.tls.is_some());
         let before = shared.status.send_replace(Some(Err(why.clone())));
         // Waiting does not help against these. Whatever comes and goes by itself is told by the decisions that it costs.
-        if let StoreError::Login(_) | StoreError::Tls(_) = why
+        if let CallError::Login(_) | CallError::Tls(_) = why
             && before.as_ref().and_then(|before| before.as_ref().err()) != Some(&why)
         {
             tracing::warn!(error = %why, "no connection to Redis");
@@ -192,20 +192,20 @@ fn outcome(ended: <ConnectHandle as Future>::Output) -> Error {
 }
 
 /// Why there is no connection, as far as someone can do something about it.
-fn why(error: &Error, is_tls: bool) -> StoreError {
+fn why(error: &Error, is_tls: bool) -> CallError {
     let details = error.details();
     if is_tls && let Some(reason) = tls::reason(details) {
-        return StoreError::Tls(reason);
+        return CallError::Tls(reason);
     }
     match code(details) {
-        Some(code @ ("WRONGPASS" | "NOAUTH" | "NOPERM")) => StoreError::Login(code.to_owned()),
+        Some(code @ ("WRONGPASS" | "NOAUTH" | "NOPERM")) => CallError::Login(code.to_owned()),
         // A server without ACL says it so: `ERR AUTH <password> called without any password configured…`.
-        Some("ERR") if details.contains("AUTH") => StoreError::Login("ERR".to_owned()),
-        Some(code) => StoreError::Refused(code.to_owned()),
+        Some("ERR") if details.contains("AUTH") => CallError::Login("ERR".to_owned()),
+        Some(code) => CallError::Refused(code.to_owned()),
         None if is_tls && *error.kind() == ErrorKind::Timeout => {
-            StoreError::Tls("there was no handshake in time; the port may be one without TLS")
+            CallError::Tls("there was no handshake in time; the port may be one without TLS")
         }
-        None => StoreError::Disconnected,
+        None => CallError::Disconnected,
     }
 }
 

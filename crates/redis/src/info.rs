@@ -2,11 +2,6 @@
 
 use std::time::Duration;
 
-use tokio::task::JoinSet;
-
-use super::RedisStore;
-use crate::StoreError;
-
 /// What `INFO` said. A Redis, or what stands in for one, may leave anything out.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RedisInfo {
@@ -38,7 +33,7 @@ pub struct NodeInfo {
 }
 
 impl RedisInfo {
-    fn read(text: &str) -> Self {
+    pub(crate) fn read(text: &str) -> Self {
         let word = |name: &str| {
             let mut lines = text.lines().filter_map(|line| line.split_once(':'));
             lines
@@ -73,41 +68,6 @@ impl RedisInfo {
             .as_deref()
             .filter(|policy| *policy != "noeviction");
         policy.filter(|_| bounded)
-    }
-}
-
-impl RedisStore {
-    /// Asks every server how it is: one, or each primary of a Redis Cluster that answers.
-    ///
-    /// # Errors
-    ///
-    /// No server answers in time, or the ACL forbids `INFO`.
-    pub async fn info(&self) -> Result<Vec<NodeInfo>, StoreError> {
-        let mut asking = JoinSet::new();
-        for (node, shard) in self.caller.shards.all()? {
-            let timeout = self.timeout;
-            asking.spawn(async move {
-                let answer = tokio::time::timeout(timeout, shard.client.info()).await;
-                let text = answer.unwrap_or(Err(StoreError::Timeout))?;
-                let info = RedisInfo::read(&text);
-                Ok(NodeInfo { node, info })
-            });
-        }
-        let mut failed = StoreError::Disconnected;
-        let mut nodes = Vec::new();
-        while let Some(answer) = asking.join_next().await {
-            match answer {
-                Ok(Ok(node)) => nodes.push(node),
-                Ok(Err(error)) => failed = error,
-                Err(_) => {}
-            }
-        }
-        nodes.sort_by(|one, other| one.node.cmp(&other.node));
-        if nodes.is_empty() {
-            Err(failed)
-        } else {
-            Ok(nodes)
-        }
     }
 }
 

@@ -9,49 +9,50 @@ use fred::interfaces::{ClientLike as _, KeysInterface as _, LuaInterface as _};
 use fred::types::{CustomCommand, Expiration, InfoKind, SetOptions, Value};
 use tokio::sync::Notify;
 
+use super::error::CallError;
 use super::failure::Failure;
 use super::link::Link;
 use super::route::Route;
-use crate::StoreError;
 
 /// A command for a node that does not own the key's slot yet: without ASKING it would send us back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::redis) enum Asking {
+pub(crate) enum Asking {
     Yes,
     No,
 }
 
 /// One server, asked over a connection that comes back by itself.
 #[derive(Debug)]
-pub(in crate::redis) struct Client(Link);
+pub struct Client(Link);
 
 impl Client {
     /// Starts connecting, for ever. `changed` is told whenever the connection comes up or breaks.
-    pub(in crate::redis) fn start(route: Route, changed: Arc<Notify>) -> Self {
+    pub(crate) fn start(route: Route, changed: Arc<Notify>) -> Self {
         Self(Link::start(route, changed))
     }
 
     /// Waits until the first attempt to connect is over, whatever came of it.
-    pub(in crate::redis) async fn tried(&self) {
+    pub(crate) async fn tried(&self) {
         self.0.tried().await;
     }
 
-    pub(in crate::redis) fn is_up(&self) -> bool {
+    /// Whether there is a connection now.
+    pub fn is_up(&self) -> bool {
         self.0.is_up()
     }
 
     /// Which connection there is now: no two have the same number; 0: none.
-    pub(in crate::redis) fn connection(&self) -> u64 {
+    pub fn connection(&self) -> u64 {
         self.0.connection()
     }
 
     /// Whether there is a connection; if not, why.
-    pub(in crate::redis) fn connected(&self) -> Result<(), StoreError> {
+    pub fn connected(&self) -> Result<(), CallError> {
         self.0.fred().map(drop)
     }
 
     /// Runs a script by its name, or from its text.
-    pub(in crate::redis) async fn run(
+    pub(crate) async fn run(
         &self,
         script: By<'_>,
         keys: &[String],
@@ -69,14 +70,14 @@ impl Client {
         Ok(reply)
     }
 
-    pub(in crate::redis) async fn ping(&self) -> Result<(), StoreError> {
+    pub(crate) async fn ping(&self) -> Result<(), CallError> {
         let pong: Result<String, Error> = self.0.fred()?.ping(None).await;
         pong.map(drop)
             .map_err(|error| Failure::from(error).into_error())
     }
 
     /// Who has which slots, by what this node knows; an error if it knows that it is cut off from the others.
-    pub(in crate::redis) async fn cluster_slots(&self) -> Result<Value, StoreError> {
+    pub(crate) async fn cluster_slots(&self) -> Result<Value, CallError> {
         let fred = self.0.fred()?;
         let error = |error| Failure::from(error).into_error();
         let info: String = fred
@@ -84,7 +85,7 @@ impl Client {
             .await
             .map_err(error)?;
         if !info.lines().any(|line| line.trim() == "cluster_state:ok") {
-            return Err(StoreError::Refused("CLUSTERDOWN".into()));
+            return Err(CallError::Refused("CLUSTERDOWN".into()));
         }
         fred.custom(command_named("CLUSTER"), vec!["SLOTS"])
             .await
@@ -92,7 +93,7 @@ impl Client {
     }
 
     /// What stands under `key`: `value`, if nothing did. It expires `kept` from now.
-    pub(in crate::redis) async fn set_once(
+    pub(crate) async fn set_once(
         &self,
         key: &str,
         value: &str,
@@ -111,14 +112,14 @@ impl Client {
     }
 
     /// Removes keys, which share a slot.
-    pub(in crate::redis) async fn unlink(&self, keys: Vec<String>) -> Result<(), StoreError> {
+    pub async fn unlink(&self, keys: Vec<String>) -> Result<(), CallError> {
         let fred = self.0.fred()?;
         let removed: Result<(), Error> = fred.unlink(keys).await;
         removed.map_err(|error| Failure::from(error).into_error())
     }
 
     /// What Redis says of its memory, what it has done, and what commands cost.
-    pub(in crate::redis) async fn info(&self) -> Result<String, StoreError> {
+    pub(crate) async fn info(&self) -> Result<String, CallError> {
         let fred = self.0.fred()?;
         let section = async |kind| -> Result<String, Error> { fred.info(Some(kind)).await };
         let (memory, stats, commands) = tokio::try_join!(
@@ -155,7 +156,7 @@ async fn run_asking(
 
 /// How a script is named to Redis.
 #[derive(Clone, Copy)]
-pub(in crate::redis) enum By<'a> {
+pub(crate) enum By<'a> {
     Sha(&'a str),
     Text(&'a str),
 }
@@ -165,6 +166,6 @@ fn command_named(name: &'static str) -> CustomCommand {
 }
 
 /// The SHA-1 by which Redis knows a script.
-pub(in crate::redis) fn sha1(text: &str) -> String {
+pub(crate) fn sha1(text: &str) -> String {
     fred::util::sha1_hash(text)
 }

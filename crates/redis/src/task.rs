@@ -4,7 +4,7 @@ use tokio::task::JoinHandle;
 
 /// A task that is aborted when this is dropped.
 #[derive(Debug)]
-pub(in crate::redis) struct Task<T>(pub(in crate::redis) JoinHandle<T>);
+pub(crate) struct Task<T>(pub(crate) JoinHandle<T>);
 
 impl<T> Drop for Task<T> {
     fn drop(&mut self) {

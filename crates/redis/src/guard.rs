@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 
 use super::breaker::{Breaker, Change};
 use super::clock::Clock;
-use crate::StoreError;
+use super::error::CallError;
 
 /// Decisions that may wait for a server at once. A server that is hung holds up no more, and gets no more to do when it
 /// comes back.
@@ -17,7 +17,7 @@ const IN_FLIGHT: usize = 4_096;
 
 /// The guard of one server.
 #[derive(Debug)]
-pub(in crate::redis) struct Guard {
+pub struct Guard {
     clock: Clock,
     breaker: Breaker,
     places: Semaphore,
@@ -32,10 +32,13 @@ const COMPLAINTS: u64 = 60;
 
 /// An answer, and when it was asked for and came.
 #[derive(Debug)]
-pub(in crate::redis) struct Answer<T> {
-    pub(in crate::redis) content: T,
-    pub(in crate::redis) sent: Instant,
-    pub(in crate::redis) received: Instant,
+pub struct Answer<T> {
+    /// What the script answered.
+    pub content: T,
+    /// When the call was sent.
+    pub sent: Instant,
+    /// When the answer came.
+    pub received: Instant,
 }
 
 impl Default for Guard {
@@ -53,28 +56,28 @@ impl Default for Guard {
 impl Guard {
     /// Makes a call that ends by `until`, if the server may be asked. The call is given the deadline on the server's clock
     /// and says what that clock showed, and its answer, if it did not find itself too late.
-    pub(in crate::redis) async fn call<T, F>(
+    pub async fn call<T, F>(
         &self,
         until: Instant,
         ask: impl FnOnce(Option<Micros>) -> F,
-    ) -> Result<Answer<T>, StoreError>
+    ) -> Result<Answer<T>, CallError>
     where
-        F: Future<Output = Result<(Micros, Option<T>), StoreError>>,
+        F: Future<Output = Result<(Micros, Option<T>), CallError>>,
     {
         if !self.breaker.admits(self.clock.elapsed()) {
-            return Err(StoreError::NotAsked);
+            return Err(CallError::NotAsked);
         }
         let Ok(_place) = self.places.try_acquire() else {
-            return Err(StoreError::NotAsked);
+            return Err(CallError::NotAsked);
         };
         let (sent, on_clock) = (Instant::now(), self.clock.elapsed());
         let patience = until.saturating_duration_since(sent);
         let asked = ask(self.clock.deadline(patience));
         let answer = tokio::time::timeout(patience, asked).await;
-        match answer.unwrap_or(Err(StoreError::Timeout)) {
+        match answer.unwrap_or(Err(CallError::Timeout)) {
             Ok((time, None)) => {
                 self.clock.set(time, on_clock);
-                Err(StoreError::Late)
+                Err(CallError::Late)
             }
             Ok((time, Some(content))) => {
                 self.clock.saw(time, on_clock);
@@ -97,7 +100,7 @@ impl Guard {
                 let now = self.clock.elapsed();
                 let change = if matches!(
                     error,
-                    StoreError::Disconnected | StoreError::Login(_) | StoreError::Tls(_)
+                    CallError::Disconnected | CallError::Login(_) | CallError::Tls(_)
                 ) {
                     self.breaker.failed_at_once(now)
                 } else {
@@ -110,42 +113,42 @@ impl Guard {
     }
 
     /// The server has answered something else than a decision, in time: decisions may ask it again.
-    pub(in crate::redis) fn answered(&self) {
+    pub fn answered(&self) {
         self.fails.store(false, Ordering::Relaxed);
         self.log(self.breaker.succeeded(), None);
     }
 
     /// Whether the server failed to answer the last call.
-    pub(in crate::redis) fn fails(&self) -> bool {
+    pub fn fails(&self) -> bool {
         self.fails.load(Ordering::Relaxed)
     }
 
     /// The time by the server's clock, as far as is known.
-    pub(in crate::redis) fn now(&self) -> Option<Micros> {
+    pub fn now(&self) -> Option<Micros> {
         self.clock.now()
     }
 
     /// The deadline, by the server's clock, of a call that is sent now and waited for so long.
-    pub(in crate::redis) fn deadline(&self, patience: Duration) -> Option<Micros> {
+    pub fn deadline(&self, patience: Duration) -> Option<Micros> {
         self.clock.deadline(patience)
     }
 
     /// Notes the server's clock by the answer of a script that no decision waited for, and that found itself late.
-    pub(in crate::redis) fn was_late(&self, time: Micros, sent: Instant) {
+    pub fn was_late(&self, time: Micros, sent: Instant) {
         let ago = sent.elapsed();
         self.clock
             .set(time, self.clock.elapsed().saturating_sub(ago));
     }
 
     /// Notes what a server's clock showed, in an answer that no decision waited for.
-    pub(in crate::redis) fn saw(&self, time: Micros, sent: Instant) {
+    pub fn saw(&self, time: Micros, sent: Instant) {
         let ago = sent.elapsed();
         self.clock
             .saw(time, self.clock.elapsed().saturating_sub(ago));
     }
 
     /// Logs that some key cannot be read, once a minute at most.
-    pub(in crate::redis) fn complain(&self, error: &StoreError) {
+    pub fn complain(&self, error: &CallError) {
         let (last, now) = (
             self.complained.load(Ordering::Relaxed),
             self.clock.elapsed().as_secs() + 1,
@@ -163,7 +166,7 @@ impl Guard {
     }
 
     /// One line when Redis stops deciding, and one when it decides again; not one per request.
-    fn log(&self, change: Option<Change>, error: Option<&StoreError>) {
+    fn log(&self, change: Option<Change>, error: Option<&CallError>) {
         match (change, error) {
             (Some(Change::Opened), Some(error)) => {
                 tracing::warn!(%error, "Redis does not answer decisions in time; each limit follows its on_failure");
@@ -177,11 +180,11 @@ impl Guard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decision::UNKNOWN_REPLY;
+    use crate::error::UNKNOWN_REPLY;
 
-    async fn ask(guard: &Guard, answer: Result<Option<u8>, &str>) -> Result<u8, StoreError> {
+    async fn ask(guard: &Guard, answer: Result<Option<u8>, &str>) -> Result<u8, CallError> {
         let answer = answer.map(|content| (1, content));
-        let answer = answer.map_err(|code| StoreError::Refused(code.to_owned()));
+        let answer = answer.map_err(|code| CallError::Refused(code.to_owned()));
         let until = Instant::now() + Duration::from_secs(5);
         let answer = guard.call(until, |_| async { answer }).await;
         answer.map(|answer| answer.content)
@@ -194,7 +197,7 @@ mod tests {
         for _ in 0..20 {
             answers.push(ask(&guard, Err("OOM")).await);
         }
-        assert!(answers.contains(&Err(StoreError::NotAsked)));
+        assert!(answers.contains(&Err(CallError::NotAsked)));
     }
 
     #[tokio::test]
@@ -203,7 +206,7 @@ mod tests {
         for code in ["TRYAGAIN", "WRONGTYPE", "ERR", UNKNOWN_REPLY] {
             for _ in 0..20 {
                 let answer = ask(&guard, Err(code)).await;
-                assert_eq!(answer, Err(StoreError::Refused(code.into())));
+                assert_eq!(answer, Err(CallError::Refused(code.into())));
             }
             assert!(!guard.fails());
             assert_eq!(ask(&guard, Ok(Some(7))).await, Ok(7));
@@ -214,7 +217,7 @@ mod tests {
     async fn a_call_that_came_too_late_is_no_answer_and_no_fault_either() {
         let guard = Guard::default();
         for _ in 0..20 {
-            assert_eq!(ask(&guard, Ok(None)).await, Err(StoreError::Late));
+            assert_eq!(ask(&guard, Ok(None)).await, Err(CallError::Late));
         }
         assert_eq!(ask(&guard, Ok(Some(7))).await, Ok(7));
     }

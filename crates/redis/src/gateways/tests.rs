@@ -1,0 +1,19 @@
+//! Which answers continue each other.
+
+use super::*;
+
+#[test]
+fn an_answer_continues_the_one_before_if_nothing_was_left_out() {
+    let beat = |now, before| Beat {
+        now,
+        count: 1,
+        before,
+    };
+    assert!(beat(12_000_000, 10_000_000).continues(Some(10_000_000)));
+    // A Redis that knows of nothing, or of less, or of more; an answer that was lost; a heartbeat that was left out.
+    assert!(!beat(12_000_000, 0).continues(Some(10_000_000)));
+    assert!(!beat(12_000_000, 8_000_000).continues(Some(10_000_000)));
+    assert!(!beat(12_000_000, 11_000_000).continues(Some(10_000_000)));
+    assert!(!beat(12_000_000, 10_000_000).continues(None));
+    assert!(!beat(14_000_000, 10_000_000).continues(Some(10_000_000)));
+}

@@ -1,0 +1,56 @@
+//! Connections to Redis: which servers there are, whether they may be asked, and how calls to them are made.
+//!
+//! This crate is the only one that uses fred, and no type of fred leaves it. It sees no limit, charge or decision: scripts,
+//! keys and arguments are given to it, and replies are numbers. Of `tidegate-core` it uses types of time only.
+//!
+//! - [`Target`], [`Tls`]: what users write; `route`: how to come to one server
+//! - `link`: a connection that is made again when it ends, with `sentinels`; `alive`: whether it carries anything; `settings`:
+//!   how fred is set
+//! - [`Client`]: the commands; `failure`, [`CallError`]: why one failed; [`Scripts`]: their texts and names
+//! - [`Shard`]: one server with its scripts; [`Guard`], `breaker`, `clock`, `deadline`: whether it may be asked, and until when;
+//!   [`Confirmation`]: whether it has all places of this process
+//! - `slots`, `cluster`: which server has which keys; [`Shards`]: one server or many
+//! - [`Batcher`]: several questions in one call
+//! - [`Gateways`], [`Secret`]: who else uses this Redis; [`RedisInfo`]: what it says of itself
+
+mod alive;
+mod batcher;
+mod breaker;
+mod client;
+mod clock;
+mod cluster;
+mod confirmation;
+mod deadline;
+mod error;
+mod failure;
+mod gateways;
+mod guard;
+mod info;
+mod link;
+mod route;
+mod script;
+mod secret;
+mod settings;
+mod shard;
+mod shards;
+mod slots;
+mod task;
+mod tls;
+mod url;
+
+pub use batcher::{Batched, Batcher, Question};
+pub use client::Client;
+pub use confirmation::{Confirmation, Confirmed};
+pub use deadline::{deadline, with_deadline};
+pub use error::CallError;
+pub use gateways::{Finding, Gateways, HEARTBEAT, Identity};
+pub use guard::{Answer, Guard};
+pub use info::{NodeInfo, RedisInfo};
+pub use script::Scripts;
+pub use secret::{Agreement, Secret};
+pub use settings::CONNECT;
+pub use shard::{Named, Shard};
+pub use shards::Shards;
+pub use slots::slot_of_tag;
+pub use tls::{InvalidTls, Tls};
+pub use url::{InvalidUrl, Target};

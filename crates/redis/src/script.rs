@@ -1,0 +1,52 @@
+//! Scripts: their texts, and the names by which Redis knows them.
+
+use std::sync::OnceLock;
+
+/// One script.
+#[derive(Debug)]
+pub(crate) struct Script {
+    text: String,
+    sha: String,
+}
+
+impl Script {
+    fn new(text: String) -> Self {
+        let sha = super::client::sha1(&text);
+        Self { text, sha }
+    }
+
+    /// All of it.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Its SHA-1, by which Redis knows it.
+    pub(crate) fn sha(&self) -> &str {
+        &self.sha
+    }
+}
+
+/// All scripts that servers may be asked to run, by number. The text of each is made when it is first needed.
+#[derive(Debug)]
+pub struct Scripts {
+    made: Box<[OnceLock<Script>]>,
+    text: fn(usize) -> String,
+}
+
+impl Scripts {
+    /// Scripts with numbers below `count`; `text` makes the text of one.
+    pub fn new(count: usize, text: fn(usize) -> String) -> Self {
+        let made = (0..count).map(|_| OnceLock::new()).collect();
+        Self { made, text }
+    }
+
+    /// How many there are.
+    pub(crate) const fn count(&self) -> usize {
+        self.made.len()
+    }
+
+    /// The script with this number. **Panics** if there is none.
+    pub(crate) fn at(&self, number: usize) -> &Script {
+        self.made[number].get_or_init(|| Script::new((self.text)(number)))
+    }
+}

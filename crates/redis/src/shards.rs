@@ -1,0 +1,229 @@
+//! Which server keeps which keys: one server for all of them, or the nodes of a Redis Cluster.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_core::Micros;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use super::client::{Asking, By};
+use super::cluster::Cluster;
+use super::error::CallError;
+use super::failure::Failure;
+use super::info::{NodeInfo, RedisInfo};
+use super::route::Route;
+use super::script::Scripts;
+use super::shard::{Named, Shard};
+use super::slots::{slot_of, slot_of_tag};
+use super::tls::Tls;
+use super::url::{Target, Topology};
+
+/// All servers of a store.
+#[derive(Debug)]
+pub struct Shards(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    /// One, wherever it is at the moment.
+    One(Arc<Shard>),
+    /// Many, by slot.
+    Cluster(Cluster),
+}
+
+impl Shards {
+    /// Starts connecting to all of them, for ever. They may be asked to run these scripts. Must be called inside a tokio
+    /// runtime.
+    pub fn start(
+        target: Target,
+        tls: Option<Tls>,
+        timeout: Duration,
+        scripts: Arc<Scripts>,
+    ) -> Self {
+        let route = Route {
+            to: target.topology,
+            login: target.login,
+            database: target.database,
+            tls: tls.filter(|_| target.tls),
+            tls_name: None,
+            timeout,
+        };
+        Self(match &route.to {
+            Topology::Cluster(seeds) => {
+                Kind::Cluster(Cluster::start(seeds.clone(), route, scripts))
+            }
+            _ => Kind::One(Arc::new(Shard::start(
+                route,
+                scripts,
+                Arc::new(Notify::new()),
+            ))),
+        })
+    }
+
+    /// The server of all keys, if there is one: several clients' keys may then stand in one call.
+    pub const fn one(&self) -> Option<&Arc<Shard>> {
+        match &self.0 {
+            Kind::One(shard) => Some(shard),
+            Kind::Cluster(_) => None,
+        }
+    }
+
+    /// Waits until the first attempts to connect are over, whatever came of them.
+    pub async fn tried(&self) {
+        match &self.0 {
+            Kind::One(shard) => shard.client.tried().await,
+            Kind::Cluster(cluster) => cluster.tried().await,
+        }
+    }
+
+    /// Whether two clients' keys may be in two places.
+    pub const fn are_many(&self) -> bool {
+        matches!(self.0, Kind::Cluster(_))
+    }
+
+    /// All servers that are known, each with its address in a Redis Cluster.
+    pub fn all(&self) -> Result<Vec<Named>, CallError> {
+        match &self.0 {
+            Kind::One(shard) => Ok(vec![(None, shard.clone())]),
+            Kind::Cluster(cluster) => cluster.all(),
+        }
+    }
+
+    /// The server of a client's keys, as far as is known.
+    pub fn of(&self, tag: &[u8; 16]) -> Result<Arc<Shard>, CallError> {
+        match &self.0 {
+            Kind::One(shard) => Ok(shard.clone()),
+            Kind::Cluster(cluster) => cluster.of(slot_of_tag(tag)),
+        }
+    }
+
+    /// The server of a key that is no client's, as far as is known.
+    pub fn of_key(&self, key: &str) -> Result<Arc<Shard>, CallError> {
+        match &self.0 {
+            Kind::One(shard) => Ok(shard.clone()),
+            Kind::Cluster(cluster) => cluster.of(slot_of(key)),
+        }
+    }
+
+    /// The time by the clock of the server of a client's keys, as far as is known.
+    pub fn now(&self, tag: &[u8; 16]) -> Option<Micros> {
+        match &self.0 {
+            Kind::One(shard) => shard.guard.now(),
+            Kind::Cluster(_) => self.of(tag).ok()?.guard.now(),
+        }
+    }
+
+    /// Whether the server of a client's keys failed to answer last, or is not known.
+    pub fn fails(&self, tag: &[u8; 16]) -> bool {
+        self.of(tag).map_or(true, |shard| shard.guard.fails())
+    }
+
+    /// Runs the script with this number where the keys of this client are.
+    pub async fn call(
+        &self,
+        tag: &[u8; 16],
+        script: usize,
+        keys: &[String],
+        arguments: &[String],
+    ) -> Result<Vec<i64>, CallError> {
+        let shard = self.of(tag)?;
+        let answer = match (
+            shard.call(script, keys, arguments, Asking::No).await,
+            &self.0,
+        ) {
+            (Err(failure), Kind::Cluster(cluster)) => {
+                match cluster.redirected(&shard, &failure).await {
+                    Some((shard, asking)) => shard.call(script, keys, arguments, asking).await,
+                    None => Err(failure),
+                }
+            }
+            (answer, _) => answer,
+        };
+        answer.map_err(Failure::into_error)
+    }
+
+    /// Runs a script whose text is sent each time where these keys are, which share a slot; which server that was.
+    pub async fn eval(
+        &self,
+        keys: &[String],
+        text: &str,
+        arguments: &[String],
+    ) -> Result<(Arc<Shard>, Vec<i64>), CallError> {
+        let shard = self.of_key(keys.first().map_or("", String::as_str))?;
+        let run = async |shard: Arc<Shard>, asking| {
+            let reply = shard.client.run(By::Text(text), keys, arguments, asking);
+            reply.await.map(|reply| (shard.clone(), reply))
+        };
+        let answer = match (run(shard.clone(), Asking::No).await, &self.0) {
+            (Err(failure), Kind::Cluster(cluster)) => {
+                match cluster.redirected(&shard, &failure).await {
+                    Some((shard, asking)) => run(shard, asking).await,
+                    None => Err(failure),
+                }
+            }
+            (answer, _) => answer,
+        };
+        answer.map_err(Failure::into_error)
+    }
+
+    /// What stands under `key`: `value`, if nothing did. It expires `kept` from now.
+    pub async fn set_once(
+        &self,
+        key: &str,
+        value: &str,
+        kept: Duration,
+    ) -> Result<String, CallError> {
+        let shard = self.of_key(key)?;
+        let answer = match (shard.client.set_once(key, value, kept).await, &self.0) {
+            // While the slot moves, its caller asks again.
+            (Err(failure @ Failure::Moved(_)), Kind::Cluster(cluster)) => {
+                match cluster.redirected(&shard, &failure).await {
+                    Some((shard, _)) => shard.client.set_once(key, value, kept).await,
+                    None => Err(failure),
+                }
+            }
+            (answer, _) => answer,
+        };
+        answer.map_err(Failure::into_error)
+    }
+
+    /// Whether a server answers; of a cluster it is enough if one does, since the others' clients have their own policy.
+    pub async fn ping(&self) -> Result<(), CallError> {
+        match &self.0 {
+            Kind::One(shard) => shard.ping().await,
+            Kind::Cluster(cluster) => cluster.ping().await,
+        }
+    }
+
+    /// Asks every server how it is: one, or each primary of a Redis Cluster that answers.
+    ///
+    /// # Errors
+    ///
+    /// No server answers in time, or the ACL forbids `INFO`.
+    pub async fn info(&self, timeout: Duration) -> Result<Vec<NodeInfo>, CallError> {
+        let mut asking = JoinSet::new();
+        for (node, shard) in self.all()? {
+            asking.spawn(async move {
+                let answer = tokio::time::timeout(timeout, shard.client.info()).await;
+                let text = answer.unwrap_or(Err(CallError::Timeout))?;
+                let info = RedisInfo::read(&text);
+                Ok(NodeInfo { node, info })
+            });
+        }
+        let mut failed = CallError::Disconnected;
+        let mut nodes = Vec::new();
+        while let Some(answer) = asking.join_next().await {
+            match answer {
+                Ok(Ok(node)) => nodes.push(node),
+                Ok(Err(error)) => failed = error,
+                Err(_) => {}
+            }
+        }
+        nodes.sort_by(|one, other| one.node.cmp(&other.node));
+        if nodes.is_empty() {
+            Err(failed)
+        } else {
+            Ok(nodes)
+        }
+    }
+}
