@@ -4,6 +4,7 @@ mod build_info;
 mod certificates;
 mod connections;
 mod durations;
+mod exemplars;
 mod format;
 mod jwks;
 mod overload;
@@ -35,6 +36,7 @@ use tidegate_upstream::UpstreamMetrics;
 
 pub use connections::ConnectionMetrics;
 use durations::Durations;
+use exemplars::Exemplars;
 pub use format::Format;
 use jwks::JwksFamilies;
 pub use jwks::JwksMetrics;
@@ -89,6 +91,7 @@ pub struct GatewayMetrics {
     requests: Family<RequestLabels, Counter>,
     decisions: Family<DecisionLabels, Counter>,
     request_durations: Family<RouteLabels, Durations>,
+    exemplars: Exemplars,
     upstream_durations: Family<RouteLabels, Durations>,
     tunnels: Family<RouteLabels, Gauge>,
     store: Histogram,
@@ -125,6 +128,7 @@ impl GatewayMetrics {
             requests: Family::default(),
             decisions: Family::default(),
             request_durations: Family::default(),
+            exemplars: Exemplars::default(),
             upstream_durations: Family::default(),
             tunnels: Family::default(),
             store: Histogram::new(STORE_BUCKETS),
@@ -375,6 +379,14 @@ impl GatewayMetrics {
         let mut text = String::new();
         // Writing to a String cannot fail.
         let _ = encode(&mut text, &self.registry);
-        format.of(text)
+        self.written(text, format)
+    }
+
+    /// OpenMetrics text in this format, with exemplars if the format has them.
+    fn written(&self, open_metrics: String, format: Format) -> String {
+        match format {
+            Format::Text => format::text(&open_metrics),
+            Format::OpenMetrics => self.exemplars.add_to(open_metrics),
+        }
     }
 }

@@ -143,6 +143,11 @@ impl Traces {
 }
 
 impl Recording {
+    /// Names the trace.
+    pub const fn trace_id(&self) -> u128 {
+        self.context.trace_id
+    }
+
     /// Makes the spans of a request that has ended.
     pub fn end(&self, record: &Record) {
         if let Some(exporter) = &self.tracing.exporter {

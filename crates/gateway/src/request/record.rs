@@ -158,6 +158,7 @@ impl Drop for RequestEnd {
             self.access_log.write(&record);
             if let Some(recording) = &self.recording {
                 recording.end(&record);
+                self.metrics.recorded(took, recording.trace_id());
             }
         }
     }

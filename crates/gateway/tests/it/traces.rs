@@ -144,6 +144,16 @@ routes: [{{ path: /**, upstream: \"http://{}\" }}]
     assert_eq!(get(&client, "/api/2?token=hunter2", &headers).await, 200);
     let [trace_id, told_span, flags] = told(&upstream).unwrap();
     assert_eq!(u8::from_str_radix(&flags, 16).unwrap() & 1, 1);
+    // A bucket of the durations leads to the trace, once the request's end has been counted.
+    let admin = Client::new(inner.admin);
+    let accept = [("accept", "application/openmetrics-text")];
+    let exemplar = format!(" # {{trace_id=\"{trace_id}\"}} ");
+    until("there is an exemplar", async || {
+        let page = send(&admin, Method::GET, "/metrics", &accept).await;
+        let mut lines = page.text().lines();
+        lines.any(|line| line.contains(&exemplar))
+    })
+    .await;
     outer.stop().await;
     inner.stop().await;
     let spans = collector.wait_for(2 + 2 + 3 + 4).await;

@@ -12,14 +12,22 @@ const BOUNDS: [f64; 14] = [
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0,
 ];
 
+/// How many buckets there are. The last one has no upper end.
+pub(super) const BUCKETS: usize = BOUNDS.len() + 1;
+
+/// Where the buckets end, in seconds.
+pub(super) fn bounds() -> impl Iterator<Item = f64> {
+    BOUNDS.into_iter().chain([f64::INFINITY])
+}
+
 /// How many durations were how long; clones are of the same histogram.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Durations(Arc<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
-    /// By bucket; the last one has no upper end.
-    counts: [AtomicU64; BOUNDS.len() + 1],
+    /// By bucket.
+    counts: [AtomicU64; BUCKETS],
     /// In us.
     sum: AtomicU64,
 }
@@ -27,11 +35,16 @@ struct Counts {
 impl Durations {
     /// Adds one.
     pub(super) fn observe(&self, duration: Duration) {
-        let seconds = duration.as_secs_f64();
-        let bucket = BOUNDS.iter().position(|bound| seconds <= *bound);
-        self.0.counts[bucket.unwrap_or(BOUNDS.len())].fetch_add(1, Ordering::Relaxed);
+        self.0.counts[Self::bucket(duration)].fetch_add(1, Ordering::Relaxed);
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         self.0.sum.fetch_add(micros, Ordering::Relaxed);
+    }
+
+    /// Which bucket a duration is in.
+    pub(super) fn bucket(duration: Duration) -> usize {
+        let seconds = duration.as_secs_f64();
+        let bucket = BOUNDS.iter().position(|bound| seconds <= *bound);
+        bucket.unwrap_or(BOUNDS.len())
     }
 }
 
@@ -41,13 +54,12 @@ impl TypedMetric for Durations {
 
 impl EncodeMetric for Durations {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let bounds = BOUNDS.into_iter().chain([f64::INFINITY]);
         let counts = self
             .0
             .counts
             .iter()
             .map(|count| count.load(Ordering::Relaxed));
-        let buckets: Vec<(f64, u64)> = bounds.zip(counts).collect();
+        let buckets: Vec<(f64, u64)> = bounds().zip(counts).collect();
         // Of what the buckets hold, whatever was added since.
         let count = buckets.iter().map(|(_, count)| count).sum();
         let sum = Duration::from_micros(self.0.sum.load(Ordering::Relaxed));

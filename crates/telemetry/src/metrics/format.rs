@@ -44,18 +44,11 @@ impl Format {
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
         })
     }
-
-    /// Turns OpenMetrics into this format.
-    pub(super) fn of(self, open_metrics: String) -> String {
-        match self {
-            Self::Text => text(&open_metrics),
-            Self::OpenMetrics => open_metrics,
-        }
-    }
 }
 
-/// The text format of Prometheus names a counter as its samples are named, and knows neither units nor an end.
-fn text(open_metrics: &str) -> String {
+/// Turns OpenMetrics into the text format of Prometheus, which names a counter as its samples are named, and knows neither units
+/// nor an end.
+pub(super) fn text(open_metrics: &str) -> String {
     let mut text = String::with_capacity(open_metrics.len());
     let mut help = None;
     for line in open_metrics.lines() {

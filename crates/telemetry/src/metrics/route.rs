@@ -12,7 +12,7 @@ use tidegate_store::{Decision, Limit, Mode, Outcome, Via};
 use tidegate_tower::Decided;
 
 use super::{
-    DecisionLabels, Durations, ErrorLabels, GatewayMetrics, RequestLabels, RouteLabels,
+    DecisionLabels, Durations, ErrorLabels, Exemplars, GatewayMetrics, RequestLabels, RouteLabels,
     UnknownPlans,
 };
 use crate::outcome::{RequestOutcome, StatusClass};
@@ -21,7 +21,9 @@ use crate::outcome::{RequestOutcome, StatusClass};
 #[derive(Debug)]
 pub struct RouteMetrics {
     requests: RequestCounters,
+    name: Arc<str>,
     durations: Durations,
+    exemplars: Exemplars,
     upstream: Durations,
     tunnels: Gauge,
     limits: Vec<LimitCounters>,
@@ -112,6 +114,8 @@ impl RouteMetrics {
         };
         Self {
             requests: RequestCounters::new(&gateway.requests, name),
+            name: name.clone(),
+            exemplars: gateway.exemplars.clone(),
             durations: gateway.request_durations.get_or_create_owned(&route()),
             upstream: gateway.upstream_durations.get_or_create_owned(&route()),
             tunnels: gateway.tunnels.get_or_create_owned(&route()),
@@ -127,6 +131,11 @@ impl RouteMetrics {
     pub fn ended(&self, outcome: RequestOutcome, status: Option<StatusCode>, took: Duration) {
         self.durations.observe(took);
         self.requests.of(outcome, StatusClass::of(status)).inc();
+    }
+
+    /// The trace of a request that ended after this time was recorded.
+    pub fn recorded(&self, took: Duration, trace_id: u128) {
+        self.exemplars.add(&self.name, took, trace_id);
     }
 
     /// An upstream answered after this time.

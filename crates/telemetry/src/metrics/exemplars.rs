@@ -1,0 +1,146 @@
+//! Exemplars: traces that show what a bucket of a histogram is made of. OpenMetrics has them, the text format of Prometheus
+//! does not.
+//!
+//! Only recorded requests come here, so a lock is cheap. prometheus-client has exemplars for histograms of its own only;
+//! here they are added to its text.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
+
+use super::durations::{self, Durations};
+
+/// How lines begin to which an exemplar can belong.
+const BUCKET: &str = "tidegate_request_duration_seconds_bucket{";
+
+/// The last recorded request of each bucket and route. Clones are of the same exemplars.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Exemplars(Arc<Mutex<HashMap<Arc<str>, Buckets>>>);
+
+type Buckets = [Option<Exemplar>; durations::BUCKETS];
+
+#[derive(Clone, Copy, Debug)]
+struct Exemplar {
+    trace_id: u128,
+    took: Duration,
+    ended: SystemTime,
+}
+
+impl Exemplars {
+    /// Takes a recorded request that has just ended, in place of the one before of its bucket.
+    pub(super) fn add(&self, route: &Arc<str>, took: Duration, trace_id: u128) {
+        let exemplar = Exemplar {
+            trace_id,
+            took,
+            ended: SystemTime::now(),
+        };
+        let routes = &mut *self.0.lock();
+        let buckets = routes.entry(route.clone()).or_default();
+        buckets[Durations::bucket(took)] = Some(exemplar);
+    }
+
+    /// Adds the exemplars to OpenMetrics text.
+    pub(super) fn add_to(&self, open_metrics: String) -> String {
+        let routes = &*self.0.lock();
+        if routes.is_empty() {
+            return open_metrics;
+        }
+        let mut by_labels = HashMap::new();
+        for (route, buckets) in routes {
+            for (bound, exemplar) in durations::bounds().zip(buckets) {
+                if let Some(exemplar) = exemplar {
+                    by_labels.insert(labels(bound, route), exemplar);
+                }
+            }
+        }
+        let mut text = String::with_capacity(open_metrics.len() + 128 * by_labels.len());
+        for line in open_metrics.lines() {
+            text.push_str(line);
+            let labels = line
+                .strip_prefix(BUCKET)
+                .and_then(|rest| rest.rsplit_once("} "));
+            if let Some((labels, _)) = labels
+                && let Some(exemplar) = by_labels.get(labels)
+            {
+                exemplar.add_to(&mut text);
+            }
+            text.push('\n');
+        }
+        text
+    }
+}
+
+impl Exemplar {
+    fn add_to(&self, text: &mut String) {
+        let took = self.took.as_secs_f64();
+        let ended = self.ended.duration_since(UNIX_EPOCH).unwrap_or_default();
+        // Writing to a String cannot fail.
+        let _ = write!(
+            text,
+            " # {{trace_id=\"{:032x}\"}} {took:?} {:.3}",
+            self.trace_id,
+            ended.as_secs_f64()
+        );
+    }
+}
+
+/// The labels of a bucket, as prometheus-client writes them.
+fn labels(bound: f64, route: &str) -> String {
+    let route = route
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n");
+    match bound.is_infinite() {
+        true => format!("le=\"+Inf\",route=\"{route}\""),
+        false => format!("le=\"{bound:?}\",route=\"{route}\""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_tower::WaitQueues;
+
+    use super::super::{Format, GatewayMetrics, RouteMetrics};
+    use super::*;
+    use crate::outcome::RequestOutcome;
+
+    #[test]
+    fn the_last_recorded_request_of_each_bucket_is_shown_in_openmetrics_only() {
+        let metrics = GatewayMetrics::new(WaitQueues::default());
+        let routes = ["/a\"b\\**", "/b"].map(|name| {
+            let none = std::iter::empty();
+            RouteMetrics::new(&metrics, &Arc::from(name), none)
+        });
+        for (millis, trace_id) in [(3, 0xa), (4, 0xb), (700, 0xc), (90_000, 0xd)] {
+            let took = Duration::from_millis(millis);
+            routes[0].ended(RequestOutcome::Forwarded, None, took);
+            routes[0].recorded(took, trace_id);
+        }
+        // Not recorded.
+        let took = Duration::from_millis(3);
+        routes[1].ended(RequestOutcome::Forwarded, None, took);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &metrics.registry).unwrap();
+        assert!(!metrics.written(text.clone(), Format::Text).contains(" # {"));
+        let text = metrics.written(text, Format::OpenMetrics);
+        let with: Vec<_> = text.lines().filter(|line| line.contains(" # {")).collect();
+        let expected = [
+            ("0.005", "2", 0xb_u128, "0.004"),
+            ("1.0", "3", 0xc, "0.7"),
+            ("+Inf", "4", 0xd, "90.0"),
+        ];
+        assert_eq!(with.len(), expected.len(), "{with:?}");
+        for (line, (bound, count, trace_id, took)) in with.iter().zip(expected) {
+            let start = format!(
+                "{BUCKET}le=\"{bound}\",route=\"/a\\\"b\\\\**\"}} {count} # {{trace_id=\"{trace_id:032x}\"}} {took} "
+            );
+            let time = line.strip_prefix(&start);
+            let time = time.unwrap_or_else(|| panic!("{line}\ndoes not begin with\n{start}"));
+            assert!(time.parse::<f64>().unwrap() > 1.7e9);
+        }
+        assert!(text.ends_with("# EOF\n"));
+    }
+}
