@@ -1,9 +1,6 @@
-//! The algorithms under one name: which there are, and what each can do.
+//! What every algorithm can do, and what is to be known of it.
 
-use crate::{
-    CalendarWindow, Concurrency, Debt, FixedWindow, HoldId, LeakyBucket, Micros, Places, Receipt,
-    SlidingWindowCounter, SlidingWindowLog, Stamps, TokenBucket, Verdict, WindowCount, WindowPair,
-};
+use crate::{Calendar, Counter, Counts, HoldId, Micros, Mode, Numbers, Receipt, Verdict};
 
 /// What an algorithm is: a check that decides, and a commit that writes, on a state of its own.
 ///
@@ -11,6 +8,18 @@ use crate::{
 pub trait Algorithm {
     /// What was used, per key.
     type State: Default;
+
+    /// How gateways can share a limit.
+    const MODES: &'static [Mode];
+
+    /// Whether an admitted request waits for its turn.
+    const IS_QUEUE: bool = false;
+
+    /// Whether capacity comes back at an even rate.
+    const IS_PACED: bool = false;
+
+    /// Whether capacity comes back bit by bit, and not all of it at the end of a window.
+    const IS_GRADUAL: bool = false;
 
     /// The most that can be admitted at once: what a client sees as the limit.
     fn capacity(&self) -> u64;
@@ -54,183 +63,57 @@ pub trait Algorithm {
     /// The time from which the state is as good as a fresh one.
     fn expires(&self, state: &Self::State) -> Micros;
 
+    /// What the scripts take, at `now` on their clock (lua/README.md).
+    fn numbers(&self, now: Micros) -> Numbers;
+
+    /// The window, or the time in which a full bucket is paid off, in us: so long does the whole capacity last for a client
+    /// that uses it evenly.
+    fn period(&self) -> Micros;
+
+    /// The time from which a charge that was made at `at` counts no longer, however full the key was.
+    fn counts_until(&self, at: Micros) -> Micros {
+        at + self.period()
+    }
+
+    /// The window, as a part of keys, where there is one.
+    fn window_name(&self) -> Option<String> {
+        None
+    }
+
+    /// For how long a running request holds a slot that is not renewed, in us; none: it holds nothing.
+    fn lease(&self) -> Option<Micros> {
+        None
+    }
+
+    /// Its windows, if they are those of a calendar. Then its [numbers](Self::numbers) depend on the time.
+    fn calendar(&self) -> Option<&'static Calendar> {
+        None
+    }
+
+    /// Its windows, if it counts by windows of one length, so that counts of several gateways can be added up.
+    fn counter(&self) -> Option<Counter> {
+        None
+    }
+
+    /// The state of a key with these counts, of an algorithm that has a [`counter`](Self::counter).
+    fn counted(&self, _counts: Counts) -> Self::State {
+        Self::State::default()
+    }
+
+    /// The time until nothing counts any more, in us, if it is `reset` now and so many units are charged later.
+    fn reset_with(&self, reset: Micros, _units: u64) -> Micros {
+        reset
+    }
+
+    /// How much is used of a key whose verdict has this `reset`, where that tells of a debt beyond the capacity; else 0.
+    fn debt_of(&self, _reset: Micros) -> u64 {
+        0
+    }
+
     /// The share that each of `parts` may give away so that together they give away no more than the whole; but each
     /// at least 1. `parts` is at least 1.
     #[must_use]
     fn divided(&self, parts: u64) -> Self
     where
         Self: Sized;
-}
-
-macro_rules! algorithms {
-    ($($algorithm:ident($state:ty) = $name:literal),+ $(,)?) => {
-        /// The numbers of a limit, with the algorithm that uses them.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Quota {
-            $(#[doc = concat!("`", $name, "`")] $algorithm($algorithm),)+
-        }
-
-        /// What was used under one key, as its algorithm keeps it.
-        #[derive(Clone, Debug, PartialEq, Eq)]
-        pub enum State {
-            $(#[doc = concat!("`", $name, "`")] $algorithm($state),)+
-        }
-
-        impl Quota {
-            /// Every algorithm's name, as written in YAML, as a key's kind and as a file of `lua/`.
-            pub const ALGORITHMS: &[&str] = &[$($name),+];
-
-            /// The algorithm's name.
-            pub const fn algorithm(&self) -> &'static str {
-                match self { $(Self::$algorithm(_) => $name,)+ }
-            }
-
-            /// The algorithm's place in [`Quota::ALGORITHMS`].
-            pub const fn algorithm_index(&self) -> usize {
-                #[derive(Clone, Copy)]
-                enum Index { $($algorithm),+ }
-                match self { $(Self::$algorithm(_) => Index::$algorithm as usize,)+ }
-            }
-
-            /// The most that can be admitted at once: what a client sees as the limit.
-            pub fn capacity(&self) -> u64 {
-                match self { $(Self::$algorithm(quota) => quota.capacity(),)+ }
-            }
-
-            /// The state of a key that nothing was charged to.
-            pub fn fresh(&self) -> State {
-                match self { $(Self::$algorithm(_) => State::$algorithm(Default::default()),)+ }
-            }
-
-            /// As [`Algorithm::check`].
-            pub fn check(&self, state: &mut State, cost: u64, now: Micros) -> Verdict {
-                match (self, state) {
-                    $((Self::$algorithm(quota), State::$algorithm(state)) => quota.check(state, cost, now),)+
-                    (quota, state) => { *state = quota.fresh(); quota.check(state, cost, now) }
-                }
-            }
-
-            /// As [`Algorithm::commit`].
-            pub fn commit(&self, state: &mut State, cost: u64, now: Micros, verdict: &mut Verdict) {
-                self.commit_held(state, cost, HoldId::default(), now, verdict);
-            }
-
-            /// As [`Algorithm::commit_held`].
-            pub fn commit_held(
-                &self,
-                state: &mut State,
-                cost: u64,
-                hold: HoldId,
-                now: Micros,
-                verdict: &mut Verdict,
-            ) {
-                match (self, state) {
-                    $((Self::$algorithm(quota), State::$algorithm(state)) => quota.commit_held(state, cost, hold, now, verdict),)+
-                    (quota, state) => { *state = quota.fresh(); quota.commit_held(state, cost, hold, now, verdict) }
-                }
-            }
-
-            /// As [`Algorithm::charge`].
-            pub fn charge(&self, state: &mut State, cost: u64, now: Micros) {
-                match (self, state) {
-                    $((Self::$algorithm(quota), State::$algorithm(state)) => quota.charge(state, cost, now),)+
-                    (quota, state) => { *state = quota.fresh(); quota.charge(state, cost, now) }
-                }
-            }
-
-            /// As [`Algorithm::excess`]; nothing is used of a state of another algorithm.
-            pub fn excess(&self, state: &State, now: Micros) -> u64 {
-                match (self, state) {
-                    $((Self::$algorithm(quota), State::$algorithm(state)) => quota.excess(state, now),)+
-                    _ => 0,
-                }
-            }
-
-            /// As [`Algorithm::divided`].
-            #[must_use]
-            pub fn divided(&self, parts: u64) -> Self {
-                match self { $(Self::$algorithm(quota) => Self::$algorithm(quota.divided(parts)),)+ }
-            }
-
-            /// As [`Algorithm::give_back`].
-            pub fn give_back(&self, state: &mut State, cost: u64, receipt: Micros, now: Micros) {
-                let hold = HoldId::default();
-                self.give_back_held(state, cost, Receipt { until: receipt, hold }, now);
-            }
-
-            /// As [`Algorithm::give_back_held`].
-            pub fn give_back_held(&self, state: &mut State, cost: u64, receipt: Receipt, now: Micros) {
-                match (self, state) {
-                    $((Self::$algorithm(quota), State::$algorithm(state)) => quota.give_back_held(state, cost, receipt, now),)+
-                    // Nothing was charged to it.
-                    (_, _) => {}
-                }
-            }
-
-            /// As [`Algorithm::expires`]; a state of another algorithm is worth nothing at any time.
-            pub fn expires(&self, state: &State) -> Micros {
-                match (self, state) {
-                    $((Self::$algorithm(quota), State::$algorithm(state)) => quota.expires(state),)+
-                    _ => 0,
-                }
-            }
-        }
-
-        $(impl From<$algorithm> for Quota {
-            fn from(quota: $algorithm) -> Self { Self::$algorithm(quota) }
-        })+
-    };
-}
-
-algorithms! {
-    TokenBucket(Debt) = "token_bucket",
-    LeakyBucket(Debt) = "leaky_bucket",
-    FixedWindow(WindowCount) = "fixed_window",
-    SlidingWindowLog(Stamps) = "sliding_window_log",
-    SlidingWindowCounter(WindowPair) = "sliding_window_counter",
-    CalendarWindow(WindowCount) = "calendar_window",
-    Concurrency(Places) = "concurrency",
-}
-
-impl Quota {
-    /// What a key of this quota is called beside its limit's name: the algorithm, and the window in us where there is
-    /// one. Another algorithm or window is another key; every other number may change under a key that has state.
-    pub fn kind(&self) -> String {
-        match self {
-            Self::TokenBucket(_) | Self::LeakyBucket(_) | Self::Concurrency(_) => {
-                self.algorithm().to_owned()
-            }
-            Self::CalendarWindow(quota) => {
-                format!("{}/{}", self.algorithm(), quota.calendar().name())
-            }
-            _ => format!("{}/{}", self.algorithm(), self.period()),
-        }
-    }
-
-    /// The time from which a charge that was made at `at` counts no longer, however full the key was.
-    pub fn counts_until(&self, at: Micros) -> Micros {
-        match self {
-            Self::TokenBucket(_)
-            | Self::LeakyBucket(_)
-            | Self::SlidingWindowLog(_)
-            | Self::Concurrency(_) => at + self.period(),
-            Self::FixedWindow(quota) => at - at % quota.window() + quota.window(),
-            Self::SlidingWindowCounter(quota) => at - at % quota.window() + 2 * quota.window(),
-            Self::CalendarWindow(quota) => quota.calendar().windows(at)[1],
-        }
-    }
-
-    /// The window, or the time in which a full bucket is paid off, in us: so long does the whole capacity last for a client
-    /// that uses it evenly.
-    pub fn period(&self) -> Micros {
-        match self {
-            Self::TokenBucket(quota) => quota.meter().numbers()[3],
-            Self::LeakyBucket(quota) => quota.meter().numbers()[3],
-            Self::FixedWindow(quota) => quota.window(),
-            Self::SlidingWindowLog(quota) => quota.window(),
-            Self::SlidingWindowCounter(quota) => quota.window(),
-            Self::CalendarWindow(quota) => quota.calendar().nominal(),
-            Self::Concurrency(quota) => quota.lease(),
-        }
-    }
 }

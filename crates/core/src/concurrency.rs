@@ -4,8 +4,8 @@
 //! renewed while that lasts, and lapses if nobody does either. Each place has the ID of its request, by which a lost one is
 //! taken again. Promise: at most the limit at any time. The other writing of this file is `lua/concurrency.lua`.
 
-use crate::quota::{at_most, window_quota};
-use crate::{Algorithm, Hold, HoldId, Micros, Places, QuotaError, Receipt, Verdict};
+use crate::numbers::{at_most, window_quota};
+use crate::{Algorithm, Hold, HoldId, Micros, Mode, Numbers, Places, QuotaError, Receipt, Verdict};
 
 /// The most places of one key: so many entries may be kept in Redis.
 const LARGEST: u64 = 1_000_000;
@@ -37,15 +37,13 @@ impl Concurrency {
         let lease = self.lease;
         places.hold(Hold { id, units, lease }, now + lease, now);
     }
-
-    /// What the script takes: limit, and lease in us.
-    pub const fn numbers(&self) -> [u64; 2] {
-        [self.limit, self.lease]
-    }
 }
 
 impl Algorithm for Concurrency {
     type State = Places;
+
+    // Slots are not lent in slices.
+    const MODES: &'static [Mode] = &[Mode::Exact, Mode::Local];
 
     fn capacity(&self) -> u64 {
         self.limit
@@ -105,6 +103,18 @@ impl Algorithm for Concurrency {
 
     fn expires(&self, places: &Places) -> Micros {
         places.last()
+    }
+
+    fn numbers(&self, _now: Micros) -> Numbers {
+        [self.limit, self.lease].into()
+    }
+
+    fn period(&self) -> Micros {
+        self.lease
+    }
+
+    fn lease(&self) -> Option<Micros> {
+        Some(self.lease)
     }
 
     fn divided(&self, parts: u64) -> Self {

@@ -20,7 +20,7 @@ mod weights;
 use weights::{largest_capacity, weigh, weighed, weighed_down};
 
 use crate::Verdict;
-use crate::quota::{MAX_EXACT, MAX_SPAN, MAX_WINDOW, Micros, QuotaError, Rate, nonzero};
+use crate::numbers::{MAX_EXACT, MAX_SPAN, MAX_WINDOW, Micros, QuotaError, Rate, nonzero};
 
 /// What is owed under one key, as of a time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -144,6 +144,11 @@ impl Meter {
     /// What the script takes: capacity, weight, pay, and the time in which a full debt is paid off, in us.
     pub const fn numbers(&self) -> [u64; 4] {
         [self.capacity, self.weight, self.pay, self.full]
+    }
+
+    /// The time in which a full debt is paid off, in us.
+    pub const fn period(&self) -> Micros {
+        self.full
     }
 
     /// How many units are paid off in `span` us, rounded up.

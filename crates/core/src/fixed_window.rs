@@ -3,8 +3,8 @@
 //! Admits cost c when count + c <= limit. Promise: at most the limit per window, and so at most twice the limit in any
 //! span of one window. The other writing of this file is `lua/fixed_window.lua`.
 
-use crate::quota::{MAX_EXACT, MAX_SPAN, at_most, window_quota};
-use crate::{Algorithm, Micros, QuotaError, Verdict};
+use crate::numbers::{MAX_EXACT, MAX_SPAN, at_most, window_quota};
+use crate::{Algorithm, Counter, Counts, Micros, Mode, Numbers, QuotaError, Verdict};
 
 /// What was admitted in one window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,11 +35,6 @@ impl FixedWindow {
         self.window
     }
 
-    /// What the script takes: limit, and window in us.
-    pub const fn numbers(&self) -> [u64; 2] {
-        [self.limit, self.window]
-    }
-
     /// The count of the window that counts at `now`: the current one, or one that the clock has stepped back from.
     const fn settle(&self, state: &WindowCount, now: Micros) -> WindowCount {
         let start = now - now % self.window;
@@ -53,6 +48,8 @@ impl FixedWindow {
 
 impl Algorithm for FixedWindow {
     type State = WindowCount;
+
+    const MODES: &'static [Mode] = &Mode::ALL;
 
     fn capacity(&self) -> u64 {
         self.limit
@@ -101,6 +98,36 @@ impl Algorithm for FixedWindow {
 
     fn expires(&self, state: &WindowCount) -> Micros {
         state.start + self.window
+    }
+
+    fn numbers(&self, _now: Micros) -> Numbers {
+        [self.limit, self.window].into()
+    }
+
+    fn period(&self) -> Micros {
+        self.window
+    }
+
+    fn window_name(&self) -> Option<String> {
+        Some(self.window.to_string())
+    }
+
+    fn counts_until(&self, at: Micros) -> Micros {
+        at - at % self.window + self.window
+    }
+
+    fn counter(&self) -> Option<Counter> {
+        Some(Counter {
+            window: self.window,
+            has_previous: false,
+        })
+    }
+
+    fn counted(&self, counts: Counts) -> WindowCount {
+        WindowCount {
+            start: counts.start,
+            count: counts.current,
+        }
     }
 
     fn divided(&self, parts: u64) -> Self {

@@ -5,7 +5,7 @@
 //! until it has drained itself. Promise: releases are at least P/n apart, to the microsecond, and at most Q wait. The
 //! other writing of this file is `lua/leaky_bucket.lua`.
 
-use crate::{Algorithm, Debt, Meter, Micros, QuotaError, Rate, Verdict};
+use crate::{Algorithm, Debt, Meter, Micros, Mode, Numbers, QuotaError, Rate, Verdict};
 
 /// The quota of a leaky bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,12 @@ impl LeakyBucket {
 
 impl Algorithm for LeakyBucket {
     type State = Debt;
+
+    // A slice of a queue would be a queue of its own.
+    const MODES: &'static [Mode] = &[Mode::Exact, Mode::Local];
+    const IS_QUEUE: bool = true;
+    const IS_PACED: bool = true;
+    const IS_GRADUAL: bool = true;
 
     fn capacity(&self) -> u64 {
         self.meter.capacity()
@@ -65,6 +71,14 @@ impl Algorithm for LeakyBucket {
 
     fn expires(&self, state: &Debt) -> Micros {
         self.meter.paid(state)
+    }
+
+    fn numbers(&self, _now: Micros) -> Numbers {
+        self.meter.numbers().into()
+    }
+
+    fn period(&self) -> Micros {
+        self.meter.period()
     }
 
     fn divided(&self, parts: u64) -> Self {

@@ -1,90 +1,233 @@
-//! The numbers of a limit, and why some of them are refused.
+//! All algorithms under one name.
+//!
+//! [`algorithms!`] has one row for each. Whatever differs is asked of the algorithm: nothing else matches on [`Quota`].
 
-use std::fmt;
+use crate::{
+    Algorithm, Calendar, CalendarWindow, Concurrency, Counter, Counts, Debt, FixedWindow, HoldId,
+    LeakyBucket, Micros, Mode, Numbers, Places, Receipt, SlidingWindowCounter, SlidingWindowLog,
+    Stamps, TokenBucket, Verdict, WindowCount, WindowPair,
+};
 
-/// Time since the Unix epoch, or a span of it, in whole microseconds.
-pub type Micros = u64;
+macro_rules! quota {
+    ($($algorithm:ident($state:ty) = $name:literal needs $needs:tt,)+) => {
+        /// The numbers of a limit, with the algorithm that uses them.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Quota {
+            $(#[doc = concat!("`", $name, "`")] $algorithm($algorithm),)+
+        }
 
-/// The largest integer that a double, and so a Lua script, holds without rounding: 2^53 - 1.
-pub const MAX_EXACT: u64 = (1 << 53) - 1;
+        /// What was used under one key, as its algorithm keeps it.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum State {
+            $(#[doc = concat!("`", $name, "`")] $algorithm($state),)+
+        }
 
-/// The longest time until a key is as new, 2^52 us (142 years): added to today's time it still stays below [`MAX_EXACT`].
-pub const MAX_SPAN: Micros = 1 << 52;
+        impl Quota {
+            /// Every algorithm's name, as written in YAML, as a key's kind and as a file of `lua/`.
+            pub const ALGORITHMS: &[&str] = &[$($name),+];
 
-/// The longest window, 31 days.
-pub const MAX_WINDOW: Micros = 31 * 86_400 * 1_000_000;
-
-/// So many per so long: `10/s` is a count of 10 and 1,000,000 us.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rate {
-    /// How many, at least 1.
-    pub count: u64,
-    /// Per how long, at least 1 us and at most [`MAX_WINDOW`].
-    pub per: Micros,
-}
-
-/// Why a quota was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QuotaError {
-    /// The named number is zero, and nothing could ever pass.
-    Zero(&'static str),
-    /// The window, or a rate's span, is longer than [`MAX_WINDOW`].
-    LongWindow,
-    /// The window is not a whole number of milliseconds, which the sliding counter needs from one hour up.
-    UnevenWindow,
-    /// The named number does not fit beside the others; `largest` is the greatest that does (0: none).
-    TooLarge {
-        /// The number's name as users write it.
-        what: &'static str,
-        /// The greatest that fits.
-        largest: u64,
-    },
-}
-
-impl fmt::Display for QuotaError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Zero(what) => write!(f, "`{what}` must be at least 1"),
-            Self::LongWindow => f.write_str("the longest window is 31d"),
-            Self::UnevenWindow => f.write_str("a window of 1h or more must be whole milliseconds"),
-            Self::TooLarge { what, largest: 0 } => {
-                write!(f, "no `{what}` fits these numbers")
+            /// The algorithm's name.
+            pub const fn algorithm(&self) -> &'static str {
+                match self { $(Self::$algorithm(_) => $name,)+ }
             }
-            Self::TooLarge { what, largest } => {
-                write!(
-                    f,
-                    "`{what}` is too large here; the largest that fits is {largest}"
-                )
+
+            /// The algorithm's place in [`Quota::ALGORITHMS`].
+            pub const fn algorithm_index(&self) -> usize {
+                #[derive(Clone, Copy)]
+                enum Index { $($algorithm),+ }
+                match self { $(Self::$algorithm(_) => Index::$algorithm as usize,)+ }
+            }
+
+            /// The most that can be admitted at once: what a client sees as the limit.
+            pub fn capacity(&self) -> u64 {
+                match self { $(Self::$algorithm(quota) => quota.capacity(),)+ }
+            }
+
+            /// As [`Algorithm::MODES`].
+            pub const fn modes(&self) -> &'static [Mode] {
+                match self { $(Self::$algorithm(_) => $algorithm::MODES,)+ }
+            }
+
+            /// As [`Algorithm::IS_QUEUE`].
+            pub const fn is_queue(&self) -> bool {
+                match self { $(Self::$algorithm(_) => $algorithm::IS_QUEUE,)+ }
+            }
+
+            /// As [`Algorithm::IS_PACED`].
+            pub const fn is_paced(&self) -> bool {
+                match self { $(Self::$algorithm(_) => $algorithm::IS_PACED,)+ }
+            }
+
+            /// As [`Algorithm::IS_GRADUAL`].
+            pub const fn is_gradual(&self) -> bool {
+                match self { $(Self::$algorithm(_) => $algorithm::IS_GRADUAL,)+ }
+            }
+
+            /// As [`Algorithm::numbers`].
+            pub fn numbers(&self, now: Micros) -> Numbers {
+                match self { $(Self::$algorithm(quota) => quota.numbers(now),)+ }
+            }
+
+            /// As [`Algorithm::period`].
+            pub fn period(&self) -> Micros {
+                match self { $(Self::$algorithm(quota) => Algorithm::period(quota),)+ }
+            }
+
+            /// As [`Algorithm::counts_until`].
+            pub fn counts_until(&self, at: Micros) -> Micros {
+                match self { $(Self::$algorithm(quota) => quota.counts_until(at),)+ }
+            }
+
+            /// As [`Algorithm::lease`].
+            pub fn lease(&self) -> Option<Micros> {
+                match self { $(Self::$algorithm(quota) => Algorithm::lease(quota),)+ }
+            }
+
+            /// As [`Algorithm::calendar`].
+            pub fn calendar(&self) -> Option<&'static Calendar> {
+                match self { $(Self::$algorithm(quota) => Algorithm::calendar(quota),)+ }
+            }
+
+            /// As [`Algorithm::counter`].
+            pub fn counter(&self) -> Option<Counter> {
+                match self { $(Self::$algorithm(quota) => quota.counter(),)+ }
+            }
+
+            /// As [`Algorithm::counted`].
+            pub fn counted(&self, counts: Counts) -> State {
+                match self { $(Self::$algorithm(quota) => State::$algorithm(quota.counted(counts)),)+ }
+            }
+
+            /// As [`Algorithm::reset_with`].
+            pub fn reset_with(&self, reset: Micros, units: u64) -> Micros {
+                match self { $(Self::$algorithm(quota) => quota.reset_with(reset, units),)+ }
+            }
+
+            /// As [`Algorithm::debt_of`].
+            pub fn debt_of(&self, reset: Micros) -> u64 {
+                match self { $(Self::$algorithm(quota) => quota.debt_of(reset),)+ }
+            }
+
+            fn window_name(&self) -> Option<String> {
+                match self { $(Self::$algorithm(quota) => quota.window_name(),)+ }
+            }
+
+            /// The state of a key that nothing was charged to.
+            pub fn fresh(&self) -> State {
+                match self { $(Self::$algorithm(_) => State::$algorithm(Default::default()),)+ }
+            }
+
+            /// As [`Algorithm::check`].
+            pub fn check(&self, state: &mut State, cost: u64, now: Micros) -> Verdict {
+                match (self, state) {
+                    $((Self::$algorithm(quota), State::$algorithm(state)) => quota.check(state, cost, now),)+
+                    (quota, state) => { *state = quota.fresh(); quota.check(state, cost, now) }
+                }
+            }
+
+            /// As [`Algorithm::commit`].
+            pub fn commit(&self, state: &mut State, cost: u64, now: Micros, verdict: &mut Verdict) {
+                self.commit_held(state, cost, HoldId::default(), now, verdict);
+            }
+
+            /// As [`Algorithm::commit_held`].
+            pub fn commit_held(
+                &self,
+                state: &mut State,
+                cost: u64,
+                hold: HoldId,
+                now: Micros,
+                verdict: &mut Verdict,
+            ) {
+                match (self, state) {
+                    $((Self::$algorithm(quota), State::$algorithm(state)) => quota.commit_held(state, cost, hold, now, verdict),)+
+                    (quota, state) => { *state = quota.fresh(); quota.commit_held(state, cost, hold, now, verdict) }
+                }
+            }
+
+            /// As [`Algorithm::charge`].
+            pub fn charge(&self, state: &mut State, cost: u64, now: Micros) {
+                match (self, state) {
+                    $((Self::$algorithm(quota), State::$algorithm(state)) => quota.charge(state, cost, now),)+
+                    (quota, state) => { *state = quota.fresh(); quota.charge(state, cost, now) }
+                }
+            }
+
+            /// As [`Algorithm::excess`]; nothing is used of a state of another algorithm.
+            pub fn excess(&self, state: &State, now: Micros) -> u64 {
+                match (self, state) {
+                    $((Self::$algorithm(quota), State::$algorithm(state)) => quota.excess(state, now),)+
+                    _ => 0,
+                }
+            }
+
+            /// As [`Algorithm::divided`].
+            #[must_use]
+            pub fn divided(&self, parts: u64) -> Self {
+                match self { $(Self::$algorithm(quota) => Self::$algorithm(quota.divided(parts)),)+ }
+            }
+
+            /// As [`Algorithm::give_back`].
+            pub fn give_back(&self, state: &mut State, cost: u64, receipt: Micros, now: Micros) {
+                let hold = HoldId::default();
+                self.give_back_held(state, cost, Receipt { until: receipt, hold }, now);
+            }
+
+            /// As [`Algorithm::give_back_held`].
+            pub fn give_back_held(&self, state: &mut State, cost: u64, receipt: Receipt, now: Micros) {
+                match (self, state) {
+                    $((Self::$algorithm(quota), State::$algorithm(state)) => quota.give_back_held(state, cost, receipt, now),)+
+                    // Nothing was charged to it.
+                    (_, _) => {}
+                }
+            }
+
+            /// As [`Algorithm::expires`]; a state of another algorithm is worth nothing at any time.
+            pub fn expires(&self, state: &State) -> Micros {
+                match (self, state) {
+                    $((Self::$algorithm(quota), State::$algorithm(state)) => quota.expires(state),)+
+                    _ => 0,
+                }
             }
         }
-    }
+
+        $(impl From<$algorithm> for Quota {
+            fn from(quota: $algorithm) -> Self { Self::$algorithm(quota) }
+        })+
+    };
 }
 
-impl std::error::Error for QuotaError {}
-
-/// The number itself, or the error that names it when it is zero.
-pub(crate) fn nonzero(what: &'static str, number: u64) -> Result<u64, QuotaError> {
-    if number == 0 {
-        return Err(QuotaError::Zero(what));
-    }
-    Ok(number)
+/// One row for each algorithm: its type, the type of its state, its name, and the files of `lua/` that its script needs beside
+/// `<name>.lua`. Hands all rows to the macro `$to`.
+#[macro_export]
+macro_rules! algorithms {
+    ($to:ident) => {
+        $to! {
+            TokenBucket(Debt) = "token_bucket" needs ["debt"],
+            LeakyBucket(Debt) = "leaky_bucket" needs ["debt"],
+            FixedWindow(WindowCount) = "fixed_window" needs [],
+            SlidingWindowLog(Stamps) = "sliding_window_log" needs [],
+            SlidingWindowCounter(WindowPair) = "sliding_window_counter" needs [],
+            CalendarWindow(WindowCount) = "calendar_window" needs [],
+            Concurrency(Places) = "concurrency" needs ["places"],
+        }
+    };
 }
 
-/// A limit and its window, checked: neither is zero and the window is not too long.
-pub(crate) fn window_quota(limit: u64, window: Micros) -> Result<(), QuotaError> {
-    nonzero("limit", limit)?;
-    nonzero("window", window)?;
-    if window > MAX_WINDOW {
-        return Err(QuotaError::LongWindow);
-    }
-    Ok(())
-}
+algorithms!(quota);
 
-/// A limit, checked: it is at most `largest`.
-pub(crate) const fn at_most(largest: u64, limit: u64) -> Result<(), QuotaError> {
-    let what = "limit";
-    if limit > largest {
-        return Err(QuotaError::TooLarge { what, largest });
+impl Quota {
+    /// What a key of this quota is called beside its limit's name: the algorithm, and the window where there is one. Another
+    /// algorithm or window is another key; every other number may change under a key that has state.
+    pub fn kind(&self) -> String {
+        match self.window_name() {
+            None => self.algorithm().to_owned(),
+            Some(window) => format!("{}/{window}", self.algorithm()),
+        }
     }
-    Ok(())
+
+    /// Whether a verdict's `reset` is a time to tell clients: not of what requests hold, which may be free at any moment.
+    pub fn has_reset(&self) -> bool {
+        self.lease().is_none()
+    }
 }

@@ -4,8 +4,8 @@
 //! window's requests came evenly. Promise: that estimate never exceeds the limit; the true count of the worst window
 //! stays below twice the limit. The other writing of this file is `lua/sliding_window_counter.lua`.
 
-use crate::quota::{MAX_EXACT, MAX_SPAN, at_most, window_quota};
-use crate::{Algorithm, Micros, QuotaError, Verdict};
+use crate::numbers::{MAX_EXACT, MAX_SPAN, at_most, window_quota};
+use crate::{Algorithm, Counter, Counts, Micros, Mode, Numbers, QuotaError, Verdict};
 
 /// From this window up, elapsed time counts in whole milliseconds: the products of longer ones would leave 2^53.
 const COARSE_FROM: Micros = 3_600 * 1_000_000;
@@ -53,11 +53,6 @@ impl SlidingWindowCounter {
     /// The window's length in us.
     pub const fn window(&self) -> Micros {
         self.window
-    }
-
-    /// What the script takes: limit, window, and the step in which elapsed time counts, both in us.
-    pub const fn numbers(&self) -> [u64; 3] {
-        [self.limit, self.window, self.unit]
     }
 
     /// The window's length in units.
@@ -141,6 +136,9 @@ impl SlidingWindowCounter {
 impl Algorithm for SlidingWindowCounter {
     type State = WindowPair;
 
+    const MODES: &'static [Mode] = &Mode::ALL;
+    const IS_GRADUAL: bool = true;
+
     fn capacity(&self) -> u64 {
         self.limit
     }
@@ -202,6 +200,43 @@ impl Algorithm for SlidingWindowCounter {
     fn expires(&self, state: &WindowPair) -> Micros {
         let windows = if state.current > 0 { 2 } else { 1 };
         state.start + windows * self.window
+    }
+
+    /// Limit, window, and the step in which elapsed time counts, both in us.
+    fn numbers(&self, _now: Micros) -> Numbers {
+        [self.limit, self.window, self.unit].into()
+    }
+
+    fn period(&self) -> Micros {
+        self.window
+    }
+
+    fn window_name(&self) -> Option<String> {
+        Some(self.window.to_string())
+    }
+
+    fn counts_until(&self, at: Micros) -> Micros {
+        at - at % self.window + 2 * self.window
+    }
+
+    fn counter(&self) -> Option<Counter> {
+        Some(Counter {
+            window: self.window,
+            has_previous: true,
+        })
+    }
+
+    fn counted(&self, counts: Counts) -> WindowPair {
+        let Counts {
+            start,
+            current,
+            previous,
+        } = counts;
+        WindowPair {
+            start,
+            current,
+            previous,
+        }
     }
 
     fn divided(&self, parts: u64) -> Self {

@@ -6,8 +6,8 @@
 
 use std::collections::VecDeque;
 
-use crate::quota::{MAX_EXACT, at_most, window_quota};
-use crate::{Algorithm, Micros, QuotaError, Verdict};
+use crate::numbers::{MAX_EXACT, at_most, window_quota};
+use crate::{Algorithm, Micros, Mode, Numbers, QuotaError, Verdict};
 
 /// The most entries that one key may hold: 16 MB in memory, 10 MB in Redis.
 const LARGEST: u64 = 1_000_000;
@@ -159,11 +159,6 @@ impl SlidingWindowLog {
         self.window
     }
 
-    /// What the script takes: limit, and window in us.
-    pub const fn numbers(&self) -> [u64; 2] {
-        [self.limit, self.window]
-    }
-
     /// How many of the oldest entries have left the window. They are dropped when something is charged, and not before:
     /// after a step back of the clock they count again.
     fn dead(&self, stamps: &Stamps, now: Micros) -> usize {
@@ -179,6 +174,9 @@ impl SlidingWindowLog {
 
 impl Algorithm for SlidingWindowLog {
     type State = Stamps;
+
+    const MODES: &'static [Mode] = &[Mode::Exact, Mode::Leased, Mode::Local];
+    const IS_GRADUAL: bool = true;
 
     fn capacity(&self) -> u64 {
         self.limit
@@ -251,6 +249,23 @@ impl Algorithm for SlidingWindowLog {
             .entries
             .back()
             .map_or(0, |last| last.stamp + self.window)
+    }
+
+    fn numbers(&self, _now: Micros) -> Numbers {
+        [self.limit, self.window].into()
+    }
+
+    fn period(&self) -> Micros {
+        self.window
+    }
+
+    fn window_name(&self) -> Option<String> {
+        Some(self.window.to_string())
+    }
+
+    /// What is charged later is stamped later.
+    fn reset_with(&self, _reset: Micros, _units: u64) -> Micros {
+        self.window
     }
 
     fn divided(&self, parts: u64) -> Self {

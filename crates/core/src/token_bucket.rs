@@ -3,7 +3,7 @@
 //! Admits cost c when debt + c <= C; the debt starts at 0 and is paid off continuously at n per P. Promise: at most
 //! C + n·t/P in any span t. The other writing of this file is `lua/token_bucket.lua`.
 
-use crate::{Algorithm, Debt, Meter, Micros, QuotaError, Rate, Verdict};
+use crate::{Algorithm, Debt, Meter, Micros, Mode, Numbers, QuotaError, Rate, Verdict};
 
 /// The quota of a token bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +26,10 @@ impl TokenBucket {
 
 impl Algorithm for TokenBucket {
     type State = Debt;
+
+    const MODES: &'static [Mode] = &[Mode::Exact, Mode::Leased, Mode::Local];
+    const IS_PACED: bool = true;
+    const IS_GRADUAL: bool = true;
 
     fn capacity(&self) -> u64 {
         self.meter.capacity()
@@ -53,6 +57,23 @@ impl Algorithm for TokenBucket {
 
     fn expires(&self, state: &Debt) -> Micros {
         self.meter.paid(state)
+    }
+
+    fn numbers(&self, _now: Micros) -> Numbers {
+        self.meter.numbers().into()
+    }
+
+    fn period(&self) -> Micros {
+        self.meter.period()
+    }
+
+    fn reset_with(&self, reset: Micros, units: u64) -> Micros {
+        let [_, weight, pay, _] = self.meter.numbers();
+        reset + (units * weight).div_ceil(pay)
+    }
+
+    fn debt_of(&self, reset: Micros) -> u64 {
+        self.meter.paid_in(reset)
     }
 
     fn divided(&self, parts: u64) -> Self {

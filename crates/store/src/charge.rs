@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use smallvec::SmallVec;
-use tidegate_core::{Block, Micros, Quota};
+use tidegate_core::{Block, Micros, Mode, Quota};
 
 /// The most limits that one request can be charged to.
 pub const MAX_CHARGES: usize = 16;
@@ -25,35 +25,6 @@ pub enum OnFailure {
     Open,
     /// The request is answered with 503.
     Closed,
-}
-
-/// How the gateways on one Redis share a limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
-    /// Redis decides on every request.
-    #[default]
-    Exact,
-    /// A gateway borrows a slice of a budget from Redis and spends it by itself; together they never spend more.
-    Leased,
-    /// Gateways count by themselves and tell Redis the differences now and then; only for window counters.
-    Synced,
-    /// Each gateway counts for itself, and Redis is never asked.
-    Local,
-}
-
-impl Mode {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Exact, Self::Leased, Self::Synced, Self::Local];
-
-    /// Its name in YAML.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Exact => "exact",
-            Self::Leased => "leased",
-            Self::Synced => "synced",
-            Self::Local => "local",
-        }
-    }
 }
 
 /// A named rule: a quota, how gateways share it, and what happens to it without a store.
@@ -163,8 +134,8 @@ impl Limit {
     }
 
     /// Whether it counts the places that running requests hold.
-    pub(crate) const fn has_places(&self) -> bool {
-        matches!(self.quota, Quota::Concurrency(_))
+    pub(crate) fn has_places(&self) -> bool {
+        self.quota.lease().is_some()
     }
 
     /// Whether it only counts, and refuses nobody.
@@ -183,16 +154,13 @@ impl Limit {
     }
 
     /// For how long an admitted request holds a place or a reservation that is not renewed, in us; none: it holds nothing.
-    pub const fn lease(&self) -> Option<Micros> {
-        match (&self.quota, self.reserves) {
-            (Quota::Concurrency(quota), _) => Some(quota.lease()),
-            (_, reserves) => reserves,
-        }
+    pub fn lease(&self) -> Option<Micros> {
+        self.quota.lease().or(self.reserves)
     }
 
     /// Whether what it refuses stays refused until the time to come back: what is only observed refuses nobody, and what
     /// is held may be free again at any moment.
-    pub const fn is_refusal_final(&self) -> bool {
+    pub fn is_refusal_final(&self) -> bool {
         !self.is_observed && self.lease().is_none()
     }
 

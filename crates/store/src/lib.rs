@@ -16,12 +16,13 @@ mod table;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-pub use charge::{Charge, Limit, MAX_CHARGES, Mode, OnFailure, PerCharge, Subject};
+pub use charge::{Charge, Limit, MAX_CHARGES, OnFailure, PerCharge, Subject};
 pub use decision::{Decision, Outcome, Outlook, Source, Sources, StoreCall, Verdicts, Via};
 pub use memory::{MAX_KEYS, MemoryStore, MemoryUse};
 pub use redis::{Agreement, Overshoot, RedisStore, SyncedUse};
 pub use store::{Queued, RENEW_EVERY, Settlements, Store, UnderWay};
 use tidegate_core::Micros;
+pub use tidegate_core::Mode;
 pub use tidegate_redis::CallError as StoreError;
 
 /// The time by the system's clock, in us since the epoch.

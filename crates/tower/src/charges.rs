@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate_core::{Micros, Quota, Verdict};
+use tidegate_core::{Micros, Verdict};
 use tidegate_store::{Charge, Limit, PerCharge, Subject};
 
 use crate::wait_queues::QueueKey;
@@ -94,10 +94,11 @@ impl<'a> RuleCharge<'a> {
         let quota = self.limit.quota();
         let (period, capacity) = (u128::from(quota.period()), u128::from(quota.capacity()));
         let ahead = u128::from(ahead);
-        let time = match quota {
-            Quota::TokenBucket(_) => period * ahead / capacity,
+        let time = if quota.is_paced() {
+            period * ahead / capacity
+        } else {
             // All of a window comes at once.
-            _ => (ahead + u128::from(self.cost) - 1) / capacity * period,
+            (ahead + u128::from(self.cost) - 1) / capacity * period
         };
         Duration::from_micros(Micros::try_from(time).unwrap_or(Micros::MAX))
     }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderName, StatusCode};
-use tidegate_core::Quota;
 use tidegate_store::Limit;
 
 use crate::{Answers, ClientPlan, Cost};
@@ -138,13 +137,12 @@ impl Rule {
     /// Whether the limit's numbers may be shown to an admitted caller: only what is counted for them alone, and what is
     /// used up rather than held.
     pub fn is_shown(&self) -> bool {
-        self.bounds_callers() && !matches!(self.limit.quota(), Quota::Concurrency(_))
+        self.bounds_callers() && self.limit.quota().has_reset()
     }
 
     /// Whether what it admits waits for its turn.
     pub(crate) fn queues(&self) -> bool {
-        let is_queue = matches!(self.limit.quota(), Quota::LeakyBucket(_));
-        is_queue && !self.nodelay && !self.limit.is_observed()
+        self.limit.quota().is_queue() && !self.nodelay && !self.limit.is_observed()
     }
 
     /// Whether a request that it refuses may be admitted after all, if it waits.

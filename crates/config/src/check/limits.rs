@@ -158,24 +158,14 @@ impl Check<'_> {
         quota: &Quota,
         mode: Mode,
     ) {
-        let allowed: &[Mode] = match quota {
-            Quota::FixedWindow(_) | Quota::SlidingWindowCounter(_) => return,
-            Quota::TokenBucket(_) | Quota::SlidingWindowLog(_) => {
-                &[Mode::Exact, Mode::Leased, Mode::Local]
-            }
-            // A slice of a queue would be a queue of its own.
-            // Nor are places, or days, handed out in slices.
-            Quota::LeakyBucket(_) | Quota::CalendarWindow(_) | Quota::Concurrency(_) => {
-                &[Mode::Exact, Mode::Local]
-            }
-        };
+        let allowed = quota.modes();
         if allowed.contains(&mode) {
             return;
         }
         let place = limit.mode.as_ref().map_or(name.place, |leaf| leaf.place);
-        let what = match quota {
-            Quota::CalendarWindow(_) => "window of days or months",
-            _ => quota.algorithm(),
+        let what = match quota.calendar() {
+            Some(_) => "window of days or months",
+            None => quota.algorithm(),
         };
         let message = format!("a {what} cannot be {}", mode.word());
         let mut problem = Problem::new(place, message);

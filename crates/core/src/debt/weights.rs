@@ -1,6 +1,6 @@
 //! What a unit of cost weighs, so that rates are exact in integers, and debts from one weight to another.
 
-use crate::quota::{MAX_EXACT, MAX_SPAN, Rate};
+use crate::numbers::{MAX_EXACT, MAX_SPAN, Rate};
 
 /// So many times the capacity can be owed, if weights fit that are exact to one part in a million.
 const HEADROOM: u64 = 1_000;

@@ -9,7 +9,6 @@ use std::path::Path;
 use clap::Args;
 use http::header::HOST;
 use http::{HeaderName, HeaderValue, Method, Request, Uri};
-use tidegate_core::Quota;
 use tidegate_store::Charge;
 use tidegate_tower::{Action, Caller, ClientSource, Cost, Credentials, Hasher, Peer, Per, Rule};
 
@@ -196,7 +195,7 @@ fn does(rule: &Rule) -> String {
     if rule.limit.is_observed() {
         return does + "; only observes";
     }
-    if matches!(rule.limit.quota(), Quota::LeakyBucket(_)) && !rule.nodelay {
+    if rule.limit.quota().is_queue() && !rule.nodelay {
         does.push_str("; what it admits waits for its turn");
     }
     match rule.action {

@@ -273,15 +273,12 @@ impl Seen {
     /// What a key owes of `quota`, a share of its limit's own, where it owes more than the capacity; else 0. A share is
     /// paid off more slowly, as its capacity is smaller.
     fn debt(&self, charge: &Charge<'_>, quota: &Quota) -> u64 {
-        let Quota::TokenBucket(share) = quota else {
-            return 0;
-        };
         // A block makes the reset later.
         let owes = self.verdict.reset > charge.limit.quota().period();
         if self.verdict.allowed || !owes || charge.limit.block().is_some() {
             return 0;
         }
-        share.meter().paid_in(self.verdict.reset)
+        quota.debt_of(self.verdict.reset)
     }
 
     /// Whether this charge would have been refused right after it.

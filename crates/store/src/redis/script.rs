@@ -12,24 +12,26 @@ use tidegate_redis::Scripts;
 
 use crate::Charge;
 
-/// The parts of `lua/`: each algorithm with the files that it needs, in the order of [`Quota::ALGORITHMS`], and blocks.
-const PARTS: [&[&str]; 9] = [
-    &[DEBT, include_str!("../../../../lua/token_bucket.lua")],
-    &[DEBT, include_str!("../../../../lua/leaky_bucket.lua")],
-    &[include_str!("../../../../lua/fixed_window.lua")],
-    &[include_str!("../../../../lua/sliding_window_log.lua")],
-    &[include_str!("../../../../lua/sliding_window_counter.lua")],
-    &[include_str!("../../../../lua/calendar_window.lua")],
-    &[PLACES, include_str!("../../../../lua/concurrency.lua")],
-    &[include_str!("../../../../lua/block.lua")],
-    &[include_str!("../../../../lua/reservations.lua")],
-];
+/// Makes [`ALGORITHMS`]: the parts of `lua/` that each algorithm needs, in the order of [`Quota::ALGORITHMS`].
+macro_rules! parts {
+    ($($algorithm:ident($state:ty) = $name:literal needs [$($needs:literal)*],)+) => {
+        const ALGORITHMS: [&[&str]; Quota::ALGORITHMS.len()] = [$(&[
+            $(include_str!(concat!("../../../../lua/", $needs, ".lua")),)*
+            include_str!(concat!("../../../../lua/", $name, ".lua")),
+        ],)+];
+    };
+}
+tidegate_core::algorithms!(parts);
+
 /// The parts for limits that block, and for those that reserve, whatever their algorithm.
-const BLOCK: usize = Quota::ALGORITHMS.len();
+const OTHERS: [&str; 2] = [
+    include_str!("../../../../lua/block.lua"),
+    include_str!("../../../../lua/reservations.lua"),
+];
+const BLOCK: usize = ALGORITHMS.len();
 const RESERVE: usize = BLOCK + 1;
+const PARTS: usize = ALGORITHMS.len() + OTHERS.len();
 const RECORD: &str = include_str!("../../../../lua/record.lua");
-const PLACES: &str = include_str!("../../../../lua/places.lua");
-const DEBT: &str = include_str!("../../../../lua/debt.lua");
 const DECIDE: &str = include_str!("../../../../lua/decide.lua");
 const DECIDE_ONE: &str = include_str!("../../../../lua/decide_one.lua");
 const DECIDE_MANY: &str = include_str!("../../../../lua/decide_many.lua");
@@ -39,8 +41,6 @@ const SETTLE: &str = include_str!("../../../../lua/settle.lua");
 const EXTEND: &str = include_str!("../../../../lua/extend.lua");
 const RENEW: &str = include_str!("../../../../lua/renew.lua");
 const LEASE: &str = include_str!("../../../../lua/lease.lua");
-
-const _: () = assert!(RESERVE == PARTS.len() - 1);
 
 /// What a script is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +95,7 @@ impl Task {
 }
 
 /// How many combinations of parts there are.
-const COMBINATIONS: usize = 1 << PARTS.len();
+const COMBINATIONS: usize = 1 << PARTS;
 
 /// All scripts: one per task and combination of parts.
 pub(super) fn all() -> Arc<Scripts> {
@@ -138,11 +138,13 @@ fn joined(task: Task, combination: usize) -> String {
     // or asked for keys of several slots.
     let mut text = format!("#!lua\nlocal algorithms = {{}}\n{RECORD}");
     let mut joined: Vec<&str> = Vec::new();
-    for (index, parts) in PARTS.iter().enumerate() {
+    let others = OTHERS.iter().map(std::slice::from_ref);
+    let parts = ALGORITHMS.into_iter().chain(others);
+    for (index, parts) in parts.enumerate() {
         if combination & 1 << index == 0 {
             continue;
         }
-        for part in *parts {
+        for part in parts {
             if !joined.contains(part) {
                 joined.push(part);
             }

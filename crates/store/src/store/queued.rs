@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{HoldId, Quota, Receipt};
+use tidegate_core::{HoldId, Receipt};
 
 use crate::registry::Home;
 use crate::{Charge, Decision, Limit, Outcome, PerCharge, Store, Subject};
@@ -66,8 +66,7 @@ impl Store {
         let places = charged.zip(said).filter_map(|(charge, (verdict, source))| {
             let (limit, subject, cost) = charge;
             let verdict = verdict.filter(|verdict| verdict.allowed)?;
-            let is_queue = matches!(limit.quota(), Quota::LeakyBucket(_));
-            is_queue.then(|| Place {
+            limit.quota().is_queue().then(|| Place {
                 limit: limit.clone(),
                 subject,
                 cost,

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use tidegate_core::{Micros, Quota, Verdict};
+use tidegate_core::{Micros, Verdict};
 use tidegate_store::{Limit, Outcome};
 
 use super::LimitVerdict;
@@ -75,7 +75,7 @@ pub(crate) fn write(
     let reset = reset.div_ceil(1_000_000);
     headers.insert(X_RATELIMIT_LIMIT, digits(limit.quota().capacity()));
     headers.insert(X_RATELIMIT_REMAINING, digits(verdict.remaining));
-    if !matches!(limit.quota(), Quota::Concurrency(_)) {
+    if limit.quota().has_reset() {
         headers.insert(X_RATELIMIT_RESET, digits(reset));
     }
 }

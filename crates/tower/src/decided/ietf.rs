@@ -40,7 +40,7 @@ fn policy(text: &mut String, limit: &Limit) {
     let (quota, period) = (limit.quota().capacity(), limit.quota().period());
     // Writing to a String cannot fail.
     let _ = write!(text, "\"{}\";q={}", limit.name(), quota.min(LARGEST));
-    if matches!(limit.quota(), Quota::Concurrency(_)) {
+    if !limit.quota().has_reset() {
         text.push_str(";qu=\"concurrent-requests\"");
     } else if period >= 1_000_000 {
         let _ = write!(text, ";w={}", period.div_ceil(1_000_000));
@@ -54,9 +54,10 @@ fn left(quota: &Quota, verdict: &Verdict) -> (u64, Micros) {
         return (0, whole_seconds(verdict.retry_after));
     }
     let left = verdict.remaining;
-    let time = match quota {
-        Quota::TokenBucket(_) | Quota::LeakyBucket(_) => paced(quota, left.max(1)),
-        _ => verdict.reset,
+    let time = if quota.is_paced() {
+        paced(quota, left.max(1))
+    } else {
+        verdict.reset
     };
     (left, time.div_ceil(1_000_000))
 }

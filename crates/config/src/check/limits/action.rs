@@ -62,10 +62,12 @@ impl Check<'_> {
             self.refuse(Problem::new(leaf.place, "the longest wait is 1h"));
         }
         let why = match quota {
-            Some(Quota::LeakyBucket(_)) => {
+            Some(quota) if quota.is_queue() => {
                 "what a leaky_bucket admits waits for its turn already, and what it refuses finds its queue full"
             }
-            Some(Quota::Concurrency(_)) => "the time at which the next request ends is not known",
+            Some(quota) if quota.lease().is_some() => {
+                "the time at which the next request ends is not known"
+            }
             _ if limit.block.is_some() => {
                 "a limit with `block` refuses at once when it is exceeded"
             }
@@ -130,7 +132,7 @@ impl Check<'_> {
             );
             self.refuse(problem.note("leave out `count`, or `response_header` and `reserve`"));
         }
-        if matches!(quota, Quota::LeakyBucket(_) | Quota::Concurrency(_)) {
+        if quota.is_queue() || quota.lease().is_some() {
             let message = format!("a {} cannot have {what}", quota.algorithm());
             let problem = Problem::new(place, message);
             self.refuse(problem.note("such a limit is charged before the answer is known"));

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use tidegate_core::{Algorithm as _, Concurrency, Quota};
+use tidegate_core::{Concurrency, Quota};
 use tidegate_store::Limit;
 use tidegate_tower::{ClientPlans, Rule};
 
@@ -102,8 +102,7 @@ impl Check<'_> {
             self.fits(&rule.cost, &quota, place);
             return Some(Some(Arc::new(rule.limit.with_quota(quota))));
         }
-        let is_fixed =
-            |quota: &Quota| matches!(quota, Quota::FixedWindow(_) | Quota::CalendarWindow(_));
+        let is_fixed = |quota: &Quota| !quota.is_gradual() && quota.lease().is_none();
         let same_algorithm =
             quota.algorithm() == own.algorithm() || is_fixed(&quota) && is_fixed(own);
         let (place, what) = if same_algorithm {
@@ -133,20 +132,19 @@ impl Check<'_> {
         let nodelay = bucket.and_then(|bucket| bucket.nodelay.as_ref());
         let lease = plan.concurrency.as_ref();
         let lease = lease.and_then(|places| places.lease.as_ref());
-        let (changed, place) = match (&quota, rule.limit.quota()) {
-            (Quota::LeakyBucket(_), _) => {
-                let is_other = nodelay.is_some() && self.nodelay(bucket) != rule.nodelay;
-                (is_other, nodelay.and_then(|leaf| leaf.place))
+        let own_lease = rule.limit.quota().lease();
+        let (changed, place) = if quota.is_queue() {
+            let is_other = nodelay.is_some() && self.nodelay(bucket) != rule.nodelay;
+            (is_other, nodelay.and_then(|leaf| leaf.place))
+        } else if let Some(own_lease) = own_lease {
+            if lease.is_none() {
+                let of_own_lease = Concurrency::new(quota.capacity(), own_lease);
+                return of_own_lease.ok().map(Quota::from);
             }
-            (Quota::Concurrency(quota), Quota::Concurrency(own)) => {
-                if lease.is_none() {
-                    let of_own_lease = Concurrency::new(quota.capacity(), own.lease());
-                    return of_own_lease.ok().map(Quota::from);
-                }
-                let is_other = quota.lease() != own.lease();
-                (is_other, lease.and_then(|leaf| leaf.place))
-            }
-            _ => return Some(quota),
+            let is_other = quota.lease() != Some(own_lease);
+            (is_other, lease.and_then(|leaf| leaf.place))
+        } else {
+            return Some(quota);
         };
         if !changed {
             return Some(quota);

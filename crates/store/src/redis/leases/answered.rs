@@ -84,14 +84,7 @@ impl Answered {
             allowed: true,
             remaining: self.lent.left + rest,
             // What is not settled will be stamped later.
-            reset: match quota {
-                Quota::TokenBucket(bucket) => {
-                    let [_, weight, pay, _] = bucket.meter().numbers();
-                    reset + (unsettled * weight).div_ceil(pay)
-                }
-                Quota::SlidingWindowLog(log) => log.window(),
-                _ => reset,
-            },
+            reset: quota.reset_with(reset, unsettled),
             retry_after: 0,
             delay: 0,
             settling: false,
@@ -106,15 +99,10 @@ impl Answered {
 /// For how long nothing is asked once Redis has nothing left: until it has, and for a second at most. What comes back bit
 /// by bit is left to become worth a call.
 fn pause(lent: &Lent, quota: &Quota) -> Duration {
-    let period = match quota {
-        Quota::TokenBucket(quota) => quota.meter().numbers()[3],
-        Quota::SlidingWindowLog(quota) => quota.window(),
-        Quota::SlidingWindowCounter(quota) => quota.window(),
-        // All at once, or never lent.
-        Quota::FixedWindow(_)
-        | Quota::LeakyBucket(_)
-        | Quota::CalendarWindow(_)
-        | Quota::Concurrency(_) => 0,
+    let period = if quota.is_gradual() {
+        quota.period()
+    } else {
+        0
     };
     let least = Duration::from_micros(period / 32).min(LONGEST_REFUSAL);
     Duration::from_micros(lent.retry_after).clamp(least, LONGEST_REFUSAL)

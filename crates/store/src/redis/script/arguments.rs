@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{Block, CalendarWindow, Micros, Quota};
+use tidegate_core::{Block, Micros, Quota};
 
 use crate::Charge;
 
@@ -12,7 +12,7 @@ use crate::Charge;
 pub(in crate::redis) struct Arguments {
     words: Arc<[String]>,
     // Those of a calendar are known when the time of the call is; each with its place among the words.
-    calendars: Vec<(usize, CalendarWindow)>,
+    calendars: Vec<(usize, Quota)>,
 }
 
 impl Arguments {
@@ -49,15 +49,15 @@ impl Arguments {
     }
 }
 
-fn fill_in(words: &mut [String], calendars: &[(usize, CalendarWindow)], now: Micros) {
+fn fill_in(words: &mut [String], calendars: &[(usize, Quota)], now: Micros) {
     for (place, quota) in calendars {
-        for (word, number) in words[*place..].iter_mut().zip(quota.numbers(now)) {
+        for (word, number) in words[*place..].iter_mut().zip(&*quota.numbers(now)) {
             *word = number.to_string();
         }
     }
 }
 
-fn add(words: &mut Vec<String>, calendars: &mut Vec<(usize, CalendarWindow)>, charge: &Charge<'_>) {
+fn add(words: &mut Vec<String>, calendars: &mut Vec<(usize, Quota)>, charge: &Charge<'_>) {
     let (limit, quota) = (charge.limit, charge.limit.quota());
     words.push(quota.algorithm().to_owned());
     words.push(charge.cost.to_string());
@@ -72,7 +72,7 @@ fn add(words: &mut Vec<String>, calendars: &mut Vec<(usize, CalendarWindow)>, ch
         Some(Block { span, extend: true }) => format!("-{span}"),
     });
     words.push(limit.reserves().unwrap_or(0).to_string());
-    if let Quota::CalendarWindow(quota) = quota {
+    if quota.calendar().is_some() {
         calendars.push((words.len(), *quota));
     }
     add_numbers(words, quota);
@@ -80,14 +80,5 @@ fn add(words: &mut Vec<String>, calendars: &mut Vec<(usize, CalendarWindow)>, ch
 
 /// A quota's numbers; those of a calendar are only places for them.
 pub(in crate::redis) fn add_numbers(words: &mut Vec<String>, quota: &Quota) {
-    let text = |number: u64| number.to_string();
-    match quota {
-        Quota::TokenBucket(quota) => words.extend(quota.meter().numbers().map(text)),
-        Quota::LeakyBucket(quota) => words.extend(quota.meter().numbers().map(text)),
-        Quota::FixedWindow(quota) => words.extend(quota.numbers().map(text)),
-        Quota::SlidingWindowLog(quota) => words.extend(quota.numbers().map(text)),
-        Quota::SlidingWindowCounter(quota) => words.extend(quota.numbers().map(text)),
-        Quota::CalendarWindow(quota) => words.extend(quota.numbers(0).map(text)),
-        Quota::Concurrency(quota) => words.extend(quota.numbers().map(text)),
-    }
+    words.extend(quota.numbers(0).iter().map(u64::to_string));
 }

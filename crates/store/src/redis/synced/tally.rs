@@ -2,7 +2,7 @@
 //!
 //! Time is passed in, and is Redis's. Nothing here knows how counts are exchanged.
 
-use tidegate_core::{MAX_EXACT, Micros, Quota, State, Verdict, WindowCount, WindowPair};
+use tidegate_core::{MAX_EXACT, Micros, Quota, State, Verdict};
 
 /// The counts of a window and of the one before it. What others have counted is less than nothing after a reset, which
 /// forgets what this gateway has counted as well.
@@ -79,11 +79,7 @@ pub(super) struct Tally {
 impl Tally {
     /// The tally of a key that nothing is known of; none if `quota` is no window counter's.
     pub(super) fn of(quota: &Quota, now: Micros) -> Option<Self> {
-        let window = match quota {
-            Quota::FixedWindow(quota) => quota.window(),
-            Quota::SlidingWindowCounter(quota) => quota.window(),
-            _ => return None,
-        };
+        let window = quota.counter()?.window;
         Some(Self {
             window,
             start: now - now % window,
@@ -236,31 +232,25 @@ impl Tally {
     }
 }
 
-const fn has_previous(quota: &Quota) -> bool {
-    matches!(quota, Quota::SlidingWindowCounter(_))
+fn has_previous(quota: &Quota) -> bool {
+    quota.counter().is_some_and(|counter| counter.has_previous)
 }
 
 fn state(quota: &Quota, start: Micros, used: Counts) -> State {
     let count = |count: i64| count.max(0).unsigned_abs();
-    match quota {
-        Quota::SlidingWindowCounter(_) => State::SlidingWindowCounter(WindowPair {
-            start,
-            current: count(used.current),
-            previous: count(used.previous),
-        }),
-        _ => State::FixedWindow(WindowCount {
-            start,
-            count: count(used.current),
-        }),
-    }
+    quota.counted(tidegate_core::Counts {
+        start,
+        current: count(used.current),
+        previous: count(used.previous),
+    })
 }
 
 /// By how much a count, or the estimate of a sliding one, exceeds the limit.
 fn beyond(quota: &Quota, totals: Totals, now: Micros) -> u64 {
     let count = |count: i64| u128::from(count.max(0).unsigned_abs());
     let mut used = count(totals.all.current);
-    if let Quota::SlidingWindowCounter(quota) = quota {
-        let window = quota.window();
+    if let Some(counter) = quota.counter().filter(|counter| counter.has_previous) {
+        let window = counter.window;
         let left = window.saturating_sub(now.saturating_sub(totals.start));
         used += count(totals.all.previous) * u128::from(left) / u128::from(window);
     }

@@ -1,6 +1,5 @@
 //! The charges of one request, by slot: in which order they are charged, and where their verdicts belong.
 
-use tidegate_core::Quota;
 use tidegate_redis::Answer;
 
 use super::super::call_of;
@@ -50,7 +49,7 @@ impl Group<'_> {
 
     /// Whose turn it is: what many share is the likeliest to refuse, and a queue's turns follow each other.
     fn turn(&self) -> (bool, bool) {
-        let queues = |charge: &Charge<'_>| matches!(charge.limit.quota(), Quota::LeakyBucket(_));
+        let queues = |charge: &Charge<'_>| charge.limit.quota().is_queue();
         let shared = self.charges.iter().any(|charge| charge.limit.is_shared());
         (self.charges.iter().any(queues), !shared)
     }

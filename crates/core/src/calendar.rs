@@ -1,0 +1,55 @@
+//! Windows that are not equally long: the days or months of a time zone.
+//!
+//! Their starts are a list, which is made elsewhere: this crate has no time zones.
+
+use crate::Micros;
+
+/// The starts of days or months in a time zone.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Calendar {
+    name: Box<str>,
+    starts: Box<[Micros]>,
+}
+
+impl Calendar {
+    /// The windows that start at `starts`, which ascend strictly; `name` says which they are, as a part of keys. Windows
+    /// behind the last start are as long as the last one; before the first start is one window. None without two starts.
+    pub fn new(name: impl Into<Box<str>>, starts: impl Into<Box<[Micros]>>) -> Option<Self> {
+        let (name, starts) = (name.into(), starts.into());
+        let ascends = starts.len() >= 2 && starts.windows(2).all(|pair| pair[0] < pair[1]);
+        ascends.then_some(Self { name, starts })
+    }
+
+    /// What its windows are called.
+    pub const fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How long its windows are, in us: the last one that is known, as others may differ.
+    pub fn nominal(&self) -> Micros {
+        match *self.starts {
+            [.., before, last] => last - before,
+            _ => Micros::MAX,
+        }
+    }
+
+    /// The start and end of the window at `now`, and the end of the next one.
+    pub fn windows(&self, now: Micros) -> [Micros; 3] {
+        let next = self.starts.partition_point(|start| *start <= now);
+        if let [end, next_end, ..] = self.starts[next..] {
+            let start = next
+                .checked_sub(1)
+                .map_or(0, |current| self.starts[current]);
+            return [start, end, next_end];
+        }
+        let [.., before, last] = *self.starts else {
+            return [0, Micros::MAX, Micros::MAX];
+        };
+        let length = self.nominal();
+        if now < last {
+            return [before, last, last + length];
+        }
+        let start = last + (now - last) / length * length;
+        [start, start + length, start + 2 * length]
+    }
+}

@@ -1,0 +1,114 @@
+//! The numbers of a limit, and why some of them are refused.
+
+use std::fmt;
+
+/// Time since the Unix epoch, or a span of it, in whole microseconds.
+pub type Micros = u64;
+
+/// The largest integer that a double, and so a Lua script, holds without rounding: 2^53 - 1.
+pub const MAX_EXACT: u64 = (1 << 53) - 1;
+
+/// The longest time until a key is as new, 2^52 us (142 years): added to today's time it still stays below [`MAX_EXACT`].
+pub const MAX_SPAN: Micros = 1 << 52;
+
+/// The longest window, 31 days.
+pub const MAX_WINDOW: Micros = 31 * 86_400 * 1_000_000;
+
+/// So many per so long: `10/s` is a count of 10 and 1,000,000 us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// How many, at least 1.
+    pub count: u64,
+    /// Per how long, at least 1 us and at most [`MAX_WINDOW`].
+    pub per: Micros,
+}
+
+/// Why a quota was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QuotaError {
+    /// The named number is zero, and nothing could ever pass.
+    Zero(&'static str),
+    /// The window, or a rate's span, is longer than [`MAX_WINDOW`].
+    LongWindow,
+    /// The window is not a whole number of milliseconds, which the sliding counter needs from one hour up.
+    UnevenWindow,
+    /// The named number does not fit beside the others; `largest` is the greatest that does (0: none).
+    TooLarge {
+        /// The number's name as users write it.
+        what: &'static str,
+        /// The greatest that fits.
+        largest: u64,
+    },
+}
+
+impl fmt::Display for QuotaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Zero(what) => write!(f, "`{what}` must be at least 1"),
+            Self::LongWindow => f.write_str("the longest window is 31d"),
+            Self::UnevenWindow => f.write_str("a window of 1h or more must be whole milliseconds"),
+            Self::TooLarge { what, largest: 0 } => {
+                write!(f, "no `{what}` fits these numbers")
+            }
+            Self::TooLarge { what, largest } => {
+                write!(
+                    f,
+                    "`{what}` is too large here; the largest that fits is {largest}"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for QuotaError {}
+
+/// The number itself, or the error that names it when it is zero.
+pub(crate) fn nonzero(what: &'static str, number: u64) -> Result<u64, QuotaError> {
+    if number == 0 {
+        return Err(QuotaError::Zero(what));
+    }
+    Ok(number)
+}
+
+/// A limit and its window, checked: neither is zero and the window is not too long.
+pub(crate) fn window_quota(limit: u64, window: Micros) -> Result<(), QuotaError> {
+    nonzero("limit", limit)?;
+    nonzero("window", window)?;
+    if window > MAX_WINDOW {
+        return Err(QuotaError::LongWindow);
+    }
+    Ok(())
+}
+
+/// A limit, checked: it is at most `largest`.
+pub(crate) const fn at_most(largest: u64, limit: u64) -> Result<(), QuotaError> {
+    let what = "limit";
+    if limit > largest {
+        return Err(QuotaError::TooLarge { what, largest });
+    }
+    Ok(())
+}
+
+/// What a script takes of a quota, in its order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Numbers {
+    all: [u64; 5],
+    count: usize,
+}
+
+impl<const N: usize> From<[u64; N]> for Numbers {
+    fn from(numbers: [u64; N]) -> Self {
+        const { assert!(N <= 5) };
+        let mut all = [0; 5];
+        all[..N].copy_from_slice(&numbers);
+        Self { all, count: N }
+    }
+}
+
+impl std::ops::Deref for Numbers {
+    type Target = [u64];
+
+    fn deref(&self) -> &[u64] {
+        &self.all[..self.count]
+    }
+}
