@@ -7,25 +7,34 @@ use prometheus_client::registry::Registry;
 use super::OutcomeLabels;
 use crate::traces::TraceMetrics;
 
-/// Recorded traces, by what became of them.
+/// Recorded traces by what became of them, and the spans that the collector refused.
 #[derive(Debug, Default)]
-pub(super) struct TraceFamilies(Family<OutcomeLabels, Counter>);
+pub(super) struct TraceFamilies {
+    traces: Family<OutcomeLabels, Counter>,
+    refused_spans: Counter,
+}
 
 impl TraceFamilies {
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register(
             "traces",
             "Recorded traces, by whether the collector took them",
-            self.0.clone(),
+            self.traces.clone(),
+        );
+        registry.register(
+            "refused_spans",
+            "Spans that the collector refused of batches that it took",
+            self.refused_spans.clone(),
         );
     }
 
     /// The handles.
     pub(super) fn handles(&self) -> TraceMetrics {
-        let counter = |outcome| self.0.get_or_create_owned(&OutcomeLabels { outcome });
+        let counter = |outcome| self.traces.get_or_create_owned(&OutcomeLabels { outcome });
         TraceMetrics {
             sent: counter("sent"),
             failed: counter("failed"),
+            refused_spans: self.refused_spans.clone(),
             dropped: counter("dropped"),
         }
     }

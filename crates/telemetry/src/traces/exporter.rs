@@ -23,7 +23,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
 use super::metrics::TraceMetrics;
-use super::protobuf::{Message, find};
+use super::protobuf::{Message, find, find_number};
 use super::settings::TraceSettings;
 use super::span;
 use crate::access_log::Value;
@@ -39,6 +39,8 @@ const TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(1);
 /// The longest answer of a collector that is read, in bytes.
 const MAX_ANSWER: usize = 64 * 1024;
+/// The longest message of a collector in the log, in characters.
+const MAX_MESSAGE: usize = 200;
 /// What the gateway calls itself.
 const NAME: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));
 
@@ -75,7 +77,8 @@ struct Sender {
 
 /// How a collector answered a batch.
 enum Answer {
-    Taken,
+    /// It took the batch, but for so many spans.
+    Taken(u64),
     /// It may take the batch later.
     Later(String),
     Refused(String),
@@ -175,7 +178,8 @@ impl Exporter {
         let mut pause = PAUSE;
         for nth in 1..=TRIES {
             let reason = match sender.post(body.clone()).await {
-                Answer::Taken => {
+                Answer::Taken(refused) => {
+                    self.metrics.refused_spans.inc_by(refused);
                     sender.found(Ok(()));
                     return true;
                 }
@@ -253,14 +257,7 @@ impl Sender {
         match answered.await {
             Err(_) => Answer::Later("no answer in time".to_owned()),
             Ok(Err(error)) => Answer::Later(error),
-            Ok(Ok((status, body))) if status.is_success() => {
-                // `partial_success.error_message`.
-                if let Some(message) = find(&body, 1).and_then(|partial| find(partial, 2)) {
-                    let message = String::from_utf8_lossy(message);
-                    tracing::warn!(%message, "the collector refused some spans");
-                }
-                Answer::Taken
-            }
+            Ok(Ok((status, body))) if status.is_success() => Answer::Taken(refused_spans(&body)),
             Ok(Ok((status, _))) => {
                 let is_passing = matches!(
                     status,
@@ -302,6 +299,41 @@ impl Sender {
     }
 }
 
+/// How many spans a collector refused of a batch that it took (`partial_success`). The log gets its reason.
+fn refused_spans(answer: &[u8]) -> u64 {
+    let Some(partial) = find(answer, 1) else {
+        return 0;
+    };
+    // A negative number, in 64 bits, is none.
+    let spans = find_number(partial, 1).filter(|spans| i64::try_from(*spans).is_ok());
+    let spans = spans.unwrap_or_default();
+    let message = printable(find(partial, 2).unwrap_or_default());
+    if spans > 0 {
+        tracing::warn!(spans, message, "the collector refused some spans");
+    } else if !message.is_empty() {
+        tracing::warn!(message, "the collector took a batch with a warning");
+    }
+    spans
+}
+
+/// The first [`MAX_MESSAGE`] characters of a text that a collector chose, its control characters escaped.
+fn printable(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    let mut printable = String::new();
+    for (nth, char) in text.chars().enumerate() {
+        if nth == MAX_MESSAGE {
+            printable.push('…');
+            break;
+        }
+        if char.is_control() {
+            printable.extend(char.escape_default());
+        } else {
+            printable.push(char);
+        }
+    }
+    printable
+}
+
 /// What the gateway is, as a field of `ResourceSpans`.
 fn resource(plan: &TraceSettings) -> Vec<u8> {
     let mut out = Message::default();
@@ -320,6 +352,27 @@ fn resource(plan: &TraceSettings) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn refused_spans_are_counted_and_their_reason_is_cut() {
+        let answer = |spans: u64, reason: &str| {
+            let mut answer = Message::default();
+            answer.message(1, |partial| {
+                partial.number(1, spans);
+                partial.bytes(2, reason.as_bytes());
+            });
+            answer.into_bytes()
+        };
+        assert_eq!(refused_spans(&answer(7, "too old")), 7);
+        assert_eq!(refused_spans(&answer(u64::MAX, "")), 0);
+        assert_eq!(refused_spans(&answer(0, "soon")), 0);
+        assert_eq!(refused_spans(b""), 0);
+        assert_eq!(refused_spans(b"\x0a\xff"), 0);
+        let long = format!("\x1b[31m\n{}", "ü".repeat(64 * 1024));
+        let shown = printable(long.as_bytes());
+        assert_eq!(shown, format!("\\u{{1b}}[31m\\n{}…", "ü".repeat(194)));
+        assert_eq!(printable("größe".as_bytes()), "größe");
+    }
 
     #[test]
     fn what_waits_is_bounded_and_what_finds_no_room_is_counted() {

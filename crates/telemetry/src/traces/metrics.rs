@@ -9,6 +9,8 @@ pub struct TraceMetrics {
     pub sent: Counter,
     /// It did not.
     pub failed: Counter,
+    /// Spans that it refused of batches that it took.
+    pub refused_spans: Counter,
     /// There was no room for them in the queue.
     pub dropped: Counter,
 }

@@ -61,37 +61,55 @@ impl Message {
     }
 }
 
-/// The content of the first field of this number that is a text or a message.
+/// A field that was read, if its kind is one that answers of collectors have.
+enum Content<'a> {
+    Number(u64),
+    /// A text or a message.
+    Bytes(&'a [u8]),
+    Other,
+}
+
+/// The first text or message of this field number.
 pub(super) fn find(message: &[u8], field: u32) -> Option<&[u8]> {
+    fields(message).find_map(|(number, content)| match content {
+        Content::Bytes(bytes) if number == u64::from(field) => Some(bytes),
+        _ => None,
+    })
+}
+
+/// The first whole number of this field number.
+pub(super) fn find_number(message: &[u8], field: u32) -> Option<u64> {
+    fields(message).find_map(|(number, content)| match content {
+        Content::Number(value) if number == u64::from(field) => Some(value),
+        _ => None,
+    })
+}
+
+/// The fields of a message with their numbers, up to the first that is not well-formed.
+fn fields(message: &[u8]) -> impl Iterator<Item = (u64, Content<'_>)> {
     let mut rest = message;
-    while !rest.is_empty() {
+    std::iter::from_fn(move || {
         let tag = varint(&mut rest)?;
         let content = match tag & 7 {
-            0 => {
-                varint(&mut rest)?;
-                None
-            }
+            0 => Content::Number(varint(&mut rest)?),
             1 => {
                 rest = rest.get(8..)?;
-                None
+                Content::Other
             }
             2 => {
                 let length = usize::try_from(varint(&mut rest)?).ok()?;
                 let (content, behind) = rest.split_at_checked(length)?;
                 rest = behind;
-                Some(content)
+                Content::Bytes(content)
             }
             5 => {
                 rest = rest.get(4..)?;
-                None
+                Content::Other
             }
             _ => return None,
         };
-        if content.is_some() && tag >> 3 == u64::from(field) {
-            return content;
-        }
-    }
-    None
+        Some((tag >> 3, content))
+    })
 }
 
 fn varint(rest: &mut &[u8]) -> Option<u64> {
@@ -129,6 +147,8 @@ mod tests {
         let inner = find(&bytes, 4).unwrap();
         assert_eq!(find(inner, 5), Some(&b"ab"[..]));
         assert_eq!(find(&bytes, 6), None);
+        assert_eq!(find_number(&bytes, 1), Some(300));
+        assert_eq!(find_number(&bytes, 4), None);
         for cut in 1..bytes.len() {
             // What breaks off is never read beyond its end.
             let _ = find(&bytes[..cut], 4);
