@@ -1,31 +1,31 @@
-//! The access log in a file of its own: its formats and fields, which requests get a line, rotation, and a reader that stops.
+//! The access log in a file of its own: its formats and fields, and which requests get a line.
 
-use std::collections::HashSet;
-use std::fs::{self, File};
-use std::io::{BufRead as _, BufReader};
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use http::{Method, Request, Response};
+use http::{Request, Response};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tidegate_testkit::{Client, RawClient, Upstream, body};
-use tokio::task::JoinSet;
 
-use crate::kit::{LONG, get, sample, send, until};
-use crate::support::{GatewayProcess, TestGateway};
+use crate::kit::{LONG, get};
+use crate::support::TestGateway;
 
 /// Settings of the log: an access log in `file`, with more settings.
-fn log(file: &Path, more: &str) -> String {
+pub(crate) fn log(file: &Path, more: &str) -> String {
     format!("access: {{ file: \"{}\", {more} }}", file.display())
 }
 
-fn lines(file: &Path) -> Vec<String> {
+/// The whole lines of a file.
+pub(crate) fn lines(file: &Path) -> Vec<String> {
     let text = fs::read_to_string(file).unwrap();
     assert!(text.is_empty() || text.ends_with('\n'), "torn: {text}");
     text.lines().map(str::to_owned).collect()
 }
 
-fn objects(lines: &[String]) -> Vec<Value> {
+/// Lines as JSON objects.
+pub(crate) fn objects(lines: &[String]) -> Vec<Value> {
     let read =
         |line: &String| serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}"));
     lines.iter().map(read).collect()
@@ -65,6 +65,40 @@ fn hostile_heads() -> Vec<Vec<u8>> {
         ),
         b"GET / HTTP/1.1\r\nhost: a\r\nbad header\r\n\r\n".to_vec(),
     ]
+}
+
+/// A gateway whose access log is a file, and what it wrote once it has stopped.
+struct Logged {
+    gateway: TestGateway,
+    _upstream: Upstream,
+    folder: TempDir,
+    file: PathBuf,
+}
+
+impl Logged {
+    /// Starts one with these settings of the access log; the configuration has one route, and `more`.
+    async fn start(settings: &str, more: &str) -> Self {
+        let upstream = Upstream::ok();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("access.log");
+        let config = format!(
+            "log: {{ {} }}\n{more}\nroutes: [{{ name: all, path: /**, upstream: \"{}\" }}]\n",
+            log(&file, settings),
+            upstream.url()
+        );
+        Self {
+            gateway: TestGateway::start(&config).await,
+            _upstream: upstream,
+            folder,
+            file,
+        }
+    }
+
+    /// Stops it; its lines.
+    async fn stop(self) -> (Vec<String>, TempDir, PathBuf) {
+        self.gateway.stop().await;
+        (lines(&self.file), self.folder, self.file)
+    }
 }
 
 #[tokio::test]
@@ -160,22 +194,11 @@ routes: [{{ name: api, path: /api/**, upstream: \"{}\", limits: [one, two] }}]
 /// `jq` and the like read every line, whatever clients send.
 #[tokio::test]
 async fn each_json_line_is_an_object_whatever_clients_send() {
-    let upstream = Upstream::ok();
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("access.log");
-    let gateway = TestGateway::start(&format!(
-        "log: {{ {} }}\nroutes: [{{ path: /**, upstream: \"{}\" }}]\n",
-        log(
-            &file,
-            "format: json, fields: [path, method, user_agent, referer, status, host]"
-        ),
-        upstream.url()
-    ))
-    .await;
+    let fields = "format: json, fields: [path, method, user_agent, referer, status, host]";
+    let logged = Logged::start(fields, "").await;
     let heads = hostile_heads();
-    send_raw(&gateway, &heads).await;
-    gateway.stop().await;
-    let lines = lines(&file);
+    send_raw(&logged.gateway, &heads).await;
+    let (lines, _folder, file) = logged.stop().await;
     let objects = objects(&lines);
     assert_eq!(objects.len(), heads.len());
     assert_eq!(objects[1]["path"], "/\"quoted\"");
@@ -202,26 +225,13 @@ async fn each_json_line_is_an_object_whatever_clients_send() {
 /// `goaccess` and the like read every line, whatever clients send.
 #[tokio::test]
 async fn each_combined_line_has_its_fields_whatever_clients_send() {
-    let upstream = Upstream::ok();
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("access.log");
-    let gateway = TestGateway::start(&format!(
-        "
-log: {{ {} }}
-trusted_proxies: [127.0.0.1]
-clients: [{{ user_id: {{}} }}]
-routes: [{{ path: /**, upstream: \"{}\" }}]
-",
-        log(&file, "format: combined"),
-        upstream.url()
-    ))
-    .await;
+    let users = "trusted_proxies: [127.0.0.1]\nclients: [{ user_id: {} }]";
+    let logged = Logged::start("format: combined", users).await;
     let heads = hostile_heads();
-    send_raw(&gateway, &heads).await;
-    let client = Client::new(gateway.address);
+    send_raw(&logged.gateway, &heads).await;
+    let client = Client::new(logged.gateway.address);
     get(&client, "/", &[("x-user-id", "a b] [22/Nov/2026] \"x")]).await;
-    gateway.stop().await;
-    let lines = lines(&file);
+    let (lines, folder, file) = logged.stop().await;
     assert_eq!(lines.len(), heads.len() + 1);
     for line in &lines {
         let quoted: Vec<&str> = line.split('"').collect();
@@ -271,22 +281,11 @@ routes: [{{ path: /**, upstream: \"{}\" }}]
 
 #[tokio::test]
 async fn a_template_is_a_line_whatever_clients_send() {
-    let upstream = Upstream::ok();
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("access.log");
-    let gateway = TestGateway::start(&format!(
-        "log: {{ {} }}\nroutes: [{{ name: all, path: /**, upstream: \"{}\" }}]\n",
-        log(
-            &file,
-            "format: \"$method|$path|$status|$limit|$${route}x|$$|\\\"$user_agent\\\"\""
-        ),
-        upstream.url()
-    ))
-    .await;
+    let template = "format: \"$method|$path|$status|$limit|$${route}x|$$|\\\"$user_agent\\\"\"";
+    let logged = Logged::start(template, "").await;
     let heads = hostile_heads();
-    send_raw(&gateway, &heads).await;
-    gateway.stop().await;
-    let lines = lines(&file);
+    send_raw(&logged.gateway, &heads).await;
+    let (lines, ..) = logged.stop().await;
     assert_eq!(lines.len(), heads.len());
     assert_eq!(lines[0], "GET|/plain|200|-|allx|$|\"curl/8\"");
     assert_eq!(
@@ -346,166 +345,4 @@ routes:
             .collect();
         assert_eq!(paths, expected, "{settings}");
     }
-}
-
-/// As `logrotate` does it: the file gets another name, and the gateway a signal.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_line_is_lost_or_torn_when_files_are_rotated_under_load() {
-    const CLIENTS: usize = 4;
-    const REQUESTS: usize = 2_000;
-    const ROTATIONS: usize = 8;
-    let upstream = Upstream::ok();
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("access.log");
-    let mut gateway = GatewayProcess::start_with(
-        "127.0.0.1:0",
-        &log(&file, "format: json"),
-        &format!(
-            "routes: [{{ path: /**, upstream: \"{}\" }}]\n",
-            upstream.url()
-        ),
-    )
-    .await;
-    let mut clients = JoinSet::new();
-    for client in 0..CLIENTS {
-        let address = gateway.address;
-        clients.spawn(async move {
-            let sending = Client::new(address);
-            for request in 0..REQUESTS {
-                assert_eq!(
-                    get(&sending, &format!("/{client}/{request}"), &[]).await,
-                    200
-                );
-            }
-        });
-    }
-    for rotation in 0..ROTATIONS {
-        // Some lines are in each file.
-        until("the file has lines", async || {
-            fs::metadata(&file).is_ok_and(|data| data.len() > 0)
-        })
-        .await;
-        fs::rename(&file, folder.path().join(format!("access.log.{rotation}"))).unwrap();
-        gateway.process.signal("USR1");
-        gateway
-            .process
-            .wait_for_nth_line("access log reopened", rotation + 1, LONG)
-            .await;
-    }
-    clients.join_all().await;
-    gateway.process.signal("TERM");
-    assert_eq!(gateway.process.wait(LONG).await.code(), Some(0));
-    let files = fs::read_dir(folder.path()).unwrap();
-    let files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
-    assert_eq!(files.len(), ROTATIONS + 1);
-    let objects: Vec<Value> = files
-        .iter()
-        .flat_map(|file| objects(&lines(file)))
-        .collect();
-    let paths: HashSet<&str> = objects
-        .iter()
-        .map(|line| line["path"].as_str().unwrap())
-        .collect();
-    assert_eq!(
-        (objects.len(), paths.len()),
-        (CLIENTS * REQUESTS, CLIENTS * REQUESTS)
-    );
-}
-
-/// A folder that is gone when the file is to be opened again takes no line with it.
-#[tokio::test]
-async fn a_file_that_cannot_be_opened_again_stays() {
-    let upstream = Upstream::ok();
-    let folder = tempfile::tempdir().unwrap();
-    let (logs, moved) = (folder.path().join("logs"), folder.path().join("moved"));
-    fs::create_dir(&logs).unwrap();
-    let mut gateway = GatewayProcess::start_with(
-        "127.0.0.1:0",
-        &log(&logs.join("access.log"), "format: \"$path\""),
-        &format!(
-            "routes: [{{ path: /**, upstream: \"{}\" }}]\n",
-            upstream.url()
-        ),
-    )
-    .await;
-    let client = Client::new(gateway.address);
-    get(&client, "/1", &[]).await;
-    fs::rename(&logs, &moved).unwrap();
-    gateway.process.signal("USR1");
-    gateway
-        .process
-        .wait_for_line("access log not reopened", LONG)
-        .await;
-    get(&client, "/2", &[]).await;
-    gateway.process.signal("TERM");
-    assert_eq!(gateway.process.wait(LONG).await.code(), Some(0));
-    assert_eq!(lines(&moved.join("access.log")), ["/1", "/2"]);
-}
-
-/// A reader that stops: no request waits, memory stays bounded, and lines and lost lines are all requests.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reader_that_stops_loses_lines_that_are_counted_exactly() {
-    const CLIENTS: usize = 4;
-    const REQUESTS: usize = 3_000;
-    let upstream = Upstream::ok();
-    let folder = tempfile::tempdir().unwrap();
-    let pipe = folder.path().join("access.pipe");
-    assert!(
-        Command::new("mkfifo")
-            .arg(&pipe)
-            .status()
-            .unwrap()
-            .success()
-    );
-    // Neither end waits for the other to be opened.
-    let both_ends = File::options().read(true).write(true).open(&pipe).unwrap();
-    let mut gateway = GatewayProcess::start_with(
-        "127.0.0.1:0",
-        &log(&pipe, "format: json"),
-        &format!(
-            "routes: [{{ path: /api, upstream: \"{}\" }}]\n",
-            upstream.url()
-        ),
-    )
-    .await;
-    let reader = File::open(&pipe).unwrap();
-    drop(both_ends);
-    let before = gateway.process.rss_kb();
-    let path = format!("/{}", "x".repeat(4_000));
-    let mut clients = JoinSet::new();
-    for _ in 0..CLIENTS {
-        let (address, path) = (gateway.address, path.clone());
-        clients.spawn(async move {
-            let client = Client::new(address);
-            for _ in 0..REQUESTS {
-                assert_eq!(send(&client, Method::GET, &path, &[]).await.status, 404);
-            }
-        });
-    }
-    clients.join_all().await;
-    let grown = gateway.process.rss_kb().saturating_sub(before);
-    assert!(grown < 32 * 1024, "grown by {grown} KiB");
-    let dropped = sample(gateway.admin, "tidegate_access_log_dropped_lines_total").await;
-    assert!(dropped > 0);
-    let reading = std::thread::spawn(move || {
-        let lines = BufReader::new(reader).lines();
-        lines.map(Result::unwrap).collect::<Vec<_>>()
-    });
-    // Once there is room, the log says what is missing without waiting for its end.
-    get(&Client::new(gateway.address), "/last", &[]).await;
-    gateway.process.signal("TERM");
-    assert_eq!(gateway.process.wait(LONG).await.code(), Some(0));
-    let objects = objects(&reading.join().unwrap());
-    let lost = objects.iter().filter_map(|line| line["lost"].as_u64());
-    let lost: u64 = lost.sum();
-    let written = objects
-        .iter()
-        .filter(|line| line["path"].is_string())
-        .count();
-    // The last line may have found no room yet.
-    assert!(
-        lost == dropped || lost == dropped + 1,
-        "{lost} of {dropped}"
-    );
-    assert_eq!(written as u64 + lost, (CLIENTS * REQUESTS) as u64 + 1);
 }

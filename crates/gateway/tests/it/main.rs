@@ -68,6 +68,7 @@ mod systemd;
 mod access_log;
 mod access_log_bounds;
 mod access_log_file;
+mod access_log_rotation;
 mod admin;
 mod admin_connections;
 mod admin_hosts;
