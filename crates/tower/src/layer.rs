@@ -9,9 +9,10 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::{Request, Response};
-use tidegate_store::{MemoryStore, PerCharge, Store, Subject};
+use tidegate_store::{MemoryStore, Store};
 use tower::{Layer, Service};
 
+use crate::assessment::{AssessedRule, Assessment, assess};
 use crate::charges::{RuleCharge, RuleCharges};
 use crate::early::{Early, early_rules};
 use crate::exchange::Exchange;
@@ -22,9 +23,6 @@ use crate::{Caller, Clients, Decided, Hasher, Oversized, Peer, Policy, Rule, Wai
 /// Makes [`RateLimit`] services for one route.
 #[derive(Clone, Debug)]
 pub struct RateLimitLayer(Arc<Enforced>);
-
-/// Whom each rule counts a request for, and what it costs there.
-type Counted = PerCharge<(Subject, u64)>;
 
 #[derive(Debug)]
 struct Enforced {
@@ -119,14 +117,14 @@ where
         {
             return Box::pin(ready(Ok(enforced.tell(refusal, decided, None))));
         }
-        let (caller, counted) = enforced.name(peer, &request);
+        let (caller, assessment) = enforced.assess(peer, &request);
         if enforced.clients.forward_client.is_some() {
             request.extensions_mut().insert(caller.client.clone());
         }
         let address = caller.address();
         if let Some(memory) = enforced.at_once() {
             // A future that has nobody to ask is an eighth as large as one that has, and moved about as often.
-            let (decided, reservation) = enforced.decide_at_once(memory, caller, counted);
+            let (decided, reservation) = enforced.decide_at_once(memory, caller, assessment);
             if let Some(refusal) = enforced.refusal(&decided) {
                 return Box::pin(ready(Ok(enforced.tell(refusal, decided, reservation))));
             }
@@ -141,7 +139,7 @@ where
             });
         }
         Box::pin(async move {
-            let (decided, reservation) = enforced.decide(caller, counted).await;
+            let (decided, reservation) = enforced.decide(caller, assessment).await;
             if let Some(refusal) = enforced.refusal(&decided) {
                 return Ok(enforced.tell(refusal, decided, reservation));
             }
@@ -179,22 +177,11 @@ impl Enforced {
         early.refusal(peer, request)
     }
 
-    /// Names the caller, and whom each limit counts the request for, and as how many.
-    fn name<B>(&self, peer: Peer, request: &Request<B>) -> (Caller, Counted) {
-        let caller = self.clients.identify(peer, request.headers());
-        let subjects = self.hasher.subjects(&self.policy, &caller, request);
-        let trusted = self.clients.trusts(peer);
-        let costs = self.policy.rules.iter();
-        let costs = costs.map(|rule| rule.cost.of(request.headers(), trusted));
-        (caller, subjects.into_iter().zip(costs).collect())
-    }
-
-    /// Asks the store, and waits for the request's turn. Whose credentials are refused is charged to what is always charged:
-    /// guessing is limited, too.
-    async fn decide(&self, caller: Caller, counted: Counted) -> Given {
+    /// Asks the store, and waits for the request's turn.
+    async fn decide(&self, caller: Caller, assessment: Assessment) -> Given {
         let admission = self.admission(caller.address());
         let mut decided = Decided::of(caller, &self.policy);
-        let Some(rule_charges) = self.rule_charges(&mut decided, counted) else {
+        let Some(rule_charges) = self.rule_charges(&mut decided, assessment) else {
             return (decided, None);
         };
         let room = match self.queues {
@@ -225,10 +212,15 @@ impl Enforced {
     }
 
     /// As [`decide`](Self::decide), where nothing can take time.
-    fn decide_at_once(&self, memory: &MemoryStore, caller: Caller, counted: Counted) -> Given {
+    fn decide_at_once(
+        &self,
+        memory: &MemoryStore,
+        caller: Caller,
+        assessment: Assessment,
+    ) -> Given {
         let admission = self.admission(caller.address());
         let mut decided = Decided::of(caller, &self.policy);
-        let Some(rule_charges) = self.rule_charges(&mut decided, counted) else {
+        let Some(rule_charges) = self.rule_charges(&mut decided, assessment) else {
             return (decided, None);
         };
         let mut reply = admission.ask_at_once(memory, &rule_charges);
@@ -281,6 +273,11 @@ impl Enforced {
         response
     }
 
+    /// Names the caller, and computes what each rule charges.
+    fn assess<B>(&self, peer: Peer, request: &Request<B>) -> (Caller, Assessment) {
+        assess(&self.policy, &self.clients, &self.hasher, peer, request)
+    }
+
     const fn admission(&self, address: IpAddr) -> Admission<'_> {
         Admission {
             address,
@@ -292,15 +289,23 @@ impl Enforced {
     }
 
     /// What the request is to be charged to; nothing if it costs more than a limit can ever admit, or is charged nowhere.
-    fn rule_charges(&self, decided: &mut Decided, counted: Counted) -> Option<RuleCharges<'_>> {
-        let rules = match decided.refused {
-            Some(_) => &self.policy.rules[..self.policy.always],
-            None => &self.policy.rules,
-        };
+    fn rule_charges(
+        &self,
+        decided: &mut Decided,
+        assessment: Assessment,
+    ) -> Option<RuleCharges<'_>> {
         let mut rule_charges = RuleCharges::new();
-        for (index, (rule, (subject, cost))) in rules.iter().zip(counted).enumerate() {
-            // What is unlimited for this client's plan is not asked at all.
-            let Some(limit) = rule.limit_for(decided.plan.as_ref()) else {
+        let (is_refused, plan) = (decided.refused.is_some(), decided.plan.as_ref());
+        for assessed in assessment.rules(&self.policy, is_refused, plan) {
+            let AssessedRule {
+                index,
+                rule,
+                limit,
+                subject,
+                cost,
+            } = assessed;
+            // A limit that the client's plan does not have is not asked.
+            let Some(limit) = limit else {
                 continue;
             };
             if cost > limit.quota().capacity() {

@@ -14,6 +14,7 @@
 mod address;
 mod answers;
 pub mod api_keys;
+mod assessment;
 mod charges;
 mod cost;
 mod decided;
@@ -34,6 +35,7 @@ mod waiting;
 
 pub use address::{AddressFrom, TrustedProxies};
 pub use answers::{Answers, RateLimitHeaders, Reject, Reset};
+pub use assessment::{AssessedRule, Assessment, assess};
 pub use cost::Cost;
 pub use decided::headers::{
     RATELIMIT, RATELIMIT_POLICY, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET,

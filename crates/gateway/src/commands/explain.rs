@@ -10,7 +10,9 @@ use clap::Args;
 use http::header::HOST;
 use http::{HeaderName, HeaderValue, Method, Request, Uri};
 use tidegate_store::Charge;
-use tidegate_tower::{Action, Caller, ClientSource, Cost, Credentials, Hasher, Peer, Per, Rule};
+use tidegate_tower::{
+    Action, AssessedRule, Caller, ClientSource, Cost, Credentials, Hasher, Peer, Per, Rule, assess,
+};
 
 use super::Failure;
 use crate::request::routes::Routes;
@@ -65,7 +67,9 @@ pub(super) fn explain(plan: &Plan, question: &Question) -> String {
         request.extensions_mut().insert(values);
     }
     let peer = Peer::named((question.peer, 0).into());
-    let caller = plan.clients.identify(peer, request.headers());
+    let secret = plan.secret.as_ref();
+    let hasher = Hasher::new(secret.map_or("", |secret| secret.expose()));
+    let (caller, assessment) = assess(policy, &plan.clients, &hasher, peer, &request);
     let undecided = plan.clients.sources.iter().any(|source| {
         matches!(source, ClientSource::Token(tokens) if tokens.is_undecided(request.headers()))
     });
@@ -98,23 +102,24 @@ pub(super) fn explain(plan: &Plan, question: &Question) -> String {
             "answer:   {status}, for this {credentials} is refused; only what is under `always` is charged"
         );
     }
-    let secret = plan.secret.as_ref();
     let is_made = secret.is_none() && matches!(plan.store, StorePlan::Redis(_));
-    let secret = secret.map_or("", |secret| secret.expose());
-    let subjects = Hasher::new(secret).subjects(policy, &caller, &request);
-    if subjects.is_empty() {
+    if policy.rules.is_empty() {
         let _ = writeln!(text, "limits:   none");
     }
     let prefix = match &plan.store {
         StorePlan::Memory => "tidegate",
         StorePlan::Redis(options) => &options.key_prefix,
     };
-    let charged = match caller.refused {
-        Some(_) => policy.always,
-        None => policy.rules.len(),
-    };
-    for (rule, subject) in policy.rules.iter().zip(subjects).take(charged) {
-        let Some(limit) = rule.limit_for(caller.plan.as_ref()) else {
+    let is_refused = caller.refused.is_some();
+    for assessed in assessment.rules(policy, is_refused, caller.plan.as_ref()) {
+        let AssessedRule {
+            rule,
+            limit,
+            subject,
+            cost,
+            ..
+        } = assessed;
+        let Some(limit) = limit else {
             let _ = writeln!(
                 text,
                 "limit:    {}, unlimited under this plan",
@@ -122,8 +127,6 @@ pub(super) fn explain(plan: &Plan, question: &Question) -> String {
             );
             continue;
         };
-        let trusted = plan.clients.trusts(peer);
-        let cost = rule.cost.of(request.headers(), trusted);
         let charge = Charge {
             limit,
             subject,
