@@ -24,12 +24,11 @@ use aws_lc_rs::digest::{SHA256, digest};
 use http::StatusCode;
 use tidegate_tower::{Answers, Policy};
 
-use super::expand::{Unfilled, Why, expand};
 use super::file::File;
-use super::fixed::Fixed;
-use super::plan::Plan;
-use super::report::{ConfigError, MOST, Place, Problem, Source, Warning};
+use super::plan::{Fixed, Plan};
 use super::value::{FilePath, Leaf, Value};
+use tidegate_yaml::{ConfigError, MAX_PROBLEMS, Place, Problem, Source, Warning};
+use tidegate_yaml::{Unfilled, Why, expand};
 
 pub(super) use clients::keys;
 
@@ -146,7 +145,7 @@ impl Check<'_> {
     ) {
         let mut problem = Problem::new(leaf.place, format!("there is no {what} `{}`", leaf.raw));
         // Thousands of names by thousands of mistakes would take a while, and are not told anyway.
-        if self.problems.len() < MOST {
+        if self.problems.len() < MAX_PROBLEMS {
             let mut names: Vec<_> = names.collect();
             names.sort();
             problem = match names.as_slice() {

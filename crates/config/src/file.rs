@@ -32,13 +32,13 @@ use tidegate_tower::jwt::{InvalidToken, Signature};
 use tidegate_net::host::HostPattern;
 use tidegate_net::path::EncodedSlashes;
 use tidegate_net::pattern::PathPattern;
+use tidegate_yaml::Spanned;
 
-use super::plan::{HttpsPort, UpstreamHost};
 use super::value::{
     ActionWord, AddressTold, BodyLimit, Connections, Count, Date, FilePath, Gateways, HeadersWord,
-    JwksRefresh, JwksUrl, KeyHash, KeyName, KeyPrefix, Leaf, LimitName, MemoryLimit, Network,
-    PlanName, PrefixLength, Protocol, RedisUrl, RouteName, SecretText, StoreWord, Target,
-    TokenText, Unlimited, WindowLength, Words, Zone,
+    HttpsPort, JwksRefresh, JwksUrl, KeyHash, KeyName, KeyPrefix, Leaf, LimitName, MemoryLimit,
+    Network, PlanName, PrefixLength, Protocol, RedisUrl, RouteName, SecretText, StoreWord, Target,
+    TokenText, Unlimited, UpstreamHost, WindowLength, Words, Zone,
 };
 
 pub(super) use access_log::{AccessFilter, AccessLog};
@@ -49,7 +49,7 @@ pub(super) use edits::HeaderEdits;
 pub(super) use log::Log;
 pub(super) use network::{Listen, Listener, ListenerTls, UpstreamTls};
 pub(super) use plans::{Cost, PlanQuota};
-pub(super) use shape::{BlockOr, Named, Placed, SingleOr};
+pub(super) use shape::{BlockOr, Named, SingleOr};
 pub(super) use timeouts::{RouteTimeouts, Slow, Timeouts};
 pub(super) use tracing::Tracing;
 pub(super) use upstreams::{Eject, Health, Retries, Upstream, WeightedServer};
@@ -70,7 +70,7 @@ pub(super) struct File {
     /// Keys the hashes under which clients are kept. Default: none.
     pub(super) secret: Option<Leaf<SecretText>>,
     /// Who is calling: the first source that answers names the client. Default: ip.
-    pub(super) clients: Option<Vec<Placed<Source>>>,
+    pub(super) clients: Option<Vec<Spanned<Source>>>,
     /// The header that tells upstreams who is calling, such as X-Client-Id; clients cannot send it. Default: none.
     pub(super) forward_client: Option<Leaf<HeaderName>>,
     /// The limits, by name. Each is one budget per client, shared by all routes that list it.
@@ -84,7 +84,7 @@ pub(super) struct File {
     /// What a refusal by a limit looks like. Default: 429 with problem details.
     pub(super) reject: Option<Reject>,
     /// The routes; the first match wins.
-    pub(super) routes: Option<Placed<Vec<Placed<Route>>>>,
+    pub(super) routes: Option<Spanned<Vec<Spanned<Route>>>>,
     /// What is answered where no route matches. Default: 404 with problem details.
     pub(super) unmatched: Option<Reject>,
     /// Groups of servers, by name.
@@ -102,7 +102,7 @@ pub(super) struct File {
     /// What is logged.
     pub(super) log: Option<Log>,
     /// Which requests are traced: `{ otlp, sample, max_per_second, headers }`. Default: none.
-    pub(super) tracing: Option<Placed<Tracing>>,
+    pub(super) tracing: Option<Spanned<Tracing>>,
 }
 
 /// An admin port that has settings.
@@ -133,7 +133,7 @@ pub(super) struct Redis {
     /// Where it is.
     pub(super) url: Leaf<RedisUrl>,
     /// Whom to trust and who we are, if the URL asks for TLS. Default: the authorities of the system, and nobody.
-    pub(super) tls: Option<Placed<RedisTls>>,
+    pub(super) tls: Option<Spanned<RedisTls>>,
     /// The longest that limits may hold a request up. Default: 25ms.
     pub(super) timeout: Option<Leaf<Duration>>,
     /// What decides when Redis does not: local, open or closed. Default: local.
@@ -182,7 +182,7 @@ pub(super) struct ApiKey {
     /// The header. Default: X-API-Key.
     pub(super) header: Option<Leaf<HeaderName>>,
     /// The keys that are known.
-    pub(super) keys: Option<Vec<Placed<Key>>>,
+    pub(super) keys: Option<Vec<Spanned<Key>>>,
     /// A file with more of them, a list like `keys`; reread when it changes.
     pub(super) keys_file: Option<Leaf<FilePath>>,
     /// What becomes of any other: fall_through, reject or accept. Default: fall_through.
@@ -218,7 +218,7 @@ pub(super) struct Jwt {
     /// The header; in Authorization behind `Bearer`. Default: Authorization.
     pub(super) header: Option<Leaf<HeaderName>>,
     /// The signatures that are accepted: HS256, RS256, ES256, EdDSA.
-    pub(super) algorithms: Placed<Vec<Leaf<Signature>>>,
+    pub(super) algorithms: Spanned<Vec<Leaf<Signature>>>,
     /// The key: a secret for HS256, else a public key in PEM. Either this or `jwks_url`.
     pub(super) key_file: Option<Leaf<FilePath>>,
     /// Where the issuer publishes its keys, as a JWK set. Either this or `key_file`.
@@ -272,7 +272,7 @@ pub(super) struct Limit {
     /// What a request costs: a whole number, or what a header of a trusted proxy or of the answer says. Default: 1.
     pub(super) cost: Option<SingleOr<Count, Cost>>,
     /// Which requests stay charged. Default: all.
-    pub(super) count: Option<Placed<Counted>>,
+    pub(super) count: Option<Spanned<Counted>>,
     /// What becomes of a refused request: reject, drop, observe or `delay: { max }`. Default: reject.
     pub(super) action: Option<SingleOr<ActionWord, Action>>,
     /// Once it is exceeded, the key is refused for this long. Default: not.
@@ -366,7 +366,7 @@ pub(super) struct Route {
     /// How long to wait on this route. Default: the file's.
     pub(super) timeouts: Option<RouteTimeouts>,
     /// When a request that a server may have begun with is sent to another one. Default: never.
-    pub(super) retries: Option<Placed<Retries>>,
+    pub(super) retries: Option<Spanned<Retries>>,
     /// What is changed in the headers that the upstream gets. Default: nothing.
     pub(super) request_headers: Option<HeaderEdits>,
     /// What is changed in the headers of the upstream's answer. Default: nothing.

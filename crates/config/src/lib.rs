@@ -11,29 +11,27 @@
 
 mod calendar;
 mod check;
-mod expand;
 mod file;
-mod fixed;
 mod plan;
-mod report;
+mod secret;
 mod value;
-mod yaml;
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::Path;
 
-pub use fixed::Fixed;
 pub use plan::{
-    AdminPlan, CorsPlan, HeaderEdits, HttpsPort, JwksPlan, KeyFile, ListenerPlan, LogPlan, Origins,
-    Plan, RouteEdits, RoutePlan, Secret, StorePlan, Timeouts, UpstreamHost,
+    AdminPlan, CorsPlan, Fixed, HeaderEdits, JwksPlan, KeyFile, ListenerPlan, LogPlan, Origins,
+    Plan, RouteEdits, RoutePlan, StorePlan, Timeouts,
 };
-pub use report::{ConfigError, Warning};
+pub use secret::Secret;
+pub use tidegate_yaml::{ConfigError, Warning};
+pub use value::{HttpsPort, UpstreamHost};
 
-use report::{Place, Problem, Source};
 use tidegate_net::file_error;
 use tidegate_tower::ClientPlans;
 use tidegate_tower::api_keys::ListedKey;
+use tidegate_yaml::{Place, Problem, Source};
 
 /// The longest configuration that is read, in bytes.
 pub const MAX_BYTES: u64 = 16 << 20;
@@ -99,7 +97,7 @@ fn parse_after(
         let problem = Problem::new(None, "this file is too long").note("the longest is 16 MB");
         return Err(source.refuse(vec![problem]));
     }
-    let file = yaml::read(&source).map_err(|problem| source.refuse(vec![problem]))?;
+    let file = tidegate_yaml::read(&source).map_err(|problem| source.refuse(vec![problem]))?;
     check::check(&file, &source, &env, before)
 }
 
@@ -121,7 +119,7 @@ pub fn load_keys(
     let text = text.map_err(|_| refuse(Problem::new(None, "this is not UTF-8 text")))?;
     // A key that stands where its hash should must not be told, by a line or by a name.
     let source = Source::secret(&name, &text);
-    let keys: Vec<_> = yaml::read(&source).map_err(|problem| {
+    let keys: Vec<_> = tidegate_yaml::read(&source).map_err(|problem| {
         let problem = Problem::new(problem.place(), "this is not a list of keys");
         let form = "allowed here: - { name: acme, hash: \"sha256:…\" }, and expires: 2027-01-31, plan: gold";
         source.refuse(vec![problem.note(form)])

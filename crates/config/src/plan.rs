@@ -5,6 +5,7 @@
 
 mod cors;
 mod edits;
+mod fixed;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -24,14 +25,16 @@ use tidegate_tower::jwt::{Signature, TokenKeys};
 use tidegate_tower::{ClientPlans, Clients, Policy, Reject};
 use tokio::sync::Notify;
 
-use super::fixed::Fixed;
+use crate::secret::Secret;
 use tidegate_net::host::HostPattern;
 use tidegate_net::path::EncodedSlashes;
 use tidegate_net::pattern::PathPattern;
 use tidegate_net::tls::ServerTls;
 
 pub use cors::{CorsPlan, Origins};
-pub use edits::{HeaderEdits, HttpsPort, RouteEdits, UpstreamHost};
+pub use edits::{HeaderEdits, RouteEdits};
+pub use fixed::Fixed;
+pub(crate) use fixed::{FixedRedis, FixedStore};
 pub(crate) use tidegate_net::pace::LeastRate;
 pub(crate) use tidegate_upstream::{
     Balance, EjectPlan, HealthPlan, RetryPlan, ServerPlan, Speaks, UpstreamPlan,
@@ -226,25 +229,4 @@ pub struct LogPlan {
     pub access: Option<AccessLogSettings>,
     /// The least important level that is logged: `error`, `warn`, `info`, `debug`, `trace`; `off`.
     pub level: String,
-}
-
-/// A secret, which no message and no `Debug` shows.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    pub(super) fn new(text: &str) -> Self {
-        Self(text.to_owned())
-    }
-
-    /// The secret itself, for hashing and comparing with.
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(***)")
-    }
 }

@@ -22,15 +22,15 @@ use std::marker::PhantomData;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{Deserialize, Deserializer};
-use serde_saphyr::Spanned;
 
-use super::report::{Place, Problem};
+use tidegate_yaml::{Place, Problem, Spanned};
 
 pub(super) use access_log::{AccessFormatText, Sample, StatusRange};
 pub(super) use answer::{HeadersWord, IetfDraft, MediaType, RejectBody, RejectStatus, Status};
 pub(super) use calendar::{WindowLength, Zone};
 pub(super) use cors::{CorsOrigin, MaxAge};
 pub(super) use edits::HeaderText;
+pub use edits::{HttpsPort, UpstreamHost};
 pub(super) use net::{
     CertificateName, JwksUrl, KeyHash, Network, Protocol, RedisUrl, Server, ServerScheme, Target,
 };
@@ -126,8 +126,8 @@ impl<T> fmt::Debug for Leaf<T> {
 
 impl<'de, T> Deserialize<'de> for Leaf<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let spanned = Spanned::<String>::deserialize(deserializer)?;
-        Ok(Self::new(spanned.value, Place::of(spanned.referenced)))
+        let Spanned { value, place } = Spanned::<String>::deserialize(deserializer)?;
+        Ok(Self::new(value, place))
     }
 }
 

@@ -2,21 +2,22 @@
 //!
 //! Values only, after YAML has been read: a variable cannot change the file's form, and quoted and
 //! bare values are treated alike. (The YAML library's own way fills in bare ones only, or turns a
-//! missing variable into nothing.) Only variables that the file names are looked up. This module
-//! must not know what a value is for.
+//! missing variable into nothing.) Only variables that the file names are looked up.
 
 use std::borrow::Cow;
 
 /// Why a value could not be filled in.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Unfilled<'a> {
+pub struct Unfilled<'a> {
     /// From `${` on, as far as it goes.
-    pub(super) reference: &'a str,
-    pub(super) why: Why<'a>,
+    pub reference: &'a str,
+    /// What is wrong with it.
+    pub why: Why<'a>,
 }
 
+/// What is wrong with a reference to a variable.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Why<'a> {
+pub enum Why<'a> {
     /// A variable that is not set, or empty, and has no default.
     Unset(&'a str),
     /// `${` that is not `${NAME}` or `${NAME:-default}`.
@@ -29,7 +30,11 @@ pub(super) enum Why<'a> {
 const MAX_FILLED: usize = 1 << 20;
 
 /// Fills in a value's variables; `$${` is a `${` of the value itself.
-pub(super) fn expand<'a>(
+///
+/// # Errors
+///
+/// A variable is not set, a reference is malformed, or the value is too long.
+pub fn expand<'a>(
     text: &'a str,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Cow<'a, str>, Unfilled<'a>> {

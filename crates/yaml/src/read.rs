@@ -1,18 +1,21 @@
 //! YAML: the library that reads it, how it is set up, and its errors in our words.
 //!
-//! The library knows places and which keys a map may have; how that is told is the report's. This
-//! module must not know what the file is about.
+//! The library knows places and which keys a map may have. [`report`](crate::report) writes the messages.
 
 use serde::de::DeserializeOwned;
 use serde_saphyr::options::MergeKeyPolicy;
 use serde_saphyr::{Error, Options};
 
-use super::report::{Place, Problem, Source};
+use crate::report::{Place, Problem, Source};
 
 mod indent;
 
-/// Reads a file as written.
-pub(super) fn read<T: DeserializeOwned>(source: &Source<'_>) -> Result<T, Problem> {
+/// Reads a text as written.
+///
+/// # Errors
+///
+/// The first mistake that YAML or the type of the file finds.
+pub fn read<T: DeserializeOwned>(source: &Source<'_>) -> Result<T, Problem> {
     serde_saphyr::from_str_with_options(source.text(), options())
         .map_err(|error| hidden(&error, source).unwrap_or_else(|| problem(&error, source)))
 }

@@ -1,7 +1,4 @@
-//! What is wrong in a configuration, and how it is told: the place, the line, what is allowed.
-//!
-//! Everything that users read of a configuration's faults is laid out here, in one form. This
-//! module must not know what is allowed where.
+//! Problems of a file, and how they are shown: the place, the line, what is allowed.
 
 mod mask;
 
@@ -10,7 +7,7 @@ use std::fmt;
 use std::fmt::Write as _;
 
 /// The most problems that one error tells; a file with more gets the rest when these are solved.
-pub(super) const MOST: usize = 20;
+pub const MAX_PROBLEMS: usize = 20;
 
 /// The most of a line that is shown, in characters.
 const WIDEST: usize = 100;
@@ -42,15 +39,18 @@ impl fmt::Display for Warning {
 
 /// Where something stands: line and column from 1, and its length, all in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
-    pub(super) line: usize,
-    pub(super) column: usize,
-    pub(super) length: usize,
+pub struct Place {
+    /// The line, from 1.
+    pub line: usize,
+    /// The column, from 1.
+    pub column: usize,
+    /// The length.
+    pub length: usize,
 }
 
 impl Place {
     /// Where YAML's parser says that something is, if it knows.
-    pub(super) fn of(location: serde_saphyr::Location) -> Option<Self> {
+    pub fn of(location: serde_saphyr::Location) -> Option<Self> {
         let number = |number: u64| usize::try_from(number).ok();
         Some(Self {
             line: number(location.line()).filter(|line| *line > 0)?,
@@ -60,7 +60,7 @@ impl Place {
     }
 
     /// Where the text after `text` begins.
-    pub(super) fn end_of(text: &str) -> Option<Self> {
+    pub fn end_of(text: &str) -> Option<Self> {
         let last = text.rsplit('\n').next()?;
         Some(Self {
             line: text.matches('\n').count() + 1,
@@ -72,7 +72,7 @@ impl Place {
 
 /// One thing that is wrong, or looks wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Problem {
+pub struct Problem {
     place: Option<Place>,
     message: String,
     notes: Vec<String>,
@@ -81,7 +81,8 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    pub(super) fn new(place: impl Into<Option<Place>>, message: impl Into<String>) -> Self {
+    /// A problem at this place, if it has one.
+    pub fn new(place: impl Into<Option<Place>>, message: impl Into<String>) -> Self {
         Self {
             place: place.into(),
             message: shortened(message.into()),
@@ -92,18 +93,18 @@ impl Problem {
     }
 
     /// Where it is, if that is known.
-    pub(super) const fn place(&self) -> Option<Place> {
+    pub const fn place(&self) -> Option<Place> {
         self.place
     }
 
     /// Adds what is allowed, where else to look, or what to do.
-    pub(super) fn note(mut self, note: impl Into<String>) -> Self {
+    pub fn note(mut self, note: impl Into<String>) -> Self {
         self.notes.push(shortened(note.into()));
         self
     }
 
     /// Does not show the line: it may hold a secret, by mistake.
-    pub(super) fn without_line(self) -> Self {
+    pub fn without_line(self) -> Self {
         Self {
             hides_line: true,
             ..self
@@ -112,7 +113,7 @@ impl Problem {
 
     /// An unknown key where some are allowed. If it may stand for one whose values are secret, the
     /// rest of the line is not shown.
-    pub(super) fn unknown_key(place: Option<Place>, key: &str, allowed: &[&'static str]) -> Self {
+    pub fn unknown_key(place: Option<Place>, key: &str, allowed: &[&'static str]) -> Self {
         // What is no word may be a value that lost its key, and with it a secret.
         let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '<');
         // So may what stands beside a hash.
@@ -134,11 +135,7 @@ impl Problem {
     }
 
     /// Adds which names are allowed, and which of them was probably meant.
-    pub(super) fn choices(
-        self,
-        found: &str,
-        allowed: impl IntoIterator<Item = impl AsRef<str>>,
-    ) -> Self {
+    pub fn choices(self, found: &str, allowed: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let allowed: Vec<_> = allowed.into_iter().collect();
         let names = || allowed.iter().map(AsRef::as_ref);
         let this = match nearest(found, names()) {
@@ -159,7 +156,7 @@ impl Problem {
 
 /// A configuration's text and what it is called.
 #[derive(Debug)]
-pub(super) struct Source<'a> {
+pub struct Source<'a> {
     name: &'a str,
     text: &'a str,
     // Whether nothing of the text may be told.
@@ -171,7 +168,8 @@ pub(super) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    pub(super) fn new(name: &'a str, text: &'a str) -> Self {
+    /// A text of this name.
+    pub fn new(name: &'a str, text: &'a str) -> Self {
         Self {
             name,
             text,
@@ -183,47 +181,48 @@ impl<'a> Source<'a> {
     }
 
     /// A text of which no line is ever shown, only places.
-    pub(super) fn secret(name: &'a str, text: &'a str) -> Self {
+    pub fn secret(name: &'a str, text: &'a str) -> Self {
         Self {
             is_secret: true,
             ..Self::new(name, text)
         }
     }
 
-    pub(super) const fn text(&self) -> &'a str {
+    /// The whole text.
+    pub const fn text(&self) -> &'a str {
         self.text
     }
 
     /// A line by its number, from 1; empty if there is none.
-    pub(super) fn line(&self, number: usize) -> &'a str {
+    pub fn line(&self, number: usize) -> &'a str {
         let line = number.checked_sub(1).and_then(|at| self.lines.get(at));
         line.copied().unwrap_or_default()
     }
 
     /// Whether nothing of the text may be told.
-    pub(super) const fn is_secret(&self) -> bool {
+    pub(crate) const fn is_secret(&self) -> bool {
         self.is_secret
     }
 
-    pub(super) const fn line_count(&self) -> usize {
+    pub(crate) const fn line_count(&self) -> usize {
         self.lines.len()
     }
 
     /// What messages call it: the file's path.
-    pub(super) const fn name(&self) -> &'a str {
+    pub const fn name(&self) -> &'a str {
         self.name
     }
 
     /// `file:line:column`.
-    pub(super) fn at(&self, place: Place) -> String {
+    pub fn at(&self, place: Place) -> String {
         format!("{}:{}:{}", self.name, place.line, place.column)
     }
 
     /// All problems as one error, in the order of the file.
-    pub(super) fn refuse(&self, mut problems: Vec<Problem>) -> ConfigError {
+    pub fn refuse(&self, mut problems: Vec<Problem>) -> ConfigError {
         problems.sort_by_key(|problem| problem.place);
-        let more = problems.len().saturating_sub(MOST);
-        let shown = problems.iter().take(MOST);
+        let more = problems.len().saturating_sub(MAX_PROBLEMS);
+        let shown = problems.iter().take(MAX_PROBLEMS);
         let mut text = shown
             .map(|problem| self.tell("error", problem))
             .collect::<Vec<_>>()
@@ -235,7 +234,7 @@ impl<'a> Source<'a> {
     }
 
     /// All doubts, in the order of the file.
-    pub(super) fn warn(&self, mut problems: Vec<Problem>) -> Vec<Warning> {
+    pub fn warn(&self, mut problems: Vec<Problem>) -> Vec<Warning> {
         problems.sort_by_key(|problem| problem.place);
         let tell = |problem| Warning(self.tell("warning", problem));
         problems.iter().map(tell).collect()

@@ -3,10 +3,10 @@
 use super::Check;
 use crate::file::{self, File, SingleOr};
 use crate::plan::LogPlan;
-use crate::report::Problem;
 use crate::value::{AccessFormatText, Sample, StatusRange};
 use tidegate_telemetry::access_log::{AccessField, AccessFilter, AccessFormat, AccessLogSettings};
 use tidegate_telemetry::log::LogFormat;
+use tidegate_yaml::Problem;
 
 impl Check<'_> {
     pub(super) fn log(&mut self, file: &File) -> LogPlan {

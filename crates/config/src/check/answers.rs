@@ -5,8 +5,8 @@ use tidegate_tower::{Answers, RateLimitHeaders, Reject};
 
 use super::Check;
 use crate::file::{self, SingleOr};
-use crate::report::Problem;
 use crate::value::{HeadersWord, IetfDraft, Leaf, MediaType, RejectBody, RejectStatus};
+use tidegate_yaml::Problem;
 
 /// What a body is if nothing is said.
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");

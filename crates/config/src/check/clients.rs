@@ -10,10 +10,11 @@ use tidegate_tower::api_keys::{ApiKeys, UnknownKey};
 use tidegate_tower::{AddressFrom, ClientPlans, ClientSource, Clients, TrustedProxies};
 
 use super::Check;
-use crate::file::{ApiKey, File, Placed, Source, UserId};
+use crate::file::{ApiKey, File, Source, UserId};
 use crate::plan::{JwksPlan, KeyFile};
-use crate::report::{Place, Problem};
 use crate::value::{AddressTold, Leaf, Network, PrefixLength};
+use tidegate_yaml::Spanned;
+use tidegate_yaml::{Place, Problem};
 
 pub(crate) use keys::keys;
 
@@ -147,7 +148,7 @@ impl Check<'_> {
     }
 
     /// The one kind that a source is of.
-    fn kind<'f>(&mut self, source: &'f Placed<Source>) -> Option<Kind<'f>> {
+    fn kind<'f>(&mut self, source: &'f Spanned<Source>) -> Option<Kind<'f>> {
         let Source {
             api_key,
             user_id,
@@ -206,7 +207,7 @@ impl Check<'_> {
         })
     }
 
-    fn unreached_source(&mut self, source: &Placed<Source>, address: Option<Place>) {
+    fn unreached_source(&mut self, source: &Spanned<Source>, address: Option<Place>) {
         let mut problem = Problem::new(source.place, "this source is never used");
         if let Some(address) = address {
             let at = self.source.at(address);

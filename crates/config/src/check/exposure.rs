@@ -8,7 +8,7 @@ use super::Check;
 use super::limits::Rules;
 use crate::file::{File, SingleOr};
 use crate::plan::{AdminPlan, ListenerPlan};
-use crate::report::{Place, Problem};
+use tidegate_yaml::{Place, Problem};
 
 impl Check<'_> {
     pub(super) fn exposure(

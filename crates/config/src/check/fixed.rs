@@ -4,9 +4,9 @@ use tidegate_store::redis::RedisOptions;
 
 use super::Check;
 use crate::file::{File, Redis, SingleOr};
-use crate::fixed::{Fixed, FixedRedis, FixedStore};
-use crate::plan::{Secret, StorePlan};
-use crate::report::{Place, Problem};
+use crate::plan::{Fixed, FixedRedis, FixedStore, StorePlan};
+use crate::secret::Secret;
+use tidegate_yaml::{Place, Problem};
 
 impl Check<'_> {
     /// The store as it has to stay.

@@ -15,10 +15,10 @@ use tidegate_tower::{Per, Rule};
 use super::Check;
 use super::clients::IPV6_PREFIX;
 use crate::file::{self, File, SingleOr};
-use crate::report::{Place, Problem};
 use crate::value::{Leaf, LimitName, PrefixLength};
 use action::reserving;
 use quota::Written;
+use tidegate_yaml::{Place, Problem};
 
 /// How long a reservation lasts that its gateway does not renew, in us: so long is charged what a gateway that died had
 /// under way.

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::Check;
-use crate::file::{BlockOr, File, Listener, ListenerTls, Placed, SingleOr};
+use crate::file::{BlockOr, File, Listener, ListenerTls, SingleOr};
 use crate::plan::{AdminPlan, ListenerPlan};
-use crate::report::{Place, Problem};
 use crate::value::{ClientCert, FilePath, Leaf};
 use tidegate_net::tls::{CertificateFiles, ClientCertificates, ServerFiles, ServerTls, Shown};
+use tidegate_yaml::Spanned;
+use tidegate_yaml::{Place, Problem};
 
 const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const LISTEN: SocketAddr = SocketAddr::new(LOCALHOST, 8080);
@@ -71,7 +72,7 @@ impl Check<'_> {
         Some(ListenerPlan { tls, ..plain? })
     }
 
-    fn listener_tls(&mut self, written: &Placed<ListenerTls>) -> Option<ServerTls> {
+    fn listener_tls(&mut self, written: &Spanned<ListenerTls>) -> Option<ServerTls> {
         let tls = &written.value;
         let pairs: Vec<(&Leaf<FilePath>, &Leaf<FilePath>)> = match (
             &tls.cert,

@@ -5,8 +5,8 @@ use tidegate_store::redis::{InvalidTls, Tls, is_tls};
 use super::Check;
 use super::tls::unusable;
 use crate::file::Redis;
-use crate::report::Problem;
 use crate::value::{FilePath, Leaf, RedisUrl};
+use tidegate_yaml::Problem;
 
 impl Check<'_> {
     /// What is trusted and shown, if the URL asks for TLS; nothing at all if something is wrong with it.

@@ -20,8 +20,8 @@ use super::Check;
 use super::limits::Rules;
 use crate::file::{self, File};
 use crate::plan::{RoutePlan, ServerPlan, Speaks, Timeouts};
-use crate::report::{Place, Problem};
 use crate::value::{BodyLimit, Leaf, LimitName, Protocol};
+use tidegate_yaml::{Place, Problem};
 
 use upstreams::Upstreams;
 

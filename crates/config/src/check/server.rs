@@ -9,9 +9,10 @@ use tidegate_store::{Limit, Mode, OnFailure};
 use super::Check;
 use super::limits::Shared;
 use crate::file::{self, File, Redis, SingleOr};
-use crate::plan::{LeastRate, Secret, StorePlan, Timeouts};
-use crate::report::Problem;
+use crate::plan::{LeastRate, StorePlan, Timeouts};
+use crate::secret::Secret;
 use crate::value::{ByteRate, Connections, Gateways, MemoryLimit, NoLeastRate};
+use tidegate_yaml::Problem;
 
 /// How often synced limits are exchanged: by default, and at most.
 const SYNC_EVERY: Duration = Duration::from_millis(100);

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use rustls::RootCertStore;
 
 use super::Check;
-use crate::report::Problem;
 use crate::value::{FilePath, Leaf};
 use tidegate_net::file_error;
 use tidegate_net::tls::{self, FileError};
+use tidegate_yaml::Problem;
 
 impl Check<'_> {
     /// What was made of files, or none; then it is told at the one of `leaves` that names the file at fault.

@@ -6,11 +6,12 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue};
 
 use super::Check;
-use crate::file::{File, Placed, Tracing};
-use crate::report::{Place, Problem};
+use crate::file::{File, Tracing};
 use crate::value::{HeaderText, Leaf, OtlpUrl, Sample, TracesPerSecond, Value as _};
 use tidegate_telemetry::access_log::AccessLogSettings;
 use tidegate_telemetry::traces::TraceSettings;
+use tidegate_yaml::Spanned;
+use tidegate_yaml::{Place, Problem};
 
 /// Of requests for which no trusted peer has decided, in millionths.
 const SAMPLE: u32 = AccessLogSettings::ALL / 100;
@@ -22,7 +23,7 @@ const LONGEST_TIMEOUT: u64 = 60_000;
 impl Check<'_> {
     /// None: requests are not traced, and their trace contexts are left alone.
     pub(super) fn tracing(&mut self, file: &File) -> Option<TraceSettings> {
-        let Placed { value, place } = file.tracing.as_ref()?;
+        let Spanned { value, place } = file.tracing.as_ref()?;
         if self
             .variable("OTEL_SDK_DISABLED")
             .is_some_and(|it| it.eq_ignore_ascii_case("true"))

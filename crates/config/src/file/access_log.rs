@@ -5,10 +5,10 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::shape::Placed;
 use crate::value::{AccessFormatText, FilePath, Leaf, Sample, StatusRange};
 use tidegate_telemetry::RequestOutcome;
 use tidegate_telemetry::access_log::AccessField;
+use tidegate_yaml::Spanned;
 
 /// An access log that has settings.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -19,9 +19,9 @@ pub(crate) struct AccessLog {
     /// How a line looks: text, json, common, combined, or a template such as "$peer $status". Default: as `log.format`.
     pub(crate) format: Option<Leaf<AccessFormatText>>,
     /// The fields of text and json lines. Default: most; docs/operations.md lists them.
-    pub(crate) fields: Option<Placed<Vec<Leaf<AccessField>>>>,
+    pub(crate) fields: Option<Spanned<Vec<Leaf<AccessField>>>>,
     /// The requests that get a line: those that meet one of these conditions. Default: all.
-    pub(crate) filter: Option<Placed<AccessFilter>>,
+    pub(crate) filter: Option<Spanned<AccessFilter>>,
     /// How many of the requests get a line that were forwarded and have nothing else to tell. Default: 100%.
     pub(crate) sample: Option<Leaf<Sample>>,
 }

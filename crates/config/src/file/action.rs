@@ -5,8 +5,8 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::Placed;
 use crate::value::{Leaf, Status};
+use tidegate_yaml::Spanned;
 
 /// An action that has settings.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -29,5 +29,5 @@ pub(crate) struct Delay {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Counted {
     /// Those whose answer has one of these statuses, 200 to 599.
-    pub(crate) status: Placed<Vec<Leaf<Status>>>,
+    pub(crate) status: Spanned<Vec<Leaf<Status>>>,
 }

@@ -4,17 +4,17 @@ use http::{HeaderName, Method};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::shape::Placed;
 use crate::value::{CorsOrigin, Leaf, MaxAge};
+use tidegate_yaml::Spanned;
 
 /// What browsers are told of a route. The gateway answers their preflights itself, once these are charged.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Cors {
     /// Whose pages may read the answers: `https://app.example.com`, `https://*.example.com`, or `*` alone for all.
-    pub(crate) origins: Placed<Vec<Leaf<CorsOrigin>>>,
+    pub(crate) origins: Spanned<Vec<Leaf<CorsOrigin>>>,
     /// The methods that they may send. Default: the route's, or GET, HEAD and POST where it has none.
-    pub(crate) methods: Option<Placed<Vec<Leaf<Method>>>>,
+    pub(crate) methods: Option<Spanned<Vec<Leaf<Method>>>>,
     /// The headers that they may set, or `*`. Default: those that need no leave, such as Accept.
     pub(crate) headers: Option<Vec<Leaf<HeaderName>>>,
     /// The headers of answers that they may read beside Retry-After and those that tell of limits, or `*`. Default: none.

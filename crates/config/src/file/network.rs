@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::shape::{BlockOr, Placed, SingleOr};
+use super::shape::{BlockOr, SingleOr};
 use crate::value::{CertificateName, ClientCert, FilePath, Leaf};
+use tidegate_yaml::Spanned;
 
 /// Where requests come in.
 pub(crate) type Listen = SingleOr<SocketAddr, BlockOr<Listener, SingleOr<SocketAddr, Listener>>>;
@@ -18,7 +19,7 @@ pub(crate) struct Listener {
     /// Where it is.
     pub(crate) address: Leaf<SocketAddr>,
     /// What protects it. Default: nothing.
-    pub(crate) tls: Option<Placed<ListenerTls>>,
+    pub(crate) tls: Option<Spanned<ListenerTls>>,
 }
 
 /// TLS towards clients: versions 1.2 and 1.3, with HTTP/2 or HTTP/1.1 as the client prefers.
@@ -30,7 +31,7 @@ pub(crate) struct ListenerTls {
     /// A file with the key of that certificate.
     pub(crate) key: Option<Leaf<FilePath>>,
     /// Several of them instead, chosen by the name that a client asks for; the first is for all other names.
-    pub(crate) certificates: Option<Placed<Vec<Certificate>>>,
+    pub(crate) certificates: Option<Spanned<Vec<Certificate>>>,
     /// A file with the authorities of which one must have issued the client's certificate. Default: clients show none.
     pub(crate) client_ca: Option<Leaf<FilePath>>,
     /// Whether a client may come without one: required or optional. Default: required.

@@ -1,5 +1,4 @@
-//! Shapes that serde does not have: values with their place, maps with theirs in order, and values
-//! that may be written in two ways.
+//! Shapes that serde does not have: maps in the order of the file, and values that may be written in two ways.
 //!
 //! None of them buffers, as flattened and untagged types do, because a buffer forgets places. This
 //! module must not know which keys there are.
@@ -12,41 +11,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
 use serde::forward_to_deserialize_any;
-use serde_saphyr::Spanned;
+use tidegate_yaml::Spanned;
 
-use crate::report::Place;
 use crate::value::{Leaf, LimitName, Value};
-
-/// Anything with the place where it begins.
-#[derive(Debug)]
-pub(crate) struct Placed<T> {
-    pub(crate) value: T,
-    pub(crate) place: Option<Place>,
-}
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Placed<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let spanned = Spanned::<T>::deserialize(deserializer)?;
-        Ok(Self {
-            value: spanned.value,
-            place: Place::of(spanned.referenced),
-        })
-    }
-}
-
-impl<T: JsonSchema> JsonSchema for Placed<T> {
-    fn inline_schema() -> bool {
-        T::inline_schema()
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        T::schema_name()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        T::json_schema(generator)
-    }
-}
 
 /// A map from names, in the order of the file.
 #[derive(Debug)]
@@ -98,16 +65,15 @@ impl<T: JsonSchema> JsonSchema for Named<T> {
 #[derive(Debug)]
 pub(crate) enum SingleOr<T, B> {
     Single(Leaf<T>),
-    Block(Placed<B>),
+    Block(Spanned<B>),
 }
 
 impl<'de, T, B: Deserialize<'de>> Deserialize<'de> for SingleOr<T, B> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let spanned = Spanned::<Written<B>>::deserialize(deserializer)?;
-        let place = Place::of(spanned.referenced);
-        Ok(match spanned.value {
+        let Spanned { value, place } = Spanned::<Written<B>>::deserialize(deserializer)?;
+        Ok(match value {
             Written::Single(raw) => Self::Single(Leaf::new(raw, place)),
-            Written::Block(value) => Self::Block(Placed { value, place }),
+            Written::Block(value) => Self::Block(Spanned { value, place }),
         })
     }
 }

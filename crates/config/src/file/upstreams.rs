@@ -6,18 +6,19 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::UpstreamTls;
-use super::shape::{Placed, SingleOr};
+use super::shape::SingleOr;
 use crate::plan::Balance;
 use crate::value::{
     Attempts, CheckPath, Connections, Leaf, NoEjection, Percent, Server, Times, Waiting, Weight,
 };
+use tidegate_yaml::Spanned;
 
 /// A group of servers.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Upstream {
     /// Its servers: URLs, or `{ url, weight }`. A name stands for all its addresses.
-    pub(crate) servers: Placed<Vec<SingleOr<Server, WeightedServer>>>,
+    pub(crate) servers: Spanned<Vec<SingleOr<Server, WeightedServer>>>,
     /// Who takes the next request: round_robin or least_requests. Default: round_robin.
     pub(crate) balance: Option<Leaf<Balance>>,
     /// How often names are resolved; they are also when a connection fails. Default: 30s.
@@ -33,7 +34,7 @@ pub(crate) struct Upstream {
     /// The most requests that wait for one of these. Default: 100.
     pub(crate) max_waiting: Option<Leaf<Waiting>>,
     /// Whom to trust and who we are, for servers at https://. Default: the authorities of the system, and nobody.
-    pub(crate) tls: Option<Placed<UpstreamTls>>,
+    pub(crate) tls: Option<Spanned<UpstreamTls>>,
 }
 
 /// A server that has settings.

@@ -2,6 +2,8 @@
 
 use http::{HeaderName, HeaderValue};
 
+use crate::value::{HttpsPort, UpstreamHost};
+
 /// What a route changes.
 #[derive(Debug, Default)]
 #[non_exhaustive]
@@ -26,19 +28,3 @@ pub struct HeaderEdits {
     /// All of that name.
     pub remove: Vec<HeaderName>,
 }
-
-/// The host that an upstream gets.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum UpstreamHost {
-    /// The client's.
-    #[default]
-    Keep,
-    /// That of the server's URL.
-    Upstream,
-    /// This one.
-    Fixed(HeaderValue),
-}
-
-/// The port at which TLS is spoken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HttpsPort(pub u16);

@@ -5,7 +5,6 @@ use http::uri::Authority;
 
 use super::number::pattern;
 use super::{Fault, Value};
-use crate::plan::{HttpsPort, UpstreamHost};
 
 use super::net::can_be_dialled;
 
@@ -28,6 +27,18 @@ impl Value for HeaderText {
     }
 }
 
+/// The host that an upstream gets.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum UpstreamHost {
+    /// The client's.
+    #[default]
+    Keep,
+    /// That of the server's URL.
+    Upstream,
+    /// This one.
+    Fixed(HeaderValue),
+}
+
 impl Value for UpstreamHost {
     const NAME: &'static str = "UpstreamHost";
     const WHAT: &'static str = "a host for the upstream";
@@ -46,6 +57,10 @@ impl Value for UpstreamHost {
         value.map(Self::Fixed).map_err(|_| Fault::Form)
     }
 }
+
+/// The port at which TLS is spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HttpsPort(pub u16);
 
 impl Value for HttpsPort {
     const NAME: &'static str = "HttpsPort";

@@ -204,6 +204,21 @@ pub(super) fn can_be_dialled(authority: &Authority) -> bool {
     good_port && host_of(authority.as_str()).is_some()
 }
 
+/// A URL that the gateway itself calls by HTTP or HTTPS; `user` is the reason for which one with a user is refused.
+pub(super) fn http_url(text: &str, user: &'static str) -> Result<Uri, Fault> {
+    let uri: Uri = text.parse().map_err(|_| Fault::Form)?;
+    let schemes = [Scheme::HTTP, Scheme::HTTPS];
+    let has_scheme = uri.scheme().is_some_and(|scheme| schemes.contains(scheme));
+    let authority = uri.authority().ok_or(Fault::Form)?;
+    if authority.as_str().contains('@') {
+        return Err(Fault::Because(user));
+    }
+    if !has_scheme || !can_be_dialled(authority) {
+        return Err(Fault::Form);
+    }
+    Ok(uri)
+}
+
 /// Where a JWK set is published. Its query may hold a key of its own.
 pub(crate) struct JwksUrl(pub(crate) Uri);
 
@@ -219,19 +234,7 @@ impl Value for JwksUrl {
                 "the URL of a key set begins with https:// or http://",
             ));
         }
-        let uri: Uri = text.parse().map_err(|_| Fault::Form)?;
-        let schemes = [Scheme::HTTP, Scheme::HTTPS];
-        let has_scheme = uri.scheme().is_some_and(|scheme| schemes.contains(scheme));
-        let authority = uri.authority().ok_or(Fault::Form)?;
-        if authority.as_str().contains('@') {
-            return Err(Fault::Because(
-                "the URL of a key set holds no user and password",
-            ));
-        }
-        if !has_scheme || !can_be_dialled(authority) {
-            return Err(Fault::Form);
-        }
-        Ok(Self(uri))
+        http_url(text, "the URL of a key set holds no user and password").map(Self)
     }
 }
 

@@ -1,10 +1,9 @@
 //! Values that say how requests are traced.
 
 use http::Uri;
-use http::uri::Scheme;
 use serde_json::Map;
 
-use super::net::can_be_dialled;
+use super::net::http_url;
 use super::number::{digits, whole};
 use super::{Fault, Value};
 
@@ -23,19 +22,7 @@ impl OtlpUrl {
 
     /// The whole URL.
     pub(crate) fn exact(text: &str) -> Result<Self, Fault> {
-        let uri: Uri = text.parse().map_err(|_| Fault::Form)?;
-        let schemes = [Scheme::HTTP, Scheme::HTTPS];
-        let has_scheme = uri.scheme().is_some_and(|scheme| schemes.contains(scheme));
-        let authority = uri.authority().ok_or(Fault::Form)?;
-        if authority.as_str().contains('@') {
-            return Err(Fault::Because(
-                "the URL of a collector holds no user and password",
-            ));
-        }
-        if !has_scheme || !can_be_dialled(authority) {
-            return Err(Fault::Form);
-        }
-        Ok(Self(uri))
+        http_url(text, "the URL of a collector holds no user and password").map(Self)
     }
 }
 

@@ -10,7 +10,7 @@ use tidegate_tower::jwt::{InvalidToken, Signature};
 
 use tidegate_upstream::Balance;
 
-use crate::Secret;
+use crate::secret::Secret;
 use tidegate_net::path::EncodedSlashes;
 use tidegate_telemetry::log::LogFormat;
 

@@ -2,7 +2,7 @@
 //! secrets, also when such a key is misspelt or its value stands on the lines below.
 //!
 //! It works on the text alone, because a file whose form is wrong has no values yet. In doubt it
-//! hides too much. This module must not know what the file means.
+//! hides too much.
 
 use super::distance;
 

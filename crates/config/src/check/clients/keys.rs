@@ -7,14 +7,15 @@ use tidegate_tower::{ClientPlan, ClientPlans};
 
 use super::Seen;
 use crate::check::Check;
-use crate::file::{Key, Placed};
+use crate::file::Key;
 use crate::plan::KeyFile;
-use crate::report::{ConfigError, Place, Problem, Source};
 use crate::value::{Date, FilePath, Leaf, PlanName};
+use tidegate_yaml::Spanned;
+use tidegate_yaml::{ConfigError, Place, Problem, Source};
 
 /// Checks a file with keys beside those that are listed elsewhere.
 pub(crate) fn keys(
-    written: &[Placed<Key>],
+    written: &[Spanned<Key>],
     source: &Source<'_>,
     listed: &[ListedKey],
     plans: &ClientPlans,
@@ -37,7 +38,7 @@ impl Check<'_> {
     /// The keys of a list, each with a name and a hash that no other has.
     pub(super) fn listed<'f>(
         &mut self,
-        written: impl Iterator<Item = &'f Placed<Key>>,
+        written: impl Iterator<Item = &'f Spanned<Key>>,
         plans: &ClientPlans,
         seen: &mut Seen,
     ) -> Vec<ListedKey> {

@@ -16,8 +16,8 @@ use crate::check::Check;
 use crate::check::tls::unusable;
 use crate::file::Jwt;
 use crate::plan::JwksPlan;
-use crate::report::{Place, Problem};
 use crate::value::{FilePath, JwksRefresh, JwksUrl, Leaf, Words};
+use tidegate_yaml::{Place, Problem};
 
 /// How far clocks may differ if nothing is said.
 const LEEWAY: Duration = Duration::from_secs(60);

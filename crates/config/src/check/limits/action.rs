@@ -10,8 +10,8 @@ use tidegate_tower::Action;
 
 use crate::check::Check;
 use crate::file::{self, SingleOr};
-use crate::report::{Place, Problem};
 use crate::value::{ActionWord, Leaf, LimitName, Status};
+use tidegate_yaml::{Place, Problem};
 
 /// The longest that a request may wait: its connection stays open meanwhile.
 const LONGEST_WAIT: Duration = Duration::from_secs(60 * 60);

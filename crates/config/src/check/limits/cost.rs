@@ -5,8 +5,8 @@ use tidegate_tower::Cost;
 
 use crate::check::Check;
 use crate::file::{self, File, SingleOr};
-use crate::report::{Place, Problem};
 use crate::value::{Count, Leaf};
+use tidegate_yaml::{Place, Problem};
 
 impl Check<'_> {
     /// What a request costs at a limit with this quota.

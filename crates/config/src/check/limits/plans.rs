@@ -11,8 +11,8 @@ use super::Rules;
 use super::quota::Written;
 use crate::check::Check;
 use crate::file::{self, File, SingleOr};
-use crate::report::Problem;
 use crate::value::{Leaf, LimitName, Unlimited};
+use tidegate_yaml::Problem;
 
 impl Check<'_> {
     /// Which plans there are, in the order of the file.

@@ -11,8 +11,8 @@ use tidegate_core::{
 use crate::calendar::{Period, calendar};
 use crate::check::Check;
 use crate::file;
-use crate::report::{Place, Problem};
 use crate::value::{Count, Leaf, WindowLength, Zone};
+use tidegate_yaml::{Place, Problem};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 

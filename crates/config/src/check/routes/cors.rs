@@ -11,10 +11,11 @@ use tidegate_tower::{
 };
 
 use crate::check::Check;
-use crate::file::{self, Placed};
+use crate::file;
 use crate::plan::{CorsPlan, Origins};
-use crate::report::{Place, Problem};
 use crate::value::{CorsOrigin, Leaf, MaxAge};
+use tidegate_yaml::Spanned;
+use tidegate_yaml::{Place, Problem};
 
 /// What pages may send to a route that takes any method, unless it says otherwise.
 const SIMPLE: [Method; 3] = [Method::GET, Method::HEAD, Method::POST];
@@ -53,7 +54,7 @@ impl Check<'_> {
 
     fn origins(
         &mut self,
-        written: &Placed<Vec<Leaf<CorsOrigin>>>,
+        written: &Spanned<Vec<Leaf<CorsOrigin>>>,
         credentials: bool,
     ) -> Option<Origins> {
         if written.value.is_empty() {
@@ -92,7 +93,7 @@ impl Check<'_> {
     /// Methods that pages may send, all of which the route must serve.
     fn sent_methods(
         &mut self,
-        written: &Placed<Vec<Leaf<Method>>>,
+        written: &Spanned<Vec<Leaf<Method>>>,
         served: Option<&[Method]>,
     ) -> Vec<Method> {
         if written.value.is_empty() {

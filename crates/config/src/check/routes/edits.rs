@@ -8,10 +8,10 @@ use tidegate_tower::Clients;
 use crate::check::Check;
 use crate::file;
 use crate::plan::{HeaderEdits, RouteEdits};
-use crate::report::Problem;
 use crate::value::{HeaderText, Leaf};
 use tidegate_net::headers::{is_cors, is_limits, is_ours};
 use tidegate_net::pattern::PathPattern;
+use tidegate_yaml::Problem;
 
 /// Which way headers go.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use tidegate_tower::{ClientSource, Clients, Per, Rule};
 
 use crate::check::Check;
 use crate::plan::RoutePlan;
-use crate::report::{Place, Problem};
 use tidegate_net::host::HostPattern;
+use tidegate_yaml::{Place, Problem};
 
 impl Check<'_> {
     pub(super) fn guards(&mut self, routes: &[(RoutePlan, Option<Place>)], clients: &Clients) {

@@ -2,8 +2,8 @@
 
 use crate::check::Check;
 use crate::plan::RoutePlan;
-use crate::report::{Place, Problem};
 use tidegate_net::route_index::RouteIndex;
+use tidegate_yaml::{Place, Problem};
 
 impl Check<'_> {
     /// Refuses every route that one earlier route hides.

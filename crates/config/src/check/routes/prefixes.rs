@@ -2,8 +2,8 @@
 
 use crate::check::Check;
 use crate::plan::RoutePlan;
-use crate::report::{Place, Problem};
 use tidegate_net::pattern::PathPattern;
+use tidegate_yaml::{Place, Problem};
 
 impl Check<'_> {
     pub(super) fn prefixes(&mut self, routes: &[(RoutePlan, Option<Place>)]) {

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use crate::check::Check;
 use crate::plan::RoutePlan;
-use crate::report::{Place, Problem};
 use tidegate_net::host::HostPattern;
 use tidegate_net::pattern::PathPattern;
 use tidegate_net::route_index::RouteIndex;
+use tidegate_yaml::{Place, Problem};
 
 /// A name that stands for any.
 const ANY: &str = "0";

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use crate::check::Check;
 use crate::file::{self, File, SingleOr};
 use crate::plan::{ServerPlan, Speaks, UpstreamPlan};
-use crate::report::{Place, Problem};
 use crate::value::{Leaf, LimitName, Server, ServerScheme, Target, Weight};
 use tidegate_net::tls::UpstreamTls;
+use tidegate_yaml::{Place, Problem};
 
 /// What routes lead to, in no order; whether one leads to each group is noted.
 pub(super) struct Upstreams<'a> {

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use crate::check::Check;
-use crate::file::{self, Placed, SingleOr};
+use crate::file::{self, SingleOr};
 use crate::plan::{EjectPlan, HealthPlan, RetryPlan, ServerPlan, Timeouts, UpstreamPlan};
-use crate::report::Problem;
 use crate::value::{Attempts, CheckPath, Connections, Leaf, LimitName, Percent, Times, Waiting};
+use tidegate_yaml::Problem;
+use tidegate_yaml::Spanned;
 
 /// The most requests that wait for a connection, if there is a bound on these and nothing else is said.
 const MAX_WAITING: usize = 100;
@@ -127,7 +128,7 @@ impl Check<'_> {
     /// When a route's requests are sent once more.
     pub(in crate::check::routes) fn retries(
         &mut self,
-        written: &Placed<file::Retries>,
+        written: &Spanned<file::Retries>,
     ) -> Option<RetryPlan> {
         let file::Retries {
             attempts,

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use crate::check::Check;
-use crate::file::{self, Placed};
-use crate::report::{Place, Problem};
+use crate::file;
 use crate::value::CertificateName;
 use tidegate_net::tls::{self, CertificateFiles, Trust, UpstreamTls};
+use tidegate_yaml::Spanned;
+use tidegate_yaml::{Place, Problem};
 
 impl Check<'_> {
     /// Those whom this machine trusts; refused where nobody is.
@@ -23,7 +24,7 @@ impl Check<'_> {
 
     pub(super) fn upstream_tls(
         &mut self,
-        written: &Placed<file::UpstreamTls>,
+        written: &Spanned<file::UpstreamTls>,
     ) -> Option<UpstreamTls> {
         let tls = &written.value;
         let identity = match (&tls.cert, &tls.key) {

@@ -1,0 +1,13 @@
+//! Reads a YAML file with the place of each value, fills in variables of the environment, and shows what is wrong in the file.
+//!
+//! Start reading at [`read`](fn@read). This crate does not know which keys a file has, and what they mean.
+
+mod expand;
+mod read;
+mod report;
+mod spanned;
+
+pub use expand::{Unfilled, Why, expand};
+pub use read::read;
+pub use report::{ConfigError, MAX_PROBLEMS, Place, Problem, Source, Warning};
+pub use spanned::Spanned;
