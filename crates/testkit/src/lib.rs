@@ -46,6 +46,7 @@ mod redis;
 mod redis_proxy;
 mod resp;
 mod sentinels;
+mod stepped_clock;
 mod tls;
 mod upstream;
 

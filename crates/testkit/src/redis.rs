@@ -16,6 +16,7 @@ use tempfile::TempDir;
 use crate::{
     Port, RedisConnection, Reply,
     process::{signal, stopped},
+    stepped_clock::SteppedClock,
 };
 
 /// A redis-server from `PATH`, or the program that [`PROGRAM`] names, in its own folder, without persistence. Killed when
@@ -27,6 +28,7 @@ pub struct RedisServer {
     child: Mutex<Option<Child>>,
     port: Port,
     options: Vec<String>,
+    clock: Option<SteppedClock>,
     dir: TempDir,
 }
 
@@ -50,6 +52,20 @@ impl RedisServer {
         server
     }
 
+    /// As [`start_with`](Self::start_with), with a clock of its own, which [`step_clock`](Self::step_clock) steps.
+    pub async fn start_with_clock(options: &[&str]) -> Self {
+        let mut server = Self::prepare(options);
+        server.clock = Some(SteppedClock::new(server.dir.path()));
+        server.restart().await;
+        server
+    }
+
+    /// Steps its clock: from now on it is so many ms ahead of the system's, or behind.
+    pub fn step_clock(&self, ahead: i64) {
+        let clock = self.clock.as_ref();
+        clock.expect("the clock is the system's").step(ahead);
+    }
+
     /// As [`start_with`](Self::start_with), as a Redis Sentinel with this configuration.
     pub(crate) async fn start_sentinel(config: &str) -> Self {
         let server = Self::prepare(&[]);
@@ -63,6 +79,7 @@ impl RedisServer {
             child: Mutex::default(),
             port: Port::reserve(),
             options: options.iter().map(ToString::to_string).collect(),
+            clock: None,
             dir: TempDir::with_prefix("tidegate-redis-").unwrap(),
         }
     }
@@ -177,6 +194,9 @@ impl RedisServer {
             .arg("--dir")
             .arg(self.dir.path())
             .args(&self.options);
+        if let Some(clock) = &self.clock {
+            command.envs(clock.environment());
+        }
         command
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
@@ -223,6 +243,7 @@ pub(crate) async fn eventually(what: &str, is_so: impl AsyncFn() -> bool) {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+    use std::time::{SystemTime, UNIX_EPOCH};
 
     use tokio::time::timeout;
 
@@ -265,6 +286,24 @@ mod tests {
         redis.pause().await;
         drop(redis);
         assert!(!Path::new(&format!("/proc/{id}")).exists() && !dir.exists());
+    }
+
+    #[tokio::test]
+    async fn a_clock_of_its_own_is_stepped_and_its_timers_are_not() {
+        let redis = RedisServer::start_with_clock(&[]).await;
+        let time = async || {
+            let time = redis.command(&["TIME"]).await;
+            Duration::from_secs(time.as_array()[0].as_int().try_into().unwrap())
+        };
+        let system = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        assert!(time().await.abs_diff(system()) < Duration::from_secs(60));
+        for hour in [1, -1] {
+            redis.step_clock(hour * 3_600_000);
+            let away = time().await.abs_diff(system());
+            assert!(away.abs_diff(Duration::from_secs(3_600)) < Duration::from_secs(60));
+        }
+        redis.restart().await;
+        assert!(time().await < system() - Duration::from_secs(3_000));
     }
 
     #[tokio::test]

@@ -1,5 +1,7 @@
 //! A primary with two replicas, and three Redis Sentinels that watch over them.
 
+use std::time::Duration;
+
 use crate::{RedisServer, redis::eventually};
 
 /// The name under which the sentinels know the primary.
@@ -29,25 +31,13 @@ impl RedisSentinels {
              sentinel down-after-milliseconds {SERVICE} 1000\n\
              sentinel failover-timeout {SERVICE} 4000\n"
         );
-        eventually("replicas in sync", async || {
-            let info = servers[0].command(&["INFO", "replication"]).await;
-            info.as_str().matches("state=online").count() == 2
-        })
-        .await;
+        synced(&servers[0]).await;
         let mut sentinels = Vec::new();
         for _ in 0..3 {
             sentinels.push(RedisServer::start_sentinel(&config).await);
         }
         let all = Self { servers, sentinels };
-        for sentinel in &all.sentinels {
-            eventually("sentinels that know each other", async || {
-                let reply = sentinel.command(&["SENTINEL", "MASTER", SERVICE]).await;
-                let fields: Vec<&str> = reply.as_array().iter().map(|r| r.as_str()).collect();
-                let has = |name, value| fields.chunks(2).any(|pair| pair == [name, value]);
-                has("num-slaves", "2") && has("num-other-sentinels", "2")
-            })
-            .await;
-        }
+        all.in_order().await;
         all
     }
 
@@ -75,14 +65,28 @@ impl RedisSentinels {
 
     /// The primary, by the word of the last sentinel.
     pub async fn primary(&self) -> &RedisServer {
-        let words = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE];
-        let reply = self.sentinels[2].command(&words).await;
-        let port = reply.as_array()[1].as_int();
-        let primary = self.servers.iter().find(|s| i64::from(s.port()) == port);
-        primary.expect("the sentinels know another primary")
+        named_by(&self.sentinels[2], &self.servers).await
     }
 
-    /// Makes a replica the primary while the old one is well, and waits until the sentinels say so.
+    /// Waits until all sentinels name one primary, which both others follow in sync, and know of each other.
+    pub async fn in_order(&self) {
+        let primary = self.primary().await;
+        for sentinel in &self.sentinels {
+            eventually("sentinels that know each other", async || {
+                let reply = sentinel.command(&["SENTINEL", "MASTER", SERVICE]).await;
+                let fields: Vec<&str> = reply.as_array().iter().map(|r| r.as_str()).collect();
+                let has = |name, value| fields.chunks(2).any(|pair| pair == [name, value]);
+                named_by(sentinel, &self.servers).await.port() == primary.port()
+                    && has("num-slaves", "2")
+                    && has("num-other-sentinels", "2")
+            })
+            .await;
+        }
+        synced(primary).await;
+    }
+
+    /// Makes a replica the primary while the old one is well, and waits until the sentinels say so. The old one takes writes
+    /// for some seconds more, which are lost.
     pub async fn fail_over(&self) {
         let before = self.primary().await.port();
         eventually("a failover", async || {
@@ -90,11 +94,78 @@ impl RedisSentinels {
             !self.sentinels[2].command(&words).await.is_error()
         })
         .await;
-        eventually("another primary", async || {
-            self.primary().await.port() != before
-        })
-        .await;
+        self.another_than(before).await;
     }
+
+    /// As [`fail_over`](Self::fail_over), to a replica that has missed what was written for so long.
+    pub async fn fail_over_behind(&self, behind: Duration) {
+        let primary = self.primary().await;
+        let others = || {
+            let others = self.servers.iter();
+            others.filter(|server| server.port() != primary.port())
+        };
+        // They cannot log in any more, so the links stay down.
+        for other in others() {
+            for [name, value] in [["masteruser", "nobody"], ["masterauth", "wrong"]] {
+                let reply = other.command(&["CONFIG", "SET", name, value]).await;
+                assert!(!reply.is_error(), "{reply:?}");
+            }
+        }
+        primary
+            .command(&["CLIENT", "KILL", "TYPE", "replica"])
+            .await;
+        tokio::time::sleep(behind).await;
+        self.fail_over().await;
+        for other in others() {
+            for name in ["masteruser", "masterauth"] {
+                let reply = other.command(&["CONFIG", "SET", name, ""]).await;
+                assert!(!reply.is_error(), "{reply:?}");
+            }
+        }
+    }
+
+    /// Kills the primary, and waits until the sentinels have made a replica the primary, and the old one is back.
+    pub async fn kill_primary(&self) {
+        let primary = self.primary().await;
+        primary.stop();
+        self.another_than(primary.port()).await;
+        primary.restart().await;
+    }
+
+    /// Makes one that was the primary, and another is now, follow that one at once: sentinels let it go on for seconds.
+    pub async fn demote(&self, index: usize) {
+        let primary = self.primary().await.port().to_string();
+        let words = ["REPLICAOF", "127.0.0.1", &primary];
+        let reply = self.servers[index].command(&words).await;
+        assert!(!reply.is_error(), "{reply:?}");
+        self.in_order().await;
+    }
+
+    async fn another_than(&self, port: u16) {
+        for sentinel in &self.sentinels {
+            eventually("another primary", async || {
+                named_by(sentinel, &self.servers).await.port() != port
+            })
+            .await;
+        }
+    }
+}
+
+/// The primary, by the word of this sentinel.
+async fn named_by<'a>(sentinel: &RedisServer, servers: &'a [RedisServer]) -> &'a RedisServer {
+    let words = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE];
+    let reply = sentinel.command(&words).await;
+    let port = reply.as_array()[1].as_int();
+    let primary = servers.iter().find(|s| i64::from(s.port()) == port);
+    primary.expect("the sentinels know another primary")
+}
+
+async fn synced(primary: &RedisServer) {
+    eventually("replicas in sync", async || {
+        let info = primary.command(&["INFO", "replication"]).await;
+        info.as_str().matches("state=online").count() == 2
+    })
+    .await;
 }
 
 #[cfg(test)]
@@ -112,5 +183,34 @@ mod tests {
             !primary.command(&["SET", "key", "1"]).await.is_error()
         })
         .await;
+    }
+
+    #[tokio::test]
+    async fn a_replica_that_was_behind_has_missed_what_was_written() {
+        let all = RedisSentinels::start().await;
+        let set = async |server: &RedisServer, value| {
+            let reply = server.command(&["SET", "key", value]).await;
+            assert!(!reply.is_error(), "{reply:?}");
+        };
+        let index_of = |server: &RedisServer| {
+            let mut all = (0..3).map(|index| (index, all.server(index).port()));
+            all.find(|(_, port)| *port == server.port()).unwrap().0
+        };
+        let before = index_of(all.primary().await);
+        set(all.server(before), "one").await;
+        let replies = all.server(before).command(&["WAIT", "2", "0"]).await;
+        assert_eq!(replies.as_int(), 2);
+        tokio::join!(all.fail_over_behind(Duration::from_millis(300)), async {
+            tokio::time::sleep(Duration::from_millis(150)).await;
+            set(all.server(before), "two").await;
+        });
+        all.demote(before).await;
+        let value = all.primary().await.command(&["GET", "key"]).await;
+        assert_eq!(value.as_str(), "one");
+
+        let before = index_of(all.primary().await);
+        all.kill_primary().await;
+        all.demote(before).await;
+        assert_ne!(index_of(all.primary().await), before);
     }
 }

@@ -1,0 +1,62 @@
+//! A server's clock that a test steps: libfaketime answers the server's questions for the time, and reads from a file by how much
+//! the answer differs from the system's clock.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where the system's package puts the library, below `/usr/lib`.
+const LIBRARY: &str = "faketime/libfaketimeMT.so.1";
+
+/// A clock.
+#[derive(Debug)]
+pub(crate) struct SteppedClock {
+    file: PathBuf,
+}
+
+impl SteppedClock {
+    /// A clock that shows the system's time, and keeps its file in this folder.
+    pub(crate) fn new(dir: &Path) -> Self {
+        let clock = Self {
+            file: dir.join("clock"),
+        };
+        clock.step(0);
+        clock
+    }
+
+    /// From now on it is so many ms ahead of the system's clock, or behind.
+    pub(crate) fn step(&self, ahead: i64) {
+        let sign = if ahead < 0 { '-' } else { '+' };
+        let ahead = ahead.unsigned_abs();
+        // All at once: the server may read it at any time.
+        let next = self.file.with_extension("next");
+        fs::write(
+            &next,
+            format!("{sign}{}.{:03}\n", ahead / 1_000, ahead % 1_000),
+        )
+        .unwrap();
+        fs::rename(next, &self.file).unwrap();
+    }
+
+    /// What a program needs in its environment to go by this clock. Only the time of day is stepped: timers go on.
+    pub(crate) fn environment(&self) -> [(&'static str, PathBuf); 5] {
+        // jemalloc asks for the time before the library can answer: so the memory is libc's.
+        let preloaded = format!("{}:libc.so.6", library().display());
+        [
+            ("LD_PRELOAD", preloaded.into()),
+            ("FAKETIME_TIMESTAMP_FILE", self.file.clone()),
+            ("FAKETIME_NO_CACHE", "1".into()),
+            ("FAKETIME_DONT_FAKE_MONOTONIC", "1".into()),
+            ("NO_FAKE_STAT", "1".into()),
+        ]
+    }
+}
+
+fn library() -> PathBuf {
+    let folders = fs::read_dir("/usr/lib").unwrap();
+    let folders = folders.map(|folder| folder.unwrap().path());
+    let mut libraries = folders
+        .chain([PathBuf::from("/usr/lib")])
+        .map(|folder| folder.join(LIBRARY));
+    let library = libraries.find(|library| library.exists());
+    library.expect("there is no libfaketime; install the package libfaketime")
+}
