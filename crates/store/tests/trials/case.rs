@@ -1,14 +1,16 @@
 //! What one trial does: its limits, its work and its faults. All of it follows from a seed, and parts of it can be left out.
 
+mod mishap;
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
 use tidegate_core::{Block, Micros};
 use tidegate_store::{Mode, OnFailure};
-use tidegate_testkit::CallFault;
 
 use crate::law::{Kind, Numbers};
+pub(crate) use mishap::Mishap;
 
 /// Faults that belong to an extra have numbers from here on.
 const FIRST_MORE: usize = 100;
@@ -28,6 +30,8 @@ pub(crate) struct Case {
     pub(crate) faults: Vec<Fault>,
     /// Whether it runs on a Redis Cluster.
     pub(crate) in_cluster: bool,
+    /// Whether it runs on a primary with replicas that Redis Sentinels watch.
+    pub(crate) has_sentinels: bool,
     /// For so long Redis is away when the gateways start, in ms.
     pub(crate) away: Option<u64>,
     /// What is in it beside all that.
@@ -71,6 +75,10 @@ pub(crate) enum Extra {
     Away(u64),
     /// It runs on a Redis Cluster.
     Cluster,
+    /// It runs on a primary with replicas that Redis Sentinels watch.
+    Sentinels,
+    /// No limit is lent, or counted by gateways by themselves.
+    Exact,
     /// One fault more.
     Also(Mishap, u64),
 }
@@ -133,47 +141,6 @@ pub(crate) struct Fault {
     pub(crate) what: Mishap,
 }
 
-/// What goes wrong; times in ms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mishap {
-    /// So many script calls of one gateway, each after `skip` others.
-    Calls {
-        fault: CallFault,
-        skip: usize,
-        times: usize,
-    },
-    /// A gateway's connections are reset.
-    Cut,
-    /// A gateway does nothing, and nothing reaches it.
-    Paused(u64),
-    /// A gateway is killed, and another starts.
-    GatewayKilled,
-    /// A gateway ends in order, and another starts.
-    GatewayEnded,
-    /// Redis is stopped, and goes on (SIGSTOP).
-    Frozen(u64),
-    /// Redis does not execute commands (CLIENT PAUSE).
-    ClientsPaused(u64),
-    /// Redis is killed and starts with its data.
-    Killed(u64),
-    /// Redis is killed and starts without its data.
-    Emptied(u64),
-    /// Redis forgets its scripts.
-    ScriptsFlushed,
-    /// Redis closes all connections.
-    ClientsKilled,
-    /// The slot of this key goes to another node of the cluster.
-    SlotMoved(u64),
-    /// The replica of the node that has this key takes over in order.
-    FailedOver(u64),
-    /// It takes over when it has missed so many ms.
-    Promoted(u64, u64),
-    /// The node that has this key forgets its scripts.
-    NodeFlushed(u64),
-    /// It is stopped for so many ms, and goes on.
-    NodeFrozen(u64, u64),
-}
-
 impl Extra {
     /// What it is called in figures.
     pub(crate) const fn name(&self) -> &'static str {
@@ -184,63 +151,10 @@ impl Extra {
             Self::ByCalendar(_) => "calendar",
             Self::Away(_) => "gateways that start without Redis",
             Self::Cluster => "Redis Cluster",
+            Self::Sentinels => "Redis Sentinel",
+            Self::Exact => "no limit leased or synced",
             Self::Also(..) => "a fault more",
         }
-    }
-}
-
-impl Mishap {
-    /// What it is called in figures.
-    pub(crate) const fn name(&self) -> &'static str {
-        match self {
-            Self::Calls { fault, .. } => match fault {
-                CallFault::Unsent => "call lost",
-                CallFault::HalfSent => "call cut",
-                CallFault::Unanswered => "answer lost",
-                CallFault::HalfAnswered => "answer cut",
-                CallFault::AnsweredLate(_) => "answer late",
-            },
-            Self::Cut => "connection reset",
-            Self::Paused(_) => "gateway paused",
-            Self::GatewayKilled => "gateway killed",
-            Self::GatewayEnded => "gateway restarted",
-            Self::Frozen(_) => "Redis frozen",
-            Self::ClientsPaused(_) => "Redis paused",
-            Self::Killed(_) => "Redis killed",
-            Self::Emptied(_) => "Redis emptied",
-            Self::ScriptsFlushed => "scripts flushed",
-            Self::ClientsKilled => "clients killed",
-            Self::SlotMoved(_) => "slot moved",
-            Self::FailedOver(_) => "replica takes over",
-            Self::Promoted(..) => "replica behind promoted",
-            Self::NodeFlushed(_) => "scripts of a node flushed",
-            Self::NodeFrozen(..) => "node frozen",
-        }
-    }
-
-    /// Whether it concerns the nodes of a cluster.
-    pub(crate) const fn is_of_cluster(&self) -> bool {
-        matches!(
-            self,
-            Self::SlotMoved(_)
-                | Self::FailedOver(_)
-                | Self::Promoted(..)
-                | Self::NodeFlushed(_)
-                | Self::NodeFrozen(..)
-        )
-    }
-
-    /// Whether it concerns all who use the server.
-    pub(crate) const fn is_of_server(&self) -> bool {
-        matches!(
-            self,
-            Self::Frozen(_)
-                | Self::ClientsPaused(_)
-                | Self::Killed(_)
-                | Self::Emptied(_)
-                | Self::ScriptsFlushed
-                | Self::ClientsKilled
-        )
     }
 }
 
@@ -280,11 +194,19 @@ impl Case {
             Extra::Observed(limit) => self.limits[limit].is_observed = true,
             Extra::ByCalendar(limit) => self.limits[limit].kind = Kind::Calendar,
             Extra::Away(time) => self.away = Some(time),
-            Extra::Cluster => {
-                self.in_cluster = true;
-                // Nodes tell gateways their own addresses: there is no proxy that could do anything.
+            Extra::Cluster | Extra::Sentinels => {
+                self.in_cluster = matches!(extra, Extra::Cluster);
+                self.has_sentinels = !self.in_cluster;
+                // Nodes and sentinels tell gateways the servers' addresses: there is no proxy that could do anything.
                 self.faults
                     .retain(|fault| fault.what == Mishap::GatewayEnded);
+            }
+            Extra::Exact => {
+                for limit in &mut self.limits {
+                    if matches!(limit.mode, Mode::Leased | Mode::Synced) {
+                        limit.mode = Mode::Exact;
+                    }
+                }
             }
             Extra::Also(what, at) => self.faults.push(Fault {
                 nth: FIRST_MORE + self.faults.len(),
@@ -293,6 +215,12 @@ impl Case {
                 what,
             }),
         }
+    }
+
+    /// Whether Redis's clock is stepped.
+    pub(crate) fn has_stepped_clock(&self) -> bool {
+        let is_step = |fault: &Fault| matches!(fault.what, Mishap::ClockStepped(_));
+        self.faults.iter().any(is_step)
     }
 
     /// Whether something goes wrong with the whole server.

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::Micros;
-use tidegate_testkit::RedisCluster;
+use tidegate_testkit::{RedisCluster, RedisSentinels};
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
 use crate::case::{Fault, Mishap};
 use crate::gateway::Life;
-use crate::history::{Loss, Span};
+use crate::history::{Loss, Span, Step};
 use crate::machine::{Trial, now, subject};
 
 /// Makes one fault happen.
@@ -21,6 +21,10 @@ pub(crate) async fn run(trial: Arc<Trial>, fault: Fault) {
     let name = fault.what.name();
     if fault.what.is_of_cluster() {
         of_cluster(&trial, fault.what, begin).await;
+        return trial.trouble(None, name, begin);
+    }
+    if fault.what.is_of_sentinels() {
+        of_sentinels(&trial, fault.what, begin).await;
         return trial.trouble(None, name, begin);
     }
     if fault.what.is_of_server() {
@@ -101,10 +105,62 @@ async fn of_server(trial: &Trial, what: Mishap, begin: Micros) {
                 trial.log.losses.lock().unwrap().push(loss);
             }
         }
+        Mishap::ClockStepped(by) => {
+            let begin = now();
+            let ahead = trial.clock_ahead() + by * 1_000;
+            redis.step_clock(ahead / 1_000);
+            let end = now();
+            let span = Span { begin, end };
+            trial.log.steps.lock().unwrap().push(Step { span, ahead });
+        }
         Mishap::ScriptsFlushed => drop(redis.command(&["SCRIPT", "FLUSH"]).await),
         Mishap::ClientsKilled => drop(redis.command(&["CLIENT", "KILL", "TYPE", "normal"]).await),
         _ => {}
     }
+}
+
+async fn of_sentinels(trial: &Trial, what: Mishap, begin: Micros) {
+    let Some(sentinels) = trial.fleet.sentinels.clone() else {
+        return;
+    };
+    let _one = trial.server_fault.lock().await;
+    // What waits for sentinels stays on its thread.
+    let runtime = Handle::current();
+    let done = spawn_blocking(move || runtime.block_on(on_sentinels(&sentinels, what)));
+    let loses = done.await.unwrap();
+    if loses {
+        let (end, is_whole) = (now(), false);
+        let span = Span { begin, end };
+        let loss = Loss { span, is_whole };
+        trial.log.losses.lock().unwrap().push(loss);
+    }
+}
+
+/// Whether what was written meanwhile may be lost.
+async fn on_sentinels(sentinels: &RedisSentinels, what: Mishap) -> bool {
+    let primary = sentinels.primary().await;
+    let mut servers = 0..3;
+    let index = servers.find(|nth| sentinels.server(*nth).port() == primary.port());
+    match what {
+        Mishap::SentinelsAsked => sentinels.fail_over().await,
+        Mishap::SentinelsBehind(time) => {
+            let behind = Duration::from_millis(time);
+            sentinels.fail_over_behind(behind).await;
+        }
+        Mishap::PrimaryKilled => sentinels.kill_primary().await,
+        Mishap::PrimaryFrozen(time) => {
+            primary.pause().await;
+            wait(time).await;
+            primary.resume();
+            return false;
+        }
+        _ => {
+            primary.command(&["SCRIPT", "FLUSH"]).await;
+            return false;
+        }
+    }
+    sentinels.demote(index.unwrap()).await;
+    true
 }
 
 async fn of_cluster(trial: &Trial, what: Mishap, begin: Micros) {

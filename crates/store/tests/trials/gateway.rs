@@ -8,7 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use tidegate_core::Micros;
 use tidegate_store::redis::RedisOptions;
 use tidegate_store::{MemoryStore, RedisStore, Store};
-use tidegate_testkit::{RedisCluster, RedisProxy, RedisServer};
+use tidegate_testkit::{RedisCluster, RedisProxy, RedisSentinels, RedisServer};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
@@ -48,6 +48,7 @@ pub(crate) struct Gateway {
 pub(crate) struct Fleet {
     pub(crate) server: Option<Arc<RedisServer>>,
     pub(crate) cluster: Option<Arc<RedisCluster>>,
+    pub(crate) sentinels: Option<Arc<RedisSentinels>>,
     pub(crate) key_prefix: String,
     pub(crate) gateways: Option<u64>,
     pub(crate) heartbeat: Option<u64>,
@@ -62,9 +63,9 @@ impl Fleet {
             .server
             .as_ref()
             .map(|server| RedisProxy::start(server.addr()));
-        let url = match (&proxy, &self.cluster) {
-            (Some(proxy), _) => Some(format!("redis://{}", proxy.addr())),
-            (None, cluster) => cluster.as_ref().map(|cluster| cluster.url()),
+        let url = match &proxy {
+            Some(proxy) => Some(format!("redis://{}", proxy.addr())),
+            None => self.url(),
         };
         let store = match url {
             None => Store::Memory(Arc::new(MemoryStore::default())),
@@ -87,7 +88,9 @@ impl Fleet {
     /// Where Redis is, without a proxy.
     pub(crate) fn url(&self) -> Option<String> {
         let cluster = self.cluster.as_ref().map(|cluster| cluster.url());
-        cluster.or_else(|| self.server.as_ref().map(|server| server.url()))
+        let sentinels = self.sentinels.as_ref().map(|all| all.url(0));
+        let server = self.server.as_ref().map(|server| server.url());
+        cluster.or(sentinels).or(server)
     }
 
     pub(crate) async fn connect(&self, url: String, remember_refusals: bool) -> RedisStore {

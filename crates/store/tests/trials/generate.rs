@@ -68,6 +68,7 @@ pub(crate) fn case(seed: u64) -> Case {
         work: Vec::new(),
         faults: Vec::new(),
         in_cluster: false,
+        has_sentinels: false,
         away: None,
         extras: Vec::new(),
     };

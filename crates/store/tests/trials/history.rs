@@ -1,6 +1,8 @@
 //! What happened in one trial: what was asked, by whom, what was decided and when by the deciding clock, what was held and
 //! settled, and which faults there were. Promises are judged by this alone.
 
+mod clock;
+
 use tidegate_core::{Block, Micros, Verdict};
 use tidegate_store::{Mode, OnFailure, Outcome, Via};
 
@@ -36,6 +38,39 @@ pub(crate) struct History {
     pub(crate) looks: Vec<Look>,
     /// Who was refused, and asked again alone when the time had come.
     pub(crate) returns: Vec<Return>,
+    /// When the deciding clock was stepped.
+    pub(crate) steps: Vec<Step>,
+    /// What of it is judged.
+    pub(crate) judged: Judged,
+    /// What is granted to a limit whose clock was stepped.
+    pub(crate) leeway: Leeway,
+}
+
+/// The deciding clock was stepped at some time between, and is so many us ahead of this machine's from then on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    pub(crate) span: Span,
+    pub(crate) ahead: i64,
+}
+
+/// Which promises are judged by the times of a history.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Judged {
+    #[default]
+    All,
+    /// Those of gateways, by their clocks: all but what Redis has decided.
+    Gateways,
+    /// Those of one limit, by the clock that decided.
+    Limit(usize),
+}
+
+/// What is granted to a limit whose clock was stepped.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Leeway {
+    /// By so much a clock that was stepped forward may be ahead of a gateway's, at most.
+    pub(crate) ahead: Micros,
+    /// For so long it may stand, because it was stepped back: a period of the limit at most.
+    pub(crate) back: Micros,
 }
 
 /// A limit, with what does not change by a reload or a plan.
@@ -229,8 +264,29 @@ impl History {
         self.in_cluster && keys.any(|key| Some(key) != first)
     }
 
-    /// The keys that were asked for, by limit.
+    /// Whether the promises of a limit are judged by these times.
+    pub(crate) fn judges(&self, limit: usize) -> bool {
+        match self.judged {
+            Judged::All => true,
+            Judged::Gateways => self.limits[limit].mode == Mode::Local,
+            Judged::Limit(judged) => judged == limit,
+        }
+    }
+
+    /// Whether what gateways decide by themselves is judged by these times.
+    pub(crate) fn judges_gateways(&self) -> bool {
+        !matches!(self.judged, Judged::Limit(_))
+    }
+
+    /// The keys that were asked for of limits that are judged, by limit.
     pub(crate) fn keys(&self) -> Vec<(usize, u64)> {
+        let mut keys = self.all_keys();
+        keys.retain(|(limit, _)| self.judges(*limit));
+        keys
+    }
+
+    /// The keys that were asked for, by limit.
+    pub(crate) fn all_keys(&self) -> Vec<(usize, u64)> {
         let charges = self.requests.iter().flat_map(|request| &request.charges);
         let mut keys: Vec<_> = charges.map(|charge| (charge.limit, charge.key)).collect();
         keys.sort_unstable();

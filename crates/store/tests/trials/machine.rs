@@ -12,7 +12,8 @@ use crate::case::{Case, LimitCase, Work};
 use crate::faults;
 use crate::gateway::{Fleet, Gateway, TIMEOUT, UNSEEN};
 use crate::history::{
-    self, Count, End, History, Look, Loss, Request, Reset, Return, Said, Span, Trouble,
+    self, Count, End, History, Judged, Leeway, Look, Loss, Request, Reset, Return, Said, Span,
+    Step, Trouble,
 };
 use crate::law::Numbers;
 use crate::servers::{Servers, Taken};
@@ -30,6 +31,7 @@ pub(crate) struct Log {
     pub(crate) ends: Mutex<Vec<End>>,
     pub(crate) looks: Mutex<Vec<Look>>,
     pub(crate) returns: Mutex<Vec<Return>>,
+    pub(crate) steps: Mutex<Vec<Step>>,
 }
 
 impl Log {
@@ -67,6 +69,8 @@ pub(crate) async fn run(case: Case, servers: &Servers) -> History {
     let server = match case.in_memory {
         true => None,
         false if case.in_cluster => Some(servers.take_cluster().await),
+        false if case.has_sentinels => Some(servers.take_sentinels().await),
+        false if case.has_stepped_clock() => Some(servers.take_with_clock().await),
         false => Some(servers.take(case.needs_own_server()).await),
     };
     let log = Arc::<Log>::default();
@@ -75,6 +79,9 @@ pub(crate) async fn run(case: Case, servers: &Servers) -> History {
     let fleet = Fleet {
         server: server.as_ref().and_then(|server| server.one().cloned()),
         cluster: server.as_ref().and_then(|server| server.cluster().cloned()),
+        sentinels: server
+            .as_ref()
+            .and_then(|server| server.sentinels().cloned()),
         key_prefix: servers.key_prefix(),
         gateways: case.heartbeat.is_none().then_some(case.gateways as u64),
         heartbeat: case.heartbeat,
@@ -163,6 +170,12 @@ impl Trial {
         self.plans.write().unwrap()[limit][plan] = (numbers, new);
     }
 
+    /// How far Redis's clock is ahead of this machine's, in us.
+    pub(crate) fn clock_ahead(&self) -> i64 {
+        let steps = self.log.steps.lock().unwrap();
+        steps.last().map_or(0, |step| step.ahead)
+    }
+
     /// Waits until so many ms since the start are over.
     pub(crate) async fn until(&self, at: u64) {
         tokio::time::sleep_until((self.start + Duration::from_millis(at)).into()).await;
@@ -214,6 +227,9 @@ impl Trial {
             ends: std::mem::take(&mut *log.ends.lock().unwrap()),
             looks: std::mem::take(&mut *log.looks.lock().unwrap()),
             returns: std::mem::take(&mut *log.returns.lock().unwrap()),
+            steps: std::mem::take(&mut *log.steps.lock().unwrap()),
+            judged: Judged::All,
+            leeway: Leeway::default(),
             gateways: self.fleet.gateways,
             in_memory: self.case.in_memory,
             in_cluster: self.case.in_cluster,
@@ -253,7 +269,7 @@ pub(crate) fn subject(key: u64) -> Subject {
     Subject { tag, rest: [0; 16] }
 }
 
-/// The time by this machine's clock, which is also Redis's.
+/// The time by this machine's clock, which is also Redis's unless that is stepped.
 pub(crate) fn now() -> Micros {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     since.as_micros() as Micros

@@ -66,6 +66,12 @@ pub(crate) const ALL: &[Promise] = &[
     delay::IN_ORDER,
 ];
 
+/// Every place where a promise was broken, by the clock that decided.
+pub(crate) fn broken_by_any_clock(history: &History) -> Vec<Breach> {
+    let histories = history.by_clock();
+    histories.iter().flat_map(broken).collect()
+}
+
 /// Every place where a promise was broken.
 pub(crate) fn broken(history: &History) -> Vec<Breach> {
     ALL.iter()

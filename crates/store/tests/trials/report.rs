@@ -46,10 +46,7 @@ impl Figures {
         for (_, extra) in &case.extras {
             *self.extras.entry(extra.name()).or_default() += 1;
         }
-        let mut names: Vec<&'static str> =
-            case.faults.iter().map(|fault| fault.what.name()).collect();
-        names.extend(case.away.map(|_| "away at the start"));
-        names.sort_unstable();
+        let names = faults(case);
         for (nth, name) in names.iter().enumerate() {
             *self.faults.entry(name).or_default() += 1;
             for other in &names[nth + 1..] {
@@ -94,6 +91,30 @@ impl fmt::Display for Figures {
         }
         Ok(())
     }
+}
+
+/// A finding in one line: the promise, the limit, and what went wrong.
+pub(crate) fn line(case: &Case, breach: &Breach) -> String {
+    let limit = &case.limits[breach.limit];
+    let mut traits = vec![format!("{:?}", limit.kind), limit.mode.word().to_owned()];
+    traits.extend((limit.plans.len() > 1).then(|| format!("{} plans", limit.plans.len())));
+    traits.extend(limit.reserves.map(|_| "reserves".to_owned()));
+    traits.extend(case.extras.iter().map(|(_, extra)| extra.name().to_owned()));
+    let faults = faults(case);
+    format!(
+        "trial {}: {breach} ({}; faults: {})",
+        case.name,
+        traits.join(", "),
+        faults.join(", ")
+    )
+}
+
+/// The names of all that goes wrong in a trial.
+fn faults(case: &Case) -> Vec<&'static str> {
+    let mut names: Vec<&'static str> = case.faults.iter().map(|fault| fault.what.name()).collect();
+    names.extend(case.away.map(|_| "away at the start"));
+    names.sort_unstable();
+    names
 }
 
 /// A finding with what happened around it.

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidegate_testkit::{RedisCluster, RedisServer};
+use tidegate_testkit::{RedisCluster, RedisSentinels, RedisServer};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, OnceCell, OwnedMutexGuard};
 use tokio::task::spawn_blocking;
@@ -16,8 +16,12 @@ pub(crate) struct Servers {
     shared: OnceCell<Arc<RedisServer>>,
     idle: Mutex<Vec<Arc<RedisServer>>>,
     returned: std::sync::Mutex<Vec<Arc<RedisServer>>>,
+    // Those with a clock of their own.
+    idle_with_clock: std::sync::Mutex<Vec<Arc<RedisServer>>>,
     /// One trial at a time has it.
     cluster: Arc<Mutex<Option<Arc<RedisCluster>>>>,
+    /// The same.
+    sentinels: Arc<Mutex<Option<Arc<RedisSentinels>>>>,
     trials: AtomicU64,
 }
 
@@ -27,11 +31,19 @@ pub(crate) enum Taken {
     Shared(Arc<RedisServer>),
     /// That it has alone.
     Own(Arc<RedisServer>),
+    /// That it has alone, with a clock of its own.
+    WithClock(Arc<RedisServer>),
     /// A cluster, while the guard is kept.
     Cluster(
         Arc<RedisCluster>,
         #[expect(dead_code, reason = "others wait for it")]
         OwnedMutexGuard<Option<Arc<RedisCluster>>>,
+    ),
+    /// A primary with its replicas and sentinels, while the guard is kept.
+    Sentinels(
+        Arc<RedisSentinels>,
+        #[expect(dead_code, reason = "others wait for it")]
+        OwnedMutexGuard<Option<Arc<RedisSentinels>>>,
     ),
 }
 
@@ -39,8 +51,8 @@ impl Taken {
     /// The server, if there is only one.
     pub(crate) const fn one(&self) -> Option<&Arc<RedisServer>> {
         match self {
-            Self::Shared(redis) | Self::Own(redis) => Some(redis),
-            Self::Cluster(..) => None,
+            Self::Shared(redis) | Self::Own(redis) | Self::WithClock(redis) => Some(redis),
+            Self::Cluster(..) | Self::Sentinels(..) => None,
         }
     }
 
@@ -51,9 +63,17 @@ impl Taken {
         }
     }
 
+    pub(crate) const fn sentinels(&self) -> Option<&Arc<RedisSentinels>> {
+        match self {
+            Self::Sentinels(sentinels, _) => Some(sentinels),
+            _ => None,
+        }
+    }
+
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
         match self {
-            Self::Shared(redis) | Self::Own(redis) => vec![redis.addr()],
+            Self::Shared(redis) | Self::Own(redis) | Self::WithClock(redis) => vec![redis.addr()],
+            Self::Sentinels(all, _) => (0..3).map(|nth| all.server(nth).addr()).collect(),
             Self::Cluster(cluster, _) => (0..cluster.len())
                 .map(|node| cluster.node(node).addr())
                 .collect(),
@@ -82,6 +102,39 @@ impl Servers {
         Taken::Own(redis)
     }
 
+    /// A server with a clock of its own, which shows the system's time.
+    pub(crate) async fn take_with_clock(&self) -> Taken {
+        let idle = self.idle_with_clock.lock().unwrap().pop();
+        let redis = match idle {
+            Some(redis) => redis,
+            None => Arc::new(RedisServer::start_with_clock(&WITH_DATA).await),
+        };
+        redis.step_clock(0);
+        Taken::WithClock(redis)
+    }
+
+    /// The primary with its sentinels, when all others that want it are done.
+    pub(crate) async fn take_sentinels(&self) -> Taken {
+        let mut known = self.sentinels.clone().lock_owned().await;
+        let known_before = known.clone();
+        // What waits for sentinels stays on its thread.
+        let runtime = Handle::current();
+        let ready = spawn_blocking(move || {
+            runtime.block_on(async {
+                match known_before {
+                    Some(sentinels) => {
+                        sentinels.in_order().await;
+                        sentinels
+                    }
+                    None => Arc::new(RedisSentinels::start().await),
+                }
+            })
+        });
+        let sentinels = ready.await.unwrap();
+        *known = Some(sentinels.clone());
+        Taken::Sentinels(sentinels, known)
+    }
+
     /// The cluster, when all others that want it are done.
     pub(crate) async fn take_cluster(&self) -> Taken {
         let mut known = self.cluster.clone().lock_owned().await;
@@ -100,8 +153,10 @@ impl Servers {
     }
 
     pub(crate) fn give_back(&self, taken: Taken) {
-        if let Taken::Own(redis) = taken {
-            self.returned.lock().unwrap().push(redis);
+        match taken {
+            Taken::Own(redis) => self.returned.lock().unwrap().push(redis),
+            Taken::WithClock(redis) => self.idle_with_clock.lock().unwrap().push(redis),
+            _ => {}
         }
     }
 

@@ -41,8 +41,46 @@ pub(crate) fn extras(case: &Case) -> Vec<Extra> {
             let what = node_fault(&mut dice);
             extras.push(Extra::Also(what, dice.between(20, 500)));
         }
+    } else if dice.one_in(26) {
+        extras.push(Extra::Sentinels);
+        for _ in 0..dice.pick(&[1, 1, 2]) {
+            let what = primary_fault(&mut dice);
+            extras.push(Extra::Also(what, dice.between(20, 500)));
+        }
+    } else if dice.one_in(12) {
+        if !dice.one_in(4) {
+            extras.push(Extra::Exact);
+        }
+        for _ in 0..dice.pick(&[1, 1, 2]) {
+            let step = Mishap::ClockStepped(step(&mut dice));
+            extras.push(Extra::Also(step, dice.between(20, 500)));
+        }
     }
     extras
+}
+
+/// By how much a clock is stepped, in ms.
+pub(crate) fn step(dice: &mut Dice) -> i64 {
+    let by = match dice.between(0, 2) {
+        0 => dice.between(5, 100),
+        1 => dice.between(100, 1_500),
+        _ => 3_600_000 + dice.between(0, 500),
+    };
+    let by = by.cast_signed();
+    if dice.one_in(2) { by } else { -by }
+}
+
+/// What goes wrong with a primary that sentinels watch.
+fn primary_fault(dice: &mut Dice) -> Mishap {
+    let (behind, frozen) = (dice.between(50, 300), dice.between(20, 600));
+    dice.pick(&[
+        Mishap::SentinelsAsked,
+        Mishap::SentinelsBehind(behind),
+        Mishap::SentinelsBehind(behind),
+        Mishap::PrimaryKilled,
+        Mishap::PrimaryFrozen(frozen),
+        Mishap::PrimaryFlushed,
+    ])
 }
 
 /// What goes wrong with the node of a key.

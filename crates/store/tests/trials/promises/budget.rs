@@ -22,6 +22,7 @@ pub(super) enum Budget {
 pub(super) struct Weighed {
     pub(super) at: Span,
     pub(super) gateway: usize,
+    pub(super) numbers: Numbers,
     pub(super) cost: u64,
     pub(super) budget: Budget,
     // From then on it may count for no more than this.
@@ -73,6 +74,7 @@ pub(super) fn admitted(
         Some(Weighed {
             at: charge.at,
             gateway: request.gateway,
+            numbers: charge.numbers,
             cost: charge.cost,
             budget,
             settled: match request.has_left {

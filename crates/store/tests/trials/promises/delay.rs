@@ -49,8 +49,10 @@ fn check(history: &History, limit: usize, key: u64) -> Option<Breach> {
         let [(before, first, cost), (at, second, _)] = *pair else {
             return None;
         };
+        let steps = history.steps.iter().map(|step| &step.span);
         if forgotten
             .iter()
+            .chain(steps)
             .any(|span| span.meets(before.min(at), at.max(before)))
         {
             return None;

@@ -15,8 +15,8 @@ pub(super) const LOCAL: Promise = Promise {
             share counts as the share.",
     check: |history| {
         let mut broken = Vec::new();
-        for (limit, key) in history.keys() {
-            if history.in_memory || history.limits[limit].mode == Mode::Local {
+        for (limit, key) in history.all_keys() {
+            if history.in_memory || !is_judged(history, limit) {
                 continue;
             }
             broken.extend(alone(history, limit, key, &LOCAL, |numbers, gateways| {
@@ -50,6 +50,14 @@ pub(super) const CLOSED: Promise = Promise {
     check: closed,
 };
 
+/// Of what gateways keep by themselves nothing is promised while Redis's clock is stepped.
+fn is_judged(history: &History, limit: usize) -> bool {
+    let mode = history.limits[limit].mode;
+    history.judges_gateways()
+        && mode != Mode::Local
+        && (history.steps.is_empty() || mode == Mode::Exact)
+}
+
 /// What one gateway may give away of a limit: each of those that did is judged.
 fn alone(
     history: &History,
@@ -64,11 +72,7 @@ fn alone(
         let mut charges = admitted(history, limit, key, belongs);
         let told = told(history, gateway, &charges);
         let share = |numbers| part(numbers, told);
-        cap(
-            &mut charges,
-            |numbers, _| share(numbers).limit,
-            most_generous(history, limit, key),
-        );
+        cap(&mut charges, |numbers, _| share(numbers).limit);
         if let Some(excess) = judge(history, limit, key, &charges, share) {
             let mut breach = breach(promise.name, limit, key, &excess);
             breach.what = format!("gateway {gateway} alone: {}", breach.what);
@@ -93,11 +97,9 @@ fn in_all(history: &History, limit: usize, key: u64) -> Option<Breach> {
         let told = shares.iter().find(|(known, _)| *known == gateway);
         told.map_or(numbers, |(_, told)| numbers.divided(*told))
     };
-    cap(
-        &mut charges,
-        |numbers, gateway| share_of(numbers, gateway).limit,
-        most_generous(history, limit, key),
-    );
+    cap(&mut charges, |numbers, gateway| {
+        share_of(numbers, gateway).limit
+    });
     let is_synced = history.limits[limit].mode == Mode::Synced;
     let unseen = history.unseen + history.timeout;
     let beyond = if is_synced {
@@ -118,14 +120,13 @@ fn in_all(history: &History, limit: usize, key: u64) -> Option<Breach> {
     Some(breach(LOCAL.name, limit, key, &excess))
 }
 
-/// Lets what gateways admitted by themselves count for no more than all that they may.
-fn cap(charges: &mut [Weighed], most: impl Fn(Numbers, usize) -> u64, numbers: Option<Numbers>) {
-    let Some(numbers) = numbers else { return };
+/// Lets what gateways admitted by themselves count for no more than all that they may by the plan that asked.
+fn cap(charges: &mut [Weighed], most: impl Fn(Numbers, usize) -> u64) {
     for charge in charges
         .iter_mut()
         .filter(|charge| charge.budget != Budget::Shared)
     {
-        charge.cost = charge.cost.min(most(numbers, charge.gateway));
+        charge.cost = charge.cost.min(most(charge.numbers, charge.gateway));
     }
 }
 
@@ -177,7 +178,11 @@ fn told(history: &History, gateway: usize, charges: &[Weighed]) -> u64 {
 
 fn closed(history: &History) -> Vec<Breach> {
     let mut broken = Vec::new();
-    for request in history.requests.iter().filter(|_| !history.in_memory) {
+    for request in history
+        .requests
+        .iter()
+        .filter(|_| !history.in_memory && history.judges_gateways())
+    {
         if !request.is_admitted() {
             continue;
         }

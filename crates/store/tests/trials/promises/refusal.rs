@@ -47,13 +47,15 @@ pub(super) fn check(history: &History, wanted: Refusals, promise: &Promise) -> V
         else {
             continue;
         };
+        let judged = request.charges.iter();
+        let judged = judged.filter(|charge| history.judges(charge.limit));
         let is_wanted = |charge: &&Charge| match (via, history.limits[charge.limit].block) {
             (Via::Remembered, _) => wanted == Refusals::Remembered,
             (Via::Store, None) => wanted == Refusals::OfQuotas,
             (Via::Store, Some(_)) => wanted == Refusals::OfBlocks,
             _ => false,
         };
-        for charge in request.charges.iter().filter(is_wanted) {
+        for charge in judged.filter(is_wanted) {
             broken.extend(unjustified(history, request, charge, via, promise));
         }
     }
@@ -76,14 +78,18 @@ fn unjustified(
         // It is remembered from when the answer came, which may have taken its time.
         Via::Remembered => (
             Span {
-                begin: request.asked.begin - history.timeout,
+                begin: request.asked.begin - history.timeout - history.leeway.ahead,
                 end: request.asked.end,
             },
-            REMEMBERED_FOR,
+            REMEMBERED_FOR + history.leeway.ahead,
         ),
         // Who asks first is not always decided first.
         _ if history.in_memory => (request.asked, 0),
         _ => (charge.at, 0),
+    };
+    let at = Span {
+        begin: at.begin - history.leeway.back,
+        end: at.end,
     };
     let question = Question {
         limit: charge.limit,

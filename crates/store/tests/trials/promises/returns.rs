@@ -7,7 +7,8 @@ pub(super) const RETRY_AFTER: Promise = Promise {
     name: "retry_after",
     words: "A request that is refused, and asks again alone when its retry-after is over, is admitted.",
     check: |history| {
-        let returns = history.returns.iter().filter(|again| !again.admitted);
+        let returns = history.returns.iter();
+        let returns = returns.filter(|again| !again.admitted && history.judges_gateways());
         let breach = returns.map(|again| Breach {
             promise: RETRY_AFTER.name,
             limit: again.limit,

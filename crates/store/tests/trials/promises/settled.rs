@@ -19,7 +19,8 @@ pub(super) const FRESH: Promise = Promise {
     name: "fresh_key",
     words: "A key that was never used has its whole quota, whatever happened to others.",
     check: |history| {
-        let fresh = history.looks.iter().filter(|look| look.key.is_none());
+        let fresh = history.looks.iter();
+        let fresh = fresh.filter(|look| look.key.is_none() && history.judges_gateways());
         let breach = fresh.filter_map(|look| {
             let what = format!("{} of {} left", look.remaining, look.numbers.limit);
             (look.remaining != look.numbers.limit).then(|| breach(&FRESH, look, what))
@@ -32,6 +33,7 @@ fn kept(history: &History) -> Vec<Breach> {
     history
         .looks
         .iter()
+        .filter(|look| history.judges(look.limit))
         .filter_map(|look| lost(history, look))
         .collect()
 }
@@ -40,7 +42,10 @@ fn lost(history: &History, look: &Look) -> Option<Breach> {
     let question = Question {
         limit: look.limit,
         key: look.key?,
-        at: Span::at(look.at),
+        at: Span {
+            begin: look.at - history.leeway.back,
+            end: look.at,
+        },
         numbers: look.numbers,
         but: None,
         age: 0,
@@ -55,7 +60,7 @@ fn lost(history: &History, look: &Look) -> Option<Breach> {
     if known.mode == Mode::Leased && may_be_lent(history, look.limit) {
         least_left = 0.0;
     }
-    if block::may_last(history, look.limit, look.key?, None, Span::at(look.at), 0) {
+    if block::may_last(history, look.limit, look.key?, None, question.at, 0) {
         least_left = 0.0;
     }
     if known.kind == Kind::Counter {

@@ -1,0 +1,232 @@
+//! A history by the clock that decided, where that clock was stepped.
+//!
+//! Promises are about spans of that clock. A step forward is time that passes at once. A step back is no time: it never gives
+//! back what the time before had to, so afterwards the clock goes on as if it had not been stepped. In a window that the clock
+//! has left by a step back, what was used in the later window still counts.
+
+use tidegate_core::Micros;
+use tidegate_store::Mode;
+
+use super::{Charge, History, Judged, Leeway, Limit, Span, Trouble};
+use crate::law::Kind;
+
+/// A clock between two steps.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    /// By this machine's clock.
+    span: Span,
+    /// How far the deciding clock is ahead of this machine's.
+    ahead: i64,
+    /// How far the time that promises go by is ahead of the deciding clock.
+    shift: i64,
+    /// That time stands until it would be after this one.
+    least: Micros,
+}
+
+impl Piece {
+    fn of_decider(&self, at: Micros) -> Micros {
+        at.saturating_add_signed(self.shift).max(self.least)
+    }
+
+    fn of_machine(&self, at: Micros) -> Micros {
+        self.of_decider(at.saturating_add_signed(self.ahead))
+    }
+
+    fn machine(&self, at: Micros) -> Micros {
+        at.saturating_add_signed(-self.ahead)
+    }
+}
+
+/// A clock that was stepped, as the promises of one limit see it.
+struct Clock {
+    pieces: Vec<Piece>,
+    leeway: Leeway,
+}
+
+/// Times of one call are that exact.
+const SLACK: Micros = 2_000;
+
+impl Clock {
+    fn of(history: &History, limit: &Limit) -> Self {
+        let mut piece = Piece {
+            span: Span {
+                begin: 0,
+                end: super::FOREVER,
+            },
+            ahead: 0,
+            shift: 0,
+            least: 0,
+        };
+        let mut leeway = Leeway::default();
+        let mut pieces = Vec::new();
+        for step in &history.steps {
+            piece.span.end = step.span.end;
+            pieces.push(piece);
+            let before = piece.of_machine(step.span.end);
+            let by = step.ahead - piece.ahead;
+            piece.ahead = step.ahead;
+            piece.span = Span {
+                begin: step.span.begin,
+                end: super::FOREVER,
+            };
+            if by >= 0 {
+                leeway.ahead += by.unsigned_abs();
+                continue;
+            }
+            leeway.back = period(history, limit).min(leeway.back + by.unsigned_abs());
+            if is_of_windows(limit.kind) {
+                let window = limit.window;
+                let (left, entered) = (before / window, piece.of_machine(step.span.end) / window);
+                if left > entered + 1 {
+                    piece.shift += ((left - entered) * window).cast_signed();
+                }
+                piece.least = before;
+                // What was used before the window that was left may count in it again.
+                leeway.back = 2 * window;
+            } else {
+                piece.shift -= by;
+            }
+        }
+        pieces.push(piece);
+        Self { pieces, leeway }
+    }
+
+    /// A span of this machine's clock.
+    fn of_machine(&self, span: Span) -> Span {
+        let pieces = self.pieces.iter();
+        let meeting = pieces.filter(|piece| piece.span.meets(span.begin, span.end));
+        let spans = meeting.map(|piece| Span {
+            begin: piece.of_machine(span.begin.max(piece.span.begin)),
+            end: piece.of_machine(span.end.min(piece.span.end)),
+        });
+        spans.reduce(hull).unwrap_or(span)
+    }
+
+    /// A time by the deciding clock, which was between two times of this machine's.
+    fn of_decider(&self, at: Span, asked: Span) -> Span {
+        let (begin, end) = (asked.begin.saturating_sub(SLACK), asked.end + SLACK);
+        let pieces = self.pieces.iter();
+        let meeting = pieces.filter(|piece| {
+            let own = Span {
+                begin: piece.span.begin.saturating_sub(SLACK),
+                end: piece.span.end + SLACK,
+            };
+            let (first, last) = (piece.machine(at.begin), piece.machine(at.end));
+            own.meets(begin, end) && own.meets(first, last) && first <= end && begin <= last
+        });
+        let spans = meeting.map(|piece| Span {
+            begin: piece.of_decider(at.begin),
+            end: piece.of_decider(at.end),
+        });
+        // One that is remembered is older than the question.
+        let spans = spans.reduce(hull);
+        spans.unwrap_or_else(|| self.of_machine(asked))
+    }
+
+    fn last(&self) -> Piece {
+        self.pieces[self.pieces.len() - 1]
+    }
+}
+
+fn hull(one: Span, other: Span) -> Span {
+    Span {
+        begin: one.begin.min(other.begin),
+        end: one.end.max(other.end),
+    }
+}
+
+const fn is_of_windows(kind: Kind) -> bool {
+    matches!(kind, Kind::FixedWindow | Kind::Calendar | Kind::Counter)
+}
+
+/// For how long what is used under a limit counts, by any of its plans.
+fn period(history: &History, limit: &Limit) -> Micros {
+    let charges = history.requests.iter().flat_map(|request| &request.charges);
+    let own = charges.filter(|charge| std::ptr::eq(&raw const history.limits[charge.limit], limit));
+    let full = own.map(|charge| {
+        let numbers = charge.numbers;
+        numbers.limit * numbers.per / numbers.refill
+    });
+    let full = match limit.kind.is_bucket() {
+        true => full.max().unwrap_or(0),
+        false => limit.window,
+    };
+    full.max(limit.block.map_or(0, |block| block.span))
+}
+
+impl History {
+    /// The histories by which the promises are judged: by one clock for all, or, where a clock was stepped, by that of the
+    /// gateways and by that of each limit.
+    pub(crate) fn by_clock(&self) -> Vec<Self> {
+        if self.steps.is_empty() {
+            return vec![self.clone()];
+        }
+        let mut all = vec![Self {
+            judged: Judged::Gateways,
+            ..self.clone()
+        }];
+        for (nth, limit) in self.limits.iter().enumerate() {
+            // Of what gateways keep by themselves nothing is promised across a step.
+            if self.in_memory || limit.mode == Mode::Exact {
+                all.push(self.by(&Clock::of(self, limit), nth));
+            }
+        }
+        all
+    }
+
+    fn by(&self, clock: &Clock, limit: usize) -> Self {
+        let mut history = self.clone();
+        history.judged = Judged::Limit(limit);
+        history.leeway = clock.leeway;
+        let map = |span: &mut Span| *span = clock.of_machine(*span);
+        let at = |time: Micros| clock.of_machine(Span::at(time));
+        for request in &mut history.requests {
+            let asked = request.asked;
+            for charge in &mut request.charges {
+                charge.at = at_of(clock, self, charge, asked);
+            }
+            map(&mut request.asked);
+            request.ran_until = request.ran_until.map(|time| at(time).begin);
+            request.settled = request.settled.map(|time| at(time).end);
+        }
+        history
+            .resets
+            .iter_mut()
+            .for_each(|reset| map(&mut reset.span));
+        history
+            .losses
+            .iter_mut()
+            .for_each(|loss| map(&mut loss.span));
+        history
+            .ends
+            .iter_mut()
+            .for_each(|end| end.at = at(end.at).end);
+        history
+            .counts
+            .iter_mut()
+            .for_each(|count| count.at = at(count.at).begin);
+        for look in &mut history.looks {
+            look.at = clock.last().of_decider(look.at);
+        }
+        for trouble in &mut history.troubles {
+            map(&mut trouble.span);
+        }
+        for step in &mut history.steps {
+            map(&mut step.span);
+            history.troubles.push(Trouble {
+                gateway: None,
+                kind: "clock stepped",
+                span: step.span,
+            });
+        }
+        history
+    }
+}
+
+fn at_of(clock: &Clock, history: &History, charge: &Charge, asked: Span) -> Span {
+    // A gateway decides by this machine's clock.
+    if charge.here && !history.in_memory {
+        return clock.of_machine(charge.at);
+    }
+    clock.of_decider(charge.at, asked)
+}
