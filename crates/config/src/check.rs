@@ -1,7 +1,7 @@
 //! From the file as written to the plan: every rule that a configuration must keep.
 //!
 //! All problems are collected, not only the first; a part with a problem is left out, and since a
-//! plan is made only if there is none, nothing incomplete ever leaves. This module must not know
+//! plan is made only if there is none, nothing incomplete ever scalars. This module must not know
 //! YAML.
 
 mod access_log;
@@ -26,7 +26,7 @@ use tidegate_tower::{Answers, Policy};
 
 use super::file::File;
 use super::plan::{Fixed, Plan};
-use super::value::{FilePath, Leaf, Value};
+use super::value::{FilePath, Scalar, Value};
 use tidegate_yaml::{ConfigError, MAX_PROBLEMS, Place, Problem, Source, Warning};
 use tidegate_yaml::{Unfilled, Why, expand};
 
@@ -139,28 +139,29 @@ impl Check<'_> {
     fn undefined<'n, T>(
         &mut self,
         what: &str,
-        leaf: &Leaf<T>,
+        scalar: &Scalar<T>,
         names: impl Iterator<Item = &'n String>,
         none: &str,
     ) {
-        let mut problem = Problem::new(leaf.place, format!("there is no {what} `{}`", leaf.raw));
+        let mut problem =
+            Problem::new(scalar.place, format!("there is no {what} `{}`", scalar.raw));
         // Thousands of names by thousands of mistakes would take a while, and are not told anyway.
         if self.problems.len() < MAX_PROBLEMS {
             let mut names: Vec<_> = names.collect();
             names.sort();
             problem = match names.as_slice() {
                 [] => problem.note(none),
-                names => problem.choices(&leaf.raw, names),
+                names => problem.choices(&scalar.raw, names),
             };
         }
         self.refuse(problem);
     }
 
     /// A value, its variables filled in; none if it is refused, which is then told.
-    fn read<T: Value>(&mut self, leaf: &Leaf<T>) -> Option<T> {
-        let text = self.fill(leaf)?;
+    fn read<T: Value>(&mut self, scalar: &Scalar<T>) -> Option<T> {
+        let text = self.fill(scalar)?;
         if text.len() > T::MAX_BYTES {
-            let problem = Problem::new(leaf.place, format!("{} is too long", T::WHAT));
+            let problem = Problem::new(scalar.place, format!("{} is too long", T::WHAT));
             self.refuse(problem.note(format!("the longest has {} bytes", T::MAX_BYTES)));
             return None;
         }
@@ -168,16 +169,16 @@ impl Check<'_> {
             Ok(value) => Some(value),
             Err(fault) => {
                 let is_filled = matches!(text, Cow::Owned(_));
-                self.refuse(fault.problem(leaf, is_filled));
+                self.refuse(fault.problem(scalar, is_filled));
                 None
             }
         }
     }
 
     /// As [`read`](Self::read), for a value beside which secrets may stand: no line is shown.
-    fn read_hidden<T: Value>(&mut self, leaf: &Leaf<T>) -> Option<T> {
+    fn read_hidden<T: Value>(&mut self, scalar: &Scalar<T>) -> Option<T> {
         let before = self.problems.len();
-        let value = self.read(leaf);
+        let value = self.read(scalar);
         let told = self.problems.split_off(before);
         self.problems
             .extend(told.into_iter().map(Problem::without_line));
@@ -185,25 +186,25 @@ impl Check<'_> {
     }
 
     /// A value that may be left out; none also if it is refused.
-    fn read_some<T: Value>(&mut self, leaf: Option<&Leaf<T>>) -> Option<T> {
-        leaf.and_then(|leaf| self.read(leaf))
+    fn read_some<T: Value>(&mut self, scalar: Option<&Scalar<T>>) -> Option<T> {
+        scalar.and_then(|scalar| self.read(scalar))
     }
 
     /// A file, from the folder of the configuration that names it.
-    pub(super) fn file(&mut self, leaf: &Leaf<FilePath>) -> Option<PathBuf> {
-        let FilePath(path) = self.read(leaf)?;
+    pub(super) fn file(&mut self, scalar: &Scalar<FilePath>) -> Option<PathBuf> {
+        let FilePath(path) = self.read(scalar)?;
         let folder = Path::new(self.source.name())
             .parent()
             .unwrap_or(Path::new(""));
         Some(folder.join(path))
     }
 
-    fn fill<'l, T>(&mut self, leaf: &'l Leaf<T>) -> Option<Cow<'l, str>> {
-        let unfilled = match expand(&leaf.raw, self.env) {
+    fn fill<'l, T>(&mut self, scalar: &'l Scalar<T>) -> Option<Cow<'l, str>> {
+        let unfilled = match expand(&scalar.raw, self.env) {
             Ok(text) => return Some(text),
             Err(unfilled) => unfilled,
         };
-        let place = self.reference(&unfilled, leaf.place);
+        let place = self.reference(&unfilled, scalar.place);
         self.refuse(match unfilled.why {
             Why::Unset(name) => Problem::new(
                 place,

@@ -1,6 +1,6 @@
 //! The single values of the configuration: what each kind reads like, and how it is read.
 //!
-//! A [`Leaf`] is a value as written, with its place; what it stands for is known once its variables
+//! A [`Scalar`] is a value as written, with its place; what it stands for is known once its variables
 //! are filled in, so it is read by the check, which can then tell all that is wrong at once.
 //! [`Value`] is one kind of value. This module must not know which keys there are.
 
@@ -84,16 +84,16 @@ pub(super) enum Fault {
 
 impl Fault {
     /// The problem with a value: as it was written, and whether variables were filled in since.
-    pub(super) fn problem<T: Value>(self, leaf: &Leaf<T>, is_filled: bool) -> Problem {
+    pub(super) fn problem<T: Value>(self, scalar: &Scalar<T>, is_filled: bool) -> Problem {
         let message = match self {
             Self::Because(reason) => reason.to_owned(),
             Self::Quoting(reason) if T::SHOWN && !is_filled => reason,
-            _ if T::SHOWN => format!("`{}` is not {}", leaf.raw, T::WHAT),
+            _ if T::SHOWN => format!("`{}` is not {}", scalar.raw, T::WHAT),
             _ => format!("this is not {}", T::WHAT),
         };
-        let problem = Problem::new(leaf.place, message);
+        let problem = Problem::new(scalar.place, message);
         let problem = match T::words().next() {
-            Some(_) => problem.choices(&leaf.raw, T::words()),
+            Some(_) => problem.choices(&scalar.raw, T::words()),
             None => problem.note(format!("allowed here: {}", T::ALLOWED)),
         };
         if is_filled {
@@ -104,13 +104,13 @@ impl Fault {
 }
 
 /// A value as written, with its place.
-pub(super) struct Leaf<T> {
+pub(super) struct Scalar<T> {
     pub(super) raw: String,
     pub(super) place: Option<Place>,
     kind: PhantomData<fn() -> T>,
 }
 
-impl<T> Leaf<T> {
+impl<T> Scalar<T> {
     pub(super) const fn new(raw: String, place: Option<Place>) -> Self {
         let kind = PhantomData;
         Self { raw, place, kind }
@@ -118,20 +118,20 @@ impl<T> Leaf<T> {
 }
 
 // Not derived: what is written may be a secret.
-impl<T> fmt::Debug for Leaf<T> {
+impl<T> fmt::Debug for Scalar<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Leaf({:?})", self.place)
+        write!(f, "Scalar({:?})", self.place)
     }
 }
 
-impl<'de, T> Deserialize<'de> for Leaf<T> {
+impl<'de, T> Deserialize<'de> for Scalar<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let Spanned { value, place } = Spanned::<String>::deserialize(deserializer)?;
         Ok(Self::new(value, place))
     }
 }
 
-impl<T: Value> JsonSchema for Leaf<T> {
+impl<T: Value> JsonSchema for Scalar<T> {
     fn schema_name() -> Cow<'static, str> {
         Cow::Borrowed(T::NAME)
     }

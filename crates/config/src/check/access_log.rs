@@ -15,8 +15,8 @@ impl Check<'_> {
         let format = format.unwrap_or_default();
         let access = match log.and_then(|log| log.access.as_ref()) {
             None => Some(self.access_log(None, format)),
-            Some(SingleOr::Single(leaf)) => {
-                let is_on = self.read(leaf).unwrap_or(true);
+            Some(SingleOr::Single(scalar)) => {
+                let is_on = self.read(scalar).unwrap_or(true);
                 is_on.then(|| self.access_log(None, format))
             }
             Some(SingleOr::Block(block)) => Some(self.access_log(Some(&block.value), format)),
@@ -50,18 +50,18 @@ impl Check<'_> {
 
     /// The file of the log. Its folder must be there: the gateway would not start without it.
     fn log_file(&mut self, access: &file::AccessLog) -> Option<std::path::PathBuf> {
-        let leaf = access.file.as_ref()?;
-        let path = self.file(leaf)?;
+        let scalar = access.file.as_ref()?;
+        let path = self.file(scalar)?;
         let folder = path
             .parent()
             .filter(|folder| !folder.as_os_str().is_empty());
         if path.is_dir() {
-            let problem = Problem::new(leaf.place, format!("`{}` is a folder", leaf.raw));
+            let problem = Problem::new(scalar.place, format!("`{}` is a folder", scalar.raw));
             self.refuse(problem.note("`file` is the file that lines are appended to"));
         } else if folder.is_some_and(|folder| !folder.is_dir()) {
             let problem = Problem::new(
-                leaf.place,
-                format!("the folder of `{}` is not there", leaf.raw),
+                scalar.place,
+                format!("the folder of `{}` is not there", scalar.raw),
             );
             self.refuse(problem.note("make the folder; the gateway makes the file"));
         }
@@ -94,13 +94,13 @@ impl Check<'_> {
             None => AccessField::default_fields(),
             Some(list) => {
                 let mut fields = Vec::new();
-                for leaf in &list.value {
-                    let Some(field) = self.read(leaf) else {
+                for scalar in &list.value {
+                    let Some(field) = self.read(scalar) else {
                         continue;
                     };
                     if fields.contains(&field) {
-                        let twice = format!("`{}` is listed twice", leaf.raw);
-                        self.refuse(Problem::new(leaf.place, twice).note("remove one of them"));
+                        let twice = format!("`{}` is listed twice", scalar.raw);
+                        self.refuse(Problem::new(scalar.place, twice).note("remove one of them"));
                     }
                     fields.push(field);
                 }
@@ -134,9 +134,12 @@ impl Check<'_> {
                 problem.note("add `status`, `outcome` or `duration`, or leave `filter` out"),
             );
         }
-        let statuses = status.iter().filter_map(|leaf| self.read(leaf));
+        let statuses = status.iter().filter_map(|scalar| self.read(scalar));
         let statuses = statuses.map(|StatusRange(from, to)| (from, to)).collect();
-        let outcomes = outcome.iter().filter_map(|leaf| self.read(leaf)).collect();
+        let outcomes = outcome
+            .iter()
+            .filter_map(|scalar| self.read(scalar))
+            .collect();
         Some(AccessFilter {
             statuses,
             outcomes,

@@ -5,7 +5,7 @@ use tidegate_tower::{Answers, RateLimitHeaders, Reject};
 
 use super::Check;
 use crate::file::{self, SingleOr};
-use crate::value::{HeadersWord, IetfDraft, Leaf, MediaType, RejectBody, RejectStatus};
+use crate::value::{HeadersWord, IetfDraft, MediaType, RejectBody, RejectStatus, Scalar};
 use tidegate_yaml::Problem;
 
 /// What a body is if nothing is said.
@@ -30,7 +30,7 @@ impl Check<'_> {
 
     fn headers(&mut self, headers: &SingleOr<HeadersWord, file::Headers>) -> RateLimitHeaders {
         match headers {
-            SingleOr::Single(leaf) => match self.read(leaf) {
+            SingleOr::Single(scalar) => match self.read(scalar) {
                 Some(HeadersWord::None) => RateLimitHeaders {
                     x_ratelimit: None,
                     ietf: false,
@@ -53,8 +53,8 @@ impl Check<'_> {
         let kind = self.read_some(reject.content_type.as_ref());
         let kind = kind.map_or(TEXT, |MediaType(kind)| kind);
         let body = self.read_some(reject.body.as_ref());
-        if let (Some(leaf), None) = (&reject.content_type, &reject.body) {
-            self.no_body(leaf);
+        if let (Some(scalar), None) = (&reject.content_type, &reject.body) {
+            self.no_body(scalar);
         }
         Reject {
             status: status.map_or(usual, |RejectStatus(status)| status),
@@ -62,7 +62,7 @@ impl Check<'_> {
         }
     }
 
-    fn no_body(&mut self, kind: &Leaf<MediaType>) {
+    fn no_body(&mut self, kind: &Scalar<MediaType>) {
         let problem = Problem::new(
             kind.place,
             "there is no `body` that this could be the type of",

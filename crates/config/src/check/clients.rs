@@ -12,7 +12,7 @@ use tidegate_tower::{AddressFrom, ClientPlans, ClientSource, Clients, TrustedPro
 use super::Check;
 use crate::file::{ApiKey, File, Source, UserId};
 use crate::plan::{JwksPlan, KeyFile};
-use crate::value::{AddressTold, Leaf, Network, PrefixLength};
+use crate::value::{AddressTold, Network, PrefixLength, Scalar};
 use tidegate_yaml::Spanned;
 use tidegate_yaml::{Place, Problem};
 
@@ -67,12 +67,12 @@ impl Check<'_> {
     pub(super) fn clients(&mut self, file: &File, plans: &ClientPlans) -> Callers {
         let proxies = file.trusted_proxies.as_deref().unwrap_or_default();
         let mut networks = Vec::new();
-        for leaf in proxies {
-            let Some(Network(network)) = self.read(leaf) else {
+        for scalar in proxies {
+            let Some(Network(network)) = self.read(scalar) else {
                 continue;
             };
             if network.prefix_len() == 0 {
-                self.everybody(leaf.place);
+                self.everybody(scalar.place);
             }
             networks.push(network);
         }
@@ -84,7 +84,7 @@ impl Check<'_> {
             forward_client: file
                 .forward_client
                 .as_ref()
-                .and_then(|leaf| self.naming_header(leaf)),
+                .and_then(|scalar| self.naming_header(scalar)),
         };
         let mut proxy_protocol = false;
         let mut reread = Reread::default();
@@ -108,7 +108,7 @@ impl Check<'_> {
                         self.unbelieved(placed.place);
                     }
                     let header = match &user_id.header {
-                        Some(leaf) => self.naming_header(leaf),
+                        Some(scalar) => self.naming_header(scalar),
                         None => Some(USER_ID_HEADER),
                     };
                     let source = header.map(|header| ClientSource::UserId { header });
@@ -123,8 +123,8 @@ impl Check<'_> {
                     let prefix = self.read_some(ip.ipv6_prefix.as_ref());
                     clients.ipv6_prefix = prefix.map_or(IPV6_PREFIX, |PrefixLength(bits)| bits);
                     let told = self.read_some(ip.from.as_ref()).unwrap_or_default();
-                    if let Some(leaf) = ip.from.as_ref().filter(|_| proxies.is_empty()) {
-                        self.nobody_tells(leaf.place);
+                    if let Some(scalar) = ip.from.as_ref().filter(|_| proxies.is_empty()) {
+                        self.nobody_tells(scalar.place);
                     }
                     proxy_protocol = told == AddressTold::ProxyProtocol;
                     clients.address_from = match told {
@@ -181,20 +181,20 @@ impl Check<'_> {
         key_files: &mut Vec<KeyFile>,
     ) -> Option<ClientSource> {
         let header = match &api_key.header {
-            Some(leaf) => self.read(leaf),
+            Some(scalar) => self.read(scalar),
             None => Some(API_KEY_HEADER),
         };
         let unknown = self.read_some(api_key.unknown.as_ref()).unwrap_or_default();
         let listed = self.listed(api_key.keys.iter().flatten(), plans, seen);
         let keys = ApiKeys::new(listed.clone());
-        if let Some(leaf) = &api_key.keys_file {
-            key_files.extend(self.key_file(leaf, listed, &keys, plans));
+        if let Some(scalar) = &api_key.keys_file {
+            key_files.extend(self.key_file(scalar, listed, &keys, plans));
         } else if api_key.keys.is_none() && unknown != UnknownKey::Accept {
             let problem = Problem::new(place, "this source knows no key");
             self.refuse(problem.note("list some under `keys`, or name a `keys_file`"));
         }
         if unknown == UnknownKey::Accept {
-            let at = api_key.unknown.as_ref().and_then(|leaf| leaf.place);
+            let at = api_key.unknown.as_ref().and_then(|scalar| scalar.place);
             self.doubt(Problem::new(at, "keys that are not listed are not verified").note(
                 "every invented key is a new client, so only limits per address bound it: the API itself must refuse such \
                  keys, and known keys belong into the list",
@@ -217,12 +217,12 @@ impl Check<'_> {
     }
 
     /// A header that names somebody, which is removed and set as need be: none that messages need for something else.
-    fn naming_header(&mut self, leaf: &Leaf<HeaderName>) -> Option<HeaderName> {
-        let name = self.read(leaf)?;
+    fn naming_header(&mut self, scalar: &Scalar<HeaderName>) -> Option<HeaderName> {
+        let name = self.read(scalar)?;
         if RESERVED.contains(&name.as_str()) {
-            let message = format!("`{}` has another purpose in HTTP", leaf.raw);
+            let message = format!("`{}` has another purpose in HTTP", scalar.raw);
             let note = "allowed here: a header of your own, such as X-Client-Id";
-            self.refuse(Problem::new(leaf.place, message).note(note));
+            self.refuse(Problem::new(scalar.place, message).note(note));
         }
         Some(name)
     }
@@ -237,10 +237,11 @@ impl Check<'_> {
         });
         for (index, name) in named.iter().enumerate() {
             if shown.clone().any(|shown| shown == *name) || named[..index].contains(name) {
-                let leaf = file.forward_client.as_ref();
-                let leaf = leaf.filter(|_| clients.forward_client.as_ref() == Some(name));
+                let scalar = file.forward_client.as_ref();
+                let scalar = scalar.filter(|_| clients.forward_client.as_ref() == Some(name));
                 let first = file.clients.iter().flatten().next();
-                let place = leaf.map_or(first.and_then(|source| source.place), |leaf| leaf.place);
+                let place =
+                    scalar.map_or(first.and_then(|source| source.place), |scalar| scalar.place);
                 let message = format!("the header {name} would mean two things");
                 self.refuse(
                     Problem::new(place, message)

@@ -43,7 +43,7 @@ impl Check<'_> {
         let is_open = admin.is_some_and(|admin| admin.token.is_none() && is_any(admin.address));
         if is_open {
             let place = match &file.admin {
-                Some(SingleOr::Single(leaf)) => leaf.place,
+                Some(SingleOr::Single(scalar)) => scalar.place,
                 Some(SingleOr::Block(block)) => block.place,
                 None => None,
             };
@@ -65,7 +65,7 @@ fn is_any(address: SocketAddr) -> bool {
 
 fn place_of_listen(file: &File) -> Option<Place> {
     match file.listen.as_ref()? {
-        SingleOr::Single(leaf) => leaf.place,
+        SingleOr::Single(scalar) => scalar.place,
         SingleOr::Block(block) => block.place,
     }
 }

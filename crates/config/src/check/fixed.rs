@@ -53,12 +53,12 @@ impl Check<'_> {
         });
         let secret = file.secret.as_ref().and_then(|secret| secret.place);
         let log = file.log.as_ref().and_then(|log| {
-            let format = log.format.as_ref().and_then(|leaf| leaf.place);
+            let format = log.format.as_ref().and_then(|scalar| scalar.place);
             let access = log.access.as_ref().and_then(|access| match access {
-                SingleOr::Single(leaf) => leaf.place,
+                SingleOr::Single(scalar) => scalar.place,
                 SingleOr::Block(block) => block.place,
             });
-            let level = log.level.as_ref().and_then(|leaf| leaf.place);
+            let level = log.level.as_ref().and_then(|scalar| scalar.place);
             format.or(access).or(level)
         });
         self.kept("admin", admin, now.admin == before.admin);

@@ -15,7 +15,7 @@ use tidegate_tower::{Per, Rule};
 use super::Check;
 use super::clients::IPV6_PREFIX;
 use crate::file::{self, File, SingleOr};
-use crate::value::{Leaf, LimitName, PrefixLength};
+use crate::value::{LimitName, PrefixLength, Scalar};
 use action::reserving;
 use quota::Written;
 use tidegate_yaml::{Place, Problem};
@@ -98,7 +98,7 @@ impl Check<'_> {
         let always = file.always.iter().flatten();
         let routes = file.routes.iter().flat_map(|routes| &routes.value);
         let routes = routes.flat_map(|route| route.value.limits.iter().flatten());
-        let used: HashSet<_> = always.chain(routes).map(|leaf| &leaf.raw).collect();
+        let used: HashSet<_> = always.chain(routes).map(|scalar| &scalar.raw).collect();
         for (name, _) in file.limits.iter().flat_map(|limits| &limits.0) {
             if !used.contains(&name.raw) {
                 self.doubt(
@@ -116,16 +116,16 @@ impl Check<'_> {
     fn block(&mut self, limit: &file::Limit, mode: Mode) -> Option<Block> {
         let span = self.read_some(limit.block.as_ref());
         let extend = self.read_some(limit.extend.as_ref()).unwrap_or_default();
-        let Some(leaf) = &limit.block else {
-            if let Some(leaf) = &limit.extend {
-                let problem = Problem::new(leaf.place, "there is no `block` to extend");
+        let Some(scalar) = &limit.block else {
+            if let Some(scalar) = &limit.extend {
+                let problem = Problem::new(scalar.place, "there is no `block` to extend");
                 self.refuse(problem.note("add `block: 30m`, or remove `extend`"));
             }
             return None;
         };
         if matches!(mode, Mode::Leased | Mode::Synced) {
             let message = format!("a limit that is {} cannot block", mode.word());
-            let problem = Problem::new(leaf.place, message);
+            let problem = Problem::new(scalar.place, message);
             self.refuse(
                 problem.note("all gateways must know a block at once: write `mode: exact`"),
             );
@@ -136,15 +136,15 @@ impl Check<'_> {
 
     /// Warns of what only matters with Redis.
     fn without_effect(&mut self, limit: &file::Limit) {
-        if let Some(leaf) = &limit.on_failure {
+        if let Some(scalar) = &limit.on_failure {
             self.doubt(
-                Problem::new(leaf.place, "`on_failure` has no effect here")
+                Problem::new(scalar.place, "`on_failure` has no effect here")
                     .note("with `store: memory` the store cannot fail"),
             );
         }
-        if let Some(leaf) = &limit.mode {
+        if let Some(scalar) = &limit.mode {
             self.doubt(
-                Problem::new(leaf.place, "`mode` has no effect here")
+                Problem::new(scalar.place, "`mode` has no effect here")
                     .note("with `store: memory` no other gateway shares the limit"),
             );
         }
@@ -153,7 +153,7 @@ impl Check<'_> {
     /// Refuses a mode that the limit's algorithm cannot have.
     fn mode_fits(
         &mut self,
-        name: &Leaf<LimitName>,
+        name: &Scalar<LimitName>,
         limit: &file::Limit,
         quota: &Quota,
         mode: Mode,
@@ -162,7 +162,10 @@ impl Check<'_> {
         if allowed.contains(&mode) {
             return;
         }
-        let place = limit.mode.as_ref().map_or(name.place, |leaf| leaf.place);
+        let place = limit
+            .mode
+            .as_ref()
+            .map_or(name.place, |scalar| scalar.place);
         let what = match quota.calendar() {
             Some(_) => "window of days or months",
             None => quota.algorithm(),
@@ -178,19 +181,19 @@ impl Check<'_> {
     }
 
     fn per(&mut self, limit: &file::Limit, file: &File) -> Vec<Per> {
-        let Some(leaves) = &limit.per else {
+        let Some(scalars) = &limit.per else {
             return vec![Per::Client];
         };
         let mut per = Vec::new();
-        for leaf in leaves {
-            let Some(part) = self.read(leaf) else {
+        for scalar in scalars {
+            let Some(part) = self.read(scalar) else {
                 continue;
             };
             if per.contains(&part) {
-                let problem = Problem::new(leaf.place, format!("`{}` is here twice", leaf.raw));
+                let problem = Problem::new(scalar.place, format!("`{}` is here twice", scalar.raw));
                 self.refuse(problem);
             }
-            self.wider(&part, file, leaf.place);
+            self.wider(&part, file, scalar.place);
             let mut sources = file.clients.iter().flatten().map(|source| &source.value);
             let is_named = match part {
                 Per::ApiKey => sources.any(|source| source.api_key.is_some()),
@@ -200,9 +203,9 @@ impl Check<'_> {
                 _ => true,
             };
             if !is_named {
-                let message = format!("no client source names a `{}`", leaf.raw);
+                let message = format!("no client source names a `{}`", scalar.raw);
                 self.doubt(
-                    Problem::new(leaf.place, message)
+                    Problem::new(scalar.place, message)
                         .note("every client is counted by address here; see `clients`"),
                 );
             }
@@ -217,8 +220,8 @@ impl Check<'_> {
             return;
         };
         let mut sources = file.clients.iter().flatten();
-        let leaf = sources.find_map(|source| source.value.ip.as_ref()?.ipv6_prefix.as_ref());
-        let own = leaf.and_then(|leaf| self.read(leaf));
+        let scalar = sources.find_map(|source| source.value.ip.as_ref()?.ipv6_prefix.as_ref());
+        let own = scalar.and_then(|scalar| self.read(scalar));
         let own = own.map_or(IPV6_PREFIX, |PrefixLength(own)| own);
         if *bits >= own {
             self.refuse(

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use super::Check;
 use crate::file::{BlockOr, File, Listener, ListenerTls, SingleOr};
 use crate::plan::{AdminPlan, ListenerPlan};
-use crate::value::{ClientCert, FilePath, Leaf};
+use crate::value::{ClientCert, FilePath, Scalar};
 use tidegate_net::tls::{CertificateFiles, ClientCertificates, ServerFiles, ServerTls, Shown};
 use tidegate_yaml::Spanned;
 use tidegate_yaml::{Place, Problem};
@@ -34,7 +34,7 @@ impl Check<'_> {
                     tls: None,
                 });
             }
-            Some(SingleOr::Single(leaf)) => listen.extend(self.plain(leaf, &mut taken)),
+            Some(SingleOr::Single(scalar)) => listen.extend(self.plain(scalar, &mut taken)),
             Some(SingleOr::Block(block)) => match &block.value {
                 BlockOr::Block(listener) => listen.extend(self.listener(listener, &mut taken)),
                 BlockOr::List(list) => {
@@ -46,7 +46,7 @@ impl Check<'_> {
                     }
                     for element in list {
                         listen.extend(match element {
-                            SingleOr::Single(leaf) => self.plain(leaf, &mut taken),
+                            SingleOr::Single(scalar) => self.plain(scalar, &mut taken),
                             SingleOr::Block(block) => self.listener(&block.value, &mut taken),
                         });
                     }
@@ -57,9 +57,13 @@ impl Check<'_> {
         (listen, admin)
     }
 
-    fn plain(&mut self, leaf: &Leaf<SocketAddr>, taken: &mut Vec<Taken>) -> Option<ListenerPlan> {
-        let address = self.read(leaf)?;
-        self.take(taken, address, leaf.place);
+    fn plain(
+        &mut self,
+        scalar: &Scalar<SocketAddr>,
+        taken: &mut Vec<Taken>,
+    ) -> Option<ListenerPlan> {
+        let address = self.read(scalar)?;
+        self.take(taken, address, scalar.place);
         Some(ListenerPlan { address, tls: None })
     }
 
@@ -74,7 +78,7 @@ impl Check<'_> {
 
     fn listener_tls(&mut self, written: &Spanned<ListenerTls>) -> Option<ServerTls> {
         let tls = &written.value;
-        let pairs: Vec<(&Leaf<FilePath>, &Leaf<FilePath>)> = match (
+        let pairs: Vec<(&Scalar<FilePath>, &Scalar<FilePath>)> = match (
             &tls.cert,
             &tls.key,
             &tls.certificates,
@@ -100,15 +104,15 @@ impl Check<'_> {
             });
         }
         let client_cert = self.read_some(tls.client_cert.as_ref());
-        if let (Some(leaf), None) = (&tls.client_cert, &tls.client_ca) {
-            let problem = Problem::new(leaf.place, "`client_cert` needs `client_ca`");
+        if let (Some(scalar), None) = (&tls.client_cert, &tls.client_ca) {
+            let problem = Problem::new(scalar.place, "`client_cert` needs `client_ca`");
             self.refuse(
                 problem.note("`client_ca` is a file with the authorities of client certificates"),
             );
         }
         let clients = match &tls.client_ca {
-            Some(leaf) => Some(ClientCertificates {
-                authorities: self.file(leaf)?,
+            Some(scalar) => Some(ClientCertificates {
+                authorities: self.file(scalar)?,
                 required: client_cert.unwrap_or_default() == ClientCert::Required,
             }),
             None => None,
@@ -117,9 +121,9 @@ impl Check<'_> {
             certificates,
             clients,
         };
-        let leaves = pairs.iter().flat_map(|(cert, key)| [*cert, *key]);
-        let leaves: Vec<_> = leaves.chain(&tls.client_ca).collect();
-        let loaded = self.usable(ServerTls::load(files), &leaves)?;
+        let scalars = pairs.iter().flat_map(|(cert, key)| [*cert, *key]);
+        let scalars: Vec<_> = scalars.chain(&tls.client_ca).collect();
+        let loaded = self.usable(ServerTls::load(files), &scalars)?;
         for ((cert, _), shown) in pairs.into_iter().zip(loaded.shown()) {
             self.soon_over(cert, &shown);
         }
@@ -127,7 +131,7 @@ impl Check<'_> {
     }
 
     /// Warns of a certificate that has ended, or soon will.
-    fn soon_over(&mut self, leaf: &Leaf<FilePath>, shown: &Shown) {
+    fn soon_over(&mut self, scalar: &Scalar<FilePath>, shown: &Shown) {
         let Some(ends) = shown.ends else {
             return;
         };
@@ -140,7 +144,7 @@ impl Check<'_> {
             Ok(_) => return,
         };
         let note = "clients refuse it from then on; replace the file, and the gateway reloads it";
-        self.doubt(Problem::new(leaf.place, message).note(note));
+        self.doubt(Problem::new(scalar.place, message).note(note));
     }
 
     fn admin(&mut self, file: &File, taken: &mut Vec<Taken>) -> Option<AdminPlan> {
@@ -161,9 +165,9 @@ impl Check<'_> {
         let hosts = hosts.filter_map(|host| self.read(host)).collect();
         let address = match address {
             None => ADMIN,
-            Some(leaf) => {
-                let address = self.read(leaf)?;
-                self.take(taken, address, leaf.place);
+            Some(scalar) => {
+                let address = self.read(scalar)?;
+                self.take(taken, address, scalar.place);
                 address
             }
         };

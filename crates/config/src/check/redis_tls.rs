@@ -5,7 +5,7 @@ use tidegate_store::redis::{InvalidTls, Tls, is_tls};
 use super::Check;
 use super::tls::unusable;
 use crate::file::Redis;
-use crate::value::{FilePath, Leaf, RedisUrl};
+use crate::value::{FilePath, RedisUrl, Scalar};
 use tidegate_yaml::Problem;
 
 impl Check<'_> {
@@ -41,14 +41,14 @@ impl Check<'_> {
         &mut self,
         redis: &Redis,
         url: &RedisUrl,
-        ca: Option<&Leaf<FilePath>>,
-        identity: Option<(&Leaf<FilePath>, &Leaf<FilePath>)>,
+        ca: Option<&Scalar<FilePath>>,
+        identity: Option<(&Scalar<FilePath>, &Scalar<FilePath>)>,
     ) -> Option<Option<Tls>> {
         if !is_tls(&url.0) {
             return Some(None);
         }
         let authorities = match ca {
-            Some(leaf) => Some(self.content(leaf)?),
+            Some(scalar) => Some(self.content(scalar)?),
             None => None,
         };
         let shown = match identity {
@@ -62,27 +62,27 @@ impl Check<'_> {
             Ok(tls) => return Some(Some(tls)),
             Err(error) => error,
         };
-        let leaf = match error {
+        let scalar = match error {
             InvalidTls::Authority => ca,
             InvalidTls::Certificate => identity.map(|(certificate, _)| certificate),
             InvalidTls::Key | InvalidTls::Mismatch => identity.map(|(_, key)| key),
             InvalidTls::NoAuthorities => None,
         };
         let why = error.to_string();
-        let problem = match leaf {
-            Some(leaf) => unusable(leaf, &self.file(leaf)?, &why),
+        let problem = match scalar {
+            Some(scalar) => unusable(scalar, &self.file(scalar)?, &why),
             None => Problem::new(redis.url.place, why),
         };
         self.refuse(problem);
         None
     }
 
-    fn content(&mut self, leaf: &Leaf<FilePath>) -> Option<Vec<u8>> {
-        let path = self.file(leaf)?;
+    fn content(&mut self, scalar: &Scalar<FilePath>) -> Option<Vec<u8>> {
+        let path = self.file(scalar)?;
         match std::fs::read(&path) {
             Ok(content) => Some(content),
             Err(error) => {
-                self.unreadable(leaf, &path, &error);
+                self.unreadable(scalar, &path, &error);
                 None
             }
         }

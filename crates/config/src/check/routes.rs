@@ -20,7 +20,7 @@ use super::Check;
 use super::limits::Rules;
 use crate::file::{self, File};
 use crate::plan::{RoutePlan, ServerPlan, Speaks, Timeouts};
-use crate::value::{BodyLimit, Leaf, LimitName, Protocol};
+use crate::value::{BodyLimit, LimitName, Protocol, Scalar};
 use tidegate_yaml::{Place, Problem};
 
 use upstreams::Upstreams;
@@ -43,8 +43,8 @@ struct Whole<'a> {
 impl Check<'_> {
     /// The rules that every request is charged to.
     pub(super) fn always(&mut self, file: &File, rules: &Rules) -> Vec<Rule> {
-        let leaves = file.always.as_deref().unwrap_or_default();
-        self.rules(leaves, rules, "`always`")
+        let scalars = file.always.as_deref().unwrap_or_default();
+        self.rules(scalars, rules, "`always`")
     }
 
     pub(super) fn routes(
@@ -99,8 +99,8 @@ impl Check<'_> {
         upstreams: &mut Upstreams<'_>,
     ) -> Option<(RoutePlan, Named)> {
         let unmatched = whole.unmatched;
-        let given = route.name.as_ref().map(|leaf| self.read(leaf));
-        let host = route.host.as_ref().map(|leaf| self.read(leaf));
+        let given = route.name.as_ref().map(|scalar| self.read(scalar));
+        let host = route.host.as_ref().map(|scalar| self.read(scalar));
         let case_insensitive = self.read_some(route.case_insensitive.as_ref());
         let path = self.read(&route.path).map(|path| match case_insensitive {
             Some(true) => path.ignoring_case(),
@@ -109,7 +109,7 @@ impl Check<'_> {
         let methods = route
             .methods
             .as_ref()
-            .map(|leaves| self.methods(leaves, None));
+            .map(|scalars| self.methods(scalars, None));
         let upstream = self.target(&route.upstream, upstreams);
         let own = self.read_some(route.max_body.as_ref());
         let servers = upstream.as_ref().map(|upstream| &*upstream.servers);
@@ -124,8 +124,8 @@ impl Check<'_> {
         let answers = self.answers(headers, reject, &unmatched.answers);
         let cors = route.cors.as_ref();
         let cors = cors.map(|cors| self.cors(cors, served.as_deref(), answers.headers));
-        let leaves = route.limits.as_deref().unwrap_or_default();
-        let own_rules = self.rules(leaves, rules, "this route");
+        let scalars = route.limits.as_deref().unwrap_or_default();
+        let own_rules = self.rules(scalars, rules, "this route");
         // What was refused is left out only now, after everything else was read.
         let host = host.map_or(Some(None), |host| host.map(Some))?;
         let path = path?;
@@ -139,10 +139,10 @@ impl Check<'_> {
             place: route
                 .name
                 .as_ref()
-                .map_or(route.path.place, |leaf| leaf.place),
+                .map_or(route.path.place, |scalar| scalar.place),
         };
         let all = self.charged(&unmatched.rules, own_rules, route);
-        if all.is_empty() && leaves.is_empty() {
+        if all.is_empty() && scalars.is_empty() {
             self.doubt(
                 Problem::new(named.place, format!("the route `{name}` has no limit"))
                     .note("list one under its `limits`, or under `always`"),
@@ -173,22 +173,22 @@ impl Check<'_> {
     }
 
     /// The rules of the limits that a list names, each of which must be there once.
-    fn rules(&mut self, leaves: &[Leaf<LimitName>], rules: &Rules, whose: &str) -> Vec<Rule> {
+    fn rules(&mut self, scalars: &[Scalar<LimitName>], rules: &Rules, whose: &str) -> Vec<Rule> {
         let mut seen = HashSet::new();
         let mut found = Vec::new();
-        for leaf in leaves {
-            let Some(LimitName(name)) = self.read(leaf) else {
+        for scalar in scalars {
+            let Some(LimitName(name)) = self.read(scalar) else {
                 continue;
             };
-            let shown = &leaf.raw;
+            let shown = &scalar.raw;
             let Some(rule) = rules.get(&name) else {
                 let none = "no limit is defined; define limits under `limits`";
-                self.undefined("limit", leaf, rules.keys(), none);
+                self.undefined("limit", scalar, rules.keys(), none);
                 continue;
             };
             if !seen.insert(name) {
                 let message = format!("{whose} lists the limit `{shown}` twice");
-                self.refuse(Problem::new(leaf.place, message));
+                self.refuse(Problem::new(scalar.place, message));
                 continue;
             }
             found.extend(rule.clone());
@@ -202,8 +202,8 @@ impl Check<'_> {
         let mut all = always.to_vec();
         all.extend(own.into_iter().filter(|rule| !is_always(rule)));
         if all.len() > MAX_CHARGES {
-            let leaf = route.limits.iter().flatten().last();
-            let place = leaf.map_or(route.path.place, |leaf| leaf.place);
+            let scalar = route.limits.iter().flatten().last();
+            let place = scalar.map_or(route.path.place, |scalar| scalar.place);
             let message = format!("a request of this route would meet {} limits", all.len());
             let note = format!("the most is {MAX_CHARGES}, those under `always` included");
             self.refuse(Problem::new(place, message).note(note));
@@ -212,21 +212,21 @@ impl Check<'_> {
     }
 
     /// Methods, each once, and all of them among those that are served; none: any is.
-    fn methods(&mut self, leaves: &[Leaf<Method>], served: Option<&[Method]>) -> Vec<Method> {
+    fn methods(&mut self, scalars: &[Scalar<Method>], served: Option<&[Method]>) -> Vec<Method> {
         let mut methods = Vec::new();
-        for leaf in leaves {
-            let Some(method) = self.read(leaf) else {
+        for scalar in scalars {
+            let Some(method) = self.read(scalar) else {
                 continue;
             };
             if methods.contains(&method) {
-                let problem = Problem::new(leaf.place, format!("`{}` is here twice", leaf.raw));
+                let problem = Problem::new(scalar.place, format!("`{}` is here twice", scalar.raw));
                 self.refuse(problem);
             }
             if let Some(served) = served.filter(|served| !served.contains(&method)) {
                 let served: Vec<_> = served.iter().map(Method::as_str).collect();
                 let message = format!("this route does not serve {method}");
                 let note = format!("its methods are {}", served.join(", "));
-                self.refuse(Problem::new(leaf.place, message).note(note));
+                self.refuse(Problem::new(scalar.place, message).note(note));
             }
             methods.push(method);
         }
@@ -235,17 +235,17 @@ impl Check<'_> {
 
     /// The protocols that a route's requests may switch to, if its servers can.
     fn upgrades(&mut self, route: &file::Route, servers: &[ServerPlan]) -> Arc<[Box<str>]> {
-        let leaves = route.upgrade.as_deref().unwrap_or_default();
+        let scalars = route.upgrade.as_deref().unwrap_or_default();
         let speaks_http2 = |server: &ServerPlan| matches!(server.speaks, Speaks::Http2);
-        if let (Some(leaf), Some(server)) = (
-            leaves.first(),
+        if let (Some(scalar), Some(server)) = (
+            scalars.first(),
             servers.iter().find(|server| speaks_http2(server)),
         ) {
             let message = format!("{server} speaks HTTP/2, in which no request switches protocols");
-            let problem = Problem::new(leaf.place, message);
+            let problem = Problem::new(scalar.place, message);
             self.refuse(problem.note("a server at http:// or https:// can"));
         }
-        let read = leaves.iter().filter_map(|leaf| self.read(leaf));
+        let read = scalars.iter().filter_map(|scalar| self.read(scalar));
         read.map(|Protocol(name)| name.into()).collect()
     }
 

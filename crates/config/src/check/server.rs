@@ -52,20 +52,20 @@ impl Check<'_> {
     fn redis(&mut self, redis: &Redis) -> Option<RedisOptions> {
         let url = self.read(&redis.url);
         let timeout = self.read_some(redis.timeout.as_ref());
-        if let (Some(timeout), Some(leaf)) = (timeout, &redis.timeout)
+        if let (Some(timeout), Some(scalar)) = (timeout, &redis.timeout)
             && timeout > LONGEST_STORE_TIMEOUT
         {
             self.refuse(
-                Problem::new(leaf.place, "this timeout is too long")
+                Problem::new(scalar.place, "this timeout is too long")
                     .note("the longest is 1m; 25ms is the default"),
             );
         }
         let sync_every = self.read_some(redis.sync_every.as_ref());
-        if let (Some(every), Some(leaf)) = (sync_every, &redis.sync_every)
+        if let (Some(every), Some(scalar)) = (sync_every, &redis.sync_every)
             && !(Duration::from_millis(1)..=SLOWEST_SYNC).contains(&every)
         {
             self.refuse(
-                Problem::new(leaf.place, "`sync_every` is out of range")
+                Problem::new(scalar.place, "`sync_every` is out of range")
                     .note("allowed here: 1ms to 1m; 100ms is the default"),
             );
         }
@@ -109,7 +109,7 @@ impl Check<'_> {
     pub(super) fn secret(&mut self, file: &File, store: Option<&StorePlan>) -> Option<Secret> {
         let secret = self.read_some(file.secret.as_ref()).and_then(|text| text.0);
         if secret.is_none() && matches!(store, Some(StorePlan::Redis(_))) {
-            let place = file.secret.as_ref().and_then(|leaf| leaf.place);
+            let place = file.secret.as_ref().and_then(|scalar| scalar.place);
             self.doubt(Problem::new(place, "there is no `secret`").note(
                 "the gateways then make one and keep it in Redis, so a reader of Redis can find out which clients are in it. \
                  Set the same random text on all gateways",
@@ -131,7 +131,7 @@ impl Check<'_> {
             } = timeouts;
             let slow = self.slow(written.slow.as_ref(), slow);
             let mut read =
-                |leaf: &Option<_>, default| self.read_some(leaf.as_ref()).unwrap_or(default);
+                |scalar: &Option<_>, default| self.read_some(scalar.as_ref()).unwrap_or(default);
             timeouts = Timeouts {
                 header: read(&written.header, header),
                 connect: read(&written.connect, connect),
@@ -152,9 +152,9 @@ impl Check<'_> {
     ) -> Option<LeastRate> {
         match written {
             None => usual,
-            Some(SingleOr::Single(leaf)) => {
+            Some(SingleOr::Single(scalar)) => {
                 // A refused value makes no plan anyway.
-                let _ = self.read(leaf);
+                let _ = self.read(scalar);
                 None
             }
             Some(SingleOr::Block(block)) => {

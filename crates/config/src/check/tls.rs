@@ -7,55 +7,55 @@ use std::sync::Arc;
 use rustls::RootCertStore;
 
 use super::Check;
-use crate::value::{FilePath, Leaf};
+use crate::value::{FilePath, Scalar};
 use tidegate_net::file_error;
 use tidegate_net::tls::{self, FileError};
 use tidegate_yaml::Problem;
 
 impl Check<'_> {
-    /// What was made of files, or none; then it is told at the one of `leaves` that names the file at fault.
+    /// What was made of files, or none; then it is told at the one of `scalars` that names the file at fault.
     pub(super) fn usable<T>(
         &mut self,
         made: Result<T, FileError>,
-        leaves: &[&Leaf<FilePath>],
+        scalars: &[&Scalar<FilePath>],
     ) -> Option<T> {
         let error = match made {
             Ok(made) => return Some(made),
             Err(error) => error,
         };
-        let names = |leaf: &&&Leaf<FilePath>| self.file(leaf).as_ref() == Some(&error.path);
-        let leaf = leaves.iter().find(names);
+        let names = |scalar: &&&Scalar<FilePath>| self.file(scalar).as_ref() == Some(&error.path);
+        let scalar = scalars.iter().find(names);
         let why = error.why.to_string();
-        self.refuse(match leaf {
-            Some(leaf) => unusable(leaf, &error.path, &why),
+        self.refuse(match scalar {
+            Some(scalar) => unusable(scalar, &error.path, &why),
             None => Problem::new(None, format!("the file {why}")),
         });
         None
     }
 
     /// Refuses a file that cannot be read.
-    pub(super) fn unreadable(&mut self, leaf: &Leaf<FilePath>, path: &Path, error: &io::Error) {
+    pub(super) fn unreadable(&mut self, scalar: &Scalar<FilePath>, path: &Path, error: &io::Error) {
         let why = format!("cannot be read: {}", file_error::reason(error.kind()));
-        self.refuse(unusable(leaf, path, &why));
+        self.refuse(unusable(scalar, path, &why));
     }
 
     /// The certificates of authorities in a file.
-    pub(super) fn authorities(&mut self, leaf: &Leaf<FilePath>) -> Option<Arc<RootCertStore>> {
-        let path = self.file(leaf)?;
-        let roots = self.usable(tls::authorities(&path), &[leaf])?;
+    pub(super) fn authorities(&mut self, scalar: &Scalar<FilePath>) -> Option<Arc<RootCertStore>> {
+        let path = self.file(scalar)?;
+        let roots = self.usable(tls::authorities(&path), &[scalar])?;
         Some(Arc::new(roots))
     }
 }
 
 /// A file that cannot be used. The value of a variable is not shown: by mistake it may be the content of the file.
-pub(super) fn unusable(leaf: &Leaf<FilePath>, path: &Path, why: &str) -> Problem {
-    let is_filled = leaf.raw.contains("${");
+pub(super) fn unusable(scalar: &Scalar<FilePath>, path: &Path, why: &str) -> Problem {
+    let is_filled = scalar.raw.contains("${");
     let name = if is_filled {
-        leaf.raw.clone()
+        scalar.raw.clone()
     } else {
         path.display().to_string()
     };
-    let problem = Problem::new(leaf.place, format!("`{name}` {why}"));
+    let problem = Problem::new(scalar.place, format!("`{name}` {why}"));
     let is_missing = path.is_relative() && !path.exists();
     match is_missing && !is_filled {
         true => problem

@@ -7,7 +7,7 @@ use http::{HeaderName, HeaderValue};
 
 use super::Check;
 use crate::file::{File, Tracing};
-use crate::value::{HeaderText, Leaf, OtlpUrl, Sample, TracesPerSecond, Value as _};
+use crate::value::{HeaderText, OtlpUrl, Sample, Scalar, TracesPerSecond, Value as _};
 use tidegate_telemetry::access_log::AccessLogSettings;
 use tidegate_telemetry::traces::TraceSettings;
 use tidegate_yaml::Spanned;
@@ -31,11 +31,11 @@ impl Check<'_> {
             return None;
         }
         let otlp = match &value.otlp {
-            Some(leaf) => self.read(leaf),
+            Some(scalar) => self.read(scalar),
             None => self.collector_of_environment(*place),
         };
         let sample = match &value.sample {
-            Some(leaf) => self.read(leaf).map(|Sample(share)| share),
+            Some(scalar) => self.read(scalar).map(|Sample(share)| share),
             None => self.sample_of_environment(*place),
         };
         let most = self.read_some(value.max_per_second.as_ref());
@@ -165,7 +165,7 @@ impl Check<'_> {
         };
         let mut read: Vec<(HeaderName, HeaderValue)> = Vec::new();
         for (name, value) in &headers.0 {
-            let name = Leaf::<HeaderName>::new(name.raw.clone(), name.place);
+            let name = Scalar::<HeaderName>::new(name.raw.clone(), name.place);
             let (name, value) = (self.read_hidden(&name), self.read_hidden(value));
             if let (Some(name), Some(HeaderText(value))) = (name, value) {
                 read.push((name, value));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::value::{Leaf, Status};
+use crate::value::{Scalar, Status};
 use tidegate_yaml::Spanned;
 
 /// An action that has settings.
@@ -21,7 +21,7 @@ pub(crate) struct Action {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Delay {
     /// For how long at most, 1h at most; whoever would have to wait for longer is rejected at once.
-    pub(crate) max: Leaf<Duration>,
+    pub(crate) max: Scalar<Duration>,
 }
 
 /// Which requests stay charged.
@@ -29,5 +29,5 @@ pub(crate) struct Delay {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Counted {
     /// Those whose answer has one of these statuses, 200 to 599.
-    pub(crate) status: Spanned<Vec<Leaf<Status>>>,
+    pub(crate) status: Spanned<Vec<Scalar<Status>>>,
 }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Concurrency, FixedWindow, LeakyBucket, TokenBucket, Window};
-use crate::value::{Count, Leaf};
+use crate::value::{Count, Scalar};
 
 /// A plan's quota for a limit: the algorithm and window that the limit has, with other numbers.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -32,11 +32,11 @@ pub(crate) struct PlanQuota {
 #[schemars(extend("minProperties" = 2, "maxProperties" = 2))]
 pub(crate) struct Cost {
     /// The header that says it, believed from `trusted_proxies` only; without it a request costs 1.
-    pub(crate) header: Option<Leaf<HeaderName>>,
+    pub(crate) header: Option<Scalar<HeaderName>>,
     /// What a request costs that is said to cost more.
-    pub(crate) max: Option<Leaf<Count>>,
+    pub(crate) max: Option<Scalar<Count>>,
     /// The header of the answer that says it, from 0 up; without it a request costs what was reserved.
-    pub(crate) response_header: Option<Leaf<HeaderName>>,
+    pub(crate) response_header: Option<Scalar<HeaderName>>,
     /// What is charged until then.
-    pub(crate) reserve: Option<Leaf<Count>>,
+    pub(crate) reserve: Option<Scalar<Count>>,
 }

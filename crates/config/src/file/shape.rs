@@ -13,11 +13,11 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Unexpect
 use serde::forward_to_deserialize_any;
 use tidegate_yaml::Spanned;
 
-use crate::value::{Leaf, LimitName, Value};
+use crate::value::{LimitName, Scalar, Value};
 
 /// A map from names, in the order of the file.
 #[derive(Debug)]
-pub(crate) struct Named<T>(pub(crate) Vec<(Leaf<LimitName>, T)>);
+pub(crate) struct Named<T>(pub(crate) Vec<(Scalar<LimitName>, T)>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Named<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -64,7 +64,7 @@ impl<T: JsonSchema> JsonSchema for Named<T> {
 /// A single value, or a list or map in its place.
 #[derive(Debug)]
 pub(crate) enum SingleOr<T, B> {
-    Single(Leaf<T>),
+    Single(Scalar<T>),
     Block(Spanned<B>),
 }
 
@@ -72,7 +72,7 @@ impl<'de, T, B: Deserialize<'de>> Deserialize<'de> for SingleOr<T, B> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let Spanned { value, place } = Spanned::<Written<B>>::deserialize(deserializer)?;
         Ok(match value {
-            Written::Single(raw) => Self::Single(Leaf::new(raw, place)),
+            Written::Single(raw) => Self::Single(Scalar::new(raw, place)),
             Written::Block(value) => Self::Block(Spanned { value, place }),
         })
     }
@@ -89,7 +89,7 @@ impl<T: Value, B: JsonSchema> JsonSchema for SingleOr<T, B> {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let either = [
-            generator.subschema_for::<Leaf<T>>(),
+            generator.subschema_for::<Scalar<T>>(),
             generator.subschema_for::<B>(),
         ];
         json_schema!({ "anyOf": either })

@@ -244,10 +244,10 @@ fn words_and_names() {
 
 #[test]
 fn secrets_are_not_told() {
-    let leaf = Leaf::<RedisUrl>::new("redis://:hunter2@h".into(), None);
-    assert!(!format!("{leaf:?}").contains("hunter2"));
-    let leaf = Leaf::<KeyHash>::new("hunter2".into(), None);
-    let problem = Fault::Form.problem(&leaf, false);
+    let scalar = Scalar::<RedisUrl>::new("redis://:hunter2@h".into(), None);
+    assert!(!format!("{scalar:?}").contains("hunter2"));
+    let scalar = Scalar::<KeyHash>::new("hunter2".into(), None);
+    let problem = Fault::Form.problem(&scalar, false);
     assert!(!format!("{problem:?}").contains("hunter2"));
     let secret = good::<SecretText>("hunter2").0.unwrap();
     assert!(!format!("{secret:?}").contains("hunter2"));

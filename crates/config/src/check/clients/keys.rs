@@ -9,7 +9,7 @@ use super::Seen;
 use crate::check::Check;
 use crate::file::Key;
 use crate::plan::KeyFile;
-use crate::value::{Date, FilePath, Leaf, PlanName};
+use crate::value::{Date, FilePath, PlanName, Scalar};
 use tidegate_yaml::Spanned;
 use tidegate_yaml::{ConfigError, Place, Problem, Source};
 
@@ -49,7 +49,7 @@ impl Check<'_> {
             let hash = self.read(&key.hash);
             let expires = self.read_some(key.expires.as_ref());
             let plan = key.plan.as_ref();
-            let plan = plan.and_then(|leaf| self.plan_of_key(leaf, plans));
+            let plan = plan.and_then(|scalar| self.plan_of_key(scalar, plans));
             if let Some(name) = &name {
                 let first = seen.names.insert(name.0.clone(), key.name.place);
                 self.seen_before(first, key.name.place, "two keys have the same name");
@@ -71,13 +71,17 @@ impl Check<'_> {
     }
 
     /// The plan of a key.
-    fn plan_of_key(&mut self, leaf: &Leaf<PlanName>, plans: &ClientPlans) -> Option<ClientPlan> {
-        let PlanName(name) = self.read(leaf)?;
+    fn plan_of_key(
+        &mut self,
+        scalar: &Scalar<PlanName>,
+        plans: &ClientPlans,
+    ) -> Option<ClientPlan> {
+        let PlanName(name) = self.read(scalar)?;
         let plan = plans.called(&name);
         if plan.is_none() {
             let length = name.chars().count();
-            let place = leaf.place.map(|place| Place { length, ..place });
-            let problem = if is_plain_word(&leaf.raw) {
+            let place = scalar.place.map(|place| Place { length, ..place });
+            let problem = if is_plain_word(&scalar.raw) {
                 Problem::new(place, format!("there is no plan `{name}`"))
             } else {
                 Problem::new(place, "there is no plan of this name").without_line()
@@ -93,16 +97,16 @@ impl Check<'_> {
     /// Reads a file with keys, and puts them beside those that are listed.
     pub(super) fn key_file(
         &mut self,
-        leaf: &Leaf<FilePath>,
+        scalar: &Scalar<FilePath>,
         listed: Vec<ListedKey>,
         keys: &ApiKeys,
         plans: &ClientPlans,
     ) -> Option<KeyFile> {
-        let path = self.file(leaf)?;
+        let path = self.file(scalar)?;
         match crate::load_keys(&path, &listed, plans) {
             Ok(more) => keys.replace(listed.iter().cloned().chain(more)),
             Err(error) => {
-                let mut problem = Problem::new(leaf.place, "this file with keys is refused");
+                let mut problem = Problem::new(scalar.place, "this file with keys is refused");
                 for line in error.to_string().lines().filter(|line| !line.is_empty()) {
                     problem = problem.note(line.trim_start().trim_start_matches("= "));
                 }

@@ -16,7 +16,7 @@ use crate::check::Check;
 use crate::check::tls::unusable;
 use crate::file::Jwt;
 use crate::plan::JwksPlan;
-use crate::value::{FilePath, JwksRefresh, JwksUrl, Leaf, Words};
+use crate::value::{FilePath, JwksRefresh, JwksUrl, Scalar, Words};
 use tidegate_yaml::{Place, Problem};
 
 /// How far clocks may differ if nothing is said.
@@ -37,11 +37,12 @@ impl Check<'_> {
         jwks: &mut Vec<JwksPlan>,
     ) -> Option<ClientSource> {
         let header = match &jwt.header {
-            Some(leaf) => self.read(leaf),
+            Some(scalar) => self.read(scalar),
             None => Some(AUTHORIZATION),
         };
         let algorithms = jwt.algorithms.value.iter();
-        let signatures: Vec<Signature> = algorithms.filter_map(|leaf| self.read(leaf)).collect();
+        let signatures: Vec<Signature> =
+            algorithms.filter_map(|scalar| self.read(scalar)).collect();
         let keys = match (&jwt.key_file, &jwt.jwks_url) {
             (Some(file), None) => self.key_of_file(jwt, file, &signatures)?,
             (None, Some(url)) => {
@@ -78,12 +79,12 @@ impl Check<'_> {
     fn key_of_file(
         &mut self,
         jwt: &Jwt,
-        file: &Leaf<FilePath>,
+        file: &Scalar<FilePath>,
         signatures: &[Signature],
     ) -> Option<TokenKeys> {
         self.one_kind_of_key(signatures, jwt.algorithms.place);
-        let ca = jwt.jwks_ca.as_ref().map(|leaf| leaf.place);
-        let refresh = jwt.jwks_refresh.as_ref().map(|leaf| leaf.place);
+        let ca = jwt.jwks_ca.as_ref().map(|scalar| scalar.place);
+        let refresh = jwt.jwks_refresh.as_ref().map(|scalar| scalar.place);
         for place in ca.into_iter().chain(refresh) {
             let problem = Problem::new(place, "this has no effect with `key_file`");
             self.refuse(problem.note("it says how a set is fetched from a `jwks_url`"));
@@ -135,13 +136,13 @@ impl Check<'_> {
     fn key_set(
         &mut self,
         jwt: &Jwt,
-        url: &Leaf<JwksUrl>,
+        url: &Scalar<JwksUrl>,
         signatures: &[Signature],
     ) -> Option<JwksPlan> {
         self.public_keys(jwt, signatures);
         let refresh = self.read_some(jwt.jwks_refresh.as_ref());
         let ca = jwt.jwks_ca.as_ref();
-        let authorities = ca.and_then(|leaf| self.authorities(leaf));
+        let authorities = ca.and_then(|scalar| self.authorities(scalar));
         let place = url.place;
         let JwksUrl(url) = self.read(url)?;
         if url.scheme() == Some(&Scheme::HTTP) {
@@ -171,10 +172,10 @@ impl Check<'_> {
         }
     }
 
-    /// Doubts that a set comes as it was sent, unless it never leaves this machine.
+    /// Doubts that a set comes as it was sent, unless it never scalars this machine.
     fn plain_http(&mut self, jwt: &Jwt, url: &Uri, place: Option<Place>) {
-        if let Some(leaf) = &jwt.jwks_ca {
-            let problem = Problem::new(leaf.place, "this has no effect with http://");
+        if let Some(scalar) = &jwt.jwks_ca {
+            let problem = Problem::new(scalar.place, "this has no effect with http://");
             self.doubt(problem.note("only a server at https:// is verified"));
         }
         if !url.host().is_some_and(is_loopback) {

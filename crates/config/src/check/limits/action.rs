@@ -10,7 +10,7 @@ use tidegate_tower::Action;
 
 use crate::check::Check;
 use crate::file::{self, SingleOr};
-use crate::value::{ActionWord, Leaf, LimitName, Status};
+use crate::value::{ActionWord, LimitName, Scalar, Status};
 use tidegate_yaml::{Place, Problem};
 
 /// The longest that a request may wait: its connection stays open meanwhile.
@@ -34,7 +34,7 @@ pub(super) fn reserving(limit: &file::Limit) -> Option<(&'static str, Option<Pla
         Some(SingleOr::Block(block)) => {
             let reserve = block.value.reserve.as_ref();
             let told = block.value.response_header.as_ref();
-            let place = reserve.map_or(told?.place, |leaf| leaf.place);
+            let place = reserve.map_or(told?.place, |scalar| scalar.place);
             Some(("a cost from the answer", place))
         }
         _ => None,
@@ -56,10 +56,10 @@ impl Check<'_> {
             }
             Some(SingleOr::Block(block)) => block,
         };
-        let leaf = &delay.value.delay.max;
-        let max = self.read(leaf).unwrap_or_default();
+        let scalar = &delay.value.delay.max;
+        let max = self.read(scalar).unwrap_or_default();
         if max > LONGEST_WAIT {
-            self.refuse(Problem::new(leaf.place, "the longest wait is 1h"));
+            self.refuse(Problem::new(scalar.place, "the longest wait is 1h"));
         }
         let why = match quota {
             Some(quota) if quota.is_queue() => {
@@ -87,12 +87,12 @@ impl Check<'_> {
     pub(super) fn count(&mut self, limit: &file::Limit) -> Option<Arc<[StatusCode]>> {
         let written = &limit.count.as_ref()?.value.status;
         let mut statuses = Vec::new();
-        for leaf in &written.value {
-            let Some(Status(status)) = self.read(leaf) else {
+        for scalar in &written.value {
+            let Some(Status(status)) = self.read(scalar) else {
                 continue;
             };
             if statuses.contains(&status) {
-                let problem = Problem::new(leaf.place, format!("`{}` is here twice", leaf.raw));
+                let problem = Problem::new(scalar.place, format!("`{}` is here twice", scalar.raw));
                 self.refuse(problem);
             }
             statuses.push(status);
@@ -106,14 +106,14 @@ impl Check<'_> {
 
     /// Whether requests go on at once that a leaky bucket admits.
     pub(super) fn nodelay(&mut self, bucket: Option<&file::LeakyBucket>) -> bool {
-        let leaf = bucket.and_then(|bucket| bucket.nodelay.as_ref());
-        self.read_some(leaf).unwrap_or_default()
+        let scalar = bucket.and_then(|bucket| bucket.nodelay.as_ref());
+        self.read_some(scalar).unwrap_or_default()
     }
 
     /// Refuses reservations where there can be none.
     pub(super) fn reserves_fit(
         &mut self,
-        name: &Leaf<LimitName>,
+        name: &Scalar<LimitName>,
         limit: &file::Limit,
         quota: &Quota,
         mode: Mode,
@@ -125,9 +125,9 @@ impl Check<'_> {
             Some(SingleOr::Block(block)) => block.value.response_header.as_ref(),
             _ => None,
         };
-        if let Some(leaf) = told.filter(|_| limit.count.is_some()) {
+        if let Some(scalar) = told.filter(|_| limit.count.is_some()) {
             let problem = Problem::new(
-                leaf.place,
+                scalar.place,
                 "a charge is settled by a status or by a header, not by both",
             );
             self.refuse(problem.note("leave out `count`, or `response_header` and `reserve`"));
@@ -138,7 +138,10 @@ impl Check<'_> {
             self.refuse(problem.note("such a limit is charged before the answer is known"));
         }
         if matches!(mode, Mode::Leased | Mode::Synced) {
-            let place = limit.mode.as_ref().map_or(name.place, |leaf| leaf.place);
+            let place = limit
+                .mode
+                .as_ref()
+                .map_or(name.place, |scalar| scalar.place);
             let message = format!("a limit with {what} cannot be {}", mode.word());
             let mut problem = Problem::new(place, message);
             if limit.mode.is_none() {

@@ -5,7 +5,7 @@ use tidegate_tower::Cost;
 
 use crate::check::Check;
 use crate::file::{self, File, SingleOr};
-use crate::value::{Count, Leaf};
+use crate::value::{Count, Scalar};
 use tidegate_yaml::{Place, Problem};
 
 impl Check<'_> {
@@ -17,10 +17,10 @@ impl Check<'_> {
         file: &File,
     ) -> Option<Cost> {
         let cost = match limit.cost.as_ref()? {
-            SingleOr::Single(leaf) => {
-                let cost = self.at_least_1(leaf, "cost")?;
+            SingleOr::Single(scalar) => {
+                let cost = self.at_least_1(scalar, "cost")?;
                 if let Some(quota) = quota {
-                    self.fits(&Cost::Fixed(cost), quota, leaf.place);
+                    self.fits(&Cost::Fixed(cost), quota, scalar.place);
                 }
                 Cost::Fixed(cost)
             }
@@ -58,15 +58,15 @@ impl Check<'_> {
                     max: max?,
                 })
             }
-            (None, None, Some(header), Some(leaf)) => {
+            (None, None, Some(header), Some(scalar)) => {
                 let name = self.read(header);
-                let reserve = self.at_least_1(leaf, "reserve");
+                let reserve = self.at_least_1(scalar, "reserve");
                 let cost = Cost::Answer {
                     name: name?,
                     reserve: reserve?,
                 };
                 if let Some(quota) = quota {
-                    self.fits(&cost, quota, leaf.place);
+                    self.fits(&cost, quota, scalar.place);
                 }
                 Some(cost)
             }
@@ -95,11 +95,11 @@ impl Check<'_> {
         }
     }
 
-    fn at_least_1(&mut self, leaf: &Leaf<Count>, what: &str) -> Option<u64> {
-        let Count(number) = self.read(leaf)?;
+    fn at_least_1(&mut self, scalar: &Scalar<Count>, what: &str) -> Option<u64> {
+        let Count(number) = self.read(scalar)?;
         if number == 0 {
             let message = format!("`{what}` must be at least 1");
-            self.refuse(Problem::new(leaf.place, message));
+            self.refuse(Problem::new(scalar.place, message));
             return None;
         }
         Some(number)

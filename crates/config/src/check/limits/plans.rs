@@ -11,7 +11,7 @@ use super::Rules;
 use super::quota::Written;
 use crate::check::Check;
 use crate::file::{self, File, SingleOr};
-use crate::value::{Leaf, LimitName, Unlimited};
+use crate::value::{LimitName, Scalar, Unlimited};
 use tidegate_yaml::Problem;
 
 impl Check<'_> {
@@ -31,17 +31,17 @@ impl Check<'_> {
         for (plan, quotas) in file.plans.iter().flat_map(|plans| &plans.0) {
             // A name that is refused is told by `plan_names`.
             let plan = self.fill(plan).and_then(|plan| plans.called(&plan));
-            for (leaf, written) in &quotas.0 {
-                let Some(LimitName(name)) = self.read(leaf) else {
+            for (scalar, written) in &quotas.0 {
+                let Some(LimitName(name)) = self.read(scalar) else {
                     continue;
                 };
                 let Some(rule) = rules.get(&name) else {
                     let none = "no limit is defined; define limits under `limits`";
-                    self.undefined("limit", leaf, rules.keys(), none);
+                    self.undefined("limit", scalar, rules.keys(), none);
                     continue;
                 };
                 let Some(rule) = rule else { continue };
-                let limit = self.plan_quota(leaf, written, rule, file);
+                let limit = self.plan_quota(scalar, written, rule, file);
                 if let (Some(limit), Some(plan)) = (limit, &plan) {
                     let same = || vec![Some(rule.limit.clone()); plans.iter().len()];
                     changed.entry(name).or_insert_with(same)[plan.index()] = limit;
@@ -60,8 +60,8 @@ impl Check<'_> {
         let sources = || file.clients.iter().flatten().map(|source| &source.value);
         let claim = sources().find_map(|source| source.jwt.as_ref()?.plan_claim.as_ref());
         let plans = || file.plans.iter().flat_map(|plans| &plans.0);
-        if let Some(leaf) = claim.filter(|_| plans().next().is_none()) {
-            let problem = Problem::new(leaf.place, "`plan_claim` has no effect here");
+        if let Some(scalar) = claim.filter(|_| plans().next().is_none()) {
+            let problem = Problem::new(scalar.place, "`plan_claim` has no effect here");
             self.doubt(problem.note("no plan is defined; define plans under `plans`"));
         }
         let keys = sources().filter_map(|source| source.api_key.as_ref());
@@ -83,7 +83,7 @@ impl Check<'_> {
     /// A limit as a plan has it, or none at all; nothing if that is refused.
     fn plan_quota(
         &mut self,
-        name: &Leaf<LimitName>,
+        name: &Scalar<LimitName>,
         written: &SingleOr<Unlimited, file::PlanQuota>,
         rule: &Rule,
         file: &File,
@@ -135,14 +135,14 @@ impl Check<'_> {
         let own_lease = rule.limit.quota().lease();
         let (changed, place) = if quota.is_queue() {
             let is_other = nodelay.is_some() && self.nodelay(bucket) != rule.nodelay;
-            (is_other, nodelay.and_then(|leaf| leaf.place))
+            (is_other, nodelay.and_then(|scalar| scalar.place))
         } else if let Some(own_lease) = own_lease {
             if lease.is_none() {
                 let of_own_lease = Concurrency::new(quota.capacity(), own_lease);
                 return of_own_lease.ok().map(Quota::from);
             }
             let is_other = quota.lease() != Some(own_lease);
-            (is_other, lease.and_then(|leaf| leaf.place))
+            (is_other, lease.and_then(|scalar| scalar.place))
         } else {
             return Some(quota);
         };

@@ -11,7 +11,7 @@ use tidegate_core::{
 use crate::calendar::{Period, calendar};
 use crate::check::Check;
 use crate::file;
-use crate::value::{Count, Leaf, WindowLength, Zone};
+use crate::value::{Count, Scalar, WindowLength, Zone};
 use tidegate_yaml::{Place, Problem};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -84,7 +84,7 @@ impl Check<'_> {
             }
             Written::Concurrency(file::Concurrency { limit, lease }) => {
                 let (count, length) = (self.read(limit), self.read_some(lease.as_ref()));
-                let place = lease.as_ref().and_then(|leaf| leaf.place);
+                let place = lease.as_ref().and_then(|scalar| scalar.place);
                 if length.is_some_and(|length| length < SHORTEST_LEASE) {
                     let problem = Problem::new(place, "the shortest lease is 1s");
                     self.refuse(
@@ -109,9 +109,9 @@ impl Check<'_> {
         let period = match (length?, zone) {
             (WindowLength::Month, _) => Period::Month,
             (WindowLength::Even(DAY), Some(_)) => Period::Day,
-            (WindowLength::Even(_), Some(leaf)) => {
+            (WindowLength::Even(_), Some(scalar)) => {
                 self.refuse(
-                    Problem::new(leaf.place, "a `zone` has no effect on this window")
+                    Problem::new(scalar.place, "a `zone` has no effect on this window")
                         .note("only windows of 1d and 1mo begin by a time zone"),
                 );
                 return None;
@@ -136,7 +136,7 @@ impl Check<'_> {
     fn fit(
         &mut self,
         quota: Result<Quota, QuotaError>,
-        count: &Leaf<Count>,
+        count: &Scalar<Count>,
         time: Option<Place>,
     ) -> Option<Quota> {
         let error = match quota {
@@ -152,7 +152,7 @@ impl Check<'_> {
         None
     }
 
-    fn long_log(&mut self, limit: &Leaf<Count>, count: u64) {
+    fn long_log(&mut self, limit: &Scalar<Count>, count: u64) {
         let kilobytes = count.saturating_mul(8) / 1_000;
         self.doubt(
             Problem::new(limit.place, "an exact log of this length is costly").note(format!(

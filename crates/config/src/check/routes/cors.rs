@@ -13,7 +13,7 @@ use tidegate_tower::{
 use crate::check::Check;
 use crate::file;
 use crate::plan::{CorsPlan, Origins};
-use crate::value::{CorsOrigin, Leaf, MaxAge};
+use crate::value::{CorsOrigin, MaxAge, Scalar};
 use tidegate_yaml::Spanned;
 use tidegate_yaml::{Place, Problem};
 
@@ -54,7 +54,7 @@ impl Check<'_> {
 
     fn origins(
         &mut self,
-        written: &Spanned<Vec<Leaf<CorsOrigin>>>,
+        written: &Spanned<Vec<Scalar<CorsOrigin>>>,
         credentials: bool,
     ) -> Option<Origins> {
         if written.value.is_empty() {
@@ -65,11 +65,11 @@ impl Check<'_> {
         }
         let mut listed = Vec::new();
         let mut any = None;
-        for leaf in &written.value {
-            match self.read(leaf) {
-                Some(CorsOrigin::Any) => any = Some(leaf.place),
+        for scalar in &written.value {
+            match self.read(scalar) {
+                Some(CorsOrigin::Any) => any = Some(scalar.place),
                 Some(CorsOrigin::Of(origin)) if listed.contains(&origin) => {
-                    self.twice(leaf.place, &origin);
+                    self.twice(scalar.place, &origin);
                 }
                 Some(CorsOrigin::Of(origin)) => listed.push(origin),
                 // It has been refused; the others are looked at all the same.
@@ -93,7 +93,7 @@ impl Check<'_> {
     /// Methods that pages may send, all of which the route must serve.
     fn sent_methods(
         &mut self,
-        written: &Spanned<Vec<Leaf<Method>>>,
+        written: &Spanned<Vec<Scalar<Method>>>,
         served: Option<&[Method]>,
     ) -> Vec<Method> {
         if written.value.is_empty() {
@@ -104,17 +104,21 @@ impl Check<'_> {
     }
 
     /// Headers, each once; `*` is any, but not of requests that may carry credentials.
-    fn names(&mut self, leaves: Option<&[Leaf<HeaderName>]>, credentials: bool) -> Vec<HeaderName> {
+    fn names(
+        &mut self,
+        scalars: Option<&[Scalar<HeaderName>]>,
+        credentials: bool,
+    ) -> Vec<HeaderName> {
         let mut names = Vec::new();
-        for leaf in leaves.unwrap_or_default() {
-            let Some(name) = self.read(leaf) else {
+        for scalar in scalars.unwrap_or_default() {
+            let Some(name) = self.read(scalar) else {
                 continue;
             };
             if credentials && name.as_str() == "*" {
-                self.star(leaf.place, "name the headers");
+                self.star(scalar.place, "name the headers");
             }
             if names.contains(&name) {
-                self.twice(leaf.place, &name);
+                self.twice(scalar.place, &name);
             }
             names.push(name);
         }

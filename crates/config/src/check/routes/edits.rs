@@ -8,7 +8,7 @@ use tidegate_tower::Clients;
 use crate::check::Check;
 use crate::file;
 use crate::plan::{HeaderEdits, RouteEdits};
-use crate::value::{HeaderText, Leaf};
+use crate::value::{HeaderText, Scalar};
 use tidegate_net::headers::{is_cors, is_limits, is_ours};
 use tidegate_net::pattern::PathPattern;
 use tidegate_yaml::Problem;
@@ -44,11 +44,15 @@ impl Check<'_> {
     }
 
     /// How many segments a prefix has that every path of the route begins with.
-    fn stripped(&mut self, leaf: Option<&Leaf<PathPattern>>, path: Option<&PathPattern>) -> usize {
-        let Some((leaf, path)) = leaf.zip(path) else {
+    fn stripped(
+        &mut self,
+        scalar: Option<&Scalar<PathPattern>>,
+        path: Option<&PathPattern>,
+    ) -> usize {
+        let Some((scalar, path)) = scalar.zip(path) else {
             return 0;
         };
-        let Some(prefix) = self.read(leaf) else {
+        let Some(prefix) = self.read(scalar) else {
             return 0;
         };
         let prefix = match path.ignores_case() {
@@ -57,9 +61,9 @@ impl Check<'_> {
         };
         let stripped = prefix.begins(path);
         if stripped.is_none() {
-            let message = format!("not every path of this route begins with `{}`", leaf.raw);
+            let message = format!("not every path of this route begins with `{}`", scalar.raw);
             let note = format!("its path is {path}; a prefix is whole segments, without /**");
-            self.refuse(Problem::new(leaf.place, message).note(note));
+            self.refuse(Problem::new(scalar.place, message).note(note));
         }
         stripped.unwrap_or_default()
     }
@@ -74,7 +78,7 @@ impl Check<'_> {
         let mut seen = HashSet::new();
         let sets = written.and_then(|written| written.set.as_ref());
         for (name, value) in sets.iter().flat_map(|sets| &sets.0) {
-            let name = Leaf::new(name.raw.clone(), name.place);
+            let name = Scalar::new(name.raw.clone(), name.place);
             let value = self.read_hidden(value);
             if let Some(name) = self.header_name(&name, way, clients, &mut seen)
                 && let Some(HeaderText(value)) = value
@@ -93,12 +97,12 @@ impl Check<'_> {
 
     fn header_name(
         &mut self,
-        leaf: &Leaf<HeaderName>,
+        scalar: &Scalar<HeaderName>,
         way: Way,
         clients: &Clients,
         seen: &mut HashSet<HeaderName>,
     ) -> Option<HeaderName> {
-        let name = self.read(leaf)?;
+        let name = self.read(scalar)?;
         let vouched: Vec<_> = clients.vouched_headers().cloned().collect();
         let note = match way {
             _ if is_ours(&name, &vouched) => {
@@ -114,7 +118,11 @@ impl Check<'_> {
         };
         // What stands beside it may be a secret.
         let message = format!("the header `{name}` cannot be changed here");
-        self.refuse(Problem::new(leaf.place, message).note(note).without_line());
+        self.refuse(
+            Problem::new(scalar.place, message)
+                .note(note)
+                .without_line(),
+        );
         None
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::check::Check;
 use crate::file::{self, File, SingleOr};
 use crate::plan::{ServerPlan, Speaks, UpstreamPlan};
-use crate::value::{Leaf, LimitName, Server, ServerScheme, Target, Weight};
+use crate::value::{LimitName, Scalar, Server, ServerScheme, Target, Weight};
 use tidegate_net::tls::UpstreamTls;
 use tidegate_yaml::{Place, Problem};
 
@@ -25,7 +25,7 @@ pub(super) struct Upstreams<'a> {
 struct Group<'a> {
     /// None if something in it was refused.
     plan: Option<Arc<UpstreamPlan>>,
-    name: &'a Leaf<LimitName>,
+    name: &'a Scalar<LimitName>,
     is_used: bool,
 }
 
@@ -87,12 +87,12 @@ impl Check<'_> {
 
     fn written(&mut self, server: &SingleOr<Server, file::WeightedServer>) -> Option<Written> {
         match server {
-            SingleOr::Single(leaf) => Some((self.read(leaf)?, 1, leaf.place)),
+            SingleOr::Single(scalar) => Some((self.read(scalar)?, 1, scalar.place)),
             SingleOr::Block(block) => {
                 let weight = self.read_some(block.value.weight.as_ref());
-                let leaf = &block.value.url;
+                let scalar = &block.value.url;
                 let weight = weight.map_or(1, |Weight(weight)| weight);
-                Some((self.read(leaf)?, weight, leaf.place))
+                Some((self.read(scalar)?, weight, scalar.place))
             }
         }
     }
@@ -124,12 +124,12 @@ impl Check<'_> {
     /// Where a route leads; none if that is nowhere, which is told.
     pub(super) fn target(
         &mut self,
-        leaf: &Leaf<Target>,
+        scalar: &Scalar<Target>,
         upstreams: &mut Upstreams<'_>,
     ) -> Option<Arc<UpstreamPlan>> {
-        let name = match self.read(leaf)? {
+        let name = match self.read(scalar)? {
             Target::Server(server) => {
-                let server = self.server((server, 1, leaf.place), &mut upstreams.usual)?;
+                let server = self.server((server, 1, scalar.place), &mut upstreams.usual)?;
                 let plan = upstreams.alone.entry(server.to_string());
                 let plan = plan.or_insert_with(|| Arc::new(UpstreamPlan::alone(server)));
                 return Some(plan.clone());
@@ -142,10 +142,10 @@ impl Check<'_> {
         }
         let none = "a server is http://host:port; groups of servers stand under `upstreams`";
         let scheme = (name.contains('.') || name == "localhost")
-            .then(|| format!("if it is a server, write http://{}:PORT", leaf.raw));
+            .then(|| format!("if it is a server, write http://{}:PORT", scalar.raw));
         self.undefined(
             "upstream",
-            leaf,
+            scalar,
             upstreams.groups.keys(),
             scheme.as_deref().unwrap_or(none),
         );

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::check::Check;
 use crate::file::{self, SingleOr};
 use crate::plan::{EjectPlan, HealthPlan, RetryPlan, ServerPlan, Timeouts, UpstreamPlan};
-use crate::value::{Attempts, CheckPath, Connections, Leaf, LimitName, Percent, Times, Waiting};
+use crate::value::{Attempts, CheckPath, Connections, LimitName, Percent, Scalar, Times, Waiting};
 use tidegate_yaml::Problem;
 use tidegate_yaml::Spanned;
 
@@ -25,7 +25,7 @@ impl Check<'_> {
     /// A group with all that is said of it; everything is read, also if its servers were refused.
     pub(super) fn upstream(
         &mut self,
-        name: &Leaf<LimitName>,
+        name: &Scalar<LimitName>,
         written: &file::Upstream,
         servers: Option<Vec<ServerPlan>>,
     ) -> Option<UpstreamPlan> {
@@ -36,8 +36,8 @@ impl Check<'_> {
         let slow_start = self.read_some(written.slow_start.as_ref());
         let max_connections = self.read_some(written.max_connections.as_ref());
         let max_waiting = self.read_some(written.max_waiting.as_ref());
-        if let (Some(leaf), None) = (&written.max_waiting, &written.max_connections) {
-            let problem = Problem::new(leaf.place, "no request waits without `max_connections`");
+        if let (Some(scalar), None) = (&written.max_waiting, &written.max_connections) {
+            let problem = Problem::new(scalar.place, "no request waits without `max_connections`");
             self.refuse(
                 problem.note("say how many connections one server takes, or leave this out"),
             );
@@ -65,9 +65,9 @@ impl Check<'_> {
         let usual = EjectPlan::default();
         match written {
             None => Some(usual),
-            Some(SingleOr::Single(leaf)) => {
+            Some(SingleOr::Single(scalar)) => {
                 // What is refused makes no plan anyway.
-                let _ = self.read(leaf);
+                let _ = self.read(scalar);
                 None
             }
             Some(SingleOr::Block(block)) => {
@@ -92,7 +92,7 @@ impl Check<'_> {
         let path = self.read(&written.path);
         let every = self.read_some(written.every.as_ref());
         let timeout = self.read_some(written.timeout.as_ref());
-        let times = |leaf: Option<Times>, usual| leaf.map_or(usual, |Times(times)| times);
+        let times = |scalar: Option<Times>, usual| scalar.map_or(usual, |Times(times)| times);
         let healthy_after = self.read_some(written.healthy_after.as_ref());
         let unhealthy_after = self.read_some(written.unhealthy_after.as_ref());
         Some(HealthPlan {
@@ -114,7 +114,7 @@ impl Check<'_> {
             return whole;
         };
         let slow = self.slow(written.slow.as_ref(), whole.slow);
-        let mut read = |leaf: &Option<_>, usual| self.read_some(leaf.as_ref()).unwrap_or(usual);
+        let mut read = |scalar: &Option<_>, usual| self.read_some(scalar.as_ref()).unwrap_or(usual);
         Timeouts {
             header: whole.header,
             connect: read(&written.connect, whole.connect),

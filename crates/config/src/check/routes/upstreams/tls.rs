@@ -48,14 +48,14 @@ impl Check<'_> {
             identity.as_ref(),
             name.map(|CertificateName(name)| name),
         );
-        let leaves = [&tls.ca, &tls.cert, &tls.key];
-        let leaves: Vec<_> = leaves.into_iter().flatten().collect();
-        self.usable(made, &leaves)
+        let scalars = [&tls.ca, &tls.cert, &tls.key];
+        let scalars: Vec<_> = scalars.into_iter().flatten().collect();
+        self.usable(made, &scalars)
     }
 
     fn trust(&mut self, tls: &file::UpstreamTls, whole: Option<Place>) -> Option<Trust> {
         let verify = self.read_some(tls.verify.as_ref()).unwrap_or(true);
-        let place = tls.verify.as_ref().and_then(|leaf| leaf.place);
+        let place = tls.verify.as_ref().and_then(|scalar| scalar.place);
         match (&tls.ca, verify) {
             (Some(_), false) => {
                 let problem = Problem::new(place, "`ca` has no effect without verification");
@@ -69,7 +69,7 @@ impl Check<'_> {
                 );
                 Some(Trust::Anybody)
             }
-            (Some(leaf), true) => self.file(leaf).map(Trust::File),
+            (Some(scalar), true) => self.file(scalar).map(Trust::File),
             (None, true) => self.system(whole),
         }
     }
