@@ -45,7 +45,7 @@ pub(super) fn check(
         check.unchanged(file, &plan.fixed, before);
     }
     match plan {
-        Some(plan) if check.problems.is_empty() => Ok((plan, source.warn(check.doubts))),
+        Some(plan) if check.problems.is_empty() => Ok((plan, source.warn(check.warnings))),
         _ => Err(source.refuse(check.problems)),
     }
 }
@@ -55,7 +55,7 @@ struct Check<'a> {
     source: &'a Source<'a>,
     env: &'a dyn Fn(&str) -> Option<String>,
     problems: Vec<Problem>,
-    doubts: Vec<Problem>,
+    warnings: Vec<Problem>,
 }
 
 impl<'a> Check<'a> {
@@ -64,7 +64,7 @@ impl<'a> Check<'a> {
             source,
             env,
             problems: Vec::new(),
-            doubts: Vec::new(),
+            warnings: Vec::new(),
         }
     }
 }
@@ -131,8 +131,8 @@ impl Check<'_> {
         self.problems.push(problem);
     }
 
-    fn doubt(&mut self, problem: Problem) {
-        self.doubts.push(problem);
+    fn warn(&mut self, problem: Problem) {
+        self.warnings.push(problem);
     }
 
     /// Refuses a name that is not defined, and says which are; `none` is said if there are none.

@@ -30,7 +30,7 @@ struct Past {
     /// How long the last ejection lasts, and when it ends.
     ejection: Option<(Duration, Instant)>,
     /// Checks in a row that said otherwise than what is believed.
-    doubts: u32,
+    against: u32,
     was_checked: bool,
     back: Option<Instant>,
 }
@@ -100,19 +100,19 @@ impl Health {
         let first = !std::mem::replace(&mut past.was_checked, true);
         let unhealthy = self.is_unhealthy();
         if passed != unhealthy {
-            past.doubts = 0;
+            past.against = 0;
             return None;
         }
-        past.doubts += 1;
+        past.against += 1;
         let enough = if passed {
             plan.healthy_after
         } else {
             plan.unhealthy_after
         };
-        if past.doubts < enough && !first {
+        if past.against < enough && !first {
             return None;
         }
-        past.doubts = 0;
+        past.against = 0;
         if passed {
             past.back = Some(now);
         }

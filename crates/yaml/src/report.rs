@@ -233,7 +233,7 @@ impl<'a> Source<'a> {
         ConfigError(text)
     }
 
-    /// All doubts, in the order of the file.
+    /// All warnings, in the order of the file.
     pub fn warn(&self, mut problems: Vec<Problem>) -> Vec<Warning> {
         problems.sort_by_key(|problem| problem.place);
         let tell = |problem| Warning(self.tell("warning", problem));

@@ -195,7 +195,7 @@ impl Check<'_> {
         }
         if unknown == UnknownKey::Accept {
             let at = api_key.unknown.as_ref().and_then(|scalar| scalar.place);
-            self.doubt(Problem::new(at, "keys that are not listed are not verified").note(
+            self.warn(Problem::new(at, "keys that are not listed are not verified").note(
                 "every invented key is a new client, so only limits per address bound it: the API itself must refuse such \
                  keys, and known keys belong into the list",
             ));
@@ -252,13 +252,13 @@ impl Check<'_> {
     }
 
     fn everybody(&mut self, place: Option<Place>) {
-        self.doubt(Problem::new(place, "this trusts every address").note(
+        self.warn(Problem::new(place, "this trusts every address").note(
             "every client can choose its own address and user ID: list the networks of your proxies only",
         ));
     }
 
     fn nobody_tells(&mut self, place: Option<Place>) {
-        self.doubt(
+        self.warn(
             Problem::new(place, "`from` has no effect here").note(
                 "only a proxy under `trusted_proxies` reports an address, and none is listed: the address of the connection counts",
             ),
@@ -266,7 +266,7 @@ impl Check<'_> {
     }
 
     fn unbelieved(&mut self, place: Option<Place>) {
-        self.doubt(
+        self.warn(
             Problem::new(place, "this source never names a client")
                 .note("a user ID is believed from `trusted_proxies` only, and none is listed"),
         );

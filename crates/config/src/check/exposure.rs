@@ -32,7 +32,7 @@ impl Check<'_> {
         });
         if file.trusted_proxies.is_none() && counts_addresses && listen.iter().any(is_plain) {
             let problem = Problem::new(place_of_listen(file), "`trusted_proxies` is not set");
-            self.doubt(problem.note(
+            self.warn(problem.note(
                 "behind a load balancer or an ingress, all clients would count as one address: list its networks under \
                  `trusted_proxies`. If clients connect directly, write `trusted_proxies: []`",
             ));
@@ -51,7 +51,7 @@ impl Check<'_> {
                 place,
                 "the admin port is open on all addresses, without a token",
             );
-            self.doubt(problem.note(
+            self.warn(problem.note(
                 "who reaches it can read metrics and health; clients and the configuration are served with a token only. Set \
                  `token`, or listen on 127.0.0.1",
             ));

@@ -101,7 +101,7 @@ impl Check<'_> {
         let used: HashSet<_> = always.chain(routes).map(|scalar| &scalar.raw).collect();
         for (name, _) in file.limits.iter().flat_map(|limits| &limits.0) {
             if !used.contains(&name.raw) {
-                self.doubt(
+                self.warn(
                     Problem::new(
                         name.place,
                         format!("no route uses the limit `{}`", name.raw),
@@ -137,13 +137,13 @@ impl Check<'_> {
     /// Warns of what only matters with Redis.
     fn without_effect(&mut self, limit: &file::Limit) {
         if let Some(scalar) = &limit.on_failure {
-            self.doubt(
+            self.warn(
                 Problem::new(scalar.place, "`on_failure` has no effect here")
                     .note("with `store: memory` the store cannot fail"),
             );
         }
         if let Some(scalar) = &limit.mode {
-            self.doubt(
+            self.warn(
                 Problem::new(scalar.place, "`mode` has no effect here")
                     .note("with `store: memory` no other gateway shares the limit"),
             );
@@ -204,7 +204,7 @@ impl Check<'_> {
             };
             if !is_named {
                 let message = format!("no client source names a `{}`", scalar.raw);
-                self.doubt(
+                self.warn(
                     Problem::new(scalar.place, message)
                         .note("every client is counted by address here; see `clients`"),
                 );

@@ -144,7 +144,7 @@ impl Check<'_> {
             Ok(_) => return,
         };
         let note = "clients refuse it from then on; replace the file, and the gateway reloads it";
-        self.doubt(Problem::new(scalar.place, message).note(note));
+        self.warn(Problem::new(scalar.place, message).note(note));
     }
 
     fn admin(&mut self, file: &File, taken: &mut Vec<Taken>) -> Option<AdminPlan> {

@@ -143,7 +143,7 @@ impl Check<'_> {
         };
         let all = self.charged(&unmatched.rules, own_rules, route);
         if all.is_empty() && scalars.is_empty() {
-            self.doubt(
+            self.warn(
                 Problem::new(named.place, format!("the route `{name}` has no limit"))
                     .note("list one under its `limits`, or under `always`"),
             );

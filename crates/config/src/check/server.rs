@@ -97,7 +97,7 @@ impl Check<'_> {
         let local = limits.iter().find(|limit| is_local(limit));
         if let (Some(limit), None) = (local, &redis.gateways) {
             let problem = Problem::new(redis.url.place, "`gateways` is not set");
-            self.doubt(problem.note(format!(
+            self.warn(problem.note(format!(
                 "gateways that start while Redis is away do not know of each other: each admits the whole quota of `{}` \
                  (`on_failure: local`). With several gateways write their number, such as `gateways: 4`. \
                  `gateways: auto` accepts this",
@@ -110,7 +110,7 @@ impl Check<'_> {
         let secret = self.read_some(file.secret.as_ref()).and_then(|text| text.0);
         if secret.is_none() && matches!(store, Some(StorePlan::Redis(_))) {
             let place = file.secret.as_ref().and_then(|scalar| scalar.place);
-            self.doubt(Problem::new(place, "there is no `secret`").note(
+            self.warn(Problem::new(place, "there is no `secret`").note(
                 "the gateways then make one and keep it in Redis, so a reader of Redis can find out which clients are in it. \
                  Set the same random text on all gateways",
             ));

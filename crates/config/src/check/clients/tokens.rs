@@ -109,7 +109,7 @@ impl Check<'_> {
     }
 
     fn short_secret(&mut self, place: Option<Place>) {
-        self.doubt(
+        self.warn(
             Problem::new(place, "this secret is short enough to be guessed").note(format!(
                 "who guesses it can forge every token; use at least {SECRET} random bytes"
             )),
@@ -176,11 +176,11 @@ impl Check<'_> {
     fn plain_http(&mut self, jwt: &Jwt, url: &Uri, place: Option<Place>) {
         if let Some(scalar) = &jwt.jwks_ca {
             let problem = Problem::new(scalar.place, "this has no effect with http://");
-            self.doubt(problem.note("only a server at https:// is verified"));
+            self.warn(problem.note("only a server at https:// is verified"));
         }
         if !url.host().is_some_and(is_loopback) {
             let problem = Problem::new(place, "this key set comes over plain http");
-            self.doubt(
+            self.warn(
                 problem.note(
                     "an attacker on the way can add keys and forge every token: write https://",
                 ),

@@ -49,7 +49,7 @@ impl Check<'_> {
                 let max = self.at_least_1(max, "max");
                 if file.trusted_proxies.iter().flatten().next().is_none() {
                     let problem = Problem::new(header.place, "this header is never believed");
-                    self.doubt(problem.note(
+                    self.warn(problem.note(
                         "a cost is believed from `trusted_proxies` only, and none is listed: every request costs 1",
                     ));
                 }

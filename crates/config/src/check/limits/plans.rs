@@ -62,7 +62,7 @@ impl Check<'_> {
         let plans = || file.plans.iter().flat_map(|plans| &plans.0);
         if let Some(scalar) = claim.filter(|_| plans().next().is_none()) {
             let problem = Problem::new(scalar.place, "`plan_claim` has no effect here");
-            self.doubt(problem.note("no plan is defined; define plans under `plans`"));
+            self.warn(problem.note("no plan is defined; define plans under `plans`"));
         }
         let keys = sources().filter_map(|source| source.api_key.as_ref());
         // A key file may name any of them one day.
@@ -76,7 +76,7 @@ impl Check<'_> {
         for (name, _) in plans().filter(|(name, _)| !given.contains(&name.raw)) {
             let message = format!("no client has the plan `{}`", name.raw);
             let note = "a listed API key gets one by `plan`, a token's user by `plan_claim`";
-            self.doubt(Problem::new(name.place, message).note(note));
+            self.warn(Problem::new(name.place, message).note(note));
         }
     }
 

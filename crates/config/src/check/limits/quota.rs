@@ -154,7 +154,7 @@ impl Check<'_> {
 
     fn long_log(&mut self, limit: &Scalar<Count>, count: u64) {
         let kilobytes = count.saturating_mul(8) / 1_000;
-        self.doubt(
+        self.warn(
             Problem::new(limit.place, "an exact log of this length is costly").note(format!(
                 "every client may take {kilobytes} KB; sliding_window_counter takes a few bytes"
             )),

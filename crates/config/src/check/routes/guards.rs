@@ -44,7 +44,7 @@ impl Check<'_> {
             return;
         };
         if !rules.iter().any(is_guard) {
-            self.doubt(
+            self.warn(
                 Problem::new(
                     place,
                     format!("all that limits the route `{}` per caller is counted per {per}, which is not verified", route.name),
@@ -62,7 +62,7 @@ impl Check<'_> {
                 continue;
             };
             if !route.path.names(name) {
-                self.doubt(
+                self.warn(
                     Problem::new(
                         place,
                         format!(

@@ -18,7 +18,7 @@ impl Check<'_> {
             let shown = if path.is_empty() { "/" } else { path };
             let message = format!("the route `{}` matches the path {shown} alone", route.name);
             let note = format!("`{path}/**` matches {shown} and all paths below it");
-            self.doubt(Problem::new(*place, message).note(note));
+            self.warn(Problem::new(*place, message).note(note));
         }
     }
 }

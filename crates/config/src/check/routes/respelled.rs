@@ -56,7 +56,7 @@ impl Check<'_> {
         let name = &route.name;
         let message =
             format!("the route `{taker}` takes `{path}` without the limits of `{name}`{more}");
-        self.doubt(Problem::new(place, message).note(
+        self.warn(Problem::new(place, message).note(
             "an upstream that ignores case, or dots at the end of a name, serves both alike: write `case_insensitive: true` \
              at the stricter routes, or `case_insensitive: false` here if it goes by the letter",
         ));

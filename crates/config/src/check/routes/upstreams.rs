@@ -160,7 +160,7 @@ impl Check<'_> {
             .collect();
         for (place, name) in unused {
             let message = format!("no route leads to the upstream `{name}`");
-            self.doubt(Problem::new(place, message));
+            self.warn(Problem::new(place, message));
         }
     }
 }

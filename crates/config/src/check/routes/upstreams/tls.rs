@@ -63,7 +63,7 @@ impl Check<'_> {
                 None
             }
             (None, false) => {
-                self.doubt(
+                self.warn(
                     Problem::new(place, "the certificates of these servers are not verified")
                         .note("an attacker on the way can read and change everything: set `ca` to the authority of the servers"),
                 );
