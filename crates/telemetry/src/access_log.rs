@@ -52,9 +52,9 @@ struct Log {
 pub struct Collector(Arc<Log>);
 
 impl Collector {
-    /// Waits until all lines that were written before are handed on, but not longer than `patience`.
-    pub fn finish(self, patience: Duration) {
-        self.0.buffers.close(patience);
+    /// Waits until all lines that were written before are handed on, but not longer than `timeout`.
+    pub fn finish(self, timeout: Duration) {
+        self.0.buffers.close(timeout);
     }
 }
 

@@ -19,7 +19,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use http::HeaderMap;
-use tokio::time::timeout;
 
 use context::Parent;
 pub use context::TraceContext;
@@ -129,15 +128,15 @@ impl Traces {
         }))
     }
 
-    /// Sends what is queued, but does not take longer than `patience`.
-    pub async fn finish(&self, patience: Duration) {
+    /// Sends what is queued, but does not take longer than `timeout`.
+    pub async fn finish(&self, timeout: Duration) {
         let exporter = self
             .0
             .as_ref()
             .and_then(|tracing| tracing.exporter.as_ref());
         if let Some(exporter) = exporter {
             exporter.close();
-            let _ = timeout(patience, exporter.ended()).await;
+            let _ = tokio::time::timeout(timeout, exporter.ended()).await;
         }
     }
 }

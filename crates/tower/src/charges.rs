@@ -55,7 +55,7 @@ impl<'a> RuleCharge<'a> {
     }
 
     /// The longest that a request waits in this limit's wait queue.
-    pub(crate) fn patience(&self) -> Duration {
+    pub(crate) fn max_wait(&self) -> Duration {
         let settling = self.limit.reserves().map(|_| SETTLING);
         match self.rule.action {
             Action::Delay { max } => max.max(settling.unwrap_or_default()),

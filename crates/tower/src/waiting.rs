@@ -52,10 +52,10 @@ impl Admission<'_> {
         let mut watched: Option<Watched> = None;
         loop {
             if let Some((nth, waiter)) = &waiter {
-                let patience = rule_charges[*nth]
-                    .patience()
+                let longest = rule_charges[*nth]
+                    .max_wait()
                     .saturating_sub(began.elapsed());
-                let came = timeout(patience, waiter.first()).await;
+                let came = timeout(longest, waiter.first()).await;
                 waited = began.elapsed();
                 // While it waits there, the wait queue exists.
                 if came.is_err()
@@ -159,7 +159,7 @@ impl Admission<'_> {
             };
             let ahead = rule_charge.pace(waiter.ahead);
             if !last_refusal.verdict.settling
-                && last_refusal.left() + ahead > rule_charge.patience()
+                && last_refusal.left() + ahead > rule_charge.max_wait()
             {
                 return Behind::TooMany(refusal(rule_charges, nth, last_refusal, ahead).into());
             }

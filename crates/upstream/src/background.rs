@@ -44,14 +44,14 @@ impl Background {
         background
     }
 
-    /// The servers; if none is known yet, their names are resolved first, which may take `patience`.
-    pub(crate) async fn servers(&self, patience: Duration) -> Arc<Vec<Arc<Server>>> {
+    /// The servers; if none is known yet, their names are resolved first, which may take `timeout`.
+    pub(crate) async fn servers(&self, timeout: Duration) -> Arc<Vec<Arc<Server>>> {
         let servers = self.discovery.current();
         if !servers.is_empty() {
             return servers;
         }
         // The background does it as well, and tells.
-        let _ = timeout(patience, self.discovery.resolve(&self.plan)).await;
+        let _ = tokio::time::timeout(timeout, self.discovery.resolve(&self.plan)).await;
         self.discovery.current()
     }
 

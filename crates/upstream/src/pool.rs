@@ -133,14 +133,14 @@ impl Upstream {
             };
             let once_more = retries.filter(|_| left > 0);
             let copy = once_more.map(|_| copy(request));
-            let patience = options.timeouts.answer.checked_sub(started.elapsed());
-            let patience = match (patience, once_more.and_then(|retries| retries.plan.timeout)) {
+            let timeout = options.timeouts.answer.checked_sub(started.elapsed());
+            let timeout = match (timeout, once_more.and_then(|retries| retries.plan.timeout)) {
                 (None, _) => return Err(error.unwrap_or(SendError::Silent)),
                 (Some(left), Some(one)) => left.min(one),
                 (Some(left), None) => left,
             };
             let begun = Instant::now();
-            let attempt = self.attempt(&server, request, options, patience).await;
+            let attempt = self.attempt(&server, request, options, timeout).await;
             attempts.add(noted(server.address, begun, &attempt));
             let retry = match &attempt {
                 Ok((response, _)) => is_passing(response.status()),
@@ -174,9 +174,9 @@ impl Upstream {
         server: &Arc<Server>,
         request: &mut Request<RequestBody>,
         options: SendOptions<'_>,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<(Response<Incoming>, Lease), FailedAttempt> {
-        let connect = options.timeouts.connect.min(patience);
+        let connect = options.timeouts.connect.min(timeout);
         let mut again = REFUSED_AGAIN;
         let mut avoided = Vec::new();
         if options.own_host {
@@ -215,7 +215,7 @@ impl Upstream {
             }
             let answer = {
                 let answer = pin!(lease.send(std::mem::take(request), server));
-                in_time(answer, patience, options.body_state).await
+                in_time(answer, timeout, options.body_state).await
             };
             let mut error = match answer {
                 Some(Ok(response)) => {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::net::{TcpStream, lookup_host};
-use tokio::time::timeout;
+use tokio::time;
 
 use super::settings::{ServerPlan, Speaks};
 use tidegate_net::tls::Offer;
@@ -11,10 +11,10 @@ use tidegate_net::tls::Offer;
 /// How long a name may take to be resolved.
 const RESOLVE: Duration = Duration::from_secs(5);
 
-/// Connects to each address of a server, with TLS if that is what it speaks; each may take `patience`. Says what failed.
-pub async fn reach(server: &ServerPlan, patience: Duration) -> Result<(), String> {
+/// Connects to each address of a server, with TLS if that is what it speaks; each may take `timeout`. Says what failed.
+pub async fn reach(server: &ServerPlan, timeout: Duration) -> Result<(), String> {
     let (host, port) = server.endpoint();
-    let found = timeout(RESOLVE, lookup_host((host, port))).await;
+    let found = time::timeout(RESOLVE, lookup_host((host, port))).await;
     let found = found.map_err(|_| "the name was not resolved in time".to_owned())?;
     let found = found.map_err(|error| format!("the name cannot be resolved: {error}"))?;
     let mut addresses: Vec<_> = found.collect();
@@ -32,7 +32,7 @@ pub async fn reach(server: &ServerPlan, patience: Duration) -> Result<(), String
                 Speaks::Tls(tls) => tls.connect(host, socket, Offer::Any).await.map(drop),
             }
         };
-        let connected = timeout(patience, connecting).await;
+        let connected = time::timeout(timeout, connecting).await;
         let connected =
             connected.unwrap_or_else(|_| Err("there was no connection in time".to_owned()));
         connected.map_err(|error| format!("{address}: {error}"))?;

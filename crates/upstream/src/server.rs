@@ -109,23 +109,23 @@ impl Server {
     }
 
     /// A place on a connection that was kept, or on a fresh one, and whether it is fresh. To wait for a place, if there is a
-    /// bound on them, may take `patience`, and so may a connection. The connections in `avoided` are not used.
+    /// bound on them, may take `timeout`, and so may a connection. The connections in `avoided` are not used.
     pub(crate) async fn lease(
         self: &Arc<Self>,
-        patience: Duration,
+        timeout: Duration,
         offer: Offer,
         avoided: &[Arc<Shared>],
     ) -> Result<(Lease, bool), LeaseError> {
-        let place = timeout(patience, self.places.take()).await;
+        let place = tokio::time::timeout(timeout, self.places.take()).await;
         let place = place.ok().and_then(Result::ok).ok_or(LeaseError::Full)?;
-        let leased = self.connection(patience, offer, avoided).await;
+        let leased = self.connection(timeout, offer, avoided).await;
         let (lease, fresh) = leased.map_err(LeaseError::Connect)?;
         Ok((lease.at(place), fresh))
     }
 
     async fn connection(
         self: &Arc<Self>,
-        patience: Duration,
+        timeout: Duration,
         offer: Offer,
         avoided: &[Arc<Shared>],
     ) -> Result<(Lease, bool), ConnectError> {
@@ -155,7 +155,7 @@ impl Server {
             let connected = Box::pin(self.connect(offer)).await;
             connected.map(|lease| (lease, true))
         };
-        let connected = timeout(patience, connecting).await;
+        let connected = tokio::time::timeout(timeout, connecting).await;
         let late = || ConnectError::Unreachable(io::ErrorKind::TimedOut.into());
         connected.unwrap_or_else(|_| Err(late()))
     }

@@ -9,18 +9,18 @@ use super::body::{BodyPhase, BodyState};
 /// waited for, it does not run. None: the time is over.
 pub(crate) async fn in_time<T>(
     mut answer: Pin<&mut impl Future<Output = T>>,
-    patience: Duration,
+    timeout: Duration,
     body_state: Option<&BodyState>,
 ) -> Option<T> {
-    let mut deadline = pin!(tokio::time::sleep(patience));
+    let mut deadline = pin!(tokio::time::sleep(timeout));
     loop {
         tokio::select! {
             biased;
             answer = answer.as_mut() => return Some(answer),
             () = deadline.as_mut() => {
                 let left = body_state.and_then(|body_state| match body_state.phase() {
-                    BodyPhase::AwaitingClient => Some(patience),
-                    _ => patience.checked_sub(body_state.progress().elapsed()),
+                    BodyPhase::AwaitingClient => Some(timeout),
+                    _ => timeout.checked_sub(body_state.progress().elapsed()),
                 });
                 match left {
                     Some(left) if !left.is_zero() => {

@@ -80,13 +80,13 @@ async fn carry<C, U>(
         let mut copying = std::pin::pin!(copy_bidirectional(&mut client, upstream));
         let mut quiet = std::pin::pin!(sleep_until(Instant::now() + idle));
         let mut latest = std::pin::pin!(sleep_until(Instant::now()));
-        let mut patience = idle;
+        let mut quiet_limit = idle;
         let mut draining = false;
         loop {
             tokio::select! {
                 _ = copying.as_mut() => return,
                 () = quiet.as_mut() => {
-                    let until = moved.last() + patience;
+                    let until = moved.last() + quiet_limit;
                     if until <= Instant::now() {
                         break;
                     }
@@ -95,8 +95,8 @@ async fn carry<C, U>(
                 stop = drain.wait_for(|stop| *stop), if !draining => {
                     drop(stop);
                     draining = true;
-                    patience = idle.min(PAUSE);
-                    quiet.as_mut().reset(moved.last() + patience);
+                    quiet_limit = idle.min(PAUSE);
+                    quiet.as_mut().reset(moved.last() + quiet_limit);
                     latest.as_mut().reset(Instant::now() + LATEST);
                 }
                 () = latest.as_mut(), if draining => break,

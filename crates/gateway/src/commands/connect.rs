@@ -89,10 +89,10 @@ async fn servers(plan: &Plan) -> Vec<Tried> {
     let (mut trying, mut tried) = (JoinSet::new(), Vec::new());
     loop {
         while trying.len() < AT_ONCE
-            && let Some((what, (server, patience))) = waiting.next()
+            && let Some((what, (server, timeout))) = waiting.next()
         {
             trying.spawn(async move {
-                let outcome = reach(&server, patience).await;
+                let outcome = reach(&server, timeout).await;
                 Tried { what, outcome }
             });
         }

@@ -207,9 +207,9 @@ impl Buffers {
         (std::mem::take(&mut state.reopens), state.closing)
     }
 
-    /// Asks the collecting thread to end, and waits for that, but not longer than `patience`.
-    pub(super) fn close(&self, patience: Duration) {
-        let deadline = Instant::now() + patience;
+    /// Asks the collecting thread to end, and waits for that, but not longer than `timeout`.
+    pub(super) fn close(&self, timeout: Duration) {
+        let deadline = Instant::now() + timeout;
         let mut state = self.state.lock();
         state.closing = true;
         self.work.notify_one();

@@ -85,9 +85,9 @@ impl Lines {
         Ok(())
     }
 
-    /// Ends the thread that writes once all is written, and waits for that, but not longer than `patience`.
-    pub(super) fn close(&self, patience: Duration) {
-        let deadline = Instant::now() + patience;
+    /// Ends the thread that writes once all is written, and waits for that, but not longer than `timeout`.
+    pub(super) fn close(&self, timeout: Duration) {
+        let deadline = Instant::now() + timeout;
         let mut state = self.0.state.lock();
         state.closing = true;
         self.0.work.notify_one();

@@ -120,8 +120,8 @@ async fn whoever_is_slow_slows_the_other_down() {
     let mut bench = open();
     let mut sent = 0;
     let part = [b'x'; 64];
-    let patience = Duration::from_secs(5);
-    while let Ok(written) = timeout(patience, bench.client.write(&part)).await {
+    let longest = Duration::from_secs(5);
+    while let Ok(written) = timeout(longest, bench.client.write(&part)).await {
         sent += written.unwrap();
         assert!(sent < 64 << 10, "it takes everything");
     }
