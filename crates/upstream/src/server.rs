@@ -63,8 +63,8 @@ pub(crate) struct Server {
     opening: tokio::sync::Mutex<()>,
     // As far as is known; whoever speaks TLS tells in its handshake.
     shares: AtomicBool,
-    // What the log was last told of the handshakes with it.
-    trouble: Mutex<Option<String>>,
+    // The TLS error that was logged last; none: handshakes succeed.
+    tls_error: Mutex<Option<String>>,
 }
 
 /// Why a request has no connection.
@@ -89,7 +89,7 @@ impl Server {
             idle: IdleConnections::default(),
             shared: Mutex::default(),
             opening: tokio::sync::Mutex::default(),
-            trouble: Mutex::default(),
+            tls_error: Mutex::default(),
         }
     }
 
@@ -229,7 +229,7 @@ impl Server {
             Speaks::Http2 => self.http2(socket, descriptor).await,
             Speaks::Tls(tls) => {
                 let connected = tls.connect(host, socket, offer).await;
-                self.tell_trouble(connected.as_ref().err());
+                self.log_tls_error(connected.as_ref().err());
                 let stream = connected.map_err(|_| ConnectError::Untrusted)?;
                 let is_http2 = tls::is_http2(stream.get_ref().1);
                 if offer == Offer::Any {
@@ -299,17 +299,17 @@ impl Server {
     /// is over for us.
     pub(crate) fn failed(&self, error: &hyper::Error) {
         if let Some(reason) = tls::reason_in(error) {
-            self.tell_trouble(Some(&reason));
+            self.log_tls_error(Some(&reason));
         }
     }
 
-    /// Tells the log why there is no TLS with this server, once per reason, and when there is again.
-    fn tell_trouble(&self, found: Option<&String>) {
-        let mut trouble = self.trouble.lock();
-        if trouble.as_ref() == found {
+    /// Logs why there is no TLS with this server, once per reason, and when there is again.
+    fn log_tls_error(&self, found: Option<&String>) {
+        let mut tls_error = self.tls_error.lock();
+        if tls_error.as_ref() == found {
             return;
         }
-        *trouble = found.cloned();
+        *tls_error = found.cloned();
         let server = &self.plan;
         match found {
             Some(reason) => {
