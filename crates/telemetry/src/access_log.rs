@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use buffers::Buffers;
 use format::Format;
-use head::Kept;
+use head::HeadFields;
 use http::Request;
 use selection::Selection;
 
@@ -42,7 +42,7 @@ pub struct AccessLog(Option<Arc<Log>>);
 
 #[derive(Debug)]
 struct Log {
-    kept: Kept,
+    kept: HeadFields,
     selection: Selection,
     buffers: Buffers,
 }
@@ -72,7 +72,7 @@ impl AccessLog {
     ) -> std::io::Result<(Self, Collector)> {
         let format = Format::new(&settings.format);
         let log = Arc::new(Log {
-            kept: Kept::for_format(&format),
+            kept: HeadFields::for_format(&format),
             selection: Selection::new(settings),
             buffers: Buffers::new(format),
         });
@@ -103,7 +103,7 @@ impl AccessLog {
         client_ip: IpAddr,
         has_spans: bool,
     ) -> Record {
-        let kept = self.0.as_ref().map_or(Kept::NOTHING, |log| log.kept);
+        let kept = self.0.as_ref().map_or(HeadFields::NOTHING, |log| log.kept);
         let kept = if has_spans {
             kept.and_for_spans()
         } else {

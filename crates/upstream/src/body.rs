@@ -125,7 +125,7 @@ pub enum RequestBody {
     /// What the client streams.
     Streaming(StreamingBody),
     /// What the client streams, of which the part that was sent is kept.
-    Kept(ReplayedBody),
+    Replayed(ReplayedBody),
 }
 
 impl fmt::Debug for RequestBody {
@@ -133,7 +133,7 @@ impl fmt::Debug for RequestBody {
         f.write_str(match self {
             Self::Empty => "Empty",
             Self::Streaming(_) => "Streaming",
-            Self::Kept(_) => "Kept",
+            Self::Replayed(_) => "Replayed",
         })
     }
 }
@@ -149,7 +149,7 @@ impl Body for RequestBody {
         match &mut *self {
             Self::Empty => Poll::Ready(None),
             Self::Streaming(streaming) => Pin::new(streaming).poll_frame(context),
-            Self::Kept(body) => body.poll_frame(context),
+            Self::Replayed(body) => body.poll_frame(context),
         }
     }
 
@@ -157,7 +157,7 @@ impl Body for RequestBody {
         match self {
             Self::Empty => true,
             Self::Streaming(streaming) => streaming.is_end_stream(),
-            Self::Kept(body) => body.is_end_stream(),
+            Self::Replayed(body) => body.is_end_stream(),
         }
     }
 
@@ -165,7 +165,7 @@ impl Body for RequestBody {
         match self {
             Self::Empty => SizeHint::with_exact(0),
             Self::Streaming(streaming) => streaming.size_hint(),
-            Self::Kept(body) => body.size_hint(),
+            Self::Replayed(body) => body.size_hint(),
         }
     }
 }

@@ -14,13 +14,13 @@ const MAX_HOST: usize = 255;
 
 /// The parts of a request's head that a record keeps beside its path.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Kept {
+pub(super) struct HeadFields {
     host: bool,
     user_agent: bool,
     referer: bool,
 }
 
-impl Kept {
+impl HeadFields {
     pub(super) const NOTHING: Self = Self {
         host: false,
         user_agent: false,
@@ -56,7 +56,7 @@ pub(super) struct Texts {
 }
 
 impl Texts {
-    pub(super) fn of<B>(request: &Request<B>, kept: Kept) -> Self {
+    pub(super) fn of<B>(request: &Request<B>, kept: HeadFields) -> Self {
         let header = |name: HeaderName| request.headers().get(name).map(|value| value.as_bytes());
         let start = |bytes: Option<&'_ [u8]>, longest: usize| {
             let bytes = bytes.unwrap_or_default();

@@ -9,7 +9,7 @@ use tidegate_store::{Outcome, Via};
 use tidegate_tower::{Client, Decided, LimitVerdict};
 
 use super::format::Fields;
-use super::head::{Kept, Texts};
+use super::head::{HeadFields, Texts};
 use super::selection::Ended;
 use super::settings::AccessField;
 use super::value::{Limits, Value};
@@ -46,7 +46,7 @@ impl Record {
     /// A request that has just begun, by `peer` and on behalf of `client_ip`. Its query is left out: it may hold secrets.
     pub(super) fn new<B>(
         request: &Request<B>,
-        kept: Kept,
+        kept: HeadFields,
         id: &RequestId,
         route: Option<Arc<str>>,
         peer: SocketAddr,

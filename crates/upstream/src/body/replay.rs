@@ -61,9 +61,9 @@ impl Replay {
     pub(crate) fn of(request: &mut Request<RequestBody>, memory: &Arc<ReplayMemory>) -> Self {
         let body = match std::mem::take(request.body_mut()) {
             RequestBody::Empty => None,
-            RequestBody::Kept(body) => {
+            RequestBody::Replayed(body) => {
                 let kept = body.kept.clone();
-                *request.body_mut() = RequestBody::Kept(body);
+                *request.body_mut() = RequestBody::Replayed(body);
                 Some(kept)
             }
             streaming @ RequestBody::Streaming(_) => {
@@ -80,7 +80,7 @@ impl Replay {
                     begun: Instant::now(),
                     memory: memory.clone(),
                 }));
-                *request.body_mut() = RequestBody::Kept(ReplayedBody {
+                *request.body_mut() = RequestBody::Replayed(ReplayedBody {
                     kept: kept.clone(),
                     attempt: 0,
                     next: 0,
@@ -110,7 +110,7 @@ impl Replay {
                 body.sent = 0;
                 let attempt = body.attempt;
                 drop(body);
-                RequestBody::Kept(ReplayedBody {
+                RequestBody::Replayed(ReplayedBody {
                     kept,
                     attempt,
                     next: 0,
@@ -328,7 +328,7 @@ mod tests {
             body: Some(kept),
         };
         let request = replay(kept.clone()).again().unwrap();
-        let RequestBody::Kept(mut body) = request.into_body() else {
+        let RequestBody::Replayed(mut body) = request.into_body() else {
             panic!("no body");
         };
         let mut context = Context::from_waker(std::task::Waker::noop());
