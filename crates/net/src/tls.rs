@@ -15,7 +15,7 @@ pub use client::{Offer, Trust, UpstreamTls, https_client, reason_in, system_auth
 pub use failure::{HandshakeFailure, handshake_failure};
 pub use pem::{CertificateFiles, FileError, authorities};
 pub use server::{ClientCertificates, ServerFiles, ServerTls};
-pub use shown::{Shown, client_certificate_ends};
+pub use shown::{ShownCertificate, client_certificate_ends};
 
 use std::sync::Arc;
 

@@ -30,7 +30,7 @@ use tidegate_store::{Store, StoreError};
 use tidegate_tower::WaitQueues;
 
 use crate::log;
-use tidegate_net::tls::Shown;
+use tidegate_net::tls::ShownCertificate;
 use tidegate_server::{ListenerName, Overload, ServerMetrics};
 use tidegate_upstream::UpstreamMetrics;
 
@@ -351,7 +351,7 @@ impl GatewayMetrics {
     pub fn text(
         &self,
         store: &Store,
-        shown: impl Iterator<Item = (ListenerName, Shown)>,
+        shown: impl Iterator<Item = (ListenerName, ShownCertificate)>,
         overload: &Overload,
         dropped_lines: u64,
         format: Format,

@@ -8,7 +8,9 @@ use super::Check;
 use crate::file::{BlockOr, File, Listener, ListenerTls, SingleOr};
 use crate::plan::{AdminPlan, ListenerPlan};
 use crate::value::{ClientCert, FilePath, Scalar};
-use tidegate_net::tls::{CertificateFiles, ClientCertificates, ServerFiles, ServerTls, Shown};
+use tidegate_net::tls::{
+    CertificateFiles, ClientCertificates, ServerFiles, ServerTls, ShownCertificate,
+};
 use tidegate_yaml::Spanned;
 use tidegate_yaml::{Place, Problem};
 
@@ -131,7 +133,7 @@ impl Check<'_> {
     }
 
     /// Warns of a certificate that has ended, or soon will.
-    fn soon_over(&mut self, scalar: &Scalar<FilePath>, shown: &Shown) {
+    fn soon_over(&mut self, scalar: &Scalar<FilePath>, shown: &ShownCertificate) {
         let Some(ends) = shown.ends else {
             return;
         };

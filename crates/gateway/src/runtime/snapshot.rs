@@ -20,7 +20,7 @@ use super::limit_keys::LimitKeys;
 use crate::request::record::Ended;
 use crate::stack::Stack;
 use tidegate_config::{AdminPlan, KeyFile};
-use tidegate_net::tls::Shown;
+use tidegate_net::tls::ShownCertificate;
 use tidegate_server::{
     ClientBody, ConnectionInfo, Dropped, ListenerName, RefusedHead, RequestGuard, Service,
     Settings, UnparsedHead,
@@ -51,7 +51,7 @@ pub(crate) struct Snapshot {
 
 impl Snapshot {
     /// The certificates that listeners show.
-    pub(crate) fn shown(&self) -> impl Iterator<Item = (ListenerName, Shown)> {
+    pub(crate) fn shown(&self) -> impl Iterator<Item = (ListenerName, ShownCertificate)> {
         self.server.listeners.iter().flat_map(|(name, tls)| {
             let shown = tls.iter().flat_map(|tls| tls.shown());
             shown.map(|shown| (*name, shown))

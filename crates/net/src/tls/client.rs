@@ -14,7 +14,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::failure::cause;
-use super::pem::{self, CertificateFiles, FileError, Unusable};
+use super::pem::{self, CertificateFiles, FileError, PemError};
 use super::{HTTP1, HTTP2, provider};
 
 /// Whose word is taken on a server's name.
@@ -138,7 +138,7 @@ fn config(trust: Trust, identity: Option<&CertificateFiles>) -> Result<ClientCon
     let builder =
         ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     // The provider is our own choice and has all versions, so this never says no.
-    let builder = builder.map_err(|_| Unusable::Authority.of(&PathBuf::new()))?;
+    let builder = builder.map_err(|_| PemError::Authority.of(&PathBuf::new()))?;
     let builder = builder
         .dangerous()
         .with_custom_certificate_verifier(verifier);
@@ -157,7 +157,7 @@ fn verifier(
     path: PathBuf,
 ) -> Result<Arc<WebPkiServerVerifier>, FileError> {
     let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider.clone());
-    verifier.build().map_err(|_| Unusable::Authority.of(&path))
+    verifier.build().map_err(|_| PemError::Authority.of(&path))
 }
 
 /// What a log says of a handshake that failed.

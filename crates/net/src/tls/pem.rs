@@ -27,12 +27,12 @@ pub struct FileError {
     /// The file.
     pub path: PathBuf,
     /// What is wrong with it.
-    pub why: Unusable,
+    pub why: PemError,
 }
 
 /// What is wrong with a file, to go on with after its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unusable {
+pub enum PemError {
     #[error("cannot be read: {}", file_error::reason(*.0))]
     Unreadable(io::ErrorKind),
     #[error("holds no readable certificate (PEM)")]
@@ -49,13 +49,13 @@ impl CertificateFiles {
     /// Reads both, and sees to it that they belong together.
     pub(super) fn load(&self) -> Result<CertifiedKey, FileError> {
         let chain = certificates(&self.certificate)?;
-        let chain = chain.ok_or_else(|| Unusable::Certificate.of(&self.certificate))?;
+        let chain = chain.ok_or_else(|| PemError::Certificate.of(&self.certificate))?;
         let key = PrivateKeyDer::from_pem_slice(&read(&self.key)?);
-        let key = key.map_err(|_| Unusable::Key.of(&self.key))?;
+        let key = key.map_err(|_| PemError::Key.of(&self.key))?;
         CertifiedKey::from_der(chain, key, &provider()).map_err(|error| match error {
-            rustls::Error::InconsistentKeys(_) => Unusable::Mismatch.of(&self.key),
-            rustls::Error::InvalidCertificate(_) => Unusable::Certificate.of(&self.certificate),
-            _ => Unusable::Key.of(&self.key),
+            rustls::Error::InconsistentKeys(_) => PemError::Mismatch.of(&self.key),
+            rustls::Error::InvalidCertificate(_) => PemError::Certificate.of(&self.certificate),
+            _ => PemError::Key.of(&self.key),
         })
     }
 }
@@ -66,7 +66,7 @@ impl CertificateFiles {
 ///
 /// If the file cannot be read, has no certificate, or has one that is broken.
 pub fn authorities(path: &Path) -> Result<RootCertStore, FileError> {
-    let refused = || Unusable::Authority.of(path);
+    let refused = || PemError::Authority.of(path);
     let mut roots = RootCertStore::empty();
     for certificate in certificates(path)?.ok_or_else(refused)? {
         roots.add(certificate).map_err(|_| refused())?;
@@ -82,7 +82,7 @@ fn certificates(path: &Path) -> Result<Option<Vec<CertificateDer<'static>>>, Fil
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, FileError> {
-    let unreadable = |kind| Unusable::Unreadable(kind).of(path);
+    let unreadable = |kind| PemError::Unreadable(kind).of(path);
     let data = std::fs::metadata(path).map_err(|error| unreadable(error.kind()))?;
     // To open a pipe would wait for its other end.
     if !data.is_file() && !data.is_dir() {
@@ -91,7 +91,7 @@ fn read(path: &Path) -> Result<Vec<u8>, FileError> {
     std::fs::read(path).map_err(|error| unreadable(error.kind()))
 }
 
-impl Unusable {
+impl PemError {
     pub(super) fn of(self, path: &Path) -> FileError {
         FileError {
             path: path.to_owned(),

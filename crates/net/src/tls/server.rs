@@ -12,8 +12,8 @@ use rustls::server::{NoClientAuth, NoServerSessionStorage, WebPkiClientVerifier}
 use tokio_rustls::TlsAcceptor;
 
 use super::names::Names;
-use super::pem::{self, CertificateFiles, FileError, Unusable};
-use super::shown::Shown;
+use super::pem::{self, CertificateFiles, FileError, PemError};
+use super::shown::ShownCertificate;
 use super::{HTTP1, HTTP2, provider};
 use crate::file_stamp::Stamp;
 
@@ -47,7 +47,7 @@ pub struct ServerTls {
 struct Settings {
     config: Arc<ServerConfig>,
     /// In the order of the files.
-    shown: Vec<Shown>,
+    shown: Vec<ShownCertificate>,
 }
 
 impl std::fmt::Debug for ServerTls {
@@ -93,7 +93,7 @@ impl ServerTls {
     }
 
     /// The certificates that it shows, in the order of its files.
-    pub fn shown(&self) -> Vec<Shown> {
+    pub fn shown(&self) -> Vec<ShownCertificate> {
         self.settings.load().shown.clone()
     }
 }
@@ -115,12 +115,12 @@ impl ServerFiles {
 fn settings(files: &ServerFiles) -> Result<Settings, FileError> {
     let keys = files.certificates.iter().map(CertificateFiles::load);
     let keys = keys.collect::<Result<Vec<_>, _>>()?;
-    let shown = keys.iter().map(Shown::of).collect();
+    let shown = keys.iter().map(ShownCertificate::of).collect();
     let first = files.certificates.first();
     // The provider is our own choice and has all versions, so this never says no.
     let unusable = |_| {
         let first = first.map_or(Path::new(""), |files| &files.certificate);
-        Unusable::Certificate.of(first)
+        PemError::Certificate.of(first)
     };
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
@@ -159,5 +159,5 @@ fn verifier(
     } else {
         verifier.allow_unauthenticated()
     };
-    verifier.build().map_err(|_| Unusable::Authority.of(path))
+    verifier.build().map_err(|_| PemError::Authority.of(path))
 }

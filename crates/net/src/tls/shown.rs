@@ -9,14 +9,14 @@ use webpki::{EndEntityCert, Error, KeyUsage};
 
 /// A certificate that a listener shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shown {
+pub struct ShownCertificate {
     /// The first name that it is for; empty if it is for addresses alone.
     pub name: String,
     /// When the first ends of it and those between it and its authority, which are shown with it.
     pub ends: Option<SystemTime>,
 }
 
-impl Shown {
+impl ShownCertificate {
     pub(super) fn of(key: &CertifiedKey) -> Self {
         let ends = key.cert.iter().filter_map(end);
         Self {

@@ -11,7 +11,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-use tidegate_net::tls::Shown;
+use tidegate_net::tls::ShownCertificate;
 use tidegate_server::ListenerName;
 
 /// The end of each, in seconds since the epoch, by listener and name; of several alike the first to end.
@@ -20,9 +20,9 @@ pub(super) struct Certificates(Mutex<BTreeMap<(String, String), u64>>);
 
 impl Certificates {
     /// Shows these from now on, and no others.
-    pub(super) fn show(&self, shown: impl Iterator<Item = (ListenerName, Shown)>) {
+    pub(super) fn show(&self, shown: impl Iterator<Item = (ListenerName, ShownCertificate)>) {
         let mut ends = BTreeMap::new();
-        for (listener, Shown { name, ends: end }) in shown {
+        for (listener, ShownCertificate { name, ends: end }) in shown {
             let since = end.and_then(|end| end.duration_since(UNIX_EPOCH).ok());
             let Some(end) = since.map(|since| since.as_secs()) else {
                 continue;

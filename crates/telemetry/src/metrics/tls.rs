@@ -9,7 +9,7 @@ use prometheus_client::registry::Registry;
 
 use super::OutcomeLabels;
 use super::certificates::Certificates;
-use tidegate_net::tls::{HandshakeFailure, Shown};
+use tidegate_net::tls::{HandshakeFailure, ShownCertificate};
 use tidegate_server::ListenerName;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -61,7 +61,7 @@ impl TlsMetrics {
     }
 
     /// Listeners show these certificates now.
-    pub(super) fn show(&self, shown: impl Iterator<Item = (ListenerName, Shown)>) {
+    pub(super) fn show(&self, shown: impl Iterator<Item = (ListenerName, ShownCertificate)>) {
         self.ends.show(shown);
     }
 
