@@ -35,10 +35,10 @@ use tidegate_net::pattern::PathPattern;
 use tidegate_yaml::Spanned;
 
 use super::value::{
-    ActionWord, AddressTold, BodyLimit, Connections, Count, Date, FilePath, Gateways, HeadersWord,
-    HttpsPort, JwksRefresh, JwksUrl, KeyHash, KeyName, KeyPrefix, LimitName, MemoryLimit, Network,
-    PlanName, PrefixLength, Protocol, RedisUrl, RouteName, Scalar, SecretText, StoreWord, Target,
-    TokenText, Unlimited, UpstreamHost, WindowLength, Words, Zone,
+    ActionWord, AddressSource, BodyLimit, Connections, Count, Date, FilePath, Gateways,
+    HeadersWord, HttpsPort, JwksRefresh, JwksUrl, KeyHash, KeyName, KeyPrefix, LimitName,
+    MemoryLimit, Network, PlanName, PrefixLength, Protocol, RedisUrl, RouteName, Scalar,
+    SecretText, StoreWord, Target, TokenText, Unlimited, UpstreamHost, WindowLength, Words, Zone,
 };
 
 pub(super) use access_log::{AccessFilter, AccessLog};
@@ -248,7 +248,7 @@ pub(super) struct Ip {
     /// How many bits of an IPv6 address are one client. Default: 64.
     pub(super) ipv6_prefix: Option<Scalar<PrefixLength>>,
     /// How a trusted proxy tells it: x_forwarded_for, forwarded or proxy_protocol. Default: x_forwarded_for.
-    pub(super) from: Option<Scalar<AddressTold>>,
+    pub(super) from: Option<Scalar<AddressSource>>,
 }
 
 /// A limit: exactly one algorithm, and what it is counted per.

@@ -39,8 +39,8 @@ pub(super) use size::{BodyLimit, ByteRate, MemoryLimit, NoLeastRate};
 pub(super) use tracing::{OtlpUrl, TracesPerSecond};
 pub(super) use upstream::{Attempts, CheckPath, NoEjection, Percent, Times, Waiting, Weight};
 pub(super) use word::{
-    ActionWord, AddressTold, ClientCert, FilePath, KeyName, KeyPrefix, Level, LimitName, PlanName,
-    RouteName, SecretText, StoreWord, TokenText, Unlimited, Words,
+    ActionWord, AddressSource, ClientCert, FilePath, KeyName, KeyPrefix, Level, LimitName,
+    PlanName, RouteName, SecretText, StoreWord, TokenText, Unlimited, Words,
 };
 
 /// A kind of value.

@@ -12,7 +12,7 @@ use tidegate_tower::{AddressFrom, ClientPlans, ClientSource, Clients, TrustedPro
 use super::Check;
 use crate::file::{ApiKey, File, Source, UserId};
 use crate::plan::{JwksPlan, KeyFile};
-use crate::value::{AddressTold, Network, PrefixLength, Scalar};
+use crate::value::{AddressSource, Network, PrefixLength, Scalar};
 use tidegate_yaml::Spanned;
 use tidegate_yaml::{Place, Problem};
 
@@ -51,14 +51,14 @@ const RESERVED: [&str; 22] = [
 
 /// The keys of all sources: by name and by hash, and where each is listed.
 #[derive(Default)]
-struct Seen {
+struct SeenKeys {
     names: HashMap<String, Option<Place>>,
     hashes: HashMap<[u8; 32], Option<Place>>,
 }
 
 /// What sources take their keys from while the gateway runs.
 #[derive(Default)]
-pub(super) struct Reread {
+pub(super) struct WatchedKeys {
     pub(super) key_files: Vec<KeyFile>,
     pub(super) jwks: Vec<JwksPlan>,
 }
@@ -87,8 +87,8 @@ impl Check<'_> {
                 .and_then(|scalar| self.naming_header(scalar)),
         };
         let mut proxy_protocol = false;
-        let mut reread = Reread::default();
-        let mut seen = Seen::default();
+        let mut reread = WatchedKeys::default();
+        let mut seen = SeenKeys::default();
         let mut address_at = None;
         for placed in file.clients.iter().flatten() {
             if let Some(at) = address_at {
@@ -126,11 +126,11 @@ impl Check<'_> {
                     if let Some(scalar) = ip.from.as_ref().filter(|_| proxies.is_empty()) {
                         self.nobody_tells(scalar.place);
                     }
-                    proxy_protocol = told == AddressTold::ProxyProtocol;
+                    proxy_protocol = told == AddressSource::ProxyProtocol;
                     clients.address_from = match told {
-                        AddressTold::XForwardedFor => AddressFrom::XForwardedFor,
-                        AddressTold::Forwarded => AddressFrom::Forwarded,
-                        AddressTold::ProxyProtocol => AddressFrom::Connection,
+                        AddressSource::XForwardedFor => AddressFrom::XForwardedFor,
+                        AddressSource::Forwarded => AddressFrom::Forwarded,
+                        AddressSource::ProxyProtocol => AddressFrom::Connection,
                     };
                     clients.sources.push(ClientSource::Ip);
                 }
@@ -177,7 +177,7 @@ impl Check<'_> {
         api_key: &ApiKey,
         place: Option<Place>,
         plans: &ClientPlans,
-        seen: &mut Seen,
+        seen: &mut SeenKeys,
         key_files: &mut Vec<KeyFile>,
     ) -> Option<ClientSource> {
         let header = match &api_key.header {
@@ -277,7 +277,7 @@ impl Check<'_> {
 pub(super) struct Callers {
     pub(super) clients: Clients,
     pub(super) proxy_protocol: bool,
-    pub(super) reread: Reread,
+    pub(super) reread: WatchedKeys,
 }
 
 /// A source of one kind.

@@ -17,7 +17,7 @@ use super::clients::IPV6_PREFIX;
 use crate::file::{self, File, SingleOr};
 use crate::value::{LimitName, PrefixLength, Scalar};
 use action::reserving;
-use quota::Written;
+use quota::WrittenQuota;
 use tidegate_yaml::{Place, Problem};
 
 /// How long a reservation lasts that its gateway does not renew, in us: so long is charged what a gateway that died had
@@ -29,20 +29,24 @@ pub(super) type Rules = HashMap<String, Option<Rule>>;
 
 /// How limits are shared that do not say it themselves.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Shared {
+pub(super) struct StoreDefaults {
     pub(super) on_failure: OnFailure,
     pub(super) mode: Mode,
 }
 
 impl Check<'_> {
     /// All limits in the order of the file, and each by its name.
-    pub(super) fn limits(&mut self, file: &File, shared: Shared) -> (Vec<Arc<Limit>>, Rules) {
+    pub(super) fn limits(
+        &mut self,
+        file: &File,
+        shared: StoreDefaults,
+    ) -> (Vec<Arc<Limit>>, Rules) {
         let in_memory = !matches!(&file.store, Some(SingleOr::Block(_)));
         let mut limits = Vec::new();
         let mut rules = Rules::new();
         for (name, limit) in file.limits.iter().flat_map(|limits| &limits.0) {
             let reserves = reserving(limit).is_some();
-            let written = Written::of_limit(limit);
+            let written = WrittenQuota::of_limit(limit);
             let whose = format!("the limit `{}`", name.raw);
             let quota = self.quota(&whose, name.place, written);
             let per = self.per(limit, file);

@@ -22,7 +22,7 @@ const ADMIN: SocketAddr = SocketAddr::new(LOCALHOST, 9901);
 const SOON: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
 /// An address that is taken, and where it stands.
-type Taken = (SocketAddr, Option<Place>);
+type TakenAddress = (SocketAddr, Option<Place>);
 
 impl Check<'_> {
     pub(super) fn addresses(&mut self, file: &File) -> (Vec<ListenerPlan>, Option<AdminPlan>) {
@@ -62,14 +62,18 @@ impl Check<'_> {
     fn plain(
         &mut self,
         scalar: &Scalar<SocketAddr>,
-        taken: &mut Vec<Taken>,
+        taken: &mut Vec<TakenAddress>,
     ) -> Option<ListenerPlan> {
         let address = self.read(scalar)?;
         self.take(taken, address, scalar.place);
         Some(ListenerPlan { address, tls: None })
     }
 
-    fn listener(&mut self, listener: &Listener, taken: &mut Vec<Taken>) -> Option<ListenerPlan> {
+    fn listener(
+        &mut self,
+        listener: &Listener,
+        taken: &mut Vec<TakenAddress>,
+    ) -> Option<ListenerPlan> {
         let plain = self.plain(&listener.address, taken);
         let tls = match &listener.tls {
             Some(written) => Some(Arc::new(self.listener_tls(written)?)),
@@ -149,7 +153,7 @@ impl Check<'_> {
         self.warn(Problem::new(scalar.place, message).note(note));
     }
 
-    fn admin(&mut self, file: &File, taken: &mut Vec<Taken>) -> Option<AdminPlan> {
+    fn admin(&mut self, file: &File, taken: &mut Vec<TakenAddress>) -> Option<AdminPlan> {
         let (address, token, hosts) = match &file.admin {
             None => (None, None, None),
             Some(SingleOr::Single(address)) => (Some(address), None, None),
@@ -181,8 +185,8 @@ impl Check<'_> {
     }
 
     /// Takes an address, which must not be taken already; port 0 is any that is free.
-    fn take(&mut self, taken: &mut Vec<Taken>, address: SocketAddr, place: Option<Place>) {
-        let same = |(other, _): &&Taken| *other == address && address.port() != 0;
+    fn take(&mut self, taken: &mut Vec<TakenAddress>, address: SocketAddr, place: Option<Place>) {
+        let same = |(other, _): &&TakenAddress| *other == address && address.port() != 0;
         if let Some((_, first)) = taken.iter().find(same) {
             let whose = match first {
                 Some(first) => format!("the first is at {}", self.source.at(*first)),

@@ -33,7 +33,7 @@ struct Named {
 }
 
 /// What routes have from the file, unless they say otherwise.
-struct Whole<'a> {
+struct RouteDefaults<'a> {
     clients: &'a Clients,
     unmatched: &'a Policy,
     max_body: Option<u64>,
@@ -57,7 +57,7 @@ impl Check<'_> {
     ) -> Vec<RoutePlan> {
         let max_body = self.read_some(file.max_body.as_ref());
         let BodyLimit(max_body) = max_body.unwrap_or(BodyLimit(None));
-        let whole = Whole {
+        let defaults = RouteDefaults {
             clients,
             unmatched,
             max_body,
@@ -69,7 +69,7 @@ impl Check<'_> {
         let mut routes: Vec<(RoutePlan, Option<Place>)> = Vec::new();
         for route in written.iter().flat_map(|routes| &routes.value) {
             let route = &route.value;
-            let Some((plan, named)) = self.route(route, rules, &whole, &mut upstreams) else {
+            let Some((plan, named)) = self.route(route, rules, &defaults, &mut upstreams) else {
                 continue;
             };
             if named.is_given {
@@ -95,10 +95,10 @@ impl Check<'_> {
         &mut self,
         route: &file::Route,
         rules: &Rules,
-        whole: &Whole<'_>,
+        defaults: &RouteDefaults<'_>,
         upstreams: &mut Upstreams<'_>,
     ) -> Option<(RoutePlan, Named)> {
-        let unmatched = whole.unmatched;
+        let unmatched = defaults.unmatched;
         let given = route.name.as_ref().map(|scalar| self.read(scalar));
         let host = route.host.as_ref().map(|scalar| self.read(scalar));
         let case_insensitive = self.read_some(route.case_insensitive.as_ref());
@@ -114,9 +114,9 @@ impl Check<'_> {
         let own = self.read_some(route.max_body.as_ref());
         let servers = upstream.as_ref().map(|upstream| &*upstream.servers);
         let served = methods.clone().map(with_head);
-        let edits = self.edits(route, path.as_ref(), whole.clients);
+        let edits = self.edits(route, path.as_ref(), defaults.clients);
         let upgrades = self.upgrades(route, servers.unwrap_or_default());
-        let timeouts = self.route_timeouts(route.timeouts.as_ref(), whole.timeouts);
+        let timeouts = self.route_timeouts(route.timeouts.as_ref(), defaults.timeouts);
         let retries = route.retries.as_ref();
         let retries = retries.and_then(|retries| self.retries(retries));
         let encoded_slashes = self.read_some(route.encoded_slashes.as_ref());
@@ -164,7 +164,7 @@ impl Check<'_> {
             retries,
             edits: Arc::new(edits),
             cors: cors.map_or(Some(None), |cors| cors.map(Some))?,
-            max_body: own.map_or(whole.max_body, |BodyLimit(own)| own),
+            max_body: own.map_or(defaults.max_body, |BodyLimit(own)| own),
             upgrades,
             case_insensitive,
             encoded_slashes: encoded_slashes.unwrap_or_default(),

@@ -7,7 +7,7 @@ use tidegate_store::redis::RedisOptions;
 use tidegate_store::{Limit, Mode, OnFailure};
 
 use super::Check;
-use super::limits::Shared;
+use super::limits::StoreDefaults;
 use crate::file::{self, File, Redis, SingleOr};
 use crate::plan::{LeastRate, StorePlan, Timeouts};
 use crate::secret::Secret;
@@ -23,12 +23,12 @@ const LONGEST_STORE_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Check<'_> {
     /// The store, and how its limits are shared by default.
-    pub(super) fn store(&mut self, file: &File) -> (Option<StorePlan>, Shared) {
+    pub(super) fn store(&mut self, file: &File) -> (Option<StorePlan>, StoreDefaults) {
         let store = match &file.store {
-            None => return (Some(StorePlan::Memory), Shared::default()),
+            None => return (Some(StorePlan::Memory), StoreDefaults::default()),
             Some(SingleOr::Single(word)) => {
                 let memory = self.read(word).map(|_| StorePlan::Memory);
-                return (memory, Shared::default());
+                return (memory, StoreDefaults::default());
             }
             Some(SingleOr::Block(store)) => store,
         };
@@ -37,11 +37,11 @@ impl Check<'_> {
                 Problem::new(store.place, "no store is named here")
                     .note("allowed here: memory, or `redis: { url: … }`"),
             );
-            return (None, Shared::default());
+            return (None, StoreDefaults::default());
         };
         let on_failure = self.read_some(redis.on_failure.as_ref());
         let mode = self.read_some(redis.mode.as_ref());
-        let shared = Shared {
+        let shared = StoreDefaults {
             on_failure: on_failure.unwrap_or_default(),
             mode: mode.unwrap_or_default(),
         };

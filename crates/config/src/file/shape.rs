@@ -70,10 +70,10 @@ pub(crate) enum SingleOr<T, B> {
 
 impl<'de, T, B: Deserialize<'de>> Deserialize<'de> for SingleOr<T, B> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Spanned { value, place } = Spanned::<Written<B>>::deserialize(deserializer)?;
+        let Spanned { value, place } = Spanned::<ScalarOr<B>>::deserialize(deserializer)?;
         Ok(match value {
-            Written::Single(raw) => Self::Single(Scalar::new(raw, place)),
-            Written::Block(value) => Self::Block(Spanned { value, place }),
+            ScalarOr::Single(raw) => Self::Single(Scalar::new(raw, place)),
+            ScalarOr::Block(value) => Self::Block(Spanned { value, place }),
         })
     }
 }
@@ -146,17 +146,17 @@ impl<B: JsonSchema, E: JsonSchema> JsonSchema for BlockOr<B, E> {
 }
 
 /// What a [`SingleOr`] was before its place is known.
-enum Written<B> {
+enum ScalarOr<B> {
     Single(String),
     Block(B),
 }
 
-impl<'de, B: Deserialize<'de>> Deserialize<'de> for Written<B> {
+impl<'de, B: Deserialize<'de>> Deserialize<'de> for ScalarOr<B> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Either<B>(PhantomData<B>);
 
         impl<'de, B: Deserialize<'de>> Visitor<'de> for Either<B> {
-            type Value = Written<B>;
+            type Value = ScalarOr<B>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a value")
@@ -185,15 +185,15 @@ impl<'de, B: Deserialize<'de>> Deserialize<'de> for Written<B> {
             }
 
             fn visit_string<E: Error>(self, value: String) -> Result<Self::Value, E> {
-                Ok(Written::Single(value))
+                Ok(ScalarOr::Single(value))
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
-                B::deserialize(List(list)).map(Written::Block)
+                B::deserialize(List(list)).map(ScalarOr::Block)
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-                B::deserialize(MapAccessDeserializer::new(map)).map(Written::Block)
+                B::deserialize(MapAccessDeserializer::new(map)).map(ScalarOr::Block)
             }
         }
 

@@ -85,7 +85,7 @@ choice!(
 
 /// How a trusted proxy tells where a request came from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum AddressTold {
+pub(crate) enum AddressSource {
     /// In a header of the request.
     #[default]
     XForwardedFor,
@@ -96,8 +96,8 @@ pub(crate) enum AddressTold {
 }
 
 choice!(
-    AddressTold,
-    "AddressTold",
+    AddressSource,
+    "AddressSource",
     "a way in which a proxy reports an address",
     [
         ("x_forwarded_for", Self::XForwardedFor),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_tower::api_keys::{ApiKeys, ListedKey};
 use tidegate_tower::{ClientPlan, ClientPlans};
 
-use super::Seen;
+use super::SeenKeys;
 use crate::check::Check;
 use crate::file::Key;
 use crate::plan::KeyFile;
@@ -22,7 +22,7 @@ pub(crate) fn keys(
 ) -> Result<Vec<ListedKey>, ConfigError> {
     // A key file names no variables: it is made by programs, and read while others run.
     let mut check = Check::new(source, &|_| None);
-    let mut seen = Seen::default();
+    let mut seen = SeenKeys::default();
     for key in listed {
         seen.names.insert(key.name.to_string(), None);
         seen.hashes.insert(key.sha256, None);
@@ -40,7 +40,7 @@ impl Check<'_> {
         &mut self,
         written: impl Iterator<Item = &'f Spanned<Key>>,
         plans: &ClientPlans,
-        seen: &mut Seen,
+        seen: &mut SeenKeys,
     ) -> Vec<ListedKey> {
         let mut keys = Vec::new();
         for key in written {

@@ -18,7 +18,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60 * 60);
 
 /// What a limit does.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Does {
+pub(super) struct LimitAction {
     /// What becomes of a request that it refuses.
     pub(super) of_refused: Action,
     /// Whether it refuses nobody, and only counts.
@@ -42,11 +42,11 @@ pub(super) fn reserving(limit: &file::Limit) -> Option<(&'static str, Option<Pla
 }
 
 impl Check<'_> {
-    pub(super) fn action(&mut self, limit: &file::Limit, quota: Option<&Quota>) -> Does {
+    pub(super) fn action(&mut self, limit: &file::Limit, quota: Option<&Quota>) -> LimitAction {
         let delay = match &limit.action {
-            None => return Does::default(),
+            None => return LimitAction::default(),
             Some(SingleOr::Single(word)) => {
-                let mut does = Does::default();
+                let mut does = LimitAction::default();
                 match self.read(word) {
                     Some(ActionWord::Drop) => does.of_refused = Action::Drop,
                     Some(ActionWord::Observe) => does.observes = true,
@@ -72,7 +72,7 @@ impl Check<'_> {
                 "a limit with `block` refuses at once when it is exceeded"
             }
             _ => {
-                return Does {
+                return LimitAction {
                     of_refused: Action::Delay { max },
                     observes: false,
                 };
@@ -80,7 +80,7 @@ impl Check<'_> {
         };
         let problem = Problem::new(delay.place, "this limit cannot delay").note(why);
         self.refuse(problem.note("allowed here: reject, drop, observe"));
-        Does::default()
+        LimitAction::default()
     }
 
     /// The statuses of answers that stay charged; none: all do.

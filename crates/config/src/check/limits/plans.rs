@@ -8,7 +8,7 @@ use tidegate_store::Limit;
 use tidegate_tower::{ClientPlans, Rule};
 
 use super::Rules;
-use super::quota::Written;
+use super::quota::WrittenQuota;
 use crate::check::Check;
 use crate::file::{self, File, SingleOr};
 use crate::value::{LimitName, Scalar, Unlimited};
@@ -92,13 +92,16 @@ impl Check<'_> {
             SingleOr::Single(word) => return self.read(word).map(|Unlimited| None),
             SingleOr::Block(block) => block,
         };
-        let written = Written::of_plan(&block.value);
+        let written = WrittenQuota::of_plan(&block.value);
         let whose = format!("the plan's quota for `{}`", name.raw);
         let own = rule.limit.quota();
         let quota = self.quota(&whose, block.place, written)?;
         if quota.kind() == own.kind() {
             let quota = self.no_more(&block.value, quota, rule)?;
-            let place = written.iter().flatten().find_map(Written::capacity_place);
+            let place = written
+                .iter()
+                .flatten()
+                .find_map(WrittenQuota::capacity_place);
             self.fits(&rule.cost, &quota, place);
             return Some(Some(Arc::new(rule.limit.with_quota(quota))));
         }
@@ -106,7 +109,10 @@ impl Check<'_> {
         let same_algorithm =
             quota.algorithm() == own.algorithm() || is_fixed(&quota) && is_fixed(own);
         let (place, what) = if same_algorithm {
-            let window = written.iter().flatten().find_map(Written::window_place);
+            let window = written
+                .iter()
+                .flatten()
+                .find_map(WrittenQuota::window_place);
             (window, "window")
         } else {
             (block.place, "algorithm")

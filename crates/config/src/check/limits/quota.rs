@@ -40,7 +40,7 @@ impl Check<'_> {
         &mut self,
         whose: &str,
         place: Option<Place>,
-        written: [Option<Written<'_>>; 6],
+        written: [Option<WrittenQuota<'_>>; 6],
     ) -> Option<Quota> {
         let mut written = written.into_iter().flatten();
         let many = match (written.next(), written.next()) {
@@ -56,21 +56,21 @@ impl Check<'_> {
         None
     }
 
-    fn numbers(&mut self, written: &Written<'_>) -> Option<Quota> {
+    fn numbers(&mut self, written: &WrittenQuota<'_>) -> Option<Quota> {
         match *written {
-            Written::TokenBucket(file::TokenBucket { capacity, refill }) => {
+            WrittenQuota::TokenBucket(file::TokenBucket { capacity, refill }) => {
                 let (count, rate) = (self.read(capacity), self.read(refill));
                 let quota = TokenBucket::new(count?.0, rate?).map(Quota::from);
                 self.fit(quota, capacity, refill.place)
             }
             // Whether requests wait for their turn is no number.
-            Written::LeakyBucket(file::LeakyBucket { queue, drain, .. }) => {
+            WrittenQuota::LeakyBucket(file::LeakyBucket { queue, drain, .. }) => {
                 let (count, rate) = (self.read(queue), self.read(drain));
                 let quota = LeakyBucket::new(count?.0, rate?).map(Quota::from);
                 self.fit(quota, queue, drain.place)
             }
-            Written::Fixed(written) => self.fixed_window(written),
-            Written::Window(file::Window { limit, window }, kind) => {
+            WrittenQuota::Fixed(written) => self.fixed_window(written),
+            WrittenQuota::Window(file::Window { limit, window }, kind) => {
                 let (count, length) = (self.read(limit), self.read(window));
                 let (count, length) = (count?.0, micros(length?));
                 if kind == Kind::Log && count > LONG_LOG {
@@ -82,7 +82,7 @@ impl Check<'_> {
                 };
                 self.fit(quota, limit, window.place)
             }
-            Written::Concurrency(file::Concurrency { limit, lease }) => {
+            WrittenQuota::Concurrency(file::Concurrency { limit, lease }) => {
                 let (count, length) = (self.read(limit), self.read_some(lease.as_ref()));
                 let place = lease.as_ref().and_then(|scalar| scalar.place);
                 if length.is_some_and(|length| length < SHORTEST_LEASE) {
@@ -164,7 +164,7 @@ impl Check<'_> {
 
 /// An algorithm with its numbers, as written.
 #[derive(Clone, Copy)]
-pub(super) enum Written<'a> {
+pub(super) enum WrittenQuota<'a> {
     TokenBucket(&'a file::TokenBucket),
     LeakyBucket(&'a file::LeakyBucket),
     Fixed(&'a file::FixedWindow),
@@ -177,17 +177,17 @@ macro_rules! written {
     ($of:expr) => {{
         let of = $of;
         [
-            of.token_bucket.as_ref().map(Written::TokenBucket),
-            of.leaky_bucket.as_ref().map(Written::LeakyBucket),
-            of.fixed_window.as_ref().map(Written::Fixed),
-            Written::window(&of.sliding_window_log, Kind::Log),
-            Written::window(&of.sliding_window_counter, Kind::Counter),
-            of.concurrency.as_ref().map(Written::Concurrency),
+            of.token_bucket.as_ref().map(WrittenQuota::TokenBucket),
+            of.leaky_bucket.as_ref().map(WrittenQuota::LeakyBucket),
+            of.fixed_window.as_ref().map(WrittenQuota::Fixed),
+            WrittenQuota::window(&of.sliding_window_log, Kind::Log),
+            WrittenQuota::window(&of.sliding_window_counter, Kind::Counter),
+            of.concurrency.as_ref().map(WrittenQuota::Concurrency),
         ]
     }};
 }
 
-impl<'a> Written<'a> {
+impl<'a> WrittenQuota<'a> {
     /// The algorithms of a limit.
     pub(super) fn of_limit(limit: &'a file::Limit) -> [Option<Self>; 6] {
         written!(limit)

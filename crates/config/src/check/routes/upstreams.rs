@@ -30,7 +30,7 @@ struct Group<'a> {
 }
 
 /// A server as written, and where.
-type Written = (Server, u32, Option<Place>);
+type WrittenServer = (Server, u32, Option<Place>);
 
 impl Check<'_> {
     pub(super) fn upstreams<'f>(&mut self, file: &'f File) -> Upstreams<'f> {
@@ -72,7 +72,7 @@ impl Check<'_> {
             None => None,
         };
         let servers = servers.into_iter().collect::<Option<Vec<_>>>()?;
-        let is_tls = |(server, ..): &Written| server.scheme == ServerScheme::Https;
+        let is_tls = |(server, ..): &WrittenServer| server.scheme == ServerScheme::Https;
         if let Some(written) = &upstream.tls
             && !servers.iter().any(is_tls)
         {
@@ -85,7 +85,10 @@ impl Check<'_> {
         plans.collect()
     }
 
-    fn written(&mut self, server: &SingleOr<Server, file::WeightedServer>) -> Option<Written> {
+    fn written(
+        &mut self,
+        server: &SingleOr<Server, file::WeightedServer>,
+    ) -> Option<WrittenServer> {
         match server {
             SingleOr::Single(scalar) => Some((self.read(scalar)?, 1, scalar.place)),
             SingleOr::Block(block) => {
@@ -100,7 +103,7 @@ impl Check<'_> {
     /// A server, which is spoken to by `tls` if its URL says so; if that is none yet, the usual one is made.
     fn server(
         &mut self,
-        (server, weight, place): Written,
+        (server, weight, place): WrittenServer,
         tls: &mut Option<Arc<UpstreamTls>>,
     ) -> Option<ServerPlan> {
         let speaks = match (server.scheme, &*tls) {
