@@ -26,7 +26,7 @@ use exporter::Exporter;
 pub use metrics::TraceMetrics;
 use sampler::Sampler;
 pub use settings::TraceSettings;
-use span::Beginning;
+use span::RequestStart;
 
 use crate::access_log::Record;
 
@@ -56,7 +56,7 @@ impl Drop for Tracing {
 pub struct Recording {
     tracing: Arc<Tracing>,
     context: TraceContext,
-    beginning: Beginning,
+    beginning: RequestStart,
 }
 
 impl Traces {
@@ -119,7 +119,7 @@ impl Traces {
         Some(Box::new(Recording {
             tracing: tracing.clone(),
             context,
-            beginning: Beginning {
+            beginning: RequestStart {
                 started: Instant::now(),
                 at: SystemTime::now(),
                 is_tls,

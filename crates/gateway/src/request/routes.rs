@@ -49,7 +49,7 @@ pub struct RouteShape {
 
 /// A route that a request takes.
 #[derive(Debug)]
-pub(crate) struct Found<'r, T> {
+pub(crate) struct RouteMatch<'r, T> {
     /// The route's number, see [`Routes::at`].
     pub(crate) at: usize,
     pub(crate) route: &'r T,
@@ -104,7 +104,7 @@ impl<T> Routes<T> {
         self.routes.len()
     }
 
-    /// The route with the number that a [`Found`] has.
+    /// The route with the number that a [`RouteMatch`] has.
     pub(crate) fn at(&self, at: usize) -> &T {
         &self.routes[at].1
     }
@@ -115,12 +115,12 @@ impl<T> Routes<T> {
         &self,
         request: &Request<B>,
         target: &Target<'_>,
-    ) -> Result<Found<'_, T>, Problem> {
+    ) -> Result<RouteMatch<'_, T>, Problem> {
         let asked =
             cors::asked(request).and_then(|method| self.first(target, &method).ok().flatten());
         let asked = asked.map(|at| (at, &self.routes[at]));
         if let Some((at, (place, route))) = asked.filter(|(_, (place, _))| place.has_cors) {
-            return Ok(Found {
+            return Ok(RouteMatch {
                 at,
                 route,
                 values: place.values(target),
@@ -135,10 +135,10 @@ impl<T> Routes<T> {
         &self,
         target: &Target<'_>,
         method: &Method,
-    ) -> Result<Found<'_, T>, Problem> {
+    ) -> Result<RouteMatch<'_, T>, Problem> {
         if let Some(at) = self.first(target, method)? {
             let (place, route) = &self.routes[at];
-            return Ok(Found {
+            return Ok(RouteMatch {
                 at,
                 route,
                 values: place.values(target),

@@ -126,7 +126,7 @@ impl Format {
             }
             Kind::Template => {
                 let path = format!("/{lines}-lines-lost");
-                self.pieces(out, clock, &Lost { lines, path });
+                self.pieces(out, clock, &LostLines { lines, path });
                 if !self.tells_lost {
                     out.push(b' ');
                     out.extend_from_slice(number);
@@ -211,12 +211,12 @@ fn combined() -> Vec<Piece> {
 
 /// What stands for the fields of a request in a line that says how many lines were lost. Programs that read the Common Log
 /// Format demand an address, and a status that there is.
-struct Lost {
+struct LostLines {
     lines: u64,
     path: String,
 }
 
-impl Fields for Lost {
+impl Fields for LostLines {
     fn value(&self, field: AccessField) -> Value<'_> {
         let nobody = std::net::Ipv4Addr::UNSPECIFIED;
         match field {

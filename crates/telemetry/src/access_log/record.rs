@@ -10,7 +10,7 @@ use tidegate_tower::{Client, Decided, LimitVerdict};
 
 use super::format::Fields;
 use super::head::{HeadFields, Texts};
-use super::selection::Ended;
+use super::selection::RequestSummary;
 use super::settings::AccessField;
 use super::value::{Limits, Value};
 use crate::outcome::{Forwarded, RequestOutcome};
@@ -136,9 +136,9 @@ impl Record {
     }
 
     /// What decides whether the request gets a line.
-    pub(super) fn end(&self) -> Ended {
+    pub(super) fn end(&self) -> RequestSummary {
         let decided = self.decided.as_ref();
-        Ended {
+        RequestSummary {
             outcome: self.outcome,
             status: self.status(),
             took: self.took,

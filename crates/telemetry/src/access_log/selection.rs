@@ -23,7 +23,7 @@ struct Filter {
 
 /// What a request is chosen by.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ended {
+pub(super) struct RequestSummary {
     pub(super) outcome: RequestOutcome,
     pub(super) status: u16,
     pub(super) took: Duration,
@@ -40,7 +40,7 @@ impl Selection {
     }
 
     /// Whether a request gets a line.
-    pub(super) fn takes(&self, ended: impl FnOnce() -> Ended) -> bool {
+    pub(super) fn takes(&self, ended: impl FnOnce() -> RequestSummary) -> bool {
         if self.filter.is_none() && self.sample == AccessLogSettings::ALL {
             return true;
         }
@@ -71,7 +71,7 @@ impl Filter {
         }
     }
 
-    fn takes(&self, ended: Ended) -> bool {
+    fn takes(&self, ended: RequestSummary) -> bool {
         let status = |(from, to): &(u16, u16)| (*from..=*to).contains(&ended.status);
         self.outcomes[ended.outcome as usize]
             || self.statuses.iter().any(status)
@@ -90,8 +90,8 @@ mod tests {
         }
     }
 
-    fn ended(outcome: RequestOutcome, status: u16, ms: u64) -> Ended {
-        Ended {
+    fn ended(outcome: RequestOutcome, status: u16, ms: u64) -> RequestSummary {
+        RequestSummary {
             outcome,
             status,
             took: Duration::from_millis(ms),
@@ -123,7 +123,8 @@ mod tests {
     #[test]
     fn what_was_merely_forwarded_is_sampled_and_nothing_else() {
         let selection = selection(None, 10_000);
-        let taken = |ended: Ended| (0..100_000).filter(|_| selection.takes(|| ended)).count();
+        let taken =
+            |ended: RequestSummary| (0..100_000).filter(|_| selection.takes(|| ended)).count();
         let forwarded = taken(ended(RequestOutcome::Forwarded, 200, 0));
         // 1,000 are expected; one run in many millions is out of these bounds.
         assert!((800..1_200).contains(&forwarded), "{forwarded}");

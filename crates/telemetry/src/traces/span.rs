@@ -55,7 +55,7 @@ enum Kind {
 
 /// The attributes of a traced request that are known at its start.
 #[derive(Debug)]
-pub(super) struct Beginning {
+pub(super) struct RequestStart {
     pub(super) started: Instant,
     pub(super) at: SystemTime,
     pub(super) is_tls: bool,
@@ -83,7 +83,7 @@ const OF_LOG: &[(&str, AccessField)] = &[
 ];
 
 /// The spans of a request as fields of `ScopeSpans`.
-pub(super) fn spans(record: &Record, context: TraceContext, beginning: &Beginning) -> Vec<u8> {
+pub(super) fn spans(record: &Record, context: TraceContext, beginning: &RequestStart) -> Vec<u8> {
     let writer = Writer {
         context,
         at: beginning.at.duration_since(UNIX_EPOCH).unwrap_or_default(),
@@ -180,7 +180,7 @@ impl Writer {
 }
 
 /// The span of the request itself.
-fn server(out: &mut Message, writer: &Writer, record: &Record, beginning: &Beginning) {
+fn server(out: &mut Message, writer: &Writer, record: &Record, beginning: &RequestStart) {
     let method = text(record.value(AccessField::Method)).unwrap_or_default();
     let route = beginning.route.as_deref();
     let span_name = match route {

@@ -151,7 +151,7 @@ fn told(problem: Problem) -> String {
 
 #[test]
 fn the_first_that_matches_is_found_as_if_each_were_tried_in_turn() {
-    // Found, bad path, no route, other methods.
+    // RouteMatch, bad path, no route, other methods.
     let mut seen = [0; 4];
     for seed in 0..1_000 {
         let mut random = Random(seed);
