@@ -40,7 +40,7 @@ pub use fixed_window::{FixedWindow, WindowCount};
 pub use hold::{Hold, HoldId, Receipt};
 pub use leaky_bucket::LeakyBucket;
 pub use mode::Mode;
-pub use numbers::{MAX_EXACT, MAX_SPAN, MAX_WINDOW, Micros, Numbers, QuotaError, Rate};
+pub use numbers::{MAX_EXACT, MAX_SPAN, MAX_WINDOW, Micros, Numbers, QuotaError, Rate, micros};
 pub use places::Places;
 pub use quota::{Quota, State};
 pub use reservations::Reservations;

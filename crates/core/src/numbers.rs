@@ -1,9 +1,21 @@
 //! The numbers of a limit, and why some of them are refused.
 
 use std::fmt;
+use std::time::Duration;
 
 /// Time since the Unix epoch, or a span of it, in whole microseconds.
 pub type Micros = u64;
+
+/// A duration in whole microseconds; the largest number if it does not fit.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// assert_eq!(tidegate_core::micros(Duration::from_millis(3)), 3_000);
+/// ```
+pub fn micros(duration: Duration) -> Micros {
+    Micros::try_from(duration.as_micros()).unwrap_or(Micros::MAX)
+}
 
 /// The largest integer that a double, and so a Lua script, holds without rounding: 2^53 - 1.
 pub const MAX_EXACT: u64 = (1 << 53) - 1;

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
-use tidegate_core::{Micros, Verdict};
+use tidegate_core::{Micros, Verdict, micros};
 use tidegate_store::Subject;
 use tokio::sync::Notify;
 
@@ -305,7 +305,6 @@ impl LastRefusal {
 
     /// The refusal as of now, for a request that fits in so long.
     pub(crate) fn refusal(&self, left: Duration) -> (Verdict, Micros) {
-        let micros = |time: Duration| Micros::try_from(time.as_micros()).unwrap_or(Micros::MAX);
         let since = micros(self.came.elapsed());
         let retry_after = micros(left).max(1);
         let verdict = Verdict {

@@ -8,7 +8,7 @@ mod quota;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use tidegate_core::{Block, Micros, Quota};
+use tidegate_core::{Block, Micros, Quota, micros};
 use tidegate_store::{Limit, Mode, OnFailure};
 use tidegate_tower::{Per, Rule};
 
@@ -134,8 +134,10 @@ impl Check<'_> {
                 problem.note("all gateways must know a block at once: write `mode: exact`"),
             );
         }
-        let span = Micros::try_from(span?.as_micros()).ok()?;
-        Some(Block { span, extend })
+        Some(Block {
+            span: micros(span?),
+            extend,
+        })
     }
 
     /// Warns of what only matters with Redis.

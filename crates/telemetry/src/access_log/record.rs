@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Method, Request, StatusCode, Version};
+use tidegate_core::micros;
 use tidegate_store::{Outcome, Via};
 use tidegate_tower::{Client, Decided, LimitVerdict};
 
@@ -290,7 +291,7 @@ fn start_of_method(method: &Method) -> Method {
 }
 
 fn microseconds(duration: Duration) -> Value<'static> {
-    Value::Number(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX))
+    Value::Number(micros(duration))
 }
 
 /// A name.

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp as Date;
 use jiff::tz::TimeZone;
+use tidegate_core::micros;
 
 /// `2026-11-22T15:32:17.123456Z`.
 pub(super) const LENGTH: usize = 27;
@@ -25,7 +26,7 @@ impl Clock {
         // A clock that is set before 1970 shows 1970.
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         self.now = now.unwrap_or_default();
-        u64::try_from(self.now.as_micros()).unwrap_or(u64::MAX)
+        micros(self.now)
     }
 
     /// The time that was read.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::{MetricType, TypedMetric};
+use tidegate_core::micros;
 
 /// Where the buckets end, in seconds.
 const BOUNDS: [f64; 14] = [
@@ -36,7 +37,7 @@ impl Durations {
     /// Adds one.
     pub(super) fn observe(&self, duration: Duration) {
         self.0.counts[Self::bucket(duration)].fetch_add(1, Ordering::Relaxed);
-        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        let micros = micros(duration);
         self.0.sum.fetch_add(micros, Ordering::Relaxed);
     }
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use tidegate_core::{
-    CalendarWindow, Concurrency, FixedWindow, LeakyBucket, Micros, Quota, QuotaError,
-    SlidingWindowCounter, SlidingWindowLog, TokenBucket,
+    CalendarWindow, Concurrency, FixedWindow, LeakyBucket, Quota, QuotaError, SlidingWindowCounter,
+    SlidingWindowLog, TokenBucket, micros,
 };
 
 use crate::calendar::{Period, calendar};
@@ -228,9 +228,4 @@ impl<'a> WrittenQuota<'a> {
 pub(super) enum Kind {
     Log,
     Counter,
-}
-
-/// A duration that was read fits: it is 31 days at most.
-fn micros(duration: Duration) -> Micros {
-    Micros::try_from(duration.as_micros()).unwrap_or(Micros::MAX)
 }
