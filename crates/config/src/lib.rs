@@ -37,6 +37,10 @@ use tidegate_yaml::{Place, Problem, Source};
 pub const MAX_BYTES: u64 = 16 << 20;
 
 /// Reads the configuration in a file and checks it; `env` looks up the variables that it names.
+///
+/// # Errors
+///
+/// The file cannot be read, or something in it is wrong: all mistakes, as one text.
 pub fn load(
     path: &Path,
     env: impl Fn(&str) -> Option<String>,
@@ -45,6 +49,10 @@ pub fn load(
 }
 
 /// As [`load`], for a gateway that runs and has to keep what was fixed `before`.
+///
+/// # Errors
+///
+/// As [`load`]; also if something differs from `before`.
 pub fn reload(
     path: &Path,
     env: impl Fn(&str) -> Option<String>,
@@ -77,6 +85,10 @@ fn load_after(
 }
 
 /// Checks a configuration that has been read; `name` is what messages call it.
+///
+/// # Errors
+///
+/// Something in the text is wrong: all mistakes, as one text.
 pub fn parse(
     name: &str,
     text: &str,
@@ -102,6 +114,10 @@ fn parse_after(
 }
 
 /// Reads a file with API keys, and checks it beside the keys that are `listed` elsewhere and the `plans` that there are.
+///
+/// # Errors
+///
+/// The file cannot be read, or is no list of keys.
 pub fn load_keys(
     path: &Path,
     listed: &[ListedKey],
@@ -132,6 +148,10 @@ pub fn load_keys(
 }
 
 /// An API key's name, if it is one.
+///
+/// # Errors
+///
+/// The text is no name of a key; what is allowed, as text.
 pub fn key_name(text: &str) -> Result<String, String> {
     use value::Value as _;
     let name = value::KeyName::read(text).map(|name| name.0);

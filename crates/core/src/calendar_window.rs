@@ -18,6 +18,10 @@ pub struct CalendarWindow {
 
 impl CalendarWindow {
     /// At most `limit` per window of `calendar`.
+    ///
+    /// # Errors
+    ///
+    /// The limit is 0, or too large for exact numbers.
     pub fn new(limit: u64, calendar: &'static Calendar) -> Result<Self, QuotaError> {
         nonzero("limit", limit)?;
         at_most(MAX_SPAN, limit)?;

@@ -22,6 +22,10 @@ pub struct Concurrency {
 
 impl Concurrency {
     /// At most `limit` at a time, each place for `lease` us unless it is renewed.
+    ///
+    /// # Errors
+    ///
+    /// The limit or the lease is 0, or one of them is too large.
     pub fn new(limit: u64, lease: Micros) -> Result<Self, QuotaError> {
         window_quota(limit, lease)?;
         at_most(LARGEST, limit)?;

@@ -96,6 +96,10 @@ impl Meter {
     ///
     /// Where the exact fraction does not fit, the rate is rounded down, by less than one part in a million, so that the
     /// limit gets stricter and never looser. `what` is the capacity's name in YAML, for errors.
+    ///
+    /// # Errors
+    ///
+    /// The capacity or the rate is 0, or they are too large together.
     pub fn new(what: &'static str, capacity: u64, rate: Rate) -> Result<Self, QuotaError> {
         nonzero(what, capacity)?;
         nonzero("rate", rate.count)?;

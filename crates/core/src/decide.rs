@@ -102,6 +102,25 @@ impl<'a> Slot<'a> {
 /// whether it did. One that is only observed is charged with the others, if it allows the request itself.
 ///
 /// `verdicts` has the length of `slots`. `lua/decide.lua` is this function's other writing.
+///
+/// ```
+/// use tidegate_core::{Quota, Rate, Slot, TokenBucket, Verdict, decide};
+///
+/// # fn main() -> Result<(), tidegate_core::QuotaError> {
+/// // Two tokens, and another one each second.
+/// let refill = Rate { count: 1, per: 1_000_000 };
+/// let quota = Quota::from(TokenBucket::new(2, refill)?);
+/// let now = 1_700_000_000_000_000;
+/// let mut slots = [Slot::new(&quota, quota.fresh(), 2)];
+/// let mut verdicts = [Verdict::default()];
+/// assert!(decide(&mut slots, now, &mut verdicts));
+/// assert_eq!(verdicts[0].remaining, 0);
+/// // Both tokens are used: the next request has to come two seconds later.
+/// assert!(!decide(&mut slots, now, &mut verdicts));
+/// assert_eq!(verdicts[0].retry_after, 2_000_000);
+/// # Ok(())
+/// # }
+/// ```
 pub fn decide(slots: &mut [Slot<'_>], now: Micros, verdicts: &mut [Verdict]) -> bool {
     let mut admitted = true;
     for (slot, verdict) in slots.iter_mut().zip(verdicts.iter_mut()) {

@@ -24,6 +24,10 @@ pub struct FixedWindow {
 
 impl FixedWindow {
     /// At most `limit` per `window`.
+    ///
+    /// # Errors
+    ///
+    /// The limit or the window is 0, or one of them is too large.
     pub fn new(limit: u64, window: Micros) -> Result<Self, QuotaError> {
         window_quota(limit, window)?;
         at_most(MAX_SPAN, limit)?;

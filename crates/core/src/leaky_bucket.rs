@@ -15,6 +15,10 @@ pub struct LeakyBucket {
 
 impl LeakyBucket {
     /// A queue of `queue` units that drains at `drain`.
+    ///
+    /// # Errors
+    ///
+    /// The capacity or the rate is 0, or they are too large together.
     pub fn new(queue: u64, drain: Rate) -> Result<Self, QuotaError> {
         let meter = Meter::new("queue", queue, drain)?;
         Ok(Self { meter })

@@ -35,6 +35,10 @@ pub struct SlidingWindowCounter {
 
 impl SlidingWindowCounter {
     /// At most `limit` per sliding `window`, by estimate.
+    ///
+    /// # Errors
+    ///
+    /// The limit or the window is 0, or one of them is too large.
     pub fn new(limit: u64, window: Micros) -> Result<Self, QuotaError> {
         window_quota(limit, window)?;
         let unit = if window < COARSE_FROM { 1 } else { 1_000 };

@@ -148,6 +148,10 @@ pub struct SlidingWindowLog {
 
 impl SlidingWindowLog {
     /// At most `limit` in any `window`.
+    ///
+    /// # Errors
+    ///
+    /// The limit or the window is 0, or one of them is too large.
     pub fn new(limit: u64, window: Micros) -> Result<Self, QuotaError> {
         window_quota(limit, window)?;
         at_most(LARGEST, limit)?;

@@ -13,6 +13,10 @@ pub struct TokenBucket {
 
 impl TokenBucket {
     /// A bucket of `capacity` tokens that refills at `refill`.
+    ///
+    /// # Errors
+    ///
+    /// The capacity or the rate is 0, or they are too large together.
     pub fn new(capacity: u64, refill: Rate) -> Result<Self, QuotaError> {
         let meter = Meter::new("capacity", capacity, refill)?;
         Ok(Self { meter })

@@ -6,7 +6,7 @@ use crate::Micros;
 ///
 /// When the whole request is admitted, `remaining` and `reset` already include its cost; when it is refused, by this
 /// limit or another, they describe the state as it stays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// Whether this limit lets the request through.
     pub allowed: bool,

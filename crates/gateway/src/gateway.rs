@@ -52,11 +52,19 @@ pub struct Gateway {
 
 impl Gateway {
     /// Opens the ports and makes every part that `plan` asks for.
+    ///
+    /// # Errors
+    ///
+    /// A port is in use, a file cannot be used, or Redis refuses the gateway.
     pub async fn start(plan: Plan) -> Result<Self, StartError> {
         Self::start_with(plan, Inherited::default()).await
     }
 
     /// As [`start`](Self::start), with sockets that are open already; each must be for an address of `plan`.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start); also if an inherited socket belongs to no address of `plan`.
     pub async fn start_with(plan: Plan, inherited: Inherited) -> Result<Self, StartError> {
         let named = plan.listen.iter().map(|listener| listener.address);
         let named: Vec<_> = named.chain([plan.admin.address]).collect();
@@ -136,12 +144,20 @@ impl Gateway {
     }
 
     /// The addresses that it listens on, in the order of the configuration; ports that were 0 are known here.
+    ///
+    /// # Errors
+    ///
+    /// The system does not tell the address of a socket.
     pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
         let sockets = self.listeners.iter().map(|listener| &listener.socket);
         sockets.map(TcpListener::local_addr).collect()
     }
 
     /// The address of the admin port.
+    ///
+    /// # Errors
+    ///
+    /// The system does not tell the address of the socket.
     pub fn admin_address(&self) -> io::Result<SocketAddr> {
         self.admin.local_addr()
     }

@@ -99,6 +99,10 @@ pub struct UpstreamDescriptor(());
 
 impl UpstreamDescriptor {
     /// One more, or the error that the system itself would give.
+    ///
+    /// # Errors
+    ///
+    /// The process has no more file descriptors for upstreams.
     pub fn take() -> io::Result<Self> {
         let most = SHARES.upstreams;
         let more = |open: usize| (open < most).then_some(open + 1);

@@ -34,6 +34,10 @@ pub enum HostPattern {
 
 impl HostPattern {
     /// Reads a host as it stands in the configuration: without a port, since every port matches.
+    ///
+    /// # Errors
+    ///
+    /// The text is no host that a request can have.
     pub fn parse(text: &str) -> Result<Self, HostError> {
         let pattern = match text.strip_prefix("*.") {
             Some(name) => domain(name).map(|name| Self::Below(format!(".{name}"))),

@@ -32,6 +32,10 @@ pub enum NoOrigin {
 
 impl OriginPattern {
     /// Reads an origin as it stands in the configuration.
+    ///
+    /// # Errors
+    ///
+    /// The text is no origin: a scheme, a host, and perhaps a port.
     pub fn parse(text: &str) -> Result<Self, NoOrigin> {
         if text == "null" {
             return Err(NoOrigin::Null);

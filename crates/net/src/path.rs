@@ -12,6 +12,10 @@ use std::fmt;
 ///
 /// Dot segments go, `//` becomes `/`, escapes of unreserved characters are decoded, once, and
 /// other escapes get upper-case digits. A trailing slash and `;parameters` stay.
+///
+/// # Errors
+///
+/// The path is not one that all servers read in the same way.
 pub fn normalize(raw: &str, slashes: EncodedSlashes) -> Result<Cow<'_, str>, PathError> {
     if !raw.starts_with('/') {
         return Err(PathError::Relative);

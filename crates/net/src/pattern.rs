@@ -29,6 +29,10 @@ enum Segment {
 
 impl PathPattern {
     /// Reads a pattern as it stands in the configuration.
+    ///
+    /// # Errors
+    ///
+    /// The text is no pattern of a path.
     pub fn parse(text: &str) -> Result<Self, PatternError> {
         let body = text.strip_prefix('/').ok_or(PatternError::Relative)?;
         if let Some(found) = text.chars().find(|c| matches!(c, '?' | '#' | ';')) {

@@ -66,6 +66,10 @@ impl Drop for Collector {
 
 impl AccessLog {
     /// Starts the thread that collects lines for `sink`.
+    ///
+    /// # Errors
+    ///
+    /// The thread cannot be started.
     pub fn start(
         settings: &AccessLogSettings,
         mut sink: Sink,

@@ -80,6 +80,10 @@ pub enum LogError {
 
 impl Log {
     /// Starts the log and the access log of this process. From here on panics are lines of the log as well.
+    ///
+    /// # Errors
+    ///
+    /// The level is unknown, the thread cannot be started, or the process has a log already.
     pub fn start(level: &str, format: LogFormat) -> Result<Self, LogError> {
         let filter = EnvFilter::try_new(level)?;
         let overlong = match format {

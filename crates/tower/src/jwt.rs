@@ -4,6 +4,8 @@
 //! algorithms of its own family, so that a public key can never pass for a shared secret. Keys are handed in; nothing
 //! here fetches any, but a token that names a key which is not among them is told of.
 
+mod signature;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -13,6 +15,8 @@ use http::{HeaderMap, HeaderName};
 use jsonwebtoken::jwk::{AlgorithmParameters, Jwk, KeyAlgorithm, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 use serde_json::{Map, Value};
+
+pub use signature::Signature;
 
 use crate::ClientPlans;
 use crate::plan::NamedPlan;
@@ -34,38 +38,6 @@ pub enum InvalidToken {
     FallThrough,
     /// 401.
     Reject,
-}
-
-/// How a token is signed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Signature {
-    /// HMAC with SHA-256 and a shared secret.
-    Hs256,
-    /// RSA (PKCS #1 v1.5) with SHA-256.
-    Rs256,
-    /// ECDSA on P-256 with SHA-256.
-    Es256,
-    /// Ed25519.
-    EdDsa,
-}
-
-impl Signature {
-    /// All of them with their names in tokens and in YAML.
-    pub const ALL: [(&'static str, Self); 4] = [
-        ("HS256", Self::Hs256),
-        ("RS256", Self::Rs256),
-        ("ES256", Self::Es256),
-        ("EdDSA", Self::EdDsa),
-    ];
-
-    const fn algorithm(self) -> Algorithm {
-        match self {
-            Self::Hs256 => Algorithm::HS256,
-            Self::Rs256 => Algorithm::RS256,
-            Self::Es256 => Algorithm::ES256,
-            Self::EdDsa => Algorithm::EdDSA,
-        }
-    }
 }
 
 /// What a token must be.
@@ -159,6 +131,10 @@ impl TokenKeys {
     }
 
     /// The one key of a file: a secret for HS256, else a public key in PEM.
+    ///
+    /// # Errors
+    ///
+    /// The file holds no key for these signatures.
     pub fn from_file(signatures: &[Signature], content: &[u8]) -> Result<Self, InvalidKey> {
         let key = match signatures.first().ok_or(InvalidKey)? {
             Signature::Hs256 => match content.trim_ascii_end() {
@@ -186,6 +162,10 @@ impl TokenKeys {
 
     /// Puts the keys of a JWK set (RFC 7517) in the place of all that were known, and says how many they are; if it
     /// holds none, those before stay.
+    ///
+    /// # Errors
+    ///
+    /// The set is not a JWK set. The keys before stay.
     pub fn replace(&self, signatures: &[Signature], set: &[u8]) -> Result<usize, InvalidKey> {
         let mut set: Value = serde_json::from_slice(set).map_err(|_| InvalidKey)?;
         let Some(Value::Array(jwks)) = set.get_mut("keys").map(Value::take) else {

@@ -21,6 +21,62 @@ use crate::waiting::Admission;
 use crate::{Caller, Clients, Decided, Hasher, Oversized, Peer, Policy, Rule, WaitQueues};
 
 /// Makes [`RateLimit`] services for one route.
+///
+/// ```
+/// use std::convert::Infallible;
+/// use std::sync::Arc;
+///
+/// use bytes::Bytes;
+/// use http::{Request, Response, StatusCode};
+/// use tidegate_core::{FixedWindow, MAX_WINDOW};
+/// use tidegate_store::{Limit, MemoryStore, OnFailure, Store};
+/// use tidegate_tower::{
+///     AddressFrom, Answers, ClientSource, Clients, Hasher, Peer, Per, Policy, RateLimitLayer, Rule,
+///     TrustedProxies, WaitQueues,
+/// };
+/// use tower::{Layer as _, ServiceExt as _, service_fn};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // One request per address and month.
+/// let quota = FixedWindow::new(1, MAX_WINDOW)?;
+/// let limit = Limit::new("once", quota, OnFailure::Local);
+/// let policy = Policy {
+///     route: "all".into(),
+///     rules: [Rule::new(limit, &[Per::Ip][..])].into(),
+///     always: 0,
+///     answers: Answers::default(),
+/// };
+/// let clients = Clients {
+///     sources: vec![ClientSource::Ip],
+///     trusted: TrustedProxies::default(),
+///     address_from: AddressFrom::default(),
+///     ipv6_prefix: 64,
+///     forward_client: None,
+/// };
+/// let store = Store::Memory(Arc::new(MemoryStore::default()));
+/// let layer = RateLimitLayer::new(
+///     policy,
+///     Arc::new(clients),
+///     Hasher::new("a secret"),
+///     store,
+///     WaitQueues::default(),
+/// );
+/// let inner = service_fn(|_: Request<()>| async {
+///     Ok::<_, Infallible>(Response::new(Bytes::from_static(b"hello")))
+/// });
+/// let service = layer.layer(inner);
+/// let mut statuses = Vec::new();
+/// for _ in 0..2 {
+///     let mut request = Request::new(());
+///     let peer = Peer::connected("192.0.2.1:4711".parse()?);
+///     request.extensions_mut().insert(peer);
+///     statuses.push(service.clone().oneshot(request).await?.status());
+/// }
+/// assert_eq!(statuses, [StatusCode::OK, StatusCode::TOO_MANY_REQUESTS]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct RateLimitLayer(Arc<Enforced>);
 

@@ -112,6 +112,10 @@ impl Upstream {
     /// - it is safe, and the terms and their budget allow a retry.
     ///
     /// Each server that is tried is noted in `attempts`.
+    ///
+    /// # Errors
+    ///
+    /// No server answered; [`SendError`] says why.
     pub async fn send(
         &self,
         request: &mut Request<RequestBody>,

@@ -12,6 +12,10 @@ use tidegate_net::tls::Offer;
 const RESOLVE: Duration = Duration::from_secs(5);
 
 /// Connects to each address of a server, with TLS if that is what it speaks; each may take `timeout`. Says what failed.
+///
+/// # Errors
+///
+/// The name has no address, or an address does not accept a connection, with the reason as text.
 pub async fn reach(server: &ServerPlan, timeout: Duration) -> Result<(), String> {
     let (host, port) = server.endpoint();
     let found = time::timeout(RESOLVE, lookup_host((host, port))).await;

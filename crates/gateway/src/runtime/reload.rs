@@ -63,6 +63,10 @@ impl Reloader {
     ///
     /// Connections stay open and requests under way end as they began; each request from here on meets the new plan. If
     /// anything is wrong, all stays as it was. `load` may wait for files.
+    ///
+    /// # Errors
+    ///
+    /// `load` fails, or the new plan cannot be put in force. The plan before stays.
     pub async fn reload<F>(&self, load: F) -> Result<Vec<Warning>, ReloadError>
     where
         F: FnOnce(&Fixed) -> Result<(Plan, Vec<Warning>), ConfigError> + Send + 'static,

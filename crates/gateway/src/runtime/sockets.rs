@@ -16,6 +16,10 @@ pub struct Inherited(Vec<(SocketAddr, net::TcpListener)>);
 
 impl Inherited {
     /// Takes those of this process's environment; fails if one is no TCP socket.
+    ///
+    /// # Errors
+    ///
+    /// A passed socket is not a TCP socket.
     pub fn take() -> io::Result<Self> {
         let mut passed = ListenFd::from_env();
         let mut sockets = Vec::new();

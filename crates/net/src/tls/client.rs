@@ -54,6 +54,10 @@ impl std::fmt::Debug for UpstreamTls {
 
 impl UpstreamTls {
     /// Believes `trust`, shows a certificate if there is one, and expects `name` in place of the host that is dialled.
+    ///
+    /// # Errors
+    ///
+    /// A file holds no certificate or key, or an authority cannot be used.
     pub fn new(
         trust: Trust,
         identity: Option<&CertificateFiles>,
@@ -71,6 +75,10 @@ impl UpstreamTls {
     }
 
     /// Makes a connection a protected one, with a server that may be called `host`.
+    ///
+    /// # Errors
+    ///
+    /// The connection or the handshake failed, with the reason as text.
     pub async fn connect(
         &self,
         host: &str,

@@ -58,6 +58,10 @@ impl std::fmt::Debug for ServerTls {
 
 impl ServerTls {
     /// Reads the files, or says which one is of no use.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be read, holds no certificate or key, or they do not belong together.
     pub fn load(files: ServerFiles) -> Result<Self, FileError> {
         Ok(Self {
             stamps: Mutex::new(files.stamps()),
@@ -69,6 +73,10 @@ impl ServerTls {
     /// Reads the files again, if one has changed. If one is of no use, all of them stay as they were.
     ///
     /// New settings know nothing of old sessions. Where clients show certificates there are none: see [`settings`].
+    ///
+    /// # Errors
+    ///
+    /// A changed file cannot be used. The certificates before stay.
     pub fn renew(&self) -> Option<Result<(), FileError>> {
         let found = self.files.stamps();
         {

@@ -55,6 +55,10 @@ pub struct LogFile {
 
 impl LogFile {
     /// Opens a file, or makes it.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be opened for appending.
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Self {
             path: path.to_owned(),

@@ -23,6 +23,10 @@ pub enum UnknownClient {
 impl Caller {
     /// The caller that a client's name stands for, as requests of theirs would be named. What the name does not tell, such
     /// as the address of `api_key:acme`, is not known: see [`Rule::budget_of`].
+    ///
+    /// # Errors
+    ///
+    /// The name is not one that a client can have.
     pub fn named(clients: &Clients, name: &str) -> Result<Self, UnknownClient> {
         let (kind, value) = name.split_once(':').ok_or(UnknownClient::Form)?;
         if value.is_empty() {
