@@ -125,7 +125,7 @@ pub fn load_keys(
 ) -> Result<Vec<ListedKey>, ConfigError> {
     let name = path.display().to_string();
     let refuse = |problem| Source::new(&name, "").refuse(vec![problem]);
-    // Whoever opens a pipe waits for its other end.
+    // Opening a pipe waits for its other end.
     let is_pipe = fs::metadata(path).is_ok_and(|data| !data.is_file() && !data.is_dir());
     if is_pipe {
         return Err(refuse(Problem::new(None, "this is no regular file")));
@@ -133,7 +133,7 @@ pub fn load_keys(
     let bytes = read(path).map_err(|error| refuse(Problem::new(None, unreadable(&error))))?;
     let text = String::from_utf8(bytes);
     let text = text.map_err(|_| refuse(Problem::new(None, "this is not UTF-8 text")))?;
-    // A key that stands where its hash should must not be told, by a line or by a name.
+    // A key in the place of its hash must not be shown, neither in a line nor as a name.
     let source = Source::secret(&name, &text);
     let keys: Vec<_> = tidegate_yaml::read(&source).map_err(|problem| {
         let problem = Problem::new(problem.place(), "this is not a list of keys");

@@ -44,7 +44,7 @@ pub(crate) use tidegate_upstream::{
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Plan {
-    /// What tells the text that it was made of from another one.
+    /// A hash of the text that it was made of.
     pub version: String,
     /// What no reload may change.
     pub fixed: Fixed,
@@ -101,7 +101,7 @@ pub struct ListenerPlan {
 pub struct AdminPlan {
     /// Where it is.
     pub address: SocketAddr,
-    /// What whoever asks about clients has to show.
+    /// The token that requests about clients must carry.
     pub token: Option<Secret>,
     /// The names under which it may be asked, beside addresses and `localhost`.
     pub hosts: Vec<HostPattern>,
@@ -133,7 +133,7 @@ pub struct JwksPlan {
     pub signatures: Vec<Signature>,
     /// Where its keys go.
     pub keys: TokenKeys,
-    /// Told of tokens that name a key which is not among them.
+    /// Notified of tokens that name a key which is not in the set.
     pub missed: Arc<Notify>,
 }
 

@@ -6,7 +6,7 @@
 //!
 //! The thread that served a request formats its line, into a buffer that few threads share. A thread of its own collects the
 //! buffers ten times per second, or when one is long, and writes the lines. Requests wait for neither. If the lines are not
-//! taken in time, further ones are lost, counted, and told of in the log itself.
+//! taken in time, further ones are lost and counted, and a line of the log says so.
 
 mod buffers;
 mod format;
@@ -86,12 +86,12 @@ impl AccessLog {
         Ok((Self(Some(log.clone())), Collector(log)))
     }
 
-    /// A log that nobody wants to read.
+    /// An access log that is off.
     pub const fn off() -> Self {
         Self(None)
     }
 
-    /// Whether anybody wants to read it.
+    /// Whether it is on.
     pub const fn is_on(&self) -> bool {
         self.0.is_some()
     }

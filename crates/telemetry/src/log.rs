@@ -145,11 +145,11 @@ fn text(payload: &dyn Any) -> &str {
     owned.or_else(fixed).unwrap_or("no text")
 }
 
-/// Writes the last words of a command to standard error; gives up after two seconds if nobody reads them.
+/// Writes the last message of a command to standard error; gives up after two seconds if it is not read.
 pub fn last_words(text: String) {
     let (written, ends) = mpsc::channel::<()>();
     let writing = std::thread::Builder::new().spawn(move || {
-        // Nobody is left to be told of an error.
+        // An error could not be reported.
         let _ = io::stderr().write_all(text.as_bytes());
         drop(written);
     });

@@ -1,4 +1,4 @@
-//! The words for what became of a request, which metrics and logs share.
+//! The outcomes of requests, in the words that metrics and logs share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use http::StatusCode;
 use tidegate_upstream::{Attempts, BodyState};
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestOutcome {
     /// The upstream answered.
     Forwarded,
-    /// 204: a browser asked whether it may send a request, and was told by the gateway.
+    /// 204: the gateway answered a CORS preflight.
     Preflight,
     /// 429: a limit refused it.
     Limited,

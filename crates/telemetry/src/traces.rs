@@ -60,7 +60,7 @@ pub struct Recording {
 }
 
 impl Traces {
-    /// Traces as `plan` has it, from within a runtime; `before` goes on if its plan is the same.
+    /// Starts tracing with these settings, from within a runtime. If `before` has the same settings, it continues.
     ///
     /// # Errors
     ///

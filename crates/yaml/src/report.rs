@@ -6,7 +6,7 @@ use std::cell::OnceCell;
 use std::fmt;
 use std::fmt::Write as _;
 
-/// The most problems that one error tells; a file with more gets the rest when these are solved.
+/// The most problems that one error shows; the rest follow when these are solved.
 pub const MAX_PROBLEMS: usize = 20;
 
 /// The most of a line that is shown, in characters.
@@ -142,7 +142,7 @@ impl Problem {
             Some(meant) => self.note(format!("did you mean `{meant}`?")),
             None => self,
         };
-        // Longer lists, of routes or limits, help nobody.
+        // A longer list, of routes or limits, is no help.
         let mut list = names().take(30).collect::<Vec<_>>().join(", ");
         if names().count() > 30 {
             list.push_str(", …");
@@ -159,11 +159,11 @@ impl Problem {
 pub struct Source<'a> {
     name: &'a str,
     text: &'a str,
-    // Whether nothing of the text may be told.
+    // Whether no text may be shown.
     is_secret: bool,
     has_long_line: bool,
     lines: Vec<&'a str>,
-    /// What each line goes on with; only what is shown needs it.
+    /// What each line continues; needed for lines that are shown.
     carried: OnceCell<Vec<mask::Below>>,
 }
 
@@ -199,7 +199,7 @@ impl<'a> Source<'a> {
         line.copied().unwrap_or_default()
     }
 
-    /// Whether nothing of the text may be told.
+    /// Whether no text may be shown.
     pub(crate) const fn is_secret(&self) -> bool {
         self.is_secret
     }

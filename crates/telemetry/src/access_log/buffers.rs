@@ -67,7 +67,7 @@ impl Lines {
     }
 }
 
-/// Lines that were collected. Dropping them says nothing of what became of them.
+/// Lines that were collected.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Collected<'a> {
     /// Whole lines, in the order of their times.
@@ -108,7 +108,7 @@ impl Buffers {
         let mut buffer = self.buffers[own_number() % self.buffers.len()].lock();
         let before = buffer.lines.size();
         if before >= self.most {
-            // Before the buffer is free: whoever collects it next counts this line.
+            // Before the buffer is free: the next collection counts this line.
             self.lost.fetch_add(1, Ordering::Relaxed);
             return;
         }
@@ -202,7 +202,7 @@ impl Buffers {
                 break;
             }
         }
-        // Before the buffers are looked at: whoever adds a line from here on says so again.
+        // Before the buffers are read: a line that is added from here on sets the flag again.
         (state.has_lines, state.is_urgent) = (false, false);
         (std::mem::take(&mut state.reopens), state.closing)
     }

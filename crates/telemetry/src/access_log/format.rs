@@ -33,7 +33,7 @@ enum Piece {
     Bare(AccessField, Style),
 }
 
-/// What a line tells.
+/// The values of the fields of a line.
 pub trait Fields {
     /// The value of a field.
     fn value(&self, field: AccessField) -> Value<'_>;

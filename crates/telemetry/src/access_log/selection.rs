@@ -6,7 +6,7 @@ use super::settings::{AccessFilter, AccessLogSettings};
 use crate::outcome::RequestOutcome;
 use crate::random;
 
-/// Chooses requests by what became of them, and some of the others at random.
+/// Chooses requests by outcome, status and duration, and some of the others at random.
 #[derive(Debug)]
 pub(super) struct Selection {
     filter: Option<Filter>,

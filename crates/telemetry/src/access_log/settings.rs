@@ -52,7 +52,7 @@ pub enum AccessPiece {
 pub struct AccessFilter {
     /// The statuses, as ranges with both ends included.
     pub statuses: Vec<(u16, u16)>,
-    /// What became of the request.
+    /// The outcomes.
     pub outcomes: Vec<RequestOutcome>,
     /// Requests that took at least so long.
     pub duration: Option<Duration>,

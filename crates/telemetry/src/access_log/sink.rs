@@ -147,7 +147,7 @@ fn append(out: &mut impl Write, bytes: &[u8]) -> Result<(), (usize, io::Error)> 
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    // A named pipe that nobody reads must not hold the gateway up.
+    // A named pipe without a reader must not block the gateway.
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let mut options = OpenOptions::new();
     options.append(true).create(true).mode(MODE);

@@ -26,7 +26,7 @@ pub enum Value<'a> {
     Word(&'static str),
     /// A trace ID.
     Hex(u128),
-    /// Bytes that anybody may have chosen. What is beyond this length is cut.
+    /// Bytes that a client may have chosen, cut to this length.
     Text(&'a [u8], usize),
     /// Who was calling.
     Client(&'a Client),
@@ -187,7 +187,7 @@ fn text(out: &mut Vec<u8>, style: Style, bytes: &[u8], longest: usize) {
     }
 }
 
-/// Writes what somebody is called, in quotes. What is beyond `longest` characters is cut.
+/// Writes a name in quotes, cut to `longest` characters.
 fn shown(out: &mut Vec<u8>, style: Style, shown: &impl fmt::Display, longest: usize) {
     let is_quoted = matches!(style, Style::Text | Style::Json);
     if is_quoted {

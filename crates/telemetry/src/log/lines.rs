@@ -23,7 +23,7 @@ const IDLE_BUFFER: usize = 64 * 1024;
 /// How long to wait for a standard error that is set to non-blocking, and full.
 const FULL: Duration = Duration::from_millis(20);
 
-/// What becomes of a line that is too long.
+/// How a line that is too long is written.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Overlong {
     /// Its end is missing.
@@ -91,7 +91,7 @@ impl Lines {
         let mut state = self.0.state.lock();
         state.closing = true;
         self.0.work.notify_one();
-        // Whoever waits for room may find none any more.
+        // A thread that waits for room stops waiting.
         self.0.room.notify_all();
         while !state.ended && !self.0.room.wait_until(&mut state, deadline).timed_out() {}
     }

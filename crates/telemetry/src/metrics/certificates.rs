@@ -1,4 +1,4 @@
-//! When the certificates end that listeners show, as they are in force when somebody asks.
+//! The expiry dates of the certificates that listeners show, as of each scrape.
 
 use std::collections::BTreeMap;
 use std::fmt;

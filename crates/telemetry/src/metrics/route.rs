@@ -149,7 +149,7 @@ impl RouteMetrics {
         OpenTunnel(self.tunnels.clone())
     }
 
-    /// What the limits said, and what there was to note of the caller.
+    /// Counts the verdicts of the limits, and unknown keys and plans of the client.
     pub fn decided(&self, decided: &Decided) {
         if decided.unknown_key {
             self.unknown_keys.inc();
@@ -180,7 +180,7 @@ impl RouteMetrics {
             match said.verdict {
                 Some(verdict) if verdict.allowed => limit.allowed[by.min(1)].inc(),
                 Some(_) => limit.refused[by].inc(),
-                // Beside a refusal that is remembered, or was given here, nobody asks the others.
+                // A remembered refusal, or one by the gateway, asks no other limit.
                 None if decision.via != Via::Fallback => continue,
                 None => limit.undecided.inc(),
             };

@@ -7,7 +7,7 @@ use prometheus_client::registry::Registry;
 use super::OutcomeLabels;
 use crate::traces::TraceMetrics;
 
-/// Recorded traces by what became of them, and the spans that the collector refused.
+/// Recorded traces by outcome, and the spans that the collector refused.
 #[derive(Debug, Default)]
 pub(super) struct TraceFamilies {
     traces: Family<OutcomeLabels, Counter>,

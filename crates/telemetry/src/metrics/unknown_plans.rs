@@ -1,4 +1,4 @@
-//! Plans that tokens name and nobody has defined: each request is counted, and each name is told once.
+//! Plans that tokens name and that are not defined: each request is counted, and each name is logged once.
 
 use std::collections::HashSet;
 
@@ -7,12 +7,12 @@ use prometheus_client::metrics::counter::Counter;
 
 use tidegate_net::text::cut;
 
-/// How many names are told; who issues tokens could make up more.
+/// How many names are logged: an issuer of tokens may invent any number.
 const MOST: usize = 64;
-/// How much of a name is told, in bytes.
+/// How much of a name is logged, in bytes.
 const MAX_NAME: usize = 128;
 
-/// What is counted, and which names have been told.
+/// The counter, and the names that were logged.
 #[derive(Debug, Default)]
 pub(super) struct UnknownPlans {
     pub(super) requests: Counter,
@@ -20,7 +20,7 @@ pub(super) struct UnknownPlans {
 }
 
 impl UnknownPlans {
-    /// A request's client was to have this plan, and goes on without.
+    /// Counts a request whose token names this plan.
     pub(super) fn named(&self, plan: &str) {
         self.requests.inc();
         let plan = cut(plan, MAX_NAME).into_cow();

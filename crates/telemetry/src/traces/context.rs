@@ -68,7 +68,7 @@ pub struct TraceContext {
     pub(super) parent: Option<u64>,
     /// The gateway's own span of the request.
     pub(super) span: u64,
-    /// The span of sending the request to a server, which the server is told.
+    /// The span of the request to a server; the `traceparent` that is sent names it.
     pub(super) outgoing: u64,
     /// Whether the trace is recorded.
     pub is_sampled: bool,
@@ -90,7 +90,7 @@ impl TraceContext {
         }
     }
 
-    /// Tells the next server of the trace.
+    /// Writes `traceparent` for the next server.
     pub fn write(self, headers: &mut HeaderMap) {
         let flag = |is_set, flag: u8| if is_set { flag } else { 0 };
         let flags = flag(self.is_sampled, SAMPLED) | flag(self.is_random, RANDOM);

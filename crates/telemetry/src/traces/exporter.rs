@@ -276,7 +276,7 @@ impl Sender {
         }
     }
 
-    /// Tells the log when the collector stops taking traces, and when it takes them again.
+    /// Logs when the collector stops taking traces, and when it takes them again.
     fn found(&mut self, taken: Result<(), &str>) {
         let collector = self
             .url

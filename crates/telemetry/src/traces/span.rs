@@ -114,7 +114,7 @@ pub(super) fn spans(record: &Record, context: TraceContext, beginning: &RequestS
         .flat_map(|attempts| attempts.iter())
         .enumerate()
     {
-        // The server that answered was told this ID, as were those before it.
+        // All attempts send this ID in `traceparent`; it belongs to the last one, which was answered.
         let id = if nth + 1 == count {
             context.outgoing
         } else {

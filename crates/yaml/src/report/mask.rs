@@ -33,7 +33,7 @@ pub(super) struct Masked {
     pub(super) end: usize,
 }
 
-/// What each line goes on with.
+/// What each line continues: a secret that began above, or nothing.
 pub(super) fn carried(lines: &[&str]) -> Vec<Below> {
     let mut carried = vec![Below::Nothing];
     for line in lines {
@@ -209,7 +209,7 @@ impl Key {
     fn is_secret(&self) -> bool {
         SECRETS.iter().any(|(secret, mistakes)| {
             let mistakes = if self.is_sure { *mistakes } else { 0 };
-            // Long files have many keys; most are told apart by their length.
+            // Long files have many keys; most differ in length.
             let is_near = self.name.len().abs_diff(secret.len()) <= 2 * mistakes;
             is_near && distance(&self.name, secret) <= mistakes
         })
