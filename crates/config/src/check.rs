@@ -1,8 +1,7 @@
 //! From the file as written to the plan: every rule that a configuration must keep.
 //!
-//! All problems are collected, not only the first; a part with a problem is left out, and since a
-//! plan is made only if there is none, nothing incomplete ever scalars. This module must not know
-//! YAML.
+//! All problems are collected, not only the first; a part with a problem is left out, and since a plan is made only if there is
+//! none, nothing incomplete ever leaves.
 
 mod access_log;
 mod answers;

@@ -1,8 +1,7 @@
 //! The configuration as written: which keys there are, and what stands under them.
 //!
-//! Unknown keys are refused everywhere. Single values are kept as written ([`Scalar`]), so a
-//! [`File`] is well-formed but nothing in it is checked. The comments on keys are what editors show
-//! through `tidegate schema`. This module must not know what a value means.
+//! Unknown keys are refused everywhere. Single values are kept as written ([`Scalar`]), so a [`File`] is well-formed but nothing in
+//! it is checked. The comments on keys are what editors show through `tidegate schema`.
 
 mod access_log;
 mod action;

@@ -2,12 +2,11 @@
 //!
 //! ```text
 //! text ─ yaml ─> file::File ─ check ─> plan::Plan
-//!               (as written)          (what the gateway runs)
+//! (as written)          (what the gateway runs)
 //! ```
 //!
-//! Only the file can make a plan, and nothing below start-up reads the file. Whatever is wrong is
-//! told by its place: line, column, the line itself, and what is allowed there. Values that may be
-//! secret never stand in a message. This crate must not know requests or connections.
+//! Only the file can make a plan, and nothing below start-up reads the file. Whatever is wrong is told by its place: line, column,
+//! the line itself, and what is allowed there. Values that may be secret never stand in a message.
 
 mod calendar;
 mod check;

@@ -1,7 +1,6 @@
 //! The plan: a configuration that has been checked, and everything that the gateway does by it.
 //!
-//! Only the check makes one, so whatever stands in a plan is right: names are resolved, numbers
-//! fit, every route can be reached. This module must not know how a configuration is written.
+//! Only the check makes one, so whatever stands in a plan is right: names are resolved, numbers fit, every route can be reached.
 
 mod cors;
 mod edits;

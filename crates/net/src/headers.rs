@@ -1,6 +1,4 @@
 //! What a header is to a proxy, by its name, and the names that servers take for one.
-//!
-//! This module must not know what becomes of a header of each kind, nor which headers a route reads.
 
 use std::borrow::Cow;
 use std::net::IpAddr;

@@ -1,7 +1,6 @@
 //! The host that a request names, in one spelling, and what a route's `host` matches.
 //!
-//! Matching allocates nothing. This module must not know where the host stood, in the target or in
-//! a header, nor what becomes of a request that has none.
+//! Matching allocates nothing.
 
 use std::borrow::Cow;
 use std::fmt;

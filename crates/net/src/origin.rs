@@ -1,6 +1,6 @@
 //! Where a web page comes from, as browsers write it in `Origin`, and which origins a route's `cors` lists.
 //!
-//! Matching allocates nothing, and takes an origin only as browsers spell it. This module must not know what an origin may do.
+//! Matching allocates nothing, and takes an origin only as browsers spell it.
 
 use std::fmt;
 

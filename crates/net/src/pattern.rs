@@ -1,7 +1,6 @@
 //! What a route's `path` matches, parsed once from the configuration.
 //!
-//! A pattern is compared with a path that [`path::normalize`] gave; matching allocates nothing. This
-//! module must not know routes, methods or requests.
+//! A pattern is compared with a path that [`path::normalize`] gave; matching allocates nothing.
 
 use std::borrow::Cow;
 use std::fmt;

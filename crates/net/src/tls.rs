@@ -1,8 +1,7 @@
 //! TLS: what is shown and who is trusted, towards clients and towards upstreams.
 //!
-//! Versions and cipher suites are the library's own choice: TLS 1.2 and 1.3, with forward secrecy and authenticated
-//! encryption only. Whatever comes from a file is checked before it is used. This module must not know HTTP, nor how
-//! a configuration is written.
+//! Versions and cipher suites are the library's own choice: TLS 1.2 and 1.3, with forward secrecy and authenticated encryption
+//! only. Whatever comes from a file is checked before it is used.
 
 mod client;
 mod failure;

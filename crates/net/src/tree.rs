@@ -1,8 +1,7 @@
 //! Values by patterns of names: those that match a sequence of names are found at the cost of that sequence, however
 //! many there are.
 //!
-//! A pattern is a sequence too, in which `None` stands for any one name, and may have any rest, none included. This
-//! module must not know what the names are, nor which of several matches counts.
+//! A pattern is a sequence too, in which `None` stands for any one name, and may have any rest, none included.
 
 use std::collections::HashMap;
 

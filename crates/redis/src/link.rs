@@ -1,8 +1,7 @@
 //! One connection to Redis that is made again whenever it ends.
 //!
-//! fred makes one connection and drives it; when it ends, for whatever reason, a new client takes its
-//! place here, at once if the old one was good for a while. So there is no client that is stuck, and why there is no
-//! connection is always known. This module must not know what is asked over it.
+//! fred makes one connection and drives it; when it ends, for whatever reason, a new client takes its place here, at once if the
+//! old one was good for a while. So there is no client that is stuck, and why there is no connection is always known.
 
 mod sentinels;
 

@@ -1,7 +1,7 @@
 //! Plans: which there are, and which one a client has.
 //!
-//! A plan is named quotas in place of a limit's own. Here it is a name and a number; what it changes stands with each
-//! limit, in its [`Rule`](crate::Rule). It must not know where a plan is written down.
+//! A plan is named quotas in place of a limit's own. Here it is a name and a number; what it changes stands with each limit, in its
+//! [`Rule`](crate::Rule).
 
 use std::borrow::Cow;
 use std::fmt;

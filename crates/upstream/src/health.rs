@@ -1,6 +1,6 @@
 //! Whether a server takes requests: what its own answers say, and what checks say of it.
 //!
-//! Time is passed in. This module must not know requests, connections or the other servers.
+//! Time is passed in.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! How actions, and what is counted, are written down. This module must not know what a value means.
+//! How actions, and what is counted, are written down.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How refusals and headers are written down. This module must not know what a value means.
+//! How refusals and headers are written down.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! How plans and costs are written down. This module must not know what a value means.
+//! How plans and costs are written down.
 
 use http::HeaderName;
 use schemars::JsonSchema;

@@ -1,7 +1,6 @@
 //! Shapes that serde does not have: maps in the order of the file, and values that may be written in two ways.
 //!
-//! None of them buffers, as flattened and untagged types do, because a buffer forgets places. This
-//! module must not know which keys there are.
+//! None of them buffers, as flattened and untagged types do, because a buffer forgets places.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Which pages of other origins may read a route's answers, as browsers ask it (CORS, a part of the Fetch standard).
 //!
-//! Browsers ask before some requests (a preflight) and look at the answers of all. It keeps pages from reading, and keeps
-//! nobody from sending: that is what limits are for. This module must not know them, nor who answered.
+//! Browsers ask before some requests (a preflight) and look at the answers of all. It keeps pages from reading, and keeps nobody
+//! from sending: that is what limits are for.
 
 use http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,

@@ -1,6 +1,4 @@
 //! What gRPC clients are told when a call does not go on: always 200, with a status of their own in place of trailers.
-//!
-//! This module must not know why a call was refused; that stands in the answer that it makes another of.
 
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version};

@@ -1,7 +1,6 @@
 //! What a request asks for, made unambiguous: framing, host and path are checked once, for all that come after.
 //!
-//! hyper refuses most malformed requests by itself; this refuses what it lets pass and two readers could read in two
-//! ways. It must not know which routes there are.
+//! hyper refuses most malformed requests by itself; this refuses what it lets pass and two readers could read in two ways.
 
 use std::borrow::Cow;
 

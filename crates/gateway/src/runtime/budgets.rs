@@ -1,7 +1,7 @@
 //! One client's budgets, as operators ask for them: what is left of each limit, and begin anew.
 //!
-//! It goes through what requests are charged to, but knows no request: budgets that only a request could tell apart are
-//! named, not listed. It must not know who may ask.
+//! It goes through what requests are charged to, but knows no request: budgets that only a request could tell apart are named, not
+//! listed.
 
 use std::collections::HashSet;
 use std::sync::Arc;

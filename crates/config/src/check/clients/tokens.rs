@@ -172,7 +172,7 @@ impl Check<'_> {
         }
     }
 
-    /// Doubts that a set comes as it was sent, unless it never scalars this machine.
+    /// Warns that a set may be changed on its way, unless it never leaves this machine.
     fn plain_http(&mut self, jwt: &Jwt, url: &Uri, place: Option<Place>) {
         if let Some(scalar) = &jwt.jwks_ca {
             let problem = Problem::new(scalar.place, "this has no effect with http://");
