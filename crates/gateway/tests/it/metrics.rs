@@ -256,6 +256,7 @@ async fn every_metric_says_what_it_is() {
             "tidegate_memory_keys",
             "tidegate_memory_pressure",
             "tidegate_memory_shared_decisions_total",
+            "tidegate_refused_spans_total",
             "tidegate_request_duration_seconds",
             "tidegate_requests_total",
             "tidegate_resident_memory_bytes",
