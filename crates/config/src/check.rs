@@ -25,6 +25,7 @@ use tidegate_tower::{Answers, Policy};
 
 use super::file::File;
 use super::plan::{Fixed, Plan};
+use super::reading::Reading;
 use super::value::{FilePath, Scalar, Value};
 use tidegate_yaml::{ConfigError, MAX_PROBLEMS, Place, Problem, Source, Warning};
 use tidegate_yaml::{Unfilled, Why, expand};
@@ -186,7 +187,7 @@ impl Check<'_> {
 
     /// A value that may be left out; none also if it is refused.
     fn read_some<T: Value>(&mut self, scalar: Option<&Scalar<T>>) -> Option<T> {
-        scalar.and_then(|scalar| self.read(scalar))
+        Reading::read_some(self, scalar)
     }
 
     /// A file, from the folder of the configuration that names it.
@@ -234,6 +235,20 @@ impl Check<'_> {
             column: place.column + line[..at].chars().count(),
             length: unfilled.reference.chars().count(),
         })
+    }
+}
+
+impl Reading for Check<'_> {
+    fn read<T: Value>(&mut self, scalar: &Scalar<T>) -> Option<T> {
+        self.read(scalar)
+    }
+
+    fn read_hidden<T: Value>(&mut self, scalar: &Scalar<T>) -> Option<T> {
+        self.read_hidden(scalar)
+    }
+
+    fn refuse(&mut self, problem: Problem) {
+        self.refuse(problem);
     }
 }
 

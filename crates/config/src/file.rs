@@ -6,12 +6,9 @@
 mod access_log;
 mod action;
 mod answers;
-mod cors;
-mod edits;
 mod log;
 mod network;
 mod plans;
-mod shape;
 mod timeouts;
 mod tracing;
 mod upstreams;
@@ -33,22 +30,22 @@ use tidegate_net::path::EncodedSlashes;
 use tidegate_net::pattern::PathPattern;
 use tidegate_yaml::Spanned;
 
+use super::routes::cors::Cors;
+use super::routes::edits::{HttpsPort, UpstreamHost, WrittenHeaderEdits};
 use super::value::{
     ActionWord, AddressSource, BodyLimit, Connections, Count, Date, FilePath, Gateways,
-    HeadersWord, HttpsPort, JwksRefresh, JwksUrl, KeyHash, KeyName, KeyPrefix, LimitName,
-    MemoryLimit, Network, PlanName, PrefixLength, Protocol, RedisUrl, RouteName, Scalar,
-    SecretText, StoreWord, Target, TokenText, Unlimited, UpstreamHost, WindowLength, Words, Zone,
+    HeadersWord, JwksRefresh, JwksUrl, KeyHash, KeyName, KeyPrefix, LimitName, MemoryLimit,
+    Network, PlanName, PrefixLength, Protocol, RedisUrl, RouteName, Scalar, SecretText, StoreWord,
+    Target, TokenText, Unlimited, WindowLength, Words, Zone,
 };
 
+pub(super) use super::shape::{BlockOr, Named, SingleOr};
 pub(super) use access_log::{AccessFilter, AccessLog};
 pub(super) use action::{Action, Counted};
 pub(super) use answers::{Headers, Reject};
-pub(super) use cors::Cors;
-pub(super) use edits::HeaderEdits;
 pub(super) use log::Log;
 pub(super) use network::{Listen, Listener, ListenerTls, UpstreamTls};
 pub(super) use plans::{Cost, PlanQuota};
-pub(super) use shape::{BlockOr, Named, SingleOr};
 pub(super) use timeouts::{RouteTimeouts, Slow, Timeouts};
 pub(super) use tracing::Tracing;
 pub(super) use upstreams::{Eject, Health, Retries, Upstream, WeightedServer};
@@ -367,9 +364,9 @@ pub(super) struct Route {
     /// When a request that a server may have begun with is sent to another one. Default: never.
     pub(super) retries: Option<Spanned<Retries>>,
     /// What is changed in the headers that the upstream gets. Default: nothing.
-    pub(super) request_headers: Option<HeaderEdits>,
+    pub(super) request_headers: Option<WrittenHeaderEdits>,
     /// What is changed in the headers of the upstream's answer. Default: nothing.
-    pub(super) response_headers: Option<HeaderEdits>,
+    pub(super) response_headers: Option<WrittenHeaderEdits>,
     /// The first segments of the path, which the upstream does not get. Default: it gets all.
     pub(super) strip_prefix: Option<Scalar<PathPattern>>,
     /// The host that the upstream gets: keep, upstream or a name. Default: keep.

@@ -12,7 +12,10 @@ mod calendar;
 mod check;
 mod file;
 mod plan;
+mod reading;
+mod routes;
 mod secret;
+mod shape;
 mod value;
 
 use std::fs::{self, File};
@@ -20,12 +23,13 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 pub use plan::{
-    AdminPlan, CorsPlan, Fixed, HeaderEdits, JwksPlan, KeyFile, ListenerPlan, LogPlan, Origins,
-    Plan, RouteEdits, RoutePlan, StorePlan, Timeouts,
+    AdminPlan, Fixed, JwksPlan, KeyFile, ListenerPlan, LogPlan, Plan, RoutePlan, StorePlan,
+    Timeouts,
 };
+pub use routes::cors::{CorsPlan, Origins};
+pub use routes::edits::{HeaderEdits, HttpsPort, RouteEdits, UpstreamHost};
 pub use secret::Secret;
 pub use tidegate_yaml::{ConfigError, Warning};
-pub use value::{HttpsPort, UpstreamHost};
 
 use tidegate_net::file_error;
 use tidegate_tower::ClientPlans;

@@ -2,8 +2,6 @@
 //!
 //! Only the check makes one, so whatever stands in a plan is right: names are resolved, numbers fit, every route can be reached.
 
-mod cors;
-mod edits;
 mod fixed;
 
 use std::fmt;
@@ -24,14 +22,14 @@ use tidegate_tower::jwt::{Signature, TokenKeys};
 use tidegate_tower::{ClientPlans, Clients, Policy, Reject};
 use tokio::sync::Notify;
 
+use crate::routes::cors::CorsPlan;
+use crate::routes::edits::RouteEdits;
 use crate::secret::Secret;
 use tidegate_net::host::HostPattern;
 use tidegate_net::path::EncodedSlashes;
 use tidegate_net::pattern::PathPattern;
 use tidegate_net::tls::ServerTls;
 
-pub use cors::{CorsPlan, Origins};
-pub use edits::{HeaderEdits, RouteEdits};
 pub use fixed::Fixed;
 pub(crate) use fixed::{FixedRedis, FixedStore};
 pub(crate) use tidegate_net::pace::LeastRate;

@@ -6,8 +6,7 @@
 mod access_log;
 mod answer;
 mod calendar;
-mod cors;
-mod edits;
+mod header;
 mod net;
 mod number;
 mod size;
@@ -27,12 +26,12 @@ use tidegate_yaml::{Place, Problem, Spanned};
 pub(super) use access_log::{AccessFormatText, Sample, StatusRange};
 pub(super) use answer::{HeadersWord, IetfDraft, MediaType, RejectBody, RejectStatus, Status};
 pub(super) use calendar::{WindowLength, Zone};
-pub(super) use cors::{CorsOrigin, MaxAge};
-pub(super) use edits::HeaderText;
-pub use edits::{HttpsPort, UpstreamHost};
+pub(super) use header::HeaderText;
+pub(super) use net::can_be_dialled;
 pub(super) use net::{
     CertificateName, JwksUrl, KeyHash, Network, Protocol, RedisUrl, Server, ServerScheme, Target,
 };
+pub(super) use number::pattern;
 pub(super) use number::{Connections, Count, Date, Gateways, JwksRefresh, PrefixLength};
 pub(super) use size::{BodyLimit, ByteRate, MemoryLimit, NoLeastRate};
 pub(super) use tracing::{OtlpUrl, TracesPerSecond};

@@ -1,8 +1,6 @@
 //! The routes: what they match, where they lead, what they are charged to, and whether any request
 //! can reach them.
 
-mod cors;
-mod edits;
 mod guards;
 mod hidden;
 mod prefixes;
@@ -20,6 +18,8 @@ use super::Check;
 use super::limits::Rules;
 use crate::file::{self, File};
 use crate::plan::{RoutePlan, ServerPlan, Speaks, Timeouts};
+use crate::routes::edits::WrittenEdits;
+use crate::routes::{cors, edits, methods};
 use crate::value::{BodyLimit, LimitName, Protocol, Scalar};
 use tidegate_yaml::{Place, Problem};
 
@@ -106,15 +106,23 @@ impl Check<'_> {
             Some(true) => path.ignoring_case(),
             Some(false) | None => path,
         });
-        let methods = route
+        let own_methods = route
             .methods
             .as_ref()
-            .map(|scalars| self.methods(scalars, None));
+            .map(|scalars| methods(self, scalars, None));
         let upstream = self.target(&route.upstream, upstreams);
         let own = self.read_some(route.max_body.as_ref());
         let servers = upstream.as_ref().map(|upstream| &*upstream.servers);
-        let served = methods.clone().map(with_head);
-        let edits = self.edits(route, path.as_ref(), defaults.clients);
+        let served = own_methods.clone().map(with_head);
+        let edits = WrittenEdits {
+            request_headers: route.request_headers.as_ref(),
+            response_headers: route.response_headers.as_ref(),
+            strip_prefix: route.strip_prefix.as_ref(),
+            upstream_host: route.upstream_host.as_ref(),
+            redirect: route.redirect.as_ref(),
+            has_cors: route.cors.is_some(),
+        };
+        let edits = edits::edits(self, &edits, path.as_ref(), defaults.clients);
         let upgrades = self.upgrades(route, servers.unwrap_or_default());
         let timeouts = self.route_timeouts(route.timeouts.as_ref(), defaults.timeouts);
         let retries = route.retries.as_ref();
@@ -122,8 +130,9 @@ impl Check<'_> {
         let encoded_slashes = self.read_some(route.encoded_slashes.as_ref());
         let (headers, reject) = (route.headers.as_ref(), route.reject.as_ref());
         let answers = self.answers(headers, reject, &unmatched.answers);
-        let cors = route.cors.as_ref();
-        let cors = cors.map(|cors| self.cors(cors, served.as_deref(), answers.headers));
+        let written = route.cors.as_ref();
+        let cors =
+            written.map(|written| cors::cors(self, written, served.as_deref(), answers.headers));
         let scalars = route.limits.as_deref().unwrap_or_default();
         let own_rules = self.rules(scalars, rules, "this route");
         // What was refused is left out only now, after everything else was read.
@@ -131,7 +140,7 @@ impl Check<'_> {
         let path = path?;
         let name = match given {
             Some(name) => name?.0,
-            None => describe(methods.as_deref(), host.as_ref(), &path),
+            None => describe(own_methods.as_deref(), host.as_ref(), &path),
         };
         let named = Named {
             name: name.clone(),
@@ -209,28 +218,6 @@ impl Check<'_> {
             self.refuse(Problem::new(place, message).note(note));
         }
         all
-    }
-
-    /// Methods, each once, and all of them among those that are served; none: any is.
-    fn methods(&mut self, scalars: &[Scalar<Method>], served: Option<&[Method]>) -> Vec<Method> {
-        let mut methods = Vec::new();
-        for scalar in scalars {
-            let Some(method) = self.read(scalar) else {
-                continue;
-            };
-            if methods.contains(&method) {
-                let problem = Problem::new(scalar.place, format!("`{}` is here twice", scalar.raw));
-                self.refuse(problem);
-            }
-            if let Some(served) = served.filter(|served| !served.contains(&method)) {
-                let served: Vec<_> = served.iter().map(Method::as_str).collect();
-                let message = format!("this route does not serve {method}");
-                let note = format!("its methods are {}", served.join(", "));
-                self.refuse(Problem::new(scalar.place, message).note(note));
-            }
-            methods.push(method);
-        }
-        methods
     }
 
     /// The protocols that a route's requests may switch to, if its servers can.

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::access_log::AccessLog;
-use super::shape::SingleOr;
+use crate::shape::SingleOr;
 use crate::value::{Level, Scalar};
 use tidegate_telemetry::log::LogFormat;
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::shape::{BlockOr, SingleOr};
+use crate::shape::{BlockOr, SingleOr};
 use crate::value::{CertificateName, ClientCert, FilePath, Scalar};
 use tidegate_yaml::Spanned;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::shape::SingleOr;
+use crate::shape::SingleOr;
 use crate::value::{ByteRate, NoLeastRate, Scalar};
 
 /// How long to wait.

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::shape::Named;
+use crate::shape::Named;
 use crate::value::{HeaderText, OtlpUrl, Sample, Scalar, TracesPerSecond};
 
 /// Traces. What is not said here is taken from the `OTEL_*` variables of the environment, if they are set.

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::UpstreamTls;
-use super::shape::SingleOr;
 use crate::plan::Balance;
+use crate::shape::SingleOr;
 use crate::value::{
     Attempts, CheckPath, Connections, NoEjection, Percent, Scalar, Server, Times, Waiting, Weight,
 };

@@ -196,7 +196,7 @@ impl Value for Protocol {
 }
 
 /// Whether this is a host with a port that can be, or with none.
-pub(super) fn can_be_dialled(authority: &Authority) -> bool {
+pub(crate) fn can_be_dialled(authority: &Authority) -> bool {
     // The port of `http://host:` is none, and of `http://host:99999` no number.
     let has_port = authority.as_str().rfind(':') > authority.as_str().rfind(']');
     let port = authority.port_u16();

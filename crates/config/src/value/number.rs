@@ -252,7 +252,7 @@ pub(super) fn whole(least: u64, most: Option<u64>) -> Map<String, serde_json::Va
     schema
 }
 
-pub(super) fn pattern(pattern: &str) -> Map<String, serde_json::Value> {
+pub(crate) fn pattern(pattern: &str) -> Map<String, serde_json::Value> {
     object(json!({ "type": "string", "pattern": pattern }))
 }
 

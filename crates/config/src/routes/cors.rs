@@ -1,0 +1,248 @@
+//! `cors`: which pages of other origins may read a route's answers.
+//!
+//! How the key is written, what its values are, how they are checked, and the plan that is made of them. Nothing passes that browsers
+//! would not take, or that allows every page by mistake.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use http::header::RETRY_AFTER;
+use http::{HeaderName, Method};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tidegate_net::origin::{NoOrigin, OriginPattern};
+use tidegate_tower::{
+    RATELIMIT, RATELIMIT_POLICY, RateLimitHeaders, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING,
+    X_RATELIMIT_RESET,
+};
+use tidegate_yaml::{Place, Problem, Spanned};
+
+use super::methods;
+use crate::reading::Reading;
+use crate::value::{Fault, Scalar, Value};
+
+/// What browsers are told of a route. The gateway answers their preflights itself, once these are charged.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Cors {
+    /// Whose pages may read the answers: `https://app.example.com`, `https://*.example.com`, or `*` alone for all.
+    pub(crate) origins: Spanned<Vec<Scalar<CorsOrigin>>>,
+    /// The methods that they may send. Default: the route's, or GET, HEAD and POST where it has none.
+    pub(crate) methods: Option<Spanned<Vec<Scalar<Method>>>>,
+    /// The headers that they may set, or `*`. Default: those that need no leave, such as Accept.
+    pub(crate) headers: Option<Vec<Scalar<HeaderName>>>,
+    /// The headers of answers that they may read beside Retry-After and those that tell of limits, or `*`. Default: none.
+    pub(crate) expose: Option<Vec<Scalar<HeaderName>>>,
+    /// Whether requests may carry cookies and the like. Default: false.
+    pub(crate) credentials: Option<Scalar<bool>>,
+    /// How long browsers may keep the answer to a preflight, 1s to 1d. Default: as they like, mostly 5s.
+    pub(crate) max_age: Option<Scalar<MaxAge>>,
+}
+
+/// Whose pages may read answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum CorsOrigin {
+    /// Everybody's.
+    Any,
+    /// Those of these origins.
+    Of(OriginPattern),
+}
+
+impl Value for CorsOrigin {
+    const NAME: &'static str = "Origin";
+    const WHAT: &'static str = "an origin";
+    const ALLOWED: &'static str = "https://app.example.com, https://*.example.com (all below it), with a port if it is not the usual one, or * alone";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        if text == "*" {
+            return Ok(Self::Any);
+        }
+        OriginPattern::parse(text).map(Self::Of).map_err(|why| match why {
+            NoOrigin::Form => Fault::Form,
+            NoOrigin::Null => Fault::Because(
+                "`null` is the origin of sandboxed pages, which any page can create: it allows every page",
+            ),
+            NoOrigin::Path => Fault::Because("an origin has no path, and no slash at its end"),
+            NoOrigin::UsualPort => {
+                Fault::Because("browsers do not send the default port of a scheme: remove it")
+            }
+        })
+    }
+}
+
+/// How long browsers may keep the answer to a preflight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MaxAge(pub(crate) Duration);
+
+impl MaxAge {
+    const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+}
+
+impl Value for MaxAge {
+    const NAME: &'static str = "MaxAge";
+    const WHAT: &'static str = "a cache time for browsers";
+    const ALLOWED: &'static str = "whole seconds from 1s to 1d, such as 600s or 10m";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        let age = Duration::read(text)?;
+        let whole = age.subsec_nanos() == 0 && age <= Self::LONGEST;
+        whole.then_some(Self(age)).ok_or(Fault::Form)
+    }
+
+    fn schema() -> serde_json::Map<String, serde_json::Value> {
+        Duration::schema()
+    }
+}
+
+/// What browsers are told of a route. A header called `*` is any.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct CorsPlan {
+    /// Whose pages may read its answers.
+    pub origins: Origins,
+    /// The methods of requests that they may send.
+    pub methods: Vec<Method>,
+    /// The headers of requests that they may set.
+    pub headers: Vec<HeaderName>,
+    /// The headers of answers that they may read, those that tell of limits among them.
+    pub expose: Vec<HeaderName>,
+    /// Whether requests may carry cookies and the like.
+    pub credentials: bool,
+    /// How long browsers may keep the answer to a preflight; none: as they like.
+    pub max_age: Option<Duration>,
+}
+
+/// Origins of pages.
+#[derive(Debug, Clone)]
+pub enum Origins {
+    /// All of them.
+    Any,
+    /// Those that one of these matches.
+    Listed(Vec<OriginPattern>),
+}
+
+/// What pages may send to a route that takes any method, unless it says otherwise.
+const SIMPLE: [Method; 3] = [Method::GET, Method::HEAD, Method::POST];
+
+/// What browsers are told of a route that serves `methods` and has these `headers` that tell of limits.
+pub(crate) fn cors(
+    check: &mut impl Reading,
+    written: &Cors,
+    methods: Option<&[Method]>,
+    headers: RateLimitHeaders,
+) -> Option<CorsPlan> {
+    let credentials = check.read_some(written.credentials.as_ref());
+    let credentials = credentials.unwrap_or(false);
+    let origins = origins(check, &written.origins, credentials);
+    let allowed = match &written.methods {
+        Some(written) => sent_methods(check, written, methods),
+        None => methods.unwrap_or(&SIMPLE).to_vec(),
+    };
+    let mut expose = told(headers);
+    for name in names(check, written.expose.as_deref(), credentials) {
+        if !expose.contains(&name) {
+            expose.push(name);
+        }
+    }
+    let max_age = check.read_some(written.max_age.as_ref());
+    Some(CorsPlan {
+        origins: origins?,
+        methods: allowed,
+        headers: names(check, written.headers.as_deref(), credentials),
+        expose,
+        credentials,
+        max_age: max_age.map(|MaxAge(age)| age),
+    })
+}
+
+fn origins(
+    check: &mut impl Reading,
+    written: &Spanned<Vec<Scalar<CorsOrigin>>>,
+    credentials: bool,
+) -> Option<Origins> {
+    if written.value.is_empty() {
+        let problem = Problem::new(written.place, "this list is empty");
+        check.refuse(problem.note("without `cors` the upstream says which pages read its answers"));
+    }
+    let mut listed = Vec::new();
+    let mut any = None;
+    for scalar in &written.value {
+        match check.read(scalar) {
+            Some(CorsOrigin::Any) => any = Some(scalar.place),
+            Some(CorsOrigin::Of(origin)) if listed.contains(&origin) => {
+                twice(check, scalar.place, &origin);
+            }
+            Some(CorsOrigin::Of(origin)) => listed.push(origin),
+            // It has been refused; the others are looked at all the same.
+            None => {}
+        }
+    }
+    let Some(place) = any else {
+        return Some(Origins::Listed(listed));
+    };
+    if written.value.len() > 1 {
+        let problem = Problem::new(place, "`*` is every origin: remove the others");
+        check.refuse(problem.note("leave out either `*` or the others"));
+    }
+    if credentials {
+        let note = "list the origins whose pages you trust with your users' cookies";
+        star(check, place, note);
+    }
+    Some(Origins::Any)
+}
+
+/// Methods that pages may send, all of which the route must serve.
+fn sent_methods(
+    check: &mut impl Reading,
+    written: &Spanned<Vec<Scalar<Method>>>,
+    served: Option<&[Method]>,
+) -> Vec<Method> {
+    if written.value.is_empty() {
+        let problem = Problem::new(written.place, "this list is empty");
+        check.refuse(problem.note("without `methods` pages may send every method of the route"));
+    }
+    methods(check, &written.value, served)
+}
+
+/// Headers, each once; `*` is any, but not of requests that may carry credentials.
+fn names(
+    check: &mut impl Reading,
+    scalars: Option<&[Scalar<HeaderName>]>,
+    credentials: bool,
+) -> Vec<HeaderName> {
+    let mut names = Vec::new();
+    for scalar in scalars.unwrap_or_default() {
+        let Some(name) = check.read(scalar) else {
+            continue;
+        };
+        if credentials && name.as_str() == "*" {
+            star(check, scalar.place, "name the headers");
+        }
+        if names.contains(&name) {
+            twice(check, scalar.place, &name);
+        }
+        names.push(name);
+    }
+    names
+}
+
+fn star(check: &mut impl Reading, place: Option<Place>, instead: &str) {
+    let message = "browsers take no `*` together with `credentials: true`";
+    check.refuse(Problem::new(place, message).note(instead));
+}
+
+fn twice(check: &mut impl Reading, place: Option<Place>, what: &impl Display) {
+    check.refuse(Problem::new(place, format!("`{what}` is here twice")));
+}
+
+/// What tells of limits, and when to come back: of no use to a page that cannot read it.
+fn told(headers: RateLimitHeaders) -> Vec<HeaderName> {
+    let mut told = vec![RETRY_AFTER];
+    if headers.x_ratelimit.is_some() {
+        told.extend([X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET]);
+    }
+    if headers.ietf {
+        told.extend([RATELIMIT_POLICY, RATELIMIT]);
+    }
+    told
+}

@@ -1,0 +1,232 @@
+//! What a route changes on the way: `request_headers`, `response_headers`, `strip_prefix`, `upstream_host`, `redirect`.
+//!
+//! How the keys are written, what their values are, how they are checked, and the plan that is made of them. Nothing that framing,
+//! identity or limits rest on can be changed.
+
+use std::collections::HashSet;
+
+use http::uri::Authority;
+use http::{HeaderName, HeaderValue};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tidegate_net::headers::{is_cors, is_limits, is_ours};
+use tidegate_net::pattern::PathPattern;
+use tidegate_tower::Clients;
+use tidegate_yaml::Problem;
+
+use crate::reading::Reading;
+use crate::shape::Named;
+use crate::value::{Fault, HeaderText, Scalar, Value, can_be_dialled, pattern};
+
+/// Headers that are set and removed.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "HeaderEdits")]
+pub(crate) struct WrittenHeaderEdits {
+    /// By name, in place of whatever was there.
+    pub(crate) set: Option<Named<Scalar<HeaderText>>>,
+    /// All of that name.
+    pub(crate) remove: Option<Vec<Scalar<HeaderName>>>,
+}
+
+/// The keys of a route that change requests and answers, as they are written.
+pub(crate) struct WrittenEdits<'a> {
+    pub(crate) request_headers: Option<&'a WrittenHeaderEdits>,
+    pub(crate) response_headers: Option<&'a WrittenHeaderEdits>,
+    pub(crate) strip_prefix: Option<&'a Scalar<PathPattern>>,
+    pub(crate) upstream_host: Option<&'a Scalar<UpstreamHost>>,
+    pub(crate) redirect: Option<&'a Scalar<HttpsPort>>,
+    /// Whether the gateway writes the CORS headers of answers.
+    pub(crate) has_cors: bool,
+}
+
+/// The host that an upstream gets.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum UpstreamHost {
+    /// The client's.
+    #[default]
+    Keep,
+    /// That of the server's URL.
+    Upstream,
+    /// This one.
+    Fixed(HeaderValue),
+}
+
+impl Value for UpstreamHost {
+    const NAME: &'static str = "UpstreamHost";
+    const WHAT: &'static str = "a host for the upstream";
+    const ALLOWED: &'static str =
+        "keep, upstream (that of the server's URL), or a host such as api.internal";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        match text {
+            "keep" => return Ok(Self::Keep),
+            "upstream" => return Ok(Self::Upstream),
+            _ => {}
+        }
+        let authority = text.parse::<Authority>().ok();
+        let authority = authority.filter(can_be_dialled).ok_or(Fault::Form)?;
+        let value = HeaderValue::from_str(authority.as_str());
+        value.map(Self::Fixed).map_err(|_| Fault::Form)
+    }
+}
+
+/// The port at which TLS is spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HttpsPort(pub u16);
+
+impl Value for HttpsPort {
+    const NAME: &'static str = "HttpsPort";
+    const WHAT: &'static str = "a redirect to TLS";
+    const ALLOWED: &'static str = "https, or https:PORT if that is not 443";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        let port = match text.strip_prefix("https") {
+            Some("") => Some(443),
+            Some(port) => port.strip_prefix(':').and_then(|port| port.parse().ok()),
+            None => None,
+        };
+        port.filter(|port| *port > 0).map(Self).ok_or(Fault::Form)
+    }
+
+    fn schema() -> serde_json::Map<String, serde_json::Value> {
+        pattern("^https(:[0-9]{1,5})?$")
+    }
+}
+
+/// What a route changes.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct RouteEdits {
+    /// In the headers that the upstream gets.
+    pub request_headers: HeaderEdits,
+    /// In the headers of the upstream's answer.
+    pub response_headers: HeaderEdits,
+    /// How many segments of the path the upstream does not get.
+    pub stripped: usize,
+    /// The host that the upstream gets.
+    pub upstream_host: UpstreamHost,
+    /// Whether requests without TLS are sent there; none: they are served.
+    pub redirect: Option<HttpsPort>,
+}
+
+/// Headers that are set and removed.
+#[derive(Debug, Default)]
+pub struct HeaderEdits {
+    /// In place of whatever was there.
+    pub set: Vec<(HeaderName, HeaderValue)>,
+    /// All of that name.
+    pub remove: Vec<HeaderName>,
+}
+
+/// Which way headers go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    ToUpstream,
+    ToClient { has_cors: bool },
+}
+
+/// What a route with this path changes.
+pub(crate) fn edits(
+    check: &mut impl Reading,
+    written: &WrittenEdits<'_>,
+    path: Option<&PathPattern>,
+    clients: &Clients,
+) -> RouteEdits {
+    let upstream_host = check.read_some(written.upstream_host);
+    let request = written.request_headers;
+    let response = written.response_headers;
+    let to_client = Way::ToClient {
+        has_cors: written.has_cors,
+    };
+    RouteEdits {
+        request_headers: header_edits(check, request, Way::ToUpstream, clients),
+        response_headers: header_edits(check, response, to_client, clients),
+        stripped: stripped(check, written.strip_prefix, path),
+        upstream_host: upstream_host.unwrap_or_default(),
+        redirect: check.read_some(written.redirect),
+    }
+}
+
+/// How many segments a prefix has that every path of the route begins with.
+fn stripped(
+    check: &mut impl Reading,
+    scalar: Option<&Scalar<PathPattern>>,
+    path: Option<&PathPattern>,
+) -> usize {
+    let Some((scalar, path)) = scalar.zip(path) else {
+        return 0;
+    };
+    let Some(prefix) = check.read(scalar) else {
+        return 0;
+    };
+    let prefix = match path.ignores_case() {
+        true => prefix.ignoring_case(),
+        false => prefix,
+    };
+    let stripped = prefix.begins(path);
+    if stripped.is_none() {
+        let message = format!("not every path of this route begins with `{}`", scalar.raw);
+        let note = format!("its path is {path}; a prefix is whole segments, without /**");
+        check.refuse(Problem::new(scalar.place, message).note(note));
+    }
+    stripped.unwrap_or_default()
+}
+
+fn header_edits(
+    check: &mut impl Reading,
+    written: Option<&WrittenHeaderEdits>,
+    way: Way,
+    clients: &Clients,
+) -> HeaderEdits {
+    let mut edits = HeaderEdits::default();
+    let mut seen = HashSet::new();
+    let sets = written.and_then(|written| written.set.as_ref());
+    for (name, value) in sets.iter().flat_map(|sets| &sets.0) {
+        let name = Scalar::new(name.raw.clone(), name.place);
+        let value = check.read_hidden(value);
+        if let Some(name) = header_name(check, &name, way, clients, &mut seen)
+            && let Some(HeaderText(value)) = value
+        {
+            edits.set.push((name, value));
+        }
+    }
+    let removes = written.and_then(|written| written.remove.as_ref());
+    for name in removes.into_iter().flatten() {
+        edits
+            .remove
+            .extend(header_name(check, name, way, clients, &mut seen));
+    }
+    edits
+}
+
+fn header_name(
+    check: &mut impl Reading,
+    scalar: &Scalar<HeaderName>,
+    way: Way,
+    clients: &Clients,
+    seen: &mut HashSet<HeaderName>,
+) -> Option<HeaderName> {
+    let name = check.read(scalar)?;
+    let vouched: Vec<_> = clients.vouched_headers().cloned().collect();
+    let note = match way {
+        _ if is_ours(&name, &vouched) => {
+            "it belongs to the connection, or says where a request or a client comes from; \
+             the host is changed by `upstream_host`"
+        }
+        Way::ToClient { .. } if is_limits(&name) => {
+            "it reports limits; the key `headers` controls it"
+        }
+        Way::ToClient { has_cors: true } if is_cors(&name) => "the route's `cors` says it",
+        _ if !seen.insert(name.clone()) => "it is here twice",
+        _ => return Some(name),
+    };
+    // What stands beside it may be a secret.
+    let message = format!("the header `{name}` cannot be changed here");
+    check.refuse(
+        Problem::new(scalar.place, message)
+            .note(note)
+            .without_line(),
+    );
+    None
+}
