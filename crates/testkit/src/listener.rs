@@ -117,7 +117,7 @@ impl Drop for Listener {
 
 impl fmt::Debug for Listener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Door")
+        f.debug_struct("Listener")
             .field("addr", &self.addr())
             .field("accepted", &self.accepted())
             .finish_non_exhaustive()

@@ -1,0 +1,235 @@
+//! A request, and what it holds, as the fuzzer wrote it.
+
+use http::header::{COOKIE, FORWARDED, HOST};
+use http::{HeaderName, HeaderValue, Method, Request};
+use std::net::IpAddr;
+use tidegate_net::host::host_of;
+use tidegate_store::Subject;
+use tidegate_tower::api_keys::UnknownKey;
+use tidegate_tower::{AddressFrom, Caller, Client, Hasher, PathValues, Per};
+
+use super::{
+    API_KEY, LISTED, PREFIX_BITS, PROXY, STRANGER, TENANT, USER_ID, X_FORWARDED_FOR, clients, peer,
+    per, policy, rule,
+};
+
+/// A part of a key as it is meant: its kind, and what tells it from others of that kind.
+pub(crate) type Part = (&'static str, Vec<u8>);
+
+/// A request, and what it holds, as the fuzzer wrote it.
+pub(crate) struct Asked<'a> {
+    pub(crate) request: Request<()>,
+    pub(crate) listed: Option<&'a str>,
+    pub(crate) route: &'a str,
+    pub(crate) host: Vec<u8>,
+    pub(crate) path_value: Option<&'a str>,
+    pub(crate) address: IpAddr,
+    /// All that a client chose.
+    pub(crate) values: Vec<&'a [u8]>,
+}
+
+impl<'a> Asked<'a> {
+    /// Reads a request's lines; none if the gateway would have refused it before anything was counted.
+    pub(crate) fn read(lines: &[&'a [u8]]) -> Option<Self> {
+        let mut asked = Self {
+            request: Request::new(()),
+            listed: None,
+            route: "",
+            host: Vec::new(),
+            path_value: None,
+            address: STRANGER.parse().ok()?,
+            values: Vec::new(),
+        };
+        let mut host = "example.com";
+        for line in lines {
+            let [letter, b' ', value @ ..] = line else {
+                continue;
+            };
+            let text = std::str::from_utf8(value).ok();
+            asked.values.push(value);
+            match letter {
+                // The address that it came from, through a proxy that is believed.
+                b'i' => asked.address = text?.parse().ok()?,
+                // The name of the listed key, which it sends.
+                b'a' => {
+                    asked.listed = Some(text?);
+                    asked.send(API_KEY, LISTED);
+                }
+                // Any other key.
+                b'u' => asked.send(API_KEY, value),
+                b'c' => asked.send(USER_ID, value),
+                b'h' => asked.send(TENANT, value),
+                b'k' => asked.send(COOKIE, &[&b"session="[..], value].concat()),
+                // A whole line of cookies.
+                b'K' => asked.send(COOKIE, value),
+                b'm' => *asked.request.method_mut() = Method::from_bytes(value).ok()?,
+                b'r' => asked.route = text?,
+                b'o' => host = text?,
+                b'p' => asked.path_value = Some(text?),
+                _ => {}
+            }
+        }
+        asked.host = host_of(host)?.as_bytes().to_vec();
+        asked.send(HOST, host.as_bytes());
+        let values = asked.path_value.map(|value| ("id".into(), value.into()));
+        let values = PathValues(values.into_iter().collect());
+        asked.request.extensions_mut().insert(values);
+        Some(asked)
+    }
+
+    pub(crate) fn send(&mut self, name: HeaderName, value: &[u8]) {
+        if let Ok(value) = HeaderValue::from_bytes(value) {
+            self.request.headers_mut().append(name, value);
+        }
+    }
+
+    /// Its address, in the words of a proxy.
+    pub(crate) fn told(&self) -> [(HeaderName, HeaderValue); 2] {
+        let address = self.address;
+        let element = match address {
+            IpAddr::V4(address) => format!("for={address}"),
+            IpAddr::V6(address) => format!("for=\"[{address}]\""),
+        };
+        let value = |text: String| HeaderValue::try_from(text).expect("plain text");
+        [
+            (X_FORWARDED_FOR, value(address.to_string())),
+            (FORWARDED, value(element)),
+        ]
+    }
+
+    /// The caller, as seen behind a proxy that is believed, in whichever words it says who that is.
+    pub(crate) fn caller(&self, unknown: UnknownKey) -> Caller {
+        let [one, other] = self.told().map(|(name, value)| {
+            let from = match name == FORWARDED {
+                true => AddressFrom::Forwarded,
+                false => AddressFrom::XForwardedFor,
+            };
+            let mut headers = self.request.headers().clone();
+            headers.insert(name, value);
+            clients(self.listed, unknown, from).identify(peer(PROXY), &headers)
+        });
+        // Callers have no `PartialEq`: nothing else compares them.
+        assert_eq!(
+            format!("{one:?}"),
+            format!("{other:?}"),
+            "both say the same"
+        );
+        one
+    }
+
+    /// Where three limits count the request: one per `pers`, one per client, and one for all.
+    pub(crate) fn subjects(&self, pers: &[Per], secret: &str) -> [Subject; 3] {
+        let policy = policy(self.route, pers);
+        let subjects =
+            Hasher::new(secret).subjects(&policy, &self.caller(UnknownKey::Accept), &self.request);
+        <[Subject; 3]>::try_from(subjects.as_slice()).expect("a subject for each rule")
+    }
+
+    /// What the request is counted per, by the words of the documentation.
+    pub(crate) fn parts(&self, pers: &[Per]) -> Vec<Part> {
+        pers.iter().map(|per| self.part(per)).collect()
+    }
+
+    pub(crate) fn part(&self, per: &Per) -> Part {
+        let part = match per {
+            Per::Client => Some(self.client()),
+            Per::Ip => None,
+            Per::Network(bits) => Some(("ip", self.network(*bits))),
+            Per::ApiKey => self.api_key(),
+            Per::UserId => self.user(),
+            Per::Route => Some(("route", self.route.into())),
+            Per::Method => {
+                let method = self.request.method().as_str();
+                // Clients may invent as many as they like.
+                let method = match method {
+                    "HEAD" => "GET",
+                    "GET" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS" => method,
+                    _ => "",
+                };
+                Some(("method", method.into()))
+            }
+            Per::Host => Some(("host", self.host.clone())),
+            Per::Header(name) => self.only(name).map(|value| ("header", value.to_vec())),
+            Per::Cookie(_) => self.cookie().map(|value| ("cookie", value)),
+            Per::Path(_) => self.path_value.map(|value| ("path", value.into())),
+        };
+        part.unwrap_or_else(|| ("ip", self.network(PREFIX_BITS)))
+    }
+
+    pub(crate) fn client(&self) -> Part {
+        let named = self.api_key().or_else(|| self.user());
+        named.unwrap_or_else(|| ("ip", self.network(PREFIX_BITS)))
+    }
+
+    /// Whether a header that names a caller stands there more than once: then it names nobody, and neither does another.
+    pub(crate) fn is_ambiguous(&self) -> bool {
+        [API_KEY, USER_ID].iter().any(|name| self.is_twice(name))
+    }
+
+    pub(crate) fn is_twice(&self, name: &HeaderName) -> bool {
+        self.request.headers().get_all(name).iter().count() > 1
+    }
+
+    pub(crate) fn api_key(&self) -> Option<Part> {
+        self.shown_key().filter(|_| !self.is_ambiguous())
+    }
+
+    pub(crate) fn shown_key(&self) -> Option<Part> {
+        let key = self.only(&API_KEY)?;
+        let listed = self.listed.filter(|_| key == LISTED);
+        Some(match listed {
+            Some(name) => ("api_key", name.into()),
+            None => ("unlisted", key.to_vec()),
+        })
+    }
+
+    pub(crate) fn user(&self) -> Option<Part> {
+        let id = self.only(&USER_ID).filter(|_| !self.is_ambiguous())?;
+        std::str::from_utf8(id)
+            .ok()
+            .map(|id| ("user_id", id.into()))
+    }
+
+    /// IPv4 in full, also where it is mapped or translated by NAT64; of IPv6 so many bits.
+    pub(crate) fn network(&self, bits: u8) -> Vec<u8> {
+        let address = match self.address {
+            IpAddr::V4(address) => return address.octets().to_vec(),
+            IpAddr::V6(address) => address,
+        };
+        match address.segments() {
+            [0, 0, 0, 0, 0, 0xffff, ..] | [0x64, 0xff9b, 0, 0, 0, 0, ..] => {
+                address.octets()[12..].to_vec()
+            }
+            // All sixteen, so that no network is an IPv4 address.
+            _ => {
+                let mut octets = address.octets();
+                octets[usize::from(bits / 8)..].fill(0);
+                octets.to_vec()
+            }
+        }
+    }
+
+    /// A header that stands there once and is not empty.
+    pub(crate) fn only(&self, name: &HeaderName) -> Option<&[u8]> {
+        let values: Vec<_> = self.request.headers().get_all(name).iter().collect();
+        let [value] = values[..] else {
+            return None;
+        };
+        Some(value.as_bytes().trim_ascii()).filter(|value| !value.is_empty())
+    }
+
+    /// The first cookie called `session`, unless it is empty.
+    pub(crate) fn cookie(&self) -> Option<Vec<u8>> {
+        let lines: Vec<_> = self.request.headers().get_all(COOKIE).iter().collect();
+        let lines: Vec<_> = lines.iter().map(|line| line.as_bytes()).collect();
+        for pair in lines.join(&b';').split(|byte| *byte == b';') {
+            let mut halves = pair.splitn(2, |byte| *byte == b'=');
+            let name = halves.next().unwrap_or_default().trim_ascii();
+            if let (b"session", Some(value)) = (name, halves.next()) {
+                let value = value.trim_ascii().to_vec();
+                return Some(value).filter(|value| !value.is_empty());
+            }
+        }
+        None
+    }
+}
