@@ -14,7 +14,6 @@ mod believed;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use http::header::FORWARDED;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use ipnet::IpNet;
 use libfuzzer_sys::{Corpus, fuzz_target};

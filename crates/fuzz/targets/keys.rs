@@ -9,9 +9,10 @@
 #[path = "keys/asked.rs"]
 mod asked;
 
-use http::{HeaderMap, HeaderName, Method};
-use libfuzzer_sys::{Corpus, fuzz_target};
 use std::net::{IpAddr, SocketAddr};
+
+use http::{HeaderMap, HeaderName};
+use libfuzzer_sys::{Corpus, fuzz_target};
 use tidegate_core::FixedWindow;
 use tidegate_store::{Charge, Limit, OnFailure};
 use tidegate_tower::api_keys::{self, ApiKeys, ListedKey, UnknownKey};

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use http::HeaderName;
 use http::header::FORWARDED;
 
-use super::{BARE, ELEMENTS, Lines, X_FORWARDED_FOR, address, map};
+use super::{BARE, ELEMENTS, Lines, X_FORWARDED_FOR};
 
 /// The header that carries an origin; all others carry none.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,16 +1,17 @@
 //! A request, and what it holds, as the fuzzer wrote it.
 
+use std::net::IpAddr;
+
 use http::header::{COOKIE, FORWARDED, HOST};
 use http::{HeaderName, HeaderValue, Method, Request};
-use std::net::IpAddr;
 use tidegate_net::host::host_of;
 use tidegate_store::Subject;
 use tidegate_tower::api_keys::UnknownKey;
-use tidegate_tower::{AddressFrom, Caller, Client, Hasher, PathValues, Per};
+use tidegate_tower::{AddressFrom, Caller, Hasher, PathValues, Per};
 
 use super::{
     API_KEY, LISTED, PREFIX_BITS, PROXY, STRANGER, TENANT, USER_ID, X_FORWARDED_FOR, clients, peer,
-    per, policy, rule,
+    policy,
 };
 
 /// A part of a key as it is meant: its kind, and what tells it from others of that kind.
