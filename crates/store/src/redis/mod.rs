@@ -5,46 +5,43 @@
 //! itself too late, or the slot is another node's.
 //!
 //! - [`script`]: the texts of scripts, and the calls that run them
-//! - [`exactly`], [`modes`]: what decides; [`leases`], [`synced`]: limits that are kept in this process, by slices, by differences
-//! - [`recent`]: what Redis last said, given again or gone on from in an outage
-//! - [`settlements`], [`places`]: what becomes of a charge; what running requests hold
-//! - [`budgets`]: for operators
+//! - [`modes`]: which of them decides what: [`exact`] asks Redis; [`leased`] and [`synced`] keep limits in this process, by
+//!   slices and by differences; [`fallback`] decides without Redis
+//! - [`recent`]: what Redis last said, given again or gone on from in an outage; [`access`]: what every mode needs
 //!
 //! Servers and connections are those of `tidegate-redis`.
 
-mod budgets;
-mod exactly;
-mod leases;
+mod access;
+mod exact;
+mod fallback;
+mod leased;
 mod modes;
-mod places;
 mod recent;
 mod script;
-mod settlements;
 mod synced;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tidegate_core::{Micros, Quota};
-
-use crate::registry::Registry;
-use crate::table::Terms;
-use crate::{
-    Charge, Decision, Limit, MemoryStore, Mode, OnFailure, Outcome, PerCharge, Sources, StoreCall,
-    StoreError, Verdicts, Via,
-};
-use leases::{Leases, Lender};
-pub(crate) use places::Server;
-use recent::Recent;
-use script::caller::cross_slot::Decided;
-use script::caller::{Caller, call_of};
-use synced::Synced;
-pub use synced::{Overshoot, SyncedUse};
+use tidegate_core::Micros;
 pub(crate) use tidegate_redis::Confirmed;
 pub use tidegate_redis::{Agreement, HEARTBEAT, InvalidTls, InvalidUrl, NodeInfo, RedisInfo, Tls};
 use tidegate_redis::{CONNECT, Finding, Gateways, Identity, Secret, Shards, Target};
+
+use crate::registry::Registry;
+use crate::{Charge, Decision, MemoryStore, Outlook, StoreError};
+use access::Access;
+pub(crate) use exact::Exact;
+pub(crate) use exact::slots::Server;
+pub(crate) use fallback::Fallback;
+use leased::{Leased, Lender};
+use modes::Modes;
+use recent::Recent;
+use script::caller::Caller;
+use synced::Synced;
+pub use synced::{Overshoot, SyncedUse};
 
 /// How to reach Redis, and how long to wait for it.
 #[derive(Clone, Debug)]
@@ -59,7 +56,7 @@ pub struct RedisOptions {
     pub key_prefix: String,
     /// How many gateways share this Redis, if they are not to be counted.
     pub gateways: Option<u64>,
-    /// How often counts of [`Mode::Synced`] are exchanged: a millisecond at least.
+    /// How often counts of [`Mode::Synced`](crate::Mode::Synced) are exchanged: a millisecond at least.
     pub sync_every: Duration,
     /// Whether a refusal is given again for a second without asking. Only what compares every answer with something
     /// else wants to do without.
@@ -87,105 +84,124 @@ pub fn is_tls(url: &str) -> bool {
     Target::parse(url).is_ok_and(|target| target.is_tls())
 }
 
-/// Limiter state in Redis.
+/// Limiter state in Redis: what all modes share, and each mode with its own.
 #[derive(Debug)]
 pub struct RedisStore {
-    caller: Caller,
-    recent: Arc<Recent>,
-    remember_refusals: bool,
-    fallback: MemoryStore,
-    leases: Leases,
-    synced: Synced,
-    gateways: Gateways,
-    timeout: Duration,
-    secret: Arc<Secret>,
+    access: Access,
+    gateways: Arc<Gateways>,
+    modes: Modes,
 }
 
 impl RedisStore {
     /// Starts connecting in the background, and gives that as long as one connection may take; a Redis that is down
     /// does not keep a gateway from starting. Must be called inside a tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// The URL, or a certificate or key.
     pub async fn connect(options: RedisOptions) -> Result<Self, InvalidOptions> {
         let target = Target::parse(&options.url)?;
         let tls = match options.tls {
             None if target.is_tls() => Some(Tls::new(None, None)?),
             given => given,
         };
-        let shards = Shards::start(target, tls, options.timeout, script::all());
+        let timeout = options.timeout;
+        let shards = Shards::start(target, tls, timeout, script::all());
         // Whether it came up is seen by the first decision.
         let _ = tokio::time::timeout(CONNECT, shards.tried()).await;
         let identity = Arc::new(Identity::new());
-        let caller = Caller::new(shards, &options.key_prefix);
-        let (recent, secret) = (Arc::<Recent>::default(), Arc::<Secret>::default());
+        let access = Access {
+            caller: Caller::new(shards, &options.key_prefix),
+            secret: Arc::<Secret>::default(),
+            recent: Arc::<Recent>::default(),
+            timeout,
+        };
+        let memory = Arc::<MemoryStore>::default();
+        let gateways = Arc::new(Gateways::new(options.gateways, identity.clone()));
         let lender = Lender {
-            caller: caller.clone(),
-            secret: secret.clone(),
-            recent: recent.clone(),
+            access: access.clone(),
             identity: identity.clone(),
-            timeout: options.timeout,
+        };
+        let modes = Modes {
+            exact: Exact::new(access.clone(), memory.clone(), options.remember_refusals),
+            leased: Leased::start(lender),
+            synced: Synced::new(
+                access.clone(),
+                gateways.clone(),
+                options.sync_every,
+                &identity.get(),
+            ),
+            fallback: Fallback {
+                memory,
+                recent: access.recent.clone(),
+                gateways: gateways.clone(),
+            },
+            timeout,
         };
         Ok(Self {
-            caller,
-            recent,
-            remember_refusals: options.remember_refusals,
-            fallback: MemoryStore::default(),
-            leases: Leases::start(lender),
-            synced: Synced::new(options.sync_every, &identity.get()),
-            gateways: Gateways::new(options.gateways, identity),
-            timeout: options.timeout,
-            secret,
+            access,
+            gateways,
+            modes,
         })
     }
 
     /// Decides one request within the timeout: by what this process keeps, by a refusal that still holds, by Redis, or by
     /// each limit's [`OnFailure`].
     pub async fn decide(&self, charges: &[Charge<'_>]) -> Decision {
-        let asked = Instant::now();
-        if charges
-            .iter()
-            .all(|charge| charge.limit.mode() == Mode::Exact)
-        {
-            self.decide_exactly(charges, asked).await
-        } else {
-            self.decide_in_modes(charges, asked).await
-        }
+        self.modes.decide(charges).await
     }
 
-    async fn ask_or_fall_back(&self, charges: &[Charge<'_>], asked: Instant) -> Decision {
-        // Boxed: whoever is decided without Redis need not make room for asking it.
-        let answer = Box::pin(self.ask(charges, asked + self.timeout)).await;
-        let took = asked.elapsed();
-        match answer {
-            Ok(mut decision) => {
-                decision.call = Some(StoreCall { took, error: None });
-                decision
-            }
-            Err(error) => {
-                // A key that cannot be read says nothing of those that others are refused by.
-                let is_theirs = |charge: &&Charge<'_>| charge.limit.is_shared();
-                for charge in charges {
-                    if !(error.is_about_keys() && is_theirs(&charge)) {
-                        self.recent.unanswered(charge);
-                    }
-                }
-                let mut decision = self.fall_back(charges);
-                let error = Some(error);
-                decision.call = Some(StoreCall { took, error });
-                decision
-            }
-        }
+    /// What would be said to each of these charges, if it came alone: by Redis, and of limits of
+    /// [`Mode::Local`](crate::Mode::Local) by this process, which knows what it has counted itself.
+    pub async fn peek(&self, charges: &[Charge<'_>]) -> Result<Vec<Outlook>, StoreError> {
+        self.modes.peek(charges).await
+    }
+
+    /// Forgets what was used under these keys: in Redis, and then what this process remembers of it. After an error Redis
+    /// may have forgotten a part of it, and doing it again is safe.
+    ///
+    /// Other gateways may go on giving a refusal that they remember, for a second at most; an outage that begins before
+    /// they have asked Redis again finds them with what they saw last. What they have borrowed stays lent, and what they
+    /// spend of it counts, so that a reset never makes room for more than the limit. What they have counted of limits of
+    /// [`Mode::Local`](crate::Mode::Local) is theirs, and stays: such a limit is reset in this process alone.
+    pub async fn reset(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
+        self.modes.reset(charges).await
+    }
+
+    /// Exchanges the counts of synced limits, for as long as the future is polled. A gateway with such limits needs it
+    /// running, once; without it they are as good as local.
+    pub async fn keep_synced(&self) {
+        self.modes.synced.keep().await;
+    }
+
+    /// What synced limits cost and what they let through.
+    pub fn synced_usage(&self) -> SyncedUse {
+        self.modes.synced.usage()
+    }
+
+    /// Tells Redis what only this gateway knows, for a second at most; what cannot be told by then is lost, or lapses. To be
+    /// called when nothing is decided any more, and nothing else of this store runs.
+    pub async fn close(&self) {
+        self.modes.close().await;
+    }
+
+    /// The refusal of these charges that a request would be given without asking Redis, if there is one. Looks only.
+    pub(crate) fn known_refusal(&self, charges: &[Charge<'_>]) -> Option<Decision> {
+        self.modes.exact.known_refusal(charges)
     }
 
     /// Whether decisions can be had: Redis answers within the timeout, and gateways count under the same keys.
     pub async fn ready(&self) -> Result<(), StoreError> {
-        let answer = tokio::time::timeout(self.timeout, self.caller.shards.ping()).await;
+        let answer =
+            tokio::time::timeout(self.access.timeout, self.access.caller.shards.ping()).await;
         answer.unwrap_or(Err(StoreError::Timeout))?;
-        self.secret.check()
+        self.access.secret.check()
     }
 
     /// Whether this process has a connection to Redis now; in a Redis Cluster, to one of its nodes at least. Asks nobody.
     pub fn connected(&self) -> Result<(), StoreError> {
         let mut why = StoreError::Disconnected;
-        for (_, shard) in self.caller.shards.all()? {
+        for (_, shard) in self.access.caller.shards.all()? {
             match shard.client.connected() {
                 Ok(()) => return Ok(()),
                 Err(error) => why = error,
@@ -196,7 +212,7 @@ impl RedisStore {
 
     /// Whether Redis answers within this time. Says nothing of the secret that gateways share.
     pub async fn answers(&self, within: Duration) -> Result<(), StoreError> {
-        let answer = tokio::time::timeout(within, self.caller.shards.ping()).await;
+        let answer = tokio::time::timeout(within, self.access.caller.shards.ping()).await;
         answer.unwrap_or(Err(StoreError::Timeout))
     }
 
@@ -206,7 +222,7 @@ impl RedisStore {
     ///
     /// No server answers in time, or the ACL forbids `INFO`.
     pub async fn info(&self) -> Result<Vec<NodeInfo>, StoreError> {
-        self.caller.shards.info(self.timeout).await
+        self.access.caller.shards.info(self.access.timeout).await
     }
 
     /// What stands in Redis for all gateways under `<key_prefix>:secret`: `own`, if nothing did. It stays there for 64
@@ -214,15 +230,16 @@ impl RedisStore {
     pub async fn shared_secret(&self, own: &str) -> Result<String, StoreError> {
         let Caller {
             shards, key_prefix, ..
-        } = &self.caller;
-        self.secret
-            .shared(shards, key_prefix, own, self.timeout)
+        } = &self.access.caller;
+        self.access
+            .secret
+            .shared(shards, key_prefix, own, self.access.timeout)
             .await
     }
 
     /// Lets Redis decide, or not. A store begins [agreed](Agreement::Agreed).
     pub fn set_agreement(&self, agreement: Agreement) {
-        self.secret.set(agreement);
+        self.access.secret.set(agreement);
     }
 
     /// Whether other gateways may share this Redis: one that has just started is not counted yet.
@@ -238,11 +255,13 @@ impl RedisStore {
     pub async fn heartbeat(&self) -> Result<u64, StoreError> {
         let Caller {
             shards, key_prefix, ..
-        } = &self.caller;
-        let beat = self.gateways.heartbeat(shards, key_prefix, self.timeout);
+        } = &self.access.caller;
+        let beat = self
+            .gateways
+            .heartbeat(shards, key_prefix, self.access.timeout);
         match beat.await? {
             Finding::Usual => {}
-            Finding::Lost => self.synced.tell_again(),
+            Finding::Lost => self.modes.synced.tell_again(),
             Finding::Twin { at } => self.leave_twin(at),
         }
         Ok(self.gateways.count())
@@ -256,113 +275,29 @@ impl RedisStore {
         );
         self.gateways.identity().renew(at);
         crate::charge::renew_hold_ids(at);
-        self.synced.leave_told(&self.gateways.identity().get());
-        self.leases.return_all();
+        self.modes
+            .synced
+            .leave_told(&self.gateways.identity().get());
+        self.modes.leased.return_all();
     }
 
     /// What requests hold that are under way.
-    pub(crate) const fn registry(&self) -> &Registry {
-        self.fallback.registry()
+    pub(crate) fn registry(&self) -> &Registry {
+        self.fallback().registry()
     }
 
-    /// What this gateway gives away of a limit in an outage.
-    pub(crate) fn share(&self, limit: &Limit) -> Quota {
-        limit.quota().divided(self.gateways.count())
+    /// What Redis decides on, and what becomes of its charges.
+    pub(crate) const fn exact(&self) -> &Exact {
+        &self.modes.exact
+    }
+
+    /// What decides without Redis.
+    pub(crate) const fn outage(&self) -> &Fallback {
+        &self.modes.fallback
     }
 
     /// The state of limits that this process alone counts, and what outages left here.
-    pub const fn fallback(&self) -> &MemoryStore {
-        &self.fallback
-    }
-
-    async fn ask(&self, charges: &[Charge<'_>], until: Instant) -> Result<Decision, StoreError> {
-        self.secret.check()?;
-        if charges.iter().any(|charge| charge.limit.has_places()) {
-            Box::pin(self.confirmed(charges, until)).await?;
-        }
-        let Some(answer) = self.caller.decide_at_once(charges, until).await else {
-            return Box::pin(self.ask_split(charges, until)).await;
-        };
-        let answer = answer?;
-        let call = call_of(&answer);
-        for (charge, verdict) in charges.iter().zip(&answer.content.verdicts) {
-            if let Some(verdict) = verdict {
-                self.recent.note(charge, verdict, call);
-            }
-        }
-        Ok(answer.content)
-    }
-
-    /// Asks about charges that no script can decide at once.
-    async fn ask_split(
-        &self,
-        charges: &[Charge<'_>],
-        until: Instant,
-    ) -> Result<Decision, StoreError> {
-        let Decided { decision, calls } = self.caller.decide(charges, until, &self.recent).await?;
-        for ((charge, verdict), call) in charges.iter().zip(&decision.verdicts).zip(calls) {
-            if let (Some(verdict), Some(call)) = (verdict, call) {
-                self.recent.note(charge, verdict, call);
-            }
-        }
-        Ok(decision)
-    }
-
-    /// What each limit's `on_failure` says: one closed one makes the request wait for better times, the local ones
-    /// decide together, the open ones say nothing.
-    fn fall_back(&self, charges: &[Charge<'_>]) -> Decision {
-        let policy =
-            |wanted: OnFailure| move |charge: &&Charge<'_>| charge.limit.on_failure() == wanted;
-        let mut enforced = charges.iter().filter(|charge| !charge.limit.is_observed());
-        let mut decision = if enforced.any(|charge| policy(OnFailure::Closed)(&charge)) {
-            Decision {
-                outcome: Outcome::Unavailable,
-                via: Via::Fallback,
-                now: crate::now(),
-                verdicts: Verdicts::new(),
-                sources: Sources::new(),
-                call: None,
-            }
-        } else {
-            let local: PerCharge<Charge<'_>> = charges
-                .iter()
-                .filter(policy(OnFailure::Local))
-                .copied()
-                .collect();
-            self.decide_alone(&local)
-        };
-        let mut local = std::mem::take(&mut decision.verdicts).into_iter();
-        decision.verdicts = charges
-            .iter()
-            .map(|charge| {
-                let decided = charge.limit.on_failure() == OnFailure::Local;
-                decided.then(|| local.next().flatten()).flatten()
-            })
-            .collect();
-        let hold = decision.sources.first().map_or(0, |source| source.hold);
-        decision.sources = Decision::sources(charges.len(), decision.now, true, hold);
-        decision.via = Via::Fallback;
-        decision
-    }
-
-    /// Decides here, by this gateway's share of each quota, and from what Redis last said of each key.
-    fn decide_alone(&self, charges: &[Charge<'_>]) -> Decision {
-        let (now, gateways) = (crate::now(), self.gateways.count());
-        if charges.iter().any(|charge| charge.limit.has_places()) {
-            let share = |limit: &Limit| self.share(limit);
-            self.registry()
-                .count_here(self.fallback.table(), share, now);
-        }
-        self.fallback.decide_by(charges, now, |charge| {
-            let quota = charge.limit.quota().divided(gateways);
-            // No other gateway has places.
-            let is_known = charge.limit.has_places() && gateways == 1;
-            let used = || self.recent.state(charge, &quota, now);
-            Terms {
-                used: (!is_known).then(used).flatten(),
-                blocked_until: self.recent.blocked_until(charge, now),
-                quota,
-            }
-        })
+    pub fn fallback(&self) -> &MemoryStore {
+        &self.modes.fallback.memory
     }
 }

@@ -2,32 +2,77 @@
 //!
 //! Those limits are reserved first, without a question to Redis if possible; then what is left is decided as ever.
 //! Whatever was reserved is given back if the request is refused after all, or is not waited for any more. How slices
-//! and differences work is the business of [`super::leases`] and [`super::synced`].
+//! and differences work is the business of [`super::leased`] and [`super::synced`].
+//!
+//! - [`budgets`]: for operators
+
+mod budgets;
 
 use std::time::{Duration, Instant};
 
-use tidegate_core::{HoldId, Micros, Quota, Receipt, Verdict};
+use tidegate_core::{HoldId, Micros, Quota, Receipt};
 
-use super::RedisStore;
-use super::exactly::Remembered;
-use super::leases::Taken;
+use super::exact::{Exact, Remembered};
+use super::fallback::Fallback;
+use super::leased::{Leased, Taken};
+use super::synced::{Reply, Synced};
 use crate::{Charge, Decision, Mode, Outcome, PerCharge, StoreCall, StoreError, Via};
 
 /// How long a gateway that ends may take to tell Redis what only it knows.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-impl RedisStore {
+/// How the limits of a store are shared: each mode, and what decides without Redis.
+#[derive(Debug)]
+pub(super) struct Modes {
+    pub(super) exact: Exact,
+    pub(super) leased: Leased,
+    pub(super) synced: Synced,
+    pub(super) fallback: Fallback,
+    pub(super) timeout: Duration,
+}
+
+impl Modes {
+    /// Decides one request within the timeout.
+    pub(super) async fn decide(&self, charges: &[Charge<'_>]) -> Decision {
+        let asked = Instant::now();
+        if charges
+            .iter()
+            .all(|charge| charge.limit.mode() == Mode::Exact)
+        {
+            self.decide_exactly(charges, asked).await
+        } else {
+            self.decide_in_modes(charges, asked).await
+        }
+    }
+
+    /// Decides a request whose limits are all exact.
+    async fn decide_exactly(&self, charges: &[Charge<'_>], asked: Instant) -> Decision {
+        match self.exact.decide(charges, asked).await {
+            Ok(decision) => decision,
+            Err(error) => self.fall_back(charges, asked, error),
+        }
+    }
+
+    /// Decides without Redis, which gave this error.
+    fn fall_back(&self, charges: &[Charge<'_>], asked: Instant, error: StoreError) -> Decision {
+        let took = asked.elapsed();
+        let mut decision = self.fallback.decide(charges);
+        let error = Some(error);
+        decision.call = Some(StoreCall { took, error });
+        decision
+    }
+
     /// Tells Redis what only this gateway knows, for a second at most; what cannot be told by then is lost, or lapses. To be
     /// called when nothing is decided any more, and nothing else of this store runs.
-    pub async fn close(&self) {
+    pub(super) async fn close(&self) {
         let telling = async {
-            tokio::join!(self.leases.close(), self.tell_all_counts());
+            tokio::join!(self.leased.close(), self.synced.tell_all_counts());
         };
         let _ = tokio::time::timeout(LAST_WORDS, telling).await;
     }
 
     /// Decides a request of which not every limit is exact.
-    pub(super) async fn decide_in_modes(&self, charges: &[Charge<'_>], asked: Instant) -> Decision {
+    async fn decide_in_modes(&self, charges: &[Charge<'_>], asked: Instant) -> Decision {
         let now = crate::now();
         let mut decision = Decision {
             outcome: Outcome::Admitted,
@@ -37,13 +82,13 @@ impl RedisStore {
             sources: Decision::sources(charges.len(), now, true, 0),
             call: None,
         };
-        let exact = Places::of(charges, |charge| charge.limit.mode() == Mode::Exact);
-        if let Remembered::Refused(refusal) = self.remembered(&exact.pick(charges), asked) {
+        let exact = Part::of(charges, |charge| charge.limit.mode() == Mode::Exact);
+        if let Remembered::Refused(refusal) = self.exact.remembered(&exact.pick(charges), asked) {
             exact.tell(refusal, &mut decision);
             return decision;
         }
         let mut reserved = Reserved {
-            store: self,
+            modes: self,
             kept: PerCharge::new(),
         };
         let Undecided {
@@ -56,10 +101,7 @@ impl RedisStore {
         if let Some(error) = error
             && decision.outcome == Outcome::Admitted
         {
-            let mut part = self.fall_back(&unanswered.pick(charges));
-            let took = asked.elapsed();
-            let error = Some(error);
-            part.call = Some(StoreCall { took, error });
+            let part = self.fall_back(&unanswered.pick(charges), asked, error);
             self.reserve_shares(charges, &unanswered, &part, &mut reserved);
             unanswered.tell(part, &mut decision);
         }
@@ -91,23 +133,24 @@ impl RedisStore {
                 // Redis is not asked in vain.
                 Mode::Leased if decision.outcome == Outcome::Refused => continue,
                 Mode::Leased => {
-                    let taken = self.leases.reserve(charge, asked + self.timeout).await;
-                    taken.map(|taken| (Said::Here(taken.verdict), How::Leased(taken)))
+                    let taken = self.leased.reserve(charge, asked + self.timeout).await;
+                    taken.map(|taken| (Reply::Here(taken.verdict), How::Leased(taken)))
                 }
                 Mode::Synced => {
-                    let said = self.reserve_synced(charge);
+                    let said = self.synced.reserve(charge);
                     said.map(|(said, start)| (said, How::Synced(start)))
                 }
                 Mode::Local => {
                     let quota = charge.limit.quota();
-                    let (verdict, hold) = self.fallback.decide_one(charge, quota, decision.now);
+                    let (verdict, hold) =
+                        self.fallback.memory.decide_one(charge, quota, decision.now);
                     decision.sources[place].hold = hold;
                     let receipt = decision.now + verdict.reset;
-                    Ok((Said::Here(verdict), How::Here(*quota, receipt, hold)))
+                    Ok((Reply::Here(verdict), How::Here(*quota, receipt, hold)))
                 }
             };
             let (said, how) = match said {
-                Ok((Said::NoPlace, _)) => {
+                Ok((Reply::NoRoom, _)) => {
                     undecided.exactly.0.push(place);
                     continue;
                 }
@@ -123,7 +166,7 @@ impl RedisStore {
                 decision.via = Via::Store;
                 decision.call = Some(StoreCall { took, error: None });
             }
-            if matches!(said, Said::Alone(_)) {
+            if matches!(said, Reply::Alone(_)) {
                 decision.via = Via::Fallback;
             }
             decision.verdicts[place] = said.verdict();
@@ -140,19 +183,18 @@ impl RedisStore {
     fn reserve_shares<'a>(
         &self,
         charges: &[Charge<'a>],
-        places: &Places,
+        left: &Part,
         part: &Decision,
         reserved: &mut Reserved<'a>,
     ) {
         if part.outcome != Outcome::Admitted {
             return;
         }
-        let gateways = self.gateways.count();
         let said = part.verdicts.iter().zip(&part.sources);
-        for (place, (verdict, source)) in places.0.iter().zip(said) {
+        for (place, (verdict, source)) in left.0.iter().zip(said) {
             if let Some(verdict) = verdict {
                 let charge = charges[*place];
-                let share = charge.limit.quota().divided(gateways);
+                let share = self.fallback.share(charge.limit);
                 let how = How::Here(share, part.now + verdict.reset, source.hold);
                 reserved.kept.push((*place, charge, how));
             }
@@ -160,46 +202,21 @@ impl RedisStore {
     }
 }
 
-/// What a limit that is kept here says of a charge, which is reserved unless that is a refusal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Said {
-    /// By what is kept.
-    Here(Verdict),
-    /// By its `on_failure`, since Redis is silent: one that is open says nothing.
-    Alone(Option<Verdict>),
-    /// It cannot be kept here: Redis decides, as if the limit were exact.
-    NoPlace,
-}
-
-impl Said {
-    const fn verdict(self) -> Option<Verdict> {
-        match self {
-            Self::Here(verdict) => Some(verdict),
-            Self::Alone(verdict) => verdict,
-            Self::NoPlace => None,
-        }
-    }
-
-    pub(super) fn is_refusal(&self) -> bool {
-        self.verdict().is_some_and(|verdict| !verdict.allowed)
-    }
-}
-
 /// The charges that are not decided by what is kept here.
 #[derive(Default)]
 struct Undecided {
     /// By Redis.
-    exactly: Places,
+    exactly: Part,
     /// By their limits' `on_failure`, because of an error.
-    unanswered: Places,
+    unanswered: Part,
     error: Option<StoreError>,
 }
 
-/// The places of some charges among all.
+/// Some charges of a request, by their indices.
 #[derive(Default)]
-struct Places(PerCharge<usize>);
+struct Part(PerCharge<usize>);
 
-impl Places {
+impl Part {
     fn of<'a>(charges: &[Charge<'a>], belongs: impl Fn(&Charge<'a>) -> bool) -> Self {
         let places = charges.iter().enumerate();
         let places = places.filter(|(_, charge)| belongs(charge));
@@ -233,7 +250,7 @@ impl Places {
 
 /// What was reserved so far; given back when it is dropped.
 struct Reserved<'a> {
-    store: &'a RedisStore,
+    modes: &'a Modes,
     kept: PerCharge<(usize, Charge<'a>, How)>,
 }
 
@@ -265,16 +282,16 @@ impl Drop for Reserved<'_> {
     fn drop(&mut self) {
         for (_, charge, how) in &self.kept {
             match how {
-                How::Leased(taken) => self.store.leases.give_back(charge, taken),
-                How::Synced(start) => self.store.synced.give_back(charge, *start),
+                How::Leased(taken) => self.modes.leased.give_back(charge, taken),
+                How::Synced(start) => self.modes.synced.give_back(charge, *start),
                 How::Here(quota, receipt, hold) if charge.limit.reserves().is_some() => {
-                    let memory = self.store.fallback.table();
+                    let memory = self.modes.fallback.memory.table();
                     memory.settle(charge, quota, *receipt, *hold, 0);
                 }
                 How::Here(quota, until, hold) => {
                     let (until, hold) = (*until, HoldId(*hold));
                     let receipt = Receipt { until, hold };
-                    let memory = self.store.fallback.table();
+                    let memory = self.modes.fallback.memory.table();
                     memory.give_back(charge, quota, receipt);
                 }
             }

@@ -18,10 +18,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tidegate_core::Micros;
+use tidegate_core::{Micros, Verdict};
+use tidegate_redis::Gateways;
 
-use super::RedisStore;
-use super::modes::Said;
+use super::access::Access;
 use crate::{Charge, OnFailure, StoreError};
 use entry::{Due, Entry};
 use table::Table;
@@ -39,6 +39,8 @@ fn notes_of(key: &str) -> String {
 /// All counts that are kept here.
 #[derive(Debug)]
 pub(super) struct Synced {
+    access: Access,
+    gateways: Arc<Gateways>,
     table: Table,
     every: Duration,
     // The number of the next call.
@@ -48,6 +50,31 @@ pub(super) struct Synced {
     no_place: AtomicU64,
     // Why the last call failed.
     error: Mutex<Option<StoreError>>,
+}
+
+/// What a limit that is kept here says of a charge, which is reserved unless that is a refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reply {
+    /// By what is kept.
+    Here(Verdict),
+    /// By its `on_failure`, since Redis is silent: one that is open says nothing.
+    Alone(Option<Verdict>),
+    /// It cannot be kept here: Redis decides, as if the limit were exact.
+    NoRoom,
+}
+
+impl Reply {
+    pub(super) const fn verdict(self) -> Option<Verdict> {
+        match self {
+            Self::Here(verdict) => Some(verdict),
+            Self::Alone(verdict) => verdict,
+            Self::NoRoom => None,
+        }
+    }
+
+    pub(super) fn is_refusal(&self) -> bool {
+        self.verdict().is_some_and(|verdict| !verdict.allowed)
+    }
 }
 
 /// What synced limits cost and what they let through, since start.
@@ -80,9 +107,16 @@ pub struct Overshoot {
 
 impl Synced {
     /// Exchanges `every` so often, a millisecond at least, under the ID of this `gateway`.
-    pub(super) fn new(every: Duration, gateway: &Arc<String>) -> Self {
+    pub(super) fn new(
+        access: Access,
+        gateways: Arc<Gateways>,
+        every: Duration,
+        gateway: &Arc<String>,
+    ) -> Self {
         let every = every.max(Duration::from_millis(1));
         Self {
+            access,
+            gateways,
             table: Table::new(MAX_KEYS, every, gateway),
             every,
             next: AtomicU64::new(1),
@@ -113,75 +147,77 @@ impl Synced {
     fn error(&self) -> StoreError {
         self.error.lock().clone().unwrap_or(StoreError::NotAsked)
     }
-}
 
-impl RedisStore {
     /// Counts a charge, if what is known of all gateways leaves room for it. In which window it was counted is told as
     /// well.
-    pub(super) fn reserve_synced(&self, charge: &Charge<'_>) -> Result<(Said, Micros), StoreError> {
+    pub(super) fn reserve(&self, charge: &Charge<'_>) -> Result<(Reply, Micros), StoreError> {
         // Until it is agreed, keys may not be what they will be.
-        self.secret.check()?;
+        self.access.secret.check()?;
         let tag = &charge.subject.tag;
-        let shards = &self.caller.shards;
+        let shards = &self.access.caller.shards;
         let now = shards.now(tag).unwrap_or_else(crate::now);
         let fails = || shards.fails(tag);
-        let reserved = self.synced.table.with(charge, now, fails, |entry| {
+        let reserved = self.table.with(charge, now, fails, |entry| {
             let said = self.count(entry, charge, now);
-            let refused = said.as_ref().is_none_or(Said::is_refusal);
+            let refused = said.as_ref().is_none_or(Reply::is_refusal);
             (said.map(|said| (said, entry.tally.start())), refused)
         });
         match reserved {
-            Some(reserved) => reserved.ok_or_else(|| self.synced.error()),
+            Some(reserved) => reserved.ok_or_else(|| self.error()),
             None => {
-                self.synced.no_place.fetch_add(1, Ordering::Relaxed);
-                Ok((Said::NoPlace, 0))
+                self.no_place.fetch_add(1, Ordering::Relaxed);
+                Ok((Reply::NoRoom, 0))
             }
         }
     }
 
     /// Counts a charge by what is known, or by its limit's `on_failure`; nothing if that stays closed.
-    fn count(&self, entry: &mut Entry, charge: &Charge<'_>, now: Micros) -> Option<Said> {
+    fn count(&self, entry: &mut Entry, charge: &Charge<'_>, now: Micros) -> Option<Reply> {
         let (quota, cost) = (charge.limit.quota(), charge.cost);
         if !entry.is_silent {
-            return Some(Said::Here(entry.tally.charge(quota, cost, now)));
+            return Some(Reply::Here(entry.tally.charge(quota, cost, now)));
         }
         match charge.limit.on_failure() {
             OnFailure::Local => {
                 let gateways = self.gateways.count();
                 let verdict = entry.tally.charge_share(quota, gateways, cost, now);
-                Some(Said::Alone(Some(verdict)))
+                Some(Reply::Alone(Some(verdict)))
             }
             OnFailure::Open => {
                 entry.tally.count(cost, now);
-                Some(Said::Alone(None))
+                Some(Reply::Alone(None))
             }
             OnFailure::Closed => None,
         }
     }
 
     /// Forgets what was used under these keys: in Redis, which lets each gateway go on from what it tells next, and here.
-    pub(super) async fn forget_synced(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
+    pub(super) async fn forget(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
         for charge in charges {
-            let key = charge.key(&self.caller.key_prefix);
+            let key = charge.key(&self.access.caller.key_prefix);
             let notes = notes_of(&key);
             let keys = [key, notes];
             // Of the windows of a limit two may count.
             let matters = 2 * charge.limit.quota().period() / 1_000 + 2;
             let arguments = [matters.to_string()];
-            self.caller.shards.eval(&keys, FORGET, &arguments).await?;
-            let table = &self.synced.table;
+            self.access
+                .caller
+                .shards
+                .eval(&keys, FORGET, &arguments)
+                .await?;
+            let table = &self.table;
             table.with_known(charge, Due::Now, |entry| entry.tally.forget());
         }
         Ok(())
     }
 
     /// What synced limits cost and what they let through.
-    pub fn synced_usage(&self) -> SyncedUse {
+    pub(super) fn usage(&self) -> SyncedUse {
         SyncedUse {
-            no_place: self.synced.no_place.load(Ordering::Relaxed),
-            exchanges: self.synced.exchanges.load(Ordering::Relaxed),
-            failures: self.synced.failures.load(Ordering::Relaxed),
-            ..self.synced.table.usage()
+            no_place: self.no_place.load(Ordering::Relaxed),
+            exchanges: self.exchanges.load(Ordering::Relaxed),
+            failures: self.failures.load(Ordering::Relaxed),
+            ..self.table.usage()
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Two gateways that were resumed from one snapshot: both have all that the other has in memory.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tidegate_core::FixedWindow;
 use tidegate_testkit::RedisServer;
 
 use super::*;
-use crate::Subject;
+use crate::{Limit, Mode, OnFailure, Outcome, Subject};
 
 async fn store(server: &RedisServer) -> RedisStore {
     let options = RedisOptions {

@@ -92,7 +92,10 @@ impl Store {
             (Home::Redis, Self::Redis(store)) => {
                 let store = store.clone();
                 self.go_on(async move {
-                    store.give_back(&place.charge(), place.receipt).await;
+                    store
+                        .exact()
+                        .give_back(&place.charge(), place.receipt)
+                        .await;
                 });
             }
             (Home::Redis, Self::Memory(_)) => {}

@@ -254,7 +254,7 @@ impl Store {
         self.end_copy(&hold);
         match (hold.home, self) {
             (Home::Redis, Self::Redis(store)) if hold.limit.reserves().is_none() => {
-                store.free(&hold.charge(), HoldId(hold.id)).await;
+                store.exact().free(&hold.charge(), HoldId(hold.id)).await;
                 self.settled(&hold.limit, hold.subject);
             }
             (Home::Redis, Self::Redis(_)) => {
@@ -272,7 +272,7 @@ impl Store {
         };
         let Settlement { hold, used, .. } = &settlement;
         let charge = hold.charge();
-        let settling = store.settle(&charge, hold.receipt, hold.id, *used);
+        let settling = store.exact().settle(&charge, hold.receipt, hold.id, *used);
         let is_answered = settling.await.is_ok();
         if is_answered {
             self.registry().unanswered.end(&settlement);
@@ -290,7 +290,7 @@ impl Store {
             // What is given back counted until the time of the receipt.
             Ordering::Less => {
                 let now = match self {
-                    Self::Redis(store) => store.time_of(&hold.charge()),
+                    Self::Redis(store) => store.exact().time_of(&hold.charge()),
                     Self::Memory(_) => None,
                 };
                 // Without knowing the time: until everything that was charged then counts no longer.
@@ -343,7 +343,7 @@ impl Store {
     fn share(&self, limit: &Limit) -> Quota {
         match self {
             Self::Memory(_) => *limit.quota(),
-            Self::Redis(store) => store.share(limit),
+            Self::Redis(store) => store.outage().share(limit),
         }
     }
 

@@ -13,11 +13,10 @@ use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
 use super::entry::{Due, Telling};
-use super::notes_of;
 use super::tally::{Counts, Totals};
+use super::{Synced, notes_of};
 use crate::StoreError;
 use crate::charge::key_of;
-use crate::redis::RedisStore;
 use crate::redis::script::caller::Caller;
 use crate::redis::script::{self, Task, arguments};
 
@@ -54,16 +53,16 @@ struct Calls {
     waiting: VecDeque<Batch>,
 }
 
-impl RedisStore {
+impl Synced {
     /// Exchanges the counts of synced limits, for as long as the future is polled. A gateway with such limits needs it
     /// running, once; without it they are as good as local.
-    pub async fn keep_synced(&self) {
+    pub(in crate::redis) async fn keep(&self) {
         let every = |period| {
             let mut every = tokio::time::interval(period);
             every.set_missed_tick_behavior(MissedTickBehavior::Delay);
             every
         };
-        let (mut turn, mut retry) = (every(self.synced.every), every(RETRY));
+        let (mut turn, mut retry) = (every(self.every), every(RETRY));
         let mut calls = Calls::default();
         loop {
             let due = tokio::select! {
@@ -72,16 +71,14 @@ impl RedisStore {
                     self.send(&mut calls);
                     continue;
                 }
-                () = self.synced.table.urgent() => Due::Now,
+                () = self.table.urgent() => Due::Now,
                 _ = turn.tick() => Due::Turn,
                 _ = retry.tick() => {
-                    self.sweep_synced();
+                    self.sweep();
                     Due::Retry
                 }
             };
-            calls
-                .waiting
-                .extend(self.batches(self.synced.table.take(due)));
+            calls.waiting.extend(self.batches(self.table.take(due)));
             self.send(&mut calls);
         }
     }
@@ -89,7 +86,7 @@ impl RedisStore {
     /// Tells Redis all that it does not know yet, again and again until it has it.
     pub(in crate::redis) async fn tell_all_counts(&self) {
         loop {
-            let untold = self.synced.table.take_untold();
+            let untold = self.table.take_untold();
             if untold.is_empty() {
                 return;
             }
@@ -113,7 +110,7 @@ impl RedisStore {
 
     /// What may stand in one call: counts that are noted under one ID, and in a cluster keys of one slot.
     fn batches(&self, mut tellings: Vec<Telling>) -> Vec<Batch> {
-        let slot = |telling: &Telling| match self.caller.shards.are_many() {
+        let slot = |telling: &Telling| match self.access.caller.shards.are_many() {
             true => slot_of_tag(&telling.subject().tag),
             false => 0,
         };
@@ -131,14 +128,14 @@ impl RedisStore {
         while calls.under_way.len() < CALLS
             && let Some(batch) = calls.waiting.pop_front()
         {
-            if let Err(error) = self.secret.check() {
+            if let Err(error) = self.access.secret.check() {
                 self.failed(&batch, error);
                 failed = true;
                 continue;
             }
-            let caller = self.caller.clone();
-            let number = self.synced.next.fetch_add(1, Ordering::Relaxed);
-            let until = Instant::now() + self.timeout;
+            let caller = self.access.caller.clone();
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let until = Instant::now() + self.access.timeout;
             calls.under_way.spawn(async move {
                 let call = Call {
                     caller: &caller,
@@ -160,18 +157,19 @@ impl RedisStore {
         };
         match answer {
             Ok(answer) => {
-                self.synced.exchanges.fetch_add(1, Ordering::Relaxed);
+                self.exchanges.fetch_add(1, Ordering::Relaxed);
                 let Told { now, totals } = answer.content;
                 let mut failed = false;
                 for (telling, totals) in batch.iter().zip(totals) {
                     match totals {
-                        Ok(totals) => self.synced.table.learn(telling, totals, answer.sent, now),
+                        Ok(totals) => self.table.learn(telling, totals, answer.sent, now),
                         Err(error) => {
                             if !failed {
-                                self.synced.failures.fetch_add(1, Ordering::Relaxed);
+                                self.failures.fetch_add(1, Ordering::Relaxed);
                             }
                             failed = true;
-                            if let Ok(shard) = self.caller.shards.of(&telling.subject().tag) {
+                            if let Ok(shard) = self.access.caller.shards.of(&telling.subject().tag)
+                            {
                                 shard.guard.complain(&error);
                             }
                             self.failed(std::slice::from_ref(telling), error);
@@ -181,7 +179,7 @@ impl RedisStore {
                 failed
             }
             Err(error) => {
-                self.synced.failures.fetch_add(1, Ordering::Relaxed);
+                self.failures.fetch_add(1, Ordering::Relaxed);
                 self.failed(&batch, error);
                 true
             }
@@ -190,15 +188,14 @@ impl RedisStore {
 
     fn failed(&self, batch: &[Telling], error: StoreError) {
         for telling in batch {
-            self.synced.table.failed(telling);
+            self.table.failed(telling);
         }
-        *self.synced.error.lock() = Some(error);
+        *self.error.lock() = Some(error);
     }
 
-    fn sweep_synced(&self) {
-        let shards = &self.caller.shards;
-        self.synced
-            .table
+    fn sweep(&self) {
+        let shards = &self.access.caller.shards;
+        self.table
             .sweep(|subject| shards.now(&subject.tag).unwrap_or_else(crate::now));
     }
 }

@@ -35,7 +35,7 @@ impl Store {
     /// The server of places that belong in Redis, if it is known.
     pub(super) fn server_of(&self, hold: &Hold) -> Option<Server> {
         match self {
-            Self::Redis(store) if hold.is_in_redis() => store.server_of(&hold.charge()),
+            Self::Redis(store) if hold.is_in_redis() => store.exact().server_of(&hold.charge()),
             _ => None,
         }
     }
@@ -47,6 +47,7 @@ impl Store {
         };
         self.registry().with_all(|holds, is_resetting| {
             let mut servers: Vec<(Server, u64, Confirmed)> = store
+                .exact()
                 .servers()
                 .into_iter()
                 .map(|server| {
@@ -126,10 +127,14 @@ impl Store {
         let connection = server.map_or(0, Server::connection);
         let charge = hold.charge();
         let is_done = match (hold.home, self) {
-            (Home::Redis, Self::Redis(store)) if hold.limit.has_places() => {
-                store.hold_places(&charge, HoldId(hold.id)).await.is_ok()
+            (Home::Redis, Self::Redis(store)) if hold.limit.has_places() => store
+                .exact()
+                .hold_places(&charge, HoldId(hold.id))
+                .await
+                .is_ok(),
+            (Home::Redis, Self::Redis(store)) => {
+                store.exact().extend(&charge, hold.id).await.is_some()
             }
-            (Home::Redis, Self::Redis(store)) => store.extend(&charge, hold.id).await.is_some(),
             (Home::Here(_), _) if hold.limit.has_places() => {
                 self.registry().hold_here(self.memory().table(), hold);
                 true

@@ -96,7 +96,9 @@ async fn a_settlement_outside_of_the_windows_that_were_sent_is_sent_with_others(
         let Store::Redis(redis) = &store else {
             panic!("it is in Redis");
         };
-        redis.believe(&charge(&limit), crate::now() - 8 * HOUR);
+        redis
+            .exact()
+            .believe(&charge(&limit), crate::now() - 8 * HOUR);
         held.settle(|_, _| used);
         store.let_go().await;
         assert_eq!(left(&store, &limit).await, 20 - used);

@@ -7,17 +7,20 @@ use std::time::Instant;
 
 use tidegate_core::Verdict;
 
-use super::RedisStore;
+use super::Modes;
 use crate::{Charge, MAX_CHARGES, Mode, Outlook, StoreError};
 
-impl RedisStore {
+impl Modes {
     /// What would be said to each of these charges, if it came alone: by Redis, and of limits of [`Mode::Local`] by this
     /// process, which knows what it has counted itself.
-    pub async fn peek(&self, charges: &[Charge<'_>]) -> Result<Vec<Outlook>, StoreError> {
+    pub(in crate::redis) async fn peek(
+        &self,
+        charges: &[Charge<'_>],
+    ) -> Result<Vec<Outlook>, StoreError> {
         let is_local = |charge: &Charge<'_>| charge.limit.mode() == Mode::Local;
         let (local, shared): (Vec<Charge<'_>>, Vec<Charge<'_>>) =
             charges.iter().partition(|charge| is_local(charge));
-        let mut here = self.fallback.peek(&local).into_iter();
+        let mut here = self.fallback.memory.peek(&local).into_iter();
         let mut there = match shared.is_empty() {
             true => Vec::new(),
             false => self.peek_redis(&shared).await?,
@@ -31,12 +34,12 @@ impl RedisStore {
     }
 
     async fn peek_redis(&self, charges: &[Charge<'_>]) -> Result<Vec<Outlook>, StoreError> {
-        self.secret.check()?;
+        self.exact.access.secret.check()?;
         let mut outlooks = Vec::with_capacity(charges.len());
         self.settle_leased(charges).await?;
         for charges in parts(charges) {
             let until = Instant::now() + self.timeout;
-            let decision = self.caller.look(charges, until).await?;
+            let decision = self.exact.access.caller.look(charges, until).await?;
             let outlook = |verdict: Verdict| Outlook {
                 now: decision.now,
                 verdict,
@@ -54,22 +57,22 @@ impl RedisStore {
     /// they have asked Redis again finds them with what they saw last. What they have borrowed stays lent, and what they
     /// spend of it counts, so that a reset never makes room for more than the limit. What they have counted of limits of
     /// [`Mode::Local`] is theirs, and stays: such a limit is reset in this process alone.
-    pub async fn reset(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
+    pub(in crate::redis) async fn reset(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
         let is_shared = |charge: &&Charge<'_>| charge.limit.mode() != Mode::Local;
         let shared: Vec<Charge<'_>> = charges.iter().filter(is_shared).copied().collect();
         if !shared.is_empty() {
             self.reset_redis(&shared).await?;
         }
-        self.fallback.reset(charges);
+        self.fallback.memory.reset(charges);
         for charge in charges {
-            self.recent.forget(charge);
-            self.leases.forget(charge);
+            self.fallback.recent.forget(charge);
+            self.leased.forget(charge);
         }
         Ok(())
     }
 
     async fn reset_redis(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
-        self.secret.check()?;
+        self.exact.access.secret.check()?;
         match self.settle_leased(charges).await {
             // What cannot be read is forgotten too.
             Err(error) if !error.is_about_keys() => return Err(error),
@@ -80,8 +83,8 @@ impl RedisStore {
                 .iter()
                 .partition(|charge| charge.limit.mode() == Mode::Synced);
             let forgotten = async {
-                self.caller.unlink(&others).await?;
-                self.forget_synced(&synced).await
+                self.exact.access.caller.unlink(&others).await?;
+                self.synced.forget(&synced).await
             };
             let answer = tokio::time::timeout(self.timeout, forgotten).await;
             answer.unwrap_or(Err(StoreError::Timeout))?;
@@ -94,7 +97,7 @@ impl RedisStore {
         let leased = |charge: &&Charge<'_>| charge.limit.mode() == Mode::Leased;
         for charge in charges.iter().filter(leased) {
             let until = Instant::now() + self.timeout;
-            self.leases.settle(charge, until).await?;
+            self.leased.settle(charge, until).await?;
         }
         Ok(())
     }

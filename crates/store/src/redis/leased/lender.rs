@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_core::{HoldId, Micros, Receipt, Verdict};
-use tidegate_redis::{Answer, Identity, Secret, with_deadline};
+use tidegate_redis::{Answer, Identity, with_deadline};
 
-use super::super::recent::{self, Recent};
+use super::super::access::Access;
+use super::super::recent;
 use super::super::script::arguments::Arguments;
-use super::super::script::caller::Caller;
 use super::super::script::{self, Task};
 use crate::{Charge, Limit, StoreError, Subject};
 
@@ -18,12 +18,9 @@ pub(super) const TERM: Duration = Duration::from_secs(5);
 /// Whom slices are borrowed from, and by whom.
 #[derive(Debug)]
 pub(in crate::redis) struct Lender {
-    pub(in crate::redis) caller: Caller,
-    pub(in crate::redis) secret: Arc<Secret>,
-    pub(in crate::redis) recent: Arc<Recent>,
+    pub(in crate::redis) access: Access,
     /// This gateway.
     pub(in crate::redis) identity: Arc<Identity>,
-    pub(in crate::redis) timeout: Duration,
 }
 
 /// A key of which slices are borrowed.
@@ -80,7 +77,7 @@ pub(super) struct Lent {
 impl Lender {
     /// The budget of a charge.
     pub(super) fn budget(&self, charge: &Charge<'_>) -> Budget {
-        let key = charge.key(&self.caller.key_prefix);
+        let key = charge.key(&self.access.caller.key_prefix);
         let slices = format!("{key}:slices");
         let quota = charge.limit.quota();
         let (capacity, period) = (quota.capacity(), quota.period());
@@ -115,9 +112,9 @@ impl Lender {
                     remaining,
                     ..lent.verdict()
                 };
-                self.recent.note(&charge, &verdict, call);
+                self.access.recent.note(&charge, &verdict, call);
             }
-            Err(_) => self.recent.unanswered(&charge),
+            Err(_) => self.access.recent.unanswered(&charge),
         }
         answer
     }
@@ -128,8 +125,8 @@ impl Lender {
         ask: &Ask,
         until: Instant,
     ) -> Result<Answer<Lent>, StoreError> {
-        self.secret.check()?;
-        let shard = self.caller.shards.of(&budget.subject.tag)?;
+        self.access.secret.check()?;
+        let shard = self.access.caller.shards.of(&budget.subject.tag)?;
         let asked = |on_clock| self.call(budget, ask, on_clock);
         match shard.guard.call(until, asked).await {
             // It has done nothing, and told the time, by which another one may be in time.
@@ -172,9 +169,9 @@ impl Lender {
             until: receipt,
             hold: HoldId::default(),
         };
-        let call = self.caller.by_receipt(&budget.charge(cost), receipt);
+        let call = self.access.caller.by_receipt(&budget.charge(cost), receipt);
         // Nobody waits for it, and what is lost lapses with its key.
-        let _ = self.caller.send(&call).await;
+        let _ = self.access.caller.send(&call).await;
     }
 
     async fn run(
@@ -186,7 +183,11 @@ impl Lender {
     ) -> Result<Vec<i64>, StoreError> {
         let script = script::number(task, charges);
         let tag = &charges[0].subject.tag;
-        self.caller.shards.call(tag, script, keys, words).await
+        self.access
+            .caller
+            .shards
+            .call(tag, script, keys, words)
+            .await
     }
 }
 

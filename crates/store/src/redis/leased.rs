@@ -1,4 +1,4 @@
-//! Leases: slices of budgets that this gateway has borrowed from Redis and spends by itself.
+//! Leased: slices of budgets that this gateway has borrowed from Redis and spends by itself.
 //!
 //! A slice that is out counts as spent for as long as it is out, so all gateways together never spend more than the limit.
 //! Redis is asked when a slice is used up, by the request that finds it so; in the background when little of it is left; and
@@ -34,7 +34,7 @@ use crate::{Charge, StoreError};
 
 /// All slices that are out to this gateway. What is out when this is dropped lapses, as if all of it had been spent.
 #[derive(Debug)]
-pub(super) struct Leases {
+pub(super) struct Leased {
     held: Arc<Held>,
     keeper: AbortHandle,
 }
@@ -69,7 +69,7 @@ impl Taken {
     }
 }
 
-impl Leases {
+impl Leased {
     /// No slices yet, and a task that looks after them. Must be called inside a tokio runtime.
     pub(super) fn start(lender: Lender) -> Self {
         Self::with_places(lender, MAX_SLICES)
@@ -144,7 +144,7 @@ impl Leases {
     }
 }
 
-impl Drop for Leases {
+impl Drop for Leased {
     fn drop(&mut self) {
         self.keeper.abort();
     }

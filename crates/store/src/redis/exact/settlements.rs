@@ -2,11 +2,11 @@
 
 use tidegate_core::{Micros, Receipt};
 
-use super::RedisStore;
-use super::script::caller::compensation::LONGEST;
+use super::Exact;
+use crate::redis::script::caller::compensation::LONGEST;
 use crate::{Charge, StoreError};
 
-impl RedisStore {
+impl Exact {
     /// Settles the reservation with this ID: `used` is what it has come to.
     ///
     /// # Errors
@@ -20,12 +20,12 @@ impl RedisStore {
         id: u64,
         used: u64,
     ) -> Result<(), StoreError> {
-        let call = self.caller.settled(charge, receipt, id, used);
-        let answer = tokio::time::timeout(LONGEST, self.caller.send(&call)).await;
+        let call = self.access.caller.settled(charge, receipt, id, used);
+        let answer = tokio::time::timeout(LONGEST, self.access.caller.send(&call)).await;
         match answer.unwrap_or(Err(StoreError::Timeout)) {
             // What stands under the key will not settle anything.
             Err(error) if error.is_about_keys() && !error.is_moving() => {
-                if let Ok(shard) = self.caller.shards.of(&charge.subject.tag) {
+                if let Ok(shard) = self.access.caller.shards.of(&charge.subject.tag) {
                     shard.guard.complain(&error);
                 }
                 Ok(())
@@ -36,28 +36,28 @@ impl RedisStore {
 
     /// The time by the clock of the server that keeps this charge, as far as is known.
     pub(crate) fn time_of(&self, charge: &Charge<'_>) -> Option<Micros> {
-        self.caller.shards.now(&charge.subject.tag)
+        self.access.caller.shards.now(&charge.subject.tag)
     }
 
     /// Lets the clock of the server that keeps this charge be believed to show this time.
     #[cfg(test)]
     pub(crate) fn believe(&self, charge: &Charge<'_>, time: Micros) {
-        if let Ok(shard) = self.caller.shards.of(&charge.subject.tag) {
+        if let Ok(shard) = self.access.caller.shards.of(&charge.subject.tag) {
             shard.guard.saw(time, std::time::Instant::now());
         }
     }
 
     /// Takes back what was charged, as far as it still counts.
     pub(crate) async fn give_back(&self, charge: &Charge<'_>, receipt: Receipt) {
-        let call = self.caller.by_receipt(charge, receipt);
+        let call = self.access.caller.by_receipt(charge, receipt);
         // What is lost goes unused.
-        let _ = tokio::time::timeout(LONGEST, self.caller.send(&call)).await;
+        let _ = tokio::time::timeout(LONGEST, self.access.caller.send(&call)).await;
     }
 
     /// Holds a reservation with this ID for another lease; when it lapses then, if it is there and Redis answers.
     pub(crate) async fn extend(&self, charge: &Charge<'_>, id: u64) -> Option<Micros> {
-        let call = self.caller.extended(charge, id);
-        let answer = tokio::time::timeout(LONGEST, self.caller.send(&call)).await;
+        let call = self.access.caller.extended(charge, id);
+        let answer = tokio::time::timeout(LONGEST, self.access.caller.send(&call)).await;
         match answer.ok()?.ok()?.as_slice() {
             [_, renewed] if *renewed > 0 => Micros::try_from(*renewed).ok(),
             _ => None,

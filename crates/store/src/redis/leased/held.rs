@@ -66,7 +66,7 @@ impl Held {
         match step {
             Step::Spent(verdict, spent, ask) => {
                 if let Some(ask) = ask {
-                    self.ask(key, entry, ask, Instant::now() + self.lender.timeout);
+                    self.ask(key, entry, ask, Instant::now() + self.lender.access.timeout);
                 }
                 Next::Done(Taken {
                     verdict,
@@ -215,7 +215,12 @@ impl Held {
                 }
                 let budget = entry.budget.clone();
                 let ask = ask(&mut entry.slice, budget.limit.quota());
-                asking.push(self.ask(*key, entry, ask, Instant::now() + self.lender.timeout));
+                asking.push(self.ask(
+                    *key,
+                    entry,
+                    ask,
+                    Instant::now() + self.lender.access.timeout,
+                ));
             }
             for asking in asking {
                 // What went wrong stays out, and is tried again or lapses.
@@ -285,8 +290,13 @@ impl Held {
 
     /// Decides a charge that has no place for a slice of its own.
     fn without_slice(self: &Arc<Self>, charge: &Charge<'_>, until: Instant) -> Next {
-        let patience = self.lender.timeout;
-        match self.lender.recent.of(charge, Instant::now(), patience) {
+        let patience = self.lender.access.timeout;
+        match self
+            .lender
+            .access
+            .recent
+            .of(charge, Instant::now(), patience)
+        {
             Known::Refused(refusal, _) => Next::Done(Taken::refusal(refusal)),
             Known::Exhausted | Known::Nothing => Next::Asking(self.ask_once(charge, until)),
         }

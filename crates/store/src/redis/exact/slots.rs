@@ -1,4 +1,5 @@
-//! Places that running requests of this process hold in Redis: they are renewed, and taken again where Redis has lost them.
+//! Concurrency slots that running requests of this process hold in Redis: they are renewed, and taken again where Redis has
+//! lost them.
 //!
 //! While one of them may be missing, its server is not asked for decisions on limits with places: the answer would count
 //! too few. So a gateway never takes the place of its own running request.
@@ -9,8 +10,8 @@ use std::time::Instant;
 use tidegate_core::{HoldId, Receipt};
 use tidegate_redis::{Confirmed, Shard};
 
-use super::RedisStore;
-use super::script::caller::compensation::LONGEST;
+use super::Exact;
+use crate::redis::script::caller::compensation::LONGEST;
 use crate::{Charge, StoreError};
 
 /// The server of a place.
@@ -40,16 +41,16 @@ impl Server {
     }
 }
 
-impl RedisStore {
+impl Exact {
     /// The server that keeps the places of this charge, if it is known.
     pub(crate) fn server_of(&self, charge: &Charge<'_>) -> Option<Server> {
-        let shard = self.caller.shards.of(&charge.subject.tag);
+        let shard = self.access.caller.shards.of(&charge.subject.tag);
         shard.ok().map(Server)
     }
 
     /// All servers that are known.
     pub(crate) fn servers(&self) -> Vec<Server> {
-        let all = self.caller.shards.all().unwrap_or_default();
+        let all = self.access.caller.shards.all().unwrap_or_default();
         all.into_iter().map(|(_, shard)| Server(shard)).collect()
     }
 
@@ -63,7 +64,7 @@ impl RedisStore {
             let progress = self.registry().progress.notified();
             let mut is_confirmed = true;
             for charge in charges.iter().filter(|charge| charge.limit.has_places()) {
-                let shard = self.caller.shards.of(&charge.subject.tag)?;
+                let shard = self.access.caller.shards.of(&charge.subject.tag)?;
                 if !shard.confirmation.holds(shard.client.connection()) {
                     is_confirmed = false;
                     // Nobody waits for a server that does not answer.
@@ -102,7 +103,7 @@ impl RedisStore {
         charge: &Charge<'_>,
         hold: HoldId,
     ) -> Result<(), StoreError> {
-        let renewing = self.caller.renew(charge, hold, self.timeout);
+        let renewing = self.access.caller.renew(charge, hold, self.access.timeout);
         let answer = tokio::time::timeout(LONGEST, renewing).await;
         match answer.unwrap_or(Err(StoreError::Timeout)) {
             Err(error) if error.is_about_keys() && !error.is_moving() => Ok(()),

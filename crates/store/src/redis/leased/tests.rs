@@ -4,6 +4,7 @@ use tidegate_core::FixedWindow;
 use tidegate_redis::{Identity, Shards, Target};
 use tidegate_testkit::RedisServer;
 
+use super::super::access::Access;
 use super::super::script;
 use super::super::script::caller::Caller;
 use super::*;
@@ -11,18 +12,20 @@ use crate::{Limit, OnFailure, Subject};
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-async fn leases(server: &RedisServer, places: usize) -> Leases {
+async fn leases(server: &RedisServer, places: usize) -> Leased {
     let target = Target::parse(&server.url()).unwrap();
     let shards = Shards::start(target, None, TIMEOUT, script::all());
     shards.tried().await;
     let lender = Lender {
-        caller: Caller::new(shards, "tidegate"),
-        secret: Arc::default(),
-        recent: Arc::default(),
+        access: Access {
+            caller: Caller::new(shards, "tidegate"),
+            secret: Arc::default(),
+            recent: Arc::default(),
+            timeout: TIMEOUT,
+        },
         identity: Arc::new(Identity::new()),
-        timeout: TIMEOUT,
     };
-    Leases::with_places(lender, places)
+    Leased::with_places(lender, places)
 }
 
 /// Keys that find no place are decided by Redis, one request at a time, and exactly; slices that others hold count.
@@ -66,7 +69,7 @@ async fn a_full_table_is_exact_and_grows_no_further() {
     let charge = charge(full.unwrap());
     leases.settle(&charge, until()).await.unwrap();
     server.command(&["FLUSHALL"]).await;
-    leases.held.lender.recent.forget(&charge);
+    leases.held.lender.access.recent.forget(&charge);
     for _ in 0..40 {
         let taken = leases.reserve(&charge, until()).await.unwrap();
         assert!(taken.verdict.allowed);

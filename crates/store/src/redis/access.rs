@@ -1,0 +1,18 @@
+//! What every mode needs to ask Redis.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_redis::Secret;
+
+use super::recent::Recent;
+use super::script::caller::Caller;
+
+/// The calls, whether they may be made, what was answered, and how long an answer is waited for.
+#[derive(Clone, Debug)]
+pub(super) struct Access {
+    pub(super) caller: Caller,
+    pub(super) secret: Arc<Secret>,
+    pub(super) recent: Arc<Recent>,
+    pub(super) timeout: Duration,
+}

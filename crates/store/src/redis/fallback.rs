@@ -1,0 +1,86 @@
+//! What decides when Redis does not: each limit's [`OnFailure`].
+
+use std::sync::Arc;
+
+use tidegate_core::Quota;
+use tidegate_redis::Gateways;
+
+use super::recent::Recent;
+use crate::table::Terms;
+use crate::{
+    Charge, Decision, Limit, MemoryStore, OnFailure, Outcome, PerCharge, Sources, Verdicts, Via,
+};
+
+/// Decisions of this process alone, by its share of each quota.
+#[derive(Debug)]
+pub(crate) struct Fallback {
+    pub(super) memory: Arc<MemoryStore>,
+    pub(super) recent: Arc<Recent>,
+    pub(super) gateways: Arc<Gateways>,
+}
+
+impl Fallback {
+    /// What this gateway gives away of a limit in an outage.
+    pub(crate) fn share(&self, limit: &Limit) -> Quota {
+        limit.quota().divided(self.gateways.count())
+    }
+
+    /// What each limit's `on_failure` says: one closed one makes the request wait for better times, the local ones
+    /// decide together, the open ones say nothing.
+    pub(super) fn decide(&self, charges: &[Charge<'_>]) -> Decision {
+        let policy =
+            |wanted: OnFailure| move |charge: &&Charge<'_>| charge.limit.on_failure() == wanted;
+        let mut enforced = charges.iter().filter(|charge| !charge.limit.is_observed());
+        let mut decision = if enforced.any(|charge| policy(OnFailure::Closed)(&charge)) {
+            Decision {
+                outcome: Outcome::Unavailable,
+                via: Via::Fallback,
+                now: crate::now(),
+                verdicts: Verdicts::new(),
+                sources: Sources::new(),
+                call: None,
+            }
+        } else {
+            let local: PerCharge<Charge<'_>> = charges
+                .iter()
+                .filter(policy(OnFailure::Local))
+                .copied()
+                .collect();
+            self.decide_alone(&local)
+        };
+        let mut local = std::mem::take(&mut decision.verdicts).into_iter();
+        decision.verdicts = charges
+            .iter()
+            .map(|charge| {
+                let decided = charge.limit.on_failure() == OnFailure::Local;
+                decided.then(|| local.next().flatten()).flatten()
+            })
+            .collect();
+        let hold = decision.sources.first().map_or(0, |source| source.hold);
+        decision.sources = Decision::sources(charges.len(), decision.now, true, hold);
+        decision.via = Via::Fallback;
+        decision
+    }
+
+    /// Decides here, by this gateway's share of each quota, and from what Redis last said of each key.
+    fn decide_alone(&self, charges: &[Charge<'_>]) -> Decision {
+        let (now, gateways) = (crate::now(), self.gateways.count());
+        if charges.iter().any(|charge| charge.limit.has_places()) {
+            let share = |limit: &Limit| self.share(limit);
+            self.memory
+                .registry()
+                .count_here(self.memory.table(), share, now);
+        }
+        self.memory.decide_by(charges, now, |charge| {
+            let quota = charge.limit.quota().divided(gateways);
+            // No other gateway has places.
+            let is_known = charge.limit.has_places() && gateways == 1;
+            let used = || self.recent.state(charge, &quota, now);
+            Terms {
+                used: (!is_known).then(used).flatten(),
+                blocked_until: self.recent.blocked_until(charge, now),
+                quota,
+            }
+        })
+    }
+}
