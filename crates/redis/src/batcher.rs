@@ -16,6 +16,7 @@ use super::deadline::{deadline_of, with_deadline};
 use super::error::CallError;
 use super::failure::Failure;
 use super::shard::Shard;
+use super::word::Word;
 
 /// The most decisions of one call: Redis does nothing else meanwhile, for a millisecond or two at most.
 const MOST: usize = 64;
@@ -48,9 +49,9 @@ impl Default for Line {
 #[derive(Debug)]
 pub struct Question {
     /// The keys of the script.
-    pub keys: Arc<[String]>,
+    pub keys: Arc<[Word]>,
     /// Its arguments behind the deadline.
-    pub words: Arc<[String]>,
+    pub words: Arc<[Word]>,
     /// When it is too late, by Redis's clock.
     pub deadline: Option<Micros>,
     /// The ID of what it reserves; 0: nothing.
@@ -170,15 +171,15 @@ async fn ask(shard: Arc<Shard>, scripts: Batched, part: Vec<Waiting>, room: Owne
 }
 
 /// Keys and arguments of one call for all of these (lua/README.md). Neighbours with the same keys and words are one group.
-fn joined(part: &[Waiting]) -> (Vec<String>, Vec<String>) {
+fn joined(part: &[Waiting]) -> (Vec<Word>, Vec<Word>) {
     let same = |one: &Waiting, next: &Waiting| one.question.is_like(&next.question);
     let groups: Vec<&[Waiting]> = part.chunk_by(same).collect();
     let before = 1 + 3 * groups.len() + part.len();
     let mut keys = Vec::with_capacity(groups.len());
     let mut arguments = Vec::with_capacity(before);
-    arguments.push(groups.len().to_string());
+    arguments.push(number(groups.len()));
     // What several groups have the same is said once; each with its index, from 1 on as Lua counts.
-    let mut told: Vec<(&[String], usize)> = Vec::new();
+    let mut told: Vec<(&[Word], usize)> = Vec::new();
     let mut next = before + 1;
     for group in groups {
         let asked = &group[0].question;
@@ -189,7 +190,7 @@ fn joined(part: &[Waiting]) -> (Vec<String>, Vec<String>) {
             next += asked.words.len();
         }
         let numbers = [group.len(), asked.keys.len(), at];
-        arguments.extend(numbers.map(|number| number.to_string()));
+        arguments.extend(numbers.map(number));
         let deadlines = group
             .iter()
             .map(|one| deadline_of(one.question.deadline, one.question.hold));
@@ -200,6 +201,10 @@ fn joined(part: &[Waiting]) -> (Vec<String>, Vec<String>) {
         arguments.extend_from_slice(words);
     }
     (keys, arguments)
+}
+
+fn number(number: usize) -> Word {
+    Word::from(number as u64)
 }
 
 /// The next of several replies. Each has its length before it, or a number below 0 that says which error there was.
@@ -232,10 +237,10 @@ mod tests {
 
     #[test]
     fn what_many_have_in_common_is_said_once() {
-        let waiting = |keys: &[&str], deadline: Micros, words: &[&str]| Waiting {
+        let waiting = |keys: &[&'static str], deadline: Micros, words: &[&'static str]| Waiting {
             question: Question {
-                keys: keys.iter().copied().map(str::to_owned).collect(),
-                words: words.iter().copied().map(str::to_owned).collect(),
+                keys: keys.iter().copied().map(Word::from).collect(),
+                words: words.iter().copied().map(Word::from).collect(),
                 deadline: Some(deadline),
                 hold: if deadline == 69 { 0xab } else { 0 },
             },
@@ -249,6 +254,10 @@ mod tests {
             waiting(&["a"], 73, &["y", "1"]),
         ];
         let (keys, arguments) = joined(&part);
+        let text = |words: &[Word]| -> Vec<String> {
+            words.iter().map(|word| word.as_str().to_owned()).collect()
+        };
+        let (keys, arguments) = (text(&keys), text(&arguments));
         assert_eq!(keys, ["a", "b", "c", "d", "a"]);
         let expected = "4 2 1 19 70 69 ab 1 2 21 71 1 1 19 72 1 1 24 73 x 1 y 2 3 y 1";
         assert_eq!(arguments.join(" "), expected);

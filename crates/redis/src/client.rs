@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fred::bytes_utils::Str;
 use fred::clients::Client as Fred;
 use fred::error::Error;
 use fred::interfaces::{ClientLike as _, KeysInterface as _, LuaInterface as _};
@@ -13,6 +14,7 @@ use super::error::CallError;
 use super::failure::Failure;
 use super::link::Link;
 use super::route::Route;
+use super::word::Word;
 
 /// A command for a node that does not own the key's slot yet: without ASKING it would send us back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,16 +57,20 @@ impl Client {
     pub(crate) async fn run(
         &self,
         script: By<'_>,
-        keys: &[String],
-        arguments: &[String],
+        keys: &[Word],
+        arguments: &[Word],
         asking: Asking,
     ) -> Result<Vec<i64>, Failure> {
         let fred = self.0.fred()?;
-        let (keys, arguments) = (keys.to_vec(), arguments.to_vec());
+        let (keys, arguments) = (in_fred(keys), in_fred(arguments));
         let reply = match (asking, script) {
             // Boxed: fred's futures are of several KiB, and those around them are moved a dozen times.
-            (Asking::No, By::Sha(sha)) => Box::pin(fred.evalsha(sha, keys, arguments)).await?,
-            (Asking::No, By::Text(text)) => Box::pin(fred.eval(text, keys, arguments)).await?,
+            (Asking::No, By::Sha(sha)) => {
+                Box::pin(fred.evalsha(sha.as_fred(), keys, arguments)).await?
+            }
+            (Asking::No, By::Text(text)) => {
+                Box::pin(fred.eval(text.as_fred(), keys, arguments)).await?
+            }
             (Asking::Yes, script) => Box::pin(run_asking(&fred, script, keys, arguments)).await?,
         };
         Ok(reply)
@@ -112,9 +118,9 @@ impl Client {
     }
 
     /// Removes keys, which share a slot.
-    pub async fn unlink(&self, keys: Vec<String>) -> Result<(), CallError> {
+    pub async fn unlink(&self, keys: &[Word]) -> Result<(), CallError> {
         let fred = self.0.fred()?;
-        let removed: Result<(), Error> = fred.unlink(keys).await;
+        let removed: Result<(), Error> = fred.unlink(in_fred(keys)).await;
         removed.map_err(|error| Failure::from(error).into_error())
     }
 
@@ -136,14 +142,14 @@ impl Client {
 async fn run_asking(
     fred: &Fred,
     script: By<'_>,
-    keys: Vec<String>,
-    arguments: Vec<String>,
+    keys: Vec<Str>,
+    arguments: Vec<Str>,
 ) -> Result<Vec<i64>, Error> {
     let (command, script) = match script {
         By::Sha(sha) => ("EVALSHA", sha),
         By::Text(text) => ("EVAL", text),
     };
-    let mut words: Vec<Value> = vec![script.into(), keys.len().to_string().into()];
+    let mut words: Vec<Value> = vec![script.as_fred().into(), keys.len().to_string().into()];
     words.extend(keys.into_iter().chain(arguments).map(Value::from));
     // Both are written in one piece, so that ASKING speaks for this script and no other.
     let both = fred.pipeline();
@@ -157,8 +163,12 @@ async fn run_asking(
 /// How a script is named to Redis.
 #[derive(Clone, Copy)]
 pub(crate) enum By<'a> {
-    Sha(&'a str),
-    Text(&'a str),
+    Sha(&'a Word),
+    Text(&'a Word),
+}
+
+fn in_fred(words: &[Word]) -> Vec<Str> {
+    words.iter().map(Word::as_fred).collect()
 }
 
 fn command_named(name: &'static str) -> CustomCommand {

@@ -17,6 +17,7 @@ use tidegate_core::Micros;
 
 use super::error::CallError;
 use super::shards::Shards;
+use super::word::Word;
 use count::Count;
 pub use identity::Identity;
 use twin::Twin;
@@ -137,10 +138,10 @@ impl Gateways {
         key_prefix: &str,
         timeout: Duration,
     ) -> Result<Beat, CallError> {
-        let keys = [format!("{key_prefix}:gateways")];
+        let keys = [Word::from(format!("{key_prefix}:gateways"))];
         let arguments = [
-            self.identity.get().to_string(),
-            LAPSE.as_micros().to_string(),
+            Word::from(self.identity.get().to_string()),
+            Word::from(LAPSE.as_micros().to_string()),
         ];
         let sent = Instant::now();
         let asked = shards.eval(&keys, SCRIPT, &arguments);

@@ -3,10 +3,10 @@
 //! This crate is the only one that uses fred, and no type of fred leaves it. It sees no limit, charge or decision: scripts,
 //! keys and arguments are given to it, and replies are numbers. Of `tidegate-core` it uses types of time only.
 //!
-//! - [`Target`], [`Tls`]: what users write; `route`: how to come to one server
+//! - `url`, [`Tls`]: what users write; `route`: how to come to one server
 //! - `link`: a connection that is made again when it ends, with `sentinels`; `alive`: whether it carries anything; `settings`:
 //!   how fred is set
-//! - [`Client`]: the commands; `failure`, [`CallError`]: why one failed; [`Scripts`]: their texts and names
+//! - [`Client`]: the commands, [`Word`]: what they take; `failure`, [`CallError`]: why one failed; [`Scripts`]: their texts and names
 //! - [`Shard`]: one server with its scripts; [`Guard`], `breaker`, `clock`, `deadline`: whether it may be asked, and until when;
 //!   [`Confirmation`]: whether it has all places of this process
 //! - `slots`, `cluster`: which server has which keys; [`Shards`]: one server or many
@@ -36,7 +36,9 @@ mod shards;
 mod slots;
 mod task;
 mod tls;
+mod uptime;
 mod url;
+mod word;
 
 pub use batcher::{Batched, Batcher, Question};
 pub use client::Client;
@@ -50,7 +52,9 @@ pub use script::Scripts;
 pub use secret::{Agreement, Secret};
 pub use settings::CONNECT;
 pub use shard::{Named, Shard};
-pub use shards::Shards;
+pub use shards::{InvalidOptions, Shards};
 pub use slots::slot_of_tag;
 pub use tls::{InvalidTls, Tls};
-pub use url::{InvalidUrl, Target};
+pub use uptime::uptime;
+pub use url::{InvalidUrl, check_url, is_tls};
+pub use word::Word;

@@ -2,26 +2,31 @@
 
 use std::sync::OnceLock;
 
+use super::word::Word;
+
 /// One script.
 #[derive(Debug)]
 pub(crate) struct Script {
-    text: String,
-    sha: String,
+    text: Word,
+    sha: Word,
 }
 
 impl Script {
     fn new(text: String) -> Self {
         let sha = super::client::sha1(&text);
-        Self { text, sha }
+        Self {
+            text: Word::interned(text),
+            sha: Word::interned(sha),
+        }
     }
 
     /// All of it.
-    pub(crate) fn text(&self) -> &str {
+    pub(crate) const fn text(&self) -> &Word {
         &self.text
     }
 
     /// Its SHA-1, by which Redis knows it.
-    pub(crate) fn sha(&self) -> &str {
+    pub(crate) const fn sha(&self) -> &Word {
         &self.sha
     }
 }

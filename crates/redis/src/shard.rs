@@ -15,6 +15,7 @@ use super::failure::Failure;
 use super::guard::Guard;
 use super::route::Route;
 use super::script::Scripts;
+use super::word::Word;
 
 /// One server.
 #[derive(Debug)]
@@ -64,8 +65,8 @@ impl Shard {
     pub(crate) async fn call(
         &self,
         script: usize,
-        keys: &[String],
-        arguments: &[String],
+        keys: &[Word],
+        arguments: &[Word],
         asking: Asking,
     ) -> Result<Vec<i64>, Failure> {
         let loader = &self.loaders[script];

@@ -16,8 +16,20 @@ use super::route::Route;
 use super::script::Scripts;
 use super::shard::{Named, Shard};
 use super::slots::{slot_of, slot_of_tag};
-use super::tls::Tls;
-use super::url::{Target, Topology};
+use super::tls::{InvalidTls, Tls};
+use super::url::{InvalidUrl, Target, Topology};
+use super::word::Word;
+
+/// Why there can be no connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidOptions {
+    /// The URL.
+    #[error(transparent)]
+    Url(#[from] InvalidUrl),
+    /// Certificates or keys.
+    #[error(transparent)]
+    Tls(#[from] InvalidTls),
+}
 
 /// All servers of a store.
 #[derive(Debug)]
@@ -32,14 +44,23 @@ enum Kind {
 }
 
 impl Shards {
-    /// Starts connecting to all of them, for ever. They may be asked to run these scripts. Must be called inside a tokio
-    /// runtime.
+    /// Starts connecting to all servers of a URL, for ever. They may be asked to run these scripts. Must be called inside a
+    /// tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// The URL is not one of the forms of docs/sharing.md, or the system has no certificate authorities.
     pub fn start(
-        target: Target,
+        url: &str,
         tls: Option<Tls>,
         timeout: Duration,
         scripts: Arc<Scripts>,
-    ) -> Self {
+    ) -> Result<Self, InvalidOptions> {
+        let target = Target::parse(url)?;
+        let tls = match tls {
+            None if target.tls => Some(Tls::new(None, None)?),
+            given => given,
+        };
         let route = Route {
             to: target.topology,
             login: target.login,
@@ -48,7 +69,7 @@ impl Shards {
             tls_name: None,
             timeout,
         };
-        Self(match &route.to {
+        Ok(Self(match &route.to {
             Topology::Cluster(seeds) => {
                 Kind::Cluster(Cluster::start(seeds.clone(), route, scripts))
             }
@@ -57,7 +78,7 @@ impl Shards {
                 scripts,
                 Arc::new(Notify::new()),
             ))),
-        })
+        }))
     }
 
     /// The server of all keys, if there is one: several clients' keys may then stand in one call.
@@ -123,8 +144,8 @@ impl Shards {
         &self,
         tag: &[u8; 16],
         script: usize,
-        keys: &[String],
-        arguments: &[String],
+        keys: &[Word],
+        arguments: &[Word],
     ) -> Result<Vec<i64>, CallError> {
         let shard = self.of(tag)?;
         let answer = match (
@@ -145,13 +166,14 @@ impl Shards {
     /// Runs a script whose text is sent each time where these keys are, which share a slot; which server that was.
     pub async fn eval(
         &self,
-        keys: &[String],
-        text: &str,
-        arguments: &[String],
+        keys: &[Word],
+        text: &'static str,
+        arguments: &[Word],
     ) -> Result<(Arc<Shard>, Vec<i64>), CallError> {
-        let shard = self.of_key(keys.first().map_or("", String::as_str))?;
+        let shard = self.of_key(keys.first().map_or("", Word::as_str))?;
+        let text = Word::from(text);
         let run = async |shard: Arc<Shard>, asking| {
-            let reply = shard.client.run(By::Text(text), keys, arguments, asking);
+            let reply = shard.client.run(By::Text(&text), keys, arguments, asking);
             reply.await.map(|reply| (shard.clone(), reply))
         };
         let answer = match (run(shard.clone(), Asking::No).await, &self.0) {
@@ -225,5 +247,17 @@ impl Shards {
         } else {
             Ok(nodes)
         }
+    }
+
+    /// Whether there is a connection to one of them now; if not, why.
+    pub fn connected(&self) -> Result<(), CallError> {
+        let mut why = CallError::Disconnected;
+        for (_, shard) in self.all()? {
+            match shard.client.connected() {
+                Ok(()) => return Ok(()),
+                Err(error) => why = error,
+            }
+        }
+        Err(why)
     }
 }

@@ -54,7 +54,7 @@ impl std::fmt::Debug for Login {
 
 /// What a URL says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub(crate) struct Target {
     pub(crate) topology: Topology,
     pub(crate) tls: bool,
     pub(crate) login: Login,
@@ -80,17 +80,12 @@ const REDIS_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 
 impl Target {
-    /// Whether the URL asks for TLS.
-    pub const fn is_tls(&self) -> bool {
-        self.tls
-    }
-
     /// Reads a URL.
     ///
     /// # Errors
     ///
     /// The URL is not one of the forms of docs/sharing.md.
-    pub fn parse(url: &str) -> Result<Self, InvalidUrl> {
+    pub(crate) fn parse(url: &str) -> Result<Self, InvalidUrl> {
         let (scheme, rest) = url.split_once("://").ok_or(SCHEME)?;
         // A password that holds one of these ends early, or never, and is written %23 or %20.
         if rest.contains(|c: char| c == '#' || c.is_whitespace() || c.is_control()) {
@@ -174,6 +169,20 @@ impl Target {
             database,
         })
     }
+}
+
+/// Whether a URL can be understood, without connecting.
+///
+/// # Errors
+///
+/// It is not one of the forms of docs/sharing.md.
+pub fn check_url(url: &str) -> Result<(), InvalidUrl> {
+    Target::parse(url).map(drop)
+}
+
+/// Whether a URL asks for TLS.
+pub fn is_tls(url: &str) -> bool {
+    Target::parse(url).is_ok_and(|target| target.tls)
 }
 
 /// The parameters that nobody has asked for yet.

@@ -1,12 +1,15 @@
 //! What a request asks of the store: limits, keys and costs.
 
+pub(crate) mod words;
+
 use std::fmt::Write as _;
-use std::hash::{BuildHasher as _, RandomState};
-use std::sync::LazyLock;
+use std::hash::{BuildHasher as _, Hash, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use smallvec::SmallVec;
 use tidegate_core::{Block, Micros, Mode, Quota};
+use tidegate_redis::Word;
 
 /// The most limits that one request can be charged to.
 pub const MAX_CHARGES: usize = 16;
@@ -38,43 +41,39 @@ pub struct Limit {
     is_observed: bool,
     block: Option<Block>,
     reserves: Option<Micros>,
-    // "name:kind", which identifies this limit's keys in either store.
-    id: String,
+    // Made of the above once, so that no request makes it again.
+    made: Made,
 }
 
 impl Limit {
     /// A limit called `name`, which becomes a part of its keys.
     pub fn new(name: impl Into<String>, quota: impl Into<Quota>, on_failure: OnFailure) -> Self {
-        let (name, quota) = (name.into(), quota.into());
-        Self {
-            id: format!("{name}:{}", quota.kind()),
-            name,
-            quota,
+        let limit = Self {
+            name: name.into(),
+            quota: quota.into(),
             on_failure,
             mode: Mode::default(),
             is_shared: false,
             is_observed: false,
             block: None,
             reserves: None,
-        }
+            made: Made::default(),
+        };
+        limit.made()
     }
 
     /// As one that only counts, and refuses nobody.
     #[must_use]
-    pub fn observed(self) -> Self {
-        Self {
-            is_observed: true,
-            ..self
-        }
+    pub fn observed(mut self) -> Self {
+        self.is_observed = true;
+        self.made()
     }
 
     /// As one whose keys are refused for a while once it was exceeded.
     #[must_use]
-    pub fn blocking(self, block: Block) -> Self {
-        Self {
-            block: Some(block),
-            ..self
-        }
+    pub fn blocking(mut self, block: Block) -> Self {
+        self.block = Some(block);
+        self.made()
     }
 
     /// As one that gateways share in this way.
@@ -95,22 +94,17 @@ impl Limit {
     /// The same limit with other numbers. Its keys are the same if the quotas are of one [kind](Quota::kind).
     #[must_use]
     pub fn with_quota(&self, quota: impl Into<Quota>) -> Self {
-        let quota = quota.into();
-        Self {
-            id: format!("{}:{}", self.name, quota.kind()),
-            quota,
-            ..self.clone()
-        }
+        let mut limit = self.clone();
+        limit.quota = quota.into();
+        limit.made()
     }
 
     /// As one whose charges are reservations, which are settled when it is known what a request has come to. One that is
     /// neither settled nor renewed for `lease` us stays charged.
     #[must_use]
-    pub fn reserving(self, lease: Micros) -> Self {
-        Self {
-            reserves: Some(lease),
-            ..self
-        }
+    pub fn reserving(mut self, lease: Micros) -> Self {
+        self.reserves = Some(lease);
+        self.made()
     }
 
     /// The name that users gave it.
@@ -171,7 +165,72 @@ impl Limit {
 
     /// What identifies this limit's keys: its name, algorithm and window.
     pub(crate) fn id(&self) -> &str {
-        &self.id
+        &self.made.id
+    }
+
+    /// What scripts take of it: one word for each of its ways and numbers. In place of the cost stands an empty word.
+    pub(crate) fn words(&self) -> &[Word] {
+        &self.made.words
+    }
+
+    /// Makes what is made of it once.
+    fn made(mut self) -> Self {
+        let id = format!("{}:{}", self.name, self.quota.kind());
+        self.made = Made {
+            hash: SEED.hash_one(&id),
+            words: words::of(&self),
+            id,
+        };
+        self
+    }
+}
+
+/// What is made of a limit once.
+#[derive(Clone, Debug, Default)]
+struct Made {
+    // "name:kind", which identifies this limit's keys in either store.
+    id: String,
+    hash: u64,
+    words: Arc<[Word]>,
+}
+
+/// Seeded per process; a limit has the same hash after a reload.
+static SEED: LazyLock<foldhash::fast::RandomState> = LazyLock::new(Default::default);
+
+/// A limit, by the hash of its ID, and whom it is counted for: by this every table of this process knows a charge. State
+/// outlives a reload, as the ID stays the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LimitKey {
+    /// The hash of the limit's ID.
+    pub(crate) limit: u64,
+    pub(crate) subject: Subject,
+}
+
+impl LimitKey {
+    pub(crate) const fn of(limit: &Limit, subject: Subject) -> Self {
+        Self {
+            limit: limit.made.hash,
+            subject,
+        }
+    }
+
+    /// What newcomers of this limit share while there is no room for a key of their own.
+    pub(crate) const fn shared(self) -> Self {
+        let subject = Subject {
+            tag: [0; 16],
+            rest: [0; 16],
+        };
+        Self { subject, ..self }
+    }
+}
+
+impl Hash for LimitKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Subject { tag, rest } = self.subject;
+        // Three numbers cost less than two arrays with their lengths.
+        state.write_u64(self.limit);
+        state.write_u128(u128::from_ne_bytes(tag));
+        state.write_u128(u128::from_ne_bytes(rest));
     }
 }
 
@@ -216,12 +275,18 @@ pub(crate) fn hold_of(charges: &[Charge<'_>]) -> u64 {
 }
 
 impl<'a> Charge<'a> {
+    /// By what this process knows it.
+    pub(crate) const fn limit_key(&self) -> LimitKey {
+        LimitKey::of(self.limit, self.subject)
+    }
+
     /// The keys of a charge: that of its state, and those of unsettled reservations and of a block, if the limit has any.
-    pub(crate) fn keys(&self, prefix: &str) -> impl Iterator<Item = String> + use<'a> {
+    pub(crate) fn keys(&self, prefix: &str) -> impl Iterator<Item = Word> + use<'a> {
         let key = self.key(prefix);
         let unsettled = self.limit.reserves.map(|_| unsettled_key(&key));
         let block = self.limit.block.map(|_| format!("{key}:block"));
-        std::iter::once(key).chain(unsettled).chain(block)
+        let keys = std::iter::once(key).chain(unsettled).chain(block);
+        keys.map(Word::from)
     }
 
     /// The Redis key, `prefix:{tag}:limit:kind` and the rest's hash: only the tag stands in braces, whatever users

@@ -11,6 +11,7 @@ mod decision;
 mod memory;
 pub mod redis;
 mod registry;
+mod sharded;
 mod store;
 mod table;
 

@@ -17,7 +17,7 @@ use crate::table::Table;
 use here::Here;
 pub(crate) use hold::{Hold, Home, Renewed, State};
 pub(crate) use unanswered::{Settlement, Unanswered};
-pub(crate) use watchers::{Key, Watchers};
+pub(crate) use watchers::Watchers;
 
 /// The most charges that are held though their requests have ended.
 const MOST_KEPT: usize = 100_000;
@@ -75,9 +75,8 @@ impl Registry {
     /// Places under these keys are not known to be in Redis any more.
     pub(crate) fn lose(&self, charges: &[Charge<'_>]) {
         for hold in self.holds.lock().values_mut() {
-            let is_of = |charge: &Charge<'_>| {
-                charge.subject == hold.subject && charge.limit.id() == hold.limit.id()
-            };
+            let key = hold.charge().limit_key();
+            let is_of = |charge: &Charge<'_>| charge.limit_key() == key;
             if hold.is_in_redis() && charges.iter().any(is_of) {
                 hold.renewed = None;
             }

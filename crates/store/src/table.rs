@@ -8,26 +8,23 @@
 
 mod shard;
 
-use std::hash::BuildHasher as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use foldhash::fast::RandomState;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::MutexGuard;
 use tidegate_core::{Hold, HoldId, Micros, Quota, Receipt, Slot, State, Verdict, decide};
 
-use crate::charge::hold_of;
+use crate::charge::{LimitKey, hold_of};
+use crate::sharded::Sharded;
 use crate::{Charge, Decision, Outcome, Outlook, PerCharge, Via};
 pub(crate) use shard::{Held, Settlement};
-use shard::{Key, Place, Shard};
+use shard::{Place, Shard};
 
 const MAX_SHARDS: usize = 64;
 
 /// State by key.
 #[derive(Debug)]
 pub(crate) struct Table {
-    shards: Box<[Mutex<Shard>]>,
-    // Seeded per process: nobody outside can aim keys at one shard.
-    hasher: RandomState,
+    shards: Sharded<Shard>,
     next_sweep: AtomicUsize,
 }
 
@@ -48,10 +45,7 @@ impl Table {
         let shards = (max_keys / 1_024).clamp(1, MAX_SHARDS).next_power_of_two();
         let capacity = max_keys.div_ceil(shards);
         Self {
-            shards: (0..shards)
-                .map(|_| Mutex::new(Shard::new(capacity)))
-                .collect(),
-            hasher: RandomState::default(),
+            shards: Sharded::new(shards, || Shard::new(capacity)),
             next_sweep: AtomicUsize::new(0),
         }
     }
@@ -65,7 +59,7 @@ impl Table {
     ) -> Decision {
         let hold = hold_of(charges);
         let mut terms: PerCharge<Terms> = charges.iter().map(terms).collect();
-        let mut located = PerCharge::<(usize, Key)>::new();
+        let mut located = PerCharge::<(usize, LimitKey)>::new();
         let mut order = PerCharge::<usize>::new();
         for charge in charges {
             let (shard, key) = self.locate(charge);
@@ -76,10 +70,8 @@ impl Table {
         }
         // All locks of a decision are held together, always taken in the same order.
         order.sort_unstable();
-        let mut shards: PerCharge<MutexGuard<'_, Shard>> = order
-            .iter()
-            .map(|shard| self.shards[*shard].lock())
-            .collect();
+        let mut shards: PerCharge<MutexGuard<'_, Shard>> =
+            order.iter().map(|shard| self.shards.at(*shard)).collect();
         let lock = |shard: usize| order.binary_search(&shard).unwrap_or_default();
 
         let mut known = PerCharge::<Option<Held>>::new();
@@ -131,8 +123,8 @@ impl Table {
         let (shard, key) = self.locate(charge);
         let cost = charge.cost.min(quota.capacity());
         let now = crate::now();
-        self.shards[shard]
-            .lock()
+        self.shards
+            .at(shard)
             .give_back(&key, quota, cost, receipt, now);
     }
 
@@ -157,14 +149,14 @@ impl Table {
 
     pub(crate) fn settle_at(&self, charge: &Charge<'_>, settlement: &Settlement<'_>) {
         let (shard, key) = self.locate(charge);
-        self.shards[shard].lock().settle(key, charge, settlement);
+        self.shards.at(shard).settle(key, charge, settlement);
     }
 
     /// Holds the reservation with this ID for another lease; when it lapses then, if it is there.
     pub(crate) fn extend(&self, charge: &Charge<'_>, quota: &Quota, id: u64) -> Option<Micros> {
         let (shard, key) = self.locate(charge);
         let (now, lease) = (crate::now(), charge.limit.lease()?);
-        let mut shard = self.shards[shard].lock();
+        let mut shard = self.shards.at(shard);
         let extended = shard.change(&key, quota, now, |held| {
             let extended = held.unsettled.extend(id, now + lease, now);
             extended.then_some(now + lease)
@@ -184,8 +176,8 @@ impl Table {
         let (shard, key) = self.locate(charge);
         let (units, lease) = (charge.cost.min(quota.capacity()), charge.limit.lease()?);
         let hold = Hold { id, units, lease };
-        self.shards[shard]
-            .lock()
+        self.shards
+            .at(shard)
             .hold_places(key, charge, quota, hold, now);
         Some(now + lease)
     }
@@ -194,7 +186,7 @@ impl Table {
     pub(crate) fn peek(&self, charge: &Charge<'_>, now: Micros) -> Outlook {
         let quota = charge.limit.quota();
         let (shard, key) = self.locate(charge);
-        let held = self.shards[shard].lock().held(&key, now);
+        let held = self.shards.at(shard).held(&key, now);
         let held = held.unwrap_or_else(|| Held::fresh(quota));
         let mut slot = held.slot(charge, quota, 0);
         Outlook {
@@ -207,47 +199,45 @@ impl Table {
     /// As [`Shard::look`].
     pub(crate) fn look(&self, charge: &Charge<'_>, now: Micros) -> Option<(Verdict, bool)> {
         let (shard, key) = self.locate(charge);
-        self.shards[shard].lock().look(&key, charge, now)
+        self.shards.at(shard).look(&key, charge, now)
     }
 
     /// As [`Shard::forget`].
     pub(crate) fn forget(&self, charge: &Charge<'_>) {
         let (shard, key) = self.locate(charge);
-        self.shards[shard].lock().forget(&key);
+        self.shards.at(shard).forget(&key);
     }
 
     /// The key of a charge, and its shard.
-    fn locate(&self, charge: &Charge<'_>) -> (usize, Key) {
-        let key = Key::new(charge, &self.hasher);
-        // The map uses the low bits of its own hash; the shard is chosen by the high ones of the same seed.
-        let shard = (self.hasher.hash_one(key) >> 32) as usize & (self.shards.len() - 1);
-        (shard, key)
+    fn locate(&self, charge: &Charge<'_>) -> (usize, LimitKey) {
+        let key = charge.limit_key();
+        (self.shards.index(&key), key)
     }
 
     /// Drops what has expired at `now`, in every shard.
     #[cfg(test)]
     pub(crate) fn sweep_all(&self, now: Micros) {
-        for shard in &self.shards {
-            shard.lock().sweep(now);
+        for mut shard in self.shards.all() {
+            shard.sweep(now);
         }
     }
 
     /// Drops the expired keys of the next shard in turn, and gives memory back; call it from time to time.
     pub(crate) fn sweep(&self) {
-        let next = self.next_sweep.fetch_add(1, Ordering::Relaxed) % self.shards.len();
-        self.shards[next].lock().sweep(crate::now());
+        let next = self.next_sweep.fetch_add(1, Ordering::Relaxed) % self.shards.count();
+        self.shards.at(next).sweep(crate::now());
     }
 
     /// How full it is now.
     pub(crate) fn usage(&self) -> MemoryUse {
-        self.shards.iter().map(|shard| shard.lock().usage()).fold(
-            MemoryUse::default(),
-            |sum, shard| MemoryUse {
+        self.shards
+            .all()
+            .map(|shard| shard.usage())
+            .fold(MemoryUse::default(), |sum, shard| MemoryUse {
                 keys: sum.keys + shard.keys,
                 evicted: sum.evicted + shard.evicted,
                 shared: sum.shared + shard.shared,
-            },
-        )
+            })
     }
 }
 

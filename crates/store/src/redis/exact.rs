@@ -4,7 +4,7 @@
 //! - [`slots`]: the concurrency slots that running requests hold; [`settlements`]: what becomes of a charge
 
 mod settlements;
-pub(super) mod slots;
+mod slots;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -182,30 +182,19 @@ impl Exact {
         if charges.iter().any(|charge| charge.limit.has_places()) {
             Box::pin(self.confirmed(charges, until)).await?;
         }
-        let Some(answer) = self.access.caller.decide_at_once(charges, until).await else {
-            return Box::pin(self.ask_split(charges, until)).await;
-        };
-        let answer = answer?;
-        let call = call_of(&answer);
-        for (charge, verdict) in charges.iter().zip(&answer.content.verdicts) {
-            if let Some(verdict) = verdict {
-                self.access.recent.note(charge, verdict, call);
+        let caller = &self.access.caller;
+        let Decided { decision, calls } = match caller.decide_at_once(charges, until).await {
+            Some(answer) => {
+                let answer = answer?;
+                let call = call_of(&answer);
+                Decided {
+                    calls: charges.iter().map(|_| Some(call)).collect(),
+                    decision: answer.content,
+                }
             }
-        }
-        Ok(answer.content)
-    }
-
-    /// Asks about charges that no script can decide at once.
-    async fn ask_split(
-        &self,
-        charges: &[Charge<'_>],
-        until: Instant,
-    ) -> Result<Decision, StoreError> {
-        let Decided { decision, calls } = self
-            .access
-            .caller
-            .decide(charges, until, &self.access.recent)
-            .await?;
+            // No script can decide them at once.
+            None => Box::pin(caller.decide(charges, until, &self.access.recent)).await?,
+        };
         for ((charge, verdict), call) in charges.iter().zip(&decision.verdicts).zip(calls) {
             if let (Some(verdict), Some(call)) = (verdict, call) {
                 self.access.recent.note(charge, verdict, call);

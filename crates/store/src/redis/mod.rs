@@ -26,15 +26,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::Micros;
-pub(crate) use tidegate_redis::Confirmed;
-pub use tidegate_redis::{Agreement, HEARTBEAT, InvalidTls, InvalidUrl, NodeInfo, RedisInfo, Tls};
-use tidegate_redis::{CONNECT, Finding, Gateways, Identity, Secret, Shards, Target};
+pub use tidegate_redis::{
+    Agreement, HEARTBEAT, InvalidOptions, InvalidTls, InvalidUrl, NodeInfo, RedisInfo, Tls,
+    check_url, is_tls,
+};
+use tidegate_redis::{CONNECT, Finding, Gateways, Identity, Secret, Shards};
 
 use crate::registry::Registry;
 use crate::{Charge, Decision, MemoryStore, Outlook, StoreError};
 use access::Access;
 pub(crate) use exact::Exact;
-pub(crate) use exact::slots::Server;
 pub(crate) use fallback::Fallback;
 use leased::{Leased, Lender};
 use modes::Modes;
@@ -63,27 +64,6 @@ pub struct RedisOptions {
     pub remember_refusals: bool,
 }
 
-/// Why a store cannot be made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidOptions {
-    /// The URL.
-    #[error(transparent)]
-    Url(#[from] InvalidUrl),
-    /// Certificates or keys.
-    #[error(transparent)]
-    Tls(#[from] InvalidTls),
-}
-
-/// Says whether `url` can be understood, without connecting.
-pub fn check_url(url: &str) -> Result<(), InvalidUrl> {
-    Target::parse(url).map(drop)
-}
-
-/// Whether `url` asks for TLS.
-pub fn is_tls(url: &str) -> bool {
-    Target::parse(url).is_ok_and(|target| target.is_tls())
-}
-
 /// Limiter state in Redis: what all modes share, and each mode with its own.
 #[derive(Debug)]
 pub struct RedisStore {
@@ -100,13 +80,8 @@ impl RedisStore {
     ///
     /// The URL, or a certificate or key.
     pub async fn connect(options: RedisOptions) -> Result<Self, InvalidOptions> {
-        let target = Target::parse(&options.url)?;
-        let tls = match options.tls {
-            None if target.is_tls() => Some(Tls::new(None, None)?),
-            given => given,
-        };
         let timeout = options.timeout;
-        let shards = Shards::start(target, tls, timeout, script::all());
+        let shards = Shards::start(&options.url, options.tls, timeout, script::all())?;
         // Whether it came up is seen by the first decision.
         let _ = tokio::time::timeout(CONNECT, shards.tried()).await;
         let identity = Arc::new(Identity::new());
@@ -192,22 +167,13 @@ impl RedisStore {
 
     /// Whether decisions can be had: Redis answers within the timeout, and gateways count under the same keys.
     pub async fn ready(&self) -> Result<(), StoreError> {
-        let answer =
-            tokio::time::timeout(self.access.timeout, self.access.caller.shards.ping()).await;
-        answer.unwrap_or(Err(StoreError::Timeout))?;
+        self.answers(self.access.timeout).await?;
         self.access.secret.check()
     }
 
     /// Whether this process has a connection to Redis now; in a Redis Cluster, to one of its nodes at least. Asks nobody.
     pub fn connected(&self) -> Result<(), StoreError> {
-        let mut why = StoreError::Disconnected;
-        for (_, shard) in self.access.caller.shards.all()? {
-            match shard.client.connected() {
-                Ok(()) => return Ok(()),
-                Err(error) => why = error,
-            }
-        }
-        Err(why)
+        self.access.caller.shards.connected()
     }
 
     /// Whether Redis answers within this time. Says nothing of the secret that gateways share.

@@ -62,8 +62,7 @@ impl Modes {
         decision
     }
 
-    /// Tells Redis what only this gateway knows, for a second at most; what cannot be told by then is lost, or lapses. To be
-    /// called when nothing is decided any more, and nothing else of this store runs.
+    /// As [`RedisStore::close`](super::RedisStore::close).
     pub(super) async fn close(&self) {
         let telling = async {
             tokio::join!(self.leased.close(), self.synced.tell_all_counts());

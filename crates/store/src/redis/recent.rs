@@ -10,14 +10,13 @@
 mod given_back;
 mod turns;
 
-use std::hash::BuildHasher as _;
 use std::time::{Duration, Instant};
 
-use foldhash::fast::RandomState;
-use parking_lot::Mutex;
 use tidegate_core::{Micros, Quota, State, Verdict};
 
-use crate::{Charge, Subject};
+use crate::Charge;
+use crate::charge::LimitKey;
+use crate::sharded::Sharded;
 use given_back::GivenBack;
 use turns::Told;
 
@@ -31,18 +30,15 @@ const LONGEST: Duration = Duration::from_secs(1);
 /// The last decisions.
 #[derive(Debug)]
 pub(super) struct Recent {
-    rows: Box<[Mutex<[Option<Seen>; KEYS]>]>,
+    rows: Sharded<[Option<Seen>; KEYS]>,
     told: Told,
     given_back: GivenBack,
-    // Seeded per process: nobody outside can aim keys at one row.
-    hasher: RandomState,
 }
 
 /// The last decision on one key.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
-    limit: u64,
-    subject: Subject,
+    key: LimitKey,
     // A key has a decision for each plan: what one refuses another may admit. Its numbers are the capacity and the period.
     capacity: u64,
     period: Micros,
@@ -56,13 +52,6 @@ struct Seen {
     holds: bool,
     // While nothing is left: until when whoever asks Redis again is waited for.
     asking: Option<Instant>,
-}
-
-/// A limit, as a hash of its ID, and whom it is counted for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Key {
-    limit: u64,
-    subject: Subject,
 }
 
 /// What is known of a charge without asking Redis.
@@ -87,10 +76,9 @@ pub(super) struct Call {
 impl Default for Recent {
     fn default() -> Self {
         Self {
-            rows: (0..ROWS).map(|_| Mutex::default()).collect(),
+            rows: Sharded::new(ROWS, Default::default),
             told: Told::default(),
             given_back: GivenBack::default(),
-            hasher: RandomState::default(),
         }
     }
 }
@@ -99,8 +87,7 @@ impl Recent {
     /// Keeps what Redis said of a charge.
     pub(super) fn note(&self, charge: &Charge<'_>, verdict: &Verdict, call: Call) {
         let mut seen = Seen {
-            limit: self.hash(charge),
-            subject: charge.subject,
+            key: charge.limit_key(),
             capacity: charge.limit.quota().capacity(),
             period: charge.limit.quota().period(),
             cost: charge.cost,
@@ -111,12 +98,12 @@ impl Recent {
             holds: true,
             asking: None,
         };
-        let index = self.place(&seen.limit, &seen.subject);
-        let mut row = self.rows[index].lock();
+        let index = self.rows.index(&seen.key);
+        let mut row = self.rows.at(index);
         // It may have been refused for the sake of what was given back.
         seen.holds = !self.given_back.concerns(call.sent, index);
         let own = row.iter().position(|known| match known {
-            Some(known) => known.is_of(seen.limit, charge),
+            Some(known) => known.is_of(&seen.key, charge),
             None => false,
         });
         let place = own.or_else(|| {
@@ -220,40 +207,24 @@ impl Recent {
 
     /// Forgets what Redis said of a key.
     pub(super) fn forget(&self, charge: &Charge<'_>) {
-        let limit = self.hash(charge);
-        let mut row = self.row(&limit, &charge.subject).lock();
-        for place in row.iter_mut() {
-            let is_its = |known: &mut Seen| known.limit == limit && known.subject == charge.subject;
-            let _ = place.take_if(is_its);
+        let key = charge.limit_key();
+        for place in self.rows.lock(&key).iter_mut() {
+            let _ = place.take_if(|known| known.key == key);
         }
     }
 
     fn with<T>(&self, charge: &Charge<'_>, read: impl FnOnce(&mut Seen) -> Option<T>) -> Option<T> {
-        let limit = self.hash(charge);
-        let mut row = self.row(&limit, &charge.subject).lock();
+        let key = charge.limit_key();
+        let mut row = self.rows.lock(&key);
         let mut known = row.iter_mut().flatten();
-        read(known.find(|known| known.is_of(limit, charge))?)
-    }
-
-    fn row(&self, limit: &u64, subject: &Subject) -> &Mutex<[Option<Seen>; KEYS]> {
-        &self.rows[self.place(limit, subject)]
-    }
-
-    /// The index of the row.
-    fn place(&self, limit: &u64, subject: &Subject) -> usize {
-        self.hasher.hash_one((limit, subject)) as usize & (ROWS - 1)
-    }
-
-    fn hash(&self, charge: &Charge<'_>) -> u64 {
-        self.hasher.hash_one(charge.limit.id())
+        read(known.find(|known| known.is_of(&key, charge))?)
     }
 }
 
 impl Seen {
-    /// Whether it decided on this charge's key, by this charge's numbers; `limit` is the hash of the limit's ID.
-    fn is_of(&self, limit: u64, charge: &Charge<'_>) -> bool {
-        self.limit == limit
-            && self.subject == charge.subject
+    /// Whether it decided on this charge's key, by this charge's numbers.
+    fn is_of(&self, key: &LimitKey, charge: &Charge<'_>) -> bool {
+        self.key == *key
             && self.capacity == charge.limit.quota().capacity()
             && self.period == charge.limit.quota().period()
     }

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tidegate_core::{Micros, Verdict};
-use tidegate_redis::Gateways;
+use tidegate_redis::{Gateways, Word};
 
 use super::access::Access;
 use crate::{Charge, OnFailure, StoreError};
@@ -196,10 +196,10 @@ impl Synced {
         for charge in charges {
             let key = charge.key(&self.access.caller.key_prefix);
             let notes = notes_of(&key);
-            let keys = [key, notes];
+            let keys = [key, notes].map(Word::from);
             // Of the windows of a limit two may count.
             let matters = 2 * charge.limit.quota().period() / 1_000 + 2;
-            let arguments = [matters.to_string()];
+            let arguments = [Word::from(matters)];
             self.access
                 .caller
                 .shards

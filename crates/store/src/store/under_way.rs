@@ -17,6 +17,7 @@ use tokio::time::MissedTickBehavior;
 
 use crate::{Decision, Limit, Mode, Outcome, PerCharge, Source, Store, Subject, Via};
 
+use crate::charge::LimitKey;
 use crate::registry::{Hold, Home, Registry, Settlement, State, Watchers};
 pub use settlements::Settlements;
 
@@ -117,7 +118,7 @@ impl Store {
             let server = self.place(&mut hold);
             let added = |hold: &Hold| {
                 if let Some(server) = server {
-                    server.add(hold.lapses(), hold.connection);
+                    server.confirmation.add(hold.lapses(), hold.connection);
                 }
             };
             holds.push(Held {
@@ -320,7 +321,8 @@ impl Store {
 
     /// Tells whoever waits that something was settled or given back under a key.
     pub(crate) fn settled(&self, limit: &Limit, subject: Subject) {
-        self.registry().watchers.notify(limit, subject);
+        let key = LimitKey::of(limit, subject);
+        self.registry().watchers.notify(key);
         self.registry().progress.notify_waiters();
     }
 

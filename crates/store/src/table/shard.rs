@@ -4,14 +4,14 @@ mod places;
 mod settle;
 
 use std::collections::HashSet;
-use std::hash::BuildHasher as _;
 
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 use tidegate_core::{HoldId, Micros, Quota, Reservations, Slot, State, Verdict};
 
 use super::MemoryUse;
-use crate::{Charge, Subject};
+use crate::Charge;
+use crate::charge::LimitKey;
 
 pub(crate) use settle::Settlement;
 
@@ -21,40 +21,13 @@ const SAMPLE: usize = 8;
 /// From this share of its quota on, in per mille, a key is not flushed for a newcomer.
 const KEPT_FROM: u16 = 500;
 
-/// A limit (as a hash of its name and kind, so that state outlives a reload) and whom it is counted for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Key {
-    limit: u64,
-    subject: Subject,
-}
-
-impl Key {
-    pub(super) fn new(charge: &Charge<'_>, hasher: &RandomState) -> Self {
-        Self {
-            limit: hasher.hash_one(charge.limit.id()),
-            subject: charge.subject,
-        }
-    }
-
-    /// The budget that newcomers of this limit share while there is no place for their own.
-    const fn shared(self) -> Self {
-        Self {
-            limit: self.limit,
-            subject: Subject {
-                tag: [0; 16],
-                rest: [0; 16],
-            },
-        }
-    }
-}
-
 /// Where a key's state comes from, and where it goes once it is decided.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
     /// An entry of its own.
     Own,
     /// If it is charged, a place of its own: a free one, or that of the named key, which then has to go.
-    New(Option<Key>),
+    New(Option<LimitKey>),
     /// The budget that newcomers share, as there is no place.
     Shared,
 }
@@ -195,9 +168,9 @@ fn share_used(quota: &Quota, verdict: &Verdict) -> u16 {
 /// A bounded map from keys to states.
 #[derive(Debug)]
 pub(super) struct Shard {
-    entries: IndexMap<Key, Entry, RandomState>,
+    entries: IndexMap<LimitKey, Entry, RandomState>,
     // One entry per limit at most, so bounded by the configuration.
-    shared: IndexMap<Key, Entry, RandomState>,
+    shared: IndexMap<LimitKey, Entry, RandomState>,
     capacity: usize,
     // Free places that the decision that is being made may fill.
     promised: usize,
@@ -222,7 +195,7 @@ impl Shard {
     }
 
     /// Takes out the state of a key that is known; [`Shard::put`] must follow.
-    pub(super) fn take(&mut self, key: &Key, quota: &Quota, now: Micros) -> Option<Held> {
+    pub(super) fn take(&mut self, key: &LimitKey, quota: &Quota, now: Micros) -> Option<Held> {
         let entry = self.entries.get_mut(key)?;
         entry.held = true;
         Some(entry.take(quota, now))
@@ -230,7 +203,7 @@ impl Shard {
 
     /// The state of a key that is not known, and its place; [`Shard::put`] must follow. All known keys of the decision
     /// must have been taken before, so that none of them makes place for another.
-    pub(super) fn take_new(&mut self, key: Key, quota: &Quota, now: Micros) -> (Held, Place) {
+    pub(super) fn take_new(&mut self, key: LimitKey, quota: &Quota, now: Micros) -> (Held, Place) {
         if let Some(place) = self.find_place(now) {
             return (Held::fresh(quota), place);
         }
@@ -243,7 +216,7 @@ impl Shard {
     /// Puts a decided state back, charged with what `charged` says.
     pub(super) fn put(
         &mut self,
-        key: Key,
+        key: LimitKey,
         place: Place,
         slot: Slot<'_>,
         charged: Option<&Verdict>,
@@ -271,7 +244,7 @@ impl Shard {
     /// copies nothing.
     pub(super) fn look(
         &mut self,
-        key: &Key,
+        key: &LimitKey,
         charge: &Charge<'_>,
         now: Micros,
     ) -> Option<(Verdict, bool)> {
@@ -289,7 +262,7 @@ impl Shard {
     }
 
     /// A copy of what is kept under a key that is known and has not expired.
-    pub(super) fn held(&self, key: &Key, now: Micros) -> Option<Held> {
+    pub(super) fn held(&self, key: &LimitKey, now: Micros) -> Option<Held> {
         let entry = self.entries.get(key)?;
         (entry.expires > now).then(|| entry.content.clone())
     }
@@ -297,7 +270,7 @@ impl Shard {
     /// Changes what is kept under a key, or for newcomers together; nothing if there is nothing.
     pub(super) fn change<T>(
         &mut self,
-        key: &Key,
+        key: &LimitKey,
         quota: &Quota,
         now: Micros,
         change: impl FnOnce(&mut Held) -> T,
@@ -308,7 +281,7 @@ impl Shard {
     }
 
     /// Forgets what was used under a key. Its reservations are settled by that.
-    pub(super) fn forget(&mut self, key: &Key) {
+    pub(super) fn forget(&mut self, key: &LimitKey) {
         if let Some(entry) = self.entries.swap_remove(key) {
             self.forgotten.extend(entry.content.unsettled.ids());
         }
@@ -359,7 +332,7 @@ impl Shard {
     }
 
     /// Makes the place that [`Shard::find_place`] found, or leaves it as it is: a refused newcomer flushes nobody.
-    fn clear(&mut self, leaving: Option<Key>, charged: bool) {
+    fn clear(&mut self, leaving: Option<LimitKey>, charged: bool) {
         match leaving {
             None => self.promised -= 1,
             Some(key) if charged => {

@@ -8,50 +8,23 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tidegate_core::{HoldId, Receipt};
-use tidegate_redis::{Confirmed, Shard};
+use tidegate_redis::Shard;
 
 use super::Exact;
 use crate::redis::script::caller::compensation::LONGEST;
 use crate::{Charge, StoreError};
 
-/// The server of a place.
-#[derive(Clone, Debug)]
-pub(crate) struct Server(Arc<Shard>);
-
-impl Server {
-    /// Which connection it is asked over now; 0: there is none. A server may have lost its data since the one before.
-    pub(crate) fn connection(&self) -> u64 {
-        self.0.client.connection()
-    }
-
-    /// Notes a place that was taken over this connection, and does not lapse before `lapse`; none: it is not known to be
-    /// there. To be called while the list of places is locked, as [`set`](Self::set).
-    pub(crate) fn add(&self, lapse: Option<Instant>, connection: u64) {
-        self.0.confirmation.add(lapse, connection);
-    }
-
-    /// Notes all places of the list, which were confirmed over this connection.
-    pub(crate) fn set(&self, confirmed: Confirmed, connection: u64) {
-        self.0.confirmation.set(confirmed, connection);
-    }
-
-    /// Whether both are one.
-    pub(crate) fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
 impl Exact {
     /// The server that keeps the places of this charge, if it is known.
-    pub(crate) fn server_of(&self, charge: &Charge<'_>) -> Option<Server> {
+    pub(crate) fn server_of(&self, charge: &Charge<'_>) -> Option<Arc<Shard>> {
         let shard = self.access.caller.shards.of(&charge.subject.tag);
-        shard.ok().map(Server)
+        shard.ok()
     }
 
     /// All servers that are known.
-    pub(crate) fn servers(&self) -> Vec<Server> {
+    pub(crate) fn servers(&self) -> Vec<Arc<Shard>> {
         let all = self.access.caller.shards.all().unwrap_or_default();
-        all.into_iter().map(|(_, shard)| Server(shard)).collect()
+        all.into_iter().map(|(_, shard)| shard).collect()
     }
 
     /// Waits until Redis has all places that requests of this process hold on the servers of these charges.

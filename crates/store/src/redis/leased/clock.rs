@@ -6,6 +6,8 @@
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use tidegate_redis::uptime;
+
 /// When it was first asked, and how long the machine had been up then.
 static START: OnceLock<(Instant, Duration)> = OnceLock::new();
 
@@ -34,35 +36,4 @@ fn asleep() -> Duration {
 pub(super) fn sleep(time: Duration) {
     let millis = u64::try_from(time.as_millis()).unwrap();
     ASLEEP.fetch_add(millis, std::sync::atomic::Ordering::Relaxed);
-}
-
-/// How long the machine has been up, asleep or awake.
-#[cfg(target_os = "linux")]
-fn uptime() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    // Neither is below 0.
-    let (seconds, nanos) = (time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs());
-    Duration::from_secs(seconds) + Duration::from_nanos(nanos)
-}
-
-/// As far as is known: by a clock that may stand still meanwhile.
-#[cfg(not(target_os = "linux"))]
-fn uptime() -> Duration {
-    static FIRST: OnceLock<Instant> = OnceLock::new();
-    FIRST.get_or_init(Instant::now).elapsed()
-}
-
-/// It goes on with the machine's uptime, which counts sleep as well.
-#[cfg(all(test, target_os = "linux"))]
-#[test]
-fn it_is_the_clock_of_the_uptime() {
-    let up = || {
-        let text = std::fs::read_to_string("/proc/uptime").unwrap();
-        let seconds: f64 = text.split(' ').next().unwrap().parse().unwrap();
-        Duration::from_secs_f64(seconds)
-    };
-    let (before, uptime, after) = (up(), uptime(), up());
-    let tick = Duration::from_millis(10);
-    assert!(before <= uptime + tick && uptime <= after + tick);
-    assert!(now() <= now());
 }

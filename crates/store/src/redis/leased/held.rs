@@ -55,7 +55,7 @@ impl Held {
 
     /// Spends, asks or waits.
     pub(super) fn take(self: &Arc<Self>, charge: &Charge<'_>, until: Instant) -> Next {
-        let key = self.table.key(charge);
+        let key = Table::key(charge);
         let Some(mut entry) = self.entry(&key, charge) else {
             return self.without_slice(charge, until);
         };
@@ -66,7 +66,7 @@ impl Held {
         match step {
             Step::Spent(verdict, spent, ask) => {
                 if let Some(ask) = ask {
-                    self.ask(key, entry, ask, Instant::now() + self.lender.access.timeout);
+                    self.begin(key, entry, ask, Instant::now() + self.lender.access.timeout);
                 }
                 Next::Done(Taken {
                     verdict,
@@ -78,14 +78,14 @@ impl Held {
                 drop(entry);
                 self.recall(&key, verdict, until)
             }
-            Step::Ask(ask) => Next::Asking(self.ask(key, entry, ask, until)),
+            Step::Ask(ask) => Next::Asking(self.begin(key, entry, ask, until).1),
             Step::Wait => Next::Wait(entry.told.clone()),
         }
     }
 
     /// As [`Slice::give_back`].
     pub(super) fn give_back(&self, charge: &Charge<'_>, spent: Spent) -> Option<Micros> {
-        let key = self.table.key(charge);
+        let key = Table::key(charge);
         self.table.known(&key)?.slice.give_back(charge.cost, spent)
     }
 
@@ -116,13 +116,13 @@ impl Held {
 
     /// Whether slices of other plans may be out of this charge's key.
     pub(super) fn has_other_plans(&self, charge: &Charge<'_>) -> bool {
-        let entries = self.table.all(&self.table.key(charge).key);
+        let entries = self.table.all(&Table::key(charge).key);
         entries.is_some_and(|entries| entries.len() > 1)
     }
 
     /// This key under each plan of which something is known here, and under the charge's own.
     pub(super) fn plans(&self, charge: &Charge<'_>) -> PerCharge<PlanKey> {
-        let own = self.table.key(charge);
+        let own = Table::key(charge);
         let mut plans = PerCharge::from_slice(&[own]);
         for entry in self.table.all(&own.key).iter().flat_map(|all| all.iter()) {
             let quota = *entry.budget.limit.quota();
@@ -135,7 +135,7 @@ impl Held {
 
     /// Forgets what Redis said of a key.
     pub(super) fn forget(&self, charge: &Charge<'_>) {
-        if let Some(mut entries) = self.table.all(&self.table.key(charge).key) {
+        if let Some(mut entries) = self.table.all(&Table::key(charge).key) {
             for entry in entries.iter_mut() {
                 entry.slice.forget();
             }
@@ -215,12 +215,8 @@ impl Held {
                 }
                 let budget = entry.budget.clone();
                 let ask = ask(&mut entry.slice, budget.limit.quota());
-                asking.push(self.ask(
-                    *key,
-                    entry,
-                    ask,
-                    Instant::now() + self.lender.access.timeout,
-                ));
+                let until = Instant::now() + self.lender.access.timeout;
+                asking.push(self.begin(*key, entry, ask, until).1);
             }
             for asking in asking {
                 // What went wrong stays out, and is tried again or lapses.
@@ -238,18 +234,7 @@ impl Held {
         self.table.entry(key, begin)
     }
 
-    /// Asks what the slice of this entry says, in a task of its own.
-    fn ask(
-        self: &Arc<Self>,
-        key: PlanKey,
-        entry: MappedMutexGuard<'_, Entry>,
-        ask: Ask,
-        until: Instant,
-    ) -> JoinHandle<Result<Taken, StoreError>> {
-        self.begin(key, entry, ask, until).1
-    }
-
-    /// As [`Held::ask`]; what others wait for, and the task.
+    /// Asks what the slice of this entry says, in a task of its own: what others wait for, and the task.
     fn begin(
         self: &Arc<Self>,
         key: PlanKey,
@@ -328,7 +313,7 @@ impl Held {
 
     #[cfg(test)]
     pub(super) fn knows(&self, charge: &Charge<'_>) -> bool {
-        self.table.known(&self.table.key(charge)).is_some()
+        self.table.known(&Table::key(charge)).is_some()
     }
 
     fn number(&self) -> u64 {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_core::{HoldId, Micros, Receipt, Verdict};
-use tidegate_redis::{Answer, Identity, with_deadline};
+use tidegate_redis::{Answer, Identity, Word, with_deadline};
 
 use super::super::access::Access;
 use super::super::recent;
@@ -29,7 +29,7 @@ pub(super) struct Budget {
     pub(super) limit: Limit,
     subject: Subject,
     // The limit's own state, and who holds what of it.
-    keys: [String; 2],
+    keys: [Word; 2],
     // Which of this gateway's slices it is: each plan has one of its own.
     plan: String,
 }
@@ -84,7 +84,7 @@ impl Lender {
         Budget {
             limit: charge.limit.clone(),
             subject: charge.subject,
-            keys: [key, slices],
+            keys: [key.into(), slices.into()],
             plan: format!("{capacity}:{period}"),
         }
     }
@@ -143,7 +143,7 @@ impl Lender {
     ) -> Result<(Micros, Option<Lent>), StoreError> {
         let charges = [budget.charge(ask.cost)];
         let mut words = with_deadline(on_clock, 0, &Arguments::of(&charges).at(crate::now()));
-        words.push(format!("{}:{}", self.identity.get(), budget.plan));
+        words.push(format!("{}:{}", self.identity.get(), budget.plan).into());
         let term = u64::try_from(TERM.as_micros()).unwrap_or(u64::MAX);
         let Ask {
             session,
@@ -156,10 +156,10 @@ impl Lender {
             ..
         } = *ask;
         let numbers = [session, call, spent, unsettled, kept, lapse, wanted, term];
-        words.extend(numbers.map(|number| number.to_string()));
-        let reply = self
-            .run(Task::Lease, &charges, &budget.keys, &words)
-            .await?;
+        words.extend(numbers.map(Word::from));
+        let script = script::number(Task::Lease, &charges);
+        let (tag, shards) = (&budget.subject.tag, &self.access.caller.shards);
+        let reply = shards.call(tag, script, &budget.keys, &words).await?;
         Lent::read(&reply).ok_or_else(StoreError::unknown_reply)
     }
 
@@ -172,22 +172,6 @@ impl Lender {
         let call = self.access.caller.by_receipt(&budget.charge(cost), receipt);
         // Nobody waits for it, and what is lost lapses with its key.
         let _ = self.access.caller.send(&call).await;
-    }
-
-    async fn run(
-        &self,
-        task: Task,
-        charges: &[Charge<'_>],
-        keys: &[String],
-        words: &[String],
-    ) -> Result<Vec<i64>, StoreError> {
-        let script = script::number(task, charges);
-        let tag = &charges[0].subject.tag;
-        self.access
-            .caller
-            .shards
-            .call(tag, script, keys, words)
-            .await
     }
 }
 

@@ -2,19 +2,20 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Place;
-use std::hash::BuildHasher as _;
 use std::sync::Arc;
 use std::time::Instant;
 
 use foldhash::fast::RandomState;
-use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
+use parking_lot::{MappedMutexGuard, MutexGuard};
 use smallvec::SmallVec;
 use tidegate_core::Quota;
 use tokio::sync::watch;
 
 use super::lender::Budget;
 use super::slice::Slice;
-use crate::{Charge, StoreError, Subject};
+use crate::charge::LimitKey;
+use crate::sharded::Sharded;
+use crate::{Charge, StoreError};
 
 /// The most keys of which a gateway holds slices: about 100 MB when all are in use.
 pub(super) const MAX_SLICES: usize = 100_000;
@@ -27,23 +28,14 @@ const SHARDS: usize = 64;
 /// The slices.
 #[derive(Debug)]
 pub(super) struct Table {
-    shards: Box<[Mutex<HashMap<Key, Entries, RandomState>>]>,
-    // Seeded per process: nobody outside can aim keys at one shard.
-    hasher: RandomState,
+    shards: Sharded<HashMap<LimitKey, Entries, RandomState>>,
     capacity: usize,
-}
-
-/// A limit, as a hash of its name and kind, and whom it is counted for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Key {
-    limit: u64,
-    subject: Subject,
 }
 
 /// A key under one plan's quota.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PlanKey {
-    pub(super) key: Key,
+    pub(super) key: LimitKey,
     pub(super) quota: Quota,
 }
 
@@ -75,19 +67,16 @@ impl Table {
     /// For at most so many keys, rounded up to fill its shards evenly.
     pub(super) fn new(capacity: usize) -> Self {
         Self {
-            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            hasher: RandomState::default(),
+            shards: Sharded::new(SHARDS, HashMap::default),
             capacity: capacity.div_ceil(SHARDS),
         }
     }
 
-    pub(super) fn key(&self, charge: &Charge<'_>) -> PlanKey {
-        let key = Key {
-            limit: self.hasher.hash_one(charge.limit.id()),
-            subject: charge.subject,
-        };
-        let quota = *charge.limit.quota();
-        PlanKey { key, quota }
+    pub(super) fn key(charge: &Charge<'_>) -> PlanKey {
+        PlanKey {
+            key: charge.limit_key(),
+            quota: *charge.limit.quota(),
+        }
     }
 
     /// The entry of a key under a plan, locked; a new one is made by `begin`, if there is a place for it.
@@ -96,7 +85,7 @@ impl Table {
         key: &PlanKey,
         begin: impl FnOnce() -> Entry,
     ) -> Option<MappedMutexGuard<'_, Entry>> {
-        let shard = self.shard(&key.key).lock();
+        let shard = self.shards.lock(&key.key);
         MutexGuard::try_map(shard, |shard| {
             let is_full = shard.len() >= self.capacity;
             let entries = match shard.entry(key.key) {
@@ -125,15 +114,14 @@ impl Table {
     }
 
     /// The entries of a key that has any, one per plan, locked.
-    pub(super) fn all(&self, key: &Key) -> Option<MappedMutexGuard<'_, Entries>> {
-        MutexGuard::try_map(self.shard(key).lock(), |shard| shard.get_mut(key)).ok()
+    pub(super) fn all(&self, key: &LimitKey) -> Option<MappedMutexGuard<'_, Entries>> {
+        MutexGuard::try_map(self.shards.lock(key), |shard| shard.get_mut(key)).ok()
     }
 
     /// The keys for which `wanted` says so; entries that are idle leave.
     pub(super) fn sweep(&self, now: Instant, wanted: impl Fn(&Slice) -> bool) -> Vec<PlanKey> {
         let mut keys = Vec::new();
-        for shard in &self.shards {
-            let mut shard = shard.lock();
+        for mut shard in self.shards.all() {
             shard.retain(|_, entries| {
                 entries.retain(|entry| !entry.slice.is_idle(now));
                 !entries.is_empty()
@@ -155,13 +143,7 @@ impl Table {
 
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.lock().len()).sum()
-    }
-
-    fn shard(&self, key: &Key) -> &Mutex<HashMap<Key, Entries, RandomState>> {
-        // The map uses the low bits of its own hash; the shard is chosen by the high ones of this seed.
-        let hash = self.hasher.hash_one(key);
-        &self.shards[(hash >> 32) as usize & (SHARDS - 1)]
+        self.shards.all().map(|shard| shard.len()).sum()
     }
 }
 

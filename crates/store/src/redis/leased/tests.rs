@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use tidegate_core::FixedWindow;
-use tidegate_redis::{Identity, Shards, Target};
+use tidegate_redis::{Identity, Shards};
 use tidegate_testkit::RedisServer;
 
 use super::super::access::Access;
@@ -13,8 +13,7 @@ use crate::{Limit, OnFailure, Subject};
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 async fn leases(server: &RedisServer, places: usize) -> Leased {
-    let target = Target::parse(&server.url()).unwrap();
-    let shards = Shards::start(target, None, TIMEOUT, script::all());
+    let shards = Shards::start(&server.url(), None, TIMEOUT, script::all()).unwrap();
     shards.tried().await;
     let lender = Lender {
         access: Access {

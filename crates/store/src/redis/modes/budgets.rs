@@ -11,8 +11,7 @@ use super::Modes;
 use crate::{Charge, MAX_CHARGES, Mode, Outlook, StoreError};
 
 impl Modes {
-    /// What would be said to each of these charges, if it came alone: by Redis, and of limits of [`Mode::Local`] by this
-    /// process, which knows what it has counted itself.
+    /// As [`RedisStore::peek`](crate::RedisStore::peek).
     pub(in crate::redis) async fn peek(
         &self,
         charges: &[Charge<'_>],
@@ -50,13 +49,7 @@ impl Modes {
         Ok(outlooks)
     }
 
-    /// Forgets what was used under these keys: in Redis, and then what this process remembers of it. After an error Redis
-    /// may have forgotten a part of it, and doing it again is safe.
-    ///
-    /// Other gateways may go on giving a refusal that they remember, for a second at most; an outage that begins before
-    /// they have asked Redis again finds them with what they saw last. What they have borrowed stays lent, and what they
-    /// spend of it counts, so that a reset never makes room for more than the limit. What they have counted of limits of
-    /// [`Mode::Local`] is theirs, and stays: such a limit is reset in this process alone.
+    /// As [`RedisStore::reset`](crate::RedisStore::reset).
     pub(in crate::redis) async fn reset(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
         let is_shared = |charge: &&Charge<'_>| charge.limit.mode() != Mode::Local;
         let shared: Vec<Charge<'_>> = charges.iter().filter(is_shared).copied().collect();

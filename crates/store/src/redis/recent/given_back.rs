@@ -7,8 +7,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use super::{Key, Recent, Seen};
-use crate::Charge;
+use super::Recent;
+use crate::charge::LimitKey;
 
 /// Keys share these: a refusal that is forgotten for another key's sake costs a question to Redis.
 const PLACES: usize = 64;
@@ -48,23 +48,14 @@ impl GivenBack {
 }
 
 impl Recent {
-    /// What [`given_back`](Self::given_back) needs to know of a charge.
-    pub(in super::super) fn key(&self, charge: &Charge<'_>) -> Key {
-        Key {
-            limit: self.hash(charge),
-            subject: charge.subject,
-        }
-    }
-
     /// Notes that something was given back to a key by `now`: a refusal of a call that was sent before does not hold,
     /// whether it is known already or still to come.
-    pub(in super::super) fn given_back(&self, key: &Key, now: Instant) {
-        let row = self.place(&key.limit, &key.subject);
+    pub(in super::super) fn given_back(&self, key: &LimitKey, now: Instant) {
+        let row = self.rows.index(key);
         self.given_back.note(row, now);
         // Whoever notes a refusal from here on sees that.
-        let mut row = self.rows[row].lock();
-        let is_its = |seen: &&mut Seen| seen.limit == key.limit && seen.subject == key.subject;
-        for seen in row.iter_mut().flatten().filter(is_its) {
+        let mut row = self.rows.at(row);
+        for seen in row.iter_mut().flatten().filter(|seen| seen.key == *key) {
             seen.holds &= seen.sent > now;
         }
     }

@@ -1,7 +1,7 @@
 use tidegate_core::{Concurrency, FixedWindow, Rate, SlidingWindowLog, TokenBucket};
 
 use super::*;
-use crate::{Limit, OnFailure};
+use crate::{Limit, OnFailure, Subject};
 
 const PATIENCE: Duration = Duration::from_millis(25);
 const SECOND: Duration = Duration::from_secs(1);
@@ -226,7 +226,7 @@ fn a_refusal_before_something_was_given_back_does_not_hold() {
     }
     let refuses = |charge, at| refusal(&recent, charge, at).is_some();
     assert!(refuses(&own, now + ms(3)));
-    recent.given_back(&recent.key(&own), now + ms(4));
+    recent.given_back(&own.limit_key(), now + ms(4));
     assert!(!refuses(&own, now + ms(5)));
     assert!(refuses(&other, now + ms(5)));
     // An answer that comes later to a call that was sent before says no more.

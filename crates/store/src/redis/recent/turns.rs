@@ -74,8 +74,7 @@ impl Recent {
     }
 
     fn told(&self, charge: &Charge<'_>) -> &Notify {
-        let limit = self.hash(charge);
-        &self.told.0[self.place(&limit, &charge.subject) % PLACES]
+        &self.told.0[self.rows.index(&charge.limit_key()) % PLACES]
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tidegate_core::{HoldId, Micros, Verdict};
-use tidegate_redis::{Answer, Batched, Batcher, Question, Shards, with_deadline};
+use tidegate_redis::{Answer, Batched, Batcher, Question, Shards, Word, with_deadline};
 
 use super::Task;
 use super::arguments::Arguments;
@@ -33,7 +33,7 @@ struct Call {
     task: Task,
     tag: [u8; 16],
     script: usize,
-    keys: Arc<[String]>,
+    keys: Arc<[Word]>,
     arguments: Arguments,
     charges: usize,
     /// The ID of what it holds; 0: nothing.
@@ -87,7 +87,7 @@ impl Caller {
             return Ok(());
         };
         let shard = self.shards.of(&first.subject.tag)?;
-        shard.client.unlink(self.keys(charges).to_vec()).await
+        shard.client.unlink(&self.keys(charges)).await
     }
 
     /// Has a script decide these charges. Places that it may have taken without an answer are given back.
@@ -121,7 +121,7 @@ impl Caller {
         }
     }
 
-    fn keys(&self, charges: &[Charge<'_>]) -> Arc<[String]> {
+    fn keys(&self, charges: &[Charge<'_>]) -> Arc<[Word]> {
         charges
             .iter()
             .flat_map(|charge| charge.keys(&self.key_prefix))
@@ -147,7 +147,7 @@ impl Caller {
     async fn decided(
         &self,
         call: &Call,
-        words: Arc<[String]>,
+        words: Arc<[Word]>,
         deadline: Option<Micros>,
     ) -> Result<(Micros, Option<Decision>), StoreError> {
         let reply = match (self.shards.one(), call.task) {

@@ -8,16 +8,10 @@ use tidegate_core::{Micros, Quota};
 use super::limits::Watched;
 use super::tally::{Counts, Tally, Totals};
 use crate::Subject;
+use crate::charge::LimitKey;
 
 /// A key that refuses is heard of again so soon if it is asked for, however seldom counts are exchanged.
 const REFUSES_FOR: Duration = Duration::from_secs(1);
-
-/// A limit, as a hash of its ID, and whom it is counted for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Key {
-    pub(super) limit: u64,
-    pub(super) subject: Subject,
-}
 
 /// When a key's exchange is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,7 +46,7 @@ pub(super) struct Entry {
 /// What is to be told of one key.
 #[derive(Clone, Debug)]
 pub(super) struct Telling {
-    pub(super) key: Key,
+    pub(super) key: LimitKey,
     pub(super) quota: Quota,
     /// When the window started that these are the counts of.
     pub(super) start: Micros,
@@ -95,7 +89,7 @@ impl Entry {
     }
 
     /// What is to be told of it now, under the ID of this `gateway`.
-    pub(super) fn tell(&mut self, key: Key, gateway: &Arc<String>) -> Telling {
+    pub(super) fn tell(&mut self, key: LimitKey, gateway: &Arc<String>) -> Telling {
         self.due = None;
         self.is_under_way = true;
         Telling {

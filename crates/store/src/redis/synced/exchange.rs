@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tidegate_core::Micros;
-use tidegate_redis::{Answer, deadline, slot_of_tag};
+use tidegate_redis::{Answer, Word, deadline, slot_of_tag};
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
@@ -18,7 +18,7 @@ use super::{Synced, notes_of};
 use crate::StoreError;
 use crate::charge::key_of;
 use crate::redis::script::caller::Caller;
-use crate::redis::script::{self, Task, arguments};
+use crate::redis::script::{self, Task};
 
 /// The most keys in one call: Redis is busy with them for less than half a millisecond.
 const KEYS: usize = 32;
@@ -54,8 +54,7 @@ struct Calls {
 }
 
 impl Synced {
-    /// Exchanges the counts of synced limits, for as long as the future is polled. A gateway with such limits needs it
-    /// running, once; without it they are as good as local.
+    /// As [`RedisStore::keep_synced`](crate::RedisStore::keep_synced).
     pub(in crate::redis) async fn keep(&self) {
         let every = |period| {
             let mut every = tokio::time::interval(period);
@@ -233,19 +232,19 @@ impl Call<'_> {
         let mut keys = Vec::with_capacity(2 * self.batch.len());
         let mut words = vec![
             deadline(on_clock),
-            self.gateway().to_owned(),
-            self.number.to_string(),
+            Word::from(self.gateway().to_owned()),
+            Word::from(self.number),
         ];
         for telling in self.batch {
             let prefix = &self.caller.key_prefix;
             let key = key_of(prefix, telling.limit_id(), telling.subject());
             let notes = notes_of(&key);
-            keys.extend([key, notes]);
-            words.push(telling.quota.algorithm().to_owned());
+            keys.extend([key, notes].map(Word::from));
+            words.push(telling.quota.algorithm().into());
             let Counts { current, previous } = telling.own;
             let numbers = [telling.start, count(current), count(previous)];
-            words.extend(numbers.map(|number| number.to_string()));
-            arguments::add_numbers(&mut words, &telling.quota);
+            words.extend(numbers.map(Word::from));
+            words.extend(telling.quota.numbers(0).iter().copied().map(Word::from));
         }
         let quotas = self.batch.iter().map(|telling| &telling.quota);
         let script = script::number_of_quotas(Task::Exchange, quotas);

@@ -4,20 +4,20 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map;
-use std::hash::BuildHasher as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
-use parking_lot::Mutex;
 use tidegate_core::Micros;
 use tokio::sync::Notify;
 
 use super::SyncedUse;
-use super::entry::{Due, Entry, Key, Telling};
+use super::entry::{Due, Entry, Telling};
 use super::limits::Limits;
 use super::tally::{Tally, Totals};
+use crate::charge::LimitKey;
+use crate::sharded::Sharded;
 use crate::{Charge, Subject};
 
 const ROWS: usize = 64;
@@ -25,12 +25,10 @@ const ROWS: usize = 64;
 /// The keys, in rows with a lock each.
 #[derive(Debug)]
 pub(super) struct Table {
-    rows: Box<[Mutex<Row>]>,
+    rows: Sharded<Row>,
     // Keys in each.
     capacity: usize,
     every: Duration,
-    // Seeded per process: nobody outside can aim keys at one row.
-    hasher: RandomState,
     limits: Limits,
     // There is a key whose exchange is due at once.
     urgent: Notify,
@@ -41,9 +39,9 @@ pub(super) struct Table {
 struct Row {
     // The ID under which the counts of these keys are noted. It changes when their tallies do.
     gateway: Arc<String>,
-    entries: HashMap<Key, Entry, RandomState>,
+    entries: HashMap<LimitKey, Entry, RandomState>,
     // By when they are due. A key may stand here more than once, or for nothing: its entry says what holds.
-    due: [Vec<Key>; 3],
+    due: [Vec<LimitKey>; 3],
 }
 
 impl Table {
@@ -55,10 +53,9 @@ impl Table {
             due: Default::default(),
         };
         Self {
-            rows: (0..ROWS).map(|_| Mutex::new(row())).collect(),
+            rows: Sharded::new(ROWS, row),
             capacity: max_keys.div_ceil(ROWS),
             every,
-            hasher: RandomState::default(),
             limits: Limits::default(),
             urgent: Notify::new(),
             next_sweep: AtomicUsize::new(0),
@@ -75,8 +72,8 @@ impl Table {
         fails: impl FnOnce() -> bool,
         act: impl FnOnce(&mut Entry) -> (T, bool),
     ) -> Option<T> {
-        let (key, quota) = (self.key(charge), charge.limit.quota());
-        let row = &mut *self.row(&key).lock();
+        let (key, quota) = (charge.limit_key(), charge.limit.quota());
+        let row = &mut *self.rows.lock(&key);
         let is_full = row.entries.len() >= self.capacity;
         let entry = match row.entries.entry(key) {
             hash_map::Entry::Occupied(entry) => entry.into_mut(),
@@ -103,8 +100,8 @@ impl Table {
 
     /// Does something with the entry of a key, if there is one, and makes its exchange due.
     pub(super) fn with_known(&self, charge: &Charge<'_>, due: Due, act: impl FnOnce(&mut Entry)) {
-        let key = self.key(charge);
-        let row = &mut *self.row(&key).lock();
+        let key = charge.limit_key();
+        let row = &mut *self.rows.lock(&key);
         if let Some(entry) = row.entries.get_mut(&key) {
             act(entry);
             let due = if entry.is_silent { Due::Retry } else { due };
@@ -114,15 +111,15 @@ impl Table {
 
     /// Makes the exchange due of all keys of which Redis was told something that may still count.
     pub(super) fn tell_again(&self) {
-        for row in &self.rows {
-            self.list_all(&mut row.lock(), |entry| entry.tally.has_told());
+        for mut row in self.rows.all() {
+            self.list_all(&mut row, |entry| entry.tally.has_told());
         }
     }
 
     /// Notes counts under the ID of another `gateway` from now on: what Redis was told under the old ID is not this gateway's any more.
     pub(super) fn leave_told(&self, gateway: &Arc<String>) {
-        for row in &self.rows {
-            let row = &mut *row.lock();
+        for mut row in self.rows.all() {
+            let row = &mut *row;
             row.gateway = gateway.clone();
             // The end of a call that is under way says what was told.
             self.list_all(row, |entry| !entry.is_under_way && entry.tally.leave_told());
@@ -153,8 +150,8 @@ impl Table {
     /// What is to be told of all keys whose exchange is due.
     pub(super) fn take(&self, due: Due) -> Vec<Telling> {
         let mut tellings = Vec::new();
-        for row in &self.rows {
-            let row = &mut *row.lock();
+        for mut row in self.rows.all() {
+            let row = &mut *row;
             for key in row.due[due as usize].drain(..) {
                 // What is under way comes again when that is over.
                 if let Some(entry) = row.entries.get_mut(&key)
@@ -172,10 +169,10 @@ impl Table {
     /// under way, for whose answer nobody waits any more.
     pub(super) fn take_untold(&self) -> Vec<Telling> {
         let mut tellings = Vec::new();
-        for row in &self.rows {
+        for mut row in self.rows.all() {
             let Row {
                 gateway, entries, ..
-            } = &mut *row.lock();
+            } = &mut *row;
             let untold = entries.iter_mut();
             let untold = untold.filter(|(_, entry)| !entry.tally.is_told(&entry.quota));
             tellings.extend(untold.map(|(key, entry)| entry.tell(*key, gateway)));
@@ -195,8 +192,8 @@ impl Table {
 
     /// Drops the keys of the next row in turn of which nothing matters any more, at the time by the clock of their server.
     pub(super) fn sweep(&self, now: impl Fn(&Subject) -> Micros) {
-        let next = self.next_sweep.fetch_add(1, Ordering::Relaxed) % self.rows.len();
-        let row = &mut *self.rows[next].lock();
+        let next = self.next_sweep.fetch_add(1, Ordering::Relaxed) % self.rows.count();
+        let row = &mut *self.rows.at(next);
         row.entries.retain(|key, entry| {
             entry.is_under_way || entry.tally.matters(&entry.quota, now(&key.subject))
         });
@@ -211,8 +208,8 @@ impl Table {
             overshoots: self.limits.overshoots(),
             ..SyncedUse::default()
         };
-        for row in &self.rows {
-            let entries = &row.lock().entries;
+        for row in self.rows.all() {
+            let entries = &row.entries;
             usage.keys += entries.len();
             let since = entries.values().filter_map(|entry| entry.waiting).min();
             let waiting = since.map(|since| since.elapsed());
@@ -223,7 +220,7 @@ impl Table {
 
     /// A call is over; it says when the key is due again.
     fn over(&self, telling: &Telling, end: impl FnOnce(&mut Entry) -> Option<Due>) {
-        let row = &mut *self.row(&telling.key).lock();
+        let row = &mut *self.rows.lock(&telling.key);
         if let Some(entry) = row.entries.get_mut(&telling.key) {
             let mut due = end(entry);
             if telling.gateway != row.gateway && entry.tally.leave_told() {
@@ -236,7 +233,14 @@ impl Table {
     }
 
     /// Makes the exchange of a key due, unless it is due sooner.
-    fn list(&self, entry: &mut Entry, lists: &mut [Vec<Key>; 3], key: Key, due: Due, now: Instant) {
+    fn list(
+        &self,
+        entry: &mut Entry,
+        lists: &mut [Vec<LimitKey>; 3],
+        key: LimitKey,
+        due: Due,
+        now: Instant,
+    ) {
         if entry.due >= Some(due) {
             return;
         }
@@ -246,17 +250,5 @@ impl Table {
         if due == Due::Now {
             self.urgent.notify_one();
         }
-    }
-
-    fn key(&self, charge: &Charge<'_>) -> Key {
-        Key {
-            limit: self.hasher.hash_one(charge.limit.id()),
-            subject: charge.subject,
-        }
-    }
-
-    fn row(&self, key: &Key) -> &Mutex<Row> {
-        // The maps have seeds of their own.
-        &self.rows[self.hasher.hash_one(key) as usize & (ROWS - 1)]
     }
 }

@@ -1,19 +1,20 @@
 //! Renewals of what is held, and how long each server is sure to have the places that belong there.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use tidegate_core::HoldId;
+use tidegate_redis::{Confirmed, Shard};
 use tokio::task::JoinSet;
 
 use super::AT_ONCE;
-use crate::redis::{Confirmed, Server};
 use crate::registry::{Hold, Home, Renewed};
 use crate::{Charge, Mode, Store};
 
 impl Store {
     /// Decides where places belong: those that this process admitted because Redis did not answer belong there, too. Their
     /// server, if that is known.
-    pub(super) fn place(&self, hold: &mut Hold) -> Option<Server> {
+    pub(super) fn place(&self, hold: &mut Hold) -> Option<Arc<Shard>> {
         if !hold.limit.has_places() {
             return None;
         }
@@ -27,13 +28,13 @@ impl Store {
         }
         let server = self.server_of(hold)?;
         if hold.renewed.is_some() {
-            hold.connection = server.connection();
+            hold.connection = server.client.connection();
         }
         Some(server)
     }
 
     /// The server of places that belong in Redis, if it is known.
-    pub(super) fn server_of(&self, hold: &Hold) -> Option<Server> {
+    pub(super) fn server_of(&self, hold: &Hold) -> Option<Arc<Shard>> {
         match self {
             Self::Redis(store) if hold.is_in_redis() => store.exact().server_of(&hold.charge()),
             _ => None,
@@ -46,12 +47,12 @@ impl Store {
             return;
         };
         self.registry().with_all(|holds, is_resetting| {
-            let mut servers: Vec<(Server, u64, Confirmed)> = store
+            let mut servers: Vec<(Arc<Shard>, u64, Confirmed)> = store
                 .exact()
                 .servers()
                 .into_iter()
                 .map(|server| {
-                    let connection = server.connection();
+                    let connection = server.client.connection();
                     (server, connection, Confirmed::default())
                 })
                 .collect();
@@ -59,14 +60,16 @@ impl Store {
                 let Some(own) = self.server_of(hold) else {
                     continue;
                 };
-                let known = servers.iter_mut().find(|(server, ..)| server.is(&own));
+                let known = servers
+                    .iter_mut()
+                    .find(|(server, ..)| Arc::ptr_eq(server, &own));
                 if let Some((_, connection, confirmed)) = known {
                     let is_known = hold.connection == *connection && !is_resetting;
                     confirmed.add(hold.lapses().filter(|_| is_known));
                 }
             }
             for (server, connection, confirmed) in servers {
-                server.set(confirmed, connection);
+                server.confirmation.set(confirmed, connection);
             }
         });
     }
@@ -88,20 +91,22 @@ impl Store {
     /// Renews what is due. A server that does not answer is left alone until the next round.
     pub(crate) async fn renew_due(&self) {
         let is_lost = |hold: &Hold| {
-            let connection = self.server_of(hold).map_or(0, |server| server.connection());
+            let connection = self
+                .server_of(hold)
+                .map_or(0, |server| server.client.connection());
             connection != 0 && connection != hold.connection
         };
         let mut calls = JoinSet::new();
-        let mut silent = Vec::<Server>::new();
+        let mut silent = Vec::<Arc<Shard>>::new();
         for (id, hold) in self.registry().due(is_lost) {
             while calls.len() >= AT_ONCE {
-                let joined: Option<Result<Option<Server>, _>> = calls.join_next().await;
+                let joined: Option<Result<Option<Arc<Shard>>, _>> = calls.join_next().await;
                 silent.extend(joined.and_then(Result::ok).flatten());
             }
             let server = self.server_of(&hold);
             let is_silent = server
                 .as_ref()
-                .is_some_and(|server| silent.iter().any(|silent| silent.is(server)));
+                .is_some_and(|server| silent.iter().any(|silent| Arc::ptr_eq(silent, server)));
             let store = self.clone();
             calls.spawn(async move {
                 let renewed = match is_silent {
@@ -122,9 +127,9 @@ impl Store {
     }
 
     /// Renews what a request holds, if that can be done.
-    async fn hold_on(&self, hold: &Hold, server: Option<&Server>) -> Option<Renewed> {
+    async fn hold_on(&self, hold: &Hold, server: Option<&Arc<Shard>>) -> Option<Renewed> {
         let sent = Instant::now();
-        let connection = server.map_or(0, Server::connection);
+        let connection = server.map_or(0, |server| server.client.connection());
         let charge = hold.charge();
         let is_done = match (hold.home, self) {
             (Home::Redis, Self::Redis(store)) if hold.limit.has_places() => store

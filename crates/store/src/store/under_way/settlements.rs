@@ -4,21 +4,21 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-use crate::registry::Key;
+use crate::charge::LimitKey;
 use crate::{Limit, Store, Subject};
 
 /// The settlements under one key, for as long as this is kept.
 #[derive(Debug)]
 pub struct Settlements {
     store: Store,
-    key: Key,
+    key: LimitKey,
     notify: Arc<Notify>,
 }
 
 impl Settlements {
     pub(super) fn watch(store: &Store, limit: &Limit, subject: Subject) -> Self {
         let watchers = store.watchers();
-        let key = watchers.key(limit, subject);
+        let key = LimitKey::of(limit, subject);
         let notify = watchers.enter(key);
         let store = store.clone();
         Self { store, key, notify }

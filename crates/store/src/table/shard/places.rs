@@ -2,14 +2,15 @@
 
 use tidegate_core::{Hold, HoldId, Micros, Quota, Receipt, State};
 
-use super::{Entry, Held, Key, Shard};
+use super::{Entry, Held, Shard};
 use crate::Charge;
+use crate::charge::LimitKey;
 
 impl Shard {
     /// Takes back what was charged under a key, or for newcomers together.
     pub(in crate::table) fn give_back(
         &mut self,
-        key: &Key,
+        key: &LimitKey,
         quota: &Quota,
         cost: u64,
         receipt: Receipt,
@@ -25,7 +26,7 @@ impl Shard {
     /// Holds places for another lease, wherever they were taken; they are taken again if they are missing.
     pub(in crate::table) fn hold_places(
         &mut self,
-        key: Key,
+        key: LimitKey,
         charge: &Charge<'_>,
         quota: &Quota,
         hold: Hold,
@@ -50,7 +51,7 @@ impl Shard {
     }
 
     /// The entry that is charged for a request: that of its key, unless only the one for newcomers has its places.
-    fn entry_of(&mut self, key: &Key, id: HoldId) -> Option<&mut Entry> {
+    fn entry_of(&mut self, key: &LimitKey, id: HoldId) -> Option<&mut Entry> {
         let has = |entry: &Entry| match &entry.content.state {
             State::Concurrency(places) => places.has(id),
             _ => false,

@@ -2,8 +2,9 @@
 
 use tidegate_core::{Micros, Quota};
 
-use super::{Entry, Held, Key, Place, Shard};
+use super::{Entry, Held, Place, Shard};
 use crate::Charge;
+use crate::charge::LimitKey;
 
 /// How a reservation is settled.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +28,7 @@ impl Shard {
     /// up at most: a debt is nobody else's.
     pub(in crate::table) fn settle(
         &mut self,
-        key: Key,
+        key: LimitKey,
         charge: &Charge<'_>,
         settlement: &Settlement<'_>,
     ) {

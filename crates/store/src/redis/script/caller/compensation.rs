@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use tidegate_core::{HoldId, Micros, Receipt, Verdict};
+use tidegate_redis::Word;
 
 use super::{Arguments, Caller, Task};
 use crate::charge::unsettled_key;
@@ -21,10 +22,10 @@ pub(in crate::redis) const LONGEST: Duration = Duration::from_secs(1);
 pub(in crate::redis) struct Afterwards {
     tag: [u8; 16],
     script: usize,
-    keys: Vec<String>,
+    keys: Vec<Word>,
     /// Of a calendar's windows, those around the time of the call are sent.
     charge: Option<Arguments>,
-    words: Vec<String>,
+    words: Vec<Word>,
 }
 
 impl Afterwards {
@@ -54,8 +55,8 @@ impl Caller {
 
     /// Takes back what was charged, as far as it still counts.
     pub(in crate::redis) fn by_receipt(&self, charge: &Charge<'_>, receipt: Receipt) -> Afterwards {
-        let keys = vec![charge.key(&self.key_prefix)];
-        let words = vec![receipt.until.to_string(), receipt.hold.to_string()];
+        let keys = vec![charge.key(&self.key_prefix).into()];
+        let words = vec![receipt.until.into(), receipt.hold.to_string().into()];
         self.afterwards(Task::GiveBack, charge, keys, words)
     }
 
@@ -67,18 +68,18 @@ impl Caller {
         id: u64,
         used: u64,
     ) -> Afterwards {
-        let words = vec![receipt.to_string(), format!("{id:x}"), used.to_string()];
+        let words = vec![receipt.into(), format!("{id:x}").into(), used.into()];
         self.of_reservation(Task::Settle, charge, words)
     }
 
     /// Holds the reservation with this ID for another lease.
     pub(in crate::redis) fn extended(&self, charge: &Charge<'_>, id: u64) -> Afterwards {
-        self.of_reservation(Task::Extend, charge, vec![format!("{id:x}")])
+        self.of_reservation(Task::Extend, charge, vec![format!("{id:x}").into()])
     }
 
-    fn of_reservation(&self, task: Task, charge: &Charge<'_>, words: Vec<String>) -> Afterwards {
+    fn of_reservation(&self, task: Task, charge: &Charge<'_>, words: Vec<Word>) -> Afterwards {
         let key = charge.key(&self.key_prefix);
-        let keys = vec![key.clone(), unsettled_key(&key)];
+        let keys = vec![key.clone().into(), unsettled_key(&key).into()];
         self.afterwards(task, charge, keys, words)
     }
 
@@ -86,8 +87,8 @@ impl Caller {
         &self,
         task: Task,
         charge: &Charge<'_>,
-        keys: Vec<String>,
-        words: Vec<String>,
+        keys: Vec<Word>,
+        words: Vec<Word>,
     ) -> Afterwards {
         let charges = std::slice::from_ref(charge);
         Afterwards {

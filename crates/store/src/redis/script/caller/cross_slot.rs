@@ -184,7 +184,7 @@ impl Drop for Charged<'_> {
         };
         for (charge, call) in self.calls.drain(..) {
             let caller = self.caller.clone();
-            let (recent, key) = (self.recent.clone(), self.recent.key(&charge));
+            let (recent, key) = (self.recent.clone(), charge.limit_key());
             // Nobody waits for it: whoever was refused has an answer.
             runtime.spawn(async move {
                 let _ = caller.send(&call).await;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tidegate_core::{HoldId, Micros, Receipt};
-use tidegate_redis::with_deadline;
+use tidegate_redis::{Word, with_deadline};
 
 use super::compensation::{Afterwards, LONGEST};
 use super::{Caller, Task};
@@ -80,8 +80,8 @@ impl Caller {
         hold: HoldId,
         numbers: &[u64],
     ) -> Afterwards {
-        let keys = vec![charge.key(&self.key_prefix)];
-        let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
+        let keys = vec![charge.key(&self.key_prefix).into()];
+        let numbers: Vec<Word> = numbers.iter().copied().map(Word::from).collect();
         let words = with_deadline(deadline, hold.0, &numbers);
         self.afterwards(task, charge, keys, words).without_charge()
     }

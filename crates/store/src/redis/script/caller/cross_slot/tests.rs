@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate_core::{FixedWindow, LeakyBucket, Rate, SlidingWindowLog};
-use tidegate_redis::{Shards, Target};
+use tidegate_redis::Shards;
 use tidegate_testkit::RedisServer;
 
 use super::*;
@@ -41,8 +41,7 @@ async fn a_script_that_finds_itself_late_by_another_clock_is_sent_once_more_and_
 }
 
 pub(in crate::redis) async fn caller(server: &RedisServer) -> Caller {
-    let target = Target::parse(&server.url()).unwrap();
-    let shards = Shards::start(target, None, Duration::from_secs(5), script::all());
+    let shards = Shards::start(&server.url(), None, Duration::from_secs(5), script::all()).unwrap();
     shards.tried().await;
     Caller::new(shards, "test")
 }

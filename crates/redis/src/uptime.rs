@@ -1,0 +1,35 @@
+//! How long the machine has been up, asleep or awake.
+//!
+//! An [`Instant`](std::time::Instant) stands still on Linux while a virtual machine is suspended. Redis's clock does not.
+
+use std::time::Duration;
+
+/// How long the machine has been up, asleep or awake.
+#[cfg(target_os = "linux")]
+pub fn uptime() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    // Neither is below 0.
+    let (seconds, nanos) = (time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs());
+    Duration::from_secs(seconds) + Duration::from_nanos(nanos)
+}
+
+/// As far as is known: by a clock that may stand still meanwhile.
+#[cfg(not(target_os = "linux"))]
+pub fn uptime() -> Duration {
+    static FIRST: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    FIRST.get_or_init(std::time::Instant::now).elapsed()
+}
+
+/// It goes on with the machine's uptime, which counts sleep as well.
+#[cfg(all(test, target_os = "linux"))]
+#[test]
+fn it_is_the_uptime_of_the_machine() {
+    let up = || {
+        let text = std::fs::read_to_string("/proc/uptime").unwrap();
+        let seconds: f64 = text.split(' ').next().unwrap().parse().unwrap();
+        Duration::from_secs_f64(seconds)
+    };
+    let (before, uptime, after) = (up(), uptime(), up());
+    let tick = Duration::from_millis(10);
+    assert!(before <= uptime + tick && uptime <= after + tick);
+}

@@ -1,0 +1,51 @@
+//! Values in shards, each with a lock of its own.
+
+use std::hash::{BuildHasher as _, Hash};
+
+use foldhash::fast::RandomState;
+use parking_lot::{Mutex, MutexGuard};
+
+/// Values in shards, found by the hashes of keys.
+#[derive(Debug)]
+pub(crate) struct Sharded<T> {
+    shards: Box<[Mutex<T>]>,
+    // Seeded per process: a client cannot aim keys at one shard.
+    hasher: RandomState,
+}
+
+impl<T> Sharded<T> {
+    /// So many shards, a power of two.
+    pub(crate) fn new(shards: usize, make: impl Fn() -> T) -> Self {
+        debug_assert!(shards.is_power_of_two());
+        Self {
+            shards: (0..shards).map(|_| Mutex::new(make())).collect(),
+            hasher: RandomState::default(),
+        }
+    }
+
+    /// The index of a key's shard.
+    pub(crate) fn index(&self, key: &impl Hash) -> usize {
+        // Maps in the shards use the low bits of hashes of their own.
+        (self.hasher.hash_one(key) >> 32) as usize & (self.shards.len() - 1)
+    }
+
+    /// The shard with this index, locked.
+    pub(crate) fn at(&self, index: usize) -> MutexGuard<'_, T> {
+        self.shards[index].lock()
+    }
+
+    /// The shard of a key, locked.
+    pub(crate) fn lock(&self, key: &impl Hash) -> MutexGuard<'_, T> {
+        self.at(self.index(key))
+    }
+
+    /// All shards, each locked in turn.
+    pub(crate) fn all(&self) -> impl Iterator<Item = MutexGuard<'_, T>> {
+        self.shards.iter().map(Mutex::lock)
+    }
+
+    /// How many shards there are.
+    pub(crate) const fn count(&self) -> usize {
+        self.shards.len()
+    }
+}
