@@ -10,9 +10,9 @@ use fred::interfaces::{ClientLike as _, KeysInterface as _, LuaInterface as _};
 use fred::types::{CustomCommand, Expiration, InfoKind, SetOptions, Value};
 use tokio::sync::Notify;
 
+use super::connection::Connection;
 use super::error::CallError;
 use super::failure::Failure;
-use super::link::Link;
 use super::route::Route;
 use super::word::Word;
 
@@ -25,12 +25,12 @@ pub(crate) enum Asking {
 
 /// One server, asked over a connection that comes back by itself.
 #[derive(Debug)]
-pub struct Client(Link);
+pub struct Client(Connection);
 
 impl Client {
     /// Starts connecting, for ever. `changed` is told whenever the connection comes up or breaks.
     pub(crate) fn start(route: Route, changed: Arc<Notify>) -> Self {
-        Self(Link::start(route, changed))
+        Self(Connection::start(route, changed))
     }
 
     /// Waits until the first attempt to connect is over, whatever came of it.

@@ -4,7 +4,7 @@
 //! keys and arguments are given to it, and replies are numbers. Of `tidegate-core` it uses types of time only.
 //!
 //! - `url`, [`Tls`]: what users write; `route`: how to come to one server
-//! - `link`: a connection that is made again when it ends, with `sentinels`; `alive`: whether it carries anything; `settings`:
+//! - `connection`: a connection that is made again when it ends, with `sentinels`; `alive`: whether it carries anything; `settings`:
 //!   how fred is set
 //! - [`Client`]: the commands, [`Word`]: what they take; `failure`, [`CallError`]: why one failed; [`Scripts`]: their texts and names
 //! - [`Shard`]: one server with its scripts; [`Guard`], `breaker`, `clock`, `deadline`: whether it may be asked, and until when;
@@ -20,13 +20,13 @@ mod client;
 mod clock;
 mod cluster;
 mod confirmation;
+mod connection;
 mod deadline;
 mod error;
 mod failure;
 mod gateways;
 mod guard;
 mod info;
-mod link;
 mod route;
 mod script;
 mod secret;

@@ -38,7 +38,7 @@ static CONNECTIONS: AtomicU64 = AtomicU64::new(1);
 
 /// A connection that comes back by itself, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Link {
+pub(crate) struct Connection {
     shared: Arc<Shared>,
     #[expect(dead_code, reason = "ends the tasks when it is dropped")]
     tasks: (Task<()>, Option<Task<()>>),
@@ -55,7 +55,7 @@ struct Shared {
     at: Mutex<Option<Address>>,
 }
 
-impl Link {
+impl Connection {
     /// Starts connecting, for ever. `changed` is told whenever the connection comes up or breaks.
     pub(crate) fn start(route: Route, changed: Arc<Notify>) -> Self {
         let shared = Arc::new(Shared {
@@ -69,7 +69,7 @@ impl Link {
             let shared = shared.clone();
             let connected = move || shared.at.lock().clone();
             let watching = sentinels::watch(route.clone(), connected, leave.clone());
-            // Sentinels are links too, whose futures would otherwise contain themselves.
+            // Sentinels are connections too, whose futures would otherwise contain themselves.
             let watching: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(watching);
             Task(tokio::spawn(watching))
         });

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use super::super::route::Route;
 use super::super::settings::CONNECT;
 use super::super::url::{Address, Topology};
-use super::Link;
+use super::Connection;
 
 /// How often they are asked.
 const EVERY: Duration = Duration::from_secs(1);
@@ -35,7 +35,7 @@ pub(super) async fn watch(
         return;
     };
     let service: Arc<str> = service.as_str().into();
-    let links: Vec<Arc<Link>> = hosts
+    let connections: Vec<Arc<Connection>> = hosts
         .iter()
         .map(|host| {
             let route = Route {
@@ -45,14 +45,18 @@ pub(super) async fn watch(
                 timeout: CONNECT,
                 ..route.clone()
             };
-            Arc::new(Link::start(route, Arc::new(Notify::new())))
+            Arc::new(Connection::start(route, Arc::new(Notify::new())))
         })
         .collect();
     loop {
         tokio::time::sleep(EVERY).await;
         let mut asking = JoinSet::new();
-        for link in links.iter().filter(|link| link.is_up()).cloned() {
-            asking.spawn(primary(link, service.clone()));
+        for connection in connections
+            .iter()
+            .filter(|connection| connection.is_up())
+            .cloned()
+        {
+            asking.spawn(primary(connection, service.clone()));
         }
         let answers: Vec<Address> = asking.join_all().await.into_iter().flatten().collect();
         let named = named_by_most(&answers);
@@ -66,8 +70,8 @@ pub(super) async fn watch(
 }
 
 /// Who the primary is, by one sentinel's word.
-async fn primary(link: Arc<Link>, service: Arc<str>) -> Option<Address> {
-    let fred = link.fred().ok()?;
+async fn primary(connection: Arc<Connection>, service: Arc<str>) -> Option<Address> {
+    let fred = connection.fred().ok()?;
     let command = CustomCommand::new_static("SENTINEL", None::<u16>, false);
     let words = vec!["GET-MASTER-ADDR-BY-NAME", &service];
     let (host, port): (String, u16) = fred.custom(command, words).await.ok()?;
