@@ -148,7 +148,7 @@ impl Gateways {
         let answer = tokio::time::timeout(timeout, asked).await;
         let (shard, reply) = answer.unwrap_or(Err(CallError::Timeout))?;
         let beat = read(&reply).ok_or_else(CallError::unknown_reply)?;
-        shard.guard.saw(beat.now, sent);
+        shard.in_flight.saw(beat.now, sent);
         Ok(beat)
     }
 

@@ -7,7 +7,7 @@
 //! - `connection`: a connection that is made again when it ends, with `sentinels`; `alive`: whether it carries anything; `settings`:
 //!   how fred is set
 //! - [`Client`]: the commands, [`Word`]: what they take; `failure`, [`CallError`]: why one failed; [`Scripts`]: their texts and names
-//! - [`Shard`]: one server with its scripts; [`Guard`], `breaker`, `clock`, `deadline`: whether it may be asked, and until when;
+//! - [`Shard`]: one server with its scripts; [`InFlightLimit`], `breaker`, `clock`, `deadline`: whether it may be asked, and until when;
 //!   [`Confirmation`]: whether it has all places of this process
 //! - `slots`, `cluster`: which server has which keys; [`Shards`]: one server or many
 //! - [`Batcher`]: several questions in one call
@@ -25,7 +25,7 @@ mod deadline;
 mod error;
 mod failure;
 mod gateways;
-mod guard;
+mod in_flight;
 mod info;
 mod route;
 mod script;
@@ -46,7 +46,7 @@ pub use confirmation::{Confirmation, Confirmed};
 pub use deadline::{deadline, with_deadline};
 pub use error::CallError;
 pub use gateways::{Finding, Gateways, HEARTBEAT, Identity};
-pub use guard::{Answer, Guard};
+pub use in_flight::{Answer, InFlightLimit};
 pub use info::{NodeInfo, RedisInfo};
 pub use script::Scripts;
 pub use secret::{Agreement, Secret};

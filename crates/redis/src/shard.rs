@@ -12,7 +12,7 @@ use super::client::{Asking, By, Client};
 use super::confirmation::Confirmation;
 use super::error::CallError;
 use super::failure::Failure;
-use super::guard::Guard;
+use super::in_flight::InFlightLimit;
 use super::route::Route;
 use super::script::Scripts;
 use super::word::Word;
@@ -23,7 +23,7 @@ pub struct Shard {
     /// Its connection.
     pub client: Client,
     /// Whether decisions may ask it.
-    pub guard: Guard,
+    pub in_flight: InFlightLimit,
     /// Whether it has all places of this process.
     pub confirmation: Confirmation,
     scripts: Arc<Scripts>,
@@ -45,7 +45,7 @@ impl Shard {
     /// Starts connecting, for ever. `changed` is told whenever the connection comes up or breaks.
     pub(crate) fn start(route: Route, scripts: Arc<Scripts>, changed: Arc<Notify>) -> Self {
         Self {
-            guard: Guard::default(),
+            in_flight: InFlightLimit::default(),
             confirmation: Confirmation::default(),
             client: Client::start(route, changed),
             loaders: (0..scripts.count()).map(|_| Loader::default()).collect(),
@@ -56,7 +56,7 @@ impl Shard {
     /// Whether it answers; then decisions may ask it again.
     pub(crate) async fn ping(&self) -> Result<(), CallError> {
         self.client.ping().await?;
-        self.guard.answered();
+        self.in_flight.answered();
         Ok(())
     }
 

@@ -129,14 +129,14 @@ impl Shards {
     /// The time by the clock of the server of a client's keys, as far as is known.
     pub fn now(&self, tag: &[u8; 16]) -> Option<Micros> {
         match &self.0 {
-            Kind::One(shard) => shard.guard.now(),
-            Kind::Cluster(_) => self.of(tag).ok()?.guard.now(),
+            Kind::One(shard) => shard.in_flight.now(),
+            Kind::Cluster(_) => self.of(tag).ok()?.in_flight.now(),
         }
     }
 
     /// Whether the server of a client's keys failed to answer last, or is not known.
     pub fn fails(&self, tag: &[u8; 16]) -> bool {
-        self.of(tag).map_or(true, |shard| shard.guard.fails())
+        self.of(tag).map_or(true, |shard| shard.in_flight.fails())
     }
 
     /// Runs the script with this number where the keys of this client are.

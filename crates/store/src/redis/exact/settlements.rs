@@ -26,7 +26,7 @@ impl Exact {
             // What stands under the key will not settle anything.
             Err(error) if error.is_about_keys() && !error.is_moving() => {
                 if let Ok(shard) = self.access.caller.shards.of(&charge.subject.tag) {
-                    shard.guard.complain(&error);
+                    shard.in_flight.complain(&error);
                 }
                 Ok(())
             }
@@ -43,7 +43,7 @@ impl Exact {
     #[cfg(test)]
     pub(crate) fn believe(&self, charge: &Charge<'_>, time: Micros) {
         if let Ok(shard) = self.access.caller.shards.of(&charge.subject.tag) {
-            shard.guard.saw(time, std::time::Instant::now());
+            shard.in_flight.saw(time, std::time::Instant::now());
         }
     }
 

@@ -41,7 +41,7 @@ impl Exact {
                 if !shard.confirmation.holds(shard.client.connection()) {
                     is_confirmed = false;
                     // Nobody waits for a server that does not answer.
-                    if shard.guard.fails() || !shard.client.is_up() {
+                    if shard.in_flight.fails() || !shard.client.is_up() {
                         return Err(StoreError::NotAsked);
                     }
                 }

@@ -128,9 +128,9 @@ impl Lender {
         self.access.secret.check()?;
         let shard = self.access.caller.shards.of(&budget.subject.tag)?;
         let asked = |on_clock| self.call(budget, ask, on_clock);
-        match shard.guard.call(until, asked).await {
+        match shard.in_flight.call(until, asked).await {
             // It has done nothing, and told the time, by which another one may be in time.
-            Err(StoreError::Late) => shard.guard.call(until, asked).await,
+            Err(StoreError::Late) => shard.in_flight.call(until, asked).await,
             answer => answer,
         }
     }

@@ -132,13 +132,13 @@ impl Caller {
     async fn run(&self, call: Call, until: Instant) -> Result<Answer<Decision>, StoreError> {
         let shard = self.shards.of(&call.tag)?;
         let ask = |deadline| {
-            let now = shard.guard.now().unwrap_or_else(crate::now);
+            let now = shard.in_flight.now().unwrap_or_else(crate::now);
             let words = call.arguments.at(now);
             self.decided(&call, words, deadline)
         };
-        match shard.guard.call(until, ask).await {
+        match shard.in_flight.call(until, ask).await {
             // It has charged nothing, and told the time, by which another one may be in time.
-            Err(StoreError::Late) => shard.guard.call(until, ask).await,
+            Err(StoreError::Late) => shard.in_flight.call(until, ask).await,
             answer => answer,
         }
     }

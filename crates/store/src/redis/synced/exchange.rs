@@ -169,7 +169,7 @@ impl Synced {
                             failed = true;
                             if let Ok(shard) = self.access.caller.shards.of(&telling.subject().tag)
                             {
-                                shard.guard.complain(&error);
+                                shard.in_flight.complain(&error);
                             }
                             self.failed(std::slice::from_ref(telling), error);
                         }
@@ -212,7 +212,7 @@ impl Call<'_> {
         loop {
             let shard = self.caller.shards.of(&tag)?;
             match shard
-                .guard
+                .in_flight
                 .call(until, |on_clock| self.tell(on_clock))
                 .await
             {

@@ -40,20 +40,20 @@ impl Caller {
         // A deadline by a clock that has changed since is told, and the clock is known then.
         for _ in 0..2 {
             let shard = self.shards.of(&charge.subject.tag)?;
-            let (sent, deadline) = (Instant::now(), shard.guard.deadline(LONGEST));
+            let (sent, deadline) = (Instant::now(), shard.in_flight.deadline(LONGEST));
             let reply = self.send(&self.renewed(charge, hold, deadline)).await?;
             let &[now, done] = reply.as_slice() else {
                 return Err(StoreError::unknown_reply());
             };
             let now = Micros::try_from(now).map_err(|_| StoreError::unknown_reply())?;
             if done == 1 {
-                shard.guard.saw(now, sent);
+                shard.in_flight.saw(now, sent);
                 if sent.elapsed() < quick {
-                    shard.guard.answered();
+                    shard.in_flight.answered();
                 }
                 return Ok(());
             }
-            shard.guard.was_late(now, sent);
+            shard.in_flight.was_late(now, sent);
         }
         Err(StoreError::Late)
     }

@@ -30,8 +30,8 @@ async fn a_script_that_finds_itself_late_by_another_clock_is_sent_once_more_and_
         cost: 1,
     }];
     for left in [2, 1, 0] {
-        let guard = &caller.shards.of(&subject.tag).unwrap().guard;
-        guard.saw(1_000_000, Instant::now());
+        let in_flight = &caller.shards.of(&subject.tag).unwrap().in_flight;
+        in_flight.saw(1_000_000, Instant::now());
         let until = Instant::now() + Duration::from_secs(5);
         let answer = caller.decide_at_once(&charges, until).await;
         let decision = answer.unwrap().unwrap().content;

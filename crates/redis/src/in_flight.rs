@@ -1,4 +1,5 @@
-//! What stands between decisions and a server that may not answer: a deadline, a bound on calls in flight, and a breaker.
+//! The limit on calls in flight to one server, which may not answer: each call has a deadline, and a circuit breaker ends
+//! calls that fail.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,12 +16,12 @@ use super::error::CallError;
 /// comes back.
 const IN_FLIGHT: usize = 4_096;
 
-/// The guard of one server.
+/// How many calls to one server may wait for an answer, and whether it is asked at all.
 #[derive(Debug)]
-pub struct Guard {
+pub struct InFlightLimit {
     clock: Clock,
     breaker: Breaker,
-    places: Semaphore,
+    calls: Semaphore,
     // The last call that was made was not answered as it should.
     fails: AtomicBool,
     // When a key was complained of, in seconds of the clock; 0: never.
@@ -41,19 +42,19 @@ pub struct Answer<T> {
     pub received: Instant,
 }
 
-impl Default for Guard {
+impl Default for InFlightLimit {
     fn default() -> Self {
         Self {
             clock: Clock::default(),
             breaker: Breaker::default(),
-            places: Semaphore::new(IN_FLIGHT),
+            calls: Semaphore::new(IN_FLIGHT),
             fails: AtomicBool::new(false),
             complained: AtomicU64::new(0),
         }
     }
 }
 
-impl Guard {
+impl InFlightLimit {
     /// Makes a call that ends by `until`, if the server may be asked. The call is given the deadline on the server's clock
     /// and says what that clock showed, and its answer, if it did not find itself too late.
     pub async fn call<T, F>(
@@ -67,7 +68,7 @@ impl Guard {
         if !self.breaker.admits(self.clock.elapsed()) {
             return Err(CallError::NotAsked);
         }
-        let Ok(_place) = self.places.try_acquire() else {
+        let Ok(_permit) = self.calls.try_acquire() else {
             return Err(CallError::NotAsked);
         };
         let (sent, on_clock) = (Instant::now(), self.clock.elapsed());
@@ -182,43 +183,43 @@ mod tests {
     use super::*;
     use crate::error::UNKNOWN_REPLY;
 
-    async fn ask(guard: &Guard, answer: Result<Option<u8>, &str>) -> Result<u8, CallError> {
+    async fn ask(limit: &InFlightLimit, answer: Result<Option<u8>, &str>) -> Result<u8, CallError> {
         let answer = answer.map(|content| (1, content));
         let answer = answer.map_err(|code| CallError::Refused(code.to_owned()));
         let until = Instant::now() + Duration::from_secs(5);
-        let answer = guard.call(until, |_| async { answer }).await;
+        let answer = limit.call(until, |_| async { answer }).await;
         answer.map(|answer| answer.content)
     }
 
     #[tokio::test]
     async fn a_server_that_cannot_decide_is_left_alone() {
-        let guard = Guard::default();
+        let limit = InFlightLimit::default();
         let mut answers = Vec::new();
         for _ in 0..20 {
-            answers.push(ask(&guard, Err("OOM")).await);
+            answers.push(ask(&limit, Err("OOM")).await);
         }
         assert!(answers.contains(&Err(CallError::NotAsked)));
     }
 
     #[tokio::test]
     async fn an_answer_about_a_key_is_no_fault_of_its_server() {
-        let guard = Guard::default();
+        let limit = InFlightLimit::default();
         for code in ["TRYAGAIN", "WRONGTYPE", "ERR", UNKNOWN_REPLY] {
             for _ in 0..20 {
-                let answer = ask(&guard, Err(code)).await;
+                let answer = ask(&limit, Err(code)).await;
                 assert_eq!(answer, Err(CallError::Refused(code.into())));
             }
-            assert!(!guard.fails());
-            assert_eq!(ask(&guard, Ok(Some(7))).await, Ok(7));
+            assert!(!limit.fails());
+            assert_eq!(ask(&limit, Ok(Some(7))).await, Ok(7));
         }
     }
 
     #[tokio::test]
     async fn a_call_that_came_too_late_is_no_answer_and_no_fault_either() {
-        let guard = Guard::default();
+        let limit = InFlightLimit::default();
         for _ in 0..20 {
-            assert_eq!(ask(&guard, Ok(None)).await, Err(CallError::Late));
+            assert_eq!(ask(&limit, Ok(None)).await, Err(CallError::Late));
         }
-        assert_eq!(ask(&guard, Ok(Some(7))).await, Ok(7));
+        assert_eq!(ask(&limit, Ok(Some(7))).await, Ok(7));
     }
 }
