@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidegate_redis::Secret;
 
-use super::recent::Recent;
+use super::decision_cache::DecisionCache;
 use super::script::caller::Caller;
 
 /// The calls, whether they may be made, what was answered, and how long an answer is waited for.
@@ -13,6 +13,6 @@ use super::script::caller::Caller;
 pub(super) struct Access {
     pub(super) caller: Caller,
     pub(super) secret: Arc<Secret>,
-    pub(super) recent: Arc<Recent>,
+    pub(super) cache: Arc<DecisionCache>,
     pub(super) timeout: Duration,
 }

@@ -12,7 +12,7 @@ use std::time::Instant;
 use tidegate_core::{Micros, Verdict};
 
 use super::access::Access;
-use super::recent::Known;
+use super::decision_cache::Known;
 use super::script::caller::call_of;
 use super::script::caller::cross_slot::Decided;
 use crate::registry::Registry;
@@ -88,7 +88,7 @@ impl Exact {
         for _ in 0..TURNS {
             if !self
                 .access
-                .recent
+                .cache
                 .wait(charges, self.access.timeout / 4)
                 .await
             {
@@ -98,7 +98,7 @@ impl Exact {
                 return Ok(refusal);
             }
         }
-        let _turn = self.access.recent.turn(charges, self.access.timeout);
+        let _turn = self.access.cache.turn(charges, self.access.timeout);
         self.ask_redis(charges, asked).await
     }
 
@@ -112,7 +112,7 @@ impl Exact {
             let limit = charge.limit;
             let is_final = limit.mode() == Mode::Exact && limit.is_refusal_final();
             is_final
-                .then(|| self.access.recent.refusal(charge, now))
+                .then(|| self.access.cache.refusal(charge, now))
                 .flatten()
         };
         let known: PerCharge<Option<(Verdict, Micros)>> = charges.iter().map(known).collect();
@@ -132,7 +132,7 @@ impl Exact {
         let (mut time, mut is_exhausted) = (None, false);
         for charge in charges {
             let known = match charge.limit.is_refusal_final() {
-                true => self.access.recent.of(charge, now, self.access.timeout),
+                true => self.access.cache.of(charge, now, self.access.timeout),
                 false => Known::Nothing,
             };
             is_exhausted |= known == Known::Exhausted;
@@ -169,7 +169,7 @@ impl Exact {
                 let is_theirs = |charge: &&Charge<'_>| charge.limit.is_shared();
                 for charge in charges {
                     if !(error.is_about_keys() && is_theirs(&charge)) {
-                        self.access.recent.unanswered(charge);
+                        self.access.cache.unanswered(charge);
                     }
                 }
                 Err(error)
@@ -193,11 +193,11 @@ impl Exact {
                 }
             }
             // No script can decide them at once.
-            None => Box::pin(caller.decide(charges, until, &self.access.recent)).await?,
+            None => Box::pin(caller.decide(charges, until, &self.access.cache)).await?,
         };
         for ((charge, verdict), call) in charges.iter().zip(&decision.verdicts).zip(calls) {
             if let (Some(verdict), Some(call)) = (verdict, call) {
-                self.access.recent.note(charge, verdict, call);
+                self.access.cache.note(charge, verdict, call);
             }
         }
         Ok(decision)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_core::Quota;
 use tidegate_redis::Gateways;
 
-use super::recent::Recent;
+use super::decision_cache::DecisionCache;
 use crate::table::Terms;
 use crate::{
     Charge, Decision, Limit, MemoryStore, OnFailure, Outcome, PerCharge, Sources, Verdicts, Via,
@@ -15,7 +15,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Fallback {
     pub(super) memory: Arc<MemoryStore>,
-    pub(super) recent: Arc<Recent>,
+    pub(super) cache: Arc<DecisionCache>,
     pub(super) gateways: Arc<Gateways>,
 }
 
@@ -75,10 +75,10 @@ impl Fallback {
             let quota = charge.limit.quota().divided(gateways);
             // No other gateway has places.
             let is_known = charge.limit.has_places() && gateways == 1;
-            let used = || self.recent.state(charge, &quota, now);
+            let used = || self.cache.state(charge, &quota, now);
             Terms {
                 used: (!is_known).then(used).flatten(),
-                blocked_until: self.recent.blocked_until(charge, now),
+                blocked_until: self.cache.blocked_until(charge, now),
                 quota,
             }
         })

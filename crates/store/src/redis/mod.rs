@@ -7,16 +7,16 @@
 //! - [`script`]: the texts of scripts, and the calls that run them
 //! - [`modes`]: which of them decides what: [`exact`] asks Redis; [`leased`] and [`synced`] keep limits in this process, by
 //!   slices and by differences; [`fallback`] decides without Redis
-//! - [`recent`]: what Redis last said, given again or gone on from in an outage; [`access`]: what every mode needs
+//! - [`decision_cache`]: what Redis last said, given again or gone on from in an outage; [`access`]: what every mode needs
 //!
 //! Servers and connections are those of `tidegate-redis`.
 
 mod access;
+mod decision_cache;
 mod exact;
 mod fallback;
 mod leased;
 mod modes;
-mod recent;
 mod script;
 mod synced;
 #[cfg(test)]
@@ -35,11 +35,11 @@ use tidegate_redis::{CONNECT, Finding, Gateways, Identity, Secret, Shards};
 use crate::registry::Registry;
 use crate::{Charge, Decision, MemoryStore, Outlook, StoreError};
 use access::Access;
+use decision_cache::DecisionCache;
 pub(crate) use exact::Exact;
 pub(crate) use fallback::Fallback;
 use leased::{Leased, Lender};
 use modes::Modes;
-use recent::Recent;
 use script::caller::Caller;
 use synced::Synced;
 pub use synced::{Overshoot, SyncedUse};
@@ -88,7 +88,7 @@ impl RedisStore {
         let access = Access {
             caller: Caller::new(shards, &options.key_prefix),
             secret: Arc::<Secret>::default(),
-            recent: Arc::<Recent>::default(),
+            cache: Arc::<DecisionCache>::default(),
             timeout,
         };
         let memory = Arc::<MemoryStore>::default();
@@ -108,7 +108,7 @@ impl RedisStore {
             ),
             fallback: Fallback {
                 memory,
-                recent: access.recent.clone(),
+                cache: access.cache.clone(),
                 gateways: gateways.clone(),
             },
             timeout,

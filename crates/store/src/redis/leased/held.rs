@@ -10,7 +10,7 @@ use tidegate_redis::Answer;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::super::recent::Known;
+use super::super::decision_cache::Known;
 use super::lender::{Ask, Lender, Lent};
 use super::slice::{Slice, Spent, Step};
 use super::table::{Entry, PlanKey, Table, Told, position};
@@ -279,7 +279,7 @@ impl Held {
         match self
             .lender
             .access
-            .recent
+            .cache
             .of(charge, Instant::now(), patience)
         {
             Known::Refused(refusal, _) => Next::Done(Taken::refusal(refusal)),

@@ -7,7 +7,7 @@ use tidegate_core::{HoldId, Micros, Receipt, Verdict};
 use tidegate_redis::{Answer, Identity, Word, with_deadline};
 
 use super::super::access::Access;
-use super::super::recent;
+use super::super::decision_cache;
 use super::super::script::arguments::Arguments;
 use super::super::script::{self, Task};
 use crate::{Charge, Limit, StoreError, Subject};
@@ -101,7 +101,7 @@ impl Lender {
         match &answer {
             Ok(answer) => {
                 let lent = &answer.content;
-                let call = recent::Call {
+                let call = decision_cache::Call {
                     sent: answer.sent,
                     received: answer.received,
                     at: lent.now,
@@ -112,9 +112,9 @@ impl Lender {
                     remaining,
                     ..lent.verdict()
                 };
-                self.access.recent.note(&charge, &verdict, call);
+                self.access.cache.note(&charge, &verdict, call);
             }
-            Err(_) => self.access.recent.unanswered(&charge),
+            Err(_) => self.access.cache.unanswered(&charge),
         }
         answer
     }

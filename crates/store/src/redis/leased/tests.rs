@@ -19,7 +19,7 @@ async fn leases(server: &RedisServer, places: usize) -> Leased {
         access: Access {
             caller: Caller::new(shards, "tidegate"),
             secret: Arc::default(),
-            recent: Arc::default(),
+            cache: Arc::default(),
             timeout: TIMEOUT,
         },
         identity: Arc::new(Identity::new()),
@@ -68,7 +68,7 @@ async fn a_full_table_is_exact_and_grows_no_further() {
     let charge = charge(full.unwrap());
     leases.settle(&charge, until()).await.unwrap();
     server.command(&["FLUSHALL"]).await;
-    leases.held.lender.access.recent.forget(&charge);
+    leases.held.lender.access.cache.forget(&charge);
     for _ in 0..40 {
         let taken = leases.reserve(&charge, until()).await.unwrap();
         assert!(taken.verdict.allowed);

@@ -58,7 +58,7 @@ impl Modes {
         }
         self.fallback.memory.reset(charges);
         for charge in charges {
-            self.fallback.recent.forget(charge);
+            self.fallback.cache.forget(charge);
             self.leased.forget(charge);
         }
         Ok(())

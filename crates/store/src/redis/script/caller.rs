@@ -16,7 +16,7 @@ use tidegate_redis::{Answer, Batched, Batcher, Question, Shards, Word, with_dead
 use super::Task;
 use super::arguments::Arguments;
 use crate::charge::hold_of;
-use crate::redis::{recent, script};
+use crate::redis::{decision_cache, script};
 use crate::{Charge, Decision, Outcome, StoreError, Verdicts, Via};
 
 /// What every call needs.
@@ -178,8 +178,8 @@ impl Caller {
 }
 
 /// When a decision was asked for and came, and its time.
-pub(in crate::redis) const fn call_of(answer: &Answer<Decision>) -> recent::Call {
-    recent::Call {
+pub(in crate::redis) const fn call_of(answer: &Answer<Decision>) -> decision_cache::Call {
+    decision_cache::Call {
         sent: answer.sent,
         received: answer.received,
         at: answer.content.now,

@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 
 use super::compensation::Afterwards;
 use super::{Caller, Task};
-use crate::redis::recent::{self, Recent};
+use crate::redis::decision_cache::{self, DecisionCache};
 use crate::{Charge, Decision, Outcome, PerCharge, StoreError, Via};
 use group::{Group, grouped};
 
@@ -36,7 +36,7 @@ pub(in crate::redis) enum Split {
 #[derive(Debug)]
 pub(in crate::redis) struct Decided {
     pub(in crate::redis) decision: Decision,
-    pub(in crate::redis) calls: PerCharge<Option<recent::Call>>,
+    pub(in crate::redis) calls: PerCharge<Option<decision_cache::Call>>,
 }
 
 impl Caller {
@@ -46,7 +46,7 @@ impl Caller {
         &self,
         charges: &[Charge<'_>],
         until: Instant,
-        recent: &Arc<Recent>,
+        cache: &Arc<DecisionCache>,
     ) -> Result<Decided, StoreError> {
         // A slot that is moving is seen by all of its keys.
         let split = if self.is_one(charges) {
@@ -54,11 +54,11 @@ impl Caller {
         } else {
             Split::BySlot
         };
-        match self.decide_split(charges, split, until, recent).await {
+        match self.decide_split(charges, split, until, cache).await {
             // What was charged until then is given back.
             Err(error) if error.is_moving() && split == Split::BySlot => {
                 let split = Split::ByKey;
-                self.decide_split(charges, split, until, recent).await
+                self.decide_split(charges, split, until, cache).await
             }
             answer => answer,
         }
@@ -69,13 +69,13 @@ impl Caller {
         charges: &[Charge<'_>],
         split: Split,
         until: Instant,
-        recent: &Arc<Recent>,
+        cache: &Arc<DecisionCache>,
     ) -> Result<Decided, StoreError> {
         let groups = grouped(charges, split);
         let mut decided = self.check(&groups, charges.len(), until).await?;
         let mut charged = Charged {
             caller: self,
-            recent,
+            cache,
             calls: Vec::new(),
         };
         if decided.decision.outcome == Outcome::Refused {
@@ -172,7 +172,7 @@ impl Caller {
 /// What was charged so far, and is given back if this is dropped with something in it.
 struct Charged<'a> {
     caller: &'a Caller,
-    recent: &'a Arc<Recent>,
+    cache: &'a Arc<DecisionCache>,
     calls: Vec<(Charge<'a>, Afterwards)>,
 }
 
@@ -184,11 +184,11 @@ impl Drop for Charged<'_> {
         };
         for (charge, call) in self.calls.drain(..) {
             let caller = self.caller.clone();
-            let (recent, key) = (self.recent.clone(), charge.limit_key());
+            let (cache, key) = (self.cache.clone(), charge.limit_key());
             // Nobody waits for it: whoever was refused has an answer.
             runtime.spawn(async move {
                 let _ = caller.send(&call).await;
-                recent.given_back(&key, Instant::now());
+                cache.given_back(&key, Instant::now());
             });
         }
     }

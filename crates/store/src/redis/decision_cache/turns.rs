@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-use super::Recent;
+use super::DecisionCache;
 use crate::Charge;
 
 /// Keys share these, so whoever is woken looks again.
@@ -21,7 +21,7 @@ pub(super) struct Told([Notify; PLACES]);
 /// Someone's turn to ask about these charges, which ends when this is dropped.
 #[derive(Debug)]
 pub(in super::super) struct Turn<'a> {
-    recent: &'a Recent,
+    cache: &'a DecisionCache,
     charges: &'a [Charge<'a>],
 }
 
@@ -31,7 +31,7 @@ impl Default for Told {
     }
 }
 
-impl Recent {
+impl DecisionCache {
     /// Waits until whoever asks about one of these charges has an answer, or for `patience`; whether there was anybody.
     pub(in super::super) async fn wait(&self, charges: &[Charge<'_>], patience: Duration) -> bool {
         let now = Instant::now();
@@ -63,7 +63,7 @@ impl Recent {
             });
         }
         Turn {
-            recent: self,
+            cache: self,
             charges,
         }
     }
@@ -81,11 +81,11 @@ impl Recent {
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         for charge in self.charges {
-            self.recent.with(charge, |seen| {
+            self.cache.with(charge, |seen| {
                 seen.asking = None;
                 None::<()>
             });
-            self.recent.told(charge).notify_waiters();
+            self.cache.told(charge).notify_waiters();
         }
     }
 }

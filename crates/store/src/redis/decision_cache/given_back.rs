@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use super::Recent;
+use super::DecisionCache;
 use crate::charge::LimitKey;
 
 /// Keys share these: a refusal that is forgotten for another key's sake costs a question to Redis.
@@ -47,7 +47,7 @@ impl GivenBack {
     }
 }
 
-impl Recent {
+impl DecisionCache {
     /// Notes that something was given back to a key by `now`: a refusal of a call that was sent before does not hold,
     /// whether it is known already or still to come.
     pub(in super::super) fn given_back(&self, key: &LimitKey, now: Instant) {

@@ -1,5 +1,5 @@
-//! The last decisions of Redis, per key: refusals that can be given again without asking, and what was used when it fell
-//! silent.
+//! The cache of Redis's last decisions, per key: refusals that are given again without asking, and what was used when Redis
+//! fell silent.
 //!
 //! The table has a fixed size; a key that finds its row full takes the place of the one that was decided longest ago. What
 //! is forgotten costs a question to Redis, or a budget that starts from nothing, and never a wrong answer.
@@ -27,9 +27,9 @@ const KEYS: usize = 4;
 /// The longest that a refusal is given again: so soon every reset, refund and changed limit is seen.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// The last decisions.
+/// The last decisions of Redis.
 #[derive(Debug)]
-pub(super) struct Recent {
+pub(super) struct DecisionCache {
     rows: Sharded<[Option<Seen>; KEYS]>,
     told: Told,
     given_back: GivenBack,
@@ -73,7 +73,7 @@ pub(super) struct Call {
     pub(super) at: Micros,
 }
 
-impl Default for Recent {
+impl Default for DecisionCache {
     fn default() -> Self {
         Self {
             rows: Sharded::new(ROWS, Default::default),
@@ -83,7 +83,7 @@ impl Default for Recent {
     }
 }
 
-impl Recent {
+impl DecisionCache {
     /// Keeps what Redis said of a charge.
     pub(super) fn note(&self, charge: &Charge<'_>, verdict: &Verdict, call: Call) {
         let mut seen = Seen {

@@ -33,8 +33,8 @@ fn refused(retry_after: Micros) -> Verdict {
     }
 }
 
-fn refusal(recent: &Recent, charge: &Charge<'_>, now: Instant) -> Option<(Verdict, Micros)> {
-    match recent.of(charge, now, PATIENCE) {
+fn refusal(cache: &DecisionCache, charge: &Charge<'_>, now: Instant) -> Option<(Verdict, Micros)> {
+    match cache.of(charge, now, PATIENCE) {
         Known::Refused(verdict, at) => Some((verdict, at)),
         Known::Exhausted | Known::Nothing => None,
     }
@@ -52,28 +52,28 @@ fn call(now: Instant) -> Call {
 
 #[test]
 fn a_refusal_holds_until_its_time_has_come_and_says_what_is_left_of_it() {
-    let (recent, limit, now) = (Recent::default(), limit(5), Instant::now());
+    let (cache, limit, now) = (DecisionCache::default(), limit(5), Instant::now());
     let charge = charge(&limit, 1, 1);
-    recent.note(&charge, &refused(300_000), call(now));
+    cache.note(&charge, &refused(300_000), call(now));
     for (ms, left) in [(2, 300_000), (3, 299_000), (102, 200_000), (301, 1_000)] {
         let asked = now + Duration::from_millis(ms);
-        let (verdict, at) = refusal(&recent, &charge, asked).unwrap();
+        let (verdict, at) = refusal(&cache, &charge, asked).unwrap();
         assert_eq!((verdict.allowed, verdict.retry_after), (false, left));
         assert_eq!(verdict.reset, left + 5);
         assert_eq!(at + left, AT + 300_000);
     }
     for ms in [302, 303, 5_000] {
         let asked = now + Duration::from_millis(ms);
-        assert_eq!(refusal(&recent, &charge, asked), None);
+        assert_eq!(refusal(&cache, &charge, asked), None);
     }
 }
 
 #[test]
 fn after_a_second_from_its_sending_one_caller_asks_again_at_a_time() {
-    let (recent, limit, now) = (Recent::default(), limit(5), Instant::now());
+    let (cache, limit, now) = (DecisionCache::default(), limit(5), Instant::now());
     let charge = charge(&limit, 1, 1);
-    recent.note(&charge, &refused(60_000_000), call(now));
-    let asks = |at| refusal(&recent, &charge, at).is_none();
+    cache.note(&charge, &refused(60_000_000), call(now));
+    let asks = |at| refusal(&cache, &charge, at).is_none();
     assert!(!asks(now + SECOND - Duration::from_millis(1)));
     assert!(asks(now + SECOND));
     for _ in 0..100 {
@@ -83,35 +83,35 @@ fn after_a_second_from_its_sending_one_caller_asks_again_at_a_time() {
     assert!(asks(now + SECOND + PATIENCE));
     assert!(!asks(now + SECOND + PATIENCE));
     let again = now + SECOND + PATIENCE;
-    recent.note(&charge, &refused(59_000_000), call(again));
+    cache.note(&charge, &refused(59_000_000), call(again));
     assert!(!asks(again + SECOND - Duration::from_millis(1)));
     assert!(asks(again + SECOND));
 }
 
 #[test]
 fn after_an_answer_that_did_not_come_nobody_is_refused_until_one_comes() {
-    let (recent, limit, now) = (Recent::default(), limit(5), Instant::now());
+    let (cache, limit, now) = (DecisionCache::default(), limit(5), Instant::now());
     let charge = charge(&limit, 1, 1);
-    recent.note(&charge, &refused(60_000_000), call(now));
+    cache.note(&charge, &refused(60_000_000), call(now));
     let later = now + SECOND;
-    assert_eq!(refusal(&recent, &charge, later), None);
-    assert!(refusal(&recent, &charge, later).is_some());
-    recent.unanswered(&charge);
+    assert_eq!(refusal(&cache, &charge, later), None);
+    assert!(refusal(&cache, &charge, later).is_some());
+    cache.unanswered(&charge);
     for _ in 0..100 {
-        assert_eq!(refusal(&recent, &charge, later), None);
+        assert_eq!(refusal(&cache, &charge, later), None);
     }
     // What was used is still known.
-    assert!(recent.state(&charge, limit.quota(), AT).is_some());
-    recent.note(&charge, &refused(60_000_000), call(later));
-    assert!(refusal(&recent, &charge, later).is_some());
+    assert!(cache.state(&charge, limit.quota(), AT).is_some());
+    cache.note(&charge, &refused(60_000_000), call(later));
+    assert!(refusal(&cache, &charge, later).is_some());
 }
 
 #[test]
 fn only_a_refusal_of_this_key_for_no_more_than_this_cost_counts() {
-    let (recent, limit, now) = (Recent::default(), limit(5), Instant::now());
-    recent.note(&charge(&limit, 1, 3), &refused(300_000), call(now));
+    let (cache, limit, now) = (DecisionCache::default(), limit(5), Instant::now());
+    cache.note(&charge(&limit, 1, 3), &refused(300_000), call(now));
     let other = Limit::new("other", *limit.quota(), OnFailure::Local);
-    let refuses = |charge| refusal(&recent, &charge, now).is_some();
+    let refuses = |charge| refusal(&cache, &charge, now).is_some();
     assert!(refuses(charge(&limit, 1, 3)));
     assert!(refuses(charge(&limit, 1, 4)));
     assert!(!refuses(charge(&limit, 1, 2)));
@@ -122,13 +122,13 @@ fn only_a_refusal_of_this_key_for_no_more_than_this_cost_counts() {
         remaining: 1,
         ..refused(0)
     };
-    recent.note(&charge(&limit, 1, 3), &admitted, call(now));
+    cache.note(&charge(&limit, 1, 3), &admitted, call(now));
     assert!(!refuses(charge(&limit, 1, 3)));
 }
 
 #[test]
 fn what_was_used_goes_on_by_share() {
-    let (recent, now) = (Recent::default(), Instant::now());
+    let (cache, now) = (DecisionCache::default(), Instant::now());
     let limit = limit(100);
     let charge = charge(&limit, 1, 1);
     let left = |gateways: u64, remaining: u64| {
@@ -137,9 +137,9 @@ fn what_was_used_goes_on_by_share() {
             remaining,
             ..refused(0)
         };
-        recent.note(&charge, &verdict, call(now));
+        cache.note(&charge, &verdict, call(now));
         let quota = limit.quota().divided(gateways);
-        let mut state = recent
+        let mut state = cache
             .state(&charge, &quota, AT)
             .unwrap_or_else(|| quota.fresh());
         quota.check(&mut state, 1, AT).remaining
@@ -159,7 +159,7 @@ fn what_was_used_goes_on_by_share() {
 
 #[test]
 fn a_bucket_that_was_seen_a_while_ago_has_refilled_since() {
-    let recent = Recent::default();
+    let cache = DecisionCache::default();
     let rate = Rate {
         count: 10,
         per: 1_000_000,
@@ -171,24 +171,24 @@ fn a_bucket_that_was_seen_a_while_ago_has_refilled_since() {
     );
     let charge = charge(&limit, 1, 1);
     let before = Instant::now() - Duration::from_millis(502);
-    recent.note(&charge, &refused(100_000), call(before));
-    let mut state = recent.state(&charge, limit.quota(), AT).unwrap();
+    cache.note(&charge, &refused(100_000), call(before));
+    let mut state = cache.state(&charge, limit.quota(), AT).unwrap();
     let remaining = limit.quota().check(&mut state, 1, AT).remaining;
     assert!((5..10).contains(&remaining), "{remaining}");
 }
 
 #[test]
 fn the_table_is_bounded_and_the_oldest_make_place() {
-    let (recent, limit, start) = (Recent::default(), limit(5), Instant::now());
+    let (cache, limit, start) = (DecisionCache::default(), limit(5), Instant::now());
     let many = 3 * (ROWS * KEYS) as u64;
     for client in 0..many {
         let now = start + Duration::from_micros(client);
-        recent.note(&charge(&limit, client, 1), &refused(10_000_000), call(now));
+        cache.note(&charge(&limit, client, 1), &refused(10_000_000), call(now));
     }
     let end = start + Duration::from_micros(many);
     let holds = |clients: std::ops::Range<u64>| {
         let held =
-            clients.filter(|client| refusal(&recent, &charge(&limit, *client, 1), end).is_some());
+            clients.filter(|client| refusal(&cache, &charge(&limit, *client, 1), end).is_some());
         held.count()
     };
     // The last ones are there, but for the few whose row was filled by younger ones.
@@ -199,40 +199,40 @@ fn the_table_is_bounded_and_the_oldest_make_place() {
 /// Two plans on one key: a refusal under the smaller quota says nothing of the larger one, and a reset forgets both.
 #[test]
 fn a_refusal_is_given_again_under_the_quota_that_refused_alone() {
-    let (recent, free, now) = (Recent::default(), limit(5), Instant::now());
+    let (cache, free, now) = (DecisionCache::default(), limit(5), Instant::now());
     let gold = free.with_quota(FixedWindow::new(50, 3_600_000_000).unwrap());
     let (by_free, by_gold) = (charge(&free, 1, 1), charge(&gold, 1, 1));
     let soon = now + Duration::from_millis(3);
-    recent.note(&by_free, &refused(300_000), call(now));
-    assert!(refusal(&recent, &by_free, soon).is_some());
-    assert_eq!(refusal(&recent, &by_gold, soon), None);
-    recent.note(&by_gold, &refused(200_000), call(now));
+    cache.note(&by_free, &refused(300_000), call(now));
+    assert!(refusal(&cache, &by_free, soon).is_some());
+    assert_eq!(refusal(&cache, &by_gold, soon), None);
+    cache.note(&by_gold, &refused(200_000), call(now));
     for (charge, left) in [(&by_free, 299_000), (&by_gold, 199_000)] {
-        let (verdict, _) = refusal(&recent, charge, soon).unwrap();
+        let (verdict, _) = refusal(&cache, charge, soon).unwrap();
         assert_eq!(verdict.retry_after, left);
     }
-    recent.forget(&by_gold);
-    assert_eq!(refusal(&recent, &by_free, soon), None);
+    cache.forget(&by_gold);
+    assert_eq!(refusal(&cache, &by_free, soon), None);
 }
 
 /// A refusal may have been for the sake of what was given back since: no call that was sent before that is believed.
 #[test]
 fn a_refusal_before_something_was_given_back_does_not_hold() {
-    let (recent, limit, now) = (Recent::default(), limit(5), Instant::now() + SECOND);
+    let (cache, limit, now) = (DecisionCache::default(), limit(5), Instant::now() + SECOND);
     let ms = Duration::from_millis;
     let (own, other) = (charge(&limit, 1, 1), charge(&limit, 2, 1));
     for charge in [&own, &other] {
-        recent.note(charge, &refused(60_000_000), call(now));
+        cache.note(charge, &refused(60_000_000), call(now));
     }
-    let refuses = |charge, at| refusal(&recent, charge, at).is_some();
+    let refuses = |charge, at| refusal(&cache, charge, at).is_some();
     assert!(refuses(&own, now + ms(3)));
-    recent.given_back(&own.limit_key(), now + ms(4));
+    cache.given_back(&own.limit_key(), now + ms(4));
     assert!(!refuses(&own, now + ms(5)));
     assert!(refuses(&other, now + ms(5)));
     // An answer that comes later to a call that was sent before says no more.
-    recent.note(&own, &refused(60_000_000), call(now + ms(4)));
+    cache.note(&own, &refused(60_000_000), call(now + ms(4)));
     assert!(!refuses(&own, now + ms(7)));
-    recent.note(&own, &refused(60_000_000), call(now + ms(5)));
+    cache.note(&own, &refused(60_000_000), call(now + ms(5)));
     assert!(refuses(&own, now + ms(8)));
 }
 
@@ -245,14 +245,14 @@ fn what_was_seen_of_a_large_limit_is_a_small_state() {
         Concurrency::new(large, 3_600_000_000).unwrap().into(),
     ];
     for quota in quotas {
-        let (recent, limit) = (
-            Recent::default(),
+        let (cache, limit) = (
+            DecisionCache::default(),
             Limit::new("large", quota, OnFailure::Local),
         );
         let charge = charge(&limit, 1, 1);
-        recent.note(&charge, &refused(300_000), call(Instant::now()));
+        cache.note(&charge, &refused(300_000), call(Instant::now()));
         let now = crate::now();
-        let mut state = recent.state(&charge, &quota, now).unwrap();
+        let mut state = cache.state(&charge, &quota, now).unwrap();
         assert_eq!(quota.check(&mut state, 1, now).remaining, 0);
         let length = format!("{state:?}").len();
         assert!(length < 300, "{length} characters say what it is");
@@ -262,7 +262,7 @@ fn what_was_seen_of_a_large_limit_is_a_small_state() {
 /// Plans may differ in the refill alone: a refusal under the slower one is none under the faster one.
 #[test]
 fn plans_of_equal_capacity_do_not_share_a_refusal() {
-    let (recent, now) = (Recent::default(), Instant::now());
+    let (cache, now) = (DecisionCache::default(), Instant::now());
     let bucket = |count| {
         let per = 60_000_000;
         let rate = Rate { count, per };
@@ -271,14 +271,14 @@ fn plans_of_equal_capacity_do_not_share_a_refusal() {
     let slow = Limit::new("limit", bucket(20), OnFailure::Local);
     let fast = slow.with_quota(bucket(2_000));
     let (slow, fast) = (charge(&slow, 1, 1), charge(&fast, 1, 1));
-    recent.note(&slow, &refused(3_000_000), call(now));
-    assert!(refusal(&recent, &slow, now).is_some());
-    assert_eq!(recent.of(&fast, now, PATIENCE), Known::Nothing);
-    recent.note(&fast, &refused(30_000), call(now));
+    cache.note(&slow, &refused(3_000_000), call(now));
+    assert!(refusal(&cache, &slow, now).is_some());
+    assert_eq!(cache.of(&fast, now, PATIENCE), Known::Nothing);
+    cache.note(&fast, &refused(30_000), call(now));
     for (charge, retry_after) in [(slow, 3_000_000), (fast, 30_000)] {
-        let (verdict, _) = refusal(&recent, &charge, now).unwrap();
+        let (verdict, _) = refusal(&cache, &charge, now).unwrap();
         assert_eq!(verdict.retry_after, retry_after);
     }
-    recent.forget(&slow);
-    assert_eq!(recent.of(&fast, now, PATIENCE), Known::Nothing);
+    cache.forget(&slow);
+    assert_eq!(cache.of(&fast, now, PATIENCE), Known::Nothing);
 }
