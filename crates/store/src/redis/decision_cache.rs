@@ -4,11 +4,11 @@
 //! The table has a fixed size; a key that finds its row full takes the place of the one that was decided longest ago. What
 //! is forgotten costs a question to Redis, or a budget that starts from nothing, and never a wrong answer.
 //!
-//! - [`turns`]: who asks about a key that has nothing left, and who waits for what that one hears
+//! - [`single_flight`]: of requests for a key that has nothing left, one asks and the others wait for its answer
 //! - [`given_back`]: which refusals do not hold because what they were for was given back
 
 mod given_back;
-mod turns;
+mod single_flight;
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use crate::Charge;
 use crate::charge::LimitKey;
 use crate::sharded::Sharded;
 use given_back::GivenBack;
-use turns::Told;
+use single_flight::Waiters;
 
 /// Rows of the table, a power of two, and keys in each: about 8 MB.
 const ROWS: usize = 1 << 14;
@@ -31,7 +31,7 @@ const LONGEST: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct DecisionCache {
     rows: Sharded<[Option<Seen>; KEYS]>,
-    told: Told,
+    waiters: Waiters,
     given_back: GivenBack,
 }
 
@@ -77,7 +77,7 @@ impl Default for DecisionCache {
     fn default() -> Self {
         Self {
             rows: Sharded::new(ROWS, Default::default),
-            told: Told::default(),
+            waiters: Waiters::default(),
             given_back: GivenBack::default(),
         }
     }

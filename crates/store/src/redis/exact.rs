@@ -19,7 +19,7 @@ use crate::registry::Registry;
 use crate::{Charge, Decision, MemoryStore, Mode, PerCharge, StoreCall, StoreError, Verdicts};
 
 /// How often a request waits for the answer to another one before it asks as well.
-const TURNS: usize = 2;
+const WAITS: usize = 2;
 
 /// What Redis said of a request's charges a moment ago.
 #[expect(
@@ -75,17 +75,17 @@ impl Exact {
         match self.remembered(charges, asked) {
             Remembered::Refused(refusal) => Ok(refusal),
             Remembered::Nothing => self.ask_redis(charges, asked).await,
-            Remembered::Exhausted => Box::pin(self.ask_in_turn(charges, asked)).await,
+            Remembered::Exhausted => Box::pin(self.ask_single_flight(charges, asked)).await,
         }
     }
 
     /// Asks about charges of which one has nothing left, as far as is known: one request does, and the others wait.
-    async fn ask_in_turn(
+    async fn ask_single_flight(
         &self,
         charges: &[Charge<'_>],
         asked: Instant,
     ) -> Result<Decision, StoreError> {
-        for _ in 0..TURNS {
+        for _ in 0..WAITS {
             if !self
                 .access
                 .cache
@@ -98,7 +98,7 @@ impl Exact {
                 return Ok(refusal);
             }
         }
-        let _turn = self.access.cache.turn(charges, self.access.timeout);
+        let _flight = self.access.cache.fly(charges, self.access.timeout);
         self.ask_redis(charges, asked).await
     }
 

@@ -1,7 +1,7 @@
-//! Turns: of those who ask at once about a key that has nothing left, one asks Redis, and the others wait for what it hears.
+//! Single flight: of requests for a key that has nothing left, one asks Redis, and the others wait for its answer.
 //!
 //! A key that many share may be refused to a hundred requests a millisecond. Each refusal ends when something may be left
-//! again, and without turns all that come before the next answer would ask. Waiting refuses nobody: whoever has waited is
+//! again, and all requests that come before the next answer would ask. Waiting refuses no request: one that has waited is
 //! refused by what Redis said, or asks as well.
 
 use std::time::{Duration, Instant};
@@ -11,48 +11,48 @@ use tokio::sync::Notify;
 use super::DecisionCache;
 use crate::Charge;
 
-/// Keys share these, so whoever is woken looks again.
-const PLACES: usize = 64;
+/// Keys share these, so a request that is woken looks again.
+const SHARED: usize = 64;
 
-/// Tells those who wait that whoever asked has an answer, or has left.
+/// Requests that wait for the answer to another one.
 #[derive(Debug)]
-pub(super) struct Told([Notify; PLACES]);
+pub(super) struct Waiters([Notify; SHARED]);
 
-/// Someone's turn to ask about these charges, which ends when this is dropped.
+/// The request that asks about these charges, until this is dropped.
 #[derive(Debug)]
-pub(in super::super) struct Turn<'a> {
+pub(in super::super) struct Flight<'a> {
     cache: &'a DecisionCache,
     charges: &'a [Charge<'a>],
 }
 
-impl Default for Told {
+impl Default for Waiters {
     fn default() -> Self {
         Self(std::array::from_fn(|_| Notify::new()))
     }
 }
 
 impl DecisionCache {
-    /// Waits until whoever asks about one of these charges has an answer, or for `patience`; whether there was anybody.
+    /// Waits until the request that asks about one of these charges has an answer, or for `patience`; whether there was one.
     pub(in super::super) async fn wait(&self, charges: &[Charge<'_>], patience: Duration) -> bool {
         let now = Instant::now();
         let Some(asked) = charges.iter().find(|charge| self.is_asked(charge, now)) else {
             return false;
         };
-        let mut told = std::pin::pin!(self.told(asked).notified());
-        // Who is told between this look and the waiting is told as well.
-        told.as_mut().enable();
+        let mut answered = std::pin::pin!(self.waiters(asked).notified());
+        // An answer between this look and the waiting counts as well.
+        answered.as_mut().enable();
         if self.is_asked(asked, now) {
-            let _ = tokio::time::timeout(patience, told).await;
+            let _ = tokio::time::timeout(patience, answered).await;
         }
         true
     }
 
-    /// Takes the turn to ask about these charges, for `patience` at most.
-    pub(in super::super) fn turn<'a>(
+    /// Lets others wait while this request asks about these charges, for `patience` at most.
+    pub(in super::super) fn fly<'a>(
         &'a self,
         charges: &'a [Charge<'a>],
         patience: Duration,
-    ) -> Turn<'a> {
+    ) -> Flight<'a> {
         let until = Instant::now() + patience;
         for charge in charges {
             self.with(charge, |seen| {
@@ -62,7 +62,7 @@ impl DecisionCache {
                 None::<()>
             });
         }
-        Turn {
+        Flight {
             cache: self,
             charges,
         }
@@ -73,19 +73,19 @@ impl DecisionCache {
         asking.is_some_and(|until| now < until)
     }
 
-    fn told(&self, charge: &Charge<'_>) -> &Notify {
-        &self.told.0[self.rows.index(&charge.limit_key()) % PLACES]
+    fn waiters(&self, charge: &Charge<'_>) -> &Notify {
+        &self.waiters.0[self.rows.index(&charge.limit_key()) % SHARED]
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Flight<'_> {
     fn drop(&mut self) {
         for charge in self.charges {
             self.cache.with(charge, |seen| {
                 seen.asking = None;
                 None::<()>
             });
-            self.cache.told(charge).notify_waiters();
+            self.cache.waiters(charge).notify_waiters();
         }
     }
 }
