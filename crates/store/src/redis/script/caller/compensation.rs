@@ -19,7 +19,7 @@ pub(in crate::redis) const LONGEST: Duration = Duration::from_secs(1);
 
 /// A call that knows all it needs.
 #[derive(Debug)]
-pub(in crate::redis) struct Afterwards {
+pub(in crate::redis) struct Compensation {
     tag: [u8; 16],
     script: usize,
     keys: Vec<Word>,
@@ -28,7 +28,7 @@ pub(in crate::redis) struct Afterwards {
     words: Vec<Word>,
 }
 
-impl Afterwards {
+impl Compensation {
     /// The same call, without the words of its charge.
     pub(super) fn without_charge(self) -> Self {
         Self {
@@ -45,7 +45,7 @@ impl Caller {
         charge: &Charge<'_>,
         source: &Source,
         verdict: &Verdict,
-    ) -> Afterwards {
+    ) -> Compensation {
         let (until, hold) = (source.at + verdict.reset, HoldId(source.hold));
         match charge.limit.reserves() {
             Some(_) => self.settled(charge, until, source.hold, 0),
@@ -54,10 +54,14 @@ impl Caller {
     }
 
     /// Takes back what was charged, as far as it still counts.
-    pub(in crate::redis) fn by_receipt(&self, charge: &Charge<'_>, receipt: Receipt) -> Afterwards {
+    pub(in crate::redis) fn by_receipt(
+        &self,
+        charge: &Charge<'_>,
+        receipt: Receipt,
+    ) -> Compensation {
         let keys = vec![charge.key(&self.key_prefix).into()];
         let words = vec![receipt.until.into(), receipt.hold.to_string().into()];
-        self.afterwards(Task::GiveBack, charge, keys, words)
+        self.compensation(Task::GiveBack, charge, keys, words)
     }
 
     /// Settles the reservation with this ID: `used` is what it has come to.
@@ -67,31 +71,31 @@ impl Caller {
         receipt: Micros,
         id: u64,
         used: u64,
-    ) -> Afterwards {
+    ) -> Compensation {
         let words = vec![receipt.into(), format!("{id:x}").into(), used.into()];
         self.of_reservation(Task::Settle, charge, words)
     }
 
     /// Holds the reservation with this ID for another lease.
-    pub(in crate::redis) fn extended(&self, charge: &Charge<'_>, id: u64) -> Afterwards {
+    pub(in crate::redis) fn extended(&self, charge: &Charge<'_>, id: u64) -> Compensation {
         self.of_reservation(Task::Extend, charge, vec![format!("{id:x}").into()])
     }
 
-    fn of_reservation(&self, task: Task, charge: &Charge<'_>, words: Vec<Word>) -> Afterwards {
+    fn of_reservation(&self, task: Task, charge: &Charge<'_>, words: Vec<Word>) -> Compensation {
         let key = charge.key(&self.key_prefix);
         let keys = vec![key.clone().into(), unsettled_key(&key).into()];
-        self.afterwards(task, charge, keys, words)
+        self.compensation(task, charge, keys, words)
     }
 
-    pub(super) fn afterwards(
+    pub(super) fn compensation(
         &self,
         task: Task,
         charge: &Charge<'_>,
         keys: Vec<Word>,
         words: Vec<Word>,
-    ) -> Afterwards {
+    ) -> Compensation {
         let charges = std::slice::from_ref(charge);
-        Afterwards {
+        Compensation {
             tag: charge.subject.tag,
             script: script::number(task, charges),
             keys,
@@ -101,7 +105,7 @@ impl Caller {
     }
 
     /// Sends it; the reply begins with the time.
-    pub(in crate::redis) async fn send(&self, call: &Afterwards) -> Result<Vec<i64>, StoreError> {
+    pub(in crate::redis) async fn send(&self, call: &Compensation) -> Result<Vec<i64>, StoreError> {
         let now = self.shards.now(&call.tag).unwrap_or_else(crate::now);
         let reply = self.send_at(call, now).await?;
         match *reply.as_slice() {
@@ -114,7 +118,7 @@ impl Caller {
         }
     }
 
-    async fn send_at(&self, call: &Afterwards, now: Micros) -> Result<Vec<i64>, StoreError> {
+    async fn send_at(&self, call: &Compensation, now: Micros) -> Result<Vec<i64>, StoreError> {
         let (tag, script, keys) = (&call.tag, call.script, &call.keys);
         match &call.charge {
             None => self.shards.call(tag, script, keys, &call.words).await,

@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use tokio::task::JoinSet;
 
-use super::compensation::Afterwards;
+use super::compensation::Compensation;
 use super::{Caller, Task};
 use crate::redis::decision_cache::{self, DecisionCache};
 use crate::{Charge, Decision, Outcome, PerCharge, StoreError, Via};
@@ -24,7 +24,7 @@ use group::{Group, grouped};
 
 /// What may stand in one script call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::redis) enum Split {
+pub(in crate::redis) enum Grouping {
     /// Keys of one slot.
     BySlot,
     /// One key. While a slot moves, its node may have only some of several keys, and answers TRYAGAIN until the last
@@ -49,29 +49,33 @@ impl Caller {
         cache: &Arc<DecisionCache>,
     ) -> Result<Decided, StoreError> {
         // A slot that is moving is seen by all of its keys.
-        let split = if self.is_one(charges) {
-            Split::ByKey
+        let grouping = if self.is_one(charges) {
+            Grouping::ByKey
         } else {
-            Split::BySlot
+            Grouping::BySlot
         };
-        match self.decide_split(charges, split, until, cache).await {
+        match self
+            .decide_cross_slot(charges, grouping, until, cache)
+            .await
+        {
             // What was charged until then is given back.
-            Err(error) if error.is_moving() && split == Split::BySlot => {
-                let split = Split::ByKey;
-                self.decide_split(charges, split, until, cache).await
+            Err(error) if error.is_moving() && grouping == Grouping::BySlot => {
+                let grouping = Grouping::ByKey;
+                self.decide_cross_slot(charges, grouping, until, cache)
+                    .await
             }
             answer => answer,
         }
     }
 
-    async fn decide_split(
+    async fn decide_cross_slot(
         &self,
         charges: &[Charge<'_>],
-        split: Split,
+        grouping: Grouping,
         until: Instant,
         cache: &Arc<DecisionCache>,
     ) -> Result<Decided, StoreError> {
-        let groups = grouped(charges, split);
+        let groups = grouped(charges, grouping);
         let mut decided = self.check(&groups, charges.len(), until).await?;
         let mut charged = Charged {
             caller: self,
@@ -158,7 +162,7 @@ impl Caller {
         &self,
         group: &Group<'a>,
         answer: &Decision,
-    ) -> impl Iterator<Item = (Charge<'a>, Afterwards)> {
+    ) -> impl Iterator<Item = (Charge<'a>, Compensation)> {
         let verdicts = answer.verdicts.iter().flatten();
         let said = verdicts.zip(&answer.sources);
         let charged = group.charges.iter().zip(said);
@@ -173,7 +177,7 @@ impl Caller {
 struct Charged<'a> {
     caller: &'a Caller,
     cache: &'a Arc<DecisionCache>,
-    calls: Vec<(Charge<'a>, Afterwards)>,
+    calls: Vec<(Charge<'a>, Compensation)>,
 }
 
 impl Drop for Charged<'_> {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tidegate_core::{HoldId, Micros, Receipt};
 use tidegate_redis::{Word, with_deadline};
 
-use super::compensation::{Afterwards, LONGEST};
+use super::compensation::{Compensation, LONGEST};
 use super::{Caller, Task};
 use crate::{Charge, StoreError};
 
@@ -64,7 +64,7 @@ impl Caller {
         charge: &Charge<'_>,
         hold: HoldId,
         deadline: Option<Micros>,
-    ) -> Afterwards {
+    ) -> Compensation {
         let lease = charge.limit.lease().unwrap_or(0);
         // As they were taken, and as they are to be held.
         let words = [charge.cost, lease, lease];
@@ -79,10 +79,11 @@ impl Caller {
         deadline: Option<Micros>,
         hold: HoldId,
         numbers: &[u64],
-    ) -> Afterwards {
+    ) -> Compensation {
         let keys = vec![charge.key(&self.key_prefix).into()];
         let numbers: Vec<Word> = numbers.iter().copied().map(Word::from).collect();
         let words = with_deadline(deadline, hold.0, &numbers);
-        self.afterwards(task, charge, keys, words).without_charge()
+        self.compensation(task, charge, keys, words)
+            .without_charge()
     }
 }

@@ -48,7 +48,7 @@ impl Key<'_> {
         }
     }
 
-    async fn send(&self, call: Afterwards) -> Vec<u64> {
+    async fn send(&self, call: Compensation) -> Vec<u64> {
         let reply = self.caller.send(&call).await.unwrap();
         let numbers = reply
             .into_iter()
@@ -247,7 +247,7 @@ async fn lua_and_rust_do_the_same_afterwards() {
                 held: Held::fresh(limit.quota()),
                 charged: Vec::new(),
             });
-            let (mut admitted, mut afterwards) = (0, 0);
+            let (mut admitted, mut compensation) = (0, 0);
             for _ in 0..OPERATIONS {
                 let key = &mut keys[random(3) as usize];
                 let known = key.charged.len() as u64;
@@ -274,12 +274,12 @@ async fn lua_and_rust_do_the_same_afterwards() {
                     _ if reserves => key.settle(charged, random(6)).await,
                     _ => key.give_back(charged).await,
                 }
-                afterwards += 1;
+                compensation += 1;
             }
             let name = quotas[0].algorithm();
-            eprintln!("{name}: {admitted} admitted, {afterwards} afterwards");
+            eprintln!("{name}: {admitted} admitted, {compensation} compensation");
             // A window that a settlement has used up admits nothing until its end: on a fast machine most requests fall into it.
-            assert!(admitted > OPERATIONS / 100 && afterwards > OPERATIONS / 100);
+            assert!(admitted > OPERATIONS / 100 && compensation > OPERATIONS / 100);
         }
     }
 }

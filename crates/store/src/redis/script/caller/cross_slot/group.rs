@@ -3,7 +3,7 @@
 use tidegate_redis::Answer;
 
 use super::super::call_of;
-use super::{Decided, Split};
+use super::{Decided, Grouping};
 use crate::{Charge, Decision, Verdicts};
 
 /// The charges of a request whose keys share a slot, and their places among all.
@@ -56,10 +56,11 @@ impl Group<'_> {
 }
 
 /// The charges as they can be decided together, in the order in which they are charged.
-pub(super) fn grouped<'a>(charges: &[Charge<'a>], split: Split) -> Vec<Group<'a>> {
+pub(super) fn grouped<'a>(charges: &[Charge<'a>], grouping: Grouping) -> Vec<Group<'a>> {
     let mut groups: Vec<Group<'a>> = Vec::new();
     for (place, charge) in charges.iter().enumerate() {
-        let joins = |group: &Group<'_>| split == Split::BySlot && group.tag() == charge.subject.tag;
+        let joins =
+            |group: &Group<'_>| grouping == Grouping::BySlot && group.tag() == charge.subject.tag;
         let known = groups.iter().position(joins);
         let index = known.unwrap_or_else(|| {
             groups.push(Group {

@@ -71,8 +71,8 @@ fn what_many_share_comes_first_and_a_queue_last() {
         charge(&shared, 3),
         charge(&own, 2),
     ];
-    let groups = grouped(&charges, Split::BySlot);
+    let groups = grouped(&charges, Grouping::BySlot);
     let places: Vec<&[usize]> = groups.iter().map(|group| &group.places[..]).collect();
     assert_eq!(places, [&[2][..], &[1, 3], &[0]]);
-    assert_eq!(grouped(&charges, Split::ByKey).len(), 4);
+    assert_eq!(grouped(&charges, Grouping::ByKey).len(), 4);
 }
