@@ -2,7 +2,7 @@
 //!
 //! Models `places.hold` and `places.give_back` of `lua/places.lua`, as `lua/concurrency.lua`, `lua/renew.lua` and
 //! `lua/give_back.lua` call them; and of a gateway `Store::renew`, `Store::end` and `Registry`
-//! (`crates/store/src/under_way.rs`, `under_way/registry.rs`).
+//! (`crates/store/src/store/holds.rs`, `registry.rs`).
 //!
 //! Times are ticks from now. A lease is two ticks. A gateway that pauses is one that does nothing while the clock ticks.
 

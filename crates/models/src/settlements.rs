@@ -1,7 +1,7 @@
 //! Reservations of a cost that is known afterwards: charged, extended, settled.
 //!
 //! Models `lua/settle.lua`, and what `lua/decide.lua` and `lua/extend.lua` do with a record of `lua/reservations.lua`; and of a
-//! gateway `Store::end`, `Store::renew` and `Unanswered` (`crates/store/src/under_way.rs`, `under_way/unanswered.rs`).
+//! gateway `Store::end`, `Store::renew` and `Unanswered` (`crates/store/src/store/holds.rs`, `registry/unanswered.rs`).
 //!
 //! The limit is a window of two units, which turns every two ticks. A request reserves one unit, and uses none, one or two.
 

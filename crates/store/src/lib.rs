@@ -1,7 +1,7 @@
 //! Remembers: the two stores of limiter state, and the one question that requests ask of them.
 //!
 //! [`Store::decide`] takes all charges of one request and answers with one [`Decision`]: all of them are charged, or
-//! none. What a request holds or queues for after that is an [`UnderWay`] and a [`Queued`]. [`Store::peek`] and
+//! none. What a request holds or queues for after that is [`Holds`] and a [`Queued`]. [`Store::peek`] and
 //! [`Store::reset`] are for operators: what is left, and begin anew. The memory store runs the algorithms of
 //! `tidegate-core`; the Redis store runs their other writing, the scripts of `lua/`, which are compiled in, by
 //! calls of `tidegate-redis`.
@@ -21,7 +21,7 @@ pub use charge::{Charge, Limit, MAX_CHARGES, OnFailure, PerCharge, Subject};
 pub use decision::{Decision, Outcome, Outlook, Source, Sources, StoreCall, Verdicts, Via};
 pub use memory::{MAX_KEYS, MemoryStore, MemoryUse};
 pub use redis::{Agreement, Overshoot, RedisStore, SyncedUse};
-pub use store::{Queued, RENEW_EVERY, Settlements, Store, UnderWay};
+pub use store::{Holds, Queued, RENEW_EVERY, Settlements, Store};
 use tidegate_core::Micros;
 pub use tidegate_core::Mode;
 pub use tidegate_redis::CallError as StoreError;

@@ -1,13 +1,13 @@
 //! The store of a gateway: in this process, or in Redis.
 
+mod holds;
 mod queued;
-mod under_way;
 
 use std::sync::Arc;
 
 use crate::{Charge, Decision, MemoryStore, Outlook, RedisStore, StoreError, SyncedUse};
+pub use holds::{Holds, RENEW_EVERY, Settlements};
 pub use queued::Queued;
-pub use under_way::{RENEW_EVERY, Settlements, UnderWay};
 
 /// Where limits keep their state: one of two, chosen at start.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Response;
-use tidegate_store::{Limit, UnderWay};
+use tidegate_store::{Holds, Limit};
 
 use crate::Rule;
 use crate::transmission::Transmission;
@@ -21,7 +21,7 @@ pub struct Unanswered {
 /// ended; when the last clone is dropped, the places are free again.
 #[derive(Clone, Debug)]
 pub struct InFlight {
-    _under_way: Arc<UnderWay>,
+    _holds: Arc<Holds>,
 }
 
 /// A settled reservation.
@@ -37,15 +37,15 @@ pub(crate) struct Settled<'a> {
 /// What a request holds of which nobody knows yet how it ends.
 #[derive(Debug)]
 pub(crate) struct Reservation {
-    under_way: Option<UnderWay>,
+    holds: Option<Holds>,
     rules: Arc<[Rule]>,
     transmission: Transmission,
 }
 
 impl Reservation {
-    pub(crate) fn new(under_way: UnderWay, rules: Arc<[Rule]>) -> Self {
+    pub(crate) fn new(holds: Holds, rules: Arc<[Rule]>) -> Self {
         Self {
-            under_way: Some(under_way),
+            holds: Some(holds),
             rules,
             transmission: Transmission::default(),
         }
@@ -62,8 +62,8 @@ impl Reservation {
         answer: &Response<B>,
         mut noted: impl FnMut(Settled<'_>),
     ) -> Option<InFlight> {
-        let mut under_way = self.under_way.take()?;
-        under_way.settle(|limit, reserved| {
+        let mut holds = self.holds.take()?;
+        holds.settle(|limit, reserved| {
             let used = used(&self.rules, limit, answer).unwrap_or(reserved);
             noted(Settled {
                 limit,
@@ -73,15 +73,15 @@ impl Reservation {
             used
         });
         Some(InFlight {
-            _under_way: Arc::new(under_way),
+            _holds: Arc::new(holds),
         })
     }
 
     /// Nobody waits for the answer. Reservations stay charged, and places are held for `time`.
     pub(crate) fn keep(mut self, time: Duration) {
-        if let Some(mut under_way) = self.under_way.take() {
-            under_way.settle(|_, reserved| reserved);
-            under_way.keep(time);
+        if let Some(mut holds) = self.holds.take() {
+            holds.settle(|_, reserved| reserved);
+            holds.keep(time);
         }
     }
 }
@@ -89,9 +89,9 @@ impl Reservation {
 impl Drop for Reservation {
     /// The request has ended without an answer. What it reserved stays charged if it was forwarded.
     fn drop(&mut self) {
-        if let Some(mut under_way) = self.under_way.take() {
+        if let Some(mut holds) = self.holds.take() {
             let forwarded = self.transmission.is_sent();
-            under_way.settle(|_, reserved| if forwarded { reserved } else { 0 });
+            holds.settle(|_, reserved| if forwarded { reserved } else { 0 });
         }
     }
 }

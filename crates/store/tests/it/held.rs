@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::{Concurrency, FixedWindow};
-use tidegate_store::{Charge, Limit, Outcome, Store, UnderWay};
+use tidegate_store::{Charge, Holds, Limit, Outcome, Store};
 use tidegate_testkit::RedisServer;
 use tokio::time::timeout;
 
@@ -20,12 +20,12 @@ async fn on_both_stores(case: impl AsyncFn(Store)) {
 }
 
 /// What a request of this client holds under a limit that it fits.
-async fn hold(store: &Store, limit: &Arc<Limit>, client: u64) -> UnderWay {
+async fn hold(store: &Store, limit: &Arc<Limit>, client: u64) -> Holds {
     let Charge { subject, cost, .. } = charge(limit, client, 1);
     let decision = store.decide(&[charge(limit, client, 1)]).await;
     assert_eq!(decision.outcome, Outcome::Admitted);
     let charged = std::iter::once((limit, subject, cost));
-    store.under_way(charged, &decision).unwrap()
+    store.holds(charged, &decision).unwrap()
 }
 
 async fn left(store: &Store, limit: &Limit, client: u64) -> u64 {

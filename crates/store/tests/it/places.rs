@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::{Concurrency, Quota};
-use tidegate_store::{Charge, Limit, OnFailure, Outcome, RENEW_EVERY, Store, UnderWay, Via};
+use tidegate_store::{Charge, Holds, Limit, OnFailure, Outcome, RENEW_EVERY, Store, Via};
 use tidegate_testkit::{FaultProxy, RedisServer, Way};
 
 use crate::support::{
@@ -24,14 +24,14 @@ async fn outcome(store: &Store, limit: &Limit) -> Outcome {
 }
 
 /// What a request holds that is admitted; none if it is not.
-async fn begin(store: &Store, limit: &Arc<Limit>) -> Option<UnderWay> {
+async fn begin(store: &Store, limit: &Arc<Limit>) -> Option<Holds> {
     let Charge { subject, cost, .. } = charge(limit, 1, 1);
     let decision = store.decide(&[charge(limit, 1, 1)]).await;
     let charged = std::iter::once((limit, subject, cost));
-    store.under_way(charged, &decision)
+    store.holds(charged, &decision)
 }
 
-async fn begin_both(store: &Store, limit: &Arc<Limit>) -> [UnderWay; 2] {
+async fn begin_both(store: &Store, limit: &Arc<Limit>) -> [Holds; 2] {
     [
         begin(store, limit).await.unwrap(),
         begin(store, limit).await.unwrap(),

@@ -48,7 +48,7 @@ async fn spend(store: &Store, limit: &Arc<Limit>, cost: u64, told: u64) {
     let decision = decide(store, limit, cost).await;
     assert_eq!(decision.outcome, Outcome::Admitted, "{limit:?}");
     let charged = [(limit, charge(limit, 1, cost).subject, cost)];
-    let mut held = store.under_way(charged.into_iter(), &decision).unwrap();
+    let mut held = store.holds(charged.into_iter(), &decision).unwrap();
     held.settle(|_, _| told);
     drop(held);
     store.let_go().await;
@@ -180,7 +180,7 @@ async fn nobody_waits_for_reservations_where_a_debt_refuses() {
             // Eleven are under way; one of them is dear.
             let reserved = decide(&store, &limit, 50).await;
             let charged = [(&limit, charge(&limit, 1, 50).subject, 50)];
-            let held = store.under_way(charged.into_iter(), &reserved).unwrap();
+            let held = store.holds(charged.into_iter(), &reserved).unwrap();
             let full = decide(&store, &limit, 60).await.verdicts[0].unwrap();
             assert!(full.settling, "{limit:?}: {full:?}");
             spend_beside(&store, &limit, 5, 300).await;
@@ -196,7 +196,7 @@ async fn nobody_waits_for_reservations_where_a_debt_refuses() {
 async fn spend_beside(store: &Store, limit: &Arc<Limit>, cost: u64, told: u64) {
     let decision = decide(store, limit, cost).await;
     let charged = [(limit, charge(limit, 1, cost).subject, cost)];
-    let mut held = store.under_way(charged.into_iter(), &decision).unwrap();
+    let mut held = store.holds(charged.into_iter(), &decision).unwrap();
     let before = remaining(&decide(store, limit, 99).await.verdicts);
     held.settle(|_, _| told);
     wait_for("the settlement", async || {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::Quota;
-use tidegate_store::{Limit, Mode, OnFailure, Outcome, Store, UnderWay};
+use tidegate_store::{Holds, Limit, Mode, OnFailure, Outcome, Store};
 use tidegate_testkit::{FaultProxy, RedisServer, Way};
 
 use crate::support::{
@@ -65,12 +65,12 @@ fn reserving(quota: impl Into<Quota>, lease: u64) -> Arc<Limit> {
 }
 
 /// A request that has reserved `cost`.
-async fn reserve(store: &Store, limit: &Arc<Limit>, cost: u64) -> UnderWay {
+async fn reserve(store: &Store, limit: &Arc<Limit>, cost: u64) -> Holds {
     let asked = charge(limit, 1, cost);
     let decision = store.decide(&[asked]).await;
     assert_eq!(decision.outcome, Outcome::Admitted, "{limit:?}");
     let charged = [(limit, asked.subject, cost)];
-    store.under_way(charged.into_iter(), &decision).unwrap()
+    store.holds(charged.into_iter(), &decision).unwrap()
 }
 
 async fn left(store: &Store, limit: &Limit) -> u64 {

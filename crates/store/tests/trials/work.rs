@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 use tidegate_core::Micros;
-use tidegate_store::{Charge, Decision, Limit, Mode, Outcome, UnderWay};
+use tidegate_store::{Charge, Decision, Holds, Limit, Mode, Outcome};
 
 use crate::case::{Ask, Then, What, Work};
 use crate::gateway::{Gateway, Life};
@@ -118,18 +118,9 @@ async fn request(trial: &Trial, place: usize, asks: &[Ask], then: Then) {
                 queued.go_on();
             }
         }
-        let under_way = gateway.store.under_way(charged(), &decision);
-        if let (Some(under_way), Then::Run(time, used)) = (under_way, then) {
-            run_on(
-                trial,
-                &gateway,
-                &mut life,
-                &mut request,
-                under_way,
-                time,
-                used,
-            )
-            .await;
+        let holds = gateway.store.holds(charged(), &decision);
+        if let (Some(holds), Then::Run(time, used)) = (holds, then) {
+            run_on(trial, &gateway, &mut life, &mut request, holds, time, used).await;
         }
     }
     if request.is_admitted() && request.ran_until.is_none() {
@@ -144,7 +135,7 @@ async fn run_on(
     gateway: &Gateway,
     life: &mut tokio::sync::watch::Receiver<Life>,
     request: &mut Request,
-    mut under_way: UnderWay,
+    mut holds: Holds,
     time: u64,
     used: u64,
 ) {
@@ -163,9 +154,9 @@ async fn run_on(
             charge.used = Some(used);
             request.settled = Some(ends);
         }
-        under_way.settle(|_, _| used);
+        holds.settle(|_, _| used);
     }
-    drop(under_way);
+    drop(holds);
 }
 
 fn killed_at(trial: &Trial, gateway: &Gateway) -> Option<Micros> {

@@ -89,7 +89,7 @@ impl Reply {
     where
         C: Iterator<Item = (&'a Arc<Limit>, Subject, u64)>,
     {
-        let held = store.under_way(charged(), &decision);
+        let held = store.holds(charged(), &decision);
         Self {
             reservation: held.map(|held| Reservation::new(held, rules.clone())),
             queued: store.queued(charged(), &decision),

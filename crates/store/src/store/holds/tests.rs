@@ -49,12 +49,12 @@ fn charge(limit: &Limit) -> Charge<'_> {
     }
 }
 
-async fn reserve(store: &Store, limit: &Arc<Limit>) -> UnderWay {
+async fn reserve(store: &Store, limit: &Arc<Limit>) -> Holds {
     let asked = charge(limit);
     let decision = store.decide(&[asked]).await;
     assert_eq!(decision.outcome, Outcome::Admitted);
     let charged = [(limit, asked.subject, asked.cost)];
-    store.under_way(charged.into_iter(), &decision).unwrap()
+    store.holds(charged.into_iter(), &decision).unwrap()
 }
 
 async fn left(store: &Store, limit: &Limit) -> u64 {

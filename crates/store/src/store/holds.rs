@@ -34,7 +34,7 @@ const LAST_ROUNDS: Duration = Duration::from_millis(50);
 
 /// What one admitted request holds. When it is dropped, its places are free again, and its reservations stay charged.
 #[derive(Debug)]
-pub struct UnderWay {
+pub struct Holds {
     store: Store,
     holds: PerCharge<Held>,
 }
@@ -47,7 +47,7 @@ struct Held {
     cost: u64,
 }
 
-impl UnderWay {
+impl Holds {
     /// Settles the reservations: `used` says what this request has come to under a limit, at which so much was reserved.
     pub fn settle(&mut self, mut used: impl FnMut(&Limit, u64) -> u64) {
         let holds = std::mem::take(&mut self.holds);
@@ -70,7 +70,7 @@ impl UnderWay {
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for Holds {
     fn drop(&mut self) {
         for held in self.holds.drain(..) {
             self.store.end(held.id, None);
@@ -81,11 +81,11 @@ impl Drop for UnderWay {
 impl Store {
     /// What a request holds that was admitted by this decision on these limits, subjects and costs, in the order of the
     /// verdicts; none if it holds nothing.
-    pub fn under_way<'a>(
+    pub fn holds<'a>(
         &self,
         charged: impl Iterator<Item = (&'a Arc<Limit>, Subject, u64)>,
         decision: &Decision,
-    ) -> Option<UnderWay> {
+    ) -> Option<Holds> {
         if decision.outcome != Outcome::Admitted {
             return None;
         }
@@ -128,7 +128,7 @@ impl Store {
             });
         }
         let store = self.clone();
-        (!holds.is_empty()).then_some(UnderWay { store, holds })
+        (!holds.is_empty()).then_some(Holds { store, holds })
     }
 
     /// Hears of what is settled or given back under one key in this process, from the time of this call on.
