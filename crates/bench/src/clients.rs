@@ -108,6 +108,6 @@ fn identify_and_hash(peer: SocketAddr, header: Option<(HeaderName, &'static str)
     *request.headers_mut() = headers(header);
     Box::new(move || {
         let caller = clients.identify(Peer::connected(peer), black_box(request.headers()));
-        black_box(hasher.subjects(&policy, &caller, &request));
+        black_box(hasher.keys(&policy, &caller, &request));
     })
 }

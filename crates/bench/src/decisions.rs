@@ -7,7 +7,7 @@ use tidegate_core::{
     Concurrency, FixedWindow, LeakyBucket, Quota, QuotaError, Rate, SlidingWindowCounter,
     SlidingWindowLog, TokenBucket,
 };
-use tidegate_store::{Charge, Limit, MemoryStore, OnFailure, Subject};
+use tidegate_store::{Charge, Key, Limit, MemoryStore, OnFailure};
 
 use crate::table::{Figure, Operation, Row, Table};
 
@@ -64,13 +64,13 @@ fn decide(quota: MakeQuota, capacity: u64, limits: usize) -> Operation {
     Box::new(move || {
         count += 1;
         let client = count % CLIENTS;
-        let subject = Subject {
+        let key = Key {
             tag: (u128::from(client) * 0x9e37_79b9_7f4a_7c15_f39c_c060).to_be_bytes(),
             rest: [0; 16],
         };
         let charge = |limit| Charge {
             limit,
-            subject,
+            key,
             cost: 1,
         };
         let now = START + if refused { 0 } else { count * PAUSE / CLIENTS };

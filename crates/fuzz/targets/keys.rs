@@ -1,4 +1,4 @@
-//! Under which keys a request is counted: whatever it holds, against the laws of `Hasher::subjects` and `Charge::key`.
+//! Under which keys a request is counted: whatever it holds, against the laws of `Hasher::keys` and `Charge::redis_key`.
 //!
 //! An input's first line says what a limit is counted per, a letter each (see [`per`]). After it stand two requests
 //! with `--` between, a line for each thing that they hold: a letter, a blank, and the thing itself (see
@@ -60,10 +60,7 @@ fuzz_target!(|data: &[u8]| -> Corpus {
     let Some([one, other]) = asked.as_deref() else {
         return Corpus::Reject;
     };
-    let (ours, theirs) = (
-        one.subjects(&pers, "secret"),
-        other.subjects(&pers, "secret"),
-    );
+    let (ours, theirs) = (one.keys(&pers, "secret"), other.keys(&pers, "secret"));
     let (our_parts, their_parts) = (one.parts(&pers), other.parts(&pers));
     assert_eq!(
         ours[0] == theirs[0],
@@ -104,15 +101,15 @@ fn per(letter: &u8) -> Option<Per> {
 /// The secret has to be another one for each input: libFuzzer sees the hashes that are compared, and sends them back.
 fn has_good_keys(asked: &Asked<'_>, pers: &[Per], secret: &str) {
     let policy = policy(asked.route, pers);
-    let subjects = asked.subjects(pers, secret);
+    let keys = asked.keys(pers, secret);
     let mut keys = Vec::new();
-    for (rule, subject) in policy.rules.iter().zip(subjects) {
+    for (rule, key) in policy.rules.iter().zip(keys) {
         let charge = Charge {
             limit: &rule.limit,
-            subject,
+            key,
             cost: 1,
         };
-        let key = charge.key(PREFIX);
+        let key = charge.redis_key(PREFIX);
         let rest = key
             .strip_prefix(PREFIX)
             .and_then(|key| key.strip_prefix(":{"));
@@ -139,9 +136,9 @@ fn has_good_keys(asked: &Asked<'_>, pers: &[Per], secret: &str) {
     keys.dedup();
     assert_eq!(keys.len(), policy.rules.len(), "each limit has its own key");
 
-    let others = asked.subjects(pers, "another secret");
-    for (subject, other) in subjects.iter().zip(others) {
-        assert_ne!(subject.tag, other.tag, "the secret decides");
+    let others = asked.keys(pers, "another secret");
+    for (key, other) in keys.iter().zip(others) {
+        assert_ne!(key.tag, other.tag, "the secret decides");
     }
 }
 
@@ -182,8 +179,8 @@ fn is_nobody_to_strangers(asked: &Asked<'_>) {
         let bare = clients.identify(peer(STRANGER), &HeaderMap::new());
         assert_eq!(caller.client, Client::Ip(peer(STRANGER).address.ip()));
         assert_eq!(
-            hasher.subjects(&policy, &caller, &asked.request),
-            hasher.subjects(&policy, &bare, &asked.request)
+            hasher.keys(&policy, &caller, &asked.request),
+            hasher.keys(&policy, &bare, &asked.request)
         );
     }
 }

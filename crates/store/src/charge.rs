@@ -203,30 +203,30 @@ static SEED: LazyLock<foldhash::fast::RandomState> = LazyLock::new(Default::defa
 pub(crate) struct LimitKey {
     /// The hash of the limit's ID.
     pub(crate) limit: u64,
-    pub(crate) subject: Subject,
+    pub(crate) key: Key,
 }
 
 impl LimitKey {
-    pub(crate) const fn of(limit: &Limit, subject: Subject) -> Self {
+    pub(crate) const fn of(limit: &Limit, key: Key) -> Self {
         Self {
             limit: limit.made.hash,
-            subject,
+            key,
         }
     }
 
     /// What newcomers of this limit share while there is no room for a key of their own.
     pub(crate) const fn shared(self) -> Self {
-        let subject = Subject {
+        let key = Key {
             tag: [0; 16],
             rest: [0; 16],
         };
-        Self { subject, ..self }
+        Self { key, ..self }
     }
 }
 
 impl Hash for LimitKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let Subject { tag, rest } = self.subject;
+        let Key { tag, rest } = self.key;
         // Three numbers cost less than two arrays with their lengths.
         state.write_u64(self.limit);
         state.write_u128(u128::from_ne_bytes(tag));
@@ -236,7 +236,7 @@ impl Hash for LimitKey {
 
 /// Whom or what a charge is counted for, as keyed hashes: no client's name ever reaches a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Subject {
+pub struct Key {
     /// The hash of the client (or of what stands in its place): equal for all limits of one client, so that in a Redis
     /// Cluster their keys share a slot.
     pub tag: [u8; 16],
@@ -250,7 +250,7 @@ pub struct Charge<'a> {
     /// The rule.
     pub limit: &'a Limit,
     /// Whom it is counted for.
-    pub subject: Subject,
+    pub key: Key,
     /// Units to charge, from 1 to the quota's capacity.
     pub cost: u64,
 }
@@ -277,12 +277,12 @@ pub(crate) fn hold_of(charges: &[Charge<'_>]) -> u64 {
 impl<'a> Charge<'a> {
     /// By what this process knows it.
     pub(crate) const fn limit_key(&self) -> LimitKey {
-        LimitKey::of(self.limit, self.subject)
+        LimitKey::of(self.limit, self.key)
     }
 
     /// The keys of a charge: that of its state, and those of unsettled reservations and of a block, if the limit has any.
     pub(crate) fn keys(&self, prefix: &str) -> impl Iterator<Item = Word> + use<'a> {
-        let key = self.key(prefix);
+        let key = self.redis_key(prefix);
         let unsettled = self.limit.reserves.map(|_| unsettled_key(&key));
         let block = self.limit.block.map(|_| format!("{key}:block"));
         let keys = std::iter::once(key).chain(unsettled).chain(block);
@@ -291,8 +291,8 @@ impl<'a> Charge<'a> {
 
     /// The Redis key, `prefix:{tag}:limit:kind` and the rest's hash: only the tag stands in braces, whatever users
     /// name their limits (names hold no braces).
-    pub fn key(&self, prefix: &str) -> String {
-        key_of(prefix, self.limit.id(), &self.subject)
+    pub fn redis_key(&self, prefix: &str) -> String {
+        key_of(prefix, self.limit.id(), &self.key)
     }
 }
 
@@ -301,19 +301,19 @@ pub(crate) fn unsettled_key(key: &str) -> String {
     format!("{key}:unsettled")
 }
 
-/// As [`Charge::key`], by the limit's ID.
-pub(crate) fn key_of(prefix: &str, limit_id: &str, subject: &Subject) -> String {
-    let mut key = String::with_capacity(prefix.len() + 128);
-    key.push_str(prefix);
-    key.push_str(":{");
-    push_hex(&mut key, &subject.tag);
-    key.push_str("}:");
-    key.push_str(limit_id);
-    if subject.rest != [0; 16] {
-        key.push(':');
-        push_hex(&mut key, &subject.rest);
+/// As [`Charge::redis_key`], by the limit's ID.
+pub(crate) fn key_of(prefix: &str, limit_id: &str, key: &Key) -> String {
+    let mut text = String::with_capacity(prefix.len() + 128);
+    text.push_str(prefix);
+    text.push_str(":{");
+    push_hex(&mut text, &key.tag);
+    text.push_str("}:");
+    text.push_str(limit_id);
+    if key.rest != [0; 16] {
+        text.push(':');
+        push_hex(&mut text, &key.rest);
     }
-    key
+    text
 }
 
 fn push_hex(text: &mut String, bytes: &[u8; 16]) {

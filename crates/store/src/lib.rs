@@ -17,7 +17,7 @@ mod table;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-pub use charge::{Charge, Limit, MAX_CHARGES, OnFailure, PerCharge, Subject};
+pub use charge::{Charge, Key, Limit, MAX_CHARGES, OnFailure, PerCharge};
 pub use decision::{Decision, Outcome, Outlook, Source, Sources, StoreCall, Verdicts, Via};
 pub use memory::{MAX_KEYS, MemoryStore, MemoryUse};
 pub use redis::{Agreement, Overshoot, RedisStore, SyncedUse};

@@ -65,7 +65,7 @@ impl Store {
             Self::Redis(store) => store.reset(charges).await?,
         }
         for charge in charges {
-            self.settled(charge.limit, charge.subject);
+            self.settled(charge.limit, charge.key);
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::Request;
-use tidegate_store::{Limit, PerCharge, Subject};
+use tidegate_store::{Key, Limit, PerCharge};
 
 use crate::{Caller, ClientPlan, Clients, Hasher, Peer, Policy, Rule};
 
@@ -16,7 +16,7 @@ pub fn assess<B>(
     request: &Request<B>,
 ) -> (Caller, Assessment) {
     let caller = clients.identify(peer, request.headers());
-    let keys = hasher.subjects(policy, &caller, request);
+    let keys = hasher.keys(policy, &caller, request);
     let trusted = clients.trusts(peer);
     let costs = policy.rules.iter();
     let costs = costs.map(|rule| rule.cost.of(request.headers(), trusted));
@@ -26,7 +26,7 @@ pub fn assess<B>(
 
 /// The key and the cost of a request for each rule of a policy, in order.
 #[derive(Debug)]
-pub struct Assessment(PerCharge<(Subject, u64)>);
+pub struct Assessment(PerCharge<(Key, u64)>);
 
 /// A rule that a request is to be charged to.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,7 @@ pub struct AssessedRule<'a> {
     /// The rule's limit with the quota of the client's plan; none if the plan is unlimited there.
     pub limit: Option<&'a Arc<Limit>>,
     /// The key that is charged.
-    pub subject: Subject,
+    pub key: Key,
     /// What the request costs.
     pub cost: u64,
 }
@@ -57,11 +57,11 @@ impl Assessment {
             false => &policy.rules,
         };
         let assessed = rules.iter().zip(self.0).enumerate();
-        assessed.map(move |(index, (rule, (subject, cost)))| AssessedRule {
+        assessed.map(move |(index, (rule, (key, cost)))| AssessedRule {
             index,
             rule,
             limit: rule.limit_for(plan),
-            subject,
+            key,
             cost,
         })
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_core::{Micros, Verdict};
-use tidegate_store::{Charge, Limit, PerCharge, Subject};
+use tidegate_store::{Charge, Key, Limit, PerCharge};
 
 use crate::wait_queues::QueueKey;
 use crate::{Action, Rule};
@@ -18,7 +18,7 @@ pub(crate) struct RuleCharge<'a> {
     pub(crate) rule: &'a Rule,
     /// The rule's limit, with the quota of the client's plan.
     pub(crate) limit: &'a Arc<Limit>,
-    pub(crate) subject: Subject,
+    pub(crate) key: Key,
     pub(crate) cost: u64,
 }
 
@@ -29,20 +29,20 @@ impl<'a> RuleCharge<'a> {
     pub(crate) fn charge(&self) -> Charge<'a> {
         Charge {
             limit: self.limit,
-            subject: self.subject,
+            key: self.key,
             cost: self.cost,
         }
     }
 
     /// As the store takes what was charged.
-    pub(crate) const fn charged(&self) -> (&'a Arc<Limit>, Subject, u64) {
-        (self.limit, self.subject, self.cost)
+    pub(crate) const fn charged(&self) -> (&'a Arc<Limit>, Key, u64) {
+        (self.limit, self.key, self.cost)
     }
 
-    pub(crate) fn key(&self) -> QueueKey {
+    pub(crate) fn wait_key(&self) -> QueueKey {
         QueueKey {
             limit: self.limit.name().into(),
-            subject: self.subject,
+            key: self.key,
             is_queue: false,
         }
     }
@@ -50,7 +50,7 @@ impl<'a> RuleCharge<'a> {
     pub(crate) fn queue_key(&self) -> QueueKey {
         QueueKey {
             is_queue: true,
-            ..self.key()
+            ..self.wait_key()
         }
     }
 

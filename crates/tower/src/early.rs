@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use http::Request;
-use tidegate_store::{Charge, Limit, Mode, Outcome, PerCharge, Store, Subject};
+use tidegate_store::{Charge, Key, Limit, Mode, Outcome, PerCharge, Store};
 
 use crate::identity::Peer;
 use crate::{Action, ClientSource, Clients, Decided, Hasher, Per, Policy, Rule};
@@ -71,7 +71,7 @@ impl Early<'_> {
         let caller = self.clients.locate(peer, headers);
         let trusted = self.clients.trusts(peer);
         let mut tag = None;
-        let mut asked = PerCharge::<(usize, &Rule, Subject, u64)>::new();
+        let mut asked = PerCharge::<(usize, &Rule, Key, u64)>::new();
         for &index in self.rules {
             let rule = self.policy.rules.get(index)?;
             let cost = rule.cost.of(headers, trusted);
@@ -79,12 +79,12 @@ impl Early<'_> {
                 return None;
             }
             let hasher = self.hasher;
-            let subject = hasher.subject(rule, self.policy, &caller, request, &mut tag);
-            asked.push((index, rule, subject, cost));
+            let key = hasher.key(rule, self.policy, &caller, request, &mut tag);
+            asked.push((index, rule, key, cost));
         }
-        let charges = asked.iter().map(|(_, rule, subject, cost)| Charge {
+        let charges = asked.iter().map(|(_, rule, key, cost)| Charge {
             limit: &rule.limit,
-            subject: *subject,
+            key: *key,
             cost: *cost,
         });
         let charges: PerCharge<Charge<'_>> = charges.collect();

@@ -357,7 +357,7 @@ impl Enforced {
                 index,
                 rule,
                 limit,
-                subject,
+                key,
                 cost,
             } = assessed;
             // A limit that the client's plan does not have is not asked.
@@ -377,7 +377,7 @@ impl Enforced {
             rule_charges.push(RuleCharge {
                 rule,
                 limit,
-                subject,
+                key,
                 cost,
             });
         }

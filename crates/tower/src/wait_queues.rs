@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
 use tidegate_core::{Micros, Verdict, micros};
-use tidegate_store::Subject;
+use tidegate_store::Key;
 use tokio::sync::Notify;
 
 use crate::retries::Retries;
@@ -45,7 +45,7 @@ pub(crate) struct QueueKey {
     /// The limit's name.
     pub(crate) limit: Box<str>,
     /// The key that is counted.
-    pub(crate) subject: Subject,
+    pub(crate) key: Key,
     /// Whether it holds the requests that the limit's `queue` admitted.
     pub(crate) is_queue: bool,
 }

@@ -89,12 +89,12 @@ impl Admission<'_> {
             let rule_charge = &rule_charges[nth];
             let stays = waiter
                 .take()
-                .filter(|(_, waiter)| *waiter.key() == rule_charge.key());
+                .filter(|(_, waiter)| *waiter.key() == rule_charge.wait_key());
             let joined = match stays {
                 Some((_, waiter)) => waiter,
                 None => {
                     match self.wait_queues.join(
-                        rule_charge.key(),
+                        rule_charge.wait_key(),
                         self.address,
                         rule_charge.cost,
                         last_refusal,
@@ -111,7 +111,7 @@ impl Admission<'_> {
                     (Until::Settled, Some(watched), Some(settled)) if watched.nth == nth => {
                         let left = SETTLING.saturating_sub(began.elapsed());
                         let others = self.store.is_shared(rule_charge.limit);
-                        let spread = rule_charge.subject.tag[0];
+                        let spread = rule_charge.key.tag[0];
                         let retries = self.wait_queues.retries();
                         let pause = retries.pause(verdict, left, watched.calls, others, spread);
                         watched.calls += 1;
@@ -129,9 +129,7 @@ impl Admission<'_> {
     fn watch(&self, nth: usize, rule_charge: &RuleCharge<'_>) -> Watched {
         Watched {
             nth,
-            settlements: self
-                .store
-                .settlements(rule_charge.limit, rule_charge.subject),
+            settlements: self.store.settlements(rule_charge.limit, rule_charge.key),
             calls: 0,
         }
     }
@@ -145,7 +143,7 @@ impl Admission<'_> {
             if !rule_charge.rule.may_wait() {
                 continue;
             }
-            let key = rule_charge.key();
+            let key = rule_charge.wait_key();
             let Some(last_refusal) = self.wait_queues.last_refusal(&key) else {
                 continue;
             };

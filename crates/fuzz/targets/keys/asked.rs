@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use http::header::{COOKIE, FORWARDED, HOST};
 use http::{HeaderName, HeaderValue, Method, Request};
 use tidegate_net::host::host_of;
-use tidegate_store::Subject;
+use tidegate_store::Key;
 use tidegate_tower::api_keys::UnknownKey;
 use tidegate_tower::{AddressFrom, Caller, Hasher, PathValues, Per};
 
@@ -119,11 +119,11 @@ impl<'a> Asked<'a> {
     }
 
     /// Where three limits count the request: one per `pers`, one per client, and one for all.
-    pub(crate) fn subjects(&self, pers: &[Per], secret: &str) -> [Subject; 3] {
+    pub(crate) fn keys(&self, pers: &[Per], secret: &str) -> [Key; 3] {
         let policy = policy(self.route, pers);
-        let subjects =
-            Hasher::new(secret).subjects(&policy, &self.caller(UnknownKey::Accept), &self.request);
-        <[Subject; 3]>::try_from(subjects.as_slice()).expect("a subject for each rule")
+        let keys =
+            Hasher::new(secret).keys(&policy, &self.caller(UnknownKey::Accept), &self.request);
+        <[Key; 3]>::try_from(keys.as_slice()).expect("a key for each rule")
     }
 
     /// What the request is counted per, by the words of the documentation.

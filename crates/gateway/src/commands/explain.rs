@@ -115,7 +115,7 @@ pub(super) fn explain(plan: &Plan, question: &Question) -> String {
         let AssessedRule {
             rule,
             limit,
-            subject,
+            key,
             cost,
             ..
         } = assessed;
@@ -127,11 +127,7 @@ pub(super) fn explain(plan: &Plan, question: &Question) -> String {
             );
             continue;
         };
-        let charge = Charge {
-            limit,
-            subject,
-            cost,
-        };
+        let charge = Charge { limit, key, cost };
         let _ = writeln!(
             text,
             "limit:    {}, a {} of {}, per {}{}{}\n  key:    {}",
@@ -145,7 +141,7 @@ pub(super) fn explain(plan: &Plan, question: &Question) -> String {
                 "not known here: it is hashed with the secret that the gateways made in Redis"
                     .to_owned()
             } else {
-                charge.key(prefix)
+                charge.redis_key(prefix)
             },
         );
     }

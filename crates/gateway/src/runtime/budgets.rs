@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use http::Request;
 use serde::{Deserialize, Serialize};
-use tidegate_store::{Charge, Limit, Outlook, Store, StoreError, Subject};
+use tidegate_store::{Charge, Key, Limit, Outlook, Store, StoreError};
 use tidegate_tower::{
     Budget, Caller, Client, ClientPlan, ClientSource, Clients, Hasher, Per, Policy, Rule,
     UnknownClient,
@@ -103,7 +103,7 @@ struct Own<'a> {
     rule: &'a Rule,
     limit: &'a Limit,
     route: Option<&'a str>,
-    subject: Subject,
+    key: Key,
 }
 
 impl Budgets {
@@ -168,7 +168,7 @@ impl Budgets {
                         rule,
                         limit,
                         route,
-                        subject: self.subject(rule, policy, &caller),
+                        key: self.key(rule, policy, &caller),
                     }),
                     Budget::OfRequest => found.unlisted.push(Unlisted {
                         name,
@@ -188,7 +188,7 @@ impl Budgets {
         matches!(client, Client::UserId(_)) && self.clients.sources.iter().any(tells)
     }
 
-    fn subject(&self, rule: &Rule, policy: &Policy, caller: &Caller) -> Subject {
+    fn key(&self, rule: &Rule, policy: &Policy, caller: &Caller) -> Key {
         let alone = Policy {
             route: policy.route.clone(),
             rules: [rule.clone()].into(),
@@ -197,7 +197,7 @@ impl Budgets {
         };
         // Nothing in it counts: what does only in a request is not the client's own.
         let request = Request::new(());
-        self.hasher.subjects(&alone, caller, &request)[0]
+        self.hasher.keys(&alone, caller, &request)[0]
     }
 }
 
@@ -206,7 +206,7 @@ impl Found<'_> {
         let own = self.own.iter();
         own.map(|own| Charge {
             limit: own.limit,
-            subject: own.subject,
+            key: own.key,
             cost: 1,
         })
         .collect()

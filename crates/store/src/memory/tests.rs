@@ -7,7 +7,7 @@ use tidegate_core::{
 
 use super::*;
 use crate::table::Settlement;
-use crate::{Limit, OnFailure, Outcome, Subject};
+use crate::{Key, Limit, OnFailure, Outcome};
 
 const SECOND: Micros = 1_000_000;
 const LEASE: Micros = 10 * SECOND;
@@ -20,15 +20,11 @@ fn reserving(quota: impl Into<Quota>) -> Limit {
 }
 
 fn charge(limit: &Limit, client: u8, cost: u64) -> Charge<'_> {
-    let subject = Subject {
+    let key = Key {
         tag: [client; 16],
         rest: [0; 16],
     };
-    Charge {
-        limit,
-        subject,
-        cost,
-    }
+    Charge { limit, key, cost }
 }
 
 /// 1,000 in 100 s, under every algorithm that reserves; the bucket is refilled at 1 a second.

@@ -153,7 +153,7 @@ impl Synced {
     pub(super) fn reserve(&self, charge: &Charge<'_>) -> Result<(Reply, Micros), StoreError> {
         // Until it is agreed, keys may not be what they will be.
         self.access.secret.check()?;
-        let tag = &charge.subject.tag;
+        let tag = &charge.key.tag;
         let shards = &self.access.caller.shards;
         let now = shards.now(tag).unwrap_or_else(crate::now);
         let fails = || shards.fails(tag);
@@ -194,7 +194,7 @@ impl Synced {
     /// Forgets what was used under these keys: in Redis, which lets each gateway go on from what it tells next, and here.
     pub(super) async fn forget(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
         for charge in charges {
-            let key = charge.key(&self.access.caller.key_prefix);
+            let key = charge.redis_key(&self.access.caller.key_prefix);
             let notes = notes_of(&key);
             let keys = [key, notes].map(Word::from);
             // Of the windows of a limit two may count.

@@ -6,7 +6,7 @@ use tidegate_core::FixedWindow;
 use tidegate_testkit::RedisServer;
 
 use super::*;
-use crate::{Limit, Mode, OnFailure, Outcome, Subject};
+use crate::{Key, Limit, Mode, OnFailure, Outcome};
 
 async fn store(server: &RedisServer) -> RedisStore {
     let options = RedisOptions {
@@ -67,7 +67,7 @@ async fn a_gateway_that_goes_on_under_another_id_counts_nothing_twice() {
     let kept = store.clone();
     let keeping = tokio::spawn(async move { kept.keep_synced().await });
     let quota = FixedWindow::new(1_000, 31 * 86_400_000_000).unwrap();
-    let subject = Subject {
+    let key = Key {
         tag: [1; 16],
         rest: [0; 16],
     };
@@ -77,11 +77,7 @@ async fn a_gateway_that_goes_on_under_another_id_counts_nothing_twice() {
     for round in 0..2 {
         for (limit, admitted) in limits.iter().zip(&mut admitted) {
             let cost = 1;
-            let charge = Charge {
-                limit,
-                subject,
-                cost,
-            };
+            let charge = Charge { limit, key, cost };
             for _ in 0..200 {
                 let outcome = store.decide(&[charge]).await.outcome;
                 *admitted += u64::from(outcome == Outcome::Admitted);
@@ -94,7 +90,7 @@ async fn a_gateway_that_goes_on_under_another_id_counts_nothing_twice() {
     }
     let charges = limits.each_ref().map(|limit| Charge {
         limit,
-        subject,
+        key,
         cost: 1,
     });
     let deadline = Instant::now() + Duration::from_secs(30);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_core::{HoldId, Micros, Quota, Receipt};
 
-use crate::{Charge, Limit, Subject};
+use crate::{Charge, Key, Limit};
 
 /// A lease is renewed when this part of it is over.
 const RENEWED_AFTER: u32 = 3;
@@ -22,7 +22,7 @@ pub(crate) enum Home {
 #[derive(Clone, Debug)]
 pub(crate) struct Hold {
     pub(crate) limit: Arc<Limit>,
-    pub(crate) subject: Subject,
+    pub(crate) key: Key,
     pub(crate) cost: u64,
     pub(crate) home: Home,
     /// The ID of a reservation or of places.
@@ -64,7 +64,7 @@ impl Hold {
     pub(crate) fn charge(&self) -> Charge<'_> {
         Charge {
             limit: &self.limit,
-            subject: self.subject,
+            key: self.key,
             cost: self.cost,
         }
     }

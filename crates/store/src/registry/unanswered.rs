@@ -12,13 +12,13 @@ use super::hold::Hold;
 /// The most settlements that are kept: about 25 MB.
 const MOST: usize = 100_000;
 
-const _: () = assert!(size_of::<(Key, Settlement)>() <= 256);
+const _: () = assert!(size_of::<(Order, Settlement)>() <= 256);
 
 /// What is lost is logged so often at most.
 const LOG_EVERY: Duration = Duration::from_secs(60);
 
 /// When a settlement stops to matter, and a number of its own.
-type Key = (Instant, u64);
+type Order = (Instant, u64);
 
 /// A reservation that has come to so much.
 #[derive(Debug)]
@@ -54,10 +54,10 @@ pub(crate) struct Unanswered {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    by_end: BTreeMap<Key, Settlement>,
+    by_end: BTreeMap<Order, Settlement>,
     next: u64,
     /// The last one that was tried: the next round goes on behind it.
-    tried: Option<Key>,
+    tried: Option<Order>,
     logged: Option<Instant>,
 }
 
@@ -118,7 +118,7 @@ impl Unanswered {
         let keys = by_end
             .range((behind, Bound::Unbounded))
             .map(|(key, _)| *key);
-        let mut keys: Vec<Key> = keys.take(most).collect();
+        let mut keys: Vec<Order> = keys.take(most).collect();
         if keys.len() < most
             && let Some(tried) = *tried
         {

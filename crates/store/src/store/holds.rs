@@ -15,7 +15,7 @@ use tidegate_core::{HoldId, Quota};
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
-use crate::{Decision, Limit, Mode, Outcome, PerCharge, Source, Store, Subject, Via};
+use crate::{Decision, Key, Limit, Mode, Outcome, PerCharge, Source, Store, Via};
 
 use crate::charge::LimitKey;
 use crate::registry::{Hold, Home, Registry, Settlement, State, Watchers};
@@ -79,11 +79,11 @@ impl Drop for Holds {
 }
 
 impl Store {
-    /// What a request holds that was admitted by this decision on these limits, subjects and costs, in the order of the
+    /// What a request holds that was admitted by this decision on these limits, keys and costs, in the order of the
     /// verdicts; none if it holds nothing.
     pub fn holds<'a>(
         &self,
-        charged: impl Iterator<Item = (&'a Arc<Limit>, Subject, u64)>,
+        charged: impl Iterator<Item = (&'a Arc<Limit>, Key, u64)>,
         decision: &Decision,
     ) -> Option<Holds> {
         if decision.outcome != Outcome::Admitted {
@@ -91,7 +91,7 @@ impl Store {
         }
         let mut holds = PerCharge::new();
         let said = decision.verdicts.iter().zip(&decision.sources);
-        for ((limit, subject, cost), (verdict, source)) in charged.zip(said) {
+        for ((limit, key, cost), (verdict, source)) in charged.zip(said) {
             let verdict = verdict.filter(|verdict| verdict.allowed);
             let (Some(lease), Some(verdict)) = (limit.lease(), verdict) else {
                 continue;
@@ -102,7 +102,7 @@ impl Store {
                 .map_or(Duration::ZERO, |call| call.took);
             let mut hold = Hold {
                 limit: limit.clone(),
-                subject,
+                key,
                 cost,
                 home: self.home(limit, source, decision.via),
                 id: source.hold,
@@ -132,8 +132,8 @@ impl Store {
     }
 
     /// Hears of what is settled or given back under one key in this process, from the time of this call on.
-    pub fn settlements(&self, limit: &Limit, subject: Subject) -> Settlements {
-        Settlements::watch(self, limit, subject)
+    pub fn settlements(&self, limit: &Limit, key: Key) -> Settlements {
+        Settlements::watch(self, limit, key)
     }
 
     /// Whether other gateways may settle what is charged to this limit.
@@ -229,7 +229,7 @@ impl Store {
         }
         self.end_copy(&hold);
         if !hold.may_be_there {
-            self.settled(&hold.limit, hold.subject);
+            self.settled(&hold.limit, hold.key);
             return;
         }
         let store = self.clone();
@@ -256,7 +256,7 @@ impl Store {
         match (hold.home, self) {
             (Home::Redis, Self::Redis(store)) if hold.limit.reserves().is_none() => {
                 store.exact().free(&hold.charge(), HoldId(hold.id)).await;
-                self.settled(&hold.limit, hold.subject);
+                self.settled(&hold.limit, hold.key);
             }
             (Home::Redis, Self::Redis(_)) => {
                 let matters = self.matters(&hold, used);
@@ -277,7 +277,7 @@ impl Store {
         let is_answered = settling.await.is_ok();
         if is_answered {
             self.registry().unanswered.end(&settlement);
-            self.settled(&hold.limit, hold.subject);
+            self.settled(&hold.limit, hold.key);
         } else {
             self.registry().unanswered.add(settlement);
         }
@@ -316,12 +316,12 @@ impl Store {
                 None => memory.give_back(&charge, quota, hold.receipt()),
             }
         }
-        self.settled(&hold.limit, hold.subject);
+        self.settled(&hold.limit, hold.key);
     }
 
     /// Tells whoever waits that something was settled or given back under a key.
-    pub(crate) fn settled(&self, limit: &Limit, subject: Subject) {
-        let key = LimitKey::of(limit, subject);
+    pub(crate) fn settled(&self, limit: &Limit, key: Key) {
+        let key = LimitKey::of(limit, key);
         self.registry().watchers.notify(key);
         self.registry().progress.notify_waiters();
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tidegate_core::{HoldId, Receipt};
 
 use crate::registry::Home;
-use crate::{Charge, Decision, Limit, Outcome, PerCharge, Store, Subject};
+use crate::{Charge, Decision, Key, Limit, Outcome, PerCharge, Store};
 
 /// The places of one request in queues. When it is dropped, its client has left before its turn.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub struct Queued {
 #[derive(Debug)]
 struct Place {
     limit: Arc<Limit>,
-    subject: Subject,
+    key: Key,
     cost: u64,
     home: Home,
     receipt: Receipt,
@@ -30,7 +30,7 @@ impl Place {
     fn charge(&self) -> Charge<'_> {
         Charge {
             limit: &self.limit,
-            subject: self.subject,
+            key: self.key,
             cost: self.cost,
         }
     }
@@ -52,11 +52,11 @@ impl Drop for Queued {
 }
 
 impl Store {
-    /// The places in queues of a request that was admitted by this decision on these limits, subjects and costs, in the order
+    /// The places in queues of a request that was admitted by this decision on these limits, keys and costs, in the order
     /// of the verdicts; none if there is none.
     pub fn queued<'a>(
         &self,
-        charged: impl Iterator<Item = (&'a Arc<Limit>, Subject, u64)>,
+        charged: impl Iterator<Item = (&'a Arc<Limit>, Key, u64)>,
         decision: &Decision,
     ) -> Option<Queued> {
         if decision.outcome != Outcome::Admitted {
@@ -64,11 +64,11 @@ impl Store {
         }
         let said = decision.verdicts.iter().zip(&decision.sources);
         let places = charged.zip(said).filter_map(|(charge, (verdict, source))| {
-            let (limit, subject, cost) = charge;
+            let (limit, key, cost) = charge;
             let verdict = verdict.filter(|verdict| verdict.allowed)?;
             limit.quota().is_queue().then(|| Place {
                 limit: limit.clone(),
-                subject,
+                key,
                 cost,
                 home: self.home(limit, source, decision.via),
                 receipt: Receipt {

@@ -94,7 +94,7 @@ async fn clients_do_not_affect_each_other() {
                 // Nor do limits, nor what else a limit is counted per.
                 admitted(store, &[charge(&other, client, 3)]).await;
                 let mut apart = charge(&limit, client, 3);
-                apart.subject.rest = [7; 16];
+                apart.key.rest = [7; 16];
                 admitted(store, &[apart]).await;
             }
         }

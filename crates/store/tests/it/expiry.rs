@@ -100,7 +100,7 @@ async fn after_a_refusal_by_another_limit_and_after_a_look() {
             // And as an observed limit that would refuse.
             let observed = limit.clone().observed();
             server
-                .command(&["DEL", &charge(&other, 1, 1).key("tidegate")])
+                .command(&["DEL", &charge(&other, 1, 1).redis_key("tidegate")])
                 .await;
             store.decide(&[charge(&observed, 1, 2)]).await;
             let keys = spoil(&server, way).await;

@@ -21,10 +21,10 @@ async fn on_both_stores(case: impl AsyncFn(Store)) {
 
 /// What a request of this client holds under a limit that it fits.
 async fn hold(store: &Store, limit: &Arc<Limit>, client: u64) -> Holds {
-    let Charge { subject, cost, .. } = charge(limit, client, 1);
+    let Charge { key, cost, .. } = charge(limit, client, 1);
     let decision = store.decide(&[charge(limit, client, 1)]).await;
     assert_eq!(decision.outcome, Outcome::Admitted);
-    let charged = std::iter::once((limit, subject, cost));
+    let charged = std::iter::once((limit, key, cost));
     store.holds(charged, &decision).unwrap()
 }
 
@@ -42,12 +42,12 @@ fn reserving(name: &str) -> Arc<Limit> {
 async fn a_settlement_wakes_those_who_wait_under_its_key() {
     on_both_stores(async |store| {
         let (one, other) = (reserving("one"), reserving("other"));
-        let subject = |client| charge(&one, client, 1).subject;
+        let key = |client| charge(&one, client, 1).key;
         let held = hold(&store, &one, 1).await;
-        let own = store.settlements(&one, subject(1));
+        let own = store.settlements(&one, key(1));
         let others = [
-            store.settlements(&one, subject(2)),
-            store.settlements(&other, subject(1)),
+            store.settlements(&one, key(2)),
+            store.settlements(&other, key(1)),
         ];
         let (woken, asleep) = (own.next(), others.each_ref().map(|other| other.next()));
         drop({
@@ -72,7 +72,7 @@ async fn a_reset_wakes_those_who_wait_as_well() {
         let one = reserving("one");
         let mut held = hold(&store, &one, 1).await;
         let asked = charge(&one, 1, 1);
-        let settlements = store.settlements(&one, asked.subject);
+        let settlements = store.settlements(&one, asked.key);
         let woken = settlements.next();
         store.reset(&[asked]).await.unwrap();
         timeout(PATIENCE, woken).await.unwrap();

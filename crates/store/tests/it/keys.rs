@@ -48,7 +48,7 @@ async fn every_key_lives_as_long_as_it_matters_and_at_most_twice_that() {
             continue;
         }
         for (charge, verdict) in charges.iter().zip(decision.verdicts.iter().flatten()) {
-            let key = charge.key("tidegate");
+            let key = charge.redis_key("tidegate");
             let need = Need {
                 from: decision.now,
                 until: decision.now + verdict.reset,
@@ -79,7 +79,7 @@ async fn a_stamp_that_was_moved_gets_a_time_to_live_too() {
     for (client, quota) in (0..).zip(every_algorithm(3, HOUR)) {
         let limit = limit("ahead", quota);
         let charge = charge(&limit, client, 1);
-        let key = charge.key("tidegate");
+        let key = charge.redis_key("tidegate");
         let ahead = now() + DAY;
         let start = ahead - ahead % HOUR;
         let planted: Vec<String> = match quota {
@@ -130,7 +130,7 @@ async fn a_key_says_whose_it_is_only_to_who_knows() {
             .iter()
             .map(|limit| charge(limit, client, 1))
             .collect();
-        charges[0].subject.rest = [0x5e; 16];
+        charges[0].key.rest = [0x5e; 16];
         assert_eq!(store.decide(&charges).await.outcome, Outcome::Admitted);
     }
     let keys = scan(&mut redis).await;

@@ -30,7 +30,7 @@ async fn decided_by_redis(store: &RedisStore, limit: &Limit) {
 
 /// What Redis has counted for a client.
 async fn counted(server: &RedisServer, limit: &Limit, client: u64) -> Option<String> {
-    let key = charge(limit, client, 1).key("tidegate");
+    let key = charge(limit, client, 1).redis_key("tidegate");
     let value = server.command(&["GET", &key]).await;
     (!value.is_nil()).then(|| value.as_str().to_owned())
 }

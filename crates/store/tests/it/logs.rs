@@ -62,7 +62,7 @@ async fn a_request_of_any_cost_is_one_entry() {
         ];
         assert_eq!(told, expected);
     }
-    let key = charge(&limit, 1, 1).key("tidegate");
+    let key = charge(&limit, 1, 1).redis_key("tidegate");
     assert_eq!(server.command(&["LLEN", &key]).await.as_int(), 3);
     let bytes = server.command(&["MEMORY", "USAGE", &key]).await.as_int();
     assert!(bytes < 400, "{bytes} bytes");
@@ -74,7 +74,7 @@ async fn a_log_of_the_first_release_goes_on() {
     let server = RedisServer::start().await;
     let store = exact_store(&server).await;
     let ten = log(10);
-    let key = charge(&ten, 1, 1).key("tidegate");
+    let key = charge(&ten, 1, 1).redis_key("tidegate");
     plant(&server, &key, now(), 4).await;
     for (cost, left) in [(3, 3), (1, 2), (2, 0)] {
         let decision = store.decide(&[charge(&ten, 1, cost)]).await;
@@ -101,7 +101,7 @@ async fn a_long_list_is_not_read_whole() {
     ];
     for (client, (what, stamp, outcome)) in (1..).zip(stamps) {
         let charge = charge(&ten, client, 2);
-        let key = charge.key("tidegate");
+        let key = charge.redis_key("tidegate");
         plant(&server, &key, stamp, LONG).await;
         let (told, commands, whole) = commands_of(&server, &store, charge).await;
         assert_eq!(told, outcome, "{what}");
@@ -176,7 +176,7 @@ async fn a_give_back_rewrites_no_more_than_a_thousand_entries() {
     let store = exact_store(&server).await;
     let limit = limit("log", SlidingWindowLog::new(100_000, HOUR).unwrap());
     let charge = |cost| charge(&limit, 1, cost);
-    let key = charge(1).key("tidegate");
+    let key = charge(1).redis_key("tidegate");
     let left = async || store.peek(&[charge(1)]).await.unwrap()[0].verdict.remaining;
     let decision = store.decide(&[charge(50)]).await;
     let stamp = decision.now;

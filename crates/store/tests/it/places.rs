@@ -25,9 +25,9 @@ async fn outcome(store: &Store, limit: &Limit) -> Outcome {
 
 /// What a request holds that is admitted; none if it is not.
 async fn begin(store: &Store, limit: &Arc<Limit>) -> Option<Holds> {
-    let Charge { subject, cost, .. } = charge(limit, 1, 1);
+    let Charge { key, cost, .. } = charge(limit, 1, 1);
     let decision = store.decide(&[charge(limit, 1, 1)]).await;
-    let charged = std::iter::once((limit, subject, cost));
+    let charged = std::iter::once((limit, key, cost));
     store.holds(charged, &decision)
 }
 
@@ -60,7 +60,7 @@ impl Drop for Gateway {
 }
 
 fn key(limit: &Limit) -> String {
-    charge(limit, 1, 1).key("tidegate")
+    charge(limit, 1, 1).redis_key("tidegate")
 }
 
 /// When the places under a key lapse that are alive, by Redis.

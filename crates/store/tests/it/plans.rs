@@ -172,7 +172,7 @@ async fn a_refusal_by_a_short_plan_keeps_a_long_plans_state() {
         let client = 1 + mode as u64;
         assert_eq!(admitted(&store, &long, client, 500).await, 500);
         assert_eq!(admitted(&store, &short, client, 1).await, 0);
-        let key = charge(&long, client, 1).key("tidegate");
+        let key = charge(&long, client, 1).redis_key("tidegate");
         let ttl = server.command(&["PTTL", &key]).await.as_int();
         assert!(ttl as u64 > HOUR / MS, "{mode:?}: {ttl} ms");
     }

@@ -55,7 +55,7 @@ async fn strings_of_megabytes_are_not_read() {
     for (client, nth) in (0..).zip([0, 1, 2, 4, 5]) {
         let limit = Limit::new("huge", quotas[nth], OnFailure::Closed);
         let charge = charge(&limit, client, 1);
-        let key = charge.key("tidegate");
+        let key = charge.redis_key("tidegate");
         // That begins as one does that is in order.
         server.command(&["SET", &key, "1 1 1"]).await;
         server.command(&["SETRANGE", &key, "50000000", "1"]).await;
@@ -91,8 +91,11 @@ async fn places_are_counted_and_not_listed() {
         }
     }
     for key in [
-        charge(&concurrent, 1, 1).key("tidegate"),
-        format!("{}:unsettled", charge(&reserving, 1, 1).key("tidegate")),
+        charge(&concurrent, 1, 1).redis_key("tidegate"),
+        format!(
+            "{}:unsettled",
+            charge(&reserving, 1, 1).redis_key("tidegate")
+        ),
     ] {
         let members = server.command(&["ZCARD", &key]).await.as_int();
         // One is for what they are in all.
@@ -117,8 +120,8 @@ async fn many_members_are_not_all_moved_or_dropped_at_once() {
         for (client, (what, lapse, outcome)) in (1..).zip(times) {
             let charge = charge(limit, client, 1);
             let key = match limit.reserves() {
-                None => charge.key("tidegate"),
-                Some(_) => format!("{}:unsettled", charge.key("tidegate")),
+                None => charge.redis_key("tidegate"),
+                Some(_) => format!("{}:unsettled", charge.redis_key("tidegate")),
             };
             plant_places(&server, &key, lapse, MANY).await;
             let before = commands(&server).await;
@@ -191,7 +194,7 @@ async fn a_hash_of_more_slices_than_gateways_is_not_read() {
     for quota in lendable(30, HOUR) {
         let leased = limit("leased", quota).in_mode(Mode::Leased);
         let charge = charge(&leased, 1, 1);
-        let slices = format!("{}:slices", charge.key("tidegate"));
+        let slices = format!("{}:slices", charge.redis_key("tidegate"));
         let text =
             "for i = 1, ARGV[1] do redis.call('HSET', KEYS[1], i, '1 1 0 1 ' .. ARGV[2]) end";
         run(&server, text, &slices, &[2_000, now() + HOUR]).await;
@@ -212,7 +215,7 @@ async fn a_hash_of_more_notes_than_gateways_is_not_read_whole() {
         let gateway = Gateway::start(&server.url(), Duration::from_millis(10)).await;
         let synced = limit("synced", quota).in_mode(Mode::Synced);
         let charge = charge(&synced, 1, 1);
-        let notes = format!("{}:counted", charge.key("tidegate"));
+        let notes = format!("{}:counted", charge.redis_key("tidegate"));
         let text = "for i = 1, ARGV[1] do redis.call('HSET', KEYS[1], i, '1 1 0 0 1') end";
         run(&server, text, &notes, &[MANY]).await;
         gateway.decide(&[charge]).await;

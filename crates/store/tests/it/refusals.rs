@@ -136,7 +136,7 @@ async fn a_reset_is_seen_within_a_second() {
     use_up(&store, &small).await;
     let remembered = store.decide(&[charge(&small, 1, 1)]).await;
     assert_eq!(remembered.via, Via::Remembered);
-    let key = charge(&small, 1, 1).key("tidegate");
+    let key = charge(&small, 1, 1).redis_key("tidegate");
     server.command(&["DEL", &key]).await;
     let admitted = wait_for("an admission", async || {
         let decision = store.decide(&[charge(&small, 1, 1)]).await;

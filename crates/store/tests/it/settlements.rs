@@ -47,7 +47,7 @@ async fn decide(store: &Store, limit: &Limit, cost: u64) -> Decision {
 async fn spend(store: &Store, limit: &Arc<Limit>, cost: u64, told: u64) {
     let decision = decide(store, limit, cost).await;
     assert_eq!(decision.outcome, Outcome::Admitted, "{limit:?}");
-    let charged = [(limit, charge(limit, 1, cost).subject, cost)];
+    let charged = [(limit, charge(limit, 1, cost).key, cost)];
     let mut held = store.holds(charged.into_iter(), &decision).unwrap();
     held.settle(|_, _| told);
     drop(held);
@@ -179,7 +179,7 @@ async fn nobody_waits_for_reservations_where_a_debt_refuses() {
             let limit = reserving("waits", quota, Mode::Exact);
             // Eleven are under way; one of them is dear.
             let reserved = decide(&store, &limit, 50).await;
-            let charged = [(&limit, charge(&limit, 1, 50).subject, 50)];
+            let charged = [(&limit, charge(&limit, 1, 50).key, 50)];
             let held = store.holds(charged.into_iter(), &reserved).unwrap();
             let full = decide(&store, &limit, 60).await.verdicts[0].unwrap();
             assert!(full.settling, "{limit:?}: {full:?}");
@@ -195,7 +195,7 @@ async fn nobody_waits_for_reservations_where_a_debt_refuses() {
 /// As [`spend`], while something else is held.
 async fn spend_beside(store: &Store, limit: &Arc<Limit>, cost: u64, told: u64) {
     let decision = decide(store, limit, cost).await;
-    let charged = [(limit, charge(limit, 1, cost).subject, cost)];
+    let charged = [(limit, charge(limit, 1, cost).key, cost)];
     let mut held = store.holds(charged.into_iter(), &decision).unwrap();
     let before = remaining(&decide(store, limit, 99).await.verdicts);
     held.settle(|_, _| told);

@@ -69,7 +69,7 @@ async fn reserve(store: &Store, limit: &Arc<Limit>, cost: u64) -> Holds {
     let asked = charge(limit, 1, cost);
     let decision = store.decide(&[asked]).await;
     assert_eq!(decision.outcome, Outcome::Admitted, "{limit:?}");
-    let charged = [(limit, asked.subject, cost)];
+    let charged = [(limit, asked.key, cost)];
     store.holds(charged.into_iter(), &decision).unwrap()
 }
 

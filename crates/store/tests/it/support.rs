@@ -10,7 +10,7 @@ use tidegate_core::{
 };
 use tidegate_store::redis::RedisOptions;
 use tidegate_store::{
-    Charge, Decision, Limit, MemoryStore, OnFailure, Outcome, RedisStore, Store, Subject, Via,
+    Charge, Decision, Key, Limit, MemoryStore, OnFailure, Outcome, RedisStore, Store, Via,
 };
 use tidegate_testkit::RedisServer;
 
@@ -70,12 +70,8 @@ pub(crate) fn charge(limit: &Limit, client: u64, cost: u64) -> Charge<'_> {
     let mut tag = [0xab; 16];
     tag[8..].copy_from_slice(&client.to_be_bytes());
     let rest = [0; 16];
-    let subject = Subject { tag, rest };
-    Charge {
-        limit,
-        subject,
-        cost,
-    }
+    let key = Key { tag, rest };
+    Charge { limit, key, cost }
 }
 
 /// Waits until Redis decides about this client.

@@ -243,7 +243,7 @@ async fn a_value_that_is_no_count_concerns_no_other_key() {
     let server = RedisServer::start().await;
     let gateway = Gateway::start(&server.url(), Duration::from_millis(100)).await;
     let [limit, _] = synced(100);
-    let [list, text] = [3, 5].map(|client| charge(&limit, client, 1).key("tidegate"));
+    let [list, text] = [3, 5].map(|client| charge(&limit, client, 1).redis_key("tidegate"));
     server.command(&["RPUSH", &list, "no count"]).await;
     server.command(&["SET", &text, "no count"]).await;
     // All in one call.

@@ -153,7 +153,7 @@ async fn windows_turn_at_any_moment() {
         for _ in 0..GATEWAYS {
             gateways.push(Gateway::start(&server.url(), Duration::from_millis(1)).await);
         }
-        let key = charge(&limit, 1, 1).key("tidegate");
+        let key = charge(&limit, 1, 1).redis_key("tidegate");
         let (mut redis, mut agreed, mut turns) = (server.connect().await, 0, 0);
         let (mut window, mut counted, mut before) = (0, 0, 0);
         let deadline = Instant::now() + Duration::from_secs(30);

@@ -103,7 +103,7 @@ async fn what_blocks_is_blocked_by_the_first_that_is_too_many() {
     let mut expected = vec![(Outcome::Admitted, 0); 3];
     expected.extend([(Outcome::Refused, span); 6]);
     assert_eq!(told, expected);
-    let key = charge(&blocks, 7, 1).key("tidegate");
+    let key = charge(&blocks, 7, 1).redis_key("tidegate");
     for key in [format!("{key}:block"), key] {
         let left = server.command(&["PTTL", &key]).await.as_int();
         assert!(left > 0, "{key}: {left}");
@@ -179,7 +179,7 @@ async fn one_that_fails_concerns_no_other() {
         every_algorithm(5, quiet_window())[0],
         OnFailure::Closed,
     ));
-    let key = charge(&closed, 3, 1).key("tidegate");
+    let key = charge(&closed, 3, 1).redis_key("tidegate");
     server.command(&["RPUSH", &key, "1"]).await;
     let asked = (0..10).map(|client| (closed.clone(), client)).collect();
     for (client, decision) in at_once(&store, asked).await.iter().enumerate() {

@@ -153,7 +153,7 @@ async fn sentinels_lead_to_the_primary_whoever_it_is() {
         every_algorithm(5, quiet_window())[2],
         OnFailure::Local,
     );
-    let key = charge(&local, 8, 1).key("tidegate");
+    let key = charge(&local, 8, 1).redis_key("tidegate");
     wait_for("decisions by the new primary", async || {
         let decision = store.decide(&[charge(&local, 8, 1)]).await;
         assert_ne!(decision.outcome, Outcome::Unavailable);

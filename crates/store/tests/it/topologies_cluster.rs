@@ -298,7 +298,7 @@ async fn served(store: Arc<RedisStore>, clients: Vec<u64>, long: Duration) -> (u
 /// A client's slot, by the test's own arithmetic (CRC16, as the specification of Redis Cluster has it).
 pub(crate) fn slot_of(client: u64) -> u16 {
     let probe = limit("probe", every_algorithm(1, quiet_window())[0]);
-    let key = charge(&probe, client, 1).key("tidegate");
+    let key = charge(&probe, client, 1).redis_key("tidegate");
     let tag = key.split_once('{').unwrap().1.split_once('}').unwrap().0;
     let shifted = |crc: u16| crc << 1 ^ if crc & 0x8000 == 0 { 0 } else { 0x1021 };
     let crc = tag.bytes().fold(0, |crc, byte| {

@@ -117,7 +117,7 @@ async fn a_value_of_another_type_is_an_error_and_not_a_panic() {
     let mut redis = server.connect().await;
     for (client, quota) in (0..).zip(every_algorithm(5, quiet_window())) {
         let broken = Limit::new("broken", quota, OnFailure::Closed);
-        let key = charge(&broken, client, 1).key("tidegate");
+        let key = charge(&broken, client, 1).redis_key("tidegate");
         let values: &[&[&str]] = match quota {
             Quota::SlidingWindowLog(_) => &[
                 &["SET", &key, "1 2 3"],

@@ -52,7 +52,7 @@ async fn one_asks_and_the_others_hear_what_it_was_told() {
 async fn when_there_is_something_again_all_of_it_is_had() {
     let server = RedisServer::start().await;
     let (store, fifty) = used_up(&server, TIMEOUT).await;
-    let key = charge(&fifty, 1, 1).key("tidegate");
+    let key = charge(&fifty, 1, 1).redis_key("tidegate");
     server.command(&["DEL", &key]).await;
     let decided = crowd(&store, &fifty).await;
     let admitted = (Outcome::Admitted, Via::Store);

@@ -230,7 +230,7 @@ async fn the_keys_of_a_block_stand_beside_those_of_the_limit() {
     for _ in 0..2 {
         store.decide(&charges).await;
     }
-    let key = format!("{}:block", charges[0].key("tidegate"));
+    let key = format!("{}:block", charges[0].redis_key("tidegate"));
     let left = server.command(&["PTTL", &key]).await.as_int();
     assert!((1..=3_600_001).contains(&left), "{left}");
     store.reset(&charges).await.unwrap();

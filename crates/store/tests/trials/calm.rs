@@ -7,7 +7,7 @@ use tidegate_store::{Charge, Limit, Mode, OnFailure, Outcome, RedisStore, Store,
 
 use crate::history::{Look, Return};
 use crate::law::{Kind, Numbers};
-use crate::machine::{Trial, now, subject};
+use crate::machine::{Trial, key_of, now};
 
 /// How long something may take that comes at once on a machine that has nothing else to do.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -86,7 +86,7 @@ async fn decides_on(store: &RedisStore, key: u64) -> bool {
     );
     let charge = Charge {
         limit: &probe,
-        subject: subject(key),
+        key: key_of(key),
         cost: 1,
     };
     store.decide(&[charge]).await.via == Via::Store
@@ -134,7 +134,7 @@ async fn look(trial: &Trial, auditor: &Store) {
         for key in [Some(0), Some(1), None] {
             let charge = Charge {
                 limit: &own,
-                subject: subject(key.unwrap_or(FRESH)),
+                key: key_of(key.unwrap_or(FRESH)),
                 cost: 1,
             };
             let outlook = ask_until_answered(auditor, &[charge]).await;
@@ -171,7 +171,7 @@ async fn come_back(trial: &Trial, auditor: &Store) {
         let (_, own) = most_generous(trial, limit);
         let charge = Charge {
             limit: &own,
-            subject: subject(0),
+            key: key_of(0),
             cost: 1,
         };
         let mut asked = 0;

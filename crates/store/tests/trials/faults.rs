@@ -11,7 +11,7 @@ use tokio::task::spawn_blocking;
 use crate::case::{Fault, Mishap};
 use crate::gateway::Life;
 use crate::history::{Loss, Span, Step};
-use crate::machine::{Trial, now, subject};
+use crate::machine::{Trial, key_of, now};
 
 /// Makes one fault happen.
 pub(crate) async fn run(trial: Arc<Trial>, fault: Fault) {
@@ -189,7 +189,7 @@ async fn on_cluster(cluster: &RedisCluster, what: Mishap) {
     else {
         return;
     };
-    let tag = u128::from_be_bytes(subject(key).tag);
+    let tag = u128::from_be_bytes(key_of(key).tag);
     let Some((node, slot)) = cluster.home(&format!("{{{tag:032x}}}")).await else {
         return;
     };

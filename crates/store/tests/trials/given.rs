@@ -8,7 +8,7 @@ use crate::case::{Ask, Case, What};
 use crate::dice::Dice;
 use crate::history::{self, History, Request, Reset, Said, Span};
 use crate::law::{Kind, Numbers};
-use crate::machine::subject;
+use crate::machine::key_of;
 
 /// A trial's clock begins here: with a window of any length.
 pub(crate) const START: Micros = 1_700_000_000_000_000;
@@ -47,7 +47,7 @@ pub(crate) fn run(case: &Case) -> History {
                 let own = crate::machine::limit_of(limit, &case.limits[limit], plans[limit][0]);
                 store.reset(&[Charge {
                     limit: &own,
-                    subject: subject(key),
+                    key: key_of(key),
                     cost: 1,
                 }]);
                 history.resets.push(Reset {
@@ -132,7 +132,7 @@ fn ask(
         .zip(asks)
         .map(|((_, limit), ask)| Charge {
             limit,
-            subject: subject(ask.key),
+            key: key_of(ask.key),
             cost: ask.cost,
         })
         .collect();

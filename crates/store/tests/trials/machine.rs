@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tidegate_core::Micros;
-use tidegate_store::{Limit, Subject};
+use tidegate_store::{Key, Limit};
 use tokio::task::JoinSet;
 
 use crate::calm;
@@ -263,10 +263,10 @@ pub(crate) fn limit_of(nth: usize, case: &LimitCase, numbers: Numbers) -> Arc<Li
 }
 
 /// Whom a key is counted for.
-pub(crate) fn subject(key: u64) -> Subject {
+pub(crate) fn key_of(key: u64) -> Key {
     let mut tag = [0xab; 16];
     tag[8..].copy_from_slice(&key.to_be_bytes());
-    Subject { tag, rest: [0; 16] }
+    Key { tag, rest: [0; 16] }
 }
 
 /// The time by this machine's clock, which is also Redis's unless that is stepped.

@@ -11,7 +11,7 @@ use crate::case::{Ask, Then, What, Work};
 use crate::gateway::{Gateway, Life};
 use crate::history::{self, Request, Reset, Said, Span};
 use crate::law::Numbers;
-use crate::machine::{Trial, now, subject};
+use crate::machine::{Trial, key_of, now};
 
 /// Does one piece of work, to its end or that of its gateway.
 pub(crate) async fn run(trial: Arc<Trial>, work: Work) {
@@ -42,7 +42,7 @@ async fn reset(trial: &Trial, gateway: usize, limit: usize, key: u64) {
     let (_, own) = trial.limit(limit, 0);
     let charge = Charge {
         limit: &own,
-        subject: subject(key),
+        key: key_of(key),
         cost: 1,
     };
     let begin = now();
@@ -88,7 +88,7 @@ async fn request(trial: &Trial, place: usize, asks: &[Ask], then: Then) {
         .iter()
         .map(|asked| Charge {
             limit: &asked.limit,
-            subject: subject(asked.ask.key),
+            key: key_of(asked.ask.key),
             cost: asked.ask.cost,
         })
         .collect();
@@ -110,7 +110,7 @@ async fn request(trial: &Trial, place: usize, asks: &[Ask], then: Then) {
         let charged = || {
             asked
                 .iter()
-                .map(|asked| (&asked.limit, subject(asked.ask.key), asked.ask.cost))
+                .map(|asked| (&asked.limit, key_of(asked.ask.key), asked.ask.cost))
         };
         if let Some(queued) = gateway.store.queued(charged(), &decision) {
             request.has_left = matches!(then, Then::Leave(_));

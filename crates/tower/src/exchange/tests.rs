@@ -101,10 +101,10 @@ impl Bench {
         let request = Request::new(());
         let peer = Peer::connected((Ipv4Addr::UNSPECIFIED, 0).into());
         let caller = clients().identify(peer, request.headers());
-        let subjects = Hasher::new("").subjects(&self.policy(), &caller, &request);
+        let keys = Hasher::new("").keys(&self.policy(), &caller, &request);
         let charges = [0, 1].map(|nth: usize| Charge {
             limit: &self.rules[nth].limit,
-            subject: subjects[nth],
+            key: keys[nth],
             cost: 1,
         });
         let outlooks = self.store.peek(&charges).await.unwrap();

@@ -337,12 +337,10 @@ async fn who_finds_no_room_to_wait_is_charged_to_nothing() {
     let address: IpAddr = "192.0.2.1".parse().unwrap();
     let peer = Peer::connected((address, 4711).into());
     let caller = enforced.clients.identify(peer, request.headers());
-    let subjects = enforced
-        .hasher
-        .subjects(&enforced.policy, &caller, &request);
+    let keys = enforced.hasher.keys(&enforced.policy, &caller, &request);
     let asked = Charge {
         limit: &enforced.policy.rules[0].limit,
-        subject: subjects[0],
+        key: keys[0],
         cost: 1,
     };
     let outlooks = enforced.store.peek(&[asked]).await.unwrap();

@@ -28,7 +28,7 @@ fn key(name: &str, client: u8) -> QueueKey {
     let (tag, rest) = ([client; 16], [0; 16]);
     QueueKey {
         limit: name.into(),
-        subject: Subject { tag, rest },
+        key: Key { tag, rest },
         is_queue: false,
     }
 }

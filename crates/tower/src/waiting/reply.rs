@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_store::{
-    Charge, Decision, Limit, MemoryStore, Outcome, PerCharge, Queued, Sources, Store, Subject,
+    Charge, Decision, Key, Limit, MemoryStore, Outcome, PerCharge, Queued, Sources, Store,
     Verdicts, Via,
 };
 
@@ -38,25 +38,13 @@ impl Admission<'_> {
             return Reply::new(self.store, self.rules, charged, decision);
         }
         let own = |rule_charge: &RuleCharge<'_>| {
-            (
-                rule_charge.limit.clone(),
-                rule_charge.subject,
-                rule_charge.cost,
-            )
+            (rule_charge.limit.clone(), rule_charge.key, rule_charge.cost)
         };
-        let owned: Vec<(Arc<Limit>, Subject, u64)> = rule_charges.iter().map(own).collect();
+        let owned: Vec<(Arc<Limit>, Key, u64)> = rule_charges.iter().map(own).collect();
         let (store, rules) = (self.store.clone(), self.rules.clone());
         let asking = tokio::spawn(async move {
-            let charged = || {
-                owned
-                    .iter()
-                    .map(|(limit, subject, cost)| (limit, *subject, *cost))
-            };
-            let charges = charged().map(|(limit, subject, cost)| Charge {
-                limit,
-                subject,
-                cost,
-            });
+            let charged = || owned.iter().map(|(limit, key, cost)| (limit, *key, *cost));
+            let charges = charged().map(|(limit, key, cost)| Charge { limit, key, cost });
             let charges: PerCharge<Charge<'_>> = charges.collect();
             let decision = store.decide(&charges).await;
             Reply::new(&store, &rules, charged, decision)
@@ -87,7 +75,7 @@ impl Reply {
         decision: Decision,
     ) -> Self
     where
-        C: Iterator<Item = (&'a Arc<Limit>, Subject, u64)>,
+        C: Iterator<Item = (&'a Arc<Limit>, Key, u64)>,
     {
         let held = store.holds(charged(), &decision);
         Self {

@@ -1,7 +1,7 @@
 use tidegate_core::{Concurrency, FixedWindow, Rate, SlidingWindowLog, TokenBucket};
 
 use super::*;
-use crate::{Limit, OnFailure, Subject};
+use crate::{Key, Limit, OnFailure};
 
 const PATIENCE: Duration = Duration::from_millis(25);
 const SECOND: Duration = Duration::from_secs(1);
@@ -17,7 +17,7 @@ fn charge(limit: &Limit, client: u64, cost: u64) -> Charge<'_> {
     tag[..8].copy_from_slice(&client.to_be_bytes());
     Charge {
         limit,
-        subject: Subject { tag, rest: [0; 16] },
+        key: Key { tag, rest: [0; 16] },
         cost,
     }
 }

@@ -25,7 +25,7 @@ impl Exact {
         match answer.unwrap_or(Err(StoreError::Timeout)) {
             // What stands under the key will not settle anything.
             Err(error) if error.is_about_keys() && !error.is_moving() => {
-                if let Ok(shard) = self.access.caller.shards.of(&charge.subject.tag) {
+                if let Ok(shard) = self.access.caller.shards.of(&charge.key.tag) {
                     shard.in_flight.complain(&error);
                 }
                 Ok(())
@@ -36,13 +36,13 @@ impl Exact {
 
     /// The time by the clock of the server that keeps this charge, as far as is known.
     pub(crate) fn time_of(&self, charge: &Charge<'_>) -> Option<Micros> {
-        self.access.caller.shards.now(&charge.subject.tag)
+        self.access.caller.shards.now(&charge.key.tag)
     }
 
     /// Lets the clock of the server that keeps this charge be believed to show this time.
     #[cfg(test)]
     pub(crate) fn believe(&self, charge: &Charge<'_>, time: Micros) {
-        if let Ok(shard) = self.access.caller.shards.of(&charge.subject.tag) {
+        if let Ok(shard) = self.access.caller.shards.of(&charge.key.tag) {
             shard.in_flight.saw(time, std::time::Instant::now());
         }
     }

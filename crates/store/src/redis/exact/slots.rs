@@ -17,7 +17,7 @@ use crate::{Charge, StoreError};
 impl Exact {
     /// The server that keeps the places of this charge, if it is known.
     pub(crate) fn server_of(&self, charge: &Charge<'_>) -> Option<Arc<Shard>> {
-        let shard = self.access.caller.shards.of(&charge.subject.tag);
+        let shard = self.access.caller.shards.of(&charge.key.tag);
         shard.ok()
     }
 
@@ -37,7 +37,7 @@ impl Exact {
             let progress = self.registry().progress.notified();
             let mut is_confirmed = true;
             for charge in charges.iter().filter(|charge| charge.limit.has_places()) {
-                let shard = self.access.caller.shards.of(&charge.subject.tag)?;
+                let shard = self.access.caller.shards.of(&charge.key.tag)?;
                 if !shard.confirmation.holds(shard.client.connection()) {
                     is_confirmed = false;
                     // Nobody waits for a server that does not answer.

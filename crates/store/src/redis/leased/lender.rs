@@ -10,7 +10,7 @@ use super::super::access::Access;
 use super::super::decision_cache;
 use super::super::script::arguments::Arguments;
 use super::super::script::{self, Task};
-use crate::{Charge, Limit, StoreError, Subject};
+use crate::{Charge, Key, Limit, StoreError};
 
 /// After so long without a word a slice lapses: its gateway is taken to be gone, and to have spent all of it.
 pub(super) const TERM: Duration = Duration::from_secs(5);
@@ -27,7 +27,7 @@ pub(in crate::redis) struct Lender {
 #[derive(Debug)]
 pub(super) struct Budget {
     pub(super) limit: Limit,
-    subject: Subject,
+    key: Key,
     // The limit's own state, and who holds what of it.
     keys: [Word; 2],
     // Which of this gateway's slices it is: each plan has one of its own.
@@ -77,13 +77,13 @@ pub(super) struct Lent {
 impl Lender {
     /// The budget of a charge.
     pub(super) fn budget(&self, charge: &Charge<'_>) -> Budget {
-        let key = charge.key(&self.access.caller.key_prefix);
+        let key = charge.redis_key(&self.access.caller.key_prefix);
         let slices = format!("{key}:slices");
         let quota = charge.limit.quota();
         let (capacity, period) = (quota.capacity(), quota.period());
         Budget {
             limit: charge.limit.clone(),
-            subject: charge.subject,
+            key: charge.key,
             keys: [key.into(), slices.into()],
             plan: format!("{capacity}:{period}"),
         }
@@ -126,7 +126,7 @@ impl Lender {
         until: Instant,
     ) -> Result<Answer<Lent>, StoreError> {
         self.access.secret.check()?;
-        let shard = self.access.caller.shards.of(&budget.subject.tag)?;
+        let shard = self.access.caller.shards.of(&budget.key.tag)?;
         let asked = |on_clock| self.call(budget, ask, on_clock);
         match shard.in_flight.call(until, asked).await {
             // It has done nothing, and told the time, by which another one may be in time.
@@ -158,7 +158,7 @@ impl Lender {
         let numbers = [session, call, spent, unsettled, kept, lapse, wanted, term];
         words.extend(numbers.map(Word::from));
         let script = script::number(Task::Lease, &charges);
-        let (tag, shards) = (&budget.subject.tag, &self.access.caller.shards);
+        let (tag, shards) = (&budget.key.tag, &self.access.caller.shards);
         let reply = shards.call(tag, script, &budget.keys, &words).await?;
         Lent::read(&reply).ok_or_else(StoreError::unknown_reply)
     }
@@ -179,7 +179,7 @@ impl Budget {
     fn charge(&self, cost: u64) -> Charge<'_> {
         Charge {
             limit: &self.limit,
-            subject: self.subject,
+            key: self.key,
             cost,
         }
     }

@@ -8,7 +8,7 @@ use super::super::access::Access;
 use super::super::script;
 use super::super::script::caller::Caller;
 use super::*;
-use crate::{Limit, OnFailure, Subject};
+use crate::{Key, Limit, OnFailure};
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -39,7 +39,7 @@ async fn a_full_table_is_exact_and_grows_no_further() {
     );
     let charge = |client: u64| Charge {
         limit: &limit,
-        subject: Subject {
+        key: Key {
             tag: u128::from(client).to_be_bytes(),
             rest: [0; 16],
         },
@@ -94,7 +94,7 @@ async fn a_slice_is_not_spent_after_the_machine_has_slept() {
     let limit = Limit::new("slept", quota, OnFailure::Closed);
     let charge = Charge {
         limit: &limit,
-        subject: Subject {
+        key: Key {
             tag: [7; 16],
             rest: [0; 16],
         },

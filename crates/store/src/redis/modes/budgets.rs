@@ -98,6 +98,6 @@ impl Modes {
 
 /// As many charges as fit into one call, whose keys share a slot of a Redis Cluster.
 fn parts<'a>(charges: &'a [Charge<'a>]) -> impl Iterator<Item = &'a [Charge<'a>]> {
-    let of_one_tag = charges.chunk_by(|a, b| a.subject.tag == b.subject.tag);
+    let of_one_tag = charges.chunk_by(|a, b| a.key.tag == b.key.tag);
     of_one_tag.flat_map(|charges| charges.chunks(MAX_CHARGES))
 }

@@ -52,7 +52,7 @@ impl Caller {
 
     /// Whether one script can decide all of these.
     pub(in crate::redis) fn is_one(&self, charges: &[Charge<'_>]) -> bool {
-        let same = |pair: &[Charge<'_>]| pair[0].subject.tag == pair[1].subject.tag;
+        let same = |pair: &[Charge<'_>]| pair[0].key.tag == pair[1].key.tag;
         !self.shards.are_many() || charges.windows(2).all(same)
     }
 
@@ -86,7 +86,7 @@ impl Caller {
         let Some(first) = charges.first() else {
             return Ok(());
         };
-        let shard = self.shards.of(&first.subject.tag)?;
+        let shard = self.shards.of(&first.key.tag)?;
         shard.client.unlink(&self.keys(charges)).await
     }
 
@@ -112,7 +112,7 @@ impl Caller {
         };
         Call {
             task,
-            tag: charges.first().map_or([0; 16], |charge| charge.subject.tag),
+            tag: charges.first().map_or([0; 16], |charge| charge.key.tag),
             script: script::number(task, charges),
             keys: self.keys(charges),
             arguments: Arguments::of(charges),

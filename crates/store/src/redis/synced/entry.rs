@@ -7,7 +7,7 @@ use tidegate_core::{Micros, Quota};
 
 use super::limits::Watched;
 use super::tally::{Counts, Tally, Totals};
-use crate::Subject;
+use crate::Key;
 use crate::charge::LimitKey;
 
 /// A key that refuses is heard of again so soon if it is asked for, however seldom counts are exchanged.
@@ -128,8 +128,8 @@ impl Entry {
 }
 
 impl Telling {
-    pub(super) const fn subject(&self) -> &Subject {
-        &self.key.subject
+    pub(super) const fn key(&self) -> &Key {
+        &self.key.key
     }
 
     pub(super) fn limit_id(&self) -> &str {

@@ -110,7 +110,7 @@ impl Synced {
     /// What may stand in one call: counts that are noted under one ID, and in a cluster keys of one slot.
     fn batches(&self, mut tellings: Vec<Telling>) -> Vec<Batch> {
         let slot = |telling: &Telling| match self.access.caller.shards.are_many() {
-            true => slot_of_tag(&telling.subject().tag),
+            true => slot_of_tag(&telling.key().tag),
             false => 0,
         };
         tellings.sort_by_key(slot);
@@ -167,8 +167,7 @@ impl Synced {
                                 self.failures.fetch_add(1, Ordering::Relaxed);
                             }
                             failed = true;
-                            if let Ok(shard) = self.access.caller.shards.of(&telling.subject().tag)
-                            {
+                            if let Ok(shard) = self.access.caller.shards.of(&telling.key().tag) {
                                 shard.in_flight.complain(&error);
                             }
                             self.failed(std::slice::from_ref(telling), error);
@@ -195,7 +194,7 @@ impl Synced {
     fn sweep(&self) {
         let shards = &self.access.caller.shards;
         self.table
-            .sweep(|subject| shards.now(&subject.tag).unwrap_or_else(crate::now));
+            .sweep(|key| shards.now(&key.tag).unwrap_or_else(crate::now));
     }
 }
 
@@ -237,7 +236,7 @@ impl Call<'_> {
         ];
         for telling in self.batch {
             let prefix = &self.caller.key_prefix;
-            let key = key_of(prefix, telling.limit_id(), telling.subject());
+            let key = key_of(prefix, telling.limit_id(), telling.key());
             let notes = notes_of(&key);
             keys.extend([key, notes].map(Word::from));
             words.push(telling.quota.algorithm().into());
@@ -255,7 +254,7 @@ impl Call<'_> {
 
     fn tag(&self) -> [u8; 16] {
         let first = self.batch.first();
-        first.map_or([0; 16], |telling| telling.subject().tag)
+        first.map_or([0; 16], |telling| telling.key().tag)
     }
 
     fn gateway(&self) -> &str {

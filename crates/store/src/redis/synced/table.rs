@@ -18,7 +18,7 @@ use super::limits::Limits;
 use super::tally::{Tally, Totals};
 use crate::charge::LimitKey;
 use crate::sharded::Sharded;
-use crate::{Charge, Subject};
+use crate::{Charge, Key};
 
 const ROWS: usize = 64;
 
@@ -191,11 +191,11 @@ impl Table {
     }
 
     /// Drops the keys of the next row in turn of which nothing matters any more, at the time by the clock of their server.
-    pub(super) fn sweep(&self, now: impl Fn(&Subject) -> Micros) {
+    pub(super) fn sweep(&self, now: impl Fn(&Key) -> Micros) {
         let next = self.next_sweep.fetch_add(1, Ordering::Relaxed) % self.rows.count();
         let row = &mut *self.rows.at(next);
         row.entries.retain(|key, entry| {
-            entry.is_under_way || entry.tally.matters(&entry.quota, now(&key.subject))
+            entry.is_under_way || entry.tally.matters(&entry.quota, now(&key.key))
         });
         if row.entries.capacity() > 4 * row.entries.len().max(64) {
             row.entries.shrink_to(2 * row.entries.len());

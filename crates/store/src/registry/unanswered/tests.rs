@@ -6,18 +6,18 @@ use tidegate_core::FixedWindow;
 
 use super::super::hold::{Home, State};
 use super::*;
-use crate::{Limit, OnFailure, Subject};
+use crate::{Key, Limit, OnFailure};
 
 fn settlement(cost: u64, until: Instant) -> Settlement {
     let quota = FixedWindow::new(1, 1).unwrap();
     let limit = Arc::new(Limit::new("it", quota, OnFailure::Closed));
-    let subject = Subject {
+    let key = Key {
         tag: [0; 16],
         rest: [0; 16],
     };
     let hold = Hold {
         limit,
-        subject,
+        key,
         cost,
         home: Home::Redis,
         id: cost,

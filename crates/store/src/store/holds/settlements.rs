@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 use crate::charge::LimitKey;
-use crate::{Limit, Store, Subject};
+use crate::{Key, Limit, Store};
 
 /// The settlements under one key, for as long as this is kept.
 #[derive(Debug)]
@@ -16,9 +16,9 @@ pub struct Settlements {
 }
 
 impl Settlements {
-    pub(super) fn watch(store: &Store, limit: &Limit, subject: Subject) -> Self {
+    pub(super) fn watch(store: &Store, limit: &Limit, key: Key) -> Self {
         let watchers = store.watchers();
-        let key = LimitKey::of(limit, subject);
+        let key = LimitKey::of(limit, key);
         let notify = watchers.enter(key);
         let store = store.clone();
         Self { store, key, notify }

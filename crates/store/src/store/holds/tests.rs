@@ -38,13 +38,13 @@ fn reserving(quota: impl Into<Quota>) -> Arc<Limit> {
 }
 
 fn charge(limit: &Limit) -> Charge<'_> {
-    let subject = Subject {
+    let key = Key {
         tag: [1; 16],
         rest: [0; 16],
     };
     Charge {
         limit,
-        subject,
+        key,
         cost: 3,
     }
 }
@@ -53,7 +53,7 @@ async fn reserve(store: &Store, limit: &Arc<Limit>) -> Holds {
     let asked = charge(limit);
     let decision = store.decide(&[asked]).await;
     assert_eq!(decision.outcome, Outcome::Admitted);
-    let charged = [(limit, asked.subject, asked.cost)];
+    let charged = [(limit, asked.key, asked.cost)];
     store.holds(charged.into_iter(), &decision).unwrap()
 }
 

@@ -84,7 +84,7 @@ pub(super) async fn plant(
     window: u64,
     random: &mut Random,
 ) -> Kept {
-    let key = charge.key("tidegate");
+    let key = charge.redis_key("tidegate");
     let quota = charge.limit.quota();
     let most = quota.capacity();
     let now = SystemTime::now()

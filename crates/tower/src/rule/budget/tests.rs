@@ -98,8 +98,8 @@ fn a_name_counts_where_requests_of_the_client_do() {
                 answers: Answers::default(),
             };
             let hasher = Hasher::new("secret");
-            let subjects = |caller| hasher.subjects(&policy, caller, &Request::new(()));
-            assert_eq!(subjects(&named), subjects(&real), "{name}: {per}");
+            let keys = |caller| hasher.keys(&policy, caller, &Request::new(()));
+            assert_eq!(keys(&named), keys(&real), "{name}: {per}");
         }
         assert_eq!(own, told, "{name}");
     }

@@ -59,7 +59,7 @@ impl Caller {
         charge: &Charge<'_>,
         receipt: Receipt,
     ) -> Compensation {
-        let keys = vec![charge.key(&self.key_prefix).into()];
+        let keys = vec![charge.redis_key(&self.key_prefix).into()];
         let words = vec![receipt.until.into(), receipt.hold.to_string().into()];
         self.compensation(Task::GiveBack, charge, keys, words)
     }
@@ -82,7 +82,7 @@ impl Caller {
     }
 
     fn of_reservation(&self, task: Task, charge: &Charge<'_>, words: Vec<Word>) -> Compensation {
-        let key = charge.key(&self.key_prefix);
+        let key = charge.redis_key(&self.key_prefix);
         let keys = vec![key.clone().into(), unsettled_key(&key).into()];
         self.compensation(task, charge, keys, words)
     }
@@ -96,7 +96,7 @@ impl Caller {
     ) -> Compensation {
         let charges = std::slice::from_ref(charge);
         Compensation {
-            tag: charge.subject.tag,
+            tag: charge.key.tag,
             script: script::number(task, charges),
             keys,
             charge: Some(Arguments::of(charges)),

@@ -39,7 +39,7 @@ impl Caller {
     ) -> Result<(), StoreError> {
         // A deadline by a clock that has changed since is told, and the clock is known then.
         for _ in 0..2 {
-            let shard = self.shards.of(&charge.subject.tag)?;
+            let shard = self.shards.of(&charge.key.tag)?;
             let (sent, deadline) = (Instant::now(), shard.in_flight.deadline(LONGEST));
             let reply = self.send(&self.renewed(charge, hold, deadline)).await?;
             let &[now, done] = reply.as_slice() else {
@@ -80,7 +80,7 @@ impl Caller {
         hold: HoldId,
         numbers: &[u64],
     ) -> Compensation {
-        let keys = vec![charge.key(&self.key_prefix).into()];
+        let keys = vec![charge.redis_key(&self.key_prefix).into()];
         let numbers: Vec<Word> = numbers.iter().copied().map(Word::from).collect();
         let words = with_deadline(deadline, hold.0, &numbers);
         self.compensation(task, charge, keys, words)

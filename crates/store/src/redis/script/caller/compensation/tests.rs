@@ -12,7 +12,7 @@ use tidegate_testkit::RedisServer;
 use super::*;
 use crate::redis::script::caller::cross_slot::tests::caller;
 use crate::table::Held;
-use crate::{Limit, OnFailure, Subject};
+use crate::{Key, Limit, OnFailure};
 
 /// Per algorithm.
 const OPERATIONS: u64 = 1_500;
@@ -30,22 +30,18 @@ struct Charged {
 }
 
 /// One key, in Redis and here.
-struct Key<'a> {
+struct Account<'a> {
     caller: &'a Caller,
     limit: &'a Limit,
-    subject: Subject,
+    key: Key,
     held: Held,
     charged: Vec<Charged>,
 }
 
-impl Key<'_> {
+impl Account<'_> {
     fn charge(&self, cost: u64) -> Charge<'_> {
-        let (limit, subject) = (self.limit, self.subject);
-        Charge {
-            limit,
-            subject,
-            cost,
-        }
+        let (limit, key) = (self.limit, self.key);
+        Charge { limit, key, cost }
     }
 
     async fn send(&self, call: Compensation) -> Vec<u64> {
@@ -150,12 +146,8 @@ impl Key<'_> {
 
     /// Lets it last for longer; it may be given back, or settled, later.
     async fn renew(&mut self, charged: Charged, random: &mut impl FnMut(u64) -> u64) {
-        let (limit, subject, cost) = (self.limit, self.subject, charged.cost);
-        let charge = Charge {
-            limit,
-            subject,
-            cost,
-        };
+        let (limit, key, cost) = (self.limit, self.key, charged.cost);
+        let charge = Charge { limit, key, cost };
         let lease = limit.lease().unwrap();
         if self.limit.reserves().is_some() {
             let call = self.caller.extended(&charge, charged.id);
@@ -237,10 +229,10 @@ async fn lua_and_rust_do_the_same_afterwards() {
                     limit
                 }
             });
-            let mut keys = limits.each_ref().map(|limit| Key {
+            let mut keys = limits.each_ref().map(|limit| Account {
                 caller: &caller,
                 limit,
-                subject: Subject {
+                key: Key {
                     tag: [limit.quota().capacity() as u8; 16],
                     rest: [index; 16],
                 },

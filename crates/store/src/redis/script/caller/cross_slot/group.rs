@@ -17,7 +17,7 @@ impl Group<'_> {
     fn tag(&self) -> [u8; 16] {
         self.charges
             .first()
-            .map_or([0; 16], |charge| charge.subject.tag)
+            .map_or([0; 16], |charge| charge.key.tag)
     }
 
     /// Puts this group's verdicts into their places.
@@ -60,7 +60,7 @@ pub(super) fn grouped<'a>(charges: &[Charge<'a>], grouping: Grouping) -> Vec<Gro
     let mut groups: Vec<Group<'a>> = Vec::new();
     for (place, charge) in charges.iter().enumerate() {
         let joins =
-            |group: &Group<'_>| grouping == Grouping::BySlot && group.tag() == charge.subject.tag;
+            |group: &Group<'_>| grouping == Grouping::BySlot && group.tag() == charge.key.tag;
         let known = groups.iter().position(joins);
         let index = known.unwrap_or_else(|| {
             groups.push(Group {

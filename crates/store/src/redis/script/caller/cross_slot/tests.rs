@@ -8,14 +8,14 @@ use tidegate_testkit::RedisServer;
 
 use super::*;
 use crate::redis::script;
-use crate::{Limit, OnFailure, Subject};
+use crate::{Key, Limit, OnFailure};
 
 /// A clock that was believed to be far behind: a failover to another machine, or a clock that was set.
 #[tokio::test]
 async fn a_script_that_finds_itself_late_by_another_clock_is_sent_once_more_and_charges_once() {
     let server = RedisServer::start().await;
     let caller = caller(&server).await;
-    let subject = Subject {
+    let key = Key {
         tag: [1; 16],
         rest: [0; 16],
     };
@@ -26,11 +26,11 @@ async fn a_script_that_finds_itself_late_by_another_clock_is_sent_once_more_and_
     );
     let charges = [Charge {
         limit: &limit,
-        subject,
+        key,
         cost: 1,
     }];
     for left in [2, 1, 0] {
-        let in_flight = &caller.shards.of(&subject.tag).unwrap().in_flight;
+        let in_flight = &caller.shards.of(&key.tag).unwrap().in_flight;
         in_flight.saw(1_000_000, Instant::now());
         let until = Instant::now() + Duration::from_secs(5);
         let answer = caller.decide_at_once(&charges, until).await;
@@ -59,7 +59,7 @@ fn what_many_share_comes_first_and_a_queue_last() {
     .shared();
     let charge = |limit, tag| Charge {
         limit,
-        subject: Subject {
+        key: Key {
             tag: [tag; 16],
             rest: [0; 16],
         },

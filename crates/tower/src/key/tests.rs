@@ -43,18 +43,18 @@ fn get(host: &str) -> Request<()> {
 }
 
 /// Where one limit, counted per `per` on `route`, counts this request.
-fn subject(per: &[Per], route: &str, client: Client, request: &Request<()>) -> Subject {
+fn key(per: &[Per], route: &str, client: Client, request: &Request<()>) -> Key {
     let policy = Policy {
         route: route.into(),
         rules: [rule("limit", per)].into(),
         always: 0,
         answers: Answers::default(),
     };
-    Hasher::new("secret").subjects(&policy, &caller(client), request)[0]
+    Hasher::new("secret").keys(&policy, &caller(client), request)[0]
 }
 
-fn of_client(client: Client) -> Subject {
-    subject(&[Per::Client], "route", client, &get("host"))
+fn of_client(client: Client) -> Key {
+    key(&[Per::Client], "route", client, &get("host"))
 }
 
 #[test]
@@ -80,9 +80,8 @@ fn a_name_is_another_client_in_another_kind() {
 
 #[test]
 fn parts_do_not_run_into_each_other() {
-    let on = |route: &str, host: &str| {
-        subject(&[Per::Route, Per::Host], route, user("42"), &get(host)).rest
-    };
+    let on =
+        |route: &str, host: &str| key(&[Per::Route, Per::Host], route, user("42"), &get(host)).rest;
     assert_ne!(on("a", "bc"), on("ab", "c"));
     // "route" "x" "host" "yhost" and "route" "xhosty" "host" "": the same bytes without their lengths.
     assert_ne!(on("x", "yhost"), on("xhosty", ""));
@@ -98,14 +97,14 @@ fn all_limits_of_a_client_share_its_tag_and_differ_in_the_rest() {
         &[Per::Client, Per::Method],
         &[Per::UserId, Per::Host],
     ];
-    let subjects = per.map(|per| subject(per, "route", user("42"), &get("host")));
-    for subject in &subjects {
-        assert_eq!(subject.tag, of_client(user("42")).tag);
+    let keys = per.map(|per| key(per, "route", user("42"), &get("host")));
+    for key in &keys {
+        assert_eq!(key.tag, of_client(user("42")).tag);
     }
-    assert_eq!(subjects[0].rest, [0; 16], "there is nothing else");
-    assert_eq!(subjects[1].rest, subjects[2].rest);
+    assert_eq!(keys[0].rest, [0; 16], "there is nothing else");
+    assert_eq!(keys[1].rest, keys[2].rest);
     for (i, j) in [(0, 1), (1, 3), (1, 4), (3, 4)] {
-        assert_ne!(subjects[i].rest, subjects[j].rest);
+        assert_ne!(keys[i].rest, keys[j].rest);
     }
 }
 
@@ -124,8 +123,8 @@ fn a_request_of_several_limits_is_counted_as_by_each_alone() {
         always: 0,
         answers: Answers::default(),
     };
-    let together = Hasher::new("secret").subjects(&policy, &caller(user("42")), &get("host"));
-    let alone = per.map(|per| subject(per, "route", user("42"), &get("host")));
+    let together = Hasher::new("secret").keys(&policy, &caller(user("42")), &get("host"));
+    let alone = per.map(|per| key(per, "route", user("42"), &get("host")));
     assert_eq!(together.as_slice(), alone);
     assert_ne!(
         together[0].tag, together[1].tag,
@@ -135,7 +134,7 @@ fn a_request_of_several_limits_is_counted_as_by_each_alone() {
 
 #[test]
 fn who_is_missing_counts_under_the_address() {
-    let at = |per, client| subject(&[per], "route", client, &get("host"));
+    let at = |per, client| key(&[per], "route", client, &get("host"));
     let address = of_client(ip("192.0.2.1"));
     assert_eq!(at(Per::ApiKey, user("42")), address);
     assert_eq!(at(Per::UserId, Client::ApiKey("acme".into())), address);
@@ -152,7 +151,7 @@ fn a_limit_for_all_is_one_and_no_other_limits() {
             always: 0,
             answers: Answers::default(),
         };
-        Hasher::new("secret").subjects(&policy, &caller(client), &get("host"))[0]
+        Hasher::new("secret").keys(&policy, &caller(client), &get("host"))[0]
     };
     assert_eq!(shared("one", user("42")), shared("one", ip("192.0.2.9")));
     assert_ne!(shared("one", user("42")).tag, shared("two", user("42")).tag);
@@ -163,7 +162,7 @@ fn head_is_get_and_nothing_else_is() {
     let by = |method| {
         let mut request = get("host");
         *request.method_mut() = method;
-        subject(&[Per::Method], "route", user("42"), &request)
+        key(&[Per::Method], "route", user("42"), &request)
     };
     assert_eq!(by(Method::HEAD), by(Method::GET));
     assert_ne!(by(Method::POST), by(Method::GET));
@@ -172,7 +171,7 @@ fn head_is_get_and_nothing_else_is() {
 
 #[test]
 fn a_host_is_one_however_it_is_written() {
-    let on = |request: &Request<()>| subject(&[Per::Host], "route", user("42"), request);
+    let on = |request: &Request<()>| key(&[Per::Host], "route", user("42"), request);
     let plain = on(&get("example.com"));
     for same in [
         "EXAMPLE.com",
@@ -200,7 +199,7 @@ fn another_secret_makes_other_hashes() {
         always: 0,
         answers: Answers::default(),
     };
-    let with = |secret| Hasher::new(secret).subjects(&policy, &caller(user("42")), &get("host"))[0];
+    let with = |secret| Hasher::new(secret).keys(&policy, &caller(user("42")), &get("host"))[0];
     assert_ne!(with("one").tag, with("two").tag);
     assert_ne!(with("one").rest, with("two").rest);
     assert_eq!(with("one"), with("one"));
@@ -214,7 +213,7 @@ fn another_secret_is_used_by_all_clones_and_told_apart_without_being_told() {
         always: 0,
         answers: Answers::default(),
     };
-    let of = |hasher: &Hasher| hasher.subjects(&policy, &caller(user("42")), &get("host"))[0];
+    let of = |hasher: &Hasher| hasher.keys(&policy, &caller(user("42")), &get("host"))[0];
     let (hasher, other) = (Hasher::new("one"), Hasher::new("two"));
     let clone = hasher.clone();
     assert_ne!(hasher.fingerprint(), other.fingerprint());

@@ -5,7 +5,7 @@ use super::*;
 const TENANT: HeaderName = HeaderName::from_static("x-tenant");
 
 /// Where a limit counts `request` of somebody at `address`.
-fn at(address: &str, per: &[Per], request: &Request<()>) -> Subject {
+fn at(address: &str, per: &[Per], request: &Request<()>) -> Key {
     let policy = Policy {
         route: "route".into(),
         rules: [rule("limit", per)].into(),
@@ -16,7 +16,7 @@ fn at(address: &str, per: &[Per], request: &Request<()>) -> Subject {
         ip: ip(address),
         ..caller(ip(address))
     };
-    Hasher::new("secret").subjects(&policy, &caller, request)[0]
+    Hasher::new("secret").keys(&policy, &caller, request)[0]
 }
 
 /// One who is seen through three windows: a header, a cookie and a part of the path of the same name.
@@ -62,10 +62,9 @@ fn with_header(name: HeaderName, value: Option<&[u8]>) -> Request<()> {
     request
 }
 
-fn distinct(subjects: &[Subject]) -> usize {
-    subjects
-        .iter()
-        .map(|subject| (subject.tag, subject.rest))
+fn distinct(keys: &[Key]) -> usize {
+    keys.iter()
+        .map(|key| (key.tag, key.rest))
         .collect::<HashSet<_>>()
         .len()
 }
@@ -220,7 +219,7 @@ fn bytes_that_mean_something_to_a_store_mean_nothing_here() {
     ];
     let clients: Vec<_> = ids.map(user).map(of_client).into();
     assert_eq!(distinct(&clients), ids.len());
-    let tags: HashSet<_> = clients.iter().map(|subject| subject.tag).collect();
+    let tags: HashSet<_> = clients.iter().map(|key| key.tag).collect();
     assert_eq!(tags.len(), ids.len());
     let path = |id: &str| {
         let mut request = get("host");
@@ -260,7 +259,7 @@ fn kinds_of_clients_never_meet() {
         of_client(ip("::ffff:192.0.2.1")),
     ];
     assert_eq!(distinct(&same), same.len());
-    let limit = subject(&[], "route", user("limit"), &get("host"));
+    let limit = key(&[], "route", user("limit"), &get("host"));
     assert_ne!(limit.tag, of_client(user("limit")).tag);
 }
 
@@ -288,7 +287,7 @@ fn a_wider_network_is_one_for_all_its_addresses() {
 
 #[test]
 fn a_network_is_the_address_of_whoever_the_client_is() {
-    let of = |client| subject(&[Per::Network(48)], "route", client, &get("host"));
+    let of = |client| key(&[Per::Network(48)], "route", client, &get("host"));
     assert_eq!(of(user("42")), of(user("43")));
     assert_eq!(of(user("42")), of_client(ip("192.0.2.1")));
 }
@@ -308,7 +307,7 @@ fn a_second_part_of_a_caller_is_that_part_and_no_other() {
             ip: ip(address),
             ..caller(Client::ApiKey("acme".into()))
         };
-        Hasher::new("secret").subjects(&policy, &caller, &get("host"))[0]
+        Hasher::new("secret").keys(&policy, &caller, &get("host"))[0]
     };
     let by_address = |address| of(&[Per::Client, Per::Ip], address, None);
     assert_eq!(by_address("192.0.2.1").tag, by_address("192.0.2.2").tag);

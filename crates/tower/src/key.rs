@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 use aws_lc_rs::hmac;
 use http::header::{COOKIE, HOST};
 use http::{HeaderName, Method, Request};
-use tidegate_store::{PerCharge, Subject};
+use tidegate_store::{Key, PerCharge};
 
 use crate::address;
 use crate::{Caller, Client, PathValues, Per, Policy, Rule};
@@ -23,12 +23,12 @@ pub struct Hasher(Arc<ArcSwap<hmac::Key>>);
 impl Hasher {
     /// A hasher with this secret; gateways that share a store need the same one.
     pub fn new(secret: &str) -> Self {
-        Self(Arc::new(ArcSwap::from_pointee(key(secret))))
+        Self(Arc::new(ArcSwap::from_pointee(hmac_key(secret))))
     }
 
     /// Hashes with another secret from now on, in all clones.
     pub fn replace(&self, secret: &str) {
-        self.0.store(Arc::new(key(secret)));
+        self.0.store(Arc::new(hmac_key(secret)));
     }
 
     /// What tells one secret from another without telling the secret, in hexadecimal digits.
@@ -38,28 +38,28 @@ impl Hasher {
     }
 
     /// Whom each rule of `policy` counts this request for, in order.
-    pub fn subjects<B>(
+    pub fn keys<B>(
         &self,
         policy: &Policy,
         caller: &Caller,
         request: &Request<B>,
-    ) -> PerCharge<Subject> {
+    ) -> PerCharge<Key> {
         let mut tag = None;
         let rules = policy.rules.iter();
         rules
-            .map(|rule| self.subject(rule, policy, caller, request, &mut tag))
+            .map(|rule| self.key(rule, policy, caller, request, &mut tag))
             .collect()
     }
 
     /// Whom `rule` counts this request for. `tag` keeps the last caller's hash, as most rules of a request share it.
-    pub(crate) fn subject<B>(
+    pub(crate) fn key<B>(
         &self,
         rule: &Rule,
         policy: &Policy,
         caller: &Caller,
         request: &Request<B>,
         tag: &mut Option<(Client, [u8; 16])>,
-    ) -> Subject {
+    ) -> Key {
         let own = rule.per.iter().position(|per| per.is_callers());
         let tag = match own {
             Some(index) => {
@@ -104,7 +104,7 @@ impl Hasher {
                 }
             })
         };
-        Subject { tag, rest }
+        Key { tag, rest }
     }
 
     fn client(&self, client: &Client) -> [u8; 16] {
@@ -120,7 +120,7 @@ impl Hasher {
     }
 }
 
-fn key(secret: &str) -> hmac::Key {
+fn hmac_key(secret: &str) -> hmac::Key {
     hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes())
 }
 
