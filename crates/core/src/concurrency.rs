@@ -1,13 +1,15 @@
 //! `concurrency`: so many requests under way at a time.
 //!
-//! Admits cost c when the places taken + c <= the limit. A place is a lease: it is given back when its request has ended,
-//! renewed while that lasts, and lapses if nobody does either. Each place has the ID of its request, by which a lost one is
+//! Admits cost c when the slots taken + c <= the limit. A slot is a lease: it is given back when its request has ended,
+//! renewed while that lasts, and lapses if nobody does either. Each slot has the ID of its request, by which a lost one is
 //! taken again. Promise: at most the limit at any time. The other writing of this file is `lua/concurrency.lua`.
 
 use crate::numbers::{at_most, window_quota};
-use crate::{Algorithm, Hold, HoldId, Micros, Mode, Numbers, Places, QuotaError, Receipt, Verdict};
+use crate::{
+    Algorithm, ConcurrencySlots, Hold, HoldId, Micros, Mode, Numbers, QuotaError, Receipt, Verdict,
+};
 
-/// The most places of one key: so many entries may be kept in Redis.
+/// The most slots of one key: so many entries may be kept in Redis.
 const LARGEST: u64 = 1_000_000;
 
 /// When to ask again: nobody knows when the next request ends.
@@ -21,7 +23,7 @@ pub struct Concurrency {
 }
 
 impl Concurrency {
-    /// At most `limit` at a time, each place for `lease` us unless it is renewed.
+    /// At most `limit` at a time, each slot for `lease` us unless it is renewed.
     ///
     /// # Errors
     ///
@@ -32,19 +34,19 @@ impl Concurrency {
         Ok(Self { limit, lease })
     }
 
-    /// How long a place lasts that is not renewed, in us.
+    /// How long a slot lasts that is not renewed, in us.
     pub const fn lease(&self) -> Micros {
         self.lease
     }
 
-    fn hold(&self, places: &mut Places, units: u64, id: HoldId, now: Micros) {
+    fn hold(&self, slots: &mut ConcurrencySlots, units: u64, id: HoldId, now: Micros) {
         let lease = self.lease;
-        places.hold(Hold { id, units, lease }, now + lease, now);
+        slots.hold(Hold { id, units, lease }, now + lease, now);
     }
 }
 
 impl Algorithm for Concurrency {
-    type State = Places;
+    type State = ConcurrencySlots;
 
     // Slots are not lent in slices.
     const MODES: &'static [Mode] = &[Mode::Exact, Mode::Local];
@@ -53,60 +55,66 @@ impl Algorithm for Concurrency {
         self.limit
     }
 
-    /// The verdict's `reset` is the time until the last place lapses, if none is renewed.
-    fn check(&self, places: &mut Places, cost: u64, now: Micros) -> Verdict {
-        let taken = places.taken(self.lease, now);
+    /// The verdict's `reset` is the time until the last slot lapses, if none is renewed.
+    fn check(&self, slots: &mut ConcurrencySlots, cost: u64, now: Micros) -> Verdict {
+        let taken = slots.taken(self.lease, now);
         let remaining = self.limit.saturating_sub(taken);
         let allowed = cost <= remaining;
         Verdict {
             allowed,
             settling: false,
             remaining,
-            reset: places.last().saturating_sub(now),
+            reset: slots.last().saturating_sub(now),
             retry_after: if allowed { 0 } else { RETRY_AFTER },
             delay: 0,
         }
     }
 
     /// Of a request without an ID.
-    fn commit(&self, places: &mut Places, cost: u64, now: Micros, verdict: &mut Verdict) {
-        self.commit_held(places, cost, HoldId::default(), now, verdict);
+    fn commit(&self, slots: &mut ConcurrencySlots, cost: u64, now: Micros, verdict: &mut Verdict) {
+        self.commit_held(slots, cost, HoldId::default(), now, verdict);
     }
 
     fn commit_held(
         &self,
-        places: &mut Places,
+        slots: &mut ConcurrencySlots,
         cost: u64,
         hold: HoldId,
         now: Micros,
         verdict: &mut Verdict,
     ) {
-        self.hold(places, cost, hold, now);
+        self.hold(slots, cost, hold, now);
         verdict.remaining -= cost;
-        verdict.reset = places.last() - now;
+        verdict.reset = slots.last() - now;
     }
 
-    /// Of a request without an ID, in place of what was charged so before. Takes no more places than a limit can have.
-    fn charge(&self, places: &mut Places, cost: u64, now: Micros) {
-        self.hold(places, cost.min(LARGEST), HoldId::default(), now);
+    /// Of a request without an ID, in place of what was charged so before. Takes no more slots than a limit can have.
+    fn charge(&self, slots: &mut ConcurrencySlots, cost: u64, now: Micros) {
+        self.hold(slots, cost.min(LARGEST), HoldId::default(), now);
     }
 
-    fn excess(&self, places: &Places, now: Micros) -> u64 {
-        let taken = places.clone().taken(self.lease, now);
+    fn excess(&self, slots: &ConcurrencySlots, now: Micros) -> u64 {
+        let taken = slots.clone().taken(self.lease, now);
         taken.saturating_sub(self.limit)
     }
 
     /// Of a request without an ID.
-    fn give_back(&self, places: &mut Places, _cost: u64, _receipt: Micros, _now: Micros) {
-        places.give_back(HoldId::default());
+    fn give_back(&self, slots: &mut ConcurrencySlots, _cost: u64, _receipt: Micros, _now: Micros) {
+        slots.give_back(HoldId::default());
     }
 
-    fn give_back_held(&self, places: &mut Places, _cost: u64, receipt: Receipt, _now: Micros) {
-        places.give_back(receipt.hold);
+    fn give_back_held(
+        &self,
+        slots: &mut ConcurrencySlots,
+        _cost: u64,
+        receipt: Receipt,
+        _now: Micros,
+    ) {
+        slots.give_back(receipt.hold);
     }
 
-    fn expires(&self, places: &Places) -> Micros {
-        places.last()
+    fn expires(&self, slots: &ConcurrencySlots) -> Micros {
+        slots.last()
     }
 
     fn numbers(&self, _now: Micros) -> Numbers {

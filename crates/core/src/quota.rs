@@ -3,9 +3,9 @@
 //! [`algorithms!`] has one row for each. Whatever differs is asked of the algorithm: nothing else matches on [`Quota`].
 
 use crate::{
-    Algorithm, Calendar, CalendarWindow, Concurrency, Counter, Counts, Debt, FixedWindow, HoldId,
-    LeakyBucket, Micros, Mode, Numbers, Places, Receipt, SlidingWindowCounter, SlidingWindowLog,
-    Stamps, TokenBucket, Verdict, WindowCount, WindowPair,
+    Algorithm, Calendar, CalendarWindow, Concurrency, ConcurrencySlots, Counter, Counts, Debt,
+    FixedWindow, HoldId, LeakyBucket, Micros, Mode, Numbers, Receipt, SlidingWindowCounter,
+    SlidingWindowLog, Stamps, TokenBucket, Verdict, WindowCount, WindowPair,
 };
 
 macro_rules! quota {
@@ -209,7 +209,7 @@ macro_rules! algorithms {
             SlidingWindowLog(Stamps) = "sliding_window_log" needs [],
             SlidingWindowCounter(WindowPair) = "sliding_window_counter" needs [],
             CalendarWindow(WindowCount) = "calendar_window" needs [],
-            Concurrency(Places) = "concurrency" needs ["places"],
+            Concurrency(ConcurrencySlots) = "concurrency" needs ["places"],
         }
     };
 }

@@ -24,7 +24,7 @@ pub struct Shard {
     pub client: Client,
     /// Whether decisions may ask it.
     pub in_flight: InFlightLimit,
-    /// Whether it has all places of this process.
+    /// Whether it has all slots of this process.
     pub confirmation: Confirmation,
     scripts: Arc<Scripts>,
     // Per script, by its number.

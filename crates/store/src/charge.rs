@@ -127,8 +127,8 @@ impl Limit {
         self.mode
     }
 
-    /// Whether it counts the places that running requests hold.
-    pub(crate) fn has_places(&self) -> bool {
+    /// Whether it counts the slots that running requests hold.
+    pub(crate) fn holds_slots(&self) -> bool {
         self.quota.lease().is_some()
     }
 
@@ -147,7 +147,7 @@ impl Limit {
         self.reserves
     }
 
-    /// For how long an admitted request holds a place or a reservation that is not renewed, in us; none: it holds nothing.
+    /// For how long an admitted request holds a slot or a reservation that is not renewed, in us; none: it holds nothing.
     pub fn lease(&self) -> Option<Micros> {
         self.quota.lease().or(self.reserves)
     }

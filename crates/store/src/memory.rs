@@ -1,6 +1,6 @@
 //! The memory store: state in this process, bounded, in shards with a lock each.
 //!
-//! Before it decides, it sees to it that no place of a running request lapses.
+//! Before it decides, it sees to it that no slot of a running request lapses.
 
 use tidegate_core::{Micros, Quota, Verdict};
 
@@ -90,7 +90,7 @@ impl MemoryStore {
     }
 
     /// What each of these charges would meet if it came alone; charges nothing. A key without an entry is taken to have
-    /// used nothing, though it may find no place when it comes.
+    /// used nothing, though it may find no room when it comes.
     pub fn peek(&self, charges: &[Charge<'_>]) -> Vec<Outlook> {
         let now = crate::now();
         self.registry.keep_here(&self.table, now);
@@ -120,7 +120,7 @@ impl MemoryStore {
         })
     }
 
-    /// Forgets what was used under these keys, but for places of requests that are running. What they used of a budget that
+    /// Forgets what was used under these keys, but for slots of requests that are running. What they used of a budget that
     /// they shared for want of place stays.
     pub fn reset(&self, charges: &[Charge<'_>]) {
         self.registry.forget_here(&self.table, crate::now(), || {

@@ -33,10 +33,10 @@ pub(crate) struct Registry {
     pub(crate) on_the_way: AtomicUsize,
     /// Settlements that Redis has not answered.
     pub(crate) unanswered: Unanswered,
-    /// What of places is counted in this process.
+    /// What of slots is counted in this process.
     here: Here,
     resetting: AtomicUsize,
-    /// Told if places should be renewed at once.
+    /// Told if slots should be renewed at once.
     pub(crate) wanted: Notify,
     /// Who waits for settlements, by key.
     pub(crate) watchers: Watchers,
@@ -44,7 +44,7 @@ pub(crate) struct Registry {
     pub(crate) progress: Notify,
 }
 
-/// As long as this is kept, places are being reset.
+/// As long as this is kept, slots are being reset.
 pub(crate) struct Resetting<'a>(&'a AtomicUsize);
 
 impl Drop for Resetting<'_> {
@@ -58,7 +58,7 @@ impl Registry {
     pub(crate) fn add(&self, hold: Hold, added: impl FnOnce(&Hold)) -> u64 {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let mut holds = self.holds.lock();
-        if hold.limit.has_places() {
+        if hold.limit.holds_slots() {
             self.here.added(&hold);
             added(&hold);
         }
@@ -66,13 +66,13 @@ impl Registry {
         id
     }
 
-    /// Looks at all that is held, while nothing is added or removed; is told whether places are being reset.
+    /// Looks at all that is held, while nothing is added or removed; is told whether slots are being reset.
     pub(crate) fn with_all<T>(&self, look: impl FnOnce(&mut HashMap<u64, Hold>, bool) -> T) -> T {
         let mut holds = self.holds.lock();
         look(&mut holds, self.resetting.load(Ordering::SeqCst) > 0)
     }
 
-    /// Places under these keys are not known to be in Redis any more.
+    /// Slots under these keys are not known to be in Redis any more.
     pub(crate) fn lose(&self, charges: &[Charge<'_>]) {
         for hold in self.holds.lock().values_mut() {
             let key = hold.charge().limit_key();
@@ -83,7 +83,7 @@ impl Registry {
         }
     }
 
-    /// No server is sure to have all places until this is dropped: some are being reset.
+    /// No server is sure to have all slots until this is dropped: some are being reset.
     pub(crate) fn resetting(&self) -> Resetting<'_> {
         self.resetting.fetch_add(1, Ordering::SeqCst);
         Resetting(&self.resetting)
@@ -148,7 +148,7 @@ impl Registry {
         Some((hold, used))
     }
 
-    /// What is due to be renewed, which from now on is being renewed. Places are also due if `is_lost` says so.
+    /// What is due to be renewed, which from now on is being renewed. Slots are also due if `is_lost` says so.
     pub(crate) fn due(&self, is_lost: impl Fn(&Hold) -> bool) -> Vec<(u64, Hold)> {
         let mut holds = self.holds.lock();
         let is_due = |hold: &Hold| {

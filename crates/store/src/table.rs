@@ -17,7 +17,7 @@ use crate::charge::{LimitKey, hold_of};
 use crate::sharded::Sharded;
 use crate::{Charge, Decision, Outcome, Outlook, PerCharge, Via};
 pub(crate) use shard::{Held, Settlement};
-use shard::{Place, Shard};
+use shard::{Room, Shard};
 
 const MAX_SHARDS: usize = 64;
 
@@ -35,7 +35,7 @@ pub struct MemoryUse {
     pub keys: usize,
     /// Unexpired keys that made place for newcomers, since start.
     pub evicted: u64,
-    /// Decisions made on a shared budget because there was no place, since start.
+    /// Decisions made on a shared budget because there was no room, since start.
     pub shared: u64,
 }
 
@@ -79,13 +79,13 @@ impl Table {
             known.push(shards[lock(*shard)].take(key, &terms.quota, now));
         }
         let mut slots = PerCharge::<Slot<'_>>::new();
-        let mut places = PerCharge::<Place>::new();
+        let mut rooms = PerCharge::<Room>::new();
         let asked = charges.iter().zip(&mut terms);
         for (((shard, key), (charge, terms)), known) in located.iter().zip(asked).zip(known) {
             let quota = &terms.quota;
             let used = terms.used.take();
-            let (held, place) = match known {
-                Some(held) => (held, Place::Own),
+            let (held, room) = match known {
+                Some(held) => (held, Room::Own),
                 None => shards[lock(*shard)].take_new(*key, quota, now),
             };
             let held = Held {
@@ -93,16 +93,16 @@ impl Table {
                 blocked_until: held.blocked_until.max(terms.blocked_until),
                 ..held
             };
-            places.push(place);
+            rooms.push(room);
             slots.push(held.slot(charge, quota, hold));
         }
         let mut verdicts = PerCharge::<Verdict>::new();
         verdicts.extend(slots.iter().map(|_| NO_VERDICT));
         let admitted = decide(&mut slots, now, &mut verdicts);
-        let decided = slots.into_iter().zip(places).zip(&verdicts);
-        for ((shard, key), ((slot, place), verdict)) in located.into_iter().zip(decided) {
+        let decided = slots.into_iter().zip(rooms).zip(&verdicts);
+        for ((shard, key), ((slot, room), verdict)) in located.into_iter().zip(decided) {
             let charged = (admitted && verdict.allowed).then_some(verdict);
-            shards[lock(shard)].put(key, place, slot, charged);
+            shards[lock(shard)].put(key, room, slot, charged);
         }
         Decision {
             outcome: if admitted {
@@ -166,7 +166,7 @@ impl Table {
 
     /// Holds the places with this ID for another lease from `now` on; they are taken again if they are missing. When they
     /// lapse then.
-    pub(crate) fn hold_places(
+    pub(crate) fn hold_slots(
         &self,
         charge: &Charge<'_>,
         quota: &Quota,
@@ -178,7 +178,7 @@ impl Table {
         let hold = Hold { id, units, lease };
         self.shards
             .at(shard)
-            .hold_places(key, charge, quota, hold, now);
+            .hold_slots(key, charge, quota, hold, now);
         Some(now + lease)
     }
 

@@ -179,7 +179,7 @@ impl Exact {
 
     async fn ask(&self, charges: &[Charge<'_>], until: Instant) -> Result<Decision, StoreError> {
         self.access.secret.check()?;
-        if charges.iter().any(|charge| charge.limit.has_places()) {
+        if charges.iter().any(|charge| charge.limit.holds_slots()) {
             Box::pin(self.confirmed(charges, until)).await?;
         }
         let caller = &self.access.caller;

@@ -65,7 +65,7 @@ impl Fallback {
     /// Decides here, by this gateway's share of each quota, and from what Redis last said of each key.
     fn decide_alone(&self, charges: &[Charge<'_>]) -> Decision {
         let (now, gateways) = (crate::now(), self.gateways.count());
-        if charges.iter().any(|charge| charge.limit.has_places()) {
+        if charges.iter().any(|charge| charge.limit.holds_slots()) {
             let share = |limit: &Limit| self.share(limit);
             self.memory
                 .registry()
@@ -73,8 +73,8 @@ impl Fallback {
         }
         self.memory.decide_by(charges, now, |charge| {
             let quota = charge.limit.quota().divided(gateways);
-            // No other gateway has places.
-            let is_known = charge.limit.has_places() && gateways == 1;
+            // No other gateway has slots.
+            let is_known = charge.limit.holds_slots() && gateways == 1;
             let used = || self.cache.state(charge, &quota, now);
             Terms {
                 used: (!is_known).then(used).flatten(),

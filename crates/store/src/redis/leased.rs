@@ -72,11 +72,11 @@ impl Taken {
 impl Leased {
     /// No slices yet, and a task that looks after them. Must be called inside a tokio runtime.
     pub(super) fn start(lender: Lender) -> Self {
-        Self::with_places(lender, MAX_SLICES)
+        Self::with_capacity(lender, MAX_SLICES)
     }
 
-    fn with_places(lender: Lender, places: usize) -> Self {
-        let held = Arc::new(Held::new(lender, places));
+    fn with_capacity(lender: Lender, capacity: usize) -> Self {
+        let held = Arc::new(Held::new(lender, capacity));
         let keeper = tokio::spawn(held::keep(Arc::downgrade(&held))).abort_handle();
         Self { held, keeper }
     }

@@ -123,10 +123,10 @@ impl Modes {
         reserved: &mut Reserved<'a>,
     ) -> Undecided {
         let mut undecided = Undecided::default();
-        for (place, charge) in charges.iter().enumerate() {
+        for (index, charge) in charges.iter().enumerate() {
             let said = match charge.limit.mode() {
                 Mode::Exact => {
-                    undecided.exactly.0.push(place);
+                    undecided.exactly.0.push(index);
                     continue;
                 }
                 // Redis is not asked in vain.
@@ -143,19 +143,19 @@ impl Modes {
                     let quota = charge.limit.quota();
                     let (verdict, hold) =
                         self.fallback.memory.decide_one(charge, quota, decision.now);
-                    decision.sources[place].hold = hold;
+                    decision.sources[index].hold = hold;
                     let receipt = decision.now + verdict.reset;
                     Ok((Reply::Here(verdict), How::Here(*quota, receipt, hold)))
                 }
             };
             let (said, how) = match said {
                 Ok((Reply::NoRoom, _)) => {
-                    undecided.exactly.0.push(place);
+                    undecided.exactly.0.push(index);
                     continue;
                 }
                 Ok(said) => said,
                 Err(error) => {
-                    undecided.unanswered.0.push(place);
+                    undecided.unanswered.0.push(index);
                     undecided.error = Some(error);
                     continue;
                 }
@@ -168,9 +168,9 @@ impl Modes {
             if matches!(said, Reply::Alone(_)) {
                 decision.via = Via::Fallback;
             }
-            decision.verdicts[place] = said.verdict();
+            decision.verdicts[index] = said.verdict();
             if !said.is_refusal() {
-                reserved.kept.push((place, *charge, how));
+                reserved.kept.push((index, *charge, how));
             } else if !charge.limit.is_observed() {
                 decision.outcome = Outcome::Refused;
             }
@@ -190,12 +190,12 @@ impl Modes {
             return;
         }
         let said = part.verdicts.iter().zip(&part.sources);
-        for (place, (verdict, source)) in left.0.iter().zip(said) {
+        for (index, (verdict, source)) in left.0.iter().zip(said) {
             if let Some(verdict) = verdict {
-                let charge = charges[*place];
+                let charge = charges[*index];
                 let share = self.fallback.share(charge.limit);
                 let how = How::Here(share, part.now + verdict.reset, source.hold);
-                reserved.kept.push((*place, charge, how));
+                reserved.kept.push((*index, charge, how));
             }
         }
     }
@@ -217,22 +217,22 @@ struct Part(PerCharge<usize>);
 
 impl Part {
     fn of<'a>(charges: &[Charge<'a>], belongs: impl Fn(&Charge<'a>) -> bool) -> Self {
-        let places = charges.iter().enumerate();
-        let places = places.filter(|(_, charge)| belongs(charge));
-        Self(places.map(|(place, _)| place).collect())
+        let indices = charges.iter().enumerate();
+        let indices = indices.filter(|(_, charge)| belongs(charge));
+        Self(indices.map(|(index, _)| index).collect())
     }
 
     fn pick<'a>(&self, charges: &[Charge<'a>]) -> PerCharge<Charge<'a>> {
-        self.0.iter().map(|place| charges[*place]).collect()
+        self.0.iter().map(|index| charges[*index]).collect()
     }
 
     /// Puts what was decided of these into the decision on all.
     fn tell(&self, part: Decision, decision: &mut Decision) {
-        for (place, verdict) in self.0.iter().zip(part.verdicts) {
-            decision.verdicts[*place] = verdict;
+        for (index, verdict) in self.0.iter().zip(part.verdicts) {
+            decision.verdicts[*index] = verdict;
         }
-        for (place, source) in self.0.iter().zip(part.sources) {
-            decision.sources[*place] = source;
+        for (index, source) in self.0.iter().zip(part.sources) {
+            decision.sources[*index] = source;
         }
         decision.outcome = part.outcome;
         decision.now = part.now;
@@ -269,8 +269,8 @@ impl Reserved<'_> {
         if decision.outcome == Outcome::Admitted {
             self.kept.clear();
         }
-        for (place, charge, _) in &self.kept {
-            if let Some(verdict) = &mut decision.verdicts[*place] {
+        for (index, charge, _) in &self.kept {
+            if let Some(verdict) = &mut decision.verdicts[*index] {
                 verdict.remaining += charge.cost;
             }
         }

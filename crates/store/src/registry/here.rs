@@ -1,9 +1,9 @@
-//! Places that are counted in this process: those of its own limits, and, while Redis does not answer, copies of those that
+//! Slots that are counted in this process: those of its own limits, and, while Redis does not answer, copies of those that
 //! belong in Redis.
 //!
-//! The memory store lets places lapse, but not those of requests that are running: before it decides at a time at which one
+//! The memory store lets slots lapse, but not those of requests that are running: before it decides at a time at which one
 //! may have lapsed, all of them are held for another lease. So neither a pause of the process nor a step of its clock loses
-//! a place.
+//! a slot.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -15,12 +15,12 @@ use super::hold::{Hold, Home, State};
 use crate::Limit;
 use crate::table::Table;
 
-/// What of places is counted here.
+/// What of slots is counted here.
 #[derive(Debug)]
 pub(super) struct Here {
-    // No place lapses before, by the clock that decides.
+    // No slot lapses before, by the clock that decides.
     first: AtomicU64,
-    // Places in Redis without a copy.
+    // Slots in Redis without a copy.
     uncopied: AtomicUsize,
 }
 
@@ -34,7 +34,7 @@ impl Default for Here {
 }
 
 impl Here {
-    /// Its places are in the list from now on.
+    /// Its slots are in the list from now on.
     pub(super) fn added(&self, hold: &Hold) {
         match quota_of(hold) {
             Some(_) => _ = self.first.fetch_min(hold.lapse, Relaxed),
@@ -59,12 +59,12 @@ impl Here {
         }
     }
 
-    /// Holds all places that are counted here for another lease from `now` on.
+    /// Holds all slots that are counted here for another lease from `now` on.
     fn hold(&self, holds: &mut HashMap<u64, Hold>, memory: &Table, now: Micros) {
         let mut first = Micros::MAX;
         for hold in holds.values() {
             if let Some(quota) = quota_of(hold) {
-                let lapse = memory.hold_places(&hold.charge(), &quota, HoldId(hold.id), now);
+                let lapse = memory.hold_slots(&hold.charge(), &quota, HoldId(hold.id), now);
                 first = first.min(lapse.unwrap_or(Micros::MAX));
             }
         }
@@ -72,17 +72,17 @@ impl Here {
     }
 }
 
-/// By which quota the places are counted here, if they are.
+/// By which quota the slots are counted here, if they are.
 fn quota_of(hold: &Hold) -> Option<Quota> {
     match hold.home {
-        _ if !hold.limit.has_places() => None,
+        _ if !hold.limit.holds_slots() => None,
         Home::Here(quota) => Some(quota),
         Home::Redis => hold.copy.as_deref().copied(),
     }
 }
 
 impl Registry {
-    /// Sees to it that no place lapses here whose request is running, for a decision at `now`.
+    /// Sees to it that no slot lapses here whose request is running, for a decision at `now`.
     pub(crate) fn keep_here(&self, memory: &Table, now: Micros) {
         if now < self.here.first.load(Relaxed) {
             return;
@@ -95,7 +95,7 @@ impl Registry {
         });
     }
 
-    /// Counts the places here that belong in Redis, which does not answer. What of a limit is counted by is told by `share`.
+    /// Counts the slots here that belong in Redis, which does not answer. What of a limit is counted by is told by `share`.
     pub(crate) fn count_here(&self, memory: &Table, share: impl Fn(&Limit) -> Quota, now: Micros) {
         if self.here.uncopied.load(Relaxed) == 0 {
             return;
@@ -111,18 +111,18 @@ impl Registry {
         });
     }
 
-    /// Holds these places here for another lease.
+    /// Holds these slots here for another lease.
     pub(crate) fn hold_here(&self, memory: &Table, hold: &Hold) {
         if let Some(quota) = quota_of(hold) {
             let id = HoldId(hold.id);
-            let lapse = memory.hold_places(&hold.charge(), &quota, id, crate::now());
+            let lapse = memory.hold_slots(&hold.charge(), &quota, id, crate::now());
             self.here
                 .first
                 .fetch_min(lapse.unwrap_or(Micros::MAX), Relaxed);
         }
     }
 
-    /// Has `forget` forget state of the memory store. The places of running requests stay.
+    /// Has `forget` forget state of the memory store. The slots of running requests stay.
     pub(crate) fn forget_here(&self, memory: &Table, now: Micros, forget: impl FnOnce()) {
         self.with_all(|holds, _| {
             // Decisions wait until this is done.

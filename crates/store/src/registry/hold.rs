@@ -1,4 +1,4 @@
-//! One charge that a running request holds: a place, or a reservation.
+//! One charge that a running request holds: a slot, or a reservation.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,19 +25,19 @@ pub(crate) struct Hold {
     pub(crate) key: Key,
     pub(crate) cost: u64,
     pub(crate) home: Home,
-    /// The ID of a reservation or of places.
+    /// The ID of a reservation or of slots.
     pub(crate) id: u64,
     /// The receipt of the charge.
     pub(crate) receipt: Micros,
-    /// Of places that this process counts: when they lapse, by its clock.
+    /// Of slots that this process counts: when they lapse, by its clock.
     pub(crate) lapse: Micros,
     /// When it was known last that its home has it; none: it was not there yet, as the request was admitted without Redis.
     pub(crate) renewed: Option<Instant>,
-    /// Of places in Redis: over which connection that was known.
+    /// Of slots in Redis: over which connection that was known.
     pub(crate) connection: u64,
-    /// Of places: whether Redis may have them.
+    /// Of slots: whether Redis may have them.
     pub(crate) may_be_there: bool,
-    /// Of places in Redis: by which share this process counts them too, while it decides without Redis.
+    /// Of slots in Redis: by which share this process counts them too, while it decides without Redis.
     pub(crate) copy: Option<Box<Quota>>,
     pub(crate) state: State,
     /// When it ends; none: with its request.
@@ -69,7 +69,7 @@ impl Hold {
         }
     }
 
-    /// By what its places are given back.
+    /// By what its slots are given back.
     pub(crate) fn receipt(&self) -> Receipt {
         Receipt {
             until: self.receipt,
@@ -86,9 +86,9 @@ impl Hold {
         self.renewed?.checked_add(self.lease() / 10 * 9)
     }
 
-    /// Whether it is places that belong in Redis.
+    /// Whether it is slots that belong in Redis.
     pub(crate) fn is_in_redis(&self) -> bool {
-        self.limit.has_places() && matches!(self.home, Home::Redis)
+        self.limit.holds_slots() && matches!(self.home, Home::Redis)
     }
 
     pub(crate) fn is_due(&self) -> bool {

@@ -1,4 +1,4 @@
-//! What requests hold while they are under way: places of `concurrency`, and reservations until they are settled.
+//! What requests hold while they are under way: slots of `concurrency`, and reservations until they are settled.
 //!
 //! Each lapses after a lease, so that a gateway that dies holds nothing for longer than that; a gateway that lives renews
 //! what its requests hold. How it is kept is the stores' business; this is the list of it.
@@ -32,7 +32,7 @@ const AGAIN: usize = 1_024;
 /// How long between two rounds at the end of the process.
 const LAST_ROUNDS: Duration = Duration::from_millis(50);
 
-/// What one admitted request holds. When it is dropped, its places are free again, and its reservations stay charged.
+/// What one admitted request holds. When it is dropped, its slots are free again, and its reservations stay charged.
 #[derive(Debug)]
 pub struct Holds {
     store: Store,
@@ -52,8 +52,8 @@ impl Holds {
     pub fn settle(&mut self, mut used: impl FnMut(&Limit, u64) -> u64) {
         let holds = std::mem::take(&mut self.holds);
         let reserved = |held: &Held| held.limit.reserves().is_some();
-        let (reserved, places) = holds.into_iter().partition::<Vec<_>, _>(reserved);
-        self.holds.extend(places);
+        let (reserved, slots) = holds.into_iter().partition::<Vec<_>, _>(reserved);
+        self.holds.extend(slots);
         for held in reserved {
             let used = used(&held.limit, held.cost);
             self.store.end(held.id, Some(used));

@@ -1,6 +1,6 @@
-//! Places in the queues of leaky buckets, until their turn comes.
+//! Positions in the queues of leaky buckets, until their turn comes.
 //!
-//! A request whose client leaves before has no use for its turn. Only the last in a queue can give its place back: those behind
+//! A request whose client leaves before has no use for its turn. Only the last in a queue can give its position back: those behind
 //! any other have been told their turns already, so that one goes unused. The algorithm sees to that.
 
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use tidegate_core::{HoldId, Receipt};
 use crate::registry::Home;
 use crate::{Charge, Decision, Key, Limit, Outcome, PerCharge, Store};
 
-/// The places of one request in queues. When it is dropped, its client has left before its turn.
+/// The positions of one request in queues. When it is dropped, its client has left before its turn.
 #[derive(Debug)]
 pub struct Queued {
     store: Store,
-    places: PerCharge<Place>,
+    positions: PerCharge<Position>,
 }
 
 #[derive(Debug)]
-struct Place {
+struct Position {
     limit: Arc<Limit>,
     key: Key,
     cost: u64,
@@ -26,7 +26,7 @@ struct Place {
     receipt: Receipt,
 }
 
-impl Place {
+impl Position {
     fn charge(&self) -> Charge<'_> {
         Charge {
             limit: &self.limit,
@@ -37,22 +37,22 @@ impl Place {
 }
 
 impl Queued {
-    /// Its turn has come: the places are used.
+    /// Its turn has come: the positions are used.
     pub fn go_on(mut self) {
-        self.places.clear();
+        self.positions.clear();
     }
 }
 
 impl Drop for Queued {
     fn drop(&mut self) {
-        for place in self.places.drain(..) {
-            self.store.leave(place);
+        for position in self.positions.drain(..) {
+            self.store.leave(position);
         }
     }
 }
 
 impl Store {
-    /// The places in queues of a request that was admitted by this decision on these limits, keys and costs, in the order
+    /// The positions in queues of a request that was admitted by this decision on these limits, keys and costs, in the order
     /// of the verdicts; none if there is none.
     pub fn queued<'a>(
         &self,
@@ -63,10 +63,10 @@ impl Store {
             return None;
         }
         let said = decision.verdicts.iter().zip(&decision.sources);
-        let places = charged.zip(said).filter_map(|(charge, (verdict, source))| {
+        let positions = charged.zip(said).filter_map(|(charge, (verdict, source))| {
             let (limit, key, cost) = charge;
             let verdict = verdict.filter(|verdict| verdict.allowed)?;
-            limit.quota().is_queue().then(|| Place {
+            limit.quota().is_queue().then(|| Position {
                 limit: limit.clone(),
                 key,
                 cost,
@@ -77,24 +77,24 @@ impl Store {
                 },
             })
         });
-        let places: PerCharge<Place> = places.collect();
+        let positions: PerCharge<Position> = positions.collect();
         let store = self.clone();
-        (!places.is_empty()).then_some(Queued { store, places })
+        (!positions.is_empty()).then_some(Queued { store, positions })
     }
 
-    fn leave(&self, place: Place) {
-        match (place.home, self) {
+    fn leave(&self, position: Position) {
+        match (position.home, self) {
             (Home::Here(quota), _) => {
                 self.memory()
                     .table()
-                    .give_back(&place.charge(), &quota, place.receipt);
+                    .give_back(&position.charge(), &quota, position.receipt);
             }
             (Home::Redis, Self::Redis(store)) => {
                 let store = store.clone();
                 self.go_on(async move {
                     store
                         .exact()
-                        .give_back(&place.charge(), place.receipt)
+                        .give_back(&position.charge(), position.receipt)
                         .await;
                 });
             }

@@ -1,7 +1,7 @@
 //! One shard of the memory store: a bounded map, and who makes place for whom.
 
-mod places;
 mod settle;
+mod slots;
 
 use std::collections::HashSet;
 
@@ -23,12 +23,12 @@ const KEPT_FROM: u16 = 500;
 
 /// Where a key's state comes from, and where it goes once it is decided.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Place {
+pub(super) enum Room {
     /// An entry of its own.
     Own,
     /// If it is charged, a place of its own: a free one, or that of the named key, which then has to go.
     New(Option<LimitKey>),
-    /// The budget that newcomers share, as there is no place.
+    /// The budget that newcomers share, as there is no room.
     Shared,
 }
 
@@ -88,7 +88,7 @@ struct Entry {
     expires: Micros,
     // How much of the quota was used when it was last charged, in per mille.
     used: u16,
-    // The decision that is being made needs it where it is, or its place.
+    // The decision that is being made needs it where it is, or its room.
     held: bool,
 }
 
@@ -201,35 +201,35 @@ impl Shard {
         Some(entry.take(quota, now))
     }
 
-    /// The state of a key that is not known, and its place; [`Shard::put`] must follow. All known keys of the decision
+    /// The state of a key that is not known, and its room; [`Shard::put`] must follow. All known keys of the decision
     /// must have been taken before, so that none of them makes place for another.
-    pub(super) fn take_new(&mut self, key: LimitKey, quota: &Quota, now: Micros) -> (Held, Place) {
-        if let Some(place) = self.find_place(now) {
-            return (Held::fresh(quota), place);
+    pub(super) fn take_new(&mut self, key: LimitKey, quota: &Quota, now: Micros) -> (Held, Room) {
+        if let Some(room) = self.find_room(now) {
+            return (Held::fresh(quota), room);
         }
         self.usage.shared += 1;
         let entry = self.shared.get_mut(&key.shared());
         let held = entry.map_or_else(|| Held::fresh(quota), |entry| entry.take(quota, now));
-        (held, Place::Shared)
+        (held, Room::Shared)
     }
 
     /// Puts a decided state back, charged with what `charged` says.
     pub(super) fn put(
         &mut self,
         key: LimitKey,
-        place: Place,
+        room: Room,
         slot: Slot<'_>,
         charged: Option<&Verdict>,
     ) {
         // What was exceeded is known from elsewhere. A newcomer that is blocked gets a place that is free, and flushes nobody.
-        let is_blocked = slot.blocked_until > 0 && matches!(place, Place::New(None));
-        let (map, key) = match place {
-            Place::Own => (&mut self.entries, key),
-            Place::New(leaving) => {
+        let is_blocked = slot.blocked_until > 0 && matches!(room, Room::New(None));
+        let (map, key) = match room {
+            Room::Own => (&mut self.entries, key),
+            Room::New(leaving) => {
                 self.clear(leaving, charged.is_some());
                 (&mut self.entries, key)
             }
-            Place::Shared => (&mut self.shared, key.shared()),
+            Room::Shared => (&mut self.shared, key.shared()),
         };
         if let Some(entry) = map.get_mut(&key) {
             entry.put(slot, charged);
@@ -304,10 +304,10 @@ impl Shard {
 
     /// A place for a newcomer: a free one, that of one of the next few keys that has expired, or that of the least
     /// used of them if it may go.
-    fn find_place(&mut self, now: Micros) -> Option<Place> {
+    fn find_room(&mut self, now: Micros) -> Option<Room> {
         if self.entries.len() + self.promised < self.capacity {
             self.promised += 1;
-            return Some(Place::New(None));
+            return Some(Room::New(None));
         }
         let mut least: Option<(u16, usize)> = None;
         for _ in 0..SAMPLE.min(self.entries.len()) {
@@ -319,7 +319,7 @@ impl Shard {
             if entry.expires <= now {
                 self.entries.swap_remove_index(self.hand);
                 self.promised += 1;
-                return Some(Place::New(None));
+                return Some(Room::New(None));
             }
             if least.is_none_or(|(used, _)| entry.used < used) {
                 least = Some((entry.used, self.hand));
@@ -328,10 +328,10 @@ impl Shard {
         let (_, index) = least.filter(|(used, _)| *used < KEPT_FROM)?;
         let (key, entry) = self.entries.get_index_mut(index)?;
         entry.held = true;
-        Some(Place::New(Some(*key)))
+        Some(Room::New(Some(*key)))
     }
 
-    /// Makes the place that [`Shard::find_place`] found, or leaves it as it is: a refused newcomer flushes nobody.
+    /// Makes the place that [`Shard::find_room`] found, or leaves it as it is: a refused newcomer flushes nobody.
     fn clear(&mut self, leaving: Option<LimitKey>, charged: bool) {
         match leaving {
             None => self.promised -= 1,

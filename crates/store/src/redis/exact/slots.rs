@@ -1,8 +1,8 @@
 //! Concurrency slots that running requests of this process hold in Redis: they are renewed, and taken again where Redis has
 //! lost them.
 //!
-//! While one of them may be missing, its server is not asked for decisions on limits with places: the answer would count
-//! too few. So a gateway never takes the place of its own running request.
+//! While one of them may be missing, its server is not asked for decisions on limits with slots: the answer would count
+//! too few. So a gateway never takes the slot of its own running request.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use crate::redis::script::caller::compensation::LONGEST;
 use crate::{Charge, StoreError};
 
 impl Exact {
-    /// The server that keeps the places of this charge, if it is known.
+    /// The server that keeps the slots of this charge, if it is known.
     pub(crate) fn server_of(&self, charge: &Charge<'_>) -> Option<Arc<Shard>> {
         let shard = self.access.caller.shards.of(&charge.key.tag);
         shard.ok()
@@ -27,7 +27,7 @@ impl Exact {
         all.into_iter().map(|(_, shard)| shard).collect()
     }
 
-    /// Waits until Redis has all places that requests of this process hold on the servers of these charges.
+    /// Waits until Redis has all slots that requests of this process hold on the servers of these charges.
     pub(super) async fn confirmed(
         &self,
         charges: &[Charge<'_>],
@@ -36,7 +36,7 @@ impl Exact {
         loop {
             let progress = self.registry().progress.notified();
             let mut is_confirmed = true;
-            for charge in charges.iter().filter(|charge| charge.limit.has_places()) {
+            for charge in charges.iter().filter(|charge| charge.limit.holds_slots()) {
                 let shard = self.access.caller.shards.of(&charge.key.tag)?;
                 if !shard.confirmation.holds(shard.client.connection()) {
                     is_confirmed = false;
@@ -59,19 +59,19 @@ impl Exact {
         }
     }
 
-    /// Gives back the places with this ID.
+    /// Gives back the slots with this ID.
     pub(crate) async fn free(&self, charge: &Charge<'_>, hold: HoldId) {
         let receipt = Receipt { until: 0, hold };
         self.give_back(charge, receipt).await;
     }
 
-    /// Holds the places with this ID for another lease; they are taken again if they are missing. When this ends, it is
+    /// Holds the slots with this ID for another lease; they are taken again if they are missing. When this ends, it is
     /// done or will not be done any more.
     ///
     /// # Errors
     ///
-    /// It is not known to be done. An answer that these places cannot be held is none of these errors.
-    pub(crate) async fn hold_places(
+    /// It is not known to be done. An answer that these slots cannot be held is none of these errors.
+    pub(crate) async fn hold_slots(
         &self,
         charge: &Charge<'_>,
         hold: HoldId,

@@ -44,11 +44,11 @@ pub(super) enum Next {
 }
 
 impl Held {
-    /// No slices; with so many places for them.
-    pub(super) fn new(lender: Lender, places: usize) -> Self {
+    /// No slices; for so many keys.
+    pub(super) fn new(lender: Lender, capacity: usize) -> Self {
         Self {
             lender,
-            table: Table::new(places),
+            table: Table::new(capacity),
             last_number: AtomicU64::new(0),
         }
     }

@@ -1,7 +1,6 @@
 //! All slices of a gateway, by key and plan: bounded, in shards with a lock each.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry as Place;
+use std::collections::{HashMap, hash_map};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -89,9 +88,9 @@ impl Table {
         MutexGuard::try_map(shard, |shard| {
             let is_full = shard.len() >= self.capacity;
             let entries = match shard.entry(key.key) {
-                Place::Occupied(known) => known.into_mut(),
-                Place::Vacant(_) if is_full => return None,
-                Place::Vacant(place) => place.insert(Entries::new()),
+                hash_map::Entry::Occupied(known) => known.into_mut(),
+                hash_map::Entry::Vacant(_) if is_full => return None,
+                hash_map::Entry::Vacant(place) => place.insert(Entries::new()),
             };
             let place = position(entries, &key.quota);
             if place.is_none() && entries.len() < MAX_PLANS {

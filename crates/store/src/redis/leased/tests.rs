@@ -12,7 +12,7 @@ use crate::{Key, Limit, OnFailure};
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-async fn leases(server: &RedisServer, places: usize) -> Leased {
+async fn leases(server: &RedisServer, capacity: usize) -> Leased {
     let shards = Shards::start(&server.url(), None, TIMEOUT, script::all()).unwrap();
     shards.tried().await;
     let lender = Lender {
@@ -24,7 +24,7 @@ async fn leases(server: &RedisServer, places: usize) -> Leased {
         },
         identity: Arc::new(Identity::new()),
     };
-    Leased::with_places(lender, places)
+    Leased::with_capacity(lender, capacity)
 }
 
 /// Keys that find no place are decided by Redis, one request at a time, and exactly; slices that others hold count.

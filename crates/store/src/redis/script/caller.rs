@@ -1,11 +1,11 @@
 //! The calls of decisions: which script runs, with which keys and words, on which server, and until when.
 //!
 //! - [`cross_slot`]: requests that no script can decide at once
-//! - [`compensation`]: calls after a decision: it is given back, settled, or held for longer; [`places`]: of places
+//! - [`compensation`]: calls after a decision: it is given back, settled, or held for longer; [`slots`]: about the slots of running requests
 
 pub(in crate::redis) mod compensation;
 pub(in crate::redis) mod cross_slot;
-mod places;
+mod slots;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -90,7 +90,7 @@ impl Caller {
         shard.client.unlink(&self.keys(charges)).await
     }
 
-    /// Has a script decide these charges. Places that it may have taken without an answer are given back.
+    /// Has a script decide these charges. Slots that it may have taken without an answer are given back.
     async fn charge(
         &self,
         charges: &[Charge<'_>],

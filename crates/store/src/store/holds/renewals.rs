@@ -1,4 +1,4 @@
-//! Renewals of what is held, and how long each server is sure to have the places that belong there.
+//! Renewals of what is held, and how long each server is sure to have the slots that belong there.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,10 +12,10 @@ use crate::registry::{Hold, Home, Renewed};
 use crate::{Charge, Mode, Store};
 
 impl Store {
-    /// Decides where places belong: those that this process admitted because Redis did not answer belong there, too. Their
+    /// Decides where slots belong: those that this process admitted because Redis did not answer belong there, too. Their
     /// server, if that is known.
     pub(super) fn place(&self, hold: &mut Hold) -> Option<Arc<Shard>> {
-        if !hold.limit.has_places() {
+        if !hold.limit.holds_slots() {
             return None;
         }
         if let (Self::Redis(_), Home::Here(share)) = (self, hold.home)
@@ -33,7 +33,7 @@ impl Store {
         Some(server)
     }
 
-    /// The server of places that belong in Redis, if it is known.
+    /// The server of slots that belong in Redis, if it is known.
     pub(super) fn server_of(&self, hold: &Hold) -> Option<Arc<Shard>> {
         match self {
             Self::Redis(store) if hold.is_in_redis() => store.exact().server_of(&hold.charge()),
@@ -41,7 +41,7 @@ impl Store {
         }
     }
 
-    /// Notes how long each server is sure to have all places of this process.
+    /// Notes how long each server is sure to have all slots of this process.
     pub(super) fn confirm(&self) {
         let Self::Redis(store) = self else {
             return;
@@ -74,8 +74,8 @@ impl Store {
         });
     }
 
-    /// Resets places: all of them under these keys are lost, until they are renewed.
-    pub(crate) fn lose_places(&self, charges: &[Charge<'_>]) {
+    /// Resets slots: all of them under these keys are lost, until they are renewed.
+    pub(crate) fn lose_slots(&self, charges: &[Charge<'_>]) {
         self.registry().lose(charges);
         self.confirm();
     }
@@ -132,15 +132,15 @@ impl Store {
         let connection = server.map_or(0, |server| server.client.connection());
         let charge = hold.charge();
         let is_done = match (hold.home, self) {
-            (Home::Redis, Self::Redis(store)) if hold.limit.has_places() => store
+            (Home::Redis, Self::Redis(store)) if hold.limit.holds_slots() => store
                 .exact()
-                .hold_places(&charge, HoldId(hold.id))
+                .hold_slots(&charge, HoldId(hold.id))
                 .await
                 .is_ok(),
             (Home::Redis, Self::Redis(store)) => {
                 store.exact().extend(&charge, hold.id).await.is_some()
             }
-            (Home::Here(_), _) if hold.limit.has_places() => {
+            (Home::Here(_), _) if hold.limit.holds_slots() => {
                 self.registry().hold_here(self.memory().table(), hold);
                 true
             }

@@ -2,7 +2,7 @@
 
 use tidegate_core::{Micros, Quota};
 
-use super::{Entry, Held, Place, Shard};
+use super::{Entry, Held, Room, Shard};
 use crate::Charge;
 use crate::charge::LimitKey;
 
@@ -23,7 +23,7 @@ pub(crate) struct Settlement<'a> {
 impl Shard {
     /// Settles a reservation of `charge`, wherever its record is.
     ///
-    /// A reservation without a record has lost its place, and its charge with it: nothing is given back. What it has come
+    /// A reservation without a record has lost its room, and its charge with it: nothing is given back. What it has come
     /// to beyond its cost is charged to its key, which gets a place again if need be. A budget that newcomers share is used
     /// up at most: a debt is nobody else's.
     pub(in crate::table) fn settle(
@@ -71,14 +71,14 @@ impl Shard {
         if let Some(entry) = self.entries.get_mut(&key) {
             return entry.change(quota, now, |held| charge_rest(held, used));
         }
-        let (mut held, place) = self.take_new(key, quota, now);
-        let used = match place {
-            Place::Shared => used_of_shared(&mut held),
-            Place::Own | Place::New(_) => used,
+        let (mut held, room) = self.take_new(key, quota, now);
+        let used = match room {
+            Room::Shared => used_of_shared(&mut held),
+            Room::Own | Room::New(_) => used,
         };
         charge_rest(&mut held, used.max(cost));
         let verdict = quota.check(&mut held.state, 1, now);
         let slot = held.slot(charge, quota, 0);
-        self.put(key, place, slot, Some(&verdict));
+        self.put(key, room, slot, Some(&verdict));
     }
 }

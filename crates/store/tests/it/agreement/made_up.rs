@@ -3,9 +3,9 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tidegate_core::{
-    Block, CalendarWindow, Concurrency, Debt, FixedWindow, Hold, HoldId, LeakyBucket, MAX_EXACT,
-    Places, Quota, Rate, Reservations, SlidingWindowCounter, SlidingWindowLog, Stamps, State,
-    TokenBucket, WholeDebt, WindowCount, WindowPair,
+    Block, CalendarWindow, Concurrency, ConcurrencySlots, Debt, FixedWindow, Hold, HoldId,
+    LeakyBucket, MAX_EXACT, Quota, Rate, Reservations, SlidingWindowCounter, SlidingWindowLog,
+    Stamps, State, TokenBucket, WholeDebt, WindowCount, WindowPair,
 };
 use tidegate_store::{Charge, Limit};
 use tidegate_testkit::RedisConnection;
@@ -150,7 +150,7 @@ pub(super) async fn plant(
             (state, vec![format!("{start} {count}")])
         }
         Quota::Concurrency(_) => {
-            let mut places = Places::default();
+            let mut places = ConcurrencySlots::default();
             let (mut words, mut extra) = (Vec::new(), 0);
             for nth in 0..used(random).min(600) {
                 let lapse = around(random, now);

@@ -6,11 +6,11 @@ use super::super::call_of;
 use super::{Decided, Grouping};
 use crate::{Charge, Decision, Verdicts};
 
-/// The charges of a request whose keys share a slot, and their places among all.
+/// The charges of a request whose keys share a slot, and their indices among all.
 #[derive(Debug)]
 pub(super) struct Group<'a> {
     pub(super) charges: Vec<Charge<'a>>,
-    pub(super) places: Vec<usize>,
+    pub(super) indices: Vec<usize>,
 }
 
 impl Group<'_> {
@@ -20,27 +20,27 @@ impl Group<'_> {
             .map_or([0; 16], |charge| charge.key.tag)
     }
 
-    /// Puts this group's verdicts into their places.
+    /// Puts this group's verdicts into their indices.
     pub(super) fn tell(&self, answer: &Answer<Decision>, decided: &mut Decided) {
         let call = call_of(answer);
         let said = answer.content.verdicts.iter().zip(&answer.content.sources);
-        for (place, (verdict, source)) in self.places.iter().zip(said) {
-            decided.decision.verdicts[*place] = *verdict;
-            decided.decision.sources[*place] = *source;
-            decided.calls[*place] = Some(call);
+        for (at, (verdict, source)) in self.indices.iter().zip(said) {
+            decided.decision.verdicts[*at] = *verdict;
+            decided.decision.sources[*at] = *source;
+            decided.calls[*at] = Some(call);
         }
     }
 
     /// This group's verdicts are told, and do not hold any more.
     pub(super) fn forget(&self, decided: &mut Decided) {
-        for place in &self.places {
-            decided.calls[*place] = None;
+        for at in &self.indices {
+            decided.calls[*at] = None;
         }
     }
 
     /// Whether one of its limits was exceeded that blocks.
     pub(super) fn blocks(&self, verdicts: &Verdicts) -> bool {
-        let verdicts = self.places.iter().map(|place| verdicts[*place]);
+        let verdicts = self.indices.iter().map(|at| verdicts[*at]);
         self.charges.iter().zip(verdicts).any(|(charge, verdict)| {
             let refused = verdict.is_some_and(|verdict| !verdict.allowed);
             refused && charge.limit.block().is_some()
@@ -58,19 +58,19 @@ impl Group<'_> {
 /// The charges as they can be decided together, in the order in which they are charged.
 pub(super) fn grouped<'a>(charges: &[Charge<'a>], grouping: Grouping) -> Vec<Group<'a>> {
     let mut groups: Vec<Group<'a>> = Vec::new();
-    for (place, charge) in charges.iter().enumerate() {
+    for (at, charge) in charges.iter().enumerate() {
         let joins =
             |group: &Group<'_>| grouping == Grouping::BySlot && group.tag() == charge.key.tag;
         let known = groups.iter().position(joins);
         let index = known.unwrap_or_else(|| {
             groups.push(Group {
                 charges: Vec::new(),
-                places: Vec::new(),
+                indices: Vec::new(),
             });
             groups.len() - 1
         });
         groups[index].charges.push(*charge);
-        groups[index].places.push(place);
+        groups[index].indices.push(at);
     }
     groups.sort_by_key(Group::turn);
     groups

@@ -72,7 +72,7 @@ fn what_many_share_comes_first_and_a_queue_last() {
         charge(&own, 2),
     ];
     let groups = grouped(&charges, Grouping::BySlot);
-    let places: Vec<&[usize]> = groups.iter().map(|group| &group.places[..]).collect();
-    assert_eq!(places, [&[2][..], &[1, 3], &[0]]);
+    let indices: Vec<&[usize]> = groups.iter().map(|group| &group.indices[..]).collect();
+    assert_eq!(indices, [&[2][..], &[1, 3], &[0]]);
     assert_eq!(grouped(&charges, Grouping::ByKey).len(), 4);
 }

@@ -1,14 +1,14 @@
-//! Places that requests hold while they are under way, each for a time, unless it is renewed.
+//! Slots that requests hold while they are under way, each for a time, unless it is renewed.
 //!
-//! A place is known by the ID of its request. Taking, renewing and giving back name that ID, and may be repeated: a place
+//! A slot is known by the ID of its request. Taking, renewing and giving back name that ID, and may be repeated: a slot
 //! that is there is not taken twice, and one that is missing (it lapsed, or the state was lost) is taken again by its next
 //! renewal, since its request is running. The other writing of this file is `lua/places.lua`.
 
 use crate::{Hold, HoldId, Micros};
 
-/// The places that are taken. Boxed, since most keys have none.
+/// The slots that are taken. Boxed, since most keys have none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Places(Option<Box<Taken>>);
+pub struct ConcurrencySlots(Option<Box<Taken>>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Taken {
@@ -47,9 +47,9 @@ impl Default for Taken {
     }
 }
 
-impl Places {
+impl ConcurrencySlots {
     /// How many are taken at `now`: those that have not lapsed. If the last one would last for longer than `lease` and its
-    /// own lease, the clock stepped back: all such places are cut. Their requests renew them, if they are still running.
+    /// own lease, the clock stepped back: all such slots are cut. Their requests renew them, if they are still running.
     pub(crate) fn taken(&mut self, lease: Micros, now: Micros) -> u64 {
         let Some(taken) = &mut self.0 else {
             return 0;
@@ -72,7 +72,7 @@ impl Places {
         taken.is_some_and(|taken| taken.find(id).is_ok())
     }
 
-    /// Holds places until `lapse`, and drops those that have lapsed. They are taken if the request has none yet, or none
+    /// Holds slots until `lapse`, and drops those that have lapsed. They are taken if the request has none yet, or none
     /// any more.
     pub fn hold(&mut self, hold: Hold, lapse: Micros, now: Micros) {
         let taken = self.0.get_or_insert_default();
@@ -96,7 +96,7 @@ impl Places {
     /// Counts so many that `all` are taken together with those of requests whose ID is not known, until `all` lapse.
     pub fn count_others(&mut self, all: &Self, now: Micros) {
         self.give_back(HoldId::default());
-        let units = |places: &Self| places.0.as_ref().map_or(0, |taken| taken.units);
+        let units = |slots: &Self| slots.0.as_ref().map_or(0, |taken| taken.units);
         let others = units(all).saturating_sub(units(self));
         if others > 0 {
             let (id, lapse) = (HoldId::default(), all.last());

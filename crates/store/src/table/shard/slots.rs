@@ -1,4 +1,4 @@
-//! Places that requests hold under a key, by their IDs.
+//! Slots that requests hold under a key, by their IDs.
 
 use tidegate_core::{Hold, HoldId, Micros, Quota, Receipt, State};
 
@@ -23,8 +23,8 @@ impl Shard {
         }
     }
 
-    /// Holds places for another lease, wherever they were taken; they are taken again if they are missing.
-    pub(in crate::table) fn hold_places(
+    /// Holds slots for another lease, wherever they were taken; they are taken again if they are missing.
+    pub(in crate::table) fn hold_slots(
         &mut self,
         key: LimitKey,
         charge: &Charge<'_>,
@@ -33,8 +33,8 @@ impl Shard {
         now: Micros,
     ) {
         let renew = |held: &mut Held| {
-            if let State::Concurrency(places) = &mut held.state {
-                places.hold(hold, now + hold.lease, now);
+            if let State::Concurrency(slots) = &mut held.state {
+                slots.hold(hold, now + hold.lease, now);
             }
         };
         if let Some(entry) = self.entry_of(&key, hold.id) {
@@ -43,17 +43,17 @@ impl Shard {
             }
             return entry.change(quota, now, renew);
         }
-        let (mut held, place) = self.take_new(key, quota, now);
+        let (mut held, room) = self.take_new(key, quota, now);
         renew(&mut held);
         let verdict = quota.check(&mut held.state, 1, now);
         let slot = held.slot(charge, quota, hold.id.0);
-        self.put(key, place, slot, Some(&verdict));
+        self.put(key, room, slot, Some(&verdict));
     }
 
-    /// The entry that is charged for a request: that of its key, unless only the one for newcomers has its places.
+    /// The entry that is charged for a request: that of its key, unless only the one for newcomers has its slots.
     fn entry_of(&mut self, key: &LimitKey, id: HoldId) -> Option<&mut Entry> {
         let has = |entry: &Entry| match &entry.content.state {
-            State::Concurrency(places) => places.has(id),
+            State::Concurrency(slots) => slots.has(id),
             _ => false,
         };
         let shared = self.shared.get_mut(&key.shared());

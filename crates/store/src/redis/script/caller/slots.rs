@@ -1,4 +1,4 @@
-//! Calls about the places of running requests: they are held for longer, or given back.
+//! Calls about the slots of running requests: they are held for longer, or given back.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use super::{Caller, Task};
 use crate::{Charge, StoreError};
 
 impl Caller {
-    /// Gives back the places that a decision may have taken whose answer is not known: nobody holds them.
+    /// Gives back the slots that a decision may have taken whose answer is not known: nobody holds them.
     pub(in crate::redis) fn abandon(
         &self,
         charges: &[Charge<'_>],
@@ -20,7 +20,7 @@ impl Caller {
         if !matches!(error, StoreError::Timeout | StoreError::Disconnected) {
             return;
         }
-        for charge in charges.iter().filter(|charge| charge.limit.has_places()) {
+        for charge in charges.iter().filter(|charge| charge.limit.holds_slots()) {
             let call = self.by_receipt(charge, Receipt { until: 0, hold });
             let caller = self.clone();
             // Behind the decision, on the same connection; what is lost lapses.
@@ -30,7 +30,7 @@ impl Caller {
         }
     }
 
-    /// Renews places, by a deadline; `quick` is how soon an answer shows that decisions can be had.
+    /// Renews slots, by a deadline; `quick` is how soon an answer shows that decisions can be had.
     pub(in crate::redis) async fn renew(
         &self,
         charge: &Charge<'_>,
@@ -58,7 +58,7 @@ impl Caller {
         Err(StoreError::Late)
     }
 
-    /// The call that holds places for another lease, unless it comes after the deadline.
+    /// The call that holds slots for another lease, unless it comes after the deadline.
     pub(in crate::redis) fn renewed(
         &self,
         charge: &Charge<'_>,
@@ -68,11 +68,11 @@ impl Caller {
         let lease = charge.limit.lease().unwrap_or(0);
         // As they were taken, and as they are to be held.
         let words = [charge.cost, lease, lease];
-        self.of_places(Task::Renew, charge, deadline, hold, &words)
+        self.of_slots(Task::Renew, charge, deadline, hold, &words)
     }
 
-    /// A call about the places of a request, unless it comes after the deadline.
-    pub(in crate::redis) fn of_places(
+    /// A call about the slots of a request, unless it comes after the deadline.
+    pub(in crate::redis) fn of_slots(
         &self,
         task: Task,
         charge: &Charge<'_>,
