@@ -46,16 +46,16 @@ pub(super) struct Taken {
     /// Whether Redis was asked.
     pub(super) asked: bool,
     /// None: not at all.
-    pub(super) charged: Option<Charged>,
+    pub(super) charged: Option<ChargedIn>,
 }
 
 /// Where something was charged, and by what it is given back.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Charged {
+pub(super) enum ChargedIn {
     /// In Redis, with this receipt.
-    InRedis(Micros),
+    Redis(Micros),
     /// In a slice.
-    Here(Spent),
+    Slice(Spent),
 }
 
 impl Taken {
@@ -101,8 +101,8 @@ impl Leased {
     pub(super) fn give_back(&self, charge: &Charge<'_>, taken: &Taken) {
         let receipt = match taken.charged {
             None => None,
-            Some(Charged::InRedis(receipt)) => Some(receipt),
-            Some(Charged::Here(spent)) => self.held.give_back(charge, spent),
+            Some(ChargedIn::Redis(receipt)) => Some(receipt),
+            Some(ChargedIn::Slice(spent)) => self.held.give_back(charge, spent),
         };
         // Without a runtime, which is ending, there is nothing left to do it: what was charged lapses.
         if let Some(receipt) = receipt
@@ -153,14 +153,14 @@ impl Drop for Leased {
 /// Does the next step until there is an answer.
 async fn answer(until: Instant, next: impl Fn() -> Next) -> Result<Taken, StoreError> {
     loop {
-        let mut told = match next() {
+        let mut watch = match next() {
             Next::Done(taken) => return Ok(taken),
             // It goes on by itself should nobody wait for it any more.
             Next::Asking(asking) => return asking.await.unwrap_or(Err(StoreError::Disconnected)),
-            Next::Wait(told) => told,
+            Next::Wait(watch) => watch,
         };
-        let said = told.wait_for(Option::is_some);
-        match tokio::time::timeout_at(until.into(), said).await {
+        let answered = watch.wait_for(Option::is_some);
+        match tokio::time::timeout_at(until.into(), answered).await {
             Ok(Ok(said)) => {
                 if let Some(Err(error)) = &*said {
                     return Err(error.clone());

@@ -13,8 +13,8 @@ use tokio::task::JoinHandle;
 use super::super::decision_cache::Known;
 use super::lender::{Ask, Lender, Lent};
 use super::slice::{Slice, Spent, Step};
-use super::table::{Entry, PlanKey, Table, Told, position};
-use super::{Charged, Taken, clock};
+use super::table::{AnswerWatch, Entry, PlanKey, Table, position};
+use super::{ChargedIn, Taken, clock};
 use crate::{Charge, PerCharge, StoreError};
 
 /// How often it is looked for slices that have to be settled.
@@ -40,7 +40,7 @@ pub(super) enum Next {
     /// Redis decides.
     Asking(JoinHandle<Result<Taken, StoreError>>),
     /// It waits until this is told, and looks again.
-    Wait(Told),
+    Wait(AnswerWatch),
 }
 
 impl Held {
@@ -71,7 +71,7 @@ impl Held {
                 Next::Done(Taken {
                     verdict,
                     asked: false,
-                    charged: Some(Charged::Here(spent)),
+                    charged: Some(ChargedIn::Slice(spent)),
                 })
             }
             Step::Refused(verdict) => {
@@ -79,7 +79,7 @@ impl Held {
                 self.recall(&key, verdict, until)
             }
             Step::Ask(ask) => Next::Asking(self.begin(key, entry, ask, until).1),
-            Step::Wait => Next::Wait(entry.told.clone()),
+            Step::Wait => Next::Wait(entry.answer.clone()),
         }
     }
 
@@ -158,7 +158,7 @@ impl Held {
             return Next::Asking(self.ask_once(&nothing, until));
         };
         if entry.slice.is_asking() {
-            return Next::Wait(entry.told.clone());
+            return Next::Wait(entry.answer.clone());
         }
         Next::Asking(self.end_entry(*key, entry, until).1)
     }
@@ -169,7 +169,7 @@ impl Held {
         key: PlanKey,
         mut entry: MappedMutexGuard<'_, Entry>,
         until: Instant,
-    ) -> (Told, JoinHandle<Result<Taken, StoreError>>) {
+    ) -> (AnswerWatch, JoinHandle<Result<Taken, StoreError>>) {
         let ask = entry.slice.end(self.number());
         self.begin(key, entry, ask, until)
     }
@@ -241,9 +241,9 @@ impl Held {
         mut entry: MappedMutexGuard<'_, Entry>,
         ask: Ask,
         until: Instant,
-    ) -> (Told, JoinHandle<Result<Taken, StoreError>>) {
-        let (tell, told) = watch::channel(None);
-        entry.told = told.clone();
+    ) -> (AnswerWatch, JoinHandle<Result<Taken, StoreError>>) {
+        let (sender, watch) = watch::channel(None);
+        entry.answer = watch.clone();
         let (held, budget) = (self.clone(), entry.budget.clone());
         drop(entry);
         let sent = clock::now();
@@ -253,10 +253,10 @@ impl Held {
             let answer = answer.map(|answer| taken(&ask, &answer.content));
             let said = answer.as_ref().map(drop).map_err(Clone::clone);
             // Nobody may be waiting.
-            let _ = tell.send(Some(said));
+            let _ = sender.send(Some(said));
             answer
         });
-        (told, asking)
+        (watch, asking)
     }
 
     /// Tells the slice what was answered.
@@ -327,7 +327,7 @@ fn taken(ask: &Ask, lent: &Lent) -> Taken {
     Taken {
         verdict: lent.verdict(),
         asked: true,
-        charged: is_charged.then(|| Charged::InRedis(lent.receipt())),
+        charged: is_charged.then(|| ChargedIn::Redis(lent.receipt())),
     }
 }
 

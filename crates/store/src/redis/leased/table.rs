@@ -46,18 +46,18 @@ pub(super) type Entries = SmallVec<[Entry; 1]>;
 pub(super) struct Entry {
     pub(super) budget: Arc<Budget>,
     pub(super) slice: Slice,
-    pub(super) told: Told,
+    pub(super) answer: AnswerWatch,
 }
 
 /// What came of the last question: nothing yet, an answer, or why there is none.
-pub(super) type Told = watch::Receiver<Option<Result<(), StoreError>>>;
+pub(super) type AnswerWatch = watch::Receiver<Option<Result<(), StoreError>>>;
 
 impl Entry {
     pub(super) fn new(budget: Arc<Budget>, slice: Slice) -> Self {
         Self {
             budget,
             slice,
-            told: watch::channel(None).1,
+            answer: watch::channel(None).1,
         }
     }
 }

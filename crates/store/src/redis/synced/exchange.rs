@@ -36,11 +36,11 @@ type Batch = Vec<Telling>;
 /// A call that is over.
 struct Ended {
     batch: Batch,
-    answer: Result<Answer<Told>, StoreError>,
+    answer: Result<Answer<Exchanged>, StoreError>,
 }
 
 /// What Redis says of the keys of a call, and when by its clock.
-struct Told {
+struct Exchanged {
     now: Micros,
     // Of each key, or why it could not be read.
     totals: Vec<Result<Totals, StoreError>>,
@@ -157,7 +157,7 @@ impl Synced {
         match answer {
             Ok(answer) => {
                 self.exchanges.fetch_add(1, Ordering::Relaxed);
-                let Told { now, totals } = answer.content;
+                let Exchanged { now, totals } = answer.content;
                 let mut failed = false;
                 for (telling, totals) in batch.iter().zip(totals) {
                     match totals {
@@ -206,7 +206,7 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    async fn exchange(&self, until: Instant) -> Result<Answer<Told>, StoreError> {
+    async fn exchange(&self, until: Instant) -> Result<Answer<Exchanged>, StoreError> {
         let tag = self.tag();
         loop {
             let shard = self.caller.shards.of(&tag)?;
@@ -227,7 +227,10 @@ impl Call<'_> {
     }
 
     /// The time, and what a script that did not find itself too late has told.
-    async fn tell(&self, on_clock: Option<Micros>) -> Result<(Micros, Option<Told>), StoreError> {
+    async fn tell(
+        &self,
+        on_clock: Option<Micros>,
+    ) -> Result<(Micros, Option<Exchanged>), StoreError> {
         let mut keys = Vec::with_capacity(2 * self.batch.len());
         let mut words = vec![
             deadline(on_clock),
@@ -269,7 +272,7 @@ fn count(count: i64) -> u64 {
 
 /// Reads a script's reply: the time, and five numbers per key (lua/README.md), the first below 0 if there was an error; only
 /// the time if it was too late.
-fn read(reply: &[i64], keys: usize) -> Option<(Micros, Option<Told>)> {
+fn read(reply: &[i64], keys: usize) -> Option<(Micros, Option<Exchanged>)> {
     let (head, rows) = reply.split_at_checked(2)?;
     let now = Micros::try_from(head[0]).ok()?;
     match head[1] {
@@ -289,5 +292,5 @@ fn read(reply: &[i64], keys: usize) -> Option<(Micros, Option<Told>)> {
             Err(_) => Err(StoreError::of_script(row[0])),
         });
     }
-    Some((now, Some(Told { now, totals })))
+    Some((now, Some(Exchanged { now, totals })))
 }

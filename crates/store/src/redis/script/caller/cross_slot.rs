@@ -77,7 +77,7 @@ impl Caller {
     ) -> Result<Decided, StoreError> {
         let groups = grouped(charges, grouping);
         let mut decided = self.check(&groups, charges.len(), until).await?;
-        let mut charged = Charged {
+        let mut undo = Undo {
             caller: self,
             cache,
             calls: Vec::new(),
@@ -89,7 +89,7 @@ impl Caller {
                 let answer = self.charge(&group.charges, until).await?;
                 if answer.content.outcome == Outcome::Admitted {
                     // It fits by now, and is given back as this is dropped.
-                    charged.calls.extend(self.undo(group, &answer.content));
+                    undo.calls.extend(self.undo(group, &answer.content));
                     group.forget(&mut decided);
                 } else {
                     group.tell(&answer, &mut decided);
@@ -102,7 +102,7 @@ impl Caller {
             let answer = self.charge(&group.charges, until).await?;
             let outcome = answer.content.outcome;
             if outcome == Outcome::Admitted {
-                charged.calls.extend(self.undo(group, &answer.content));
+                undo.calls.extend(self.undo(group, &answer.content));
             }
             decided.decision.now = answer.content.now;
             decided.decision.outcome = outcome;
@@ -116,7 +116,7 @@ impl Caller {
         for (group, answer) in groups.iter().zip(&answers) {
             group.tell(answer, &mut decided);
         }
-        charged.calls.clear();
+        undo.calls.clear();
         Ok(decided)
     }
 
@@ -174,13 +174,13 @@ impl Caller {
 }
 
 /// What was charged so far, and is given back if this is dropped with something in it.
-struct Charged<'a> {
+struct Undo<'a> {
     caller: &'a Caller,
     cache: &'a Arc<DecisionCache>,
     calls: Vec<(Charge<'a>, Compensation)>,
 }
 
-impl Drop for Charged<'_> {
+impl Drop for Undo<'_> {
     fn drop(&mut self) {
         // Without a runtime, which is ending, there is nothing left to do it: what was charged lapses.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
