@@ -35,3 +35,13 @@ pub struct Receipt {
     /// What the request holds, where an algorithm counts holds and no times.
     pub hold: HoldId,
 }
+
+impl Receipt {
+    /// The receipt of a charge that holds nothing.
+    pub const fn timed(until: Micros) -> Self {
+        Self {
+            until,
+            hold: HoldId(0),
+        }
+    }
+}

@@ -128,19 +128,11 @@ impl Table {
             .give_back(&key, quota, cost, receipt, now);
     }
 
-    /// Settles the reservation with this ID, which was made by this quota: `used` is what it has come to.
-    pub(crate) fn settle(
-        &self,
-        charge: &Charge<'_>,
-        quota: &Quota,
-        receipt: Micros,
-        id: u64,
-        used: u64,
-    ) {
+    /// Settles the reservation with this receipt, which was made by this quota: `used` is what it has come to.
+    pub(crate) fn settle(&self, charge: &Charge<'_>, quota: &Quota, receipt: Receipt, used: u64) {
         let settlement = Settlement {
             quota,
             receipt,
-            id,
             used,
             now: crate::now(),
         };

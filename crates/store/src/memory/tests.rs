@@ -1,8 +1,8 @@
 //! Settlements at given times: what a settlement changes is kept for as long as it counts.
 
 use tidegate_core::{
-    Calendar, CalendarWindow, FixedWindow, Rate, SlidingWindowCounter, SlidingWindowLog,
-    TokenBucket,
+    Calendar, CalendarWindow, FixedWindow, HoldId, Rate, Receipt, SlidingWindowCounter,
+    SlidingWindowLog, TokenBucket,
 };
 
 use super::*;
@@ -67,8 +67,10 @@ fn settle(store: &MemoryStore, limit: &Limit, reserved: Reserved, now: Micros, u
     let (receipt, id) = reserved;
     let settlement = Settlement {
         quota: limit.quota(),
-        receipt,
-        id,
+        receipt: Receipt {
+            until: receipt,
+            hold: HoldId(id),
+        },
         used,
         now,
     };

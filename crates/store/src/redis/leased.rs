@@ -22,7 +22,7 @@ mod table;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tidegate_core::{Micros, Verdict};
+use tidegate_core::{Receipt, Verdict};
 use tokio::task::AbortHandle;
 
 use held::{Held, Next};
@@ -53,7 +53,7 @@ pub(super) struct Taken {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ChargedIn {
     /// In Redis, with this receipt.
-    Redis(Micros),
+    Redis(Receipt),
     /// In a slice.
     Slice(Spent),
 }

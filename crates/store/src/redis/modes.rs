@@ -144,8 +144,11 @@ impl Modes {
                     let (verdict, hold) =
                         self.fallback.memory.decide_one(charge, quota, decision.now);
                     decision.sources[index].hold = hold;
-                    let receipt = decision.now + verdict.reset;
-                    Ok((Reply::Here(verdict), How::Here(*quota, receipt, hold)))
+                    let receipt = Receipt {
+                        until: decision.now + verdict.reset,
+                        hold: HoldId(hold),
+                    };
+                    Ok((Reply::Here(verdict), How::Here(*quota, receipt)))
                 }
             };
             let (said, how) = match said {
@@ -194,7 +197,11 @@ impl Modes {
             if let Some(verdict) = verdict {
                 let charge = charges[*index];
                 let share = self.fallback.share(charge.limit);
-                let how = How::Here(share, part.now + verdict.reset, source.hold);
+                let receipt = Receipt {
+                    until: part.now + verdict.reset,
+                    hold: HoldId(source.hold),
+                };
+                let how = How::Here(share, receipt);
                 reserved.kept.push((*index, charge, how));
             }
         }
@@ -259,8 +266,8 @@ enum How {
     Leased(Taken),
     /// Among the counts of the window that started then.
     Synced(Micros),
-    /// In the memory store, by this quota; with the receipt, and the ID of what is reserved.
-    Here(Quota, Micros, u64),
+    /// In the memory store, by this quota.
+    Here(Quota, Receipt),
 }
 
 impl Reserved<'_> {
@@ -283,15 +290,12 @@ impl Drop for Reserved<'_> {
             match how {
                 How::Leased(taken) => self.modes.leased.give_back(charge, taken),
                 How::Synced(start) => self.modes.synced.give_back(charge, *start),
-                How::Here(quota, receipt, hold) if charge.limit.reserves().is_some() => {
+                How::Here(quota, receipt) => {
                     let memory = self.modes.fallback.memory.table();
-                    memory.settle(charge, quota, *receipt, *hold, 0);
-                }
-                How::Here(quota, until, hold) => {
-                    let (until, hold) = (*until, HoldId(*hold));
-                    let receipt = Receipt { until, hold };
-                    let memory = self.modes.fallback.memory.table();
-                    memory.give_back(charge, quota, receipt);
+                    match charge.limit.reserves() {
+                        Some(_) => memory.settle(charge, quota, *receipt, 0),
+                        None => memory.give_back(charge, quota, *receipt),
+                    }
                 }
             }
         }

@@ -273,7 +273,7 @@ impl Store {
         };
         let Settlement { hold, used, .. } = &settlement;
         let charge = hold.charge();
-        let settling = store.exact().settle(&charge, hold.receipt, hold.id, *used);
+        let settling = store.exact().settle(&charge, hold.receipt(), *used);
         let is_answered = settling.await.is_ok();
         if is_answered {
             self.registry().unanswered.end(&settlement);
@@ -312,7 +312,7 @@ impl Store {
         if let Home::Here(quota) = &hold.home {
             let (memory, charge) = (self.memory().table(), hold.charge());
             match hold.limit.reserves() {
-                Some(_) => memory.settle(&charge, quota, hold.receipt, hold.id, used),
+                Some(_) => memory.settle(&charge, quota, hold.receipt(), used),
                 None => memory.give_back(&charge, quota, hold.receipt()),
             }
         }

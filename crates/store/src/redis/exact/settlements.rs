@@ -7,7 +7,7 @@ use crate::redis::script::caller::compensation::LONGEST;
 use crate::{Charge, StoreError};
 
 impl Exact {
-    /// Settles the reservation with this ID: `used` is what it has come to.
+    /// Settles the reservation with this receipt: `used` is what it has come to.
     ///
     /// # Errors
     ///
@@ -16,11 +16,10 @@ impl Exact {
     pub(crate) async fn settle(
         &self,
         charge: &Charge<'_>,
-        receipt: Micros,
-        id: u64,
+        receipt: Receipt,
         used: u64,
     ) -> Result<(), StoreError> {
-        let call = self.access.caller.settled(charge, receipt, id, used);
+        let call = self.access.caller.settled(charge, receipt, used);
         let answer = tokio::time::timeout(LONGEST, self.access.caller.send(&call)).await;
         match answer.unwrap_or(Err(StoreError::Timeout)) {
             // What stands under the key will not settle anything.

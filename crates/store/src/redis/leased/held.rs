@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::MappedMutexGuard;
-use tidegate_core::{Micros, Quota, Verdict};
+use tidegate_core::{Quota, Receipt, Verdict};
 use tidegate_redis::Answer;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -84,7 +84,7 @@ impl Held {
     }
 
     /// As [`Slice::give_back`].
-    pub(super) fn give_back(&self, charge: &Charge<'_>, spent: Spent) -> Option<Micros> {
+    pub(super) fn give_back(&self, charge: &Charge<'_>, spent: Spent) -> Option<Receipt> {
         let key = Table::key(charge);
         self.table.known(&key)?.slice.give_back(charge.cost, spent)
     }

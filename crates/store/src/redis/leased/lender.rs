@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate_core::{HoldId, Micros, Receipt, Verdict};
+use tidegate_core::{Micros, Receipt, Verdict};
 use tidegate_redis::{Answer, Identity, Word, with_deadline};
 
 use super::super::access::Access;
@@ -164,11 +164,7 @@ impl Lender {
     }
 
     /// Gives back what Redis had charged already, by its receipt. It is sent once, and lost if that fails.
-    pub(super) async fn give_back(&self, budget: &Budget, cost: u64, receipt: Micros) {
-        let receipt = Receipt {
-            until: receipt,
-            hold: HoldId::default(),
-        };
+    pub(super) async fn give_back(&self, budget: &Budget, cost: u64, receipt: Receipt) {
         let call = self.access.caller.by_receipt(&budget.charge(cost), receipt);
         // Nobody waits for it, and what is lost lapses with its key.
         let _ = self.access.caller.send(&call).await;
@@ -220,7 +216,7 @@ impl Lent {
     }
 
     /// By what a charge of this answer is given back.
-    pub(super) const fn receipt(&self) -> Micros {
-        self.now + self.reset
+    pub(super) const fn receipt(&self) -> Receipt {
+        Receipt::timed(self.now + self.reset)
     }
 }

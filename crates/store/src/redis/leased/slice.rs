@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tidegate_core::{Micros, Quota, Verdict};
+use tidegate_core::{Micros, Quota, Receipt, Verdict};
 
 use super::answered::{Answered, HORIZON};
 use super::lender::{Ask, Lent};
@@ -53,7 +53,7 @@ pub(in super::super) struct Spent {
     session: u64,
     tellings: u64,
     // Of the slice that it was spent from.
-    receipt: Micros,
+    receipt: Receipt,
 }
 
 /// What becomes of a charge.
@@ -103,7 +103,10 @@ impl Slice {
             let spent = Spent {
                 session: self.session,
                 tellings: self.tellings,
-                receipt: self.last.as_ref().map_or(0, |last| last.lent.receipt()),
+                receipt: match &self.last {
+                    Some(last) => last.lent.receipt(),
+                    None => Receipt::timed(0),
+                },
             };
             let ask = self.is_low(now).then(|| {
                 self.adapt(quota, 0, now);
@@ -126,7 +129,7 @@ impl Slice {
 
     /// Takes back what was spent. What Redis was told of is to be given back there, by this receipt: the slice of today may
     /// be of another window. Whether it is charged there yet does not matter, since what is out counts as spent.
-    pub(super) const fn give_back(&mut self, cost: u64, spent: Spent) -> Option<Micros> {
+    pub(super) const fn give_back(&mut self, cost: u64, spent: Spent) -> Option<Receipt> {
         if self.session == spent.session && self.tellings == spent.tellings {
             self.spent -= cost;
             return None;

@@ -1,6 +1,6 @@
 //! How a reservation is settled in a shard: in its own entry, in that of newcomers, or without a record.
 
-use tidegate_core::{Micros, Quota};
+use tidegate_core::{HoldId, Micros, Quota, Receipt};
 
 use super::{Entry, Held, Room, Shard};
 use crate::Charge;
@@ -11,10 +11,7 @@ use crate::charge::LimitKey;
 pub(crate) struct Settlement<'a> {
     /// The numbers by which it was reserved.
     pub(crate) quota: &'a Quota,
-    /// The time of the decision and its verdict's `reset` together.
-    pub(crate) receipt: Micros,
-    /// The ID of the reservation.
-    pub(crate) id: u64,
+    pub(crate) receipt: Receipt,
     /// What the request has come to.
     pub(crate) used: u64,
     pub(crate) now: Micros,
@@ -32,8 +29,11 @@ impl Shard {
         charge: &Charge<'_>,
         settlement: &Settlement<'_>,
     ) {
-        let Settlement { quota, id, now, .. } = *settlement;
-        let Settlement { receipt, used, .. } = *settlement;
+        let Settlement {
+            quota, used, now, ..
+        } = *settlement;
+        let Receipt { until, hold } = settlement.receipt;
+        let HoldId(id) = hold;
         if self.forgotten.remove(&id) {
             return;
         }
@@ -48,7 +48,7 @@ impl Shard {
         if let Some(entry) = self.entries.get_mut(&key).filter(has) {
             return entry.change(quota, now, |held| {
                 let mut slot = slot(held);
-                slot.settle(id, used, receipt, now);
+                slot.settle(id, used, until, now);
                 *held = Held::of(slot);
             });
         }
@@ -56,7 +56,7 @@ impl Shard {
             return entry.change(quota, now, |held| {
                 let used = used_of_shared(held);
                 let mut slot = slot(held);
-                slot.settle(id, used, receipt, now);
+                slot.settle(id, used, until, now);
                 *held = Held::of(slot);
             });
         }
@@ -65,7 +65,7 @@ impl Shard {
         }
         let charge_rest = |held: &mut Held, used: u64| {
             let mut slot = slot(held);
-            slot.come_to(cost, used, receipt, now);
+            slot.come_to(cost, used, until, now);
             *held = Held::of(slot);
         };
         if let Some(entry) = self.entries.get_mut(&key) {

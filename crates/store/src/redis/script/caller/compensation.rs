@@ -46,10 +46,13 @@ impl Caller {
         source: &Source,
         verdict: &Verdict,
     ) -> Compensation {
-        let (until, hold) = (source.at + verdict.reset, HoldId(source.hold));
+        let receipt = Receipt {
+            until: source.at + verdict.reset,
+            hold: HoldId(source.hold),
+        };
         match charge.limit.reserves() {
-            Some(_) => self.settled(charge, until, source.hold, 0),
-            None => self.by_receipt(charge, Receipt { until, hold }),
+            Some(_) => self.settled(charge, receipt, 0),
+            None => self.by_receipt(charge, receipt),
         }
     }
 
@@ -64,15 +67,15 @@ impl Caller {
         self.compensation(Task::GiveBack, charge, keys, words)
     }
 
-    /// Settles the reservation with this ID: `used` is what it has come to.
+    /// Settles the reservation with this receipt: `used` is what it has come to.
     pub(in crate::redis) fn settled(
         &self,
         charge: &Charge<'_>,
-        receipt: Micros,
-        id: u64,
+        receipt: Receipt,
         used: u64,
     ) -> Compensation {
-        let words = vec![receipt.into(), format!("{id:x}").into(), used.into()];
+        let Receipt { until, hold } = receipt;
+        let words = vec![until.into(), hold.to_string().into(), used.into()];
         self.of_reservation(Task::Settle, charge, words)
     }
 

@@ -111,7 +111,11 @@ impl Account<'_> {
         let Charged {
             cost, receipt, id, ..
         } = charged;
-        let call = self.caller.settled(&self.charge(cost), receipt, id, used);
+        let of_hold = Receipt {
+            until: receipt,
+            hold: HoldId(id),
+        };
+        let call = self.caller.settled(&self.charge(cost), of_hold, used);
         let [now, was_there] = self.send(call).await[..] else {
             panic!("not the time and whether it was there");
         };
