@@ -4,6 +4,7 @@
 - no circle of modules: what two children of one module have below them does not lead from one to the other and back. A module
   and its own children may use each other.
 - no `impl` of a type outside the file that defines it and that file's children
+- a module of .ci/walls-modules uses no other modules of its crate than those listed there
 - no product file of more than 400 lines, no crate of more than 8,000
 """
 
@@ -12,6 +13,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+MODULES = ROOT / ".ci" / "walls-modules"
 MAX_FILE = 400
 MAX_CRATE = 8_000
 # Programs that are one file each, and what only tests use.
@@ -121,6 +123,22 @@ class Crate:
                 if home != module:
                     yield module, home
 
+    def strays(self):
+        """What modules of .ci/walls-modules use beside what is listed there."""
+        for line in MODULES.read_text().splitlines():
+            row = re.fullmatch(r"(\w+) ([\w:]+\w):(.*)", line)
+            if not row or row[1] != self.name:
+                continue
+            name, allowed = row[2], row[3].split()
+            own = tuple(name.split("::"))
+            if own not in self.modules:
+                yield f"module {self.name} {name} is in .ci/walls-modules, and no more in the crate"
+            for module, home in sorted(self.edges()):
+                if module[: len(own)] == own and home[: len(own)] != own and home:
+                    used = "::".join(home)
+                    if not any(used == one or used.startswith(one + "::") for one in allowed):
+                        yield f"module {self.name} {'::'.join(module)} must not use {used}"
+
     def circles(self):
         """Circles among the children of one module, each child with all that is below it."""
         graphs = {}
@@ -224,7 +242,7 @@ def main():
         if folder.name in LEFT_OUT or not (folder / "src").is_dir():
             continue
         crate = Crate(folder)
-        broken += [*crate.circles(), *crate.impls(), *crate.sizes()]
+        broken += [*crate.circles(), *crate.impls(), *crate.strays(), *crate.sizes()]
     for rule in broken:
         print(rule)
     return 1 if broken else 0
