@@ -102,7 +102,7 @@ fn per(letter: &u8) -> Option<Per> {
 fn has_good_keys(asked: &Asked<'_>, pers: &[Per], secret: &str) {
     let policy = policy(asked.route, pers);
     let keys = asked.keys(pers, secret);
-    let mut keys = Vec::new();
+    let mut redis_keys = Vec::new();
     for (rule, key) in policy.rules.iter().zip(keys) {
         let charge = Charge {
             limit: &rule.limit,
@@ -130,11 +130,15 @@ fn has_good_keys(asked: &Asked<'_>, pers: &[Per], secret: &str) {
                 assert!(!bare && !hash.contains(&hex(value)), "{key}");
             }
         }
-        keys.push(key);
+        redis_keys.push(key);
     }
-    keys.sort_unstable();
-    keys.dedup();
-    assert_eq!(keys.len(), policy.rules.len(), "each limit has its own key");
+    redis_keys.sort_unstable();
+    redis_keys.dedup();
+    assert_eq!(
+        redis_keys.len(),
+        policy.rules.len(),
+        "each limit has its own key"
+    );
 
     let others = asked.keys(pers, "another secret");
     for (key, other) in keys.iter().zip(others) {
