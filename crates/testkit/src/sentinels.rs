@@ -31,13 +31,16 @@ impl RedisSentinels {
              sentinel down-after-milliseconds {SERVICE} 1000\n\
              sentinel failover-timeout {SERVICE} 4000\n"
         );
-        synced(&servers[0]).await;
+        eventually("replicas in sync", async || has_replicas(&servers[0]).await).await;
         let mut sentinels = Vec::new();
         for _ in 0..3 {
             sentinels.push(RedisServer::start_sentinel(&config).await);
         }
         let all = Self { servers, sentinels };
-        all.in_order().await;
+        eventually("sentinels that know each other", async || {
+            all.know_all().await
+        })
+        .await;
         all
     }
 
@@ -68,21 +71,46 @@ impl RedisSentinels {
         named_by(&self.sentinels[2], &self.servers).await
     }
 
-    /// Waits until all sentinels name one primary, which both others follow in sync, and know of each other.
+    /// Waits until all sentinels name one primary, which both others follow in sync.
     pub async fn in_order(&self) {
+        eventually("sentinels and replicas in order", async || {
+            self.is_in_order().await
+        })
+        .await;
+    }
+
+    async fn is_in_order(&self) -> bool {
+        // Sentinels may make another one the primary at any time.
         let primary = self.primary().await;
         for sentinel in &self.sentinels {
-            eventually("sentinels that know each other", async || {
-                let reply = sentinel.command(&["SENTINEL", "MASTER", SERVICE]).await;
-                let fields: Vec<&str> = reply.as_array().iter().map(|r| r.as_str()).collect();
-                let has = |name, value| fields.chunks(2).any(|pair| pair == [name, value]);
-                named_by(sentinel, &self.servers).await.port() == primary.port()
-                    && has("num-slaves", "2")
-                    && has("num-other-sentinels", "2")
-            })
-            .await;
+            if named_by(sentinel, &self.servers).await.port() != primary.port() {
+                return false;
+            }
         }
-        synced(primary).await;
+        has_replicas(primary).await
+    }
+
+    /// Whether all is in order, and each sentinel knows all replicas and the other sentinels.
+    pub async fn know_all(&self) -> bool {
+        for sentinel in &self.sentinels {
+            let reply = sentinel.command(&["SENTINEL", "MASTER", SERVICE]).await;
+            let fields: Vec<&str> = reply.as_array().iter().map(|r| r.as_str()).collect();
+            let has = |name, value| fields.chunks(2).any(|pair| pair == [name, value]);
+            if !(has("num-slaves", "2") && has("num-other-sentinels", "2")) {
+                return false;
+            }
+        }
+        self.is_in_order().await
+    }
+
+    /// A primary counts as down after so many ms from now on.
+    pub async fn down_after(&self, time: u64) {
+        let time = time.to_string();
+        for sentinel in &self.sentinels {
+            let words = ["SENTINEL", "SET", SERVICE, "down-after-milliseconds", &time];
+            let reply = sentinel.command(&words).await;
+            assert!(!reply.is_error(), "{reply:?}");
+        }
     }
 
     /// Makes a replica the primary while the old one is well, and waits until the sentinels say so. The old one takes writes
@@ -90,8 +118,16 @@ impl RedisSentinels {
     pub async fn fail_over(&self) {
         let before = self.primary().await.port();
         eventually("a failover", async || {
+            // One that does not come to its end is given up, and asked for again.
             let words = ["SENTINEL", "FAILOVER", SERVICE];
-            !self.sentinels[2].command(&words).await.is_error()
+            self.sentinels[2].command(&words).await;
+            for _ in 0..100 {
+                if self.primary().await.port() != before {
+                    return true;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            false
         })
         .await;
         self.another_than(before).await;
@@ -160,12 +196,9 @@ async fn named_by<'a>(sentinel: &RedisServer, servers: &'a [RedisServer]) -> &'a
     primary.expect("the sentinels know another primary")
 }
 
-async fn synced(primary: &RedisServer) {
-    eventually("replicas in sync", async || {
-        let info = primary.command(&["INFO", "replication"]).await;
-        info.as_str().matches("state=online").count() == 2
-    })
-    .await;
+async fn has_replicas(primary: &RedisServer) -> bool {
+    let info = primary.command(&["INFO", "replication"]).await;
+    info.as_str().matches("state=online").count() == 2
 }
 
 #[cfg(test)]

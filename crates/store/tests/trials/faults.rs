@@ -152,7 +152,9 @@ async fn on_sentinels(sentinels: &RedisSentinels, what: Mishap) -> bool {
             primary.pause().await;
             wait(time).await;
             primary.resume();
-            return false;
+            sentinels.in_order().await;
+            // They may have taken it for dead.
+            return sentinels.primary().await.port() != primary.port();
         }
         _ => {
             primary.command(&["SCRIPT", "FLUSH"]).await;

@@ -69,7 +69,7 @@ pub(crate) enum Judged {
 pub(crate) struct Leeway {
     /// By so much a clock that was stepped forward may be ahead of a gateway's, at most.
     pub(crate) ahead: Micros,
-    /// For so long it may stand, because it was stepped back: a period of the limit at most.
+    /// For so long it may stand, because it was stepped back.
     pub(crate) back: Micros,
 }
 

@@ -162,8 +162,11 @@ fn around(history: &History, breach: &Breach) -> String {
         .map(|request| request.asked.begin)
         .min();
     let zero = first.unwrap_or(0);
+    let limit = history.limits.get(breach.limit);
+    let block = limit.and_then(|limit| limit.block);
+    let before = AROUND + block.map_or(0, |block| block.span);
     let (begin, end) = (
-        breach.span.begin.saturating_sub(AROUND),
+        breach.span.begin.saturating_sub(before),
         breach.span.end + AROUND,
     );
     let mut lines: Vec<(Micros, String)> = Vec::new();

@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use tidegate_testkit::{RedisCluster, RedisSentinels, RedisServer};
 use tokio::runtime::Handle;
@@ -81,6 +82,9 @@ impl Taken {
     }
 }
 
+/// Sentinels that are not in order after so long are replaced by others.
+const IN_ORDER: Duration = Duration::from_secs(15);
+
 /// What is written is in a file before it is answered, so that a server that is killed has lost nothing.
 const WITH_DATA: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "no"];
 
@@ -116,20 +120,10 @@ impl Servers {
     /// The primary with its sentinels, when all others that want it are done.
     pub(crate) async fn take_sentinels(&self) -> Taken {
         let mut known = self.sentinels.clone().lock_owned().await;
-        let known_before = known.clone();
+        let before = known.take();
         // What waits for sentinels stays on its thread.
         let runtime = Handle::current();
-        let ready = spawn_blocking(move || {
-            runtime.block_on(async {
-                match known_before {
-                    Some(sentinels) => {
-                        sentinels.in_order().await;
-                        sentinels
-                    }
-                    None => Arc::new(RedisSentinels::start().await),
-                }
-            })
-        });
+        let ready = spawn_blocking(move || runtime.block_on(sentinels(before)));
         let sentinels = ready.await.unwrap();
         *known = Some(sentinels.clone());
         Taken::Sentinels(sentinels, known)
@@ -164,4 +158,21 @@ impl Servers {
     pub(crate) fn key_prefix(&self) -> String {
         format!("t{}", self.trials.fetch_add(1, Ordering::Relaxed))
     }
+}
+
+/// Sentinels that are in order: those of the last trial, unless that takes too long.
+async fn sentinels(before: Option<Arc<RedisSentinels>>) -> Arc<RedisSentinels> {
+    if let Some(before) = before {
+        let deadline = Instant::now() + IN_ORDER;
+        while Instant::now() < deadline {
+            if before.know_all().await {
+                return before;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+    let sentinels = RedisSentinels::start().await;
+    // On a busy machine a primary that is up may be silent for more than a second.
+    sentinels.down_after(3_000).await;
+    Arc::new(sentinels)
 }

@@ -43,10 +43,8 @@ pub(crate) fn extras(case: &Case) -> Vec<Extra> {
         }
     } else if dice.one_in(26) {
         extras.push(Extra::Sentinels);
-        for _ in 0..dice.pick(&[1, 1, 2]) {
-            let what = primary_fault(&mut dice);
-            extras.push(Extra::Also(what, dice.between(20, 500)));
-        }
+        let what = primary_fault(&mut dice);
+        extras.push(Extra::Also(what, dice.between(20, 500)));
     } else if dice.one_in(12) {
         if !dice.one_in(4) {
             extras.push(Extra::Exact);

@@ -73,16 +73,21 @@ impl Clock {
                 leeway.ahead += by.unsigned_abs();
                 continue;
             }
-            leeway.back = period(history, limit).min(leeway.back + by.unsigned_abs());
+            // What stands ahead of the clock by more than a period is moved when it is asked for, and counts from then on.
+            leeway.back += by.unsigned_abs();
             if is_of_windows(limit.kind) {
                 let window = limit.window;
-                let (left, entered) = (before / window, piece.of_machine(step.span.end) / window);
+                let now = step
+                    .span
+                    .end
+                    .saturating_add_signed(piece.ahead + piece.shift);
+                let (left, entered) = (before / window, now / window);
                 if left > entered + 1 {
                     piece.shift += ((left - entered) * window).cast_signed();
                 }
                 piece.least = before;
                 // What was used before the window that was left may count in it again.
-                leeway.back = 2 * window;
+                leeway.back += 2 * window;
             } else {
                 piece.shift -= by;
             }
@@ -137,21 +142,6 @@ fn hull(one: Span, other: Span) -> Span {
 
 const fn is_of_windows(kind: Kind) -> bool {
     matches!(kind, Kind::FixedWindow | Kind::Calendar | Kind::Counter)
-}
-
-/// For how long what is used under a limit counts, by any of its plans.
-fn period(history: &History, limit: &Limit) -> Micros {
-    let charges = history.requests.iter().flat_map(|request| &request.charges);
-    let own = charges.filter(|charge| std::ptr::eq(&raw const history.limits[charge.limit], limit));
-    let full = own.map(|charge| {
-        let numbers = charge.numbers;
-        numbers.limit * numbers.per / numbers.refill
-    });
-    let full = match limit.kind.is_bucket() {
-        true => full.max().unwrap_or(0),
-        false => limit.window,
-    };
-    full.max(limit.block.map_or(0, |block| block.span))
 }
 
 impl History {

@@ -36,8 +36,8 @@ struct Blocked {
 }
 
 impl Blocked {
-    fn refused(&mut self, at: Span, block: Block) {
-        let until = at.begin + block.span;
+    fn refused(&mut self, at: Span, block: Block, left: Micros) {
+        let until = at.begin + left;
         let surely = self.surely.map_or(0, |surely| surely.end);
         if block.extend || at.begin >= self.at_most {
             let begin = at.end;
@@ -57,7 +57,8 @@ impl Blocked {
 
 /// What happened to a key.
 enum Event {
-    Refused,
+    /// For at least so long.
+    Refused(Micros),
     /// It was asked, and nobody knows what was said.
     Asked,
     /// What was used was forgotten: surely, or maybe.
@@ -74,10 +75,13 @@ fn events(
 ) -> Vec<(Span, Event)> {
     let forgotten = history.forgotten(limit, key);
     // Nobody knows whether what began meanwhile was forgotten too.
-    let event = |at: Span| match forgotten.iter().any(|lost| lost.meets(at.begin, at.end)) {
-        true => (at, Event::Asked),
-        false => (at, Event::Refused),
-    };
+    let event =
+        |at: Span, left: Micros| match forgotten.iter().any(|lost| lost.meets(at.begin, at.end)) {
+            true => (at, Event::Asked),
+            false => (at, Event::Refused(left)),
+        };
+    let block = history.limits[limit].block;
+    let span = block.map_or(0, |block| block.span);
     let charges = history.of(limit, key);
     let charges = charges.filter(|(request, _)| but.is_none_or(|but| !std::ptr::eq(but, *request)));
     let mut events: Vec<(Span, Event)> = charges
@@ -85,8 +89,13 @@ fn events(
             Some(_) if asked_of(history, request, charge) != of => None,
             Some(verdict) => {
                 let begins = !verdict.allowed && !verdict.settling;
+                // A gateway alone goes on with a block that Redis has begun, of which this budget knows no more than that.
+                let left = match of {
+                    Budget::Shared => span,
+                    _ => span.min(verdict.retry_after),
+                };
                 (begins && request.via() != Some(Via::Remembered))
-                    .then(|| event(decided(history, request, charge)))
+                    .then(|| event(decided(history, request, charge), left))
             }
             // Redis may have been asked, or what is kept here, before its client left.
             None => Some((unanswered(history, request), Event::Asked)),
@@ -136,7 +145,7 @@ pub(super) fn may_last(
             break;
         }
         match event {
-            Event::Refused => blocked.refused(span, block),
+            Event::Refused(left) => blocked.refused(span, block, left),
             Event::Asked => blocked.maybe(span, block),
             Event::Forgotten(true) if blocked.since < span.begin && span.end + age < at.begin => {
                 blocked = Blocked::default();
@@ -180,7 +189,7 @@ fn admitted_meanwhile(history: &History, limit: usize, key: u64) -> Option<Breac
                 }
             }
             match event {
-                Event::Refused => blocked.refused(span, block),
+                Event::Refused(left) => blocked.refused(span, block, left),
                 Event::Asked => blocked.maybe(span, block),
                 Event::Forgotten(_) => blocked.surely = None,
             }

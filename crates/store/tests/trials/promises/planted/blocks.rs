@@ -41,6 +41,10 @@ fn a_block_lasts_until_its_end() {
     // A gateway that keeps the limit for itself.
     let mut own = blocking(false);
     own.limits[0].mode = Mode::Local;
+    for request in &mut own.requests {
+        let verdict = request.charges[0].verdict.as_mut().unwrap();
+        verdict.retry_after = 300 * MS;
+    }
     let mut other = admitted(200 * MS);
     other.gateway = 1;
     own.requests.push(other);
