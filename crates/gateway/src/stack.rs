@@ -193,7 +193,7 @@ impl Stack {
         let mut response = match next {
             Next::Shed => {
                 let mut response = shed::answer(request.version());
-                end.shed(response.status());
+                end.shed(&mut response);
                 if let Some(kind) = call {
                     response = grpc::translate(response, kind, None);
                 }

@@ -40,7 +40,7 @@ pub use cost::Cost;
 pub use decided::headers::{
     RATELIMIT, RATELIMIT_POLICY, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET,
 };
-pub use decided::refusal::problem;
+pub use decided::refusal::{ProblemError, problem};
 pub use decided::{Decided, LimitVerdict, Oversized};
 pub use identity::named::UnknownClient;
 pub use identity::{Caller, Client, ClientSource, Clients, Credentials, Peer};

@@ -11,7 +11,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use tidegate_net::pace::LeastRate;
 use tidegate_server::{BoxError, RequestGuard, ResponseBody};
 use tidegate_store::Outcome;
-use tidegate_tower::{Action, Decided, InFlight};
+use tidegate_tower::{Action, Decided, InFlight, ProblemError};
 
 use crate::body::Body;
 use crate::outcome::ForwardOutcome;
@@ -70,6 +70,7 @@ impl RequestEnd {
     pub(crate) fn answered<B>(&mut self, response: &mut Response<B>) -> AnsweredBy {
         let decided = response.extensions_mut().remove::<Decided>();
         let outcome = response.extensions_mut().remove::<ForwardOutcome>();
+        let problem = error_of(response);
         let is_preflight = matches!(outcome, Some(ForwardOutcome::Preflight));
         let forwarded = match outcome {
             Some(ForwardOutcome::Sent(forwarded)) => Some(forwarded),
@@ -105,6 +106,9 @@ impl RequestEnd {
         }
         if let Some(record) = &mut self.record {
             record.answered(status, decided, forwarded);
+            if let Some(ProblemError(error)) = problem {
+                record.failed(error);
+            }
         }
         match theirs {
             _ if dropped => AnsweredBy::Nobody,
@@ -118,12 +122,15 @@ impl RequestEnd {
         self.outcome
     }
 
-    /// The request is answered with this status, and nothing is done for it.
-    pub(crate) fn shed(&mut self, status: StatusCode) {
+    /// The request is answered with this, and nothing is done for it.
+    pub(crate) fn shed<B>(&mut self, response: &mut Response<B>) {
         self.outcome = RequestOutcome::Shed;
-        self.status = Some(status);
+        self.status = Some(response.status());
         if let Some(record) = &mut self.record {
-            record.answered(Some(status), None, None);
+            record.answered(self.status, None, None);
+            if let Some(ProblemError(error)) = error_of(response) {
+                record.failed(error);
+            }
         }
     }
 
@@ -144,6 +151,15 @@ impl RequestEnd {
         self.guard.tunnels();
         self.metrics.tunnel()
     }
+}
+
+/// The error that the gateway itself answered with.
+fn error_of<B>(response: &mut Response<B>) -> Option<ProblemError> {
+    // Most answers are none, and need not be searched.
+    let status = response.status();
+    (status.is_client_error() || status.is_server_error())
+        .then(|| response.extensions_mut().remove())
+        .flatten()
 }
 
 impl Drop for RequestEnd {

@@ -37,6 +37,7 @@ pub struct Record {
     decided: Option<Decided>,
     forwarded: Option<Forwarded>,
     status: Option<StatusCode>,
+    error: Option<&'static str>,
     outcome: RequestOutcome,
     bytes_out: u64,
     took: Duration,
@@ -64,6 +65,7 @@ impl Record {
             decided: None,
             forwarded: None,
             status: None,
+            error: None,
             outcome: RequestOutcome::Abandoned,
             bytes_out: 0,
             took: Duration::ZERO,
@@ -123,6 +125,11 @@ impl Record {
         self.status = status;
         self.decided = decided;
         self.forwarded = forwarded;
+    }
+
+    /// The gateway answered with this error.
+    pub const fn failed(&mut self, error: &'static str) {
+        self.error = Some(error);
     }
 
     /// So many bytes of the answer's body were handed on.
@@ -188,6 +195,7 @@ impl Fields for Record {
             AccessField::Protocol => Value::Word(protocol(self.version)),
             AccessField::Status => Value::Number(self.status().into()),
             AccessField::Outcome => Value::Word(self.outcome.label()),
+            AccessField::Error => self.error.map_or(Value::Missing, Value::Word),
             AccessField::Route => self
                 .route
                 .as_ref()

@@ -99,6 +99,7 @@ fields! {
     Protocol "protocol" true,
     Status "status" true,
     Outcome "outcome" true,
+    Error "error" true,
     Route "route" true,
     Peer "peer" true,
     PeerPort "peer_port" false,

@@ -9,8 +9,16 @@ use tidegate_store::{Limit, PerCharge};
 use super::headers::digits;
 use crate::{Credentials, Reject, Rule};
 
+const COST_EXCEEDS_LIMIT: &str = "cost_exceeds_limit";
+const LIMITS_UNAVAILABLE: &str = "limits_unavailable";
+
 /// More than most problem details take, in bytes.
 const USUAL: usize = 320;
+
+/// The `error` of the problem details in an answer, as an extension of the answer: for a log, which does not read bodies. A refusal
+/// by a limit has none, because its limit says more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProblemError(pub &'static str);
 
 /// Problem details.
 #[derive(Debug)]
@@ -32,8 +40,8 @@ enum Member<'a> {
 
 /// The answer to a request that does not go on: problem details (RFC 9457) with a short `error` for programs and a
 /// `detail` for people. Never cached.
-pub fn problem(status: StatusCode, error: &str, detail: &str) -> Response<Bytes> {
-    respond(&Problem::of(status, error, detail))
+pub fn problem(status: StatusCode, error: &'static str, detail: &str) -> Response<Bytes> {
+    named(respond(&Problem::of(status, error, detail)), error)
 }
 
 /// 429, or what `reject` makes of it: a limit was exceeded.
@@ -70,9 +78,9 @@ pub(crate) fn too_costly(limit: &Limit, cost: u64) -> Response<Bytes> {
     let status = StatusCode::BAD_REQUEST;
     let problem = Problem {
         violated_policies: &[name],
-        ..Problem::of(status, "cost_exceeds_limit", &detail)
+        ..Problem::of(status, COST_EXCEEDS_LIMIT, &detail)
     };
-    respond(&problem)
+    named(respond(&problem), COST_EXCEEDS_LIMIT)
 }
 
 /// 401: the credentials that were sent are not valid; 400: nobody can say which of two is meant.
@@ -106,9 +114,9 @@ pub(crate) fn no_store() -> Response<Bytes> {
         "The store of the rate limits does not answer. The request itself is not at fault.";
     let problem = Problem {
         kind: "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
-        ..Problem::of(status, "limits_unavailable", detail)
+        ..Problem::of(status, LIMITS_UNAVAILABLE, detail)
     };
-    let mut response = respond(&problem);
+    let mut response = named(respond(&problem), LIMITS_UNAVAILABLE);
     response.headers_mut().insert(RETRY_AFTER, digits(1));
     response
 }
@@ -162,6 +170,11 @@ impl<'a> Problem<'a> {
 fn respond(problem: &Problem<'_>) -> Response<Bytes> {
     let kind = HeaderValue::from_static("application/problem+json");
     answer(problem.status, kind, problem.json().into())
+}
+
+fn named(mut response: Response<Bytes>, error: &'static str) -> Response<Bytes> {
+    response.extensions_mut().insert(ProblemError(error));
+    response
 }
 
 fn answer(status: StatusCode, kind: HeaderValue, body: Bytes) -> Response<Bytes> {
