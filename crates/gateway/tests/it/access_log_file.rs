@@ -202,7 +202,7 @@ async fn the_error_of_an_answer_is_in_its_line() {
         "
 log: {{ {} }}
 trusted_proxies: [127.0.0.1]
-clients: [{{ api_key: {{ unknown: reject }} }}, {{ ip: {{}} }}]
+clients: [{{ api_key: {{ unknown: reject, keys: [{{ name: a, hash: \"sha256:{hash}\" }}] }} }}, {{ ip: {{}} }}]
 limits:
   costly: {{ fixed_window: {{ limit: 2, window: 31d }}, cost: {{ header: x-cost, max: 9 }} }}
 routes:
@@ -213,9 +213,12 @@ routes:
         log(&file, "format: json, fields: [status, outcome, error]"),
         upstream = upstream.url(),
         gone = gone.addr(),
+        hash = "0".repeat(64),
     ))
     .await;
-    let client = Client::new(gateway.address);
+    let client = Client::new(gateway.address)
+        .knows("www-authenticate")
+        .knows("allow");
     let mut expected = Vec::new();
     for (method, target, header, status, error) in [
         ("GET", "/api", ("x-cost", "2"), 200, None),
@@ -242,7 +245,7 @@ routes:
             Some("method_not_allowed"),
         ),
         ("GET", "/api/%2F", ("x-cost", "1"), 400, Some("bad_path")),
-        ("GET", "/unknown", ("x-cost", "1"), 404, Some("not_found")),
+        ("GET", "/unknown", ("x-cost", "1"), 404, Some("no_route")),
         (
             "GET",
             "/gone",
