@@ -6,12 +6,12 @@ pub(crate) mod edits;
 use http::Method;
 use tidegate_yaml::Problem;
 
-use crate::reading::Reading;
+use crate::reading::Check;
 use crate::value::Scalar;
 
 /// Methods, each once, and all of them among those that are served; none: any is.
 pub(crate) fn methods(
-    check: &mut impl Reading,
+    check: &mut Check<'_>,
     scalars: &[Scalar<Method>],
     served: Option<&[Method]>,
 ) -> Vec<Method> {

@@ -9,9 +9,11 @@ use http::HeaderName;
 use tidegate_tower::api_keys::{ApiKeys, UnknownKey};
 use tidegate_tower::{AddressFrom, ClientPlans, ClientSource, Clients, TrustedProxies};
 
-use super::Check;
+use crate::check::clients::keys::{key_file, listed_keys};
+use crate::check::clients::tokens::token_source;
 use crate::file::{ApiKey, File, Source, UserId};
 use crate::plan::{JwksPlan, KeyFile};
+use crate::reading::Check;
 use crate::value::{AddressSource, Network, PrefixLength, Scalar};
 use tidegate_yaml::Spanned;
 use tidegate_yaml::{Place, Problem};
@@ -63,214 +65,213 @@ pub(super) struct WatchedKeys {
     pub(super) jwks: Vec<JwksPlan>,
 }
 
-impl Check<'_> {
-    pub(super) fn clients(&mut self, file: &File, plans: &ClientPlans) -> Callers {
-        let proxies = file.trusted_proxies.as_deref().unwrap_or_default();
-        let mut networks = Vec::new();
-        for scalar in proxies {
-            let Some(Network(network)) = self.read(scalar) else {
-                continue;
-            };
-            if network.prefix_len() == 0 {
-                self.everybody(scalar.place);
-            }
-            networks.push(network);
-        }
-        let mut clients = Clients {
-            sources: Vec::new(),
-            trusted: TrustedProxies::new(networks),
-            address_from: AddressFrom::default(),
-            ipv6_prefix: IPV6_PREFIX,
-            forward_client: file
-                .forward_client
-                .as_ref()
-                .and_then(|scalar| self.naming_header(scalar)),
+pub(crate) fn clients(check: &mut Check<'_>, file: &File, plans: &ClientPlans) -> Callers {
+    let proxies = file.trusted_proxies.as_deref().unwrap_or_default();
+    let mut networks = Vec::new();
+    for scalar in proxies {
+        let Some(Network(network)) = check.read(scalar) else {
+            continue;
         };
-        let mut proxy_protocol = false;
-        let mut reread = WatchedKeys::default();
-        let mut seen = SeenKeys::default();
-        let mut address_at = None;
-        for placed in file.clients.iter().flatten() {
-            if let Some(at) = address_at {
-                self.unreached_source(placed, at);
-            }
-            let Some(kind) = self.kind(placed) else {
-                continue;
-            };
-            match kind {
-                Kind::ApiKey(api_key) => {
-                    let files = &mut reread.key_files;
-                    let source = self.api_key(api_key, placed.place, plans, &mut seen, files);
-                    clients.sources.extend(source);
-                }
-                Kind::UserId(user_id) => {
-                    if proxies.is_empty() {
-                        self.unbelieved(placed.place);
-                    }
-                    let header = match &user_id.header {
-                        Some(scalar) => self.naming_header(scalar),
-                        None => Some(USER_ID_HEADER),
-                    };
-                    let source = header.map(|header| ClientSource::UserId { header });
-                    clients.sources.extend(source);
-                }
-                Kind::Jwt(jwt) => {
-                    let source = self.jwt(jwt, placed.place, plans, &mut reread.jwks);
-                    clients.sources.extend(source);
-                }
-                Kind::Ip(ip) => {
-                    address_at = Some(placed.place);
-                    let prefix = self.read_some(ip.ipv6_prefix.as_ref());
-                    clients.ipv6_prefix = prefix.map_or(IPV6_PREFIX, |PrefixLength(bits)| bits);
-                    let told = self.read_some(ip.from.as_ref()).unwrap_or_default();
-                    if let Some(scalar) = ip.from.as_ref().filter(|_| proxies.is_empty()) {
-                        self.nobody_tells(scalar.place);
-                    }
-                    proxy_protocol = told == AddressSource::ProxyProtocol;
-                    clients.address_from = match told {
-                        AddressSource::XForwardedFor => AddressFrom::XForwardedFor,
-                        AddressSource::Forwarded => AddressFrom::Forwarded,
-                        AddressSource::ProxyProtocol => AddressFrom::Connection,
-                    };
-                    clients.sources.push(ClientSource::Ip);
-                }
-            }
+        if network.prefix_len() == 0 {
+            everybody(check, scalar.place);
         }
-        self.told_apart(file, &clients);
-        if clients.sources.is_empty() {
-            clients.sources.push(ClientSource::Ip);
-        }
-        Callers {
-            clients,
-            proxy_protocol,
-            reread,
-        }
+        networks.push(network);
     }
-
-    /// The one kind that a source is of.
-    fn kind<'f>(&mut self, source: &'f Spanned<Source>) -> Option<Kind<'f>> {
-        let Source {
-            api_key,
-            user_id,
-            jwt,
-            ip,
-        } = &source.value;
-        let kinds = [
-            api_key.as_ref().map(Kind::ApiKey),
-            user_id.as_ref().map(Kind::UserId),
-            jwt.as_ref().map(Kind::Jwt),
-            ip.as_ref().map(Kind::Ip),
-        ];
-        let mut kinds = kinds.into_iter().flatten();
-        let (first, second) = (kinds.next(), kinds.next());
-        if first.is_none() || second.is_some() {
-            let problem = Problem::new(source.place, "a client source is exactly one of its kinds");
-            let note = "allowed here: api_key, user_id, jwt or ip, each behind a `-` of its own";
-            self.refuse(problem.note(note));
-            return None;
+    let mut clients = Clients {
+        sources: Vec::new(),
+        trusted: TrustedProxies::new(networks),
+        address_from: AddressFrom::default(),
+        ipv6_prefix: IPV6_PREFIX,
+        forward_client: file
+            .forward_client
+            .as_ref()
+            .and_then(|scalar| naming_header(check, scalar)),
+    };
+    let mut proxy_protocol = false;
+    let mut reread = WatchedKeys::default();
+    let mut seen = SeenKeys::default();
+    let mut address_at = None;
+    for placed in file.clients.iter().flatten() {
+        if let Some(at) = address_at {
+            unreached_source(check, placed, at);
         }
-        first
-    }
-
-    fn api_key(
-        &mut self,
-        api_key: &ApiKey,
-        place: Option<Place>,
-        plans: &ClientPlans,
-        seen: &mut SeenKeys,
-        key_files: &mut Vec<KeyFile>,
-    ) -> Option<ClientSource> {
-        let header = match &api_key.header {
-            Some(scalar) => self.read(scalar),
-            None => Some(API_KEY_HEADER),
+        let Some(kind) = kind(check, placed) else {
+            continue;
         };
-        let unknown = self.read_some(api_key.unknown.as_ref()).unwrap_or_default();
-        let listed = self.listed(api_key.keys.iter().flatten(), plans, seen);
-        let keys = ApiKeys::new(listed.clone());
-        if let Some(scalar) = &api_key.keys_file {
-            key_files.extend(self.key_file(scalar, listed, &keys, plans));
-        } else if api_key.keys.is_none() && unknown != UnknownKey::Accept {
-            let problem = Problem::new(place, "this source knows no key");
-            self.refuse(problem.note("list some under `keys`, or name a `keys_file`"));
-        }
-        if unknown == UnknownKey::Accept {
-            let at = api_key.unknown.as_ref().and_then(|scalar| scalar.place);
-            self.warn(Problem::new(at, "keys that are not listed are not verified").note(
-                "every invented key is a new client, so only limits per address bound it: the API itself must refuse such \
-                 keys, and known keys belong into the list",
-            ));
-        }
-        Some(ClientSource::ApiKey {
-            header: header?,
-            keys,
-            unknown,
-        })
-    }
-
-    fn unreached_source(&mut self, source: &Spanned<Source>, address: Option<Place>) {
-        let mut problem = Problem::new(source.place, "this source is never used");
-        if let Some(address) = address {
-            let at = self.source.at(address);
-            problem = problem.note(format!("`ip`, at {at}, names every client: put it last"));
-        }
-        self.refuse(problem);
-    }
-
-    /// A header that names somebody, which is removed and set as need be: none that messages need for something else.
-    fn naming_header(&mut self, scalar: &Scalar<HeaderName>) -> Option<HeaderName> {
-        let name = self.read(scalar)?;
-        if RESERVED.contains(&name.as_str()) {
-            let message = format!("`{}` has another purpose in HTTP", scalar.raw);
-            let note = "allowed here: a header of your own, such as X-Client-Id";
-            self.refuse(Problem::new(scalar.place, message).note(note));
-        }
-        Some(name)
-    }
-
-    /// Headers that name a user or the client are removed from requests, so none of them may hold a key or a token.
-    fn told_apart(&mut self, file: &File, clients: &Clients) {
-        let named: Vec<&HeaderName> = clients.vouched_headers().collect();
-        let shown = clients.sources.iter().filter_map(|source| match source {
-            ClientSource::ApiKey { header, .. } => Some(header),
-            ClientSource::Token(tokens) => Some(tokens.header()),
-            ClientSource::UserId { .. } | ClientSource::Ip => None,
-        });
-        for (index, name) in named.iter().enumerate() {
-            if shown.clone().any(|shown| shown == *name) || named[..index].contains(name) {
-                let scalar = file.forward_client.as_ref();
-                let scalar = scalar.filter(|_| clients.forward_client.as_ref() == Some(name));
-                let first = file.clients.iter().flatten().next();
-                let place =
-                    scalar.map_or(first.and_then(|source| source.place), |scalar| scalar.place);
-                let message = format!("the header {name} would mean two things");
-                self.refuse(
-                    Problem::new(place, message)
-                        .note("give each source, and forward_client, a header of its own"),
-                );
+        match kind {
+            Kind::ApiKey(api_key) => {
+                let files = &mut reread.key_files;
+                let source = key_source(check, api_key, placed.place, plans, &mut seen, files);
+                clients.sources.extend(source);
+            }
+            Kind::UserId(user_id) => {
+                if proxies.is_empty() {
+                    unbelieved(check, placed.place);
+                }
+                let header = match &user_id.header {
+                    Some(scalar) => naming_header(check, scalar),
+                    None => Some(USER_ID_HEADER),
+                };
+                let source = header.map(|header| ClientSource::UserId { header });
+                clients.sources.extend(source);
+            }
+            Kind::Jwt(jwt) => {
+                let source = token_source(check, jwt, placed.place, plans, &mut reread.jwks);
+                clients.sources.extend(source);
+            }
+            Kind::Ip(ip) => {
+                address_at = Some(placed.place);
+                let prefix = check.read_some(ip.ipv6_prefix.as_ref());
+                clients.ipv6_prefix = prefix.map_or(IPV6_PREFIX, |PrefixLength(bits)| bits);
+                let told = check.read_some(ip.from.as_ref()).unwrap_or_default();
+                if let Some(scalar) = ip.from.as_ref().filter(|_| proxies.is_empty()) {
+                    nobody_tells(check, scalar.place);
+                }
+                proxy_protocol = told == AddressSource::ProxyProtocol;
+                clients.address_from = match told {
+                    AddressSource::XForwardedFor => AddressFrom::XForwardedFor,
+                    AddressSource::Forwarded => AddressFrom::Forwarded,
+                    AddressSource::ProxyProtocol => AddressFrom::Connection,
+                };
+                clients.sources.push(ClientSource::Ip);
             }
         }
     }
+    told_apart(check, file, &clients);
+    if clients.sources.is_empty() {
+        clients.sources.push(ClientSource::Ip);
+    }
+    Callers {
+        clients,
+        proxy_protocol,
+        reread,
+    }
+}
 
-    fn everybody(&mut self, place: Option<Place>) {
-        self.warn(Problem::new(place, "this trusts every address").note(
-            "every client can choose its own address and user ID: list the networks of your proxies only",
+/// The one kind that a source is of.
+fn kind<'f>(check: &mut Check<'_>, source: &'f Spanned<Source>) -> Option<Kind<'f>> {
+    let Source {
+        api_key,
+        user_id,
+        jwt,
+        ip,
+    } = &source.value;
+    let kinds = [
+        api_key.as_ref().map(Kind::ApiKey),
+        user_id.as_ref().map(Kind::UserId),
+        jwt.as_ref().map(Kind::Jwt),
+        ip.as_ref().map(Kind::Ip),
+    ];
+    let mut kinds = kinds.into_iter().flatten();
+    let (first, second) = (kinds.next(), kinds.next());
+    if first.is_none() || second.is_some() {
+        let problem = Problem::new(source.place, "a client source is exactly one of its kinds");
+        let note = "allowed here: api_key, user_id, jwt or ip, each behind a `-` of its own";
+        check.refuse(problem.note(note));
+        return None;
+    }
+    first
+}
+
+fn key_source(
+    check: &mut Check<'_>,
+    api_key: &ApiKey,
+    place: Option<Place>,
+    plans: &ClientPlans,
+    seen: &mut SeenKeys,
+    key_files: &mut Vec<KeyFile>,
+) -> Option<ClientSource> {
+    let header = match &api_key.header {
+        Some(scalar) => check.read(scalar),
+        None => Some(API_KEY_HEADER),
+    };
+    let unknown = check
+        .read_some(api_key.unknown.as_ref())
+        .unwrap_or_default();
+    let listed = listed_keys(check, api_key.keys.iter().flatten(), plans, seen);
+    let keys = ApiKeys::new(listed.clone());
+    if let Some(scalar) = &api_key.keys_file {
+        key_files.extend(key_file(check, scalar, listed, &keys, plans));
+    } else if api_key.keys.is_none() && unknown != UnknownKey::Accept {
+        let problem = Problem::new(place, "this source knows no key");
+        check.refuse(problem.note("list some under `keys`, or name a `keys_file`"));
+    }
+    if unknown == UnknownKey::Accept {
+        let at = api_key.unknown.as_ref().and_then(|scalar| scalar.place);
+        check.warn(Problem::new(at, "keys that are not listed are not verified").note(
+            "every invented key is a new client, so only limits per address bound it: the API itself must refuse such \
+             keys, and known keys belong into the list",
         ));
     }
+    Some(ClientSource::ApiKey {
+        header: header?,
+        keys,
+        unknown,
+    })
+}
 
-    fn nobody_tells(&mut self, place: Option<Place>) {
-        self.warn(
-            Problem::new(place, "`from` has no effect here").note(
-                "only a proxy under `trusted_proxies` reports an address, and none is listed: the address of the connection counts",
-            ),
-        );
+fn unreached_source(check: &mut Check<'_>, source: &Spanned<Source>, address: Option<Place>) {
+    let mut problem = Problem::new(source.place, "this source is never used");
+    if let Some(address) = address {
+        let at = check.source.at(address);
+        problem = problem.note(format!("`ip`, at {at}, names every client: put it last"));
     }
+    check.refuse(problem);
+}
 
-    fn unbelieved(&mut self, place: Option<Place>) {
-        self.warn(
-            Problem::new(place, "this source never names a client")
-                .note("a user ID is believed from `trusted_proxies` only, and none is listed"),
-        );
+/// A header that names somebody, which is removed and set as need be: none that messages need for something else.
+fn naming_header(check: &mut Check<'_>, scalar: &Scalar<HeaderName>) -> Option<HeaderName> {
+    let name = check.read(scalar)?;
+    if RESERVED.contains(&name.as_str()) {
+        let message = format!("`{}` has another purpose in HTTP", scalar.raw);
+        let note = "allowed here: a header of your own, such as X-Client-Id";
+        check.refuse(Problem::new(scalar.place, message).note(note));
     }
+    Some(name)
+}
+
+/// Headers that name a user or the client are removed from requests, so none of them may hold a key or a token.
+fn told_apart(check: &mut Check<'_>, file: &File, clients: &Clients) {
+    let named: Vec<&HeaderName> = clients.vouched_headers().collect();
+    let shown = clients.sources.iter().filter_map(|source| match source {
+        ClientSource::ApiKey { header, .. } => Some(header),
+        ClientSource::Token(tokens) => Some(tokens.header()),
+        ClientSource::UserId { .. } | ClientSource::Ip => None,
+    });
+    for (index, name) in named.iter().enumerate() {
+        if shown.clone().any(|shown| shown == *name) || named[..index].contains(name) {
+            let scalar = file.forward_client.as_ref();
+            let scalar = scalar.filter(|_| clients.forward_client.as_ref() == Some(name));
+            let first = file.clients.iter().flatten().next();
+            let place = scalar.map_or(first.and_then(|source| source.place), |scalar| scalar.place);
+            let message = format!("the header {name} would mean two things");
+            check.refuse(
+                Problem::new(place, message)
+                    .note("give each source, and forward_client, a header of its own"),
+            );
+        }
+    }
+}
+
+fn everybody(check: &mut Check<'_>, place: Option<Place>) {
+    check.warn(Problem::new(place, "this trusts every address").note(
+        "every client can choose its own address and user ID: list the networks of your proxies only",
+    ));
+}
+
+fn nobody_tells(check: &mut Check<'_>, place: Option<Place>) {
+    check.warn(
+        Problem::new(place, "`from` has no effect here").note(
+            "only a proxy under `trusted_proxies` reports an address, and none is listed: the address of the connection counts",
+        ),
+    );
+}
+
+fn unbelieved(check: &mut Check<'_>, place: Option<Place>) {
+    check.warn(
+        Problem::new(place, "this source never names a client")
+            .note("a user ID is believed from `trusted_proxies` only, and none is listed"),
+    );
 }
 
 /// What a configuration says of callers.

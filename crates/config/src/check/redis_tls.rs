@@ -2,89 +2,92 @@
 
 use tidegate_store::redis::{InvalidTls, Tls, is_tls};
 
-use super::Check;
 use super::tls::unusable;
+use crate::check::tls::unreadable;
 use crate::file::Redis;
+use crate::reading::Check;
 use crate::value::{FilePath, RedisUrl, Scalar};
 use tidegate_yaml::Problem;
 
-impl Check<'_> {
-    /// What is trusted and shown, if the URL asks for TLS; nothing at all if something is wrong with it.
-    pub(super) fn redis_tls(&mut self, redis: &Redis, url: &RedisUrl) -> Option<Option<Tls>> {
-        let Some(written) = &redis.tls else {
-            return self.made(redis, url, None, None);
-        };
-        if !is_tls(&url.0) {
-            self.refuse(
-                Problem::new(written.place, "the URL does not use TLS").note(
-                    "a URL with TLS begins with rediss://, rediss-cluster:// or rediss-sentinel://",
-                ),
+/// What is trusted and shown, if the URL asks for TLS; nothing at all if something is wrong with it.
+pub(crate) fn redis_tls(
+    check: &mut Check<'_>,
+    redis: &Redis,
+    url: &RedisUrl,
+) -> Option<Option<Tls>> {
+    let Some(written) = &redis.tls else {
+        return made(check, redis, url, None, None);
+    };
+    if !is_tls(&url.0) {
+        check.refuse(
+            Problem::new(written.place, "the URL does not use TLS").note(
+                "a URL with TLS begins with rediss://, rediss-cluster:// or rediss-sentinel://",
+            ),
+        );
+        return None;
+    }
+    let tls = &written.value;
+    let identity = match (&tls.cert, &tls.key) {
+        (None, None) => None,
+        (Some(certificate), Some(key)) => Some((certificate, key)),
+        (Some(alone), None) | (None, Some(alone)) => {
+            check.refuse(
+                Problem::new(alone.place, "one of `cert` and `key` is missing")
+                    .note("a certificate and its key are given together"),
             );
             return None;
         }
-        let tls = &written.value;
-        let identity = match (&tls.cert, &tls.key) {
-            (None, None) => None,
-            (Some(certificate), Some(key)) => Some((certificate, key)),
-            (Some(alone), None) | (None, Some(alone)) => {
-                self.refuse(
-                    Problem::new(alone.place, "one of `cert` and `key` is missing")
-                        .note("a certificate and its key are given together"),
-                );
-                return None;
-            }
-        };
-        self.made(redis, url, tls.ca.as_ref(), identity)
-    }
+    };
+    made(check, redis, url, tls.ca.as_ref(), identity)
+}
 
-    fn made(
-        &mut self,
-        redis: &Redis,
-        url: &RedisUrl,
-        ca: Option<&Scalar<FilePath>>,
-        identity: Option<(&Scalar<FilePath>, &Scalar<FilePath>)>,
-    ) -> Option<Option<Tls>> {
-        if !is_tls(&url.0) {
-            return Some(None);
-        }
-        let authorities = match ca {
-            Some(scalar) => Some(self.content(scalar)?),
-            None => None,
-        };
-        let shown = match identity {
-            Some((certificate, key)) => Some((self.content(certificate)?, self.content(key)?)),
-            None => None,
-        };
-        let pair = shown
-            .as_ref()
-            .map(|(certificate, key)| (&certificate[..], &key[..]));
-        let error = match Tls::new(authorities.as_deref(), pair) {
-            Ok(tls) => return Some(Some(tls)),
-            Err(error) => error,
-        };
-        let scalar = match error {
-            InvalidTls::Authority => ca,
-            InvalidTls::Certificate => identity.map(|(certificate, _)| certificate),
-            InvalidTls::Key | InvalidTls::Mismatch => identity.map(|(_, key)| key),
-            InvalidTls::NoAuthorities => None,
-        };
-        let why = error.to_string();
-        let problem = match scalar {
-            Some(scalar) => unusable(scalar, &self.file(scalar)?, &why),
-            None => Problem::new(redis.url.place, why),
-        };
-        self.refuse(problem);
-        None
+fn made(
+    check: &mut Check<'_>,
+    redis: &Redis,
+    url: &RedisUrl,
+    ca: Option<&Scalar<FilePath>>,
+    identity: Option<(&Scalar<FilePath>, &Scalar<FilePath>)>,
+) -> Option<Option<Tls>> {
+    if !is_tls(&url.0) {
+        return Some(None);
     }
+    let authorities = match ca {
+        Some(scalar) => Some(content(check, scalar)?),
+        None => None,
+    };
+    let shown = match identity {
+        Some((certificate, key)) => Some((content(check, certificate)?, content(check, key)?)),
+        None => None,
+    };
+    let pair = shown
+        .as_ref()
+        .map(|(certificate, key)| (&certificate[..], &key[..]));
+    let error = match Tls::new(authorities.as_deref(), pair) {
+        Ok(tls) => return Some(Some(tls)),
+        Err(error) => error,
+    };
+    let scalar = match error {
+        InvalidTls::Authority => ca,
+        InvalidTls::Certificate => identity.map(|(certificate, _)| certificate),
+        InvalidTls::Key | InvalidTls::Mismatch => identity.map(|(_, key)| key),
+        InvalidTls::NoAuthorities => None,
+    };
+    let why = error.to_string();
+    let problem = match scalar {
+        Some(scalar) => unusable(scalar, &check.file(scalar)?, &why),
+        None => Problem::new(redis.url.place, why),
+    };
+    check.refuse(problem);
+    None
+}
 
-    fn content(&mut self, scalar: &Scalar<FilePath>) -> Option<Vec<u8>> {
-        let path = self.file(scalar)?;
-        match std::fs::read(&path) {
-            Ok(content) => Some(content),
-            Err(error) => {
-                self.unreadable(scalar, &path, &error);
-                None
-            }
+fn content(check: &mut Check<'_>, scalar: &Scalar<FilePath>) -> Option<Vec<u8>> {
+    let path = check.file(scalar)?;
+    match std::fs::read(&path) {
+        Ok(content) => Some(content),
+        Err(error) => {
+            unreadable(check, scalar, &path, &error);
+            None
         }
     }
 }

@@ -6,45 +6,51 @@ use std::sync::Arc;
 
 use rustls::RootCertStore;
 
-use super::Check;
+use crate::reading::Check;
 use crate::value::{FilePath, Scalar};
 use tidegate_net::file_error;
 use tidegate_net::tls::{self, FileError};
 use tidegate_yaml::Problem;
 
-impl Check<'_> {
-    /// What was made of files, or none; then it is told at the one of `scalars` that names the file at fault.
-    pub(super) fn usable<T>(
-        &mut self,
-        made: Result<T, FileError>,
-        scalars: &[&Scalar<FilePath>],
-    ) -> Option<T> {
-        let error = match made {
-            Ok(made) => return Some(made),
-            Err(error) => error,
-        };
-        let names = |scalar: &&&Scalar<FilePath>| self.file(scalar).as_ref() == Some(&error.path);
-        let scalar = scalars.iter().find(names);
-        let why = error.why.to_string();
-        self.refuse(match scalar {
-            Some(scalar) => unusable(scalar, &error.path, &why),
-            None => Problem::new(None, format!("the file {why}")),
-        });
-        None
-    }
+/// What was made of files, or none; then it is told at the one of `scalars` that names the file at fault.
+pub(crate) fn usable<T>(
+    check: &mut Check<'_>,
+    made: Result<T, FileError>,
+    scalars: &[&Scalar<FilePath>],
+) -> Option<T> {
+    let error = match made {
+        Ok(made) => return Some(made),
+        Err(error) => error,
+    };
+    let names = |scalar: &&&Scalar<FilePath>| check.file(scalar).as_ref() == Some(&error.path);
+    let scalar = scalars.iter().find(names);
+    let why = error.why.to_string();
+    check.refuse(match scalar {
+        Some(scalar) => unusable(scalar, &error.path, &why),
+        None => Problem::new(None, format!("the file {why}")),
+    });
+    None
+}
 
-    /// Refuses a file that cannot be read.
-    pub(super) fn unreadable(&mut self, scalar: &Scalar<FilePath>, path: &Path, error: &io::Error) {
-        let why = format!("cannot be read: {}", file_error::reason(error.kind()));
-        self.refuse(unusable(scalar, path, &why));
-    }
+/// Refuses a file that cannot be read.
+pub(crate) fn unreadable(
+    check: &mut Check<'_>,
+    scalar: &Scalar<FilePath>,
+    path: &Path,
+    error: &io::Error,
+) {
+    let why = format!("cannot be read: {}", file_error::reason(error.kind()));
+    check.refuse(unusable(scalar, path, &why));
+}
 
-    /// The certificates of authorities in a file.
-    pub(super) fn authorities(&mut self, scalar: &Scalar<FilePath>) -> Option<Arc<RootCertStore>> {
-        let path = self.file(scalar)?;
-        let roots = self.usable(tls::authorities(&path), &[scalar])?;
-        Some(Arc::new(roots))
-    }
+/// The certificates of authorities in a file.
+pub(crate) fn authorities(
+    check: &mut Check<'_>,
+    scalar: &Scalar<FilePath>,
+) -> Option<Arc<RootCertStore>> {
+    let path = check.file(scalar)?;
+    let roots = usable(check, tls::authorities(&path), &[scalar])?;
+    Some(Arc::new(roots))
 }
 
 /// A file that cannot be used. The value of a variable is not shown: by mistake it may be the content of the file.

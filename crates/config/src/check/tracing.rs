@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
 
-use super::Check;
 use crate::file::{File, Tracing};
+use crate::reading::Check;
 use crate::value::{HeaderText, OtlpUrl, Sample, Scalar, TracesPerSecond, Value as _};
 use tidegate_telemetry::access_log::AccessLogSettings;
 use tidegate_telemetry::traces::TraceSettings;
@@ -20,210 +20,214 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest time that a collector may take to answer.
 const LONGEST_TIMEOUT: u64 = 60_000;
 
-impl Check<'_> {
-    /// None: requests are not traced, and their trace contexts are left alone.
-    pub(super) fn tracing(&mut self, file: &File) -> Option<TraceSettings> {
-        let Spanned { value, place } = file.tracing.as_ref()?;
-        if self
-            .variable("OTEL_SDK_DISABLED")
-            .is_some_and(|it| it.eq_ignore_ascii_case("true"))
-        {
+/// None: requests are not traced, and their trace contexts are left alone.
+pub(crate) fn tracing(check: &mut Check<'_>, file: &File) -> Option<TraceSettings> {
+    let Spanned { value, place } = file.tracing.as_ref()?;
+    if variable(check, "OTEL_SDK_DISABLED").is_some_and(|it| it.eq_ignore_ascii_case("true")) {
+        return None;
+    }
+    let otlp = match &value.otlp {
+        Some(scalar) => check.read(scalar),
+        None => collector_of_environment(check, *place),
+    };
+    let sample = match &value.sample {
+        Some(scalar) => check.read(scalar).map(|Sample(share)| share),
+        None => sample_of_environment(check, *place),
+    };
+    let most = check.read_some(value.max_per_second.as_ref());
+    Some(TraceSettings {
+        otlp: otlp.map(|OtlpUrl(url)| url),
+        headers: collector_headers(check, value, *place),
+        sample: sample.unwrap_or(SAMPLE),
+        max_per_second: most.map_or(PER_SECOND, |TracesPerSecond(number)| number),
+        timeout: timeout_of_environment(check, *place),
+        resource: resource(check, *place),
+    })
+}
+
+/// A variable that is set and not empty.
+fn variable(check: &Check<'_>, name: &str) -> Option<String> {
+    (check.env)(name).filter(|value| !value.is_empty())
+}
+
+/// The first of these variables that is set, with its name.
+fn first_variable(check: &Check<'_>, names: &[&'static str]) -> Option<(&'static str, String)> {
+    let mut names = names.iter();
+    names.find_map(|name| Some((*name, variable(check, name)?)))
+}
+
+/// Refuses a variable. Its value is not shown: it may be a secret.
+fn wrong_variable(
+    check: &mut Check<'_>,
+    place: Option<Place>,
+    name: &str,
+    what: &str,
+    allowed: &str,
+) {
+    let problem = format!("the environment variable `{name}` is not {what}");
+    let problem = Problem::new(place, problem).note(format!("allowed there: {allowed}"));
+    check.refuse(problem.note("`tracing` takes from the environment what is not written here"));
+}
+
+fn collector_of_environment(check: &mut Check<'_>, place: Option<Place>) -> Option<OtlpUrl> {
+    if variable(check, "OTEL_TRACES_EXPORTER").is_some_and(|name| name == "none") {
+        return None;
+    }
+    let names = [
+        "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+        "OTEL_EXPORTER_OTLP_ENDPOINT",
+    ];
+    let (name, text) = first_variable(check, &names)?;
+    let protocols = [
+        "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+        "OTEL_EXPORTER_OTLP_PROTOCOL",
+    ];
+    let protocol = first_variable(check, &protocols);
+    if let Some((name, _)) = protocol.filter(|(_, protocol)| protocol != "http/protobuf") {
+        wrong_variable(
+            check,
+            place,
+            name,
+            "a protocol that tidegate speaks",
+            "http/protobuf",
+        );
+    }
+    let is_whole = name == names[0];
+    let read = if is_whole {
+        OtlpUrl::exact(&text)
+    } else {
+        OtlpUrl::of_collector(&text)
+    };
+    if read.is_err() {
+        wrong_variable(
+            check,
+            place,
+            name,
+            OtlpUrl::WHAT,
+            "a URL such as http://localhost:4318",
+        );
+    }
+    read.ok()
+}
+
+fn sample_of_environment(check: &mut Check<'_>, place: Option<Place>) -> Option<u32> {
+    let sampler = variable(check, "OTEL_TRACES_SAMPLER")?;
+    let share = match sampler.strip_prefix("parentbased_").unwrap_or(&sampler) {
+        "always_on" => Some(1.0),
+        "always_off" => Some(0.0),
+        "traceidratio" => match variable(check, "OTEL_TRACES_SAMPLER_ARG") {
+            None => Some(1.0),
+            Some(share) => share.parse::<f64>().ok(),
+        },
+        _ => {
+            let samplers =
+                "always_on, always_off, traceidratio, or one of these behind parentbased_";
+            wrong_variable(check, place, "OTEL_TRACES_SAMPLER", "a sampler", samplers);
             return None;
         }
-        let otlp = match &value.otlp {
-            Some(scalar) => self.read(scalar),
-            None => self.collector_of_environment(*place),
-        };
-        let sample = match &value.sample {
-            Some(scalar) => self.read(scalar).map(|Sample(share)| share),
-            None => self.sample_of_environment(*place),
-        };
-        let most = self.read_some(value.max_per_second.as_ref());
-        Some(TraceSettings {
-            otlp: otlp.map(|OtlpUrl(url)| url),
-            headers: self.collector_headers(value, *place),
-            sample: sample.unwrap_or(SAMPLE),
-            max_per_second: most.map_or(PER_SECOND, |TracesPerSecond(number)| number),
-            timeout: self.timeout_of_environment(*place),
-            resource: self.resource(*place),
-        })
+    };
+    let share = share.filter(|share| (0.0..=1.0).contains(share));
+    if share.is_none() {
+        wrong_variable(
+            check,
+            place,
+            "OTEL_TRACES_SAMPLER_ARG",
+            "a share",
+            "a number from 0 to 1",
+        );
     }
+    share.map(|share| (share * f64::from(AccessLogSettings::ALL)).round() as u32)
+}
 
-    /// A variable that is set and not empty.
-    fn variable(&self, name: &str) -> Option<String> {
-        (self.env)(name).filter(|value| !value.is_empty())
+fn timeout_of_environment(check: &mut Check<'_>, place: Option<Place>) -> Duration {
+    let names = [
+        "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
+        "OTEL_EXPORTER_OTLP_TIMEOUT",
+    ];
+    let Some((name, text)) = first_variable(check, &names) else {
+        return TIMEOUT;
+    };
+    let millis = text
+        .parse()
+        .ok()
+        .filter(|millis| (1..=LONGEST_TIMEOUT).contains(millis));
+    if millis.is_none() {
+        wrong_variable(check, place, name, "a time in milliseconds", "1 to 60000");
     }
+    millis.map_or(TIMEOUT, Duration::from_millis)
+}
 
-    /// The first of these variables that is set, with its name.
-    fn first_variable(&self, names: &[&'static str]) -> Option<(&'static str, String)> {
-        let mut names = names.iter();
-        names.find_map(|name| Some((*name, self.variable(name)?)))
-    }
-
-    /// Refuses a variable. Its value is not shown: it may be a secret.
-    fn wrong_variable(&mut self, place: Option<Place>, name: &str, what: &str, allowed: &str) {
-        let problem = format!("the environment variable `{name}` is not {what}");
-        let problem = Problem::new(place, problem).note(format!("allowed there: {allowed}"));
-        self.refuse(problem.note("`tracing` takes from the environment what is not written here"));
-    }
-
-    fn collector_of_environment(&mut self, place: Option<Place>) -> Option<OtlpUrl> {
-        if self
-            .variable("OTEL_TRACES_EXPORTER")
-            .is_some_and(|name| name == "none")
-        {
-            return None;
+fn collector_headers(
+    check: &mut Check<'_>,
+    written: &Tracing,
+    place: Option<Place>,
+) -> Vec<(HeaderName, HeaderValue)> {
+    let Some(headers) = &written.headers else {
+        return headers_of_environment(check, place);
+    };
+    let mut read: Vec<(HeaderName, HeaderValue)> = Vec::new();
+    for (name, value) in &headers.0 {
+        let name = Scalar::<HeaderName>::new(name.raw.clone(), name.place);
+        let (name, value) = (check.read_hidden(&name), check.read_hidden(value));
+        if let (Some(name), Some(HeaderText(value))) = (name, value) {
+            read.push((name, value));
         }
-        let names = [
-            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
-            "OTEL_EXPORTER_OTLP_ENDPOINT",
-        ];
-        let (name, text) = self.first_variable(&names)?;
-        let protocols = [
-            "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
-            "OTEL_EXPORTER_OTLP_PROTOCOL",
-        ];
-        let protocol = self.first_variable(&protocols);
-        if let Some((name, _)) = protocol.filter(|(_, protocol)| protocol != "http/protobuf") {
-            self.wrong_variable(
-                place,
-                name,
-                "a protocol that tidegate speaks",
-                "http/protobuf",
-            );
-        }
-        let is_whole = name == names[0];
-        let read = if is_whole {
-            OtlpUrl::exact(&text)
-        } else {
-            OtlpUrl::of_collector(&text)
-        };
-        if read.is_err() {
-            self.wrong_variable(
-                place,
-                name,
-                OtlpUrl::WHAT,
-                "a URL such as http://localhost:4318",
-            );
-        }
-        read.ok()
     }
+    read
+}
 
-    fn sample_of_environment(&mut self, place: Option<Place>) -> Option<u32> {
-        let sampler = self.variable("OTEL_TRACES_SAMPLER")?;
-        let share = match sampler.strip_prefix("parentbased_").unwrap_or(&sampler) {
-            "always_on" => Some(1.0),
-            "always_off" => Some(0.0),
-            "traceidratio" => match self.variable("OTEL_TRACES_SAMPLER_ARG") {
-                None => Some(1.0),
-                Some(share) => share.parse::<f64>().ok(),
-            },
-            _ => {
-                let samplers =
-                    "always_on, always_off, traceidratio, or one of these behind parentbased_";
-                self.wrong_variable(place, "OTEL_TRACES_SAMPLER", "a sampler", samplers);
-                return None;
-            }
-        };
-        let share = share.filter(|share| (0.0..=1.0).contains(share));
-        if share.is_none() {
-            self.wrong_variable(
-                place,
-                "OTEL_TRACES_SAMPLER_ARG",
-                "a share",
-                "a number from 0 to 1",
-            );
-        }
-        share.map(|share| (share * f64::from(AccessLogSettings::ALL)).round() as u32)
-    }
-
-    fn timeout_of_environment(&mut self, place: Option<Place>) -> Duration {
-        let names = [
-            "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
-            "OTEL_EXPORTER_OTLP_TIMEOUT",
-        ];
-        let Some((name, text)) = self.first_variable(&names) else {
-            return TIMEOUT;
-        };
-        let millis = text
-            .parse()
-            .ok()
-            .filter(|millis| (1..=LONGEST_TIMEOUT).contains(millis));
-        if millis.is_none() {
-            self.wrong_variable(place, name, "a time in milliseconds", "1 to 60000");
-        }
-        millis.map_or(TIMEOUT, Duration::from_millis)
-    }
-
-    fn collector_headers(
-        &mut self,
-        written: &Tracing,
-        place: Option<Place>,
-    ) -> Vec<(HeaderName, HeaderValue)> {
-        let Some(headers) = &written.headers else {
-            return self.headers_of_environment(place);
-        };
-        let mut read: Vec<(HeaderName, HeaderValue)> = Vec::new();
-        for (name, value) in &headers.0 {
-            let name = Scalar::<HeaderName>::new(name.raw.clone(), name.place);
-            let (name, value) = (self.read_hidden(&name), self.read_hidden(value));
-            if let (Some(name), Some(HeaderText(value))) = (name, value) {
-                read.push((name, value));
-            }
-        }
-        read
-    }
-
-    /// `name=value` pairs with commas between them, the values escaped as in a URL.
-    fn headers_of_environment(&mut self, place: Option<Place>) -> Vec<(HeaderName, HeaderValue)> {
-        let names = [
-            "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
-            "OTEL_EXPORTER_OTLP_HEADERS",
-        ];
-        let Some((variable, text)) = self.first_variable(&names) else {
-            return Vec::new();
-        };
-        let read = pairs(&text).and_then(|pairs| {
-            let pairs = pairs.into_iter().map(|(name, value)| {
-                let name = name.parse::<HeaderName>().ok()?;
-                let HeaderText(value) = HeaderText::read(&value).ok()?;
-                Some((name, value))
-            });
-            pairs.collect::<Option<Vec<_>>>()
+/// `name=value` pairs with commas between them, the values escaped as in a URL.
+fn headers_of_environment(
+    check: &mut Check<'_>,
+    place: Option<Place>,
+) -> Vec<(HeaderName, HeaderValue)> {
+    let names = [
+        "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+        "OTEL_EXPORTER_OTLP_HEADERS",
+    ];
+    let Some((variable, text)) = first_variable(check, &names) else {
+        return Vec::new();
+    };
+    let read = pairs(&text).and_then(|pairs| {
+        let pairs = pairs.into_iter().map(|(name, value)| {
+            let name = name.parse::<HeaderName>().ok()?;
+            let HeaderText(value) = HeaderText::read(&value).ok()?;
+            Some((name, value))
         });
-        if read.is_none() {
-            self.wrong_variable(
-                place,
-                variable,
-                "a list of headers",
-                "name=value,name=value",
-            );
-        }
-        read.unwrap_or_default()
+        pairs.collect::<Option<Vec<_>>>()
+    });
+    if read.is_none() {
+        wrong_variable(
+            check,
+            place,
+            variable,
+            "a list of headers",
+            "name=value,name=value",
+        );
     }
+    read.unwrap_or_default()
+}
 
-    fn resource(&mut self, place: Option<Place>) -> Vec<(String, String)> {
-        let mut resource = Vec::new();
-        let text = self
-            .variable("OTEL_RESOURCE_ATTRIBUTES")
-            .unwrap_or_default();
-        match pairs(&text) {
-            Some(pairs) => resource = pairs,
-            None => self.wrong_variable(
-                place,
-                "OTEL_RESOURCE_ATTRIBUTES",
-                "a list of attributes",
-                "name=value,name=value",
-            ),
-        }
-        let is_name = |(name, _): &(String, String)| name == "service.name";
-        let named = resource.iter().position(is_name);
-        let named = named.map(|at| resource.remove(at).1);
-        let name = self.variable("OTEL_SERVICE_NAME").or(named);
-        let name = name.unwrap_or_else(|| "tidegate".to_owned());
-        resource.insert(0, ("service.name".to_owned(), name));
-        resource
+fn resource(check: &mut Check<'_>, place: Option<Place>) -> Vec<(String, String)> {
+    let mut resource = Vec::new();
+    let text = variable(check, "OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default();
+    match pairs(&text) {
+        Some(pairs) => resource = pairs,
+        None => wrong_variable(
+            check,
+            place,
+            "OTEL_RESOURCE_ATTRIBUTES",
+            "a list of attributes",
+            "name=value,name=value",
+        ),
     }
+    let is_name = |(name, _): &(String, String)| name == "service.name";
+    let named = resource.iter().position(is_name);
+    let named = named.map(|at| resource.remove(at).1);
+    let name = variable(check, "OTEL_SERVICE_NAME").or(named);
+    let name = name.unwrap_or_else(|| "tidegate".to_owned());
+    resource.insert(0, ("service.name".to_owned(), name));
+    resource
 }
 
 /// Reads `name=value,name=value`, the values escaped as in a URL.

@@ -18,7 +18,7 @@ use tidegate_tower::{
 use tidegate_yaml::{Place, Problem, Spanned};
 
 use super::methods;
-use crate::reading::Reading;
+use crate::reading::Check;
 use crate::value::{Fault, Scalar, Value};
 
 /// What browsers are told of a route. The gateway answers their preflights itself, once these are charged.
@@ -126,7 +126,7 @@ const SIMPLE: [Method; 3] = [Method::GET, Method::HEAD, Method::POST];
 
 /// What browsers are told of a route that serves `methods` and has these `headers` that tell of limits.
 pub(crate) fn cors(
-    check: &mut impl Reading,
+    check: &mut Check<'_>,
     written: &Cors,
     methods: Option<&[Method]>,
     headers: RateLimitHeaders,
@@ -156,7 +156,7 @@ pub(crate) fn cors(
 }
 
 fn origins(
-    check: &mut impl Reading,
+    check: &mut Check<'_>,
     written: &Spanned<Vec<Scalar<CorsOrigin>>>,
     credentials: bool,
 ) -> Option<Origins> {
@@ -193,7 +193,7 @@ fn origins(
 
 /// Methods that pages may send, all of which the route must serve.
 fn sent_methods(
-    check: &mut impl Reading,
+    check: &mut Check<'_>,
     written: &Spanned<Vec<Scalar<Method>>>,
     served: Option<&[Method]>,
 ) -> Vec<Method> {
@@ -206,7 +206,7 @@ fn sent_methods(
 
 /// Headers, each once; `*` is any, but not of requests that may carry credentials.
 fn names(
-    check: &mut impl Reading,
+    check: &mut Check<'_>,
     scalars: Option<&[Scalar<HeaderName>]>,
     credentials: bool,
 ) -> Vec<HeaderName> {
@@ -226,12 +226,12 @@ fn names(
     names
 }
 
-fn star(check: &mut impl Reading, place: Option<Place>, instead: &str) {
+fn star(check: &mut Check<'_>, place: Option<Place>, instead: &str) {
     let message = "browsers take no `*` together with `credentials: true`";
     check.refuse(Problem::new(place, message).note(instead));
 }
 
-fn twice(check: &mut impl Reading, place: Option<Place>, what: &impl Display) {
+fn twice(check: &mut Check<'_>, place: Option<Place>, what: &impl Display) {
     check.refuse(Problem::new(place, format!("`{what}` is here twice")));
 }
 

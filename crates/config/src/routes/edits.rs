@@ -14,7 +14,7 @@ use tidegate_net::pattern::PathPattern;
 use tidegate_tower::Clients;
 use tidegate_yaml::Problem;
 
-use crate::reading::Reading;
+use crate::reading::Check;
 use crate::shape::Named;
 use crate::value::{Fault, HeaderText, Scalar, Value, can_be_dialled, pattern};
 
@@ -128,7 +128,7 @@ enum Way {
 
 /// What a route with this path changes.
 pub(crate) fn edits(
-    check: &mut impl Reading,
+    check: &mut Check<'_>,
     written: &WrittenEdits<'_>,
     path: Option<&PathPattern>,
     clients: &Clients,
@@ -150,7 +150,7 @@ pub(crate) fn edits(
 
 /// How many segments a prefix has that every path of the route begins with.
 fn stripped(
-    check: &mut impl Reading,
+    check: &mut Check<'_>,
     scalar: Option<&Scalar<PathPattern>>,
     path: Option<&PathPattern>,
 ) -> usize {
@@ -174,7 +174,7 @@ fn stripped(
 }
 
 fn header_edits(
-    check: &mut impl Reading,
+    check: &mut Check<'_>,
     written: Option<&WrittenHeaderEdits>,
     way: Way,
     clients: &Clients,
@@ -201,7 +201,7 @@ fn header_edits(
 }
 
 fn header_name(
-    check: &mut impl Reading,
+    check: &mut Check<'_>,
     scalar: &Scalar<HeaderName>,
     way: Way,
     clients: &Clients,

@@ -6,9 +6,9 @@ use tidegate_tower::api_keys::{ApiKeys, ListedKey};
 use tidegate_tower::{ClientPlan, ClientPlans};
 
 use super::SeenKeys;
-use crate::check::Check;
 use crate::file::Key;
 use crate::plan::KeyFile;
+use crate::reading::Check;
 use crate::value::{Date, FilePath, PlanName, Scalar};
 use tidegate_yaml::Spanned;
 use tidegate_yaml::{ConfigError, Place, Problem, Source};
@@ -27,109 +27,112 @@ pub(crate) fn keys(
         seen.names.insert(key.name.to_string(), None);
         seen.hashes.insert(key.sha256, None);
     }
-    let keys = check.listed(written.iter(), plans, &mut seen);
+    let keys = listed_keys(&mut check, written.iter(), plans, &mut seen);
     if check.problems.is_empty() {
         return Ok(keys);
     }
     Err(source.refuse(check.problems))
 }
 
-impl Check<'_> {
-    /// The keys of a list, each with a name and a hash that no other has.
-    pub(super) fn listed<'f>(
-        &mut self,
-        written: impl Iterator<Item = &'f Spanned<Key>>,
-        plans: &ClientPlans,
-        seen: &mut SeenKeys,
-    ) -> Vec<ListedKey> {
-        let mut keys = Vec::new();
-        for key in written {
-            let key = &key.value;
-            let name = self.read(&key.name);
-            let hash = self.read(&key.hash);
-            let expires = self.read_some(key.expires.as_ref());
-            let plan = key.plan.as_ref();
-            let plan = plan.and_then(|scalar| self.plan_of_key(scalar, plans));
-            if let Some(name) = &name {
-                let first = seen.names.insert(name.0.clone(), key.name.place);
-                self.seen_before(first, key.name.place, "two keys have the same name");
-            }
-            if let Some(hash) = &hash {
-                let first = seen.hashes.insert(hash.0, key.hash.place);
-                self.seen_before(first, key.hash.place, "the same key has two names");
-            }
-            if let (Some(name), Some(hash)) = (name, hash) {
-                keys.push(ListedKey {
-                    name: Arc::from(name.0),
-                    sha256: hash.0,
-                    expires: expires.map(|Date(since)| since),
-                    plan,
-                });
-            }
+/// The keys of a list, each with a name and a hash that no other has.
+pub(crate) fn listed_keys<'f>(
+    check: &mut Check<'_>,
+    written: impl Iterator<Item = &'f Spanned<Key>>,
+    plans: &ClientPlans,
+    seen: &mut SeenKeys,
+) -> Vec<ListedKey> {
+    let mut keys = Vec::new();
+    for key in written {
+        let key = &key.value;
+        let name = check.read(&key.name);
+        let hash = check.read(&key.hash);
+        let expires = check.read_some(key.expires.as_ref());
+        let plan = key.plan.as_ref();
+        let plan = plan.and_then(|scalar| plan_of_key(check, scalar, plans));
+        if let Some(name) = &name {
+            let first = seen.names.insert(name.0.clone(), key.name.place);
+            seen_before(check, first, key.name.place, "two keys have the same name");
         }
-        keys
-    }
-
-    /// The plan of a key.
-    fn plan_of_key(
-        &mut self,
-        scalar: &Scalar<PlanName>,
-        plans: &ClientPlans,
-    ) -> Option<ClientPlan> {
-        let PlanName(name) = self.read(scalar)?;
-        let plan = plans.called(&name);
-        if plan.is_none() {
-            let length = name.chars().count();
-            let place = scalar.place.map(|place| Place { length, ..place });
-            let problem = if is_plain_word(&scalar.raw) {
-                Problem::new(place, format!("there is no plan `{name}`"))
-            } else {
-                Problem::new(place, "there is no plan of this name").without_line()
-            };
-            self.refuse(match plans.iter().len() {
-                0 => problem.note("define it under `plans`, or remove `plan` here"),
-                _ => problem.choices(&name, plans.iter().map(ClientPlan::name)),
+        if let Some(hash) = &hash {
+            let first = seen.hashes.insert(hash.0, key.hash.place);
+            seen_before(check, first, key.hash.place, "the same key has two names");
+        }
+        if let (Some(name), Some(hash)) = (name, hash) {
+            keys.push(ListedKey {
+                name: Arc::from(name.0),
+                sha256: hash.0,
+                expires: expires.map(|Date(since)| since),
+                plan,
             });
         }
-        plan
     }
+    keys
+}
 
-    /// Reads a file with keys, and puts them beside those that are listed.
-    pub(super) fn key_file(
-        &mut self,
-        scalar: &Scalar<FilePath>,
-        listed: Vec<ListedKey>,
-        keys: &ApiKeys,
-        plans: &ClientPlans,
-    ) -> Option<KeyFile> {
-        let path = self.file(scalar)?;
-        match crate::load_keys(&path, &listed, plans) {
-            Ok(more) => keys.replace(listed.iter().cloned().chain(more)),
-            Err(error) => {
-                let mut problem = Problem::new(scalar.place, "this file with keys is refused");
-                for line in error.to_string().lines().filter(|line| !line.is_empty()) {
-                    problem = problem.note(line.trim_start().trim_start_matches("= "));
-                }
-                self.refuse(problem);
+/// The plan of a key.
+fn plan_of_key(
+    check: &mut Check<'_>,
+    scalar: &Scalar<PlanName>,
+    plans: &ClientPlans,
+) -> Option<ClientPlan> {
+    let PlanName(name) = check.read(scalar)?;
+    let plan = plans.called(&name);
+    if plan.is_none() {
+        let length = name.chars().count();
+        let place = scalar.place.map(|place| Place { length, ..place });
+        let problem = if is_plain_word(&scalar.raw) {
+            Problem::new(place, format!("there is no plan `{name}`"))
+        } else {
+            Problem::new(place, "there is no plan of this name").without_line()
+        };
+        check.refuse(match plans.iter().len() {
+            0 => problem.note("define it under `plans`, or remove `plan` here"),
+            _ => problem.choices(&name, plans.iter().map(ClientPlan::name)),
+        });
+    }
+    plan
+}
+
+/// Reads a file with keys, and puts them beside those that are listed.
+pub(crate) fn key_file(
+    check: &mut Check<'_>,
+    scalar: &Scalar<FilePath>,
+    listed: Vec<ListedKey>,
+    keys: &ApiKeys,
+    plans: &ClientPlans,
+) -> Option<KeyFile> {
+    let path = check.file(scalar)?;
+    match crate::load_keys(&path, &listed, plans) {
+        Ok(more) => keys.replace(listed.iter().cloned().chain(more)),
+        Err(error) => {
+            let mut problem = Problem::new(scalar.place, "this file with keys is refused");
+            for line in error.to_string().lines().filter(|line| !line.is_empty()) {
+                problem = problem.note(line.trim_start().trim_start_matches("= "));
             }
+            check.refuse(problem);
         }
-        Some(KeyFile {
-            path,
-            keys: keys.clone(),
-            listed,
-            plans: plans.clone(),
-        })
     }
+    Some(KeyFile {
+        path,
+        keys: keys.clone(),
+        listed,
+        plans: plans.clone(),
+    })
+}
 
-    /// Refuses what was there already, if it was.
-    fn seen_before(&mut self, first: Option<Option<Place>>, place: Option<Place>, what: &str) {
+/// Refuses what was there already, if it was.
+fn seen_before(
+    check: &mut Check<'_>,
+    first: Option<Option<Place>>,
+    place: Option<Place>,
+    what: &str,
+) {
+    if let Some(first) = first {
+        let mut problem = Problem::new(place, what);
         if let Some(first) = first {
-            let mut problem = Problem::new(place, what);
-            if let Some(first) = first {
-                problem = problem.note(format!("the first is at {}", self.source.at(first)));
-            }
-            self.refuse(problem);
+            problem = problem.note(format!("the first is at {}", check.source.at(first)));
         }
+        check.refuse(problem);
     }
 }
 

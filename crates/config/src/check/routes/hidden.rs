@@ -1,44 +1,42 @@
 //! Routes that no request can reach, because an earlier one matches all that they match.
 
-use crate::check::Check;
 use crate::plan::RoutePlan;
+use crate::reading::Check;
 use tidegate_net::route_index::RouteIndex;
 use tidegate_yaml::{Place, Problem};
 
-impl Check<'_> {
-    /// Refuses every route that one earlier route hides.
-    pub(super) fn hidden(&mut self, routes: &[(RoutePlan, Option<Place>)]) {
-        // Comparing each with each takes a while for thousands of routes.
-        let mut index = RouteIndex::default();
-        for (at, (route, place)) in routes.iter().enumerate() {
-            let near = index.near(route.host.as_ref(), &route.path).into_iter();
-            let first = near.filter(|&other| hides(&routes[other].0, route)).min();
-            if let Some(other) = first {
-                let (other, other_place) = &routes[other];
-                self.never_reached(route, *place, other, *other_place);
-            }
-            index.add(route.host.as_ref(), &route.path, at);
+/// Refuses every route that one earlier route hides.
+pub(crate) fn hidden(check: &mut Check<'_>, routes: &[(RoutePlan, Option<Place>)]) {
+    // Comparing each with each takes a while for thousands of routes.
+    let mut index = RouteIndex::default();
+    for (at, (route, place)) in routes.iter().enumerate() {
+        let near = index.near(route.host.as_ref(), &route.path).into_iter();
+        let first = near.filter(|&other| hides(&routes[other].0, route)).min();
+        if let Some(other) = first {
+            let (other, other_place) = &routes[other];
+            never_reached(check, route, *place, other, *other_place);
         }
+        index.add(route.host.as_ref(), &route.path, at);
     }
+}
 
-    fn never_reached(
-        &mut self,
-        route: &RoutePlan,
-        place: Option<Place>,
-        other: &RoutePlan,
-        other_place: Option<Place>,
-    ) {
-        let message = format!("the route `{}` is never reached", route.name);
-        let whose = match other_place {
-            Some(place) => format!("`{}`, at {},", other.name, self.source.at(place)),
-            None => format!("`{}`", other.name),
-        };
-        self.refuse(
-            Problem::new(place, message)
-                .note(format!("{whose} matches all of its requests first"))
-                .note("put the narrower route before the wider one"),
-        );
-    }
+fn never_reached(
+    check: &mut Check<'_>,
+    route: &RoutePlan,
+    place: Option<Place>,
+    other: &RoutePlan,
+    other_place: Option<Place>,
+) {
+    let message = format!("the route `{}` is never reached", route.name);
+    let whose = match other_place {
+        Some(place) => format!("`{}`, at {},", other.name, check.source.at(place)),
+        None => format!("`{}`", other.name),
+    };
+    check.refuse(
+        Problem::new(place, message)
+            .note(format!("{whose} matches all of its requests first"))
+            .note("put the narrower route before the wider one"),
+    );
 }
 
 /// Whether every request that is for `later` is for `earlier` as well.

@@ -1,25 +1,22 @@
 //! Warns of a path that is one path, where all paths below it were probably meant.
 
-use crate::check::Check;
 use crate::plan::RoutePlan;
+use crate::reading::Check;
 use tidegate_net::pattern::PathPattern;
 use tidegate_yaml::{Place, Problem};
 
-impl Check<'_> {
-    pub(super) fn prefixes(&mut self, routes: &[(RoutePlan, Option<Place>)]) {
-        for (route, place) in routes {
-            let others = || routes.iter().map(|(other, _)| &other.path);
-            if !is_prefix_by_name(&route.path) || others().any(|other| is_below(other, &route.path))
-            {
-                continue;
-            }
-            let path = route.path.to_string();
-            let path = path.trim_end_matches('/');
-            let shown = if path.is_empty() { "/" } else { path };
-            let message = format!("the route `{}` matches the path {shown} alone", route.name);
-            let note = format!("`{path}/**` matches {shown} and all paths below it");
-            self.warn(Problem::new(*place, message).note(note));
+pub(crate) fn prefixes(check: &mut Check<'_>, routes: &[(RoutePlan, Option<Place>)]) {
+    for (route, place) in routes {
+        let others = || routes.iter().map(|(other, _)| &other.path);
+        if !is_prefix_by_name(&route.path) || others().any(|other| is_below(other, &route.path)) {
+            continue;
         }
+        let path = route.path.to_string();
+        let path = path.trim_end_matches('/');
+        let shown = if path.is_empty() { "/" } else { path };
+        let message = format!("the route `{}` matches the path {shown} alone", route.name);
+        let note = format!("`{path}/**` matches {shown} and all paths below it");
+        check.warn(Problem::new(*place, message).note(note));
     }
 }
 

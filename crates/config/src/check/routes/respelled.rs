@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::check::Check;
 use crate::plan::RoutePlan;
+use crate::reading::Check;
 use tidegate_net::host::HostPattern;
 use tidegate_net::pattern::PathPattern;
 use tidegate_net::route_index::RouteIndex;
@@ -16,55 +16,53 @@ use tidegate_yaml::{Place, Problem};
 /// A name that stands for any.
 const ANY: &str = "0";
 
-impl Check<'_> {
-    /// Warns of each route that takes respelled paths of stricter ones, unless the file says how the upstream reads them.
-    pub(super) fn respelled(&mut self, routes: &[(RoutePlan, Option<Place>)]) {
-        let mut index = RouteIndex::default();
-        for (at, (route, _)) in routes.iter().enumerate() {
-            index.add(route.host.as_ref(), &route.path, at);
-        }
-        let mut laxer: BTreeMap<usize, Vec<(&RoutePlan, String)>> = BTreeMap::new();
-        for (route, _) in routes {
-            let Some(path) = respelled(&route.path) else {
-                continue;
-            };
-            let taker = taker(&index, routes, route, &path);
-            let taker = taker.filter(|at| is_laxer(&routes[*at].0, route));
-            if let Some(at) = taker {
-                laxer.entry(at).or_default().push((route, path));
-            }
-        }
-        for (at, stricter) in laxer {
-            let (taker, place) = &routes[at];
-            self.takes_respelled(&taker.name, *place, &stricter);
+/// Warns of each route that takes respelled paths of stricter ones, unless the file says how the upstream reads them.
+pub(crate) fn respelled(check: &mut Check<'_>, routes: &[(RoutePlan, Option<Place>)]) {
+    let mut index = RouteIndex::default();
+    for (at, (route, _)) in routes.iter().enumerate() {
+        index.add(route.host.as_ref(), &route.path, at);
+    }
+    let mut laxer: BTreeMap<usize, Vec<(&RoutePlan, String)>> = BTreeMap::new();
+    for (route, _) in routes {
+        let Some(path) = other_spelling(&route.path) else {
+            continue;
+        };
+        let taker = taker(&index, routes, route, &path);
+        let taker = taker.filter(|at| is_laxer(&routes[*at].0, route));
+        if let Some(at) = taker {
+            laxer.entry(at).or_default().push((route, path));
         }
     }
-
-    fn takes_respelled(
-        &mut self,
-        taker: &str,
-        place: Option<Place>,
-        stricter: &[(&RoutePlan, String)],
-    ) {
-        let [(route, path), more @ ..] = stricter else {
-            return;
-        };
-        let more = match more.len() {
-            0 => String::new(),
-            count => format!(" and {count} more"),
-        };
-        let name = &route.name;
-        let message =
-            format!("the route `{taker}` takes `{path}` without the limits of `{name}`{more}");
-        self.warn(Problem::new(place, message).note(
-            "an upstream that ignores case, or dots at the end of a name, serves both alike: write `case_insensitive: true` \
-             at the stricter routes, or `case_insensitive: false` here if it goes by the letter",
-        ));
+    for (at, stricter) in laxer {
+        let (taker, place) = &routes[at];
+        takes_respelled(check, &taker.name, *place, &stricter);
     }
 }
 
+fn takes_respelled(
+    check: &mut Check<'_>,
+    taker: &str,
+    place: Option<Place>,
+    stricter: &[(&RoutePlan, String)],
+) {
+    let [(route, path), more @ ..] = stricter else {
+        return;
+    };
+    let more = match more.len() {
+        0 => String::new(),
+        count => format!(" and {count} more"),
+    };
+    let name = &route.name;
+    let message =
+        format!("the route `{taker}` takes `{path}` without the limits of `{name}`{more}");
+    check.warn(Problem::new(place, message).note(
+        "an upstream that ignores case, or dots at the end of a name, serves both alike: write `case_insensitive: true` \
+         at the stricter routes, or `case_insensitive: false` here if it goes by the letter",
+    ));
+}
+
 /// A path that differs from a route's own in case alone, or in a dot at its end; none if the route has no name to respell.
-fn respelled(path: &PathPattern) -> Option<String> {
+fn other_spelling(path: &PathPattern) -> Option<String> {
     let spell = |respell: fn(&str) -> String| -> String {
         let names = path.segments().map(|name| name.map_or(ANY.into(), respell));
         names.flat_map(|name| ["/".to_owned(), name]).collect()
