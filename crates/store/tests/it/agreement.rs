@@ -7,6 +7,7 @@
 mod made_up;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use tidegate_core::{HoldId, MAX_WINDOW, Micros, Reservations, Slot, State, Verdict, decide};
 use tidegate_store::{Charge, Decision, Limit, Outcome, RedisStore, StoreError};
@@ -238,15 +239,17 @@ async fn ask(
         limits.iter().zip(costs).map(charge).collect()
     });
     let [one, other] = &charges;
+    let begun = Instant::now();
     let (first, second) = tokio::join!(biased; decided(store, one), decided(store, other));
     seen.together += u64::from(first.now == second.now);
     // In one call, which is the rule, the one that asked first is decided first; but not if it was late, and asked again.
     let mut both = [(&first, &one[..]), (&second, &other[..])];
     both.sort_by_key(|(decision, _)| decision.now);
-    let agreed = in_order(&both, states).or_else(|why| {
+    let took = begun.elapsed().as_micros() as Micros;
+    let agreed = in_order(&both, states, took).or_else(|why| {
         both.reverse();
         let is_either = first.now == second.now;
-        in_order(&both, states)
+        in_order(&both, states, took)
             .ok()
             .filter(|_| is_either)
             .ok_or(why)
@@ -275,14 +278,18 @@ async fn decided(store: &RedisStore, charges: &[Charge<'_>]) -> Decision {
     decision
 }
 
-/// What Redis may hold after decisions that were made in this order; if there is nothing, why.
+/// What Redis may hold after decisions that were made in this order and `took` so long together; if there is nothing, why.
+///
+/// A machine that is too busy may stop Redis within PEXPIRE for longer than a window. Redis then drops at once what a decision of
+/// the same call, and so of the same time, would still count.
 fn in_order(
     decisions: &[(&Decision, &[Charge<'_>])],
     possible: &[Keys],
+    took: Micros,
 ) -> Result<Vec<Keys>, String> {
     let mut possible = possible.to_vec();
     for (decision, charges) in decisions {
-        possible = agreeing(decision, charges, &possible)?;
+        possible = agreeing(decision, charges, &possible, took)?;
     }
     Ok(possible)
 }
@@ -292,13 +299,14 @@ fn agreeing(
     decision: &Decision,
     charges: &[Charge<'_>],
     possible: &[Keys],
+    took: Micros,
 ) -> Result<Vec<Keys>, String> {
     let by_redis: Vec<Verdict> = decision.verdicts.iter().flatten().copied().collect();
     let by_redis = (decision.outcome == Outcome::Admitted, by_redis);
     let mut agreeing: Vec<Keys> = Vec::new();
     let mut first = None;
     for known in possible {
-        for mut keys in dropped_or_not(known, charges, decision.now) {
+        for mut keys in dropped_or_not(known, charges, decision.now + took) {
             let by_rust = decide_here(decision, charges, &mut keys);
             if by_rust != by_redis {
                 first.get_or_insert(by_rust);
@@ -317,14 +325,14 @@ fn agreeing(
     Ok(agreeing)
 }
 
-/// Keys, and the same as they are if Redis has dropped some of those that it may drop.
+/// Keys, and the same as they are if Redis, whose clock says `at_most` this, has dropped some of those that it may drop.
 fn dropped_or_not<'a>(
     known: &'a Keys,
     charges: &'a [Charge<'_>],
-    now: Micros,
+    at_most: Micros,
 ) -> impl Iterator<Item = Keys> + 'a {
     let uncertain: Vec<usize> = (0..known.len())
-        .filter(|nth| now >= known[*nth].drops)
+        .filter(|nth| at_most >= known[*nth].drops)
         .collect();
     (0..1_usize << uncertain.len()).map(move |choice| {
         let mut keys = known.clone();
