@@ -1,113 +1,145 @@
-//! From the file as written to the plan: every rule that a configuration must keep.
+//! A check under way: reads values, fills in their variables, and collects problems.
 //!
-//! All problems are collected, not only the first; a part with a problem is left out, and since a plan is made only if there is
-//! none, nothing incomplete ever leaves.
+//! All problems are collected, not only the first. A part with a problem is left out; a plan is made only if there is none.
 
-mod access_log;
-mod answers;
-mod clients;
-mod exposure;
-mod fixed;
-mod limits;
-mod listen;
-mod redis_tls;
-mod routes;
-mod server;
-mod tls;
-mod tracing;
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
 
-use aws_lc_rs::digest::{SHA256, digest};
-use http::StatusCode;
-use tidegate_tower::{Answers, Policy};
+use tidegate_yaml::{MAX_PROBLEMS, Place, Problem, Source, Unfilled, Why, expand};
 
-use super::file::File;
-use super::plan::{Fixed, Plan};
-use super::reading::Check;
-use tidegate_yaml::{ConfigError, Source, Warning};
+use crate::value::word::FilePath;
+use crate::value::{Scalar, Value};
 
-pub(super) use clients::keys;
+/// A check under way.
+pub(crate) struct Check<'a> {
+    pub(crate) source: &'a Source<'a>,
+    pub(crate) env: &'a dyn Fn(&str) -> Option<String>,
+    pub(crate) problems: Vec<Problem>,
+    pub(crate) warnings: Vec<Problem>,
+}
 
-/// Makes the plan, or says why there is none; a reload does not change what was fixed `before`.
-pub(super) fn check(
-    file: &File,
-    source: &Source<'_>,
-    env: &dyn Fn(&str) -> Option<String>,
-    before: Option<&Fixed>,
-) -> Result<(Plan, Vec<Warning>), ConfigError> {
-    let mut check = Check::new(source, env);
-    let plan = plan(&mut check, file);
-    if let (Some(plan), Some(before)) = (&plan, before) {
-        fixed::unchanged(&mut check, file, &plan.fixed, before);
-    }
-    match plan {
-        Some(plan) if check.problems.is_empty() => Ok((plan, source.warn(check.warnings))),
-        _ => Err(source.refuse(check.problems)),
+impl<'a> Check<'a> {
+    pub(crate) const fn new(
+        source: &'a Source<'a>,
+        env: &'a dyn Fn(&str) -> Option<String>,
+    ) -> Self {
+        Self {
+            source,
+            env,
+            problems: Vec::new(),
+            warnings: Vec::new(),
+        }
     }
 }
 
-/// The parts of a plan, in the order in which they need each other.
-fn plan(check: &mut Check<'_>, file: &File) -> Option<Plan> {
-    let (listen, admin) = listen::addresses(check, file);
-    let plans = limits::plans::plan_names(check, file);
-    let callers = clients::clients(check, file, &plans);
-    let (store, shared) = server::store(check, file);
-    let secret = server::secret(check, file, store.as_ref());
-    let (limits, mut rules) = limits::limits(check, file, shared);
-    limits::plans::plans(check, file, &plans, &mut rules);
-    exposure::exposure(check, file, &listen, admin.as_ref(), &rules);
-    server::uncounted_gateways(check, file, &limits);
-    let always = routes::always(check, file, &rules);
-    let answers = Answers::default();
-    let answers = answers::answers(check, file.headers.as_ref(), file.reject.as_ref(), &answers);
-    let unmatched = Policy {
-        route: "none".into(),
-        always: always.len(),
-        rules: always.into(),
-        answers,
-    };
-    let no_route = file.unmatched.as_ref();
-    let no_route = no_route.map(|answer| answers::refusal(check, answer, StatusCode::NOT_FOUND));
-    let timeouts = server::timeouts(check, file);
-    let routes = routes::routes(check, file, &rules, &unmatched, &callers.clients, timeouts);
-    limits::unused_limits(check, file);
-    limits::plans::unused_plans(check, file);
-    let (admin, store, log) = (admin?, store?, access_log::log(check, file));
-    let fixed = Fixed {
-        store: fixed::fixed_store(check, file, &store),
-        secret: secret.clone(),
-        admin: admin.address,
-        log: log.clone(),
-    };
-    Some(Plan {
-        version: version(check.source.text()),
-        fixed,
-        listen,
-        admin,
-        clients: callers.clients,
-        proxy_protocol: callers.proxy_protocol,
-        key_files: callers.reread.key_files,
-        jwks: callers.reread.jwks,
-        store,
-        secret,
-        unmatched,
-        no_route,
-        limits,
-        routes,
-        timeouts,
-        max_connections: server::max_connections(check, file),
-        max_connections_per_ip: server::max_connections_per_ip(check, file),
-        max_memory: server::max_memory(check, file),
-        log,
-        tracing: tracing::tracing(check, file),
-    })
-}
+impl Check<'_> {
+    pub(crate) fn refuse(&mut self, problem: Problem) {
+        self.problems.push(problem);
+    }
 
-/// The same for the same text, in 16 hexadecimal digits.
-fn version(text: &str) -> String {
-    let digest = digest(&SHA256, text.as_bytes());
-    let start = digest.as_ref().first_chunk();
-    format!(
-        "{:016x}",
-        start.map_or(0, |start| u64::from_be_bytes(*start))
-    )
+    pub(crate) fn warn(&mut self, problem: Problem) {
+        self.warnings.push(problem);
+    }
+
+    /// Refuses a name that is not defined, and says which are; `none` is said if there are none.
+    pub(crate) fn undefined<'n, T>(
+        &mut self,
+        what: &str,
+        scalar: &Scalar<T>,
+        names: impl Iterator<Item = &'n String>,
+        none: &str,
+    ) {
+        let mut problem =
+            Problem::new(scalar.place, format!("there is no {what} `{}`", scalar.raw));
+        // Thousands of names by thousands of mistakes would take a while, and are not told anyway.
+        if self.problems.len() < MAX_PROBLEMS {
+            let mut names: Vec<_> = names.collect();
+            names.sort();
+            problem = match names.as_slice() {
+                [] => problem.note(none),
+                names => problem.choices(&scalar.raw, names),
+            };
+        }
+        self.refuse(problem);
+    }
+
+    /// A value, its variables filled in; none if it is refused, which is then told.
+    pub(crate) fn read<T: Value>(&mut self, scalar: &Scalar<T>) -> Option<T> {
+        let text = self.fill(scalar)?;
+        if text.len() > T::MAX_BYTES {
+            let problem = Problem::new(scalar.place, format!("{} is too long", T::WHAT));
+            self.refuse(problem.note(format!("the longest has {} bytes", T::MAX_BYTES)));
+            return None;
+        }
+        match T::read(&text) {
+            Ok(value) => Some(value),
+            Err(fault) => {
+                let is_filled = matches!(text, Cow::Owned(_));
+                self.refuse(fault.problem(scalar, is_filled));
+                None
+            }
+        }
+    }
+
+    /// As [`read`](Self::read), for a value beside which secrets may stand: no line is shown.
+    pub(crate) fn read_hidden<T: Value>(&mut self, scalar: &Scalar<T>) -> Option<T> {
+        let before = self.problems.len();
+        let value = self.read(scalar);
+        let told = self.problems.split_off(before);
+        self.problems
+            .extend(told.into_iter().map(Problem::without_line));
+        value
+    }
+
+    /// A value that may be left out; none also if it is refused.
+    pub(crate) fn read_some<T: Value>(&mut self, scalar: Option<&Scalar<T>>) -> Option<T> {
+        scalar.and_then(|scalar| self.read(scalar))
+    }
+
+    /// A file, from the folder of the configuration that names it.
+    pub(crate) fn file(&mut self, scalar: &Scalar<FilePath>) -> Option<PathBuf> {
+        let FilePath(path) = self.read(scalar)?;
+        let folder = Path::new(self.source.name())
+            .parent()
+            .unwrap_or(Path::new(""));
+        Some(folder.join(path))
+    }
+
+    pub(crate) fn fill<'l, T>(&mut self, scalar: &'l Scalar<T>) -> Option<Cow<'l, str>> {
+        let unfilled = match expand(&scalar.raw, self.env) {
+            Ok(text) => return Some(text),
+            Err(unfilled) => unfilled,
+        };
+        let place = self.reference(&unfilled, scalar.place);
+        self.refuse(match unfilled.why {
+            Why::Unset(name) => Problem::new(
+                place,
+                format!("the environment variable `{name}` is not set"),
+            )
+            .note(format!("set it, or give a default: ${{{name}:-default}}")),
+            Why::Long => Problem::new(place, "this value is too long with its variables filled in"),
+            Why::Form => Problem::new(place, "this is not a variable")
+                .note("allowed here: ${NAME}, ${NAME:-default}, or $${ for the characters ${"),
+        });
+        None
+    }
+
+    /// Where a variable stands inside of a value; where the value does, if it spans lines.
+    fn reference(&self, unfilled: &Unfilled<'_>, place: Option<Place>) -> Option<Place> {
+        let place = place?;
+        let line: String = self
+            .source
+            .line(place.line)
+            .chars()
+            .skip(place.column - 1)
+            .collect();
+        let Some(at) = line.find(unfilled.reference) else {
+            return Some(place);
+        };
+        Some(Place {
+            line: place.line,
+            column: place.column + line[..at].chars().count(),
+            length: unfilled.reference.chars().count(),
+        })
+    }
 }

@@ -1,34 +1,47 @@
 //! The configuration: read from YAML, checked once, and never looked at again.
 //!
 //! ```text
-//! text ─ yaml ─> file::File ─ check ─> plan::Plan
-//! (as written)          (what the gateway runs)
+//! text ─ yaml ─> file::File ─ file::check ─> plan::Plan
+//! (as written)               (what the gateway runs)
 //! ```
 //!
 //! Only the file can make a plan, and nothing below start-up reads the file. Whatever is wrong is told by its place: line, column,
 //! the line itself, and what is allowed there. Values that may be secret never stand in a message.
 
-mod calendar;
+mod admin;
+mod answers;
+mod bounds;
 mod check;
+mod clients;
 mod file;
+mod fixed;
+mod limits;
+mod listeners;
+mod log;
+mod pem;
 mod plan;
-mod reading;
-mod routes;
+pub mod routes;
 mod secret;
 mod shape;
+mod store;
+mod tracing;
+mod upstreams;
 mod value;
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::Path;
 
-pub use plan::{
-    AdminPlan, Fixed, JwksPlan, KeyFile, ListenerPlan, LogPlan, Plan, RoutePlan, StorePlan,
-    Timeouts,
-};
-pub use routes::cors::{CorsPlan, Origins};
-pub use routes::edits::{HeaderEdits, HttpsPort, RouteEdits, UpstreamHost};
+pub use admin::AdminPlan;
+pub use bounds::timeouts::Timeouts;
+pub use clients::keys::KeyFile;
+pub use clients::tokens::JwksPlan;
+pub use fixed::Fixed;
+pub use listeners::ListenerPlan;
+pub use log::LogPlan;
+pub use plan::Plan;
 pub use secret::Secret;
+pub use store::StorePlan;
 pub use tidegate_yaml::{ConfigError, Warning};
 
 use tidegate_net::file_error;
@@ -113,7 +126,7 @@ fn parse_after(
         return Err(source.refuse(vec![problem]));
     }
     let file = tidegate_yaml::read(&source).map_err(|problem| source.refuse(vec![problem]))?;
-    check::check(&file, &source, &env, before)
+    file::check(&file, &source, &env, before)
 }
 
 /// Reads a file with API keys, and checks it beside the keys that are `listed` elsewhere and the `plans` that there are.
@@ -147,7 +160,7 @@ pub fn load_keys(
         let problem = Problem::new(None, "this file is empty; a list of no keys is written []");
         return Err(refuse(problem));
     }
-    check::keys(&keys, &source, listed, plans)
+    clients::keys::keys(&keys, &source, listed, plans)
 }
 
 /// An API key's name, if it is one.
@@ -156,9 +169,10 @@ pub fn load_keys(
 ///
 /// The text is no name of a key; what is allowed, as text.
 pub fn key_name(text: &str) -> Result<String, String> {
+    use clients::keys::KeyName;
     use value::Value as _;
-    let name = value::KeyName::read(text).map(|name| name.0);
-    name.map_err(|_| format!("allowed here: {}", value::KeyName::ALLOWED))
+    let name = KeyName::read(text).map(|name| name.0);
+    name.map_err(|_| format!("allowed here: {}", KeyName::ALLOWED))
 }
 
 /// The JSON Schema of the configuration, for editors.

@@ -1,18 +1,13 @@
-//! Shapes that serde does not have: maps in the order of the file, and values that may be written in two ways.
-//!
-//! None of them buffers, as flattened and untagged types do, because a buffer forgets places.
+//! Shapes of the configuration: maps in the order of the file, and values that may be written in two ways.
 
 use std::borrow::Cow;
-use std::fmt;
-use std::marker::PhantomData;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
-use serde::forward_to_deserialize_any;
-use tidegate_yaml::Spanned;
+use serde::de::{Deserialize, Deserializer};
+use tidegate_yaml::{ScalarOr, Spanned, entries};
 
-use crate::value::{LimitName, Scalar, Value};
+use crate::value::word::LimitName;
+use crate::value::{Scalar, Value};
 
 /// A map from names, in the order of the file.
 #[derive(Debug)]
@@ -20,25 +15,7 @@ pub(crate) struct Named<T>(pub(crate) Vec<(Scalar<LimitName>, T)>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Named<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Entries<T>(PhantomData<T>);
-
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Entries<T> {
-            type Value = Named<T>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("names, each with what it is")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut entries = Vec::new();
-                while let Some(entry) = map.next_entry()? {
-                    entries.push(entry);
-                }
-                Ok(Named(entries))
-            }
-        }
-
-        deserializer.deserialize_map(Entries(PhantomData))
+        entries(deserializer).map(Self)
     }
 }
 
@@ -92,136 +69,5 @@ impl<T: Value, B: JsonSchema> JsonSchema for SingleOr<T, B> {
             generator.subschema_for::<B>(),
         ];
         json_schema!({ "anyOf": either })
-    }
-}
-
-/// A map, or a list in its place. Its own place is that of whatever holds it.
-#[derive(Debug)]
-pub(crate) enum BlockOr<B, E> {
-    Block(B),
-    List(Vec<E>),
-}
-
-impl<'de, B: Deserialize<'de>, E: Deserialize<'de>> Deserialize<'de> for BlockOr<B, E> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Either<B, E>(PhantomData<(B, E)>);
-
-        impl<'de, B: Deserialize<'de>, E: Deserialize<'de>> Visitor<'de> for Either<B, E> {
-            type Value = BlockOr<B, E>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("keys with values, or a list")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
-                Vec::deserialize(SeqAccessDeserializer::new(list)).map(BlockOr::List)
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-                B::deserialize(MapAccessDeserializer::new(map)).map(BlockOr::Block)
-            }
-        }
-
-        deserializer.deserialize_any(Either(PhantomData))
-    }
-}
-
-impl<B: JsonSchema, E: JsonSchema> JsonSchema for BlockOr<B, E> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        format!("{}_or_list", B::schema_name()).into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let either = [
-            generator.subschema_for::<B>(),
-            generator.subschema_for::<Vec<E>>(),
-        ];
-        json_schema!({ "anyOf": either })
-    }
-}
-
-/// What a [`SingleOr`] was before its place is known.
-enum ScalarOr<B> {
-    Single(String),
-    Block(B),
-}
-
-impl<'de, B: Deserialize<'de>> Deserialize<'de> for ScalarOr<B> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Either<B>(PhantomData<B>);
-
-        impl<'de, B: Deserialize<'de>> Visitor<'de> for Either<B> {
-            type Value = ScalarOr<B>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a value")
-            }
-
-            // YAML gives bare numbers and the like a type of their own; whoever reads the value
-            // refuses them with better words.
-            fn visit_bool<E: Error>(self, value: bool) -> Result<Self::Value, E> {
-                self.visit_string(value.to_string())
-            }
-
-            fn visit_i64<E: Error>(self, value: i64) -> Result<Self::Value, E> {
-                self.visit_string(value.to_string())
-            }
-
-            fn visit_u64<E: Error>(self, value: u64) -> Result<Self::Value, E> {
-                self.visit_string(value.to_string())
-            }
-
-            fn visit_f64<E: Error>(self, value: f64) -> Result<Self::Value, E> {
-                self.visit_string(value.to_string())
-            }
-
-            fn visit_str<E: Error>(self, value: &str) -> Result<Self::Value, E> {
-                self.visit_string(value.to_owned())
-            }
-
-            fn visit_string<E: Error>(self, value: String) -> Result<Self::Value, E> {
-                Ok(ScalarOr::Single(value))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
-                B::deserialize(List(list)).map(ScalarOr::Block)
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-                B::deserialize(MapAccessDeserializer::new(map)).map(ScalarOr::Block)
-            }
-        }
-
-        deserializer.deserialize_any(Either(PhantomData))
-    }
-}
-
-/// A list, which is never taken for the values of a struct in the order of its keys.
-struct List<A>(A);
-
-impl<'de, A: SeqAccess<'de>> Deserializer<'de> for List<A> {
-    type Error = A::Error;
-
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, A::Error> {
-        visitor.visit_seq(self.0)
-    }
-
-    fn deserialize_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        _: &'static [&'static str],
-        _: V,
-    ) -> Result<V::Value, A::Error> {
-        let expected = "a single value, or keys with values (`key: value`)";
-        Err(Error::invalid_type(Unexpected::Seq, &expected))
-    }
-
-    forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
-        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
     }
 }

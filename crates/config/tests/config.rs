@@ -1,7 +1,7 @@
 //! The configuration as users meet it: one broken file per rule with its exact message, warnings,
 //! and the shipped reference.
 //!
-//! `UPDATE_BROKEN=1 cargo test --test config` writes the messages anew; read the difference.
+//! `UPDATE_BROKEN=1 cargo test -p tidegate-config --test config` writes the messages anew; read the difference.
 
 use std::collections::BTreeSet;
 use std::fs;

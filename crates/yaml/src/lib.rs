@@ -5,9 +5,11 @@
 mod expand;
 mod read;
 mod report;
+mod shape;
 mod spanned;
 
 pub use expand::{Unfilled, Why, expand};
 pub use read::read;
 pub use report::{ConfigError, MAX_PROBLEMS, Place, Problem, Source, Warning};
+pub use shape::{BlockOr, ScalarOr, entries};
 pub use spanned::Spanned;

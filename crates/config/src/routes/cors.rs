@@ -17,8 +17,8 @@ use tidegate_tower::{
 };
 use tidegate_yaml::{Place, Problem, Spanned};
 
-use super::methods;
-use crate::reading::Check;
+use crate::check::Check;
+use crate::routes::matching::methods;
 use crate::value::{Fault, Scalar, Value};
 
 /// What browsers are told of a route. The gateway answers their preflights itself, once these are charged.

@@ -14,9 +14,12 @@ use tidegate_net::pattern::PathPattern;
 use tidegate_tower::Clients;
 use tidegate_yaml::Problem;
 
-use crate::reading::Check;
+use crate::check::Check;
 use crate::shape::Named;
-use crate::value::{Fault, HeaderText, Scalar, Value, can_be_dialled, pattern};
+use crate::value::header::HeaderText;
+use crate::value::net::can_be_dialled;
+use crate::value::number::pattern;
+use crate::value::{Fault, Scalar, Value};
 
 /// Headers that are set and removed.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -2,7 +2,7 @@
 
 use http::HeaderValue;
 
-use super::{Fault, Value};
+use crate::value::{Fault, Value};
 
 /// The value of a header, which may be a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,14 +1,11 @@
 //! Values that are numbers: counts, durations, rates, and yes or no.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use serde_json::{Map, json};
 use tidegate_core::{MAX_WINDOW, Rate};
 
-use super::{Fault, Value};
-
-/// Above it the arithmetic of the buckets would run out of digits.
-const HIGHEST_RATE: u64 = 1_000_000_000;
+use crate::value::{Fault, Value};
 
 /// How many; zero and too many are for others to refuse, who know how many fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,55 +49,6 @@ impl Value for Connections {
     }
 }
 
-/// How many gateways there are; none: as many as call in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Gateways(pub(crate) Option<u64>);
-
-impl Gateways {
-    const MOST: u64 = 10_000;
-}
-
-impl Value for Gateways {
-    const NAME: &'static str = "Gateways";
-    const WHAT: &'static str = "a number of gateways";
-    const ALLOWED: &'static str = "auto, or a whole number from 1 to 10000";
-
-    fn read(text: &str) -> Result<Self, Fault> {
-        if text == "auto" {
-            return Ok(Self(None));
-        }
-        let number = digits(text).filter(|number| (1..=Self::MOST).contains(number));
-        number.map(|number| Self(Some(number))).ok_or(Fault::Form)
-    }
-
-    fn schema() -> Map<String, serde_json::Value> {
-        Map::from_iter([(
-            "anyOf".to_owned(),
-            serde_json::json!([{ "const": "auto" }, whole(1, Some(Self::MOST))]),
-        )])
-    }
-}
-
-/// How many bits of an IPv6 address are one client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PrefixLength(pub(crate) u8);
-
-impl Value for PrefixLength {
-    const NAME: &'static str = "PrefixLength";
-    const WHAT: &'static str = "a prefix length";
-    const ALLOWED: &'static str = "a whole number of bits from 1 to 128";
-
-    fn read(text: &str) -> Result<Self, Fault> {
-        let number = digits(text).and_then(|number| u8::try_from(number).ok());
-        let number = number.filter(|number| (1..=128).contains(number));
-        number.map(Self).ok_or(Fault::Form)
-    }
-
-    fn schema() -> Map<String, serde_json::Value> {
-        whole(1, Some(128))
-    }
-}
-
 impl Value for bool {
     const NAME: &'static str = "Boolean";
     const WHAT: &'static str = "`true` or `false`";
@@ -138,57 +86,6 @@ impl Value for Duration {
     }
 }
 
-/// How often a key set is fetched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct JwksRefresh(pub(crate) Duration);
-
-impl JwksRefresh {
-    const SOONEST: Duration = Duration::from_secs(1);
-    const LATEST: Duration = Duration::from_secs(24 * 60 * 60);
-}
-
-impl Value for JwksRefresh {
-    const NAME: &'static str = "JwksRefresh";
-    const WHAT: &'static str = "a refresh interval";
-    const ALLOWED: &'static str = "a duration from 1s to 1d, such as 30s or 5m";
-
-    fn read(text: &str) -> Result<Self, Fault> {
-        let every = Duration::read(text)?;
-        let allowed = Self::SOONEST..=Self::LATEST;
-        allowed
-            .contains(&every)
-            .then_some(Self(every))
-            .ok_or(Fault::Form)
-    }
-
-    fn schema() -> Map<String, serde_json::Value> {
-        Duration::schema()
-    }
-}
-
-/// A time, as a span since the epoch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Date(pub(crate) Duration);
-
-impl Value for Date {
-    const NAME: &'static str = "Date";
-    const WHAT: &'static str = "a date";
-    const ALLOWED: &'static str = "a day or a time in UTC: 2027-01-31 or 2027-01-31T12:00:00Z";
-
-    fn read(text: &str) -> Result<Self, Fault> {
-        let midnight = || humantime::parse_rfc3339(&format!("{text}T00:00:00Z"));
-        let time = humantime::parse_rfc3339(text).or_else(|_| midnight());
-        let since = time
-            .ok()
-            .and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-        since.map(Self).ok_or(Fault::Form)
-    }
-
-    fn schema() -> Map<String, serde_json::Value> {
-        pattern(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9:.]+Z)?$")
-    }
-}
-
 impl Value for Rate {
     const NAME: &'static str = "Rate";
     const WHAT: &'static str = "a rate";
@@ -219,10 +116,13 @@ impl Value for Rate {
     }
 }
 
+/// Above it the arithmetic of the buckets would run out of digits.
+const HIGHEST_RATE: u64 = 1_000_000_000;
+
 /// A number written in digits; one that is too large for any use is the largest there is, and is
 /// refused by whoever knows how much fits. A number with a leading zero is none: `010` is 8 in YAML
 /// 1.1 and 10 in YAML 1.2.
-pub(super) fn digits(text: &str) -> Option<u64> {
+pub(crate) fn digits(text: &str) -> Option<u64> {
     let has_leading_zero = text.len() > 1 && text.starts_with('0');
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     (is_number && !has_leading_zero).then(|| text.parse().unwrap_or(u64::MAX))
@@ -246,7 +146,7 @@ fn unit(name: &str) -> Option<u64> {
     }
 }
 
-pub(super) fn whole(least: u64, most: Option<u64>) -> Map<String, serde_json::Value> {
+pub(crate) fn whole(least: u64, most: Option<u64>) -> Map<String, serde_json::Value> {
     let mut schema = object(json!({ "type": "integer", "minimum": least }));
     schema.extend(most.map(|most| ("maximum".to_owned(), most.into())));
     schema
@@ -256,9 +156,57 @@ pub(crate) fn pattern(pattern: &str) -> Map<String, serde_json::Value> {
     object(json!({ "type": "string", "pattern": pattern }))
 }
 
-pub(super) fn object(schema: serde_json::Value) -> Map<String, serde_json::Value> {
+pub(crate) fn object(schema: serde_json::Value) -> Map<String, serde_json::Value> {
     match schema {
         serde_json::Value::Object(map) => map,
         _ => Map::new(),
     }
 }
+
+/// A whole number within bounds.
+macro_rules! bounded {
+    ($(#[$doc:meta])* $type:ident($number:ty), $range:expr, $what:literal, $allowed:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) struct $type(pub(crate) $number);
+
+        impl $crate::value::Value for $type {
+            const NAME: &'static str = stringify!($type);
+            const WHAT: &'static str = $what;
+            const ALLOWED: &'static str = $allowed;
+
+            fn read(text: &str) -> Result<Self, $crate::value::Fault> {
+                let number = $crate::value::number::digits(text).filter(|number| $range.contains(number));
+                let number = number.and_then(|number| number.try_into().ok());
+                number.map(Self).ok_or($crate::value::Fault::Form)
+            }
+
+            fn schema() -> serde_json::Map<String, serde_json::Value> {
+                $crate::value::number::whole(*$range.start(), Some(*$range.end()))
+            }
+        }
+    };
+}
+
+/// A share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Percent(pub(crate) u32);
+
+impl Value for Percent {
+    const NAME: &'static str = "Percent";
+    const WHAT: &'static str = "a share";
+    const ALLOWED: &'static str = "a whole number of percent from 1% to 100%";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        let number = text.strip_suffix('%').and_then(digits);
+        let number = number.filter(|number| (1..=100).contains(number));
+        let number = number.and_then(|number| number.try_into().ok());
+        number.map(Self).ok_or(Fault::Form)
+    }
+
+    fn schema() -> Map<String, serde_json::Value> {
+        pattern("^[0-9]{1,3}%$")
+    }
+}
+
+pub(crate) use bounded;

@@ -5,7 +5,19 @@ use http::{HeaderName, Method};
 use tidegate_core::Rate;
 use tidegate_tower::Per;
 
+use super::number::{Connections, Count};
+use super::word::LimitName;
 use super::*;
+use crate::admin::TokenText;
+use crate::bounds::{BodyLimit, MemoryLimit};
+use crate::clients::Network;
+use crate::clients::ip::PrefixLength;
+use crate::clients::keys::{KeyHash, KeyName};
+use crate::routes::matching::RouteName;
+use crate::routes::upgrade::Protocol;
+use crate::store::SecretText;
+use crate::store::redis::{KeyPrefix, RedisUrl};
+use crate::upstreams::server::{Server, ServerScheme, Target};
 
 #[track_caller]
 fn good<T: Value>(text: &str) -> T {

@@ -227,7 +227,7 @@ fn plans_that_nobody_has_and_claims_that_name_none() {
             .any(|warning| warning.to_string().contains(nobody))
     );
 
-    let file = "tests/broken/keys/secret.txt";
+    let file = "src/clients/broken/keys/secret.txt";
     let jwt = format!(
         "clients: [{{ jwt: {{ algorithms: [HS256], key_file: {file}, plan_claim: tier }} }}]\n"
     );

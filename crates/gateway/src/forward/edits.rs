@@ -5,7 +5,7 @@ use http::uri::{Authority, PathAndQuery};
 use http::{HeaderMap, HeaderValue, Response, StatusCode, Uri};
 
 use crate::body::Body;
-use tidegate_config::{HeaderEdits, HttpsPort};
+use tidegate_config::routes::{HeaderEdits, HttpsPort};
 
 /// Sets and removes headers.
 pub(super) fn edit(headers: &mut HeaderMap, edits: &HeaderEdits) {

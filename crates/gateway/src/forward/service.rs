@@ -28,7 +28,7 @@ use crate::request::info::RequestInfo;
 use crate::request::problem::Problem;
 use crate::request::target::has_long_list;
 use crate::request::{cors, grpc};
-use tidegate_config::{RouteEdits, UpstreamHost};
+use tidegate_config::routes::{RouteEdits, UpstreamHost};
 use tidegate_net::headers::remove_hop_by_hop;
 use tidegate_net::pace::LeastRate;
 use tidegate_net::tls::Offer;

@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 
 use crate::body::Body;
 use crate::outcome::ForwardOutcome;
-use tidegate_config::{CorsPlan, Origins};
+use tidegate_config::routes::{CorsPlan, Origins};
 
 /// Whether a page of the internet may send requests into a private network, as Chromium asks.
 const ACCESS_CONTROL_ALLOW_PRIVATE_NETWORK: HeaderName =

@@ -8,7 +8,7 @@ use tidegate_tower::{PathValues, Per};
 use super::cors;
 use super::problem::Problem;
 use super::target::{BAD_PATH, Target};
-use tidegate_config::RoutePlan;
+use tidegate_config::routes::RoutePlan;
 use tidegate_net::host::HostPattern;
 use tidegate_net::path::EncodedSlashes;
 use tidegate_net::pattern::PathPattern;

@@ -4,7 +4,7 @@ use std::fmt::{Result, Write as _};
 
 use http::{HeaderName, Method};
 
-use tidegate_config::{
+use tidegate_config::routes::{
     CorsPlan, HeaderEdits, HttpsPort, Origins, RouteEdits, RoutePlan, UpstreamHost,
 };
 use tidegate_upstream::UpstreamPlan;

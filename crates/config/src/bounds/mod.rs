@@ -1,0 +1,86 @@
+//! How much a gateway takes: connections, memory, bodies (`max_connections`, `max_connections_per_ip`, `max_memory`, `max_body`),
+//! and how long it waits (`timeouts`).
+
+pub(crate) mod timeouts;
+
+use serde_json::Map;
+
+use crate::check::Check;
+use crate::value::number::Connections;
+use crate::value::size::{size, size_schema};
+use crate::value::{Fault, Scalar, Value};
+
+/// The most bytes of a body; none: as many as come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BodyLimit(pub(crate) Option<u64>);
+
+impl Value for BodyLimit {
+    const NAME: &'static str = "BodyLimit";
+    const WHAT: &'static str = "a size";
+    const ALLOWED: &'static str =
+        "`none`, or bytes, or a whole number and a unit (KB, MB, GB), such as 512KB or 10MB";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        size(text).map(Self)
+    }
+
+    fn schema() -> Map<String, serde_json::Value> {
+        size_schema()
+    }
+}
+
+/// The most bytes of memory; none: as many as it takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MemoryLimit(pub(crate) Option<u64>);
+
+impl MemoryLimit {
+    /// With less a gateway could hardly begin.
+    const LEAST: u64 = 64 << 20;
+}
+
+impl Value for MemoryLimit {
+    const NAME: &'static str = "MemoryLimit";
+    const WHAT: &'static str = "a size of memory";
+    const ALLOWED: &'static str = "`none`, or 64MB or more, as bytes or a whole number and a unit (KB, MB, GB), such as 512MB";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        match size(text)? {
+            Some(bytes) if bytes < Self::LEAST => Err(Fault::Form),
+            size => Ok(Self(size)),
+        }
+    }
+
+    fn schema() -> Map<String, serde_json::Value> {
+        size_schema()
+    }
+}
+
+pub(crate) fn max_connections(
+    check: &mut Check<'_>,
+    written: Option<&Scalar<Connections>>,
+) -> usize {
+    let written = check.read_some(written);
+    written.map_or(10_000, |Connections(number)| number)
+}
+
+pub(crate) fn max_connections_per_ip(
+    check: &mut Check<'_>,
+    written: Option<&Scalar<Connections>>,
+) -> Option<usize> {
+    let written = check.read_some(written);
+    written.map(|Connections(number)| number)
+}
+
+/// The most bytes of a request's body, unless a route has its own bound.
+pub(crate) fn max_body(check: &mut Check<'_>, written: Option<&Scalar<BodyLimit>>) -> Option<u64> {
+    let written = check.read_some(written);
+    written.and_then(|BodyLimit(bytes)| bytes)
+}
+
+pub(crate) fn max_memory(
+    check: &mut Check<'_>,
+    written: Option<&Scalar<MemoryLimit>>,
+) -> Option<u64> {
+    let written = check.read_some(written);
+    written.and_then(|MemoryLimit(bytes)| bytes)
+}

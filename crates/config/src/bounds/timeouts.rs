@@ -1,0 +1,171 @@
+//! `timeouts`: how long the gateway waits, and how slow clients may be.
+
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Map;
+use tidegate_net::pace::LeastRate;
+
+use crate::check::Check;
+use crate::shape::SingleOr;
+use crate::value::number::{digits, pattern};
+use crate::value::size::size;
+use crate::value::{Fault, Scalar, Value};
+
+/// How long to wait.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Timeouts")]
+pub(crate) struct WrittenTimeouts {
+    /// For a request's head. Default: 10s.
+    pub(crate) header: Option<Scalar<Duration>>,
+    /// For a connection to an upstream server. Default: 1s.
+    pub(crate) connect: Option<Scalar<Duration>>,
+    /// For the head of the upstream's answer. Default: 60s.
+    pub(crate) upstream: Option<Scalar<Duration>>,
+    /// For the next request on a connection. Default: 75s.
+    pub(crate) idle: Option<Scalar<Duration>>,
+    /// For the next byte in a tunnel, either way. Default: 5m.
+    pub(crate) tunnel_idle: Option<Scalar<Duration>>,
+    /// The least rate of clients: none, or `{ rate, after }`. Default: `{ rate: 240B/s, after: 20s }`.
+    pub(crate) slow: Option<SingleOr<NoLeastRate, Slow>>,
+}
+
+/// The least rate at which clients send request bodies and take answers, while they are the ones waited for.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Slow {
+    /// In bytes per second. Default: 240B/s.
+    pub(crate) rate: Option<Scalar<ByteRate>>,
+    /// How far a client may fall behind that before it is cut off. Default: 20s.
+    pub(crate) after: Option<Scalar<Duration>>,
+}
+
+/// Bytes per second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ByteRate(pub(crate) NonZeroU64);
+
+impl ByteRate {
+    /// The highest rate. No client of today's networks could keep to more.
+    const MOST: u64 = 1 << 30;
+}
+
+impl Value for ByteRate {
+    const NAME: &'static str = "ByteRate";
+    const WHAT: &'static str = "a rate of bytes";
+    const ALLOWED: &'static str = "a whole number, a unit (B, KB, MB, GB) and `/s`, from 1B/s to 1GB/s, such as 240B/s or 1KB/s";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        let bytes = text.strip_suffix("/s").ok_or(Fault::Form)?;
+        // A bare number could be meant as requests per second.
+        let bytes = match bytes.strip_suffix('B') {
+            Some(number) if !number.is_empty() && digits(number).is_some() => number,
+            Some(_) => bytes,
+            None => return Err(Fault::Form),
+        };
+        let bytes = size(bytes)?.and_then(NonZeroU64::new);
+        let bytes = bytes.filter(|bytes| bytes.get() <= Self::MOST);
+        bytes.map(Self).ok_or(Fault::Form)
+    }
+
+    fn schema() -> Map<String, serde_json::Value> {
+        pattern(r"^[0-9]+(B|KB|MB|GB)/s$")
+    }
+}
+
+/// The value of `slow` that cuts nobody off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NoLeastRate;
+
+impl Value for NoLeastRate {
+    const NAME: &'static str = "NoLeastRate";
+    const WHAT: &'static str = "a least rate";
+    const ALLOWED: &'static str = "none, or `{ rate: …, after: … }`";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        (text == "none").then_some(Self).ok_or(Fault::Form)
+    }
+}
+
+/// How long the gateway waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// For a request's head, from its first byte.
+    pub header: Duration,
+    /// For a connection to an upstream server.
+    pub connect: Duration,
+    /// For the head of the upstream's answer.
+    pub upstream: Duration,
+    /// For the next request on a connection.
+    pub idle: Duration,
+    /// For the next byte in a tunnel, either way.
+    pub tunnel_idle: Duration,
+    /// The least rate of request bodies and answers; none: any rate will do.
+    pub slow: Option<LeastRate>,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            header: Duration::from_secs(10),
+            connect: Duration::from_secs(1),
+            upstream: Duration::from_secs(60),
+            idle: Duration::from_secs(75),
+            tunnel_idle: Duration::from_secs(300),
+            slow: Some(LeastRate::default()),
+        }
+    }
+}
+
+pub(crate) fn timeouts(check: &mut Check<'_>, written: Option<&WrittenTimeouts>) -> Timeouts {
+    let mut timeouts = Timeouts::default();
+    if let Some(written) = written {
+        let Timeouts {
+            header,
+            connect,
+            upstream,
+            idle,
+            tunnel_idle,
+            slow,
+        } = timeouts;
+        let slow = least_rate(check, written.slow.as_ref(), slow);
+        let mut read =
+            |scalar: &Option<_>, default| check.read_some(scalar.as_ref()).unwrap_or(default);
+        timeouts = Timeouts {
+            header: read(&written.header, header),
+            connect: read(&written.connect, connect),
+            upstream: read(&written.upstream, upstream),
+            idle: read(&written.idle, idle),
+            tunnel_idle: read(&written.tunnel_idle, tunnel_idle),
+            slow,
+        };
+    }
+    timeouts
+}
+
+/// The least rate of clients; what is not written is as `usual`.
+pub(crate) fn least_rate(
+    check: &mut Check<'_>,
+    written: Option<&SingleOr<NoLeastRate, Slow>>,
+    usual: Option<LeastRate>,
+) -> Option<LeastRate> {
+    match written {
+        None => usual,
+        Some(SingleOr::Single(scalar)) => {
+            // A refused value makes no plan anyway.
+            let _ = check.read(scalar);
+            None
+        }
+        Some(SingleOr::Block(block)) => {
+            let usual = usual.unwrap_or_default();
+            let rate = check.read_some(block.value.rate.as_ref());
+            let after = check.read_some(block.value.after.as_ref());
+            Some(LeastRate {
+                rate: rate.map_or(usual.rate, |ByteRate(rate)| rate),
+                after: after.unwrap_or(usual.after),
+            })
+        }
+    }
+}

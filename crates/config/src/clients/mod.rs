@@ -1,0 +1,355 @@
+//! Who is calling: the sources of clients, and the proxies that are believed (`clients`, `trusted_proxies`, `forward_client`).
+
+pub(crate) mod ip;
+pub(crate) mod keys;
+pub(crate) mod tokens;
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use http::HeaderName;
+use ipnet::IpNet;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tidegate_tower::api_keys::{ApiKeys, UnknownKey};
+use tidegate_tower::{AddressFrom, ClientPlans, ClientSource, Clients, TrustedProxies};
+use tidegate_yaml::{Place, Problem, Spanned};
+
+use crate::check::Check;
+use crate::clients::ip::{AddressSource, Ip, PrefixLength, nobody_tells};
+use crate::clients::keys::{ApiKey, KeyFile, key_file, listed_keys};
+use crate::clients::tokens::{JwksPlan, Jwt, token_source};
+use crate::value::{Fault, Scalar, Value};
+
+/// A place to look for a client; exactly one of these.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Source")]
+#[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
+pub(crate) struct WrittenSource {
+    /// A listed API key in a header.
+    pub(crate) api_key: Option<ApiKey>,
+    /// A user ID in a header, believed from `trusted_proxies` only.
+    pub(crate) user_id: Option<UserId>,
+    /// A user ID in a signed token.
+    pub(crate) jwt: Option<Jwt>,
+    /// The caller's address.
+    pub(crate) ip: Option<Ip>,
+}
+
+/// The keys that say who is calling, as they are written.
+#[derive(Clone, Copy)]
+pub(crate) struct WrittenClients<'f> {
+    pub(crate) trusted_proxies: Option<&'f [Scalar<Network>]>,
+    pub(crate) sources: &'f [Spanned<WrittenSource>],
+    pub(crate) forward_client: Option<&'f Scalar<HeaderName>>,
+}
+
+impl WrittenClients<'_> {
+    /// Whether any proxy is trusted.
+    pub(crate) fn has_proxies(&self) -> bool {
+        self.trusted_proxies
+            .is_some_and(|proxies| !proxies.is_empty())
+    }
+}
+
+/// User IDs.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct UserId {
+    /// The header. Default: X-User-Id.
+    pub(crate) header: Option<Scalar<HeaderName>>,
+}
+
+/// The addresses of trusted proxies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Network(pub(crate) IpNet);
+
+impl Value for Network {
+    const NAME: &'static str = "Network";
+    const WHAT: &'static str = "a network";
+    const ALLOWED: &'static str = "an IP address, or a network such as 10.0.0.0/8 or fd00::/8";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        let address = || text.parse::<IpAddr>().ok().map(IpNet::from);
+        let network: IpNet = text.parse().ok().or_else(address).ok_or(Fault::Form)?;
+        if network.trunc() != network {
+            // 10.1.2.3/8 is as likely to mean one address as to mean all of 10.
+            let (all, one) = (network.trunc(), network.addr());
+            return Err(Fault::Quoting(format!(
+                "this may mean the network {all} or the address {one}: write one of them"
+            )));
+        }
+        Ok(Self(network))
+    }
+}
+
+const API_KEY_HEADER: HeaderName = HeaderName::from_static("x-api-key");
+
+const USER_ID_HEADER: HeaderName = HeaderName::from_static("x-user-id");
+
+/// How many bits of IPv6 one client has if nothing is said: what one home or one machine is given.
+pub(crate) const IPV6_PREFIX: u8 = 64;
+
+/// Headers that frame, route or authorise messages, or that say where they came from.
+const RESERVED: [&str; 22] = [
+    "authorization",
+    "connection",
+    "content-length",
+    "content-type",
+    "cookie",
+    "expect",
+    "forwarded",
+    "host",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "set-cookie",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-port",
+    "x-forwarded-proto",
+    "x-request-id",
+];
+
+/// The keys of all sources: by name and by hash, and where each is listed.
+#[derive(Default)]
+pub(crate) struct SeenKeys {
+    names: HashMap<String, Option<Place>>,
+    hashes: HashMap<[u8; 32], Option<Place>>,
+}
+
+/// What sources take their keys from while the gateway runs.
+#[derive(Default)]
+pub(crate) struct WatchedKeys {
+    pub(crate) key_files: Vec<KeyFile>,
+    pub(crate) jwks: Vec<JwksPlan>,
+}
+
+pub(crate) fn clients(
+    check: &mut Check<'_>,
+    written: WrittenClients<'_>,
+    plans: &ClientPlans,
+) -> Callers {
+    let proxies = written.trusted_proxies.unwrap_or_default();
+    let mut networks = Vec::new();
+    for scalar in proxies {
+        let Some(Network(network)) = check.read(scalar) else {
+            continue;
+        };
+        if network.prefix_len() == 0 {
+            everybody(check, scalar.place);
+        }
+        networks.push(network);
+    }
+    let mut clients = Clients {
+        sources: Vec::new(),
+        trusted: TrustedProxies::new(networks),
+        address_from: AddressFrom::default(),
+        ipv6_prefix: IPV6_PREFIX,
+        forward_client: written
+            .forward_client
+            .and_then(|scalar| naming_header(check, scalar)),
+    };
+    let mut proxy_protocol = false;
+    let mut reread = WatchedKeys::default();
+    let mut seen = SeenKeys::default();
+    let mut address_at = None;
+    for placed in written.sources {
+        if let Some(at) = address_at {
+            unreached_source(check, placed, at);
+        }
+        let Some(kind) = kind(check, placed) else {
+            continue;
+        };
+        match kind {
+            Kind::ApiKey(api_key) => {
+                let files = &mut reread.key_files;
+                let source = key_source(check, api_key, placed.place, plans, &mut seen, files);
+                clients.sources.extend(source);
+            }
+            Kind::UserId(user_id) => {
+                if proxies.is_empty() {
+                    unbelieved(check, placed.place);
+                }
+                let header = match &user_id.header {
+                    Some(scalar) => naming_header(check, scalar),
+                    None => Some(USER_ID_HEADER),
+                };
+                let source = header.map(|header| ClientSource::UserId { header });
+                clients.sources.extend(source);
+            }
+            Kind::Jwt(jwt) => {
+                let source = token_source(check, jwt, placed.place, plans, &mut reread.jwks);
+                clients.sources.extend(source);
+            }
+            Kind::Ip(ip) => {
+                address_at = Some(placed.place);
+                let prefix = check.read_some(ip.ipv6_prefix.as_ref());
+                clients.ipv6_prefix = prefix.map_or(IPV6_PREFIX, |PrefixLength(bits)| bits);
+                let told = check.read_some(ip.from.as_ref()).unwrap_or_default();
+                if let Some(scalar) = ip.from.as_ref().filter(|_| proxies.is_empty()) {
+                    nobody_tells(check, scalar.place);
+                }
+                proxy_protocol = told == AddressSource::ProxyProtocol;
+                clients.address_from = match told {
+                    AddressSource::XForwardedFor => AddressFrom::XForwardedFor,
+                    AddressSource::Forwarded => AddressFrom::Forwarded,
+                    AddressSource::ProxyProtocol => AddressFrom::Connection,
+                };
+                clients.sources.push(ClientSource::Ip);
+            }
+        }
+    }
+    told_apart(check, written, &clients);
+    if clients.sources.is_empty() {
+        clients.sources.push(ClientSource::Ip);
+    }
+    Callers {
+        clients,
+        proxy_protocol,
+        reread,
+    }
+}
+
+/// The one kind that a source is of.
+fn kind<'f>(check: &mut Check<'_>, source: &'f Spanned<WrittenSource>) -> Option<Kind<'f>> {
+    let WrittenSource {
+        api_key,
+        user_id,
+        jwt,
+        ip,
+    } = &source.value;
+    let kinds = [
+        api_key.as_ref().map(Kind::ApiKey),
+        user_id.as_ref().map(Kind::UserId),
+        jwt.as_ref().map(Kind::Jwt),
+        ip.as_ref().map(Kind::Ip),
+    ];
+    let mut kinds = kinds.into_iter().flatten();
+    let (first, second) = (kinds.next(), kinds.next());
+    if first.is_none() || second.is_some() {
+        let problem = Problem::new(source.place, "a client source is exactly one of its kinds");
+        let note = "allowed here: api_key, user_id, jwt or ip, each behind a `-` of its own";
+        check.refuse(problem.note(note));
+        return None;
+    }
+    first
+}
+
+fn key_source(
+    check: &mut Check<'_>,
+    api_key: &ApiKey,
+    place: Option<Place>,
+    plans: &ClientPlans,
+    seen: &mut SeenKeys,
+    key_files: &mut Vec<KeyFile>,
+) -> Option<ClientSource> {
+    let header = match &api_key.header {
+        Some(scalar) => check.read(scalar),
+        None => Some(API_KEY_HEADER),
+    };
+    let unknown = check
+        .read_some(api_key.unknown.as_ref())
+        .unwrap_or_default();
+    let listed = listed_keys(check, api_key.keys.iter().flatten(), plans, seen);
+    let keys = ApiKeys::new(listed.clone());
+    if let Some(scalar) = &api_key.keys_file {
+        key_files.extend(key_file(check, scalar, listed, &keys, plans));
+    } else if api_key.keys.is_none() && unknown != UnknownKey::Accept {
+        let problem = Problem::new(place, "this source knows no key");
+        check.refuse(problem.note("list some under `keys`, or name a `keys_file`"));
+    }
+    if unknown == UnknownKey::Accept {
+        let at = api_key.unknown.as_ref().and_then(|scalar| scalar.place);
+        check.warn(Problem::new(at, "keys that are not listed are not verified").note(
+            "every invented key is a new client, so only limits per address bound it: the API itself must refuse such \
+             keys, and known keys belong into the list",
+        ));
+    }
+    Some(ClientSource::ApiKey {
+        header: header?,
+        keys,
+        unknown,
+    })
+}
+
+fn unreached_source(
+    check: &mut Check<'_>,
+    source: &Spanned<WrittenSource>,
+    address: Option<Place>,
+) {
+    let mut problem = Problem::new(source.place, "this source is never used");
+    if let Some(address) = address {
+        let at = check.source.at(address);
+        problem = problem.note(format!("`ip`, at {at}, names every client: put it last"));
+    }
+    check.refuse(problem);
+}
+
+/// A header that names somebody, which is removed and set as need be: none that messages need for something else.
+fn naming_header(check: &mut Check<'_>, scalar: &Scalar<HeaderName>) -> Option<HeaderName> {
+    let name = check.read(scalar)?;
+    if RESERVED.contains(&name.as_str()) {
+        let message = format!("`{}` has another purpose in HTTP", scalar.raw);
+        let note = "allowed here: a header of your own, such as X-Client-Id";
+        check.refuse(Problem::new(scalar.place, message).note(note));
+    }
+    Some(name)
+}
+
+/// Headers that name a user or the client are removed from requests, so none of them may hold a key or a token.
+fn told_apart(check: &mut Check<'_>, written: WrittenClients<'_>, clients: &Clients) {
+    let named: Vec<&HeaderName> = clients.vouched_headers().collect();
+    let shown = clients.sources.iter().filter_map(|source| match source {
+        ClientSource::ApiKey { header, .. } => Some(header),
+        ClientSource::Token(tokens) => Some(tokens.header()),
+        ClientSource::UserId { .. } | ClientSource::Ip => None,
+    });
+    for (index, name) in named.iter().enumerate() {
+        if shown.clone().any(|shown| shown == *name) || named[..index].contains(name) {
+            let scalar = written.forward_client;
+            let scalar = scalar.filter(|_| clients.forward_client.as_ref() == Some(name));
+            let first = written.sources.first();
+            let place = scalar.map_or(first.and_then(|source| source.place), |scalar| scalar.place);
+            let message = format!("the header {name} would mean two things");
+            check.refuse(
+                Problem::new(place, message)
+                    .note("give each source, and forward_client, a header of its own"),
+            );
+        }
+    }
+}
+
+fn everybody(check: &mut Check<'_>, place: Option<Place>) {
+    check.warn(Problem::new(place, "this trusts every address").note(
+        "every client can choose its own address and user ID: list the networks of your proxies only",
+    ));
+}
+
+fn unbelieved(check: &mut Check<'_>, place: Option<Place>) {
+    check.warn(
+        Problem::new(place, "this source never names a client")
+            .note("a user ID is believed from `trusted_proxies` only, and none is listed"),
+    );
+}
+
+/// What a configuration says of callers.
+pub(crate) struct Callers {
+    pub(crate) clients: Clients,
+    pub(crate) proxy_protocol: bool,
+    pub(crate) reread: WatchedKeys,
+}
+
+/// A source of one kind.
+enum Kind<'f> {
+    ApiKey(&'f ApiKey),
+    UserId(&'f UserId),
+    Jwt(&'f Jwt),
+    Ip(&'f Ip),
+}

@@ -1,0 +1,331 @@
+//! `jwt`: what signed tokens must be, and where the keys come from that they are verified with.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use std::{fmt, fs};
+
+use http::header::AUTHORIZATION;
+use http::uri::Scheme;
+use http::{HeaderName, Uri};
+use rustls::RootCertStore;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Map;
+use tidegate_tower::jwt::{InvalidToken, Signature, TokenKeys, TokenRules, Tokens};
+use tidegate_tower::{ClientPlans, ClientSource};
+use tidegate_yaml::{Place, Problem, Spanned};
+use tokio::sync::Notify;
+
+use crate::check::Check;
+use crate::pem::{authorities, unreadable, unusable};
+use crate::value::net::http_url;
+use crate::value::word::{FilePath, choice};
+use crate::value::{Fault, Scalar, Value};
+
+/// Signed tokens.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Jwt {
+    /// The header; in Authorization behind `Bearer`. Default: Authorization.
+    pub(crate) header: Option<Scalar<HeaderName>>,
+    /// The signatures that are accepted: HS256, RS256, ES256, EdDSA.
+    pub(crate) algorithms: Spanned<Vec<Scalar<Signature>>>,
+    /// The key: a secret for HS256, else a public key in PEM. Either this or `jwks_url`.
+    pub(crate) key_file: Option<Scalar<FilePath>>,
+    /// Where the issuer publishes its keys, as a JWK set. Either this or `key_file`.
+    pub(crate) jwks_url: Option<Scalar<JwksUrl>>,
+    /// The authorities, in PEM, of which one must vouch for that server. Default: those that this machine trusts.
+    pub(crate) jwks_ca: Option<Scalar<FilePath>>,
+    /// How often the set is fetched. Default: 5m.
+    pub(crate) jwks_refresh: Option<Scalar<JwksRefresh>>,
+    /// Who must have issued the token. Default: anybody with the key.
+    pub(crate) issuer: Option<Scalar<Words>>,
+    /// For whom it must have been issued. Default: anybody.
+    pub(crate) audience: Option<Scalar<Words>>,
+    /// How far clocks may differ. Default: 60s.
+    pub(crate) leeway: Option<Scalar<Duration>>,
+    /// The claim that holds the user ID. Default: sub.
+    pub(crate) claim: Option<Scalar<Words>>,
+    /// The claim that holds the name of the user's plan. Default: none, and no token gives a plan.
+    pub(crate) plan_claim: Option<Scalar<Words>>,
+    /// What becomes of a token that is not valid: fall_through or reject. Default: fall_through.
+    pub(crate) invalid: Option<Scalar<InvalidToken>>,
+}
+
+choice!(
+    InvalidToken,
+    "InvalidToken",
+    "what can be done with invalid tokens",
+    [
+        ("fall_through", Self::FallThrough),
+        ("reject", Self::Reject),
+    ]
+);
+
+choice!(Signature, "Signature", "a signature algorithm", Self::ALL);
+
+/// Text that is compared as it is: an issuer, an audience, a claim's name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Words(pub(crate) String);
+
+impl Value for Words {
+    const NAME: &'static str = "Words";
+    const WHAT: &'static str = "a text";
+    const ALLOWED: &'static str = "any text that is not empty";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        let words = (!text.is_empty()).then(|| Self(text.to_owned()));
+        words.ok_or(Fault::Form)
+    }
+}
+
+/// Where a JWK set is published. Its query may hold a key of its own.
+pub(crate) struct JwksUrl(pub(crate) Uri);
+
+impl Value for JwksUrl {
+    const NAME: &'static str = "JwksUrl";
+    const WHAT: &'static str = "the URL of a key set";
+    const ALLOWED: &'static str = "https://host[:port]/path, or the same with http://";
+    const SHOWN: bool = false;
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        if !text.contains("://") {
+            return Err(Fault::Because(
+                "the URL of a key set begins with https:// or http://",
+            ));
+        }
+        http_url(text, "the URL of a key set holds no user and password").map(Self)
+    }
+}
+
+/// How often a key set is fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct JwksRefresh(pub(crate) Duration);
+
+impl JwksRefresh {
+    const SOONEST: Duration = Duration::from_secs(1);
+    const LATEST: Duration = Duration::from_secs(24 * 60 * 60);
+}
+
+impl Value for JwksRefresh {
+    const NAME: &'static str = "JwksRefresh";
+    const WHAT: &'static str = "a refresh interval";
+    const ALLOWED: &'static str = "a duration from 1s to 1d, such as 30s or 5m";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        let every = Duration::read(text)?;
+        let allowed = Self::SOONEST..=Self::LATEST;
+        allowed
+            .contains(&every)
+            .then_some(Self(every))
+            .ok_or(Fault::Form)
+    }
+
+    fn schema() -> Map<String, serde_json::Value> {
+        Duration::schema()
+    }
+}
+
+/// A key set that is fetched, and whom its keys are for.
+#[derive(Clone)]
+pub struct JwksPlan {
+    /// Where it is, in HTTP or HTTPS.
+    pub url: Uri,
+    /// The authorities of which one must vouch for that server; none: those that this machine trusts.
+    pub authorities: Option<Arc<RootCertStore>>,
+    /// How often it is fetched.
+    pub refresh: Duration,
+    /// The signatures that its keys may be for.
+    pub signatures: Vec<Signature>,
+    /// Where its keys go.
+    pub keys: TokenKeys,
+    /// Notified of tokens that name a key which is not in the set.
+    pub missed: Arc<Notify>,
+}
+
+// Not derived: the URL's query may hold a secret.
+impl fmt::Debug for JwksPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JwksPlan")
+            .field("host", &self.url.host())
+            .field("refresh", &self.refresh)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How far clocks may differ if nothing is said.
+const LEEWAY: Duration = Duration::from_secs(60);
+
+/// How often a key set is fetched if nothing is said.
+const REFRESH: Duration = Duration::from_secs(5 * 60);
+
+/// The shortest secret that HS256 allows (RFC 7518, 3.2), in bytes.
+const SECRET: usize = 32;
+
+/// The claim that names the subject of a token (RFC 7519, 4.1.2).
+const SUBJECT: &str = "sub";
+
+pub(crate) fn token_source(
+    check: &mut Check<'_>,
+    jwt: &Jwt,
+    place: Option<Place>,
+    plans: &ClientPlans,
+    jwks: &mut Vec<JwksPlan>,
+) -> Option<ClientSource> {
+    let header = match &jwt.header {
+        Some(scalar) => check.read(scalar),
+        None => Some(AUTHORIZATION),
+    };
+    let algorithms = jwt.algorithms.value.iter();
+    let signatures: Vec<Signature> = algorithms.filter_map(|scalar| check.read(scalar)).collect();
+    let keys = match (&jwt.key_file, &jwt.jwks_url) {
+        (Some(file), None) => key_of_file(check, jwt, file, &signatures)?,
+        (None, Some(url)) => {
+            let set = key_set(check, jwt, url, &signatures)?;
+            let keys = set.keys.clone();
+            jwks.push(set);
+            keys
+        }
+        _ => {
+            let problem =
+                Problem::new(place, "a `jwt` source needs exactly one place for its keys");
+            check.refuse(problem.note("allowed here: either `key_file` or `jwks_url`"));
+            return None;
+        }
+    };
+    let words = |words: Option<Words>| words.map(|Words(text)| text);
+    let claim = words(check.read_some(jwt.claim.as_ref()));
+    let leeway = check.read_some(jwt.leeway.as_ref()).unwrap_or(LEEWAY);
+    let rules = TokenRules {
+        header: header?,
+        signatures,
+        issuer: words(check.read_some(jwt.issuer.as_ref())),
+        audience: words(check.read_some(jwt.audience.as_ref())),
+        leeway: leeway.as_secs(),
+        claim: claim.unwrap_or_else(|| SUBJECT.to_owned()),
+        plan_claim: words(check.read_some(jwt.plan_claim.as_ref())),
+        plans: plans.clone(),
+        invalid: check.read_some(jwt.invalid.as_ref()).unwrap_or_default(),
+    };
+    Some(ClientSource::Token(Arc::new(Tokens::new(rules, keys))))
+}
+
+/// The one key of a file.
+fn key_of_file(
+    check: &mut Check<'_>,
+    jwt: &Jwt,
+    file: &Scalar<FilePath>,
+    signatures: &[Signature],
+) -> Option<TokenKeys> {
+    one_kind_of_key(check, signatures, jwt.algorithms.place);
+    let ca = jwt.jwks_ca.as_ref().map(|scalar| scalar.place);
+    let refresh = jwt.jwks_refresh.as_ref().map(|scalar| scalar.place);
+    for place in ca.into_iter().chain(refresh) {
+        let problem = Problem::new(place, "this has no effect with `key_file`");
+        check.refuse(problem.note("it says how a set is fetched from a `jwks_url`"));
+    }
+    let path = check.file(file)?;
+    let content = match fs::read(&path) {
+        Ok(content) => content,
+        Err(error) => {
+            unreadable(check, file, &path, &error);
+            return None;
+        }
+    };
+    let Ok(keys) = TokenKeys::from_file(signatures, &content) else {
+        let problem = unusable(file, &path, "holds no key for these algorithms");
+        check.refuse(problem.note("HS256 needs a secret, the others a public key in PEM"));
+        return None;
+    };
+    if signatures == [Signature::Hs256] && content.trim_ascii_end().len() < SECRET {
+        short_secret(check, file.place);
+    }
+    Some(keys)
+}
+
+fn short_secret(check: &mut Check<'_>, place: Option<Place>) {
+    check.warn(
+        Problem::new(place, "this secret is short enough to be guessed").note(format!(
+            "who guesses it can forge every token; use at least {SECRET} random bytes"
+        )),
+    );
+}
+
+/// A key verifies one kind of signature: one that could be taken for another's would be forged.
+fn one_kind_of_key(check: &mut Check<'_>, signatures: &[Signature], place: Option<Place>) {
+    if let [first, rest @ ..] = signatures
+        && rest.iter().all(|other| other == first)
+    {
+        return;
+    }
+    check.refuse(
+        Problem::new(
+            place,
+            "a `jwt` source with a `key_file` has exactly one algorithm",
+        )
+        .note("allowed here: one of HS256, RS256, ES256, EdDSA"),
+    );
+}
+
+/// The set at a URL, which is fetched once the gateway runs.
+fn key_set(
+    check: &mut Check<'_>,
+    jwt: &Jwt,
+    url: &Scalar<JwksUrl>,
+    signatures: &[Signature],
+) -> Option<JwksPlan> {
+    public_keys(check, jwt, signatures);
+    let refresh = check.read_some(jwt.jwks_refresh.as_ref());
+    let ca = jwt.jwks_ca.as_ref();
+    let authorities = ca.and_then(|scalar| authorities(check, scalar));
+    let place = url.place;
+    let JwksUrl(url) = check.read(url)?;
+    if url.scheme() == Some(&Scheme::HTTP) {
+        plain_http(check, jwt, &url, place);
+    }
+    let missed = Arc::new(Notify::new());
+    let ask = missed.clone();
+    Some(JwksPlan {
+        url,
+        authorities,
+        refresh: refresh.map_or(REFRESH, |JwksRefresh(every)| every),
+        signatures: signatures.to_vec(),
+        // Heard only by who waits for it: what is asked during a fetch is answered by that fetch.
+        keys: TokenKeys::awaited(move || ask.notify_waiters()),
+        missed,
+    })
+}
+
+/// What is published is no secret, so whoever reads it could sign with it.
+fn public_keys(check: &mut Check<'_>, jwt: &Jwt, signatures: &[Signature]) {
+    if signatures.contains(&Signature::Hs256) || jwt.algorithms.value.is_empty() {
+        let problem = Problem::new(
+            jwt.algorithms.place,
+            "the keys at a `jwks_url` are public, and verify signatures of public keys only",
+        );
+        check.refuse(problem.note("allowed here: any of RS256, ES256, EdDSA"));
+    }
+}
+
+/// Warns that a set may be changed on its way, unless it never leaves this machine.
+fn plain_http(check: &mut Check<'_>, jwt: &Jwt, url: &Uri, place: Option<Place>) {
+    if let Some(scalar) = &jwt.jwks_ca {
+        let problem = Problem::new(scalar.place, "this has no effect with http://");
+        check.warn(problem.note("only a server at https:// is verified"));
+    }
+    if !url.host().is_some_and(is_loopback) {
+        let problem = Problem::new(place, "this key set comes over plain http");
+        check.warn(
+            problem
+                .note("an attacker on the way can add keys and forge every token: write https://"),
+        );
+    }
+}
+
+/// Whether a URL's host is this machine by itself.
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    let address: Result<IpAddr, _> = address.parse();
+    host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
+}

@@ -1,0 +1,218 @@
+//! The configuration as written: the keys at its top, and the order in which they are checked.
+
+mod fixed;
+
+use std::net::SocketAddr;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use http::{HeaderName, StatusCode};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tidegate_tower::{Answers, Policy};
+use tidegate_yaml::{ConfigError, Source, Spanned, Warning};
+
+use crate::admin::Admin;
+use crate::answers::{Headers, HeadersWord, WrittenReject};
+use crate::bounds::timeouts::WrittenTimeouts;
+use crate::bounds::{BodyLimit, MemoryLimit, timeouts};
+use crate::check::Check;
+use crate::clients::{Network, WrittenClients, WrittenSource};
+use crate::fixed::Fixed;
+use crate::limits::WrittenLimit;
+use crate::limits::plans::Plans;
+use crate::listeners::Listen;
+use crate::log::Log;
+use crate::plan::Plan;
+use crate::routes::{RouteDefaults, Routes};
+use crate::shape::{Named, SingleOr};
+use crate::store::redis::Redis;
+use crate::store::{SecretText, Store, StoreWord};
+use crate::tracing::Tracing;
+use crate::upstreams::Upstream;
+use crate::value::Scalar;
+use crate::value::number::Connections;
+use crate::value::word::LimitName;
+use crate::{
+    admin, answers, bounds, clients, limits, listeners, log, routes, store, tracing, upstreams,
+};
+
+/// The configuration of a tidegate gateway.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "tidegate configuration")]
+pub(crate) struct File {
+    /// Where requests come in: an address, `{ address, tls }`, or a list of these. Default: 127.0.0.1:8080.
+    pub(crate) listen: Option<Listen>,
+    /// Where health, metrics and clients are served: an address, or `{ address, token }`. Default: 127.0.0.1:9901.
+    pub(crate) admin: Option<SingleOr<SocketAddr, Admin>>,
+    /// Peers whose word on addresses and users is taken. Default: none.
+    pub(crate) trusted_proxies: Option<Vec<Scalar<Network>>>,
+    /// Where limits keep their state: `memory`, or `redis: { url, … }`. Default: memory.
+    pub(crate) store: Option<SingleOr<StoreWord, Store>>,
+    /// Keys the hashes under which clients are kept. Default: none.
+    pub(crate) secret: Option<Scalar<SecretText>>,
+    /// Who is calling: the first source that answers names the client. Default: ip.
+    pub(crate) clients: Option<Vec<Spanned<WrittenSource>>>,
+    /// The header that tells upstreams who is calling, such as X-Client-Id; clients cannot send it. Default: none.
+    pub(crate) forward_client: Option<Scalar<HeaderName>>,
+    /// The limits, by name. Each is one budget per client, shared by all routes that list it.
+    pub(crate) limits: Option<Named<WrittenLimit>>,
+    /// Named quotas that replace those of limits for a class of clients: by plan, then by limit.
+    pub(crate) plans: Option<Plans>,
+    /// Limits that every request is charged to, matched or not.
+    pub(crate) always: Option<Vec<Scalar<LimitName>>>,
+    /// The headers that tell of limits: x-ratelimit, none, or `{ reset, ietf }`. Default: x-ratelimit.
+    pub(crate) headers: Option<SingleOr<HeadersWord, Headers>>,
+    /// What a refusal by a limit looks like. Default: 429 with problem details.
+    pub(crate) reject: Option<WrittenReject>,
+    /// The routes; the first match wins.
+    pub(crate) routes: Option<Routes>,
+    /// What is answered where no route matches. Default: 404 with problem details.
+    pub(crate) unmatched: Option<WrittenReject>,
+    /// Groups of servers, by name.
+    pub(crate) upstreams: Option<Named<Upstream>>,
+    /// How long to wait.
+    pub(crate) timeouts: Option<WrittenTimeouts>,
+    /// How many connections may be open at once. Default: 10000.
+    pub(crate) max_connections: Option<Scalar<Connections>>,
+    /// How many of these one address may have, or one /64 of IPv6; trusted proxies may have all. Default: all.
+    pub(crate) max_connections_per_ip: Option<Scalar<Connections>>,
+    /// How much memory the process may take before it sheds load: none, or a size such as 512MB. Default: none.
+    pub(crate) max_memory: Option<Scalar<MemoryLimit>>,
+    /// The largest request body. Default: none.
+    pub(crate) max_body: Option<Scalar<BodyLimit>>,
+    /// What is logged.
+    pub(crate) log: Option<Log>,
+    /// Which requests are traced: `{ otlp, sample, max_per_second, headers }`. Default: none.
+    pub(crate) tracing: Option<Spanned<Tracing>>,
+}
+
+impl File {
+    fn clients(&self) -> WrittenClients<'_> {
+        WrittenClients {
+            trusted_proxies: self.trusted_proxies.as_deref(),
+            sources: self.clients.as_deref().unwrap_or_default(),
+            forward_client: self.forward_client.as_ref(),
+        }
+    }
+
+    fn redis(&self) -> Option<&Redis> {
+        match &self.store {
+            Some(SingleOr::Block(store)) => store.value.redis.as_ref(),
+            Some(SingleOr::Single(_)) | None => None,
+        }
+    }
+
+    /// The names of limits that requests are charged to.
+    fn listed_limits(&self) -> impl Iterator<Item = &Scalar<LimitName>> {
+        let routes = self.routes.iter().flat_map(|routes| &routes.value);
+        let routes = routes.flat_map(|route| route.value.limits.iter().flatten());
+        self.always.iter().flatten().chain(routes)
+    }
+}
+
+/// Makes the plan, or says why there is none; a reload does not change what was fixed `before`.
+pub(crate) fn check(
+    file: &File,
+    source: &Source<'_>,
+    env: &dyn Fn(&str) -> Option<String>,
+    before: Option<&Fixed>,
+) -> Result<(Plan, Vec<Warning>), ConfigError> {
+    let mut check = Check::new(source, env);
+    let plan = plan(&mut check, file);
+    if let (Some(plan), Some(before)) = (&plan, before) {
+        fixed::unchanged(&mut check, file, &plan.fixed, before);
+    }
+    match plan {
+        Some(plan) if check.problems.is_empty() => Ok((plan, source.warn(check.warnings))),
+        _ => Err(source.refuse(check.problems)),
+    }
+}
+
+/// The parts of a plan, in the order in which they need each other.
+fn plan(check: &mut Check<'_>, file: &File) -> Option<Plan> {
+    let clients = file.clients();
+    let written = file.limits.as_ref();
+    let (listen, mut taken) = listeners::addresses(check, file.listen.as_ref());
+    let admin = admin::admin(check, file.admin.as_ref(), &mut taken);
+    let plans = limits::plans::plan_names(check, file.plans.as_ref());
+    let callers = clients::clients(check, clients, &plans);
+    let (store, shared) = store::store(check, file.store.as_ref());
+    let secret = store::secret(check, file.secret.as_ref(), store.as_ref());
+    let (limits, mut rules) = limits::limits(check, written, clients, shared);
+    limits::plans::plans(check, file.plans.as_ref(), &plans, written, &mut rules);
+    listeners::untrusted_proxy(check, file.listen.as_ref(), clients, &listen, &rules);
+    admin::open_admin(check, file.admin.as_ref(), admin.as_ref());
+    store::redis::uncounted_gateways(check, file.redis(), &limits);
+    let always = limits::always(check, file.always.as_deref(), &rules);
+    let answers = Answers::default();
+    let answers = answers::answers(check, file.headers.as_ref(), file.reject.as_ref(), &answers);
+    let unmatched = Policy {
+        route: "none".into(),
+        always: always.len(),
+        rules: always.into(),
+        answers,
+    };
+    let no_route = file.unmatched.as_ref();
+    let no_route = no_route.map(|answer| answers::refusal(check, answer, StatusCode::NOT_FOUND));
+    let timeouts = timeouts::timeouts(check, file.timeouts.as_ref());
+    let defaults = RouteDefaults {
+        clients: &callers.clients,
+        unmatched: &unmatched,
+        max_body: bounds::max_body(check, file.max_body.as_ref()),
+        timeouts,
+    };
+    let mut upstreams = upstreams::upstreams(check, file.upstreams.as_ref());
+    let routes = routes::routes(
+        check,
+        file.routes.as_ref(),
+        &rules,
+        &mut upstreams,
+        &defaults,
+    );
+    upstreams::unused_upstreams(check, &upstreams);
+    limits::unused_limits(check, written, file.listed_limits());
+    limits::plans::unused_plans(check, file.plans.as_ref(), clients);
+    let (admin, store, log) = (admin?, store?, log::log(check, file.log.as_ref()));
+    let fixed = Fixed {
+        store: fixed::fixed_store(check, file, &store),
+        secret: secret.clone(),
+        admin: admin.address,
+        log: log.clone(),
+    };
+    Some(Plan {
+        version: version(check.source.text()),
+        fixed,
+        listen,
+        admin,
+        clients: callers.clients,
+        proxy_protocol: callers.proxy_protocol,
+        key_files: callers.reread.key_files,
+        jwks: callers.reread.jwks,
+        store,
+        secret,
+        unmatched,
+        no_route,
+        limits,
+        routes,
+        timeouts,
+        max_connections: bounds::max_connections(check, file.max_connections.as_ref()),
+        max_connections_per_ip: bounds::max_connections_per_ip(
+            check,
+            file.max_connections_per_ip.as_ref(),
+        ),
+        max_memory: bounds::max_memory(check, file.max_memory.as_ref()),
+        log,
+        tracing: tracing::tracing(check, file.tracing.as_ref()),
+    })
+}
+
+/// The same for the same text, in 16 hexadecimal digits.
+fn version(text: &str) -> String {
+    let digest = digest(&SHA256, text.as_bytes());
+    let start = digest.as_ref().first_chunk();
+    format!(
+        "{:016x}",
+        start.map_or(0, |start| u64::from_be_bytes(*start))
+    )
+}

@@ -1,0 +1,39 @@
+//! What a running gateway cannot change: a reload that would is refused, by its place.
+//!
+//! State is kept in the store and under the secret, and the log is opened once, so all of these outlive every plan.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::log::LogPlan;
+use crate::secret::Secret;
+
+/// The parts of a configuration that only a restart changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fixed {
+    pub(crate) store: FixedStore,
+    pub(crate) secret: Option<Secret>,
+    pub(crate) admin: SocketAddr,
+    pub(crate) log: LogPlan,
+}
+
+/// Where limits keep their state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum FixedStore {
+    Memory,
+    Redis(Box<FixedRedis>),
+}
+
+/// How Redis is used. What is said of limits by default (`mode`, `on_failure`) is theirs, and not fixed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FixedRedis {
+    // May hold a password.
+    pub(crate) url: Secret,
+    pub(crate) timeout: Duration,
+    pub(crate) key_prefix: String,
+    pub(crate) gateways: Option<u64>,
+    pub(crate) sync_every: Duration,
+    // Of the authorities, the certificate and its key, whose content is read at start.
+    pub(crate) files: [Option<PathBuf>; 3],
+}

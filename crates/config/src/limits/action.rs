@@ -1,0 +1,229 @@
+//! `action` and `count`: what becomes of refused requests, and which requests stay charged.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::StatusCode;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, json};
+use tidegate_core::Quota;
+use tidegate_store::Mode;
+use tidegate_tower::Action;
+use tidegate_yaml::{Place, Problem, Spanned};
+
+use crate::check::Check;
+use crate::limits::WrittenLimit;
+use crate::shape::SingleOr;
+use crate::value::word::LimitName;
+use crate::value::{Fault, Scalar, Value};
+
+/// An action that has settings.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Action")]
+pub(crate) struct WrittenAction {
+    /// A refused request waits for its turn.
+    pub(crate) delay: Delay,
+}
+
+/// How requests wait.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Delay {
+    /// For how long at most, 1h at most; whoever would have to wait for longer is rejected at once.
+    pub(crate) max: Scalar<Duration>,
+}
+
+/// Which requests stay charged.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Counted {
+    /// Those whose answer has one of these statuses, 200 to 599.
+    pub(crate) status: Spanned<Vec<Scalar<Status>>>,
+}
+
+/// What becomes of a refused request, where one word says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ActionWord {
+    Reject,
+    Drop,
+    /// Nothing: the limit only counts.
+    Observe,
+}
+
+impl Value for ActionWord {
+    const NAME: &'static str = "Action";
+    const WHAT: &'static str = "an action";
+    const ALLOWED: &'static str = "reject, drop, observe, or `delay: { max: … }`";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        match text {
+            "reject" => Ok(Self::Reject),
+            "drop" => Ok(Self::Drop),
+            "observe" => Ok(Self::Observe),
+            "delay" => Err(Fault::Because("`delay` needs a longest wait")),
+            _ => Err(Fault::Form),
+        }
+    }
+
+    fn schema() -> serde_json::Map<String, serde_json::Value> {
+        let words = serde_json::json!(["reject", "drop", "observe"]);
+        serde_json::Map::from_iter([("enum".to_owned(), words)])
+    }
+}
+
+/// The status of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Status(pub(crate) StatusCode);
+
+impl Value for Status {
+    const NAME: &'static str = "Status";
+    const WHAT: &'static str = "the status of an answer";
+    const ALLOWED: &'static str = "a whole number from 200 to 599, such as 401";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        let status = text.parse::<StatusCode>().ok();
+        let status = status.filter(|status| (200..600).contains(&status.as_u16()));
+        status.map(Self).ok_or(Fault::Form)
+    }
+
+    fn schema() -> Map<String, serde_json::Value> {
+        let schema = json!({ "type": "integer", "minimum": 200, "maximum": 599 });
+        schema.as_object().cloned().unwrap_or_default()
+    }
+}
+
+/// The longest that a request may wait: its connection stays open meanwhile.
+const LONGEST_WAIT: Duration = Duration::from_secs(60 * 60);
+
+/// What a limit does.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LimitAction {
+    /// What becomes of a request that it refuses.
+    pub(crate) of_refused: Action,
+    /// Whether it refuses nobody, and only counts.
+    pub(crate) observes: bool,
+}
+
+/// What makes a limit's charges reservations, and where that stands: which answers count, or what an answer says.
+pub(crate) fn reserving(limit: &WrittenLimit) -> Option<(&'static str, Option<Place>)> {
+    if let Some(count) = &limit.count {
+        return Some(("`count`", count.place));
+    }
+    match &limit.cost {
+        Some(SingleOr::Block(block)) => {
+            let reserve = block.value.reserve.as_ref();
+            let told = block.value.response_header.as_ref();
+            let place = reserve.map_or(told?.place, |scalar| scalar.place);
+            Some(("a cost from the answer", place))
+        }
+        _ => None,
+    }
+}
+
+pub(crate) fn action(
+    check: &mut Check<'_>,
+    limit: &WrittenLimit,
+    quota: Option<&Quota>,
+) -> LimitAction {
+    let delay = match &limit.action {
+        None => return LimitAction::default(),
+        Some(SingleOr::Single(word)) => {
+            let mut does = LimitAction::default();
+            match check.read(word) {
+                Some(ActionWord::Drop) => does.of_refused = Action::Drop,
+                Some(ActionWord::Observe) => does.observes = true,
+                Some(ActionWord::Reject) | None => {}
+            }
+            return does;
+        }
+        Some(SingleOr::Block(block)) => block,
+    };
+    let scalar = &delay.value.delay.max;
+    let max = check.read(scalar).unwrap_or_default();
+    if max > LONGEST_WAIT {
+        check.refuse(Problem::new(scalar.place, "the longest wait is 1h"));
+    }
+    let why = match quota {
+        Some(quota) if quota.is_queue() => {
+            "what a leaky_bucket admits waits for its turn already, and what it refuses finds its queue full"
+        }
+        Some(quota) if quota.lease().is_some() => {
+            "the time at which the next request ends is not known"
+        }
+        _ if limit.block.is_some() => "a limit with `block` refuses at once when it is exceeded",
+        _ => {
+            return LimitAction {
+                of_refused: Action::Delay { max },
+                observes: false,
+            };
+        }
+    };
+    let problem = Problem::new(delay.place, "this limit cannot delay").note(why);
+    check.refuse(problem.note("allowed here: reject, drop, observe"));
+    LimitAction::default()
+}
+
+/// The statuses of answers that stay charged; none: all do.
+pub(crate) fn count(check: &mut Check<'_>, limit: &WrittenLimit) -> Option<Arc<[StatusCode]>> {
+    let written = &limit.count.as_ref()?.value.status;
+    let mut statuses = Vec::new();
+    for scalar in &written.value {
+        let Some(Status(status)) = check.read(scalar) else {
+            continue;
+        };
+        if statuses.contains(&status) {
+            let problem = Problem::new(scalar.place, format!("`{}` is here twice", scalar.raw));
+            check.refuse(problem);
+        }
+        statuses.push(status);
+    }
+    if written.value.is_empty() {
+        let problem = Problem::new(written.place, "an empty list counts no request");
+        check.refuse(problem.note("name at least one status, such as 401"));
+    }
+    Some(statuses.into())
+}
+
+/// Refuses reservations where there can be none.
+pub(crate) fn reserves_fit(
+    check: &mut Check<'_>,
+    name: &Scalar<LimitName>,
+    limit: &WrittenLimit,
+    quota: &Quota,
+    mode: Mode,
+) {
+    let Some((what, place)) = reserving(limit) else {
+        return;
+    };
+    let told = match &limit.cost {
+        Some(SingleOr::Block(block)) => block.value.response_header.as_ref(),
+        _ => None,
+    };
+    if let Some(scalar) = told.filter(|_| limit.count.is_some()) {
+        let problem = Problem::new(
+            scalar.place,
+            "a charge is settled by a status or by a header, not by both",
+        );
+        check.refuse(problem.note("leave out `count`, or `response_header` and `reserve`"));
+    }
+    if quota.is_queue() || quota.lease().is_some() {
+        let message = format!("a {} cannot have {what}", quota.algorithm());
+        let problem = Problem::new(place, message);
+        check.refuse(problem.note("such a limit is charged before the answer is known"));
+    }
+    if matches!(mode, Mode::Leased | Mode::Synced) {
+        let place = limit
+            .mode
+            .as_ref()
+            .map_or(name.place, |scalar| scalar.place);
+        let message = format!("a limit with {what} cannot be {}", mode.word());
+        let mut problem = Problem::new(place, message);
+        if limit.mode.is_none() {
+            problem =
+                problem.note("the store's `mode` is meant for all limits; this one needs its own");
+        }
+        check.refuse(problem.note("allowed here: exact, local"));
+    }
+}

@@ -1,0 +1,66 @@
+//! `token_bucket` and `leaky_bucket`.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tidegate_core::{LeakyBucket, Quota, Rate, TokenBucket};
+use tidegate_yaml::Place;
+
+use crate::check::Check;
+use crate::limits::numbers::{Numbers, fit};
+use crate::value::Scalar;
+use crate::value::number::Count;
+
+/// The numbers of a token bucket.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "TokenBucket")]
+pub(crate) struct WrittenTokenBucket {
+    /// How many at once.
+    pub(crate) capacity: Scalar<Count>,
+    /// How many are added per how long.
+    pub(crate) refill: Scalar<Rate>,
+}
+
+impl Numbers for WrittenTokenBucket {
+    fn quota(&self, check: &mut Check<'_>) -> Option<Quota> {
+        let (count, rate) = (check.read(&self.capacity), check.read(&self.refill));
+        let quota = TokenBucket::new(count?.0, rate?).map(Quota::from);
+        fit(check, quota, &self.capacity, self.refill.place)
+    }
+
+    fn capacity_place(&self) -> Option<Place> {
+        self.capacity.place
+    }
+}
+
+/// The numbers of a leaky bucket.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "LeakyBucket")]
+pub(crate) struct WrittenLeakyBucket {
+    /// How many may wait.
+    pub(crate) queue: Scalar<Count>,
+    /// How many leave per how long.
+    pub(crate) drain: Scalar<Rate>,
+    /// Whether requests go on at once instead of waiting for their turn. Default: false.
+    pub(crate) nodelay: Option<Scalar<bool>>,
+}
+
+// Whether requests wait for their turn is no number.
+impl Numbers for WrittenLeakyBucket {
+    fn quota(&self, check: &mut Check<'_>) -> Option<Quota> {
+        let (count, rate) = (check.read(&self.queue), check.read(&self.drain));
+        let quota = LeakyBucket::new(count?.0, rate?).map(Quota::from);
+        fit(check, quota, &self.queue, self.drain.place)
+    }
+
+    fn capacity_place(&self) -> Option<Place> {
+        self.queue.place
+    }
+}
+
+/// Whether requests go on at once that a leaky bucket admits.
+pub(crate) fn has_nodelay(check: &mut Check<'_>, bucket: Option<&WrittenLeakyBucket>) -> bool {
+    let scalar = bucket.and_then(|bucket| bucket.nodelay.as_ref());
+    check.read_some(scalar).unwrap_or_default()
+}

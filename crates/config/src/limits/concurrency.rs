@@ -1,0 +1,50 @@
+//! `concurrency`: a limit on requests under way.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tidegate_core::{Concurrency, Quota, micros};
+use tidegate_yaml::{Place, Problem};
+
+use crate::check::Check;
+use crate::limits::numbers::{Numbers, fit};
+use crate::value::Scalar;
+use crate::value::number::Count;
+
+/// How long a place outlives a gateway that dies, unless that is said.
+const LEASE: Duration = Duration::from_secs(10);
+/// The shortest lease: it is renewed a few times before it lapses.
+const SHORTEST_LEASE: Duration = Duration::from_secs(1);
+
+/// The numbers of a limit on requests under way.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Concurrency")]
+pub(crate) struct WrittenConcurrency {
+    /// How many at a time.
+    pub(crate) limit: Scalar<Count>,
+    /// How long a place outlives a gateway that dies, at least 1s. Default: 10s.
+    pub(crate) lease: Option<Scalar<Duration>>,
+}
+
+impl Numbers for WrittenConcurrency {
+    fn quota(&self, check: &mut Check<'_>) -> Option<Quota> {
+        let (count, length) = (
+            check.read(&self.limit),
+            check.read_some(self.lease.as_ref()),
+        );
+        let place = self.lease.as_ref().and_then(|scalar| scalar.place);
+        if length.is_some_and(|length| length < SHORTEST_LEASE) {
+            let problem = Problem::new(place, "the shortest lease is 1s");
+            check.refuse(problem.note("the gateway renews the lease while the request runs"));
+            return None;
+        }
+        let quota = Concurrency::new(count?.0, micros(length.unwrap_or(LEASE)));
+        fit(check, quota.map(Quota::from), &self.limit, place)
+    }
+
+    fn capacity_place(&self) -> Option<Place> {
+        self.limit.place
+    }
+}

@@ -1,0 +1,126 @@
+//! `cost`: what a request is charged as, and whether that can ever fit.
+
+use http::HeaderName;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tidegate_core::Quota;
+use tidegate_tower::Cost;
+use tidegate_yaml::{Place, Problem};
+
+use crate::check::Check;
+use crate::clients::WrittenClients;
+use crate::limits::WrittenLimit;
+use crate::shape::SingleOr;
+use crate::value::Scalar;
+use crate::value::number::Count;
+
+/// A cost that differs from request to request: either `header` and `max`, or `response_header` and `reserve`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Cost")]
+#[schemars(extend("minProperties" = 2, "maxProperties" = 2))]
+pub(crate) struct WrittenCost {
+    /// The header that says it, believed from `trusted_proxies` only; without it a request costs 1.
+    pub(crate) header: Option<Scalar<HeaderName>>,
+    /// What a request costs that is said to cost more.
+    pub(crate) max: Option<Scalar<Count>>,
+    /// The header of the answer that says it, from 0 up; without it a request costs what was reserved.
+    pub(crate) response_header: Option<Scalar<HeaderName>>,
+    /// What is charged until then.
+    pub(crate) reserve: Option<Scalar<Count>>,
+}
+
+/// What a request costs at a limit with this quota.
+pub(crate) fn cost(
+    check: &mut Check<'_>,
+    limit: &WrittenLimit,
+    quota: Option<&Quota>,
+    clients: WrittenClients<'_>,
+) -> Option<Cost> {
+    let cost = match limit.cost.as_ref()? {
+        SingleOr::Single(scalar) => {
+            let cost = at_least_1(check, scalar, "cost")?;
+            if let Some(quota) = quota {
+                fits(check, &Cost::Fixed(cost), quota, scalar.place);
+            }
+            Cost::Fixed(cost)
+        }
+        SingleOr::Block(block) => told(check, &block.value, block.place, quota, clients)?,
+    };
+    Some(cost)
+}
+
+/// A cost that a header says: a request's, or its answer's.
+fn told(
+    check: &mut Check<'_>,
+    written: &WrittenCost,
+    place: Option<Place>,
+    quota: Option<&Quota>,
+    clients: WrittenClients<'_>,
+) -> Option<Cost> {
+    let WrittenCost {
+        header,
+        max,
+        response_header,
+        reserve,
+    } = written;
+    match (header, max, response_header, reserve) {
+        (Some(header), Some(max), None, None) => {
+            let name = check.read(header);
+            let max = at_least_1(check, max, "max");
+            if !clients.has_proxies() {
+                let problem = Problem::new(header.place, "this header is never believed");
+                check.warn(problem.note(
+                    "a cost is believed from `trusted_proxies` only, and none is listed: every request costs 1",
+                ));
+            }
+            Some(Cost::Header {
+                name: name?,
+                max: max?,
+            })
+        }
+        (None, None, Some(header), Some(scalar)) => {
+            let name = check.read(header);
+            let reserve = at_least_1(check, scalar, "reserve");
+            let cost = Cost::Answer {
+                name: name?,
+                reserve: reserve?,
+            };
+            if let Some(quota) = quota {
+                fits(check, &cost, quota, scalar.place);
+            }
+            Some(cost)
+        }
+        _ => {
+            let problem = Problem::new(place, "this is not a valid cost");
+            check.refuse(
+                problem
+                    .note("allowed here: `header` and `max`, or `response_header` and `reserve`"),
+            );
+            None
+        }
+    }
+}
+
+/// Refuses a cost that is the same for every request, and never fits.
+pub(crate) fn fits(check: &mut Check<'_>, cost: &Cost, quota: &Quota, place: Option<Place>) {
+    let capacity = quota.capacity();
+    if let Cost::Fixed(cost) | Cost::Answer { reserve: cost, .. } = cost
+        && *cost > capacity
+    {
+        check.refuse(Problem::new(
+            place,
+            format!("a cost of {cost} never fits where at most {capacity} is admitted at once"),
+        ));
+    }
+}
+
+fn at_least_1(check: &mut Check<'_>, scalar: &Scalar<Count>, what: &str) -> Option<u64> {
+    let Count(number) = check.read(scalar)?;
+    if number == 0 {
+        let message = format!("`{what}` must be at least 1");
+        check.refuse(Problem::new(scalar.place, message));
+        return None;
+    }
+    Some(number)
+}

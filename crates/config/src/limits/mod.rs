@@ -1,0 +1,348 @@
+//! The limits: what they are counted per, how gateways share them, and who lists them (`limits`, `always`).
+
+pub(crate) mod action;
+mod bucket;
+mod calendar;
+mod concurrency;
+pub(crate) mod cost;
+mod numbers;
+pub(crate) mod plans;
+mod quota;
+mod window;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderName;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tidegate_core::{Block, Micros, Quota, micros};
+use tidegate_store::{Limit, Mode, OnFailure};
+use tidegate_tower::{Per, Rule};
+use tidegate_yaml::{Place, Problem, Spanned};
+
+use crate::check::Check;
+use crate::clients::ip::PrefixLength;
+use crate::clients::{IPV6_PREFIX, WrittenClients};
+use crate::limits::action::{
+    ActionWord, Counted, WrittenAction, action, count, reserves_fit, reserving,
+};
+use crate::limits::bucket::has_nodelay;
+use crate::limits::cost::{WrittenCost, cost};
+use crate::limits::numbers::Numbers;
+use crate::limits::quota::{algorithms, quota};
+use crate::shape::{Named, SingleOr};
+use crate::store::StoreDefaults;
+use crate::value::number::Count;
+use crate::value::word::LimitName;
+use crate::value::{Fault, Scalar, Value};
+
+macro_rules! limit {
+    ($($(#[$doc:meta])* $key:ident: $numbers:ty,)*) => {
+        /// A limit: exactly one algorithm, and what it is counted per.
+        #[derive(Debug, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        #[schemars(rename = "Limit")]
+        pub(crate) struct WrittenLimit {
+            $($(#[$doc])* pub(crate) $key: Option<$numbers>,)*
+            /// What it is counted per; `[]` is one budget for all. Default: [client].
+            pub(crate) per: Option<Vec<Scalar<Per>>>,
+            /// What a request costs: a whole number, or what a header of a trusted proxy or of the answer says. Default: 1.
+            pub(crate) cost: Option<SingleOr<Count, WrittenCost>>,
+            /// Which requests stay charged. Default: all.
+            pub(crate) count: Option<Spanned<Counted>>,
+            /// What becomes of a refused request: reject, drop, observe or `delay: { max }`. Default: reject.
+            pub(crate) action: Option<SingleOr<ActionWord, WrittenAction>>,
+            /// Once it is exceeded, the key is refused for this long. Default: not.
+            pub(crate) block: Option<Scalar<Duration>>,
+            /// Whether requests that are refused meanwhile begin the block anew. Default: false.
+            pub(crate) extend: Option<Scalar<bool>>,
+            /// What decides when Redis does not. Default: the store's.
+            pub(crate) on_failure: Option<Scalar<OnFailure>>,
+            /// How gateways share it: exact, leased, synced or local. Default: the store's.
+            pub(crate) mode: Option<Scalar<Mode>>,
+        }
+
+        impl WrittenLimit {
+            /// The algorithms that stand there.
+            fn algorithms(&self) -> Vec<&dyn Numbers> {
+                let all = [$(self.$key.as_ref().map(|numbers| numbers as &dyn Numbers)),*];
+                all.into_iter().flatten().collect()
+            }
+        }
+    };
+}
+
+algorithms!(limit);
+
+impl Value for Per {
+    const NAME: &'static str = "Per";
+    const WHAT: &'static str = "something that a limit can count per";
+    const ALLOWED: &'static str = "client, ip, ip/48, api_key, user_id, route, method, host, header:NAME, cookie:NAME, path:NAME";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        if let Some((_, plain)) = Self::PLAIN.into_iter().find(|(word, _)| *word == text) {
+            return Ok(plain);
+        }
+        if let Some(bits) = text.strip_prefix("ip/") {
+            return PrefixLength::read(bits).map(|PrefixLength(bits)| Self::Network(bits));
+        }
+        match text.split_once(':').ok_or(Fault::Form)? {
+            ("header", name) => Ok(Self::Header(HeaderName::read(name)?)),
+            ("cookie", name) => cookie_name(name).map(|name| Self::Cookie(name.into())),
+            ("path", name) => LimitName::read(name).map(|LimitName(name)| Self::Path(name.into())),
+            _ => Err(Fault::Form),
+        }
+    }
+}
+
+/// A cookie's name is a token, as a header's is, in its own case.
+fn cookie_name(name: &str) -> Result<&str, Fault> {
+    HeaderName::read(name).map(|_| name)
+}
+
+/// How long a reservation lasts that its gateway does not renew, in us: so long is charged what a gateway that died had
+/// under way.
+const RESERVED: Micros = 10_000_000;
+
+/// The limits by name; none where the limit itself was refused.
+pub(crate) type Rules = HashMap<String, Option<Rule>>;
+
+/// All limits in the order of the file, and each by its name.
+pub(crate) fn limits(
+    check: &mut Check<'_>,
+    written: Option<&Named<WrittenLimit>>,
+    clients: WrittenClients<'_>,
+    shared: StoreDefaults,
+) -> (Vec<Arc<Limit>>, Rules) {
+    let mut limits = Vec::new();
+    let mut rules = Rules::new();
+    for (name, limit) in written.into_iter().flat_map(|limits| &limits.0) {
+        let reserves = reserving(limit).is_some();
+        let written = limit.algorithms();
+        let whose = format!("the limit `{}`", name.raw);
+        let quota = quota(check, &whose, name.place, &written);
+        let per = per(check, limit, clients);
+        let on_failure = check.read_some(limit.on_failure.as_ref());
+        let mode = check.read_some(limit.mode.as_ref()).unwrap_or(shared.mode);
+        if shared.in_memory {
+            without_effect(check, limit);
+        }
+        let cost = cost(check, limit, quota.as_ref(), clients);
+        let action = action(check, limit, quota.as_ref());
+        let count = count(check, limit);
+        let nodelay = has_nodelay(check, limit.leaky_bucket.as_ref());
+        let block = block(check, limit, mode);
+        if let Some(quota) = &quota {
+            mode_fits(check, name, limit, quota, mode);
+            reserves_fit(check, name, limit, quota, mode);
+        }
+        let Some(LimitName(name)) = check.read(name) else {
+            continue;
+        };
+        let rule = quota.map(|quota| {
+            let on_failure = on_failure.unwrap_or(shared.on_failure);
+            let mut limit = Limit::new(&name, quota, on_failure).in_mode(mode);
+            if let Some(block) = block {
+                limit = limit.blocking(block);
+            }
+            if !per.iter().any(Per::is_callers) {
+                limit = limit.shared();
+            }
+            if action.observes {
+                limit = limit.observed();
+            }
+            if reserves {
+                limit = limit.reserving(RESERVED);
+            }
+            let limit = Arc::new(limit);
+            limits.push(Arc::clone(&limit));
+            Rule {
+                cost: cost.unwrap_or_default(),
+                action: action.of_refused,
+                count,
+                nodelay,
+                ..Rule::new(limit, per)
+            }
+        });
+        rules.insert(name, rule);
+    }
+    (limits, rules)
+}
+
+/// Warns of limits that nothing is charged to.
+pub(crate) fn unused_limits<'f>(
+    check: &mut Check<'_>,
+    written: Option<&Named<WrittenLimit>>,
+    listed: impl Iterator<Item = &'f Scalar<LimitName>>,
+) {
+    let used: HashSet<_> = listed.map(|scalar| &scalar.raw).collect();
+    for (name, _) in written.into_iter().flat_map(|limits| &limits.0) {
+        if !used.contains(&name.raw) {
+            check.warn(
+                Problem::new(
+                    name.place,
+                    format!("no route uses the limit `{}`", name.raw),
+                )
+                .note("list it under `limits` of a route, or under `always`"),
+            );
+        }
+    }
+}
+
+/// What becomes of a key once the limit was exceeded.
+fn block(check: &mut Check<'_>, limit: &WrittenLimit, mode: Mode) -> Option<Block> {
+    let span = check.read_some(limit.block.as_ref());
+    let extend = check.read_some(limit.extend.as_ref()).unwrap_or_default();
+    let Some(scalar) = &limit.block else {
+        if let Some(scalar) = &limit.extend {
+            let problem = Problem::new(scalar.place, "there is no `block` to extend");
+            check.refuse(problem.note("add `block: 30m`, or remove `extend`"));
+        }
+        return None;
+    };
+    if matches!(mode, Mode::Leased | Mode::Synced) {
+        let message = format!("a limit that is {} cannot block", mode.word());
+        let problem = Problem::new(scalar.place, message);
+        check.refuse(problem.note("all gateways must know a block at once: write `mode: exact`"));
+    }
+    Some(Block {
+        span: micros(span?),
+        extend,
+    })
+}
+
+/// Warns of what only matters with Redis.
+fn without_effect(check: &mut Check<'_>, limit: &WrittenLimit) {
+    if let Some(scalar) = &limit.on_failure {
+        check.warn(
+            Problem::new(scalar.place, "`on_failure` has no effect here")
+                .note("with `store: memory` the store cannot fail"),
+        );
+    }
+    if let Some(scalar) = &limit.mode {
+        check.warn(
+            Problem::new(scalar.place, "`mode` has no effect here")
+                .note("with `store: memory` no other gateway shares the limit"),
+        );
+    }
+}
+
+/// Refuses a mode that the limit's algorithm cannot have.
+fn mode_fits(
+    check: &mut Check<'_>,
+    name: &Scalar<LimitName>,
+    limit: &WrittenLimit,
+    quota: &Quota,
+    mode: Mode,
+) {
+    let allowed = quota.modes();
+    if allowed.contains(&mode) {
+        return;
+    }
+    let place = limit
+        .mode
+        .as_ref()
+        .map_or(name.place, |scalar| scalar.place);
+    let what = match quota.calendar() {
+        Some(_) => "window of days or months",
+        None => quota.algorithm(),
+    };
+    let message = format!("a {what} cannot be {}", mode.word());
+    let mut problem = Problem::new(place, message);
+    if limit.mode.is_none() {
+        problem =
+            problem.note("the store's `mode` is meant for all limits; this one needs its own");
+    }
+    let allowed: Vec<_> = allowed.iter().map(|mode| mode.word()).collect();
+    check.refuse(problem.note(format!("allowed here: {}", allowed.join(", "))));
+}
+
+fn per(check: &mut Check<'_>, limit: &WrittenLimit, clients: WrittenClients<'_>) -> Vec<Per> {
+    let Some(scalars) = &limit.per else {
+        return vec![Per::Client];
+    };
+    let mut per = Vec::new();
+    for scalar in scalars {
+        let Some(part) = check.read(scalar) else {
+            continue;
+        };
+        if per.contains(&part) {
+            let problem = Problem::new(scalar.place, format!("`{}` is here twice", scalar.raw));
+            check.refuse(problem);
+        }
+        wider(check, &part, clients, scalar.place);
+        let mut sources = clients.sources.iter().map(|source| &source.value);
+        let is_named = match part {
+            Per::ApiKey => sources.any(|source| source.api_key.is_some()),
+            Per::UserId => sources.any(|source| source.user_id.is_some() || source.jwt.is_some()),
+            _ => true,
+        };
+        if !is_named {
+            let message = format!("no client source names a `{}`", scalar.raw);
+            check.warn(
+                Problem::new(scalar.place, message)
+                    .note("every client is counted by address here; see `clients`"),
+            );
+        }
+        per.push(part);
+    }
+    per
+}
+
+/// A network is wider than the addresses that clients are anyway.
+fn wider(check: &mut Check<'_>, part: &Per, clients: WrittenClients<'_>, place: Option<Place>) {
+    let Per::Network(bits) = part else {
+        return;
+    };
+    let mut sources = clients.sources.iter();
+    let scalar = sources.find_map(|source| source.value.ip.as_ref()?.ipv6_prefix.as_ref());
+    let own = scalar.and_then(|scalar| check.read(scalar));
+    let own = own.map_or(IPV6_PREFIX, |PrefixLength(own)| own);
+    if *bits >= own {
+        check.refuse(
+            Problem::new(place, format!("`ip` is one client per /{own} already"))
+                .note(format!("allowed here: ip/1 to ip/{}", own - 1)),
+        );
+    }
+}
+
+/// The rules that every request is charged to.
+pub(crate) fn always(
+    check: &mut Check<'_>,
+    written: Option<&[Scalar<LimitName>]>,
+    rules: &Rules,
+) -> Vec<Rule> {
+    let scalars = written.unwrap_or_default();
+    rules_of(check, scalars, rules, "`always`")
+}
+
+/// The rules of the limits that a list names, each of which must be there once.
+pub(crate) fn rules_of(
+    check: &mut Check<'_>,
+    scalars: &[Scalar<LimitName>],
+    rules: &Rules,
+    whose: &str,
+) -> Vec<Rule> {
+    let mut seen = HashSet::new();
+    let mut found = Vec::new();
+    for scalar in scalars {
+        let Some(LimitName(name)) = check.read(scalar) else {
+            continue;
+        };
+        let shown = &scalar.raw;
+        let Some(rule) = rules.get(&name) else {
+            let none = "no limit is defined; define limits under `limits`";
+            check.undefined("limit", scalar, rules.keys(), none);
+            continue;
+        };
+        if !seen.insert(name) {
+            let message = format!("{whose} lists the limit `{shown}` twice");
+            check.refuse(Problem::new(scalar.place, message));
+            continue;
+        }
+        found.extend(rule.clone());
+    }
+    found
+}

@@ -1,0 +1,220 @@
+//! `plans`: other numbers for limits that are defined, and nothing but numbers.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tidegate_core::{Concurrency, Quota};
+use tidegate_store::Limit;
+use tidegate_tower::{ClientPlans, Rule};
+use tidegate_yaml::Problem;
+
+use crate::check::Check;
+use crate::clients::WrittenClients;
+use crate::limits::bucket::has_nodelay;
+use crate::limits::cost::fits;
+use crate::limits::numbers::Numbers;
+use crate::limits::quota::{algorithms, quota};
+use crate::limits::{Rules, WrittenLimit};
+use crate::shape::{Named, SingleOr};
+use crate::value::word::LimitName;
+use crate::value::{Fault, Scalar, Value};
+
+/// The plans as they are written: quotas by plan, then by limit.
+pub(crate) type Plans = Named<Named<SingleOr<Unlimited, PlanQuota>>>;
+
+macro_rules! plan_quota {
+    ($($(#[$doc:meta])* $key:ident: $numbers:ty,)*) => {
+        /// A plan's quota for a limit: the algorithm and window that the limit has, with other numbers.
+        #[derive(Debug, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
+        pub(crate) struct PlanQuota {
+            $(
+                /// As the limit's own.
+                pub(crate) $key: Option<$numbers>,
+            )*
+        }
+
+        impl PlanQuota {
+            /// The algorithms that stand there.
+            fn algorithms(&self) -> Vec<&dyn Numbers> {
+                let all = [$(self.$key.as_ref().map(|numbers| numbers as &dyn Numbers)),*];
+                all.into_iter().flatten().collect()
+            }
+        }
+    };
+}
+
+algorithms!(plan_quota);
+
+/// A plan without a quota for a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Unlimited;
+
+impl Value for Unlimited {
+    const NAME: &'static str = "Unlimited";
+    const WHAT: &'static str = "a plan's quota";
+    const ALLOWED: &'static str = "unlimited, or the limit's algorithm with other numbers";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        (text == "unlimited").then_some(Self).ok_or(Fault::Form)
+    }
+}
+
+/// Which plans there are, in the order of the file.
+pub(crate) fn plan_names(check: &mut Check<'_>, written: Option<&Plans>) -> ClientPlans {
+    let written = written.into_iter().flat_map(|plans| &plans.0);
+    let names: Vec<String> = written
+        .filter_map(|(name, _)| check.read(name))
+        .map(|LimitName(name)| name)
+        .collect();
+    ClientPlans::new(names)
+}
+
+/// Puts the quotas of all plans into the rules.
+pub(crate) fn plans(
+    check: &mut Check<'_>,
+    written: Option<&Plans>,
+    plans: &ClientPlans,
+    limits: Option<&Named<WrittenLimit>>,
+    rules: &mut Rules,
+) {
+    let mut changed: HashMap<String, Vec<Option<Arc<Limit>>>> = HashMap::new();
+    for (plan, quotas) in written.into_iter().flat_map(|plans| &plans.0) {
+        // A name that is refused is told by `plan_names`.
+        let plan = check.fill(plan).and_then(|plan| plans.called(&plan));
+        for (scalar, written) in &quotas.0 {
+            let Some(LimitName(name)) = check.read(scalar) else {
+                continue;
+            };
+            let Some(rule) = rules.get(&name) else {
+                let none = "no limit is defined; define limits under `limits`";
+                check.undefined("limit", scalar, rules.keys(), none);
+                continue;
+            };
+            let Some(rule) = rule else { continue };
+            let limit = plan_quota(check, scalar, written, rule, limits);
+            if let (Some(limit), Some(plan)) = (limit, &plan) {
+                let same = || vec![Some(rule.limit.clone()); plans.iter().len()];
+                changed.entry(name).or_insert_with(same)[plan.index()] = limit;
+            }
+        }
+    }
+    for (name, of_limit) in changed {
+        if let Some(Some(rule)) = rules.get_mut(&name) {
+            rule.plans = of_limit.into();
+        }
+    }
+}
+
+/// Warns of plans that nobody has, and of a claim that can name none.
+pub(crate) fn unused_plans(
+    check: &mut Check<'_>,
+    written: Option<&Plans>,
+    clients: WrittenClients<'_>,
+) {
+    let sources = || clients.sources.iter().map(|source| &source.value);
+    let claim = sources().find_map(|source| source.jwt.as_ref()?.plan_claim.as_ref());
+    let plans = || written.into_iter().flat_map(|plans| &plans.0);
+    if let Some(scalar) = claim.filter(|_| plans().next().is_none()) {
+        let problem = Problem::new(scalar.place, "`plan_claim` has no effect here");
+        check.warn(problem.note("no plan is defined; define plans under `plans`"));
+    }
+    let keys = sources().filter_map(|source| source.api_key.as_ref());
+    // A key file may name any of them one day.
+    if claim.is_some() || keys.clone().any(|source| source.keys_file.is_some()) {
+        return;
+    }
+    let keys = keys.flat_map(|source| source.keys.iter().flatten());
+    let given: HashSet<_> = keys
+        .filter_map(|key| Some(&key.value.plan.as_ref()?.raw))
+        .collect();
+    for (name, _) in plans().filter(|(name, _)| !given.contains(&name.raw)) {
+        let message = format!("no client has the plan `{}`", name.raw);
+        let note = "a listed API key gets one by `plan`, a token's user by `plan_claim`";
+        check.warn(Problem::new(name.place, message).note(note));
+    }
+}
+
+/// A limit as a plan has it, or none at all; nothing if that is refused.
+fn plan_quota(
+    check: &mut Check<'_>,
+    name: &Scalar<LimitName>,
+    written: &SingleOr<Unlimited, PlanQuota>,
+    rule: &Rule,
+    limits: Option<&Named<WrittenLimit>>,
+) -> Option<Option<Arc<Limit>>> {
+    let block = match written {
+        SingleOr::Single(word) => return check.read(word).map(|Unlimited| None),
+        SingleOr::Block(block) => block,
+    };
+    let written = block.value.algorithms();
+    let whose = format!("the plan's quota for `{}`", name.raw);
+    let own = rule.limit.quota();
+    let quota = quota(check, &whose, block.place, &written)?;
+    if quota.kind() == own.kind() {
+        let quota = no_more(check, &block.value, quota, rule)?;
+        let place = written.iter().find_map(|numbers| numbers.capacity_place());
+        fits(check, &rule.cost, &quota, place);
+        return Some(Some(Arc::new(rule.limit.with_quota(quota))));
+    }
+    let is_fixed = |quota: &Quota| !quota.is_gradual() && quota.lease().is_none();
+    let same_algorithm = quota.algorithm() == own.algorithm() || is_fixed(&quota) && is_fixed(own);
+    let (place, what) = if same_algorithm {
+        let window = written.iter().find_map(|numbers| numbers.window_place());
+        (window, "window")
+    } else {
+        (block.place, "algorithm")
+    };
+    let problem = Problem::new(
+        place,
+        format!("a plan can change numbers, but not the {what}"),
+    );
+    let mut problem = problem.note("a client keeps what it has used when its plan changes");
+    let mut limits = limits.into_iter().flat_map(|limits| &limits.0);
+    let itself = limits.find(|(limit, _)| limit.raw == name.raw);
+    if let Some(place) = itself.and_then(|(limit, _)| limit.place) {
+        let at = check.source.at(place);
+        problem = problem.note(format!("the limit itself is at {at}"));
+    }
+    check.refuse(problem);
+    None
+}
+
+/// A plan's quota in which nothing but a number was changed; nothing if that is refused.
+fn no_more(check: &mut Check<'_>, plan: &PlanQuota, quota: Quota, rule: &Rule) -> Option<Quota> {
+    let bucket = plan.leaky_bucket.as_ref();
+    let nodelay = bucket.and_then(|bucket| bucket.nodelay.as_ref());
+    let lease = plan.concurrency.as_ref();
+    let lease = lease.and_then(|places| places.lease.as_ref());
+    let own_lease = rule.limit.quota().lease();
+    let (changed, place) = if quota.is_queue() {
+        let is_other = nodelay.is_some() && has_nodelay(check, bucket) != rule.nodelay;
+        (is_other, nodelay.and_then(|scalar| scalar.place))
+    } else if let Some(own_lease) = own_lease {
+        if lease.is_none() {
+            let of_own_lease = Concurrency::new(quota.capacity(), own_lease);
+            return of_own_lease.ok().map(Quota::from);
+        }
+        let is_other = quota.lease() != Some(own_lease);
+        (is_other, lease.and_then(|scalar| scalar.place))
+    } else {
+        return Some(quota);
+    };
+    if !changed {
+        return Some(quota);
+    }
+    let what = if nodelay.is_some() {
+        "nodelay"
+    } else {
+        "lease"
+    };
+    let problem = Problem::new(
+        place,
+        format!("a plan can change numbers, but not `{what}`"),
+    );
+    check.refuse(problem.note("remove it: all plans use the value of the limit"));
+    None
+}

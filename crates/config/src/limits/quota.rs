@@ -1,0 +1,56 @@
+//! Quotas: exactly one algorithm. The table of algorithms, as the configuration has them.
+
+use tidegate_core::Quota;
+use tidegate_yaml::{Place, Problem};
+
+use crate::check::Check;
+use crate::limits::numbers::Numbers;
+
+/// Hands the table of algorithms to a macro: the key of each, and the type of its numbers as they are written. A calendar's windows
+/// are fixed ones.
+macro_rules! algorithms {
+    ($then:ident) => {
+        $then! {
+            /// A burst of `capacity`, filled up again at `refill`.
+            token_bucket: $crate::limits::bucket::WrittenTokenBucket,
+            /// A queue that drains at a constant rate.
+            leaky_bucket: $crate::limits::bucket::WrittenLeakyBucket,
+            /// So many per window; windows start at multiples of their length.
+            fixed_window: $crate::limits::window::WrittenFixedWindow,
+            /// So many in any window, exactly; keeps one stamp per request.
+            sliding_window_log: $crate::limits::window::WrittenLog,
+            /// So many in any window, by estimate; keeps two numbers.
+            sliding_window_counter: $crate::limits::window::WrittenCounter,
+            /// So many under way at a time.
+            concurrency: $crate::limits::concurrency::WrittenConcurrency,
+        }
+    };
+}
+
+macro_rules! keys {
+    ($($(#[$doc:meta])* $key:ident: $numbers:ty,)*) => {
+        [$(stringify!($key)),*]
+    };
+}
+
+/// The one algorithm that stands there, and its numbers; `whose` they are and where that stands is for messages.
+pub(crate) fn quota(
+    check: &mut Check<'_>,
+    whose: &str,
+    place: Option<Place>,
+    written: &[&dyn Numbers],
+) -> Option<Quota> {
+    let many = match written {
+        [only] => return only.quota(check),
+        [] => "no algorithm",
+        _ => "more than one algorithm",
+    };
+    let allowed = algorithms!(keys).join(", ");
+    check.refuse(
+        Problem::new(place, format!("{whose} has {many}"))
+            .note(format!("allowed here: exactly one of {allowed}")),
+    );
+    None
+}
+
+pub(crate) use algorithms;

@@ -1,0 +1,220 @@
+//! `fixed_window`, `sliding_window_log` and `sliding_window_counter`.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::Deserialize;
+use serde_json::Map;
+use tidegate_core::{
+    CalendarWindow, FixedWindow, Quota, SlidingWindowCounter, SlidingWindowLog, micros,
+};
+use tidegate_yaml::{Place, Problem};
+
+use crate::check::Check;
+use crate::limits::calendar::{Period, calendar};
+use crate::limits::numbers::{Numbers, fit};
+use crate::value::number::{Count, pattern};
+use crate::value::{Fault, Scalar, Value};
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// From this limit on, what an exact log keeps per client is worth a warning: 80 KB.
+const LONG_LOG: u64 = 10_000;
+
+/// The numbers of a fixed window.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "FixedWindow")]
+pub(crate) struct WrittenFixedWindow {
+    /// How many per window.
+    pub(crate) limit: Scalar<Count>,
+    /// How long it is, at most 31d, or 1mo for months.
+    pub(crate) window: Scalar<WindowLength>,
+    /// The time zone in which a 1d or 1mo begins, such as Asia/Jakarta. Default: UTC.
+    pub(crate) zone: Option<Scalar<Zone>>,
+}
+
+impl Numbers for WrittenFixedWindow {
+    fn quota(&self, check: &mut Check<'_>) -> Option<Quota> {
+        let Self {
+            limit,
+            window,
+            zone,
+        } = self;
+        let (count, length) = (check.read(limit), check.read(window));
+        let named = check.read_some(zone.as_ref());
+        let period = match (length?, zone) {
+            (WindowLength::Month, _) => Period::Month,
+            (WindowLength::Even(DAY), Some(_)) => Period::Day,
+            (WindowLength::Even(_), Some(scalar)) => {
+                check.refuse(
+                    Problem::new(scalar.place, "a `zone` has no effect on this window")
+                        .note("only windows of 1d and 1mo begin by a time zone"),
+                );
+                return None;
+            }
+            (WindowLength::Even(length), None) => {
+                let quota = FixedWindow::new(count?.0, micros(length)).map(Quota::from);
+                return fit(check, quota, limit, window.place);
+            }
+        };
+        let zone = match (named, zone) {
+            (Some(Zone(zone)), _) => zone,
+            (None, None) => TimeZone::UTC,
+            (None, Some(_)) => return None,
+        };
+        // Every zone that can be written has a name.
+        let calendar = calendar(period, &zone)?;
+        let quota = CalendarWindow::new(count?.0, calendar).map(Quota::from);
+        fit(check, quota, limit, window.place)
+    }
+
+    fn capacity_place(&self) -> Option<Place> {
+        self.limit.place
+    }
+
+    fn window_place(&self) -> Option<Place> {
+        self.window.place
+    }
+}
+
+/// The numbers of a window.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Window {
+    /// How many per window.
+    pub(crate) limit: Scalar<Count>,
+    /// How long it is, at most 31d.
+    pub(crate) window: Scalar<Duration>,
+}
+
+/// Has editors see a type as what it is written as.
+macro_rules! written_as_window {
+    ($type:ident) => {
+        impl JsonSchema for $type {
+            fn schema_name() -> Cow<'static, str> {
+                Window::schema_name()
+            }
+
+            fn schema_id() -> Cow<'static, str> {
+                Window::schema_id()
+            }
+
+            fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+                Window::json_schema(generator)
+            }
+        }
+    };
+}
+
+/// The numbers of a log.
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct WrittenLog(Window);
+
+written_as_window!(WrittenLog);
+
+impl Numbers for WrittenLog {
+    fn quota(&self, check: &mut Check<'_>) -> Option<Quota> {
+        let Window { limit, window } = &self.0;
+        let (count, length) = (check.read(limit), check.read(window));
+        let (count, length) = (count?.0, micros(length?));
+        if count > LONG_LOG {
+            long_log(check, limit, count);
+        }
+        let quota = SlidingWindowLog::new(count, length).map(Quota::from);
+        fit(check, quota, limit, window.place)
+    }
+
+    fn capacity_place(&self) -> Option<Place> {
+        self.0.limit.place
+    }
+
+    fn window_place(&self) -> Option<Place> {
+        self.0.window.place
+    }
+}
+
+/// The numbers of a counter.
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct WrittenCounter(Window);
+
+written_as_window!(WrittenCounter);
+
+impl Numbers for WrittenCounter {
+    fn quota(&self, check: &mut Check<'_>) -> Option<Quota> {
+        let Window { limit, window } = &self.0;
+        let (count, length) = (check.read(limit), check.read(window));
+        let quota = SlidingWindowCounter::new(count?.0, micros(length?)).map(Quota::from);
+        fit(check, quota, limit, window.place)
+    }
+
+    fn capacity_place(&self) -> Option<Place> {
+        self.0.limit.place
+    }
+
+    fn window_place(&self) -> Option<Place> {
+        self.0.window.place
+    }
+}
+
+fn long_log(check: &mut Check<'_>, limit: &Scalar<Count>, count: u64) {
+    let kilobytes = count.saturating_mul(8) / 1_000;
+    check.warn(
+        Problem::new(limit.place, "an exact log of this length is costly").note(format!(
+            "every client may take {kilobytes} KB; sliding_window_counter takes a few bytes"
+        )),
+    );
+}
+
+/// How long a fixed window is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WindowLength {
+    /// So long.
+    Even(Duration),
+    /// A month, however long that is.
+    Month,
+}
+
+impl Value for WindowLength {
+    const NAME: &'static str = "WindowLength";
+    const WHAT: &'static str = "the length of a window";
+    const ALLOWED: &'static str =
+        "1mo, or a whole number and a unit (ms, s, m, h, d), such as 60s, 15m, 1h or 1d";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        match text {
+            "1mo" => Ok(Self::Month),
+            months if months.ends_with("mo") => {
+                Err(Fault::Because("the only window of months is 1mo"))
+            }
+            even => Duration::read(even).map(Self::Even),
+        }
+    }
+
+    fn schema() -> Map<String, serde_json::Value> {
+        pattern(r"^(1mo|[0-9]+(ms|s|m|h|d))$")
+    }
+}
+
+/// A time zone of the IANA database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Zone(pub(crate) TimeZone);
+
+impl Value for Zone {
+    const NAME: &'static str = "Zone";
+    const WHAT: &'static str = "a time zone";
+    const ALLOWED: &'static str = "a name of the IANA database, such as UTC or Asia/Jakarta";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        // Others, such as a path or an offset, would be a second way to write one.
+        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '_' | '-' | '+');
+        let zone = TimeZone::get(text)
+            .ok()
+            .filter(|_| text.chars().all(is_name));
+        zone.map(Self).ok_or(Fault::Form)
+    }
+}

@@ -1,0 +1,162 @@
+//! Where the gateway listens (`listen`).
+
+pub(crate) mod tls;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tidegate_net::tls::ServerTls;
+use tidegate_tower::Per;
+use tidegate_yaml::{BlockOr, Place, Problem, Spanned};
+
+use crate::check::Check;
+use crate::clients::WrittenClients;
+use crate::limits::Rules;
+use crate::listeners::tls::{ListenerTls, listener_tls};
+use crate::shape::SingleOr;
+use crate::value::Scalar;
+
+/// Where requests come in.
+pub(crate) type Listen = SingleOr<SocketAddr, BlockOr<Listener, SingleOr<SocketAddr, Listener>>>;
+
+/// A listener that has settings.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Listener {
+    /// Where it is.
+    pub(crate) address: Scalar<SocketAddr>,
+    /// What protects it. Default: nothing.
+    pub(crate) tls: Option<Spanned<ListenerTls>>,
+}
+
+/// One address to listen on.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct ListenerPlan {
+    /// Where it is.
+    pub address: SocketAddr,
+    /// What protects it.
+    pub tls: Option<Arc<ServerTls>>,
+}
+
+pub(crate) const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+const LISTEN: SocketAddr = SocketAddr::new(LOCALHOST, 8080);
+
+/// An address that is taken, and where it stands.
+pub(crate) type TakenAddress = (SocketAddr, Option<Place>);
+
+/// Where it listens, and the addresses that are taken.
+pub(crate) fn addresses(
+    check: &mut Check<'_>,
+    written: Option<&Listen>,
+) -> (Vec<ListenerPlan>, Vec<TakenAddress>) {
+    let mut taken = Vec::new();
+    let mut listen = Vec::new();
+    match written {
+        None => {
+            taken.push((LISTEN, None));
+            listen.push(ListenerPlan {
+                address: LISTEN,
+                tls: None,
+            });
+        }
+        Some(SingleOr::Single(scalar)) => listen.extend(plain(check, scalar, &mut taken)),
+        Some(SingleOr::Block(block)) => match &block.value {
+            BlockOr::Block(listener) => listen.extend(listener_plan(check, listener, &mut taken)),
+            BlockOr::List(list) => {
+                if list.is_empty() {
+                    let problem = Problem::new(block.place, "this list is empty");
+                    check.refuse(problem.note(
+                        "at least one address is needed; without `listen` it is 127.0.0.1:8080",
+                    ));
+                }
+                for element in list {
+                    listen.extend(match element {
+                        SingleOr::Single(scalar) => plain(check, scalar, &mut taken),
+                        SingleOr::Block(block) => listener_plan(check, &block.value, &mut taken),
+                    });
+                }
+            }
+        },
+    }
+    (listen, taken)
+}
+
+fn plain(
+    check: &mut Check<'_>,
+    scalar: &Scalar<SocketAddr>,
+    taken: &mut Vec<TakenAddress>,
+) -> Option<ListenerPlan> {
+    let address = check.read(scalar)?;
+    take(check, taken, address, scalar.place);
+    Some(ListenerPlan { address, tls: None })
+}
+
+fn listener_plan(
+    check: &mut Check<'_>,
+    listener: &Listener,
+    taken: &mut Vec<TakenAddress>,
+) -> Option<ListenerPlan> {
+    let plain = plain(check, &listener.address, taken);
+    let tls = match &listener.tls {
+        Some(written) => Some(Arc::new(listener_tls(check, written)?)),
+        None => None,
+    };
+    Some(ListenerPlan { tls, ..plain? })
+}
+
+/// Takes an address, which must not be taken already; port 0 is any that is free.
+pub(crate) fn take(
+    check: &mut Check<'_>,
+    taken: &mut Vec<TakenAddress>,
+    address: SocketAddr,
+    place: Option<Place>,
+) {
+    let same = |(other, _): &&TakenAddress| *other == address && address.port() != 0;
+    if let Some((_, first)) = taken.iter().find(same) {
+        let whose = match first {
+            Some(first) => format!("the first is at {}", check.source.at(*first)),
+            None => "it is what `listen` is by default".into(),
+        };
+        let problem = Problem::new(place, "this address is used twice").note(whose);
+        check.refuse(problem);
+    }
+    taken.push((address, place));
+}
+
+/// An ingress or a load balancer speaks plain HTTP to a gateway on all addresses. `trusted_proxies: []` says that there
+/// is none.
+pub(crate) fn untrusted_proxy(
+    check: &mut Check<'_>,
+    written: Option<&Listen>,
+    clients: WrittenClients<'_>,
+    listen: &[ListenerPlan],
+    rules: &Rules,
+) {
+    let is_plain = |listener: &ListenerPlan| listener.tls.is_none() && is_any(listener.address);
+    let counts_addresses = rules.values().flatten().any(|rule| {
+        let is_address = |per: &Per| matches!(per, Per::Client | Per::Ip | Per::Network(_));
+        rule.per.iter().any(is_address)
+    });
+    if clients.trusted_proxies.is_none() && counts_addresses && listen.iter().any(is_plain) {
+        let problem = Problem::new(place_of_listen(written), "`trusted_proxies` is not set");
+        check.warn(problem.note(
+            "behind a load balancer or an ingress, all clients would count as one address: list its networks under \
+             `trusted_proxies`. If clients connect directly, write `trusted_proxies: []`",
+        ));
+    }
+}
+
+pub(crate) fn is_any(address: SocketAddr) -> bool {
+    address.ip().to_canonical().is_unspecified()
+}
+
+fn place_of_listen(written: Option<&Listen>) -> Option<Place> {
+    match written? {
+        SingleOr::Single(scalar) => scalar.place,
+        SingleOr::Block(block) => block.place,
+    }
+}

@@ -1,0 +1,341 @@
+//! `log.access`: which requests get a line in the access log, and how a line looks.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, json};
+use tidegate_telemetry::RequestOutcome;
+use tidegate_telemetry::access_log::{
+    AccessField, AccessFilter, AccessFormat, AccessLogSettings, AccessPiece,
+};
+use tidegate_telemetry::log::LogFormat;
+use tidegate_yaml::{Problem, Spanned};
+
+use crate::check::Check;
+use crate::value::number::{digits, object, pattern};
+use crate::value::word::FilePath;
+use crate::value::{Fault, Scalar, Value};
+
+/// An access log that has settings.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AccessLog {
+    /// The file that lines are appended to; SIGUSR1 opens it again. Default: standard error.
+    pub(crate) file: Option<Scalar<FilePath>>,
+    /// How a line looks: text, json, common, combined, or a template such as "$peer $status". Default: as `log.format`.
+    pub(crate) format: Option<Scalar<AccessFormatText>>,
+    /// The fields of text and json lines. Default: most; docs/operations.md lists them.
+    pub(crate) fields: Option<Spanned<Vec<Scalar<AccessField>>>>,
+    /// The requests that get a line: those that meet one of these conditions. Default: all.
+    pub(crate) filter: Option<Spanned<WrittenAccessFilter>>,
+    /// How many of the requests get a line that were forwarded and have nothing else to tell. Default: 100%.
+    pub(crate) sample: Option<Scalar<Sample>>,
+}
+
+/// Which requests get a line.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "AccessFilter")]
+#[schemars(extend("minProperties" = 1))]
+pub(crate) struct WrittenAccessFilter {
+    /// Those with these statuses, such as 404 or 5xx.
+    pub(crate) status: Option<Vec<Scalar<StatusRange>>>,
+    /// Those with these outcomes, such as limited.
+    pub(crate) outcome: Option<Vec<Scalar<RequestOutcome>>>,
+    /// Those that took at least so long.
+    pub(crate) duration: Option<Scalar<Duration>>,
+}
+
+/// How a line of the access log looks, as it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum AccessFormatText {
+    Text,
+    Json,
+    Common,
+    Combined,
+    Template(Vec<AccessPiece>),
+}
+
+impl AccessFormatText {
+    const WORDS: [(&str, Self); 4] = [
+        ("text", Self::Text),
+        ("json", Self::Json),
+        ("common", Self::Common),
+        ("combined", Self::Combined),
+    ];
+}
+
+impl Value for AccessFormatText {
+    const NAME: &'static str = "AccessFormat";
+    const WHAT: &'static str = "a format of the access log";
+    const ALLOWED: &'static str = "text, json, common, combined, or a template with `$` and names of fields, such as \
+                                   \"$time $peer $status\"; docs/operations.md lists the fields";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        if let Some((_, format)) = Self::WORDS.into_iter().find(|(word, _)| *word == text) {
+            return Ok(format);
+        }
+        if !text.contains('$') {
+            return Err(Fault::Form);
+        }
+        template(text).map(Self::Template)
+    }
+
+    fn schema() -> Map<String, serde_json::Value> {
+        let words = Self::WORDS.map(|(word, _)| word);
+        object(json!({ "anyOf": [{ "enum": words }, { "type": "string", "pattern": r"\$" }] }))
+    }
+}
+
+/// Reads a template: `$name` and `${name}` are fields, `$$` is a `$`.
+fn template(text: &str) -> Result<Vec<AccessPiece>, Fault> {
+    if text.contains(|c: char| c.is_control()) {
+        return Err(Fault::Because(
+            "a template is one line, without control characters",
+        ));
+    }
+    let mut pieces = Vec::new();
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once('$') {
+        plain.push_str(before);
+        if let Some(behind) = behind.strip_prefix('$') {
+            plain.push('$');
+            rest = behind;
+            continue;
+        }
+        let (name, behind) = match behind.strip_prefix('{') {
+            Some(inner) => inner
+                .split_once('}')
+                .ok_or(Fault::Because("a `${` of the template has no `}`"))?,
+            None => {
+                let is_end = |c: char| !(c.is_ascii_lowercase() || c == '_');
+                behind.split_at(behind.find(is_end).unwrap_or(behind.len()))
+            }
+        };
+        let field = AccessField::named(name);
+        let field = field.ok_or_else(|| Fault::Quoting(format!("there is no field `${name}`")))?;
+        if !plain.is_empty() {
+            pieces.push(AccessPiece::Text(std::mem::take(&mut plain)));
+        }
+        pieces.push(AccessPiece::Field(field));
+        rest = behind;
+    }
+    plain.push_str(rest);
+    if !plain.is_empty() {
+        pieces.push(AccessPiece::Text(plain));
+    }
+    Ok(pieces)
+}
+
+impl Value for AccessField {
+    const NAME: &'static str = "AccessField";
+    const WHAT: &'static str = "a field of the access log";
+    const ALLOWED: &'static str = "one of the fields in docs/operations.md";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        Self::named(text).ok_or(Fault::Form)
+    }
+
+    fn words() -> impl Iterator<Item = &'static str> {
+        Self::ALL.iter().map(|field| field.name())
+    }
+}
+
+impl Value for RequestOutcome {
+    const NAME: &'static str = "Outcome";
+    const WHAT: &'static str = "an outcome of a request";
+    const ALLOWED: &'static str = "one of a few words";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        let found = Self::ALL.into_iter().find(|it| it.label() == text);
+        found.ok_or(Fault::Form)
+    }
+
+    fn words() -> impl Iterator<Item = &'static str> {
+        Self::ALL.into_iter().map(Self::label)
+    }
+}
+
+/// A status, or all of a class; both ends are included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StatusRange(pub(crate) u16, pub(crate) u16);
+
+impl Value for StatusRange {
+    const NAME: &'static str = "StatusRange";
+    const WHAT: &'static str = "a status or a class of them";
+    const ALLOWED: &'static str = "a status from 100 to 599, such as 404, or a class, such as 5xx";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        if let Some(class) = text.strip_suffix("xx").and_then(digits) {
+            let class = u16::try_from(class)
+                .ok()
+                .filter(|class| (1..=5).contains(class));
+            return class
+                .map(|class| Self(100 * class, 100 * class + 99))
+                .ok_or(Fault::Form);
+        }
+        let status = digits(text).and_then(|status| u16::try_from(status).ok());
+        let status = status.filter(|status| (100..=599).contains(status));
+        status.map(|status| Self(status, status)).ok_or(Fault::Form)
+    }
+
+    fn schema() -> Map<String, serde_json::Value> {
+        let status = json!({ "type": "integer", "minimum": 100, "maximum": 599 });
+        object(
+            json!({ "anyOf": [status, { "type": "string", "pattern": "^[1-5](xx|[0-9]{2})$" }] }),
+        )
+    }
+}
+
+/// A share, in millionths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sample(pub(crate) u32);
+
+impl Value for Sample {
+    const NAME: &'static str = "Sample";
+    const WHAT: &'static str = "a share";
+    const ALLOWED: &'static str =
+        "a percentage from 0% to 100% with at most four decimals, such as 1% or 0.1%";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        let number = text.strip_suffix('%').ok_or(Fault::Form)?;
+        let (whole, decimals) = number.split_once('.').unwrap_or((number, "0"));
+        let whole = digits(whole).ok_or(Fault::Form)?;
+        if !(1..=4).contains(&decimals.len()) || !decimals.bytes().all(|byte| byte.is_ascii_digit())
+        {
+            return Err(Fault::Form);
+        }
+        let decimals = format!("{decimals:0<4}")
+            .parse::<u64>()
+            .map_err(|_| Fault::Form)?;
+        let millionths = whole.saturating_mul(10_000).saturating_add(decimals);
+        let millionths = u32::try_from(millionths).ok();
+        let share = millionths.filter(|share| *share <= AccessLogSettings::ALL);
+        share.map(Self).ok_or(Fault::Form)
+    }
+
+    fn schema() -> Map<String, serde_json::Value> {
+        pattern(r"^[0-9]{1,3}(\.[0-9]{1,4})?%$")
+    }
+}
+
+pub(crate) fn access_log(
+    check: &mut Check<'_>,
+    written: Option<&AccessLog>,
+    usual: LogFormat,
+) -> AccessLogSettings {
+    let format = check.read_some(written.and_then(|access| access.format.as_ref()));
+    let format = format.unwrap_or(match usual {
+        LogFormat::Text => AccessFormatText::Text,
+        LogFormat::Json => AccessFormatText::Json,
+    });
+    let sample = check.read_some(written.and_then(|access| access.sample.as_ref()));
+    AccessLogSettings {
+        file: written.and_then(|access| log_file(check, access)),
+        format: access_format(check, written, format),
+        filter: written.and_then(|access| access_filter(check, access)),
+        sample: sample.map_or(AccessLogSettings::ALL, |Sample(share)| share),
+    }
+}
+
+/// The file of the log. Its folder must be there: the gateway would not start without it.
+fn log_file(check: &mut Check<'_>, access: &AccessLog) -> Option<std::path::PathBuf> {
+    let scalar = access.file.as_ref()?;
+    let path = check.file(scalar)?;
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    if path.is_dir() {
+        let problem = Problem::new(scalar.place, format!("`{}` is a folder", scalar.raw));
+        check.refuse(problem.note("`file` is the file that lines are appended to"));
+    } else if folder.is_some_and(|folder| !folder.is_dir()) {
+        let problem = Problem::new(
+            scalar.place,
+            format!("the folder of `{}` is not there", scalar.raw),
+        );
+        check.refuse(problem.note("make the folder; the gateway makes the file"));
+    }
+    Some(path)
+}
+
+fn access_format(
+    check: &mut Check<'_>,
+    written: Option<&AccessLog>,
+    format: AccessFormatText,
+) -> AccessFormat {
+    let list = written.and_then(|access| access.fields.as_ref());
+    let has_fields = matches!(format, AccessFormatText::Text | AccessFormatText::Json);
+    if let Some(list) = list
+        && (!has_fields || list.value.is_empty())
+    {
+        let (problem, remedy) = match has_fields {
+            true => (
+                "`fields` is empty",
+                "name at least one field, or leave `fields` out",
+            ),
+            false => (
+                "`fields` is for `format: text` and `format: json`",
+                "a template has its fields in its text, such as \"$time $peer $status\"",
+            ),
+        };
+        check.refuse(Problem::new(list.place, problem).note(remedy));
+    }
+    let fields = match list {
+        None => AccessField::default_fields(),
+        Some(list) => {
+            let mut fields = Vec::new();
+            for scalar in &list.value {
+                let Some(field) = check.read(scalar) else {
+                    continue;
+                };
+                if fields.contains(&field) {
+                    let twice = format!("`{}` is listed twice", scalar.raw);
+                    check.refuse(Problem::new(scalar.place, twice).note("remove one of them"));
+                }
+                fields.push(field);
+            }
+            fields
+        }
+    };
+    match format {
+        AccessFormatText::Text => AccessFormat::Text(fields),
+        AccessFormatText::Json => AccessFormat::Json(fields),
+        AccessFormatText::Common => AccessFormat::Common,
+        AccessFormatText::Combined => AccessFormat::Combined,
+        AccessFormatText::Template(pieces) => AccessFormat::Template(pieces),
+    }
+}
+
+fn access_filter(check: &mut Check<'_>, access: &AccessLog) -> Option<AccessFilter> {
+    let written = access.filter.as_ref()?;
+    let WrittenAccessFilter {
+        status,
+        outcome,
+        duration,
+    } = &written.value;
+    let status = status.as_deref().unwrap_or_default();
+    let outcome = outcome.as_deref().unwrap_or_default();
+    if status.is_empty() && outcome.is_empty() && duration.is_none() {
+        let problem = Problem::new(
+            written.place,
+            "`filter` has no condition, so no request would get a line",
+        );
+        check.refuse(problem.note("add `status`, `outcome` or `duration`, or leave `filter` out"));
+    }
+    let statuses = status.iter().filter_map(|scalar| check.read(scalar));
+    let statuses = statuses.map(|StatusRange(from, to)| (from, to)).collect();
+    let outcomes = outcome
+        .iter()
+        .filter_map(|scalar| check.read(scalar))
+        .collect();
+    Some(AccessFilter {
+        statuses,
+        outcomes,
+        duration: check.read_some(duration.as_ref()),
+    })
+}
+
+#[cfg(test)]
+mod tests;

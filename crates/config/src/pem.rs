@@ -1,0 +1,72 @@
+//! Files with certificates and keys. An error in a file is reported at the key that names the file.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::RootCertStore;
+use tidegate_net::tls::FileError;
+use tidegate_net::{file_error, tls};
+use tidegate_yaml::Problem;
+
+use crate::check::Check;
+use crate::value::Scalar;
+use crate::value::word::FilePath;
+
+/// What was made of files, or none; then it is told at the one of `scalars` that names the file at fault.
+pub(crate) fn usable<T>(
+    check: &mut Check<'_>,
+    made: Result<T, FileError>,
+    scalars: &[&Scalar<FilePath>],
+) -> Option<T> {
+    let error = match made {
+        Ok(made) => return Some(made),
+        Err(error) => error,
+    };
+    let names = |scalar: &&&Scalar<FilePath>| check.file(scalar).as_ref() == Some(&error.path);
+    let scalar = scalars.iter().find(names);
+    let why = error.why.to_string();
+    check.refuse(match scalar {
+        Some(scalar) => unusable(scalar, &error.path, &why),
+        None => Problem::new(None, format!("the file {why}")),
+    });
+    None
+}
+
+/// Refuses a file that cannot be read.
+pub(crate) fn unreadable(
+    check: &mut Check<'_>,
+    scalar: &Scalar<FilePath>,
+    path: &Path,
+    error: &io::Error,
+) {
+    let why = format!("cannot be read: {}", file_error::reason(error.kind()));
+    check.refuse(unusable(scalar, path, &why));
+}
+
+/// The certificates of authorities in a file.
+pub(crate) fn authorities(
+    check: &mut Check<'_>,
+    scalar: &Scalar<FilePath>,
+) -> Option<Arc<RootCertStore>> {
+    let path = check.file(scalar)?;
+    let roots = usable(check, tls::authorities(&path), &[scalar])?;
+    Some(Arc::new(roots))
+}
+
+/// A file that cannot be used. The value of a variable is not shown: by mistake it may be the content of the file.
+pub(crate) fn unusable(scalar: &Scalar<FilePath>, path: &Path, why: &str) -> Problem {
+    let is_filled = scalar.raw.contains("${");
+    let name = if is_filled {
+        scalar.raw.clone()
+    } else {
+        path.display().to_string()
+    };
+    let problem = Problem::new(scalar.place, format!("`{name}` {why}"));
+    let is_missing = path.is_relative() && !path.exists();
+    match is_missing && !is_filled {
+        true => problem
+            .note("a path that does not begin with `/` starts at the folder of the configuration"),
+        false => problem,
+    }
+}

@@ -1,0 +1,102 @@
+//! Whether each route is bounded by something that a caller cannot make up.
+
+use tidegate_net::host::HostPattern;
+use tidegate_tower::api_keys::UnknownKey;
+use tidegate_tower::{ClientSource, Clients, Per, Rule};
+use tidegate_yaml::{Place, Problem};
+
+use crate::check::Check;
+use crate::routes::RoutePlan;
+
+pub(crate) fn guards(
+    check: &mut Check<'_>,
+    routes: &[(RoutePlan, Option<Place>)],
+    clients: &Clients,
+) {
+    let accepts_any_key = clients.sources.iter().any(|source| {
+        matches!(
+            source,
+            ClientSource::ApiKey {
+                unknown: UnknownKey::Accept,
+                ..
+            }
+        )
+    });
+    for (route, place) in routes {
+        let rules = &route.policy.rules;
+        if accepts_any_key && !rules.iter().any(by_address) {
+            check.refuse(
+                Problem::new(
+                    *place,
+                    format!("the route `{}` is not limited by address", route.name),
+                )
+                .note("with `unknown: accept` every invented key is a new client: list a limit with `per: [ip]` here, or under `always`"),
+            );
+        }
+        unguarded(check, route, *place);
+        nameless(check, route, *place);
+    }
+}
+
+/// Warns where all that bounds a route is counted per values that nobody verifies.
+fn unguarded(check: &mut Check<'_>, route: &RoutePlan, place: Option<Place>) {
+    let made_up = |rule: &Rule| rule.per.iter().find(|per| is_made_up(per, route)).cloned();
+    let is_guard = |rule: &Rule| rule.bounds_callers() && made_up(rule).is_none();
+    let rules = &route.policy.rules;
+    let Some(per) = rules.iter().find_map(made_up) else {
+        return;
+    };
+    if !rules.iter().any(is_guard) {
+        check.warn(
+            Problem::new(
+                place,
+                format!("all that limits the route `{}` per caller is counted per {per}, which is not verified", route.name),
+            )
+            .note("every invented value gets a fresh budget: list a limit with `per: [ip]` or `per: [client]` beside it"),
+        );
+    }
+}
+
+/// Warns of names that do not stand in the route's path.
+fn nameless(check: &mut Check<'_>, route: &RoutePlan, place: Option<Place>) {
+    let rules = route.policy.rules.iter();
+    for per in rules.flat_map(|rule| rule.per.iter()) {
+        let Per::Path(name) = per else {
+            continue;
+        };
+        if !route.path.names(name) {
+            check.warn(
+                Problem::new(
+                    place,
+                    format!(
+                        "there is no {{{name}}} in the path of the route `{}`",
+                        route.name
+                    ),
+                )
+                .note("the limit counts by address here"),
+            );
+        }
+    }
+}
+
+/// Whether the rule bounds requests by address, and by nothing that would split the count.
+fn by_address(rule: &Rule) -> bool {
+    !rule.limit.is_observed()
+        && !rule.per.is_empty()
+        && rule
+            .per
+            .iter()
+            .all(|per| matches!(per, Per::Ip | Per::Network(_) | Per::Route))
+}
+
+/// Whether a caller of this route can send a fresh value with every request.
+fn is_made_up(per: &Per, route: &RoutePlan) -> bool {
+    match per {
+        Per::Header(_) | Per::Cookie(_) | Per::Path(_) => true,
+        Per::Host => route
+            .host
+            .as_ref()
+            .is_none_or(|host| matches!(host, HostPattern::Below(_))),
+        _ => false,
+    }
+}

@@ -1,0 +1,56 @@
+//! Routes that no request can reach, because an earlier one matches all that they match.
+
+use tidegate_net::route_index::RouteIndex;
+use tidegate_yaml::{Place, Problem};
+
+use crate::check::Check;
+use crate::routes::RoutePlan;
+
+/// Refuses every route that one earlier route hides.
+pub(crate) fn hidden(check: &mut Check<'_>, routes: &[(RoutePlan, Option<Place>)]) {
+    // Comparing each with each takes a while for thousands of routes.
+    let mut index = RouteIndex::default();
+    for (at, (route, place)) in routes.iter().enumerate() {
+        let near = index.near(route.host.as_ref(), &route.path).into_iter();
+        let first = near.filter(|&other| hides(&routes[other].0, route)).min();
+        if let Some(other) = first {
+            let (other, other_place) = &routes[other];
+            never_reached(check, route, *place, other, *other_place);
+        }
+        index.add(route.host.as_ref(), &route.path, at);
+    }
+}
+
+fn never_reached(
+    check: &mut Check<'_>,
+    route: &RoutePlan,
+    place: Option<Place>,
+    other: &RoutePlan,
+    other_place: Option<Place>,
+) {
+    let message = format!("the route `{}` is never reached", route.name);
+    let whose = match other_place {
+        Some(place) => format!("`{}`, at {},", other.name, check.source.at(place)),
+        None => format!("`{}`", other.name),
+    };
+    check.refuse(
+        Problem::new(place, message)
+            .note(format!("{whose} matches all of its requests first"))
+            .note("put the narrower route before the wider one"),
+    );
+}
+
+/// Whether every request that is for `later` is for `earlier` as well.
+fn hides(earlier: &RoutePlan, later: &RoutePlan) -> bool {
+    let host = match (&earlier.host, &later.host) {
+        (None, _) => true,
+        (Some(earlier), Some(later)) => earlier.covers(later),
+        (Some(_), None) => false,
+    };
+    let methods = || match (&earlier.methods, &later.methods) {
+        (None, _) => true,
+        (Some(earlier), Some(later)) => later.iter().all(|method| earlier.contains(method)),
+        (Some(_), None) => false,
+    };
+    host && earlier.path.covers(&later.path) && methods()
+}

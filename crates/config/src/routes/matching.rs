@@ -1,0 +1,87 @@
+//! `name`, `host`, `path`, `methods`, `case_insensitive`, `encoded_slashes`: which requests a route takes.
+
+use http::Method;
+use tidegate_net::path::EncodedSlashes;
+use tidegate_net::pattern::PathPattern;
+use tidegate_yaml::Problem;
+
+use crate::check::Check;
+use crate::value::word::{choice, name};
+use crate::value::{Fault, Scalar, Value};
+
+name!(
+    /// The name of a route.
+    RouteName,
+    "a route's name",
+    "1 to 128 characters, without control characters",
+    |c| !c.is_control()
+);
+
+choice!(
+    EncodedSlashes,
+    "EncodedSlashes",
+    "a treatment of encoded slashes",
+    [("reject", Self::Reject), ("keep", Self::Keep)]
+);
+
+impl Value for Method {
+    const NAME: &'static str = "Method";
+    const WHAT: &'static str = "a method";
+    const ALLOWED: &'static str = "a method in capitals, such as GET, POST or PURGE; not CONNECT";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        let in_capitals = text
+            .bytes()
+            .all(|byte| byte.is_ascii_uppercase() || byte == b'-');
+        let method = text.parse().map_err(|_| Fault::Form)?;
+        if !in_capitals || method == Self::CONNECT {
+            return Err(Fault::Form);
+        }
+        Ok(method)
+    }
+}
+
+impl Value for PathPattern {
+    const NAME: &'static str = "Path";
+    const WHAT: &'static str = "a path";
+    const ALLOWED: &'static str =
+        "a path such as /api/rides/{id}; {name} is one segment, /** at the end is any rest";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        Self::parse(text).map_err(|error| Fault::Quoting(error.to_string()))
+    }
+}
+
+/// Methods, each once, and all of them among those that are served; none: any is.
+pub(crate) fn methods(
+    check: &mut Check<'_>,
+    scalars: &[Scalar<Method>],
+    served: Option<&[Method]>,
+) -> Vec<Method> {
+    let mut methods = Vec::new();
+    for scalar in scalars {
+        let Some(method) = check.read(scalar) else {
+            continue;
+        };
+        if methods.contains(&method) {
+            let problem = Problem::new(scalar.place, format!("`{}` is here twice", scalar.raw));
+            check.refuse(problem);
+        }
+        if let Some(served) = served.filter(|served| !served.contains(&method)) {
+            let served: Vec<_> = served.iter().map(Method::as_str).collect();
+            let message = format!("this route does not serve {method}");
+            let note = format!("its methods are {}", served.join(", "));
+            check.refuse(Problem::new(scalar.place, message).note(note));
+        }
+        methods.push(method);
+    }
+    methods
+}
+
+/// Whoever answers GET answers HEAD.
+pub(crate) fn with_head(mut methods: Vec<Method>) -> Vec<Method> {
+    if methods.contains(&Method::GET) && !methods.contains(&Method::HEAD) {
+        methods.push(Method::HEAD);
+    }
+    methods
+}

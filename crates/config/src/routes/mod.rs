@@ -1,0 +1,319 @@
+//! The routes: which requests, where they go, what they are charged to (`routes`). A key of a route, or a group of keys, has a
+//! file of its own here: how it is written, its values, its checks, and what the gateway does by it.
+
+pub(crate) mod cors;
+pub(crate) mod edits;
+mod guards;
+mod hidden;
+pub(crate) mod matching;
+mod prefixes;
+mod respelled;
+mod retries;
+mod timeouts;
+pub(crate) mod upgrade;
+
+pub use cors::{CorsPlan, Origins};
+pub use edits::{HeaderEdits, HttpsPort, RouteEdits, UpstreamHost};
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use http::Method;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tidegate_net::host::HostPattern;
+use tidegate_net::path::EncodedSlashes;
+use tidegate_net::pattern::PathPattern;
+use tidegate_store::MAX_CHARGES;
+use tidegate_tower::{Clients, Policy, Rule};
+use tidegate_upstream::{RetryPlan, UpstreamPlan};
+use tidegate_yaml::{Place, Problem, Spanned};
+
+use crate::answers::{Headers, HeadersWord, WrittenReject, answers};
+use crate::bounds::BodyLimit;
+use crate::bounds::timeouts::Timeouts;
+use crate::check::Check;
+use crate::limits::{Rules, rules_of};
+use crate::routes::cors::Cors;
+use crate::routes::edits::{WrittenEdits, WrittenHeaderEdits};
+use crate::routes::guards::guards;
+use crate::routes::hidden::hidden;
+use crate::routes::matching::{RouteName, methods, with_head};
+use crate::routes::prefixes::prefixes;
+use crate::routes::respelled::respelled;
+use crate::routes::retries::{Retries, retry_plan};
+use crate::routes::timeouts::{RouteTimeouts, route_timeouts};
+use crate::routes::upgrade::{Protocol, upgrades};
+use crate::shape::SingleOr;
+use crate::upstreams::server::Target;
+use crate::upstreams::{Upstreams, target};
+use crate::value::Scalar;
+use crate::value::word::LimitName;
+
+/// A route: which requests, where they go, what they are charged to.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Route {
+    /// Its name in logs and metrics. Default: methods, host and path.
+    pub(crate) name: Option<Scalar<RouteName>>,
+    /// The host; `*.example.com` is any below. Default: any.
+    pub(crate) host: Option<Scalar<HostPattern>>,
+    /// The path; `{name}` is one segment, `/**` at the end any rest.
+    pub(crate) path: Scalar<PathPattern>,
+    /// The methods; GET is HEAD too. Default: any.
+    pub(crate) methods: Option<Vec<Scalar<Method>>>,
+    /// A server's URL, or the name of an entry under `upstreams`.
+    pub(crate) upstream: Scalar<Target>,
+    /// The limits that its requests are charged to, all or none.
+    pub(crate) limits: Option<Vec<Scalar<LimitName>>>,
+    /// The largest request body. Default: the file's.
+    pub(crate) max_body: Option<Scalar<BodyLimit>>,
+    /// The headers that tell of its limits. Default: the file's.
+    pub(crate) headers: Option<SingleOr<HeadersWord, Headers>>,
+    /// What a refusal by its limits looks like. Default: the file's.
+    pub(crate) reject: Option<WrittenReject>,
+    /// The protocols that clients may switch to, such as websocket. Default: none.
+    pub(crate) upgrade: Option<Vec<Scalar<Protocol>>>,
+    /// How long to wait on this route. Default: the file's.
+    pub(crate) timeouts: Option<RouteTimeouts>,
+    /// When a request that a server may have begun with is sent to another one. Default: never.
+    pub(crate) retries: Option<Spanned<Retries>>,
+    /// What is changed in the headers that the upstream gets. Default: nothing.
+    pub(crate) request_headers: Option<WrittenHeaderEdits>,
+    /// What is changed in the headers of the upstream's answer. Default: nothing.
+    pub(crate) response_headers: Option<WrittenHeaderEdits>,
+    /// The first segments of the path, which the upstream does not get. Default: it gets all.
+    pub(crate) strip_prefix: Option<Scalar<PathPattern>>,
+    /// The host that the upstream gets: keep, upstream or a name. Default: keep.
+    pub(crate) upstream_host: Option<Scalar<UpstreamHost>>,
+    /// Where requests without TLS are sent: https or https:PORT. Default: they are served.
+    pub(crate) redirect: Option<Scalar<HttpsPort>>,
+    /// Which pages of other origins may read its answers. Default: as the upstream says.
+    pub(crate) cors: Option<Cors>,
+    /// Whether the upstream ignores the case of letters in a path, and dots at the end of a segment. Default: false.
+    pub(crate) case_insensitive: Option<Scalar<bool>>,
+    /// What becomes of %2F and %5C in paths: reject or keep. Default: reject.
+    pub(crate) encoded_slashes: Option<Scalar<EncodedSlashes>>,
+}
+
+/// One route: which requests, where they go, what they are charged to.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct RoutePlan {
+    /// Its name, unlike any other's.
+    pub name: String,
+    /// The hosts it is for; none: any.
+    pub host: Option<HostPattern>,
+    /// The paths it is for.
+    pub path: PathPattern,
+    /// The methods it is for, with HEAD where GET is; none: any.
+    pub methods: Option<Vec<Method>>,
+    /// Where its requests go; routes that name the same one share it.
+    pub upstream: Arc<UpstreamPlan>,
+    /// How long it waits.
+    pub timeouts: Timeouts,
+    /// When a request is sent once more; none: only if nothing of it was sent.
+    pub retries: Option<RetryPlan>,
+    /// What is changed on the way.
+    pub edits: Arc<RouteEdits>,
+    /// Whose pages may read its answers; none: as the upstream says.
+    pub cors: Option<CorsPlan>,
+    /// What its requests are charged to: what is always charged, then its own limits.
+    pub policy: Policy,
+    /// The most bytes of a request's body; none: as many as come.
+    pub max_body: Option<u64>,
+    /// The protocols that its clients may switch to, in lower case.
+    pub upgrades: Arc<[Box<str>]>,
+    /// Whether its upstream ignores the case of a path, as far as the file says so; its path then does.
+    pub case_insensitive: Option<bool>,
+    /// What becomes of encoded slashes in its paths.
+    pub encoded_slashes: EncodedSlashes,
+}
+
+/// The routes as they are written.
+pub(crate) type Routes = Spanned<Vec<Spanned<Route>>>;
+
+/// What a route is called, and where its name or path stands.
+struct Label {
+    name: String,
+    is_given: bool,
+    place: Option<Place>,
+}
+
+/// What routes have from the file, unless they say otherwise.
+pub(crate) struct RouteDefaults<'a> {
+    pub(crate) clients: &'a Clients,
+    pub(crate) unmatched: &'a Policy,
+    pub(crate) max_body: Option<u64>,
+    pub(crate) timeouts: Timeouts,
+}
+
+/// All routes, each of which some request can reach.
+pub(crate) fn routes(
+    check: &mut Check<'_>,
+    written: Option<&Routes>,
+    rules: &Rules,
+    upstreams: &mut Upstreams<'_>,
+    defaults: &RouteDefaults<'_>,
+) -> Vec<RoutePlan> {
+    let mut names = HashMap::new();
+    let mut routes: Vec<(RoutePlan, Option<Place>)> = Vec::new();
+    for route in written.iter().flat_map(|routes| &routes.value) {
+        let route = &route.value;
+        let Some((plan, named)) = route_plan(check, route, rules, defaults, upstreams) else {
+            continue;
+        };
+        if named.is_given {
+            one_name(check, &mut names, &named);
+        }
+        routes.push((plan, named.place));
+    }
+    if written.is_none_or(|routes| routes.value.is_empty()) {
+        let example = "routes: [{ path: /**, upstream: http://127.0.0.1:9000 }]";
+        let problem = Problem::new(written.and_then(|routes| routes.place), "there is no route");
+        check.refuse(problem.note(format!("at least one is needed, such as `{example}`")));
+    }
+    hidden(check, &routes);
+    respelled(check, &routes);
+    prefixes(check, &routes);
+    guards(check, &routes, defaults.clients);
+    routes.into_iter().map(|(plan, _)| plan).collect()
+}
+
+fn route_plan(
+    check: &mut Check<'_>,
+    route: &Route,
+    rules: &Rules,
+    defaults: &RouteDefaults<'_>,
+    upstreams: &mut Upstreams<'_>,
+) -> Option<(RoutePlan, Label)> {
+    let unmatched = defaults.unmatched;
+    let given = route.name.as_ref().map(|scalar| check.read(scalar));
+    let host = route.host.as_ref().map(|scalar| check.read(scalar));
+    let case_insensitive = check.read_some(route.case_insensitive.as_ref());
+    let path = check.read(&route.path).map(|path| match case_insensitive {
+        Some(true) => path.ignoring_case(),
+        Some(false) | None => path,
+    });
+    let own_methods = route
+        .methods
+        .as_ref()
+        .map(|scalars| methods(check, scalars, None));
+    let upstream = target(check, &route.upstream, upstreams);
+    let own = check.read_some(route.max_body.as_ref());
+    let servers = upstream.as_ref().map(|upstream| &*upstream.servers);
+    let served = own_methods.clone().map(with_head);
+    let edits = WrittenEdits {
+        request_headers: route.request_headers.as_ref(),
+        response_headers: route.response_headers.as_ref(),
+        strip_prefix: route.strip_prefix.as_ref(),
+        upstream_host: route.upstream_host.as_ref(),
+        redirect: route.redirect.as_ref(),
+        has_cors: route.cors.is_some(),
+    };
+    let edits = edits::edits(check, &edits, path.as_ref(), defaults.clients);
+    let upgrades = upgrades(check, route.upgrade.as_deref(), servers.unwrap_or_default());
+    let timeouts = route_timeouts(check, route.timeouts.as_ref(), defaults.timeouts);
+    let retries = route.retries.as_ref();
+    let retries = retries.and_then(|retries| retry_plan(check, retries));
+    let encoded_slashes = check.read_some(route.encoded_slashes.as_ref());
+    let (headers, reject) = (route.headers.as_ref(), route.reject.as_ref());
+    let answers = answers(check, headers, reject, &unmatched.answers);
+    let written = route.cors.as_ref();
+    let cors =
+        written.map(|written| cors::cors(check, written, served.as_deref(), answers.headers));
+    let scalars = route.limits.as_deref().unwrap_or_default();
+    let own_rules = rules_of(check, scalars, rules, "this route");
+    // What was refused is left out only now, after everything else was read.
+    let host = host.map_or(Some(None), |host| host.map(Some))?;
+    let path = path?;
+    let name = match given {
+        Some(name) => name?.0,
+        None => describe(own_methods.as_deref(), host.as_ref(), &path),
+    };
+    let named = Label {
+        name: name.clone(),
+        is_given: route.name.is_some(),
+        place: route
+            .name
+            .as_ref()
+            .map_or(route.path.place, |scalar| scalar.place),
+    };
+    let all = charged(check, &unmatched.rules, own_rules, route);
+    if all.is_empty() && scalars.is_empty() {
+        check.warn(
+            Problem::new(named.place, format!("the route `{name}` has no limit"))
+                .note("list one under its `limits`, or under `always`"),
+        );
+    }
+    let plan = RoutePlan {
+        policy: Policy {
+            route: Arc::from(name.as_str()),
+            rules: all.into(),
+            always: unmatched.always,
+            answers,
+        },
+        name,
+        host,
+        path,
+        methods: served,
+        upstream: upstream?,
+        timeouts,
+        retries,
+        edits: Arc::new(edits),
+        cors: cors.map_or(Some(None), |cors| cors.map(Some))?,
+        max_body: own.map_or(defaults.max_body, |BodyLimit(own)| own),
+        upgrades,
+        case_insensitive,
+        encoded_slashes: encoded_slashes.unwrap_or_default(),
+    };
+    Some((plan, named))
+}
+
+/// What a route's requests are charged to: what is always charged, and its own, each once.
+fn charged(check: &mut Check<'_>, always: &[Rule], own: Vec<Rule>, route: &Route) -> Vec<Rule> {
+    let is_always = |rule: &Rule| always.iter().any(|other| same(other, rule));
+    let mut all = always.to_vec();
+    all.extend(own.into_iter().filter(|rule| !is_always(rule)));
+    if all.len() > MAX_CHARGES {
+        let scalar = route.limits.iter().flatten().last();
+        let place = scalar.map_or(route.path.place, |scalar| scalar.place);
+        let message = format!("a request of this route would meet {} limits", all.len());
+        let note = format!("the most is {MAX_CHARGES}, those under `always` included");
+        check.refuse(Problem::new(place, message).note(note));
+    }
+    all
+}
+
+fn one_name(check: &mut Check<'_>, names: &mut HashMap<String, Option<Place>>, named: &Label) {
+    let Some(first) = names.insert(named.name.clone(), named.place) else {
+        return;
+    };
+    let mut problem = Problem::new(
+        named.place,
+        format!("two routes are called `{}`", named.name),
+    );
+    if let Some(first) = first {
+        problem = problem.note(format!("the first is at {}", check.source.at(first)));
+    }
+    check.refuse(problem);
+}
+
+/// A limit is its name's.
+fn same(one: &Rule, other: &Rule) -> bool {
+    Arc::ptr_eq(&one.limit, &other.limit)
+}
+
+/// The name of a route that is given none: its methods, host and path.
+fn describe(
+    methods: Option<&[Method]>,
+    host: Option<&impl ToString>,
+    path: &impl ToString,
+) -> String {
+    let mut name = String::new();
+    if let Some(methods) = methods {
+        let methods: Vec<_> = methods.iter().map(Method::as_str).collect();
+        name = methods.join(",") + " ";
+    }
+    name + &host.map_or_else(String::new, ToString::to_string) + &path.to_string()
+}

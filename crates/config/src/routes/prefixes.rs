@@ -1,0 +1,46 @@
+//! Warns of a path that is one path, where all paths below it were probably meant.
+
+use tidegate_net::pattern::PathPattern;
+use tidegate_yaml::{Place, Problem};
+
+use crate::check::Check;
+use crate::routes::RoutePlan;
+
+pub(crate) fn prefixes(check: &mut Check<'_>, routes: &[(RoutePlan, Option<Place>)]) {
+    for (route, place) in routes {
+        let others = || routes.iter().map(|(other, _)| &other.path);
+        if !is_prefix_by_name(&route.path) || others().any(|other| is_below(other, &route.path)) {
+            continue;
+        }
+        let path = route.path.to_string();
+        let path = path.trim_end_matches('/');
+        let shown = if path.is_empty() { "/" } else { path };
+        let message = format!("the route `{}` matches the path {shown} alone", route.name);
+        let note = format!("`{path}/**` matches {shown} and all paths below it");
+        check.warn(Problem::new(*place, message).note(note));
+    }
+}
+
+/// Whether a path has the name of what has others below it: `/`, `/api` or `/v1`.
+fn is_prefix_by_name(path: &PathPattern) -> bool {
+    if path.has_rest() {
+        return false;
+    }
+    match path.segments().last() {
+        None => true,
+        Some(None) => false,
+        Some(Some(name)) => {
+            let version = name.strip_prefix(['v', 'V']).unwrap_or_default();
+            let is_version =
+                !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit());
+            is_version || name.eq_ignore_ascii_case("api")
+        }
+    }
+}
+
+/// Whether a route takes paths below another's: the path was then meant alone.
+fn is_below(other: &PathPattern, path: &PathPattern) -> bool {
+    let mut names = other.segments();
+    let starts_alike = path.segments().all(|name| names.next() == Some(name));
+    starts_alike && (other.has_rest() || names.next().is_some())
+}

@@ -1,0 +1,113 @@
+//! Routes whose limits another spelling of the path gets around, because a laxer route takes that spelling.
+//!
+//! Paths are told apart by the letter. An upstream that ignores case, or dots at the end of a name, serves `/API/login` and
+//! `/api/login.` as `/api/login`; the gateway sends the first two to the route that takes the rest.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tidegate_net::host::HostPattern;
+use tidegate_net::pattern::PathPattern;
+use tidegate_net::route_index::RouteIndex;
+use tidegate_yaml::{Place, Problem};
+
+use crate::check::Check;
+use crate::routes::RoutePlan;
+
+/// A name that stands for any.
+const ANY: &str = "0";
+
+/// Warns of each route that takes respelled paths of stricter ones, unless the file says how the upstream reads them.
+pub(crate) fn respelled(check: &mut Check<'_>, routes: &[(RoutePlan, Option<Place>)]) {
+    let mut index = RouteIndex::default();
+    for (at, (route, _)) in routes.iter().enumerate() {
+        index.add(route.host.as_ref(), &route.path, at);
+    }
+    let mut laxer: BTreeMap<usize, Vec<(&RoutePlan, String)>> = BTreeMap::new();
+    for (route, _) in routes {
+        let Some(path) = other_spelling(&route.path) else {
+            continue;
+        };
+        let taker = taker(&index, routes, route, &path);
+        let taker = taker.filter(|at| is_laxer(&routes[*at].0, route));
+        if let Some(at) = taker {
+            laxer.entry(at).or_default().push((route, path));
+        }
+    }
+    for (at, stricter) in laxer {
+        let (taker, place) = &routes[at];
+        takes_respelled(check, &taker.name, *place, &stricter);
+    }
+}
+
+fn takes_respelled(
+    check: &mut Check<'_>,
+    taker: &str,
+    place: Option<Place>,
+    stricter: &[(&RoutePlan, String)],
+) {
+    let [(route, path), more @ ..] = stricter else {
+        return;
+    };
+    let more = match more.len() {
+        0 => String::new(),
+        count => format!(" and {count} more"),
+    };
+    let name = &route.name;
+    let message =
+        format!("the route `{taker}` takes `{path}` without the limits of `{name}`{more}");
+    check.warn(Problem::new(place, message).note(
+        "an upstream that ignores case, or dots at the end of a name, serves both alike: write `case_insensitive: true` \
+         at the stricter routes, or `case_insensitive: false` here if it goes by the letter",
+    ));
+}
+
+/// A path that differs from a route's own in case alone, or in a dot at its end; none if the route has no name to respell.
+fn other_spelling(path: &PathPattern) -> Option<String> {
+    let spell = |respell: fn(&str) -> String| -> String {
+        let names = path.segments().map(|name| name.map_or(ANY.into(), respell));
+        names.flat_map(|name| ["/".to_owned(), name]).collect()
+    };
+    path.segments().flatten().next()?;
+    let upper = spell(str::to_ascii_uppercase);
+    if !path.matches(&upper) {
+        return Some(upper);
+    }
+    let dotted = spell(|name| format!("{name}."));
+    (!path.matches(&dotted)).then_some(dotted)
+}
+
+/// The first route that takes a respelled request of another one.
+fn taker(
+    index: &RouteIndex,
+    routes: &[(RoutePlan, Option<Place>)],
+    route: &RoutePlan,
+    path: &str,
+) -> Option<usize> {
+    let host = match &route.host {
+        None => ANY.to_owned(),
+        Some(HostPattern::Exact(host)) => host.clone(),
+        Some(HostPattern::Below(suffix)) => format!("{ANY}{suffix}"),
+    };
+    let serves = |other: &RoutePlan| match (&route.methods, &other.methods) {
+        (Some(mine), Some(theirs)) => mine.iter().any(|method| theirs.contains(method)),
+        _ => true,
+    };
+    let mut first: Option<usize> = None;
+    index.at(&host, path, |here| {
+        let found = here.iter().find(|at| serves(&routes[**at].0));
+        first = first.into_iter().chain(found.copied()).min();
+    });
+    first
+}
+
+/// Whether a limit that a route enforces is missing at another one, of which nobody has said that it goes by the letter.
+fn is_laxer(taker: &RoutePlan, route: &RoutePlan) -> bool {
+    let mut enforced = route.policy.rules.iter();
+    let is_missing = |name: &Arc<tidegate_store::Limit>| {
+        let mut theirs = taker.policy.rules.iter();
+        !theirs.any(|rule| Arc::ptr_eq(&rule.limit, name))
+    };
+    let is_unsaid = taker.case_insensitive.is_none() && route.case_insensitive.is_none();
+    is_unsaid && enforced.any(|rule| !rule.limit.is_observed() && is_missing(&rule.limit))
+}

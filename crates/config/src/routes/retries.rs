@@ -1,0 +1,53 @@
+//! `retries`: when a request is sent once more.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tidegate_upstream::RetryPlan;
+use tidegate_yaml::Spanned;
+
+use crate::check::Check;
+use crate::value::Scalar;
+use crate::value::number::{Percent, bounded};
+
+/// When a request that a server may have begun with is sent to another one: only GET, HEAD and OPTIONS without a body,
+/// if no answer came or it was 502, 503 or 504.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Retries {
+    /// How often, at most.
+    pub(crate) attempts: Scalar<Attempts>,
+    /// How long each attempt but the last may wait for an answer. Default: as long as the route does.
+    pub(crate) timeout: Option<Scalar<Duration>>,
+    /// The most retries, of the route's requests in the last ten seconds, beside one a second. Default: 20%.
+    pub(crate) budget: Option<Scalar<Percent>>,
+}
+
+bounded!(
+    /// How often a request is sent once more.
+    Attempts(u32),
+    (1..=5),
+    "a number of retries",
+    "a whole number from 1 to 5"
+);
+
+/// The most retries, in percent, if nothing else is said.
+const RETRY_BUDGET: u32 = 20;
+
+/// When a route's requests are sent once more.
+pub(crate) fn retry_plan(check: &mut Check<'_>, written: &Spanned<Retries>) -> Option<RetryPlan> {
+    let Retries {
+        attempts,
+        timeout,
+        budget,
+    } = &written.value;
+    let timeout = check.read_some(timeout.as_ref());
+    let budget = check.read_some(budget.as_ref());
+    let Attempts(attempts) = check.read(attempts)?;
+    Some(RetryPlan {
+        attempts,
+        timeout,
+        budget: budget.map_or(RETRY_BUDGET, |Percent(percent)| percent),
+    })
+}

@@ -1,0 +1,126 @@
+//! Where limits keep their state, and the secret that hides whose it is (`store`, `secret`).
+
+pub(crate) mod redis;
+pub(crate) mod redis_tls;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tidegate_store::redis::RedisOptions;
+use tidegate_store::{Mode, OnFailure};
+use tidegate_yaml::Problem;
+
+use crate::check::Check;
+use crate::secret::Secret;
+use crate::shape::SingleOr;
+use crate::store::redis::{Redis, redis_options};
+use crate::value::{Fault, Scalar, Value};
+
+/// A store that has settings.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("minProperties" = 1))]
+pub(crate) struct Store {
+    /// In Redis, shared with other gateways.
+    pub(crate) redis: Option<Redis>,
+}
+
+/// A store without settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StoreWord {
+    Memory,
+}
+
+impl Value for StoreWord {
+    const NAME: &'static str = "StoreWord";
+    const WHAT: &'static str = "a store";
+    const ALLOWED: &'static str = "memory, or `redis: { url: … }`";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        (text == "memory")
+            .then_some(Self::Memory)
+            .ok_or(Fault::Form)
+    }
+}
+
+/// The secret; empty: none.
+pub(crate) struct SecretText(pub(crate) Option<Secret>);
+
+impl Value for SecretText {
+    const NAME: &'static str = "Secret";
+    const WHAT: &'static str = "a secret";
+    const ALLOWED: &'static str = "any text; empty is none";
+    const SHOWN: bool = false;
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        Ok(Self((!text.is_empty()).then(|| Secret::new(text))))
+    }
+}
+
+/// Where limits keep their state.
+#[derive(Debug)]
+pub enum StorePlan {
+    /// In this process.
+    Memory,
+    /// In Redis.
+    Redis(RedisOptions),
+}
+
+/// How limits are shared that do not say it themselves.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct StoreDefaults {
+    /// Whether limits are kept in memory, where nothing is shared.
+    pub(crate) in_memory: bool,
+    pub(crate) on_failure: OnFailure,
+    pub(crate) mode: Mode,
+}
+
+/// The store, and how its limits are shared by default.
+pub(crate) fn store(
+    check: &mut Check<'_>,
+    written: Option<&SingleOr<StoreWord, Store>>,
+) -> (Option<StorePlan>, StoreDefaults) {
+    let in_memory = StoreDefaults {
+        in_memory: true,
+        ..StoreDefaults::default()
+    };
+    let store = match written {
+        None => return (Some(StorePlan::Memory), in_memory),
+        Some(SingleOr::Single(word)) => {
+            let memory = check.read(word).map(|_| StorePlan::Memory);
+            return (memory, in_memory);
+        }
+        Some(SingleOr::Block(store)) => store,
+    };
+    let Some(redis) = &store.value.redis else {
+        check.refuse(
+            Problem::new(store.place, "no store is named here")
+                .note("allowed here: memory, or `redis: { url: … }`"),
+        );
+        return (None, StoreDefaults::default());
+    };
+    let on_failure = check.read_some(redis.on_failure.as_ref());
+    let mode = check.read_some(redis.mode.as_ref());
+    let shared = StoreDefaults {
+        in_memory: false,
+        on_failure: on_failure.unwrap_or_default(),
+        mode: mode.unwrap_or_default(),
+    };
+    let plan = redis_options(check, redis).map(StorePlan::Redis);
+    (plan, shared)
+}
+
+pub(crate) fn secret(
+    check: &mut Check<'_>,
+    written: Option<&Scalar<SecretText>>,
+    store: Option<&StorePlan>,
+) -> Option<Secret> {
+    let secret = check.read_some(written).and_then(|text| text.0);
+    if secret.is_none() && matches!(store, Some(StorePlan::Redis(_))) {
+        let place = written.and_then(|scalar| scalar.place);
+        check.warn(Problem::new(place, "there is no `secret`").note(
+            "the gateways then make one and keep it in Redis, so a reader of Redis can find out which clients are in it. \
+             Set the same random text on all gateways",
+        ));
+    }
+    secret
+}

@@ -1,0 +1,192 @@
+//! `redis`: where it is, and how it is used.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Map;
+use tidegate_store::redis::RedisOptions;
+use tidegate_store::{Limit, Mode, OnFailure, redis};
+use tidegate_yaml::{Problem, Spanned};
+
+use crate::check::Check;
+use crate::store::redis_tls::{RedisTls, redis_tls};
+use crate::value::number::{digits, whole};
+use crate::value::word::{choice, name};
+use crate::value::{Fault, Scalar, Value};
+
+/// How to use Redis.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Redis {
+    /// Where it is.
+    pub(crate) url: Scalar<RedisUrl>,
+    /// Whom to trust and who we are, if the URL asks for TLS. Default: the authorities of the system, and nobody.
+    pub(crate) tls: Option<Spanned<RedisTls>>,
+    /// The longest that limits may hold a request up. Default: 25ms.
+    pub(crate) timeout: Option<Scalar<Duration>>,
+    /// What decides when Redis does not: local, open or closed. Default: local.
+    pub(crate) on_failure: Option<Scalar<OnFailure>>,
+    /// How gateways share a limit: exact, leased, synced or local. Default: exact.
+    pub(crate) mode: Option<Scalar<Mode>>,
+    /// How often synced limits are exchanged, from 1ms to 1m. Default: 100ms.
+    pub(crate) sync_every: Option<Scalar<Duration>>,
+    /// How many gateways share it, which is what each quota is divided by in an outage. Default: auto, which counts.
+    pub(crate) gateways: Option<Scalar<Gateways>>,
+    /// What all keys start with. Default: tidegate.
+    pub(crate) key_prefix: Option<Scalar<KeyPrefix>>,
+}
+
+/// A Redis URL, which may hold a password.
+pub(crate) struct RedisUrl(pub(crate) String);
+
+impl Value for RedisUrl {
+    const NAME: &'static str = "RedisUrl";
+    const WHAT: &'static str = "a Redis URL";
+    const ALLOWED: &'static str = "redis://[user:password@]host:port[/database], or rediss://, redis-cluster://, redis-sentinel:// or unix://";
+    const SHOWN: bool = false;
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        let Err(error) = redis::check_url(text) else {
+            return Ok(Self(text.to_owned()));
+        };
+        Err(match (text.split_once("://"), error.reason()) {
+            (None, _) => Fault::Because("this URL has no scheme: write redis:// before the host"),
+            (Some((_, rest)), _) if has_bare_sign(rest) => Fault::Because(
+                "the user or password in this URL has a sign that must be escaped: \
+                 `/` is %2F, `#` is %23, `?` is %3F, `@` is %40, `%` is %25, a space is %20",
+            ),
+            (_, Some(reason)) => Fault::Because(reason),
+            (_, None) => Fault::Form,
+        })
+    }
+}
+
+/// Whether a user or password, which ends at the last `@`, has a sign that ends it too early.
+fn has_bare_sign(rest: &str) -> bool {
+    let user = rest.rsplit_once('@').map(|(user, _)| user);
+    user.is_some_and(|user| {
+        user.contains(|c: char| matches!(c, '/' | '#' | '?') || c.is_whitespace())
+    })
+}
+
+/// How many gateways there are; none: as many as call in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Gateways(pub(crate) Option<u64>);
+
+impl Gateways {
+    const MOST: u64 = 10_000;
+}
+
+impl Value for Gateways {
+    const NAME: &'static str = "Gateways";
+    const WHAT: &'static str = "a number of gateways";
+    const ALLOWED: &'static str = "auto, or a whole number from 1 to 10000";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        if text == "auto" {
+            return Ok(Self(None));
+        }
+        let number = digits(text).filter(|number| (1..=Self::MOST).contains(number));
+        number.map(|number| Self(Some(number))).ok_or(Fault::Form)
+    }
+
+    fn schema() -> Map<String, serde_json::Value> {
+        Map::from_iter([(
+            "anyOf".to_owned(),
+            serde_json::json!([{ "const": "auto" }, whole(1, Some(Self::MOST))]),
+        )])
+    }
+}
+
+choice!(
+    OnFailure,
+    "OnFailure",
+    "a rule for a Redis failure",
+    [
+        ("local", Self::Local),
+        ("open", Self::Open),
+        ("closed", Self::Closed),
+    ]
+);
+
+choice!(
+    Mode,
+    "Mode",
+    "a mode",
+    Self::ALL.map(|mode| (mode.word(), mode))
+);
+
+name!(
+    /// What all keys in Redis start with; braces would choose a slot.
+    KeyPrefix,
+    "a key prefix",
+    "letters, digits, `.`, `_`, `-` and `:`; 128 at most",
+    |c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | ':')
+);
+
+/// How often synced limits are exchanged: by default, and at most.
+const SYNC_EVERY: Duration = Duration::from_millis(100);
+
+const SLOWEST_SYNC: Duration = Duration::from_secs(60);
+
+/// Longer than this nobody waits for a limit.
+const LONGEST_STORE_TIMEOUT: Duration = Duration::from_secs(60);
+
+pub(crate) fn redis_options(check: &mut Check<'_>, redis: &Redis) -> Option<RedisOptions> {
+    let url = check.read(&redis.url);
+    let timeout = check.read_some(redis.timeout.as_ref());
+    if let (Some(timeout), Some(scalar)) = (timeout, &redis.timeout)
+        && timeout > LONGEST_STORE_TIMEOUT
+    {
+        check.refuse(
+            Problem::new(scalar.place, "this timeout is too long")
+                .note("the longest is 1m; 25ms is the default"),
+        );
+    }
+    let sync_every = check.read_some(redis.sync_every.as_ref());
+    if let (Some(every), Some(scalar)) = (sync_every, &redis.sync_every)
+        && !(Duration::from_millis(1)..=SLOWEST_SYNC).contains(&every)
+    {
+        check.refuse(
+            Problem::new(scalar.place, "`sync_every` is out of range")
+                .note("allowed here: 1ms to 1m; 100ms is the default"),
+        );
+    }
+    let key_prefix = check.read_some(redis.key_prefix.as_ref());
+    let gateways = check.read_some(redis.gateways.as_ref());
+    let tls = redis_tls(check, redis.tls.as_ref(), &url.as_ref()?.0, redis.url.place);
+    Some(RedisOptions {
+        url: url?.0,
+        tls: tls?,
+        timeout: timeout.unwrap_or(Duration::from_millis(25)),
+        key_prefix: key_prefix.map_or_else(|| "tidegate".into(), |prefix| prefix.0),
+        gateways: gateways.and_then(|Gateways(number)| number),
+        sync_every: sync_every.unwrap_or(SYNC_EVERY),
+        remember_refusals: true,
+    })
+}
+
+/// Warns that gateways which start without Redis do not know of each other.
+pub(crate) fn uncounted_gateways(
+    check: &mut Check<'_>,
+    written: Option<&Redis>,
+    limits: &[Arc<Limit>],
+) {
+    let Some(redis) = written else {
+        return;
+    };
+    let is_local =
+        |limit: &Arc<Limit>| limit.on_failure() == OnFailure::Local && limit.mode() != Mode::Local;
+    let local = limits.iter().find(|limit| is_local(limit));
+    if let (Some(limit), None) = (local, &redis.gateways) {
+        let problem = Problem::new(redis.url.place, "`gateways` is not set");
+        check.warn(problem.note(format!(
+            "gateways that start while Redis is away do not know of each other: each admits the whole quota of `{}` \
+             (`on_failure: local`). With several gateways write their number, such as `gateways: 4`. \
+             `gateways: auto` accepts this",
+            limit.name()
+        )));
+    }
+}

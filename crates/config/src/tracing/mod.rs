@@ -1,0 +1,150 @@
+//! Which requests are traced, and where their spans go (`tracing`).
+
+mod environment;
+
+use http::{HeaderName, HeaderValue, Uri};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Map;
+use tidegate_telemetry::access_log::AccessLogSettings;
+use tidegate_telemetry::traces::TraceSettings;
+use tidegate_yaml::{Place, Spanned};
+
+use crate::check::Check;
+use crate::log::access::Sample;
+use crate::shape::Named;
+use crate::tracing::environment::{
+    collector_of_environment, headers_of_environment, resource, sample_of_environment,
+    timeout_of_environment, variable,
+};
+use crate::value::header::HeaderText;
+use crate::value::net::http_url;
+use crate::value::number::{digits, whole};
+use crate::value::{Fault, Scalar, Value};
+
+/// Traces. What is not said here is taken from the `OTEL_*` variables of the environment, if they are set.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Tracing {
+    /// The collector, such as http://localhost:4318, or the whole URL with its path. Default: OTEL_EXPORTER_OTLP_ENDPOINT, or none.
+    pub(crate) otlp: Option<Scalar<OtlpUrl>>,
+    /// How many requests are traced of those for which no trusted peer has decided that. Default: OTEL_TRACES_SAMPLER, or 1%.
+    pub(crate) sample: Option<Scalar<Sample>>,
+    /// How many of these are traced per second at most. Default: 100.
+    pub(crate) max_per_second: Option<Scalar<TracesPerSecond>>,
+    /// Headers for the collector, such as its key. Default: OTEL_EXPORTER_OTLP_HEADERS, or none.
+    pub(crate) headers: Option<Named<Scalar<HeaderText>>>,
+}
+
+/// Where a collector takes spans by OTLP over HTTP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OtlpUrl(pub(crate) Uri);
+
+impl OtlpUrl {
+    /// Where the standard has collectors take spans below their own URL.
+    const PATH: &str = "/v1/traces";
+
+    /// The URL of a collector, to which the path is added.
+    pub(crate) fn of_collector(text: &str) -> Result<Self, Fault> {
+        Self::exact(&format!("{}{}", text.trim_end_matches('/'), Self::PATH))
+    }
+
+    /// The whole URL.
+    pub(crate) fn exact(text: &str) -> Result<Self, Fault> {
+        http_url(text, "the URL of a collector holds no user and password").map(Self)
+    }
+}
+
+impl Value for OtlpUrl {
+    const NAME: &'static str = "OtlpUrl";
+    const WHAT: &'static str = "the URL of a collector";
+    const ALLOWED: &'static str = "http://host:port or https://host:port, to which /v1/traces is added, or the same with a path of its own";
+    const SHOWN: bool = false;
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        let Self(uri) = Self::exact(text)?;
+        match (uri.path(), uri.query()) {
+            ("/" | "", None) => Self::of_collector(text),
+            _ => Ok(Self(uri)),
+        }
+    }
+}
+
+/// How many requests are traced per second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TracesPerSecond(pub(crate) u32);
+
+impl TracesPerSecond {
+    const MOST: u64 = 100_000;
+}
+
+impl Value for TracesPerSecond {
+    const NAME: &'static str = "TracesPerSecond";
+    const WHAT: &'static str = "a number of traces per second";
+    const ALLOWED: &'static str = "a whole number from 1 to 100000";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        let number = digits(text).filter(|number| (1..=Self::MOST).contains(number));
+        let number = number.and_then(|number| u32::try_from(number).ok());
+        number.map(Self).ok_or(Fault::Form)
+    }
+
+    fn schema() -> Map<String, serde_json::Value> {
+        whole(1, Some(Self::MOST))
+    }
+}
+
+/// Of requests for which no trusted peer has decided, in millionths.
+const SAMPLE: u32 = AccessLogSettings::ALL / 100;
+
+const PER_SECOND: u32 = 100;
+
+/// None: requests are not traced, and their trace contexts are left alone.
+pub(crate) fn tracing(
+    check: &mut Check<'_>,
+    written: Option<&Spanned<Tracing>>,
+) -> Option<TraceSettings> {
+    let Spanned { value, place } = written?;
+    if variable(check, "OTEL_SDK_DISABLED").is_some_and(|it| it.eq_ignore_ascii_case("true")) {
+        return None;
+    }
+    let otlp = match &value.otlp {
+        Some(scalar) => check.read(scalar),
+        None => collector_of_environment(check, *place),
+    };
+    let sample = match &value.sample {
+        Some(scalar) => check.read(scalar).map(|Sample(share)| share),
+        None => sample_of_environment(check, *place),
+    };
+    let most = check.read_some(value.max_per_second.as_ref());
+    Some(TraceSettings {
+        otlp: otlp.map(|OtlpUrl(url)| url),
+        headers: collector_headers(check, value, *place),
+        sample: sample.unwrap_or(SAMPLE),
+        max_per_second: most.map_or(PER_SECOND, |TracesPerSecond(number)| number),
+        timeout: timeout_of_environment(check, *place),
+        resource: resource(check, *place),
+    })
+}
+
+fn collector_headers(
+    check: &mut Check<'_>,
+    written: &Tracing,
+    place: Option<Place>,
+) -> Vec<(HeaderName, HeaderValue)> {
+    let Some(headers) = &written.headers else {
+        return headers_of_environment(check, place);
+    };
+    let mut read: Vec<(HeaderName, HeaderValue)> = Vec::new();
+    for (name, value) in &headers.0 {
+        let name = Scalar::<HeaderName>::new(name.raw.clone(), name.place);
+        let (name, value) = (check.read_hidden(&name), check.read_hidden(value));
+        if let (Some(name), Some(HeaderText(value))) = (name, value) {
+            read.push((name, value));
+        }
+    }
+    read
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,283 @@
+//! Where routes lead: one server, or a group of them that has a name, and what is spoken to them (`upstreams`).
+
+pub(crate) mod health;
+pub(crate) mod server;
+pub(crate) mod tls;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tidegate_net::tls::UpstreamTls;
+use tidegate_upstream::{Balance, ServerPlan, Speaks, UpstreamPlan};
+use tidegate_yaml::{Place, Problem, Spanned};
+
+use crate::check::Check;
+use crate::pem::usable;
+use crate::shape::{Named, SingleOr};
+use crate::upstreams::health::{Eject, Health, NoEjection, eject, health_plan};
+use crate::upstreams::server::{Server, ServerScheme, Target};
+use crate::upstreams::tls::{WrittenUpstreamTls, system, upstream_tls};
+use crate::value::Scalar;
+use crate::value::number::{Connections, bounded};
+use crate::value::word::{LimitName, choice};
+
+/// A group of servers.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Upstream {
+    /// Its servers: URLs, or `{ url, weight }`. A name stands for all its addresses.
+    pub(crate) servers: Spanned<Vec<SingleOr<Server, WeightedServer>>>,
+    /// Who takes the next request: round_robin or least_requests. Default: round_robin.
+    pub(crate) balance: Option<Scalar<Balance>>,
+    /// How often names are resolved; they are also when a connection fails. Default: 30s.
+    pub(crate) resolve_every: Option<Scalar<Duration>>,
+    /// When a server that fails is left out: none, or `{ after, for, at_most }`. Default: the defaults of these.
+    pub(crate) eject: Option<SingleOr<NoEjection, Eject>>,
+    /// How servers are asked whether they are well. Default: not.
+    pub(crate) health: Option<Health>,
+    /// How long a server that comes back takes to get its full share. Default: none, it gets that at once.
+    pub(crate) slow_start: Option<Scalar<Duration>>,
+    /// The most connections in use to one server; of HTTP/2, requests. Default: as many as it takes.
+    pub(crate) max_connections: Option<Scalar<Connections>>,
+    /// The most requests that wait for one of these. Default: 100.
+    pub(crate) max_waiting: Option<Scalar<Waiting>>,
+    /// Whom to trust and who we are, for servers at https://. Default: the authorities of the system, and nobody.
+    pub(crate) tls: Option<Spanned<WrittenUpstreamTls>>,
+}
+
+/// A server that has settings.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WeightedServer {
+    /// Where it is.
+    pub(crate) url: Scalar<Server>,
+    /// How many requests it takes beside the others' own numbers. Default: 1.
+    pub(crate) weight: Option<Scalar<Weight>>,
+}
+
+choice!(
+    Balance,
+    "Balance",
+    "a way to choose a server",
+    [
+        ("round_robin", Self::RoundRobin),
+        ("least_requests", Self::LeastRequests),
+    ]
+);
+
+bounded!(
+    /// A server's share beside that of others.
+    Weight(u32),
+    (1..=1_000),
+    "a weight",
+    "a whole number from 1 to 1000"
+);
+
+bounded!(
+    /// How many requests may wait.
+    Waiting(usize),
+    (0..=1_000_000),
+    "a number of requests",
+    "a whole number from 0 to 1000000"
+);
+
+/// What routes lead to, in no order; whether one leads to each group is noted.
+pub(crate) struct Upstreams<'a> {
+    groups: HashMap<String, Group<'a>>,
+    /// Servers that routes name themselves, by URL.
+    alone: HashMap<String, Arc<UpstreamPlan>>,
+    /// For servers that nothing else is said of; made when the first one is met.
+    usual: Option<Arc<UpstreamTls>>,
+}
+
+struct Group<'a> {
+    /// None if something in it was refused.
+    plan: Option<Arc<UpstreamPlan>>,
+    name: &'a Scalar<LimitName>,
+    is_used: bool,
+}
+
+/// A server as written, and where.
+type WrittenServer = (Server, u32, Option<Place>);
+
+pub(crate) fn upstreams<'f>(
+    check: &mut Check<'_>,
+    written: Option<&'f Named<Upstream>>,
+) -> Upstreams<'f> {
+    let mut upstreams = Upstreams {
+        groups: HashMap::new(),
+        alone: HashMap::new(),
+        usual: None,
+    };
+    for (name, upstream) in written.into_iter().flat_map(|upstreams| &upstreams.0) {
+        let written = &upstream.servers;
+        if written.value.is_empty() {
+            let problem = Problem::new(written.place, "this upstream has no servers");
+            check.refuse(problem.note("at least one is needed, such as http://127.0.0.1:9000"));
+        }
+        let servers = group(check, upstream, &mut upstreams.usual);
+        let plan = upstream_plan(check, name, upstream, servers);
+        if let Some(LimitName(text)) = check.read(name) {
+            let group = Group {
+                plan: plan.map(Arc::new),
+                name,
+                is_used: false,
+            };
+            upstreams.groups.insert(text, group);
+        }
+    }
+    upstreams
+}
+
+fn group(
+    check: &mut Check<'_>,
+    upstream: &Upstream,
+    usual: &mut Option<Arc<UpstreamTls>>,
+) -> Option<Vec<ServerPlan>> {
+    // All of them are read, for all that is wrong with them.
+    let written = upstream.servers.value.iter();
+    let servers: Vec<_> = written
+        .map(|server| written_server(check, server))
+        .collect();
+    let mut own = match &upstream.tls {
+        Some(written) => Some(Arc::new(upstream_tls(check, written)?)),
+        None => None,
+    };
+    let servers = servers.into_iter().collect::<Option<Vec<_>>>()?;
+    let is_tls = |(server, ..): &WrittenServer| server.scheme == ServerScheme::Https;
+    if let Some(written) = &upstream.tls
+        && !servers.iter().any(is_tls)
+    {
+        let problem = Problem::new(written.place, "no server of this upstream uses TLS");
+        check.refuse(problem.note("the URL of a server with TLS begins with https://"));
+    }
+    let tls = if own.is_some() { &mut own } else { usual };
+    let plans = servers.into_iter();
+    let plans = plans.map(|server| server_plan(check, server, tls));
+    plans.collect()
+}
+
+fn written_server(
+    check: &mut Check<'_>,
+    server: &SingleOr<Server, WeightedServer>,
+) -> Option<WrittenServer> {
+    match server {
+        SingleOr::Single(scalar) => Some((check.read(scalar)?, 1, scalar.place)),
+        SingleOr::Block(block) => {
+            let weight = check.read_some(block.value.weight.as_ref());
+            let scalar = &block.value.url;
+            let weight = weight.map_or(1, |Weight(weight)| weight);
+            Some((check.read(scalar)?, weight, scalar.place))
+        }
+    }
+}
+
+/// A server, which is spoken to by `tls` if its URL says so; if that is none yet, the usual one is made.
+fn server_plan(
+    check: &mut Check<'_>,
+    (server, weight, place): WrittenServer,
+    tls: &mut Option<Arc<UpstreamTls>>,
+) -> Option<ServerPlan> {
+    let speaks = match (server.scheme, &*tls) {
+        (ServerScheme::Http, _) => Speaks::Http1,
+        (ServerScheme::H2c, _) => Speaks::Http2,
+        (ServerScheme::Https, Some(tls)) => Speaks::Tls(tls.clone()),
+        (ServerScheme::Https, None) => {
+            let made = UpstreamTls::new(system(check, place)?, None, None);
+            let made = Arc::new(usable(check, made, &[])?);
+            *tls = Some(made.clone());
+            Speaks::Tls(made)
+        }
+    };
+    Some(ServerPlan {
+        authority: server.authority,
+        speaks,
+        weight,
+    })
+}
+
+/// Where a route leads; none if that is nowhere, which is told.
+pub(crate) fn target(
+    check: &mut Check<'_>,
+    scalar: &Scalar<Target>,
+    upstreams: &mut Upstreams<'_>,
+) -> Option<Arc<UpstreamPlan>> {
+    let name = match check.read(scalar)? {
+        Target::Server(server) => {
+            let server = server_plan(check, (server, 1, scalar.place), &mut upstreams.usual)?;
+            let plan = upstreams.alone.entry(server.to_string());
+            let plan = plan.or_insert_with(|| Arc::new(UpstreamPlan::alone(server)));
+            return Some(plan.clone());
+        }
+        Target::Named(name) => name,
+    };
+    if let Some(group) = upstreams.groups.get_mut(&name) {
+        group.is_used = true;
+        return group.plan.clone();
+    }
+    let none = "a server is http://host:port; groups of servers stand under `upstreams`";
+    let scheme = (name.contains('.') || name == "localhost")
+        .then(|| format!("if it is a server, write http://{}:PORT", scalar.raw));
+    check.undefined(
+        "upstream",
+        scalar,
+        upstreams.groups.keys(),
+        scheme.as_deref().unwrap_or(none),
+    );
+    None
+}
+
+/// Warns of groups that no route leads to.
+pub(crate) fn unused_upstreams(check: &mut Check<'_>, upstreams: &Upstreams<'_>) {
+    let unused = upstreams.groups.values().filter(|group| !group.is_used);
+    let unused: Vec<(Option<Place>, &str)> = unused
+        .map(|group| (group.name.place, group.name.raw.as_str()))
+        .collect();
+    for (place, name) in unused {
+        let message = format!("no route leads to the upstream `{name}`");
+        check.warn(Problem::new(place, message));
+    }
+}
+
+/// The most requests that wait for a connection, if there is a bound on these and nothing else is said.
+const MAX_WAITING: usize = 100;
+
+/// A group with all that is said of it; everything is read, also if its servers were refused.
+pub(crate) fn upstream_plan(
+    check: &mut Check<'_>,
+    name: &Scalar<LimitName>,
+    written: &Upstream,
+    servers: Option<Vec<ServerPlan>>,
+) -> Option<UpstreamPlan> {
+    let balance = check.read_some(written.balance.as_ref());
+    let resolve_every = check.read_some(written.resolve_every.as_ref());
+    let eject = eject(check, written.eject.as_ref());
+    let health = written
+        .health
+        .as_ref()
+        .map(|health| health_plan(check, health));
+    let slow_start = check.read_some(written.slow_start.as_ref());
+    let max_connections = check.read_some(written.max_connections.as_ref());
+    let max_waiting = check.read_some(written.max_waiting.as_ref());
+    if let (Some(scalar), None) = (&written.max_waiting, &written.max_connections) {
+        let problem = Problem::new(scalar.place, "no request waits without `max_connections`");
+        check.refuse(problem.note("say how many connections one server takes, or leave this out"));
+    }
+    Some(UpstreamPlan {
+        name: name.raw.as_str().into(),
+        servers: servers?,
+        balance: balance.unwrap_or_default(),
+        resolve_every: resolve_every.unwrap_or(UpstreamPlan::RESOLVE_EVERY),
+        eject,
+        health: match health {
+            Some(health) => Some(health?),
+            None => None,
+        },
+        slow_start,
+        max_connections: max_connections.map(|Connections(number)| number),
+        max_waiting: max_waiting.map_or(MAX_WAITING, |Waiting(number)| number),
+    })
+}

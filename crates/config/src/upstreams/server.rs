@@ -1,0 +1,90 @@
+//! The URLs of servers.
+
+use http::Uri;
+use http::uri::{Authority, PathAndQuery, Scheme};
+
+use crate::value::net::can_be_dialled;
+use crate::value::{Fault, Value};
+
+/// What is spoken to a server, as its URL says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ServerScheme {
+    /// HTTP/1.1.
+    Http,
+    /// HTTP/2 without TLS.
+    H2c,
+    /// HTTP/2 or HTTP/1.1, as the server prefers, over TLS.
+    Https,
+}
+
+/// A server that requests are forwarded to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Server {
+    pub(crate) scheme: ServerScheme,
+    pub(crate) authority: Authority,
+}
+
+impl Value for Server {
+    const NAME: &'static str = "Server";
+    const WHAT: &'static str = "the URL of a server";
+    const ALLOWED: &'static str = "http://host:port, https://host:port or h2c://host:port (HTTP/2 without TLS), without a path";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        if is_without_scheme(text) {
+            return Err(Fault::Quoting(format!(
+                "`{text}` has no scheme: write http://{text}"
+            )));
+        }
+        let uri: Uri = text.parse().map_err(|_| Fault::Form)?;
+        let parts = uri.into_parts();
+        let scheme = match parts.scheme.as_ref().map(Scheme::as_str) {
+            Some("http") => ServerScheme::Http,
+            Some("h2c") => ServerScheme::H2c,
+            Some("https") => ServerScheme::Https,
+            _ => return Err(Fault::Form),
+        };
+        let authority = parts.authority.ok_or(Fault::Form)?;
+        if authority.as_str().contains('@') {
+            return Err(Fault::Because("a server's URL holds no user and password"));
+        }
+        if !can_be_dialled(&authority) {
+            return Err(Fault::Form);
+        }
+        match parts.path_and_query.as_ref().map(PathAndQuery::as_str) {
+            None | Some("/") => Ok(Self { scheme, authority }),
+            Some(_) => Err(Fault::Because(
+                "a server's URL has no path: requests keep theirs",
+            )),
+        }
+    }
+}
+
+/// Whether this is a host with a port, and `http://` was forgotten.
+fn is_without_scheme(text: &str) -> bool {
+    let authority = text.parse::<Authority>();
+    authority.is_ok_and(|authority| {
+        authority.port_u16().is_some() && !text.contains('@') && can_be_dialled(&authority)
+    })
+}
+
+/// Where a route's requests go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// One server.
+    Server(Server),
+    /// An entry of `upstreams`, if there is one of this name.
+    Named(String),
+}
+
+impl Value for Target {
+    const NAME: &'static str = "Target";
+    const WHAT: &'static str = "an upstream";
+    const ALLOWED: &'static str = "http://host:port, https://host:port or h2c://host:port (HTTP/2 without TLS), or the name of an entry under upstreams";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        if text.contains(['/', ':', '@']) {
+            return Server::read(text).map(Self::Server);
+        }
+        Ok(Self::Named(text.to_owned()))
+    }
+}
