@@ -7,6 +7,7 @@
 //! A request that is not recorded costs two IDs and a header. Of one that is, spans are made at its end, from its record.
 
 mod context;
+mod environment;
 mod exporter;
 mod metrics;
 mod protobuf;
@@ -22,6 +23,7 @@ use http::HeaderMap;
 
 use context::Parent;
 pub use context::TraceContext;
+pub use environment::{CollectorVariable, TraceEnvironment, WrongVariable};
 use exporter::Exporter;
 pub use metrics::TraceMetrics;
 use sampler::Sampler;

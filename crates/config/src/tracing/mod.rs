@@ -1,22 +1,16 @@
 //! Which requests are traced, and where their spans go (`tracing`).
 
-mod environment;
-
 use http::{HeaderName, HeaderValue, Uri};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Map;
 use tidegate_telemetry::access_log::AccessLogSettings;
-use tidegate_telemetry::traces::TraceSettings;
-use tidegate_yaml::{Place, Spanned};
+use tidegate_telemetry::traces::{TraceEnvironment, TraceSettings, WrongVariable};
+use tidegate_yaml::{Place, Problem, Spanned};
 
 use crate::check::Check;
 use crate::log::access::Sample;
 use crate::shape::Named;
-use crate::tracing::environment::{
-    collector_of_environment, headers_of_environment, resource, sample_of_environment,
-    timeout_of_environment, variable,
-};
 use crate::value::header::HeaderText;
 use crate::value::net::http_url;
 use crate::value::number::{digits, whole};
@@ -99,44 +93,45 @@ const SAMPLE: u32 = AccessLogSettings::ALL / 100;
 
 const PER_SECOND: u32 = 100;
 
-/// None: requests are not traced, and their trace contexts are left alone.
+/// None: requests are not traced, and their trace contexts are left alone. What is not written is taken from the environment.
 pub(crate) fn tracing(
     check: &mut Check<'_>,
     written: Option<&Spanned<Tracing>>,
 ) -> Option<TraceSettings> {
     let Spanned { value, place } = written?;
-    if variable(check, "OTEL_SDK_DISABLED").is_some_and(|it| it.eq_ignore_ascii_case("true")) {
+    let environment = TraceEnvironment::new(check.env);
+    if environment.is_disabled() {
         return None;
     }
     let otlp = match &value.otlp {
         Some(scalar) => check.read(scalar),
-        None => collector_of_environment(check, *place),
+        None => collector(check, environment, *place),
     };
     let sample = match &value.sample {
         Some(scalar) => check.read(scalar).map(|Sample(share)| share),
-        None => sample_of_environment(check, *place),
+        None => variable(check, *place, environment.sample()),
     };
     let most = check.read_some(value.max_per_second.as_ref());
+    let headers = match &value.headers {
+        Some(written) => headers(check, written),
+        None => variable(check, *place, environment.headers()),
+    };
     Some(TraceSettings {
         otlp: otlp.map(|OtlpUrl(url)| url),
-        headers: collector_headers(check, value, *place),
+        headers,
         sample: sample.unwrap_or(SAMPLE),
         max_per_second: most.map_or(PER_SECOND, |TracesPerSecond(number)| number),
-        timeout: timeout_of_environment(check, *place),
-        resource: resource(check, *place),
+        timeout: variable(check, *place, environment.timeout()),
+        resource: variable(check, *place, environment.resource()),
     })
 }
 
-fn collector_headers(
+fn headers(
     check: &mut Check<'_>,
-    written: &Tracing,
-    place: Option<Place>,
+    written: &Named<Scalar<HeaderText>>,
 ) -> Vec<(HeaderName, HeaderValue)> {
-    let Some(headers) = &written.headers else {
-        return headers_of_environment(check, place);
-    };
-    let mut read: Vec<(HeaderName, HeaderValue)> = Vec::new();
-    for (name, value) in &headers.0 {
+    let mut read = Vec::new();
+    for (name, value) in &written.0 {
         let name = Scalar::<HeaderName>::new(name.raw.clone(), name.place);
         let (name, value) = (check.read_hidden(&name), check.read_hidden(value));
         if let (Some(name), Some(HeaderText(value))) = (name, value) {
@@ -144,6 +139,44 @@ fn collector_headers(
         }
     }
     read
+}
+
+/// The collector that the environment names.
+fn collector(
+    check: &mut Check<'_>,
+    environment: TraceEnvironment<'_>,
+    place: Option<Place>,
+) -> Option<OtlpUrl> {
+    let said = environment.collector()?;
+    variable(check, place, environment.protocol());
+    let read = match said.is_whole {
+        true => OtlpUrl::exact(&said.text),
+        false => OtlpUrl::of_collector(&said.text),
+    };
+    if read.is_err() {
+        let allowed = "a URL such as http://localhost:4318";
+        wrong(check, place, said.name, OtlpUrl::WHAT, allowed);
+    }
+    read.ok()
+}
+
+/// What a variable says; a default if it is wrong, which is reported.
+fn variable<T: Default>(
+    check: &mut Check<'_>,
+    place: Option<Place>,
+    read: Result<T, WrongVariable>,
+) -> T {
+    read.unwrap_or_else(|error| {
+        wrong(check, place, error.name, error.what, error.allowed);
+        T::default()
+    })
+}
+
+/// Refuses a variable. Its value is not shown: it may be a secret.
+fn wrong(check: &mut Check<'_>, place: Option<Place>, name: &str, what: &str, allowed: &str) {
+    let problem = format!("the environment variable `{name}` is not {what}");
+    let problem = Problem::new(place, problem).note(format!("allowed there: {allowed}"));
+    check.refuse(problem.note("`tracing` takes from the environment what is not written here"));
 }
 
 #[cfg(test)]
