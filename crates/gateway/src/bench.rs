@@ -8,7 +8,7 @@ use crate::request::routes::Routes;
 use crate::request::target::Target;
 use tidegate_config::Plan;
 
-pub use crate::request::routes::RouteShape;
+pub use tidegate_config::routes::RouteShape;
 
 /// Routes by where they apply, without what serves them.
 #[derive(Debug)]

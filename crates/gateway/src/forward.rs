@@ -10,4 +10,4 @@ mod upgrade;
 
 pub(crate) use headers::X_REQUEST_ID;
 pub(crate) use read_headers::ReadHeaders;
-pub(crate) use service::{Forward, ForwardTimeouts, Forwarding};
+pub(crate) use service::{Forward, Forwarding};

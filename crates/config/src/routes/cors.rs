@@ -3,7 +3,7 @@
 //! How the key is written, what its values are, how they are checked, and the plan that is made of them. Nothing passes that browsers
 //! would not take, or that allows every page by mistake.
 
-use std::fmt::Display;
+use std::fmt::{self, Display, Write as _};
 use std::time::Duration;
 
 use http::header::RETRY_AFTER;
@@ -110,6 +110,30 @@ pub struct CorsPlan {
     pub credentials: bool,
     /// How long browsers may keep the answer to a preflight; none: as they like.
     pub max_age: Option<Duration>,
+}
+
+impl CorsPlan {
+    /// Says in a line what it allows.
+    pub(crate) fn explain(&self, text: &mut String) -> fmt::Result {
+        let origins = match &self.origins {
+            Origins::Any => "any origin".to_owned(),
+            Origins::Listed(listed) => {
+                let listed: Vec<_> = listed.iter().map(ToString::to_string).collect();
+                listed.join(", ")
+            }
+        };
+        let methods: Vec<_> = self.methods.iter().map(Method::as_str).collect();
+        let with = if self.credentials {
+            ", with credentials"
+        } else {
+            ""
+        };
+        writeln!(
+            text,
+            "cors:     pages of {origins} may send {}{with}",
+            methods.join(", ")
+        )
+    }
 }
 
 /// Origins of pages.

@@ -4,6 +4,7 @@
 //! identity or limits rest on can be changed.
 
 use std::collections::HashSet;
+use std::fmt::{self, Write as _};
 
 use http::uri::Authority;
 use http::{HeaderName, HeaderValue};
@@ -98,7 +99,7 @@ impl Value for HttpsPort {
 }
 
 /// What a route changes.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RouteEdits {
     /// In the headers that the upstream gets.
@@ -113,13 +114,60 @@ pub struct RouteEdits {
     pub redirect: Option<HttpsPort>,
 }
 
+impl RouteEdits {
+    /// Says in lines what is changed.
+    pub(crate) fn explain(&self, text: &mut String) -> fmt::Result {
+        match self.redirect {
+            Some(HttpsPort(443)) => writeln!(text, "redirect: to https, without TLS")?,
+            Some(HttpsPort(port)) => {
+                writeln!(text, "redirect: to https at port {port}, without TLS")?
+            }
+            None => {}
+        }
+        match self.stripped {
+            0 => {}
+            1 => writeln!(text, "path:     without its first segment")?,
+            count => writeln!(text, "path:     without its first {count} segments")?,
+        }
+        match &self.upstream_host {
+            UpstreamHost::Keep => {}
+            UpstreamHost::Upstream => writeln!(text, "host:     the server's own")?,
+            UpstreamHost::Fixed(host) => {
+                let host = String::from_utf8_lossy(host.as_bytes());
+                writeln!(text, "host:     {host}")?;
+            }
+        }
+        self.request_headers.explain("request: ", text)?;
+        self.response_headers.explain("response:", text)
+    }
+}
+
 /// Headers that are set and removed.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct HeaderEdits {
     /// In place of whatever was there.
     pub set: Vec<(HeaderName, HeaderValue)>,
     /// All of that name.
     pub remove: Vec<HeaderName>,
+}
+
+impl HeaderEdits {
+    /// Says in lines which headers are changed. The names alone: values may be secrets.
+    fn explain(&self, label: &str, text: &mut String) -> fmt::Result {
+        let set = self.set.iter().map(|(name, _)| name);
+        let changes = [
+            ("sets", set.collect()),
+            ("removes", self.remove.iter().collect()),
+        ];
+        for (what, names) in changes {
+            let names: Vec<&HeaderName> = names;
+            if !names.is_empty() {
+                let names: Vec<_> = names.into_iter().map(HeaderName::as_str).collect();
+                writeln!(text, "{label} {what} {}", names.join(", "))?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Which way headers go.

@@ -64,7 +64,7 @@ fn nameless(check: &mut Check<'_>, route: &RoutePlan, place: Option<Place>) {
         let Per::Path(name) = per else {
             continue;
         };
-        if !route.path.names(name) {
+        if !route.shape.path.names(name) {
             check.warn(
                 Problem::new(
                     place,
@@ -94,6 +94,7 @@ fn is_made_up(per: &Per, route: &RoutePlan) -> bool {
     match per {
         Per::Header(_) | Per::Cookie(_) | Per::Path(_) => true,
         Per::Host => route
+            .shape
             .host
             .as_ref()
             .is_none_or(|host| matches!(host, HostPattern::Below(_))),

@@ -11,13 +11,15 @@ pub(crate) fn hidden(check: &mut Check<'_>, routes: &[(RoutePlan, Option<Place>)
     // Comparing each with each takes a while for thousands of routes.
     let mut index = RouteIndex::default();
     for (at, (route, place)) in routes.iter().enumerate() {
-        let near = index.near(route.host.as_ref(), &route.path).into_iter();
+        let near = index
+            .near(route.shape.host.as_ref(), &route.shape.path)
+            .into_iter();
         let first = near.filter(|&other| hides(&routes[other].0, route)).min();
         if let Some(other) = first {
             let (other, other_place) = &routes[other];
             never_reached(check, route, *place, other, *other_place);
         }
-        index.add(route.host.as_ref(), &route.path, at);
+        index.add(route.shape.host.as_ref(), &route.shape.path, at);
     }
 }
 
@@ -42,15 +44,15 @@ fn never_reached(
 
 /// Whether every request that is for `later` is for `earlier` as well.
 fn hides(earlier: &RoutePlan, later: &RoutePlan) -> bool {
-    let host = match (&earlier.host, &later.host) {
+    let host = match (&earlier.shape.host, &later.shape.host) {
         (None, _) => true,
         (Some(earlier), Some(later)) => earlier.covers(later),
         (Some(_), None) => false,
     };
-    let methods = || match (&earlier.methods, &later.methods) {
+    let methods = || match (&earlier.shape.methods, &later.shape.methods) {
         (None, _) => true,
         (Some(earlier), Some(later)) => later.iter().all(|method| earlier.contains(method)),
         (Some(_), None) => false,
     };
-    host && earlier.path.covers(&later.path) && methods()
+    host && earlier.shape.path.covers(&later.shape.path) && methods()
 }

@@ -1,6 +1,7 @@
 //! `name`, `host`, `path`, `methods`, `case_insensitive`, `encoded_slashes`: which requests a route takes.
 
 use http::Method;
+use tidegate_net::host::HostPattern;
 use tidegate_net::path::EncodedSlashes;
 use tidegate_net::pattern::PathPattern;
 use tidegate_yaml::Problem;
@@ -8,6 +9,19 @@ use tidegate_yaml::Problem;
 use crate::check::Check;
 use crate::value::word::{choice, name};
 use crate::value::{Fault, Scalar, Value};
+
+/// Which requests a route takes.
+#[derive(Clone, Debug)]
+pub struct RouteShape {
+    /// The hosts it is for; none: any.
+    pub host: Option<HostPattern>,
+    /// The paths it is for.
+    pub path: PathPattern,
+    /// The methods it is for, with HEAD where GET is; none: any.
+    pub methods: Option<Vec<Method>>,
+    /// What becomes of encoded slashes in its paths.
+    pub encoded_slashes: EncodedSlashes,
+}
 
 name!(
     /// The name of a route.

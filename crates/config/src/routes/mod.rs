@@ -3,6 +3,7 @@
 
 pub(crate) mod cors;
 pub(crate) mod edits;
+mod explain;
 mod guards;
 mod hidden;
 pub(crate) mod matching;
@@ -14,6 +15,8 @@ pub(crate) mod upgrade;
 
 pub use cors::{CorsPlan, Origins};
 pub use edits::{HeaderEdits, HttpsPort, RouteEdits, UpstreamHost};
+pub use matching::RouteShape;
+pub use timeouts::ForwardTimeouts;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -42,7 +45,7 @@ use crate::routes::matching::{RouteName, methods, with_head};
 use crate::routes::prefixes::prefixes;
 use crate::routes::respelled::respelled;
 use crate::routes::retries::{Retries, retry_plan};
-use crate::routes::timeouts::{RouteTimeouts, route_timeouts};
+use crate::routes::timeouts::{RouteTimeouts, forward_timeouts};
 use crate::routes::upgrade::{Protocol, upgrades};
 use crate::shape::SingleOr;
 use crate::upstreams::server::Target;
@@ -102,32 +105,34 @@ pub(crate) struct Route {
 pub struct RoutePlan {
     /// Its name, unlike any other's.
     pub name: String,
-    /// The hosts it is for; none: any.
-    pub host: Option<HostPattern>,
-    /// The paths it is for.
-    pub path: PathPattern,
-    /// The methods it is for, with HEAD where GET is; none: any.
-    pub methods: Option<Vec<Method>>,
+    /// Which requests it takes.
+    pub shape: RouteShape,
+    /// Whether its upstream ignores the case of a path, as far as the file says so; its path then does.
+    pub case_insensitive: Option<bool>,
     /// Where its requests go; routes that name the same one share it.
     pub upstream: Arc<UpstreamPlan>,
-    /// How long it waits.
-    pub timeouts: Timeouts,
-    /// When a request is sent once more; none: only if nothing of it was sent.
-    pub retries: Option<RetryPlan>,
-    /// What is changed on the way.
-    pub edits: Arc<RouteEdits>,
+    /// How its requests are forwarded.
+    pub forward: ForwardSettings,
     /// Whose pages may read its answers; none: as the upstream says.
     pub cors: Option<CorsPlan>,
     /// What its requests are charged to: what is always charged, then its own limits.
     pub policy: Policy,
+}
+
+/// How requests of a route are forwarded.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ForwardSettings {
+    /// How long forwarding waits.
+    pub timeouts: ForwardTimeouts,
+    /// When a request is sent once more; none: only if nothing of it was sent.
+    pub retries: Option<RetryPlan>,
+    /// What is changed on the way.
+    pub edits: RouteEdits,
     /// The most bytes of a request's body; none: as many as come.
     pub max_body: Option<u64>,
-    /// The protocols that its clients may switch to, in lower case.
-    pub upgrades: Arc<[Box<str>]>,
-    /// Whether its upstream ignores the case of a path, as far as the file says so; its path then does.
-    pub case_insensitive: Option<bool>,
-    /// What becomes of encoded slashes in its paths.
-    pub encoded_slashes: EncodedSlashes,
+    /// The protocols that clients may switch to, in lower case.
+    pub upgrades: Box<[Box<str>]>,
 }
 
 /// The routes as they are written.
@@ -213,7 +218,7 @@ fn route_plan(
     };
     let edits = edits::edits(check, &edits, path.as_ref(), defaults.clients);
     let upgrades = upgrades(check, route.upgrade.as_deref(), servers.unwrap_or_default());
-    let timeouts = route_timeouts(check, route.timeouts.as_ref(), defaults.timeouts);
+    let timeouts = forward_timeouts(check, route.timeouts.as_ref(), defaults.timeouts);
     let retries = route.retries.as_ref();
     let retries = retries.and_then(|retries| retry_plan(check, retries));
     let encoded_slashes = check.read_some(route.encoded_slashes.as_ref());
@@ -254,18 +259,22 @@ fn route_plan(
             answers,
         },
         name,
-        host,
-        path,
-        methods: served,
-        upstream: upstream?,
-        timeouts,
-        retries,
-        edits: Arc::new(edits),
-        cors: cors.map_or(Some(None), |cors| cors.map(Some))?,
-        max_body: own.map_or(defaults.max_body, |BodyLimit(own)| own),
-        upgrades,
+        shape: RouteShape {
+            host,
+            path,
+            methods: served,
+            encoded_slashes: encoded_slashes.unwrap_or_default(),
+        },
         case_insensitive,
-        encoded_slashes: encoded_slashes.unwrap_or_default(),
+        upstream: upstream?,
+        forward: ForwardSettings {
+            timeouts,
+            retries,
+            edits,
+            max_body: own.map_or(defaults.max_body, |BodyLimit(own)| own),
+            upgrades,
+        },
+        cors: cors.map_or(Some(None), |cors| cors.map(Some))?,
     };
     Some((plan, named))
 }

@@ -8,11 +8,13 @@ use crate::routes::RoutePlan;
 
 pub(crate) fn prefixes(check: &mut Check<'_>, routes: &[(RoutePlan, Option<Place>)]) {
     for (route, place) in routes {
-        let others = || routes.iter().map(|(other, _)| &other.path);
-        if !is_prefix_by_name(&route.path) || others().any(|other| is_below(other, &route.path)) {
+        let others = || routes.iter().map(|(other, _)| &other.shape.path);
+        if !is_prefix_by_name(&route.shape.path)
+            || others().any(|other| is_below(other, &route.shape.path))
+        {
             continue;
         }
-        let path = route.path.to_string();
+        let path = route.shape.path.to_string();
         let path = path.trim_end_matches('/');
         let shown = if path.is_empty() { "/" } else { path };
         let message = format!("the route `{}` matches the path {shown} alone", route.name);

@@ -21,11 +21,11 @@ const ANY: &str = "0";
 pub(crate) fn respelled(check: &mut Check<'_>, routes: &[(RoutePlan, Option<Place>)]) {
     let mut index = RouteIndex::default();
     for (at, (route, _)) in routes.iter().enumerate() {
-        index.add(route.host.as_ref(), &route.path, at);
+        index.add(route.shape.host.as_ref(), &route.shape.path, at);
     }
     let mut laxer: BTreeMap<usize, Vec<(&RoutePlan, String)>> = BTreeMap::new();
     for (route, _) in routes {
-        let Some(path) = other_spelling(&route.path) else {
+        let Some(path) = other_spelling(&route.shape.path) else {
             continue;
         };
         let taker = taker(&index, routes, route, &path);
@@ -84,12 +84,12 @@ fn taker(
     route: &RoutePlan,
     path: &str,
 ) -> Option<usize> {
-    let host = match &route.host {
+    let host = match &route.shape.host {
         None => ANY.to_owned(),
         Some(HostPattern::Exact(host)) => host.clone(),
         Some(HostPattern::Below(suffix)) => format!("{ANY}{suffix}"),
     };
-    let serves = |other: &RoutePlan| match (&route.methods, &other.methods) {
+    let serves = |other: &RoutePlan| match (&route.shape.methods, &other.shape.methods) {
         (Some(mine), Some(theirs)) => mine.iter().any(|method| theirs.contains(method)),
         _ => true,
     };

@@ -4,8 +4,11 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tidegate_net::pace::LeastRate;
+use tidegate_upstream::Timeouts;
 
-use crate::bounds::timeouts::{NoLeastRate, Slow, Timeouts, least_rate};
+use crate::bounds;
+use crate::bounds::timeouts::{NoLeastRate, Slow, least_rate};
 use crate::check::Check;
 use crate::shape::SingleOr;
 use crate::value::Scalar;
@@ -26,23 +29,39 @@ pub(crate) struct RouteTimeouts {
     pub(crate) slow: Option<SingleOr<NoLeastRate, Slow>>,
 }
 
+/// How long a route waits, and how slow its clients may be.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct ForwardTimeouts {
+    /// For the upstream.
+    pub upstream: Timeouts,
+    /// For the next part of a request's body.
+    pub client: Duration,
+    /// The least rate of request bodies and answers; none: any rate will do.
+    pub slow: Option<LeastRate>,
+    /// For the next byte in a tunnel, either way.
+    pub tunnel: Duration,
+}
+
 /// How long a route waits; what it does not say is as `whole`.
-pub(crate) fn route_timeouts(
+pub(crate) fn forward_timeouts(
     check: &mut Check<'_>,
     written: Option<&RouteTimeouts>,
-    whole: Timeouts,
-) -> Timeouts {
-    let Some(written) = written else {
-        return whole;
+    whole: bounds::timeouts::Timeouts,
+) -> ForwardTimeouts {
+    let slow = written.and_then(|written| written.slow.as_ref());
+    let slow = least_rate(check, slow, whole.slow);
+    let mut read = |of: fn(&RouteTimeouts) -> &Option<Scalar<Duration>>, usual| {
+        let scalar = written.and_then(|written| of(written).as_ref());
+        check.read_some(scalar).unwrap_or(usual)
     };
-    let slow = least_rate(check, written.slow.as_ref(), whole.slow);
-    let mut read = |scalar: &Option<_>, usual| check.read_some(scalar.as_ref()).unwrap_or(usual);
-    Timeouts {
-        header: whole.header,
-        connect: read(&written.connect, whole.connect),
-        upstream: read(&written.upstream, whole.upstream),
-        idle: read(&written.idle, whole.idle),
-        tunnel_idle: read(&written.tunnel_idle, whole.tunnel_idle),
+    ForwardTimeouts {
+        upstream: Timeouts {
+            connect: read(|written| &written.connect, whole.connect),
+            answer: read(|written| &written.upstream, whole.upstream),
+        },
+        client: read(|written| &written.idle, whole.idle),
         slow,
+        tunnel: read(|written| &written.tunnel_idle, whole.tunnel_idle),
     }
 }

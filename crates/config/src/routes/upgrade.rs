@@ -1,7 +1,5 @@
 //! `upgrade`: the protocols that clients may switch to.
 
-use std::sync::Arc;
-
 use http::HeaderName;
 use tidegate_upstream::{ServerPlan, Speaks};
 use tidegate_yaml::Problem;
@@ -39,7 +37,7 @@ pub(crate) fn upgrades(
     check: &mut Check<'_>,
     written: Option<&[Scalar<Protocol>]>,
     servers: &[ServerPlan],
-) -> Arc<[Box<str>]> {
+) -> Box<[Box<str>]> {
     let scalars = written.unwrap_or_default();
     let speaks_http2 = |server: &ServerPlan| matches!(server.speaks, Speaks::Http2);
     if let (Some(scalar), Some(server)) = (

@@ -35,7 +35,7 @@ fn the_reference_is_right_and_raises_no_doubt() {
         .map(|rule| rule.limit.name())
         .collect();
     assert_eq!(charged, ["ip-guard", "ride-burst"]);
-    assert_eq!(ride.max_body, Some(64 << 10));
+    assert_eq!(ride.forward.max_body, Some(64 << 10));
     let server = &plan.routes.last().unwrap().upstream.servers[0];
     assert_eq!(server.to_string(), "http://127.0.0.1:9000");
 }
@@ -98,7 +98,12 @@ fn a_listener_may_have_settings_and_routes_may_allow_switches() {
         "127.0.0.1:2".parse().unwrap(),
     ];
     assert_eq!(listens(&plan), expected);
-    let upgrades: Vec<_> = plan.routes[0].upgrades.iter().map(|name| &**name).collect();
+    let upgrades: Vec<_> = plan.routes[0]
+        .forward
+        .upgrades
+        .iter()
+        .map(|name| &**name)
+        .collect();
     assert_eq!(upgrades, ["websocket", "spdy/3.1"]);
     assert_eq!(plan.timeouts.tunnel_idle, Duration::from_secs(3_600));
 }
@@ -124,7 +129,11 @@ fn what_is_left_out_has_its_default() {
     assert!(plan.secret.is_none() && plan.unmatched.rules.is_empty());
     let route = &plan.routes[0];
     assert_eq!(
-        (route.name.as_str(), route.max_body, &route.methods),
+        (
+            route.name.as_str(),
+            route.forward.max_body,
+            &route.shape.methods
+        ),
         ("/**", None, &None)
     );
     assert_eq!(plan.clients.ipv6_prefix, 64);
@@ -186,11 +195,11 @@ fn routes_are_called_after_what_they_match_and_get_is_head_too() {
         .collect();
     assert_eq!(names, ["GET,POST /a", "PUT x.com/a"]);
     assert_eq!(
-        format!("{:?}", plan.routes[0].methods),
+        format!("{:?}", plan.routes[0].shape.methods),
         "Some([GET, POST, HEAD])"
     );
     let methods = "routes: [{ path: /, methods: [HEAD, GET], upstream: http://h }]";
-    let methods = &self::plan(methods).routes[0].methods;
+    let methods = &self::plan(methods).routes[0].shape.methods;
     assert_eq!(format!("{methods:?}"), "Some([HEAD, GET])");
 }
 

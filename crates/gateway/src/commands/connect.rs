@@ -82,7 +82,7 @@ async fn servers(plan: &Plan) -> Vec<Tried> {
             };
             servers
                 .entry(what)
-                .or_insert_with(|| (server.clone(), route.timeouts.connect));
+                .or_insert_with(|| (server.clone(), route.forward.timeouts.upstream.connect));
         }
     }
     let mut waiting = servers.into_iter();

@@ -1,7 +1,5 @@
 //! `tidegate explain`: what a request would meet. Charges nothing, asks nobody.
 
-mod route;
-
 use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::path::Path;
@@ -56,9 +54,15 @@ pub(super) fn explain(plan: &Plan, question: &Question) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
     let _ = match &found {
-        Ok((route, _)) => route::describe(&mut text, route, is_preflight),
+        Ok((route, _)) => route.explain(&mut text),
         Err(problem) => writeln!(text, "route:    none; answered {}", problem.status),
     };
+    if is_preflight {
+        let _ = writeln!(
+            text,
+            "answer:   204 by the gateway itself, for it is a CORS preflight"
+        );
+    }
     let policy = found
         .as_ref()
         .map_or(&plan.unmatched, |(route, _)| &route.policy);

@@ -28,9 +28,8 @@ use crate::request::info::RequestInfo;
 use crate::request::problem::Problem;
 use crate::request::target::has_long_list;
 use crate::request::{cors, grpc};
-use tidegate_config::routes::{RouteEdits, UpstreamHost};
+use tidegate_config::routes::{ForwardSettings, UpstreamHost};
 use tidegate_net::headers::remove_hop_by_hop;
-use tidegate_net::pace::LeastRate;
 use tidegate_net::tls::Offer;
 use tidegate_server::ClientBody;
 use tidegate_telemetry::Forwarded;
@@ -39,31 +38,14 @@ use tidegate_upstream::{Attempts, BodyState, Lease, RequestBody, Retries, Upstre
 /// What a route's forwarding is made of.
 #[derive(Debug)]
 pub(crate) struct Forwarding {
+    pub(crate) settings: ForwardSettings,
     pub(crate) upstream: Arc<Upstream>,
-    pub(crate) timeouts: ForwardTimeouts,
     pub(crate) retries: Option<Retries>,
-    pub(crate) edits: Arc<RouteEdits>,
     pub(crate) clients: Arc<Clients>,
     /// The headers that the route's limits rest on.
     pub(crate) read: Arc<ReadHeaders>,
     /// Counts request bodies that came too slowly.
     pub(crate) slow_bodies: Counter,
-    /// The largest body of a request, in bytes.
-    pub(crate) max_body: Option<u64>,
-    /// The protocols that a client may switch to, in lower case.
-    pub(crate) upgrades: Arc<[Box<str>]>,
-    /// How long a tunnel may be silent.
-    pub(crate) tunnel_idle: Duration,
-}
-
-/// How long forwarding may take for what.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ForwardTimeouts {
-    pub(crate) upstream: tidegate_upstream::Timeouts,
-    /// The client's, for the next part of a request's body.
-    pub(crate) client: Duration,
-    /// The client's least rate.
-    pub(crate) slow: Option<LeastRate>,
 }
 
 /// Notes for the limits whether a request was sent.
@@ -119,14 +101,14 @@ impl Forwarding {
         if self.is_too_large(request.headers()) {
             return TOO_LARGE.respond();
         }
-        if let Some(port) = self.edits.redirect
+        if let Some(port) = self.settings.edits.redirect
             && !self.is_https(&request)
         {
             let response = edits::to_https(request.headers(), request.uri(), port);
             return response.unwrap_or_else(|| NO_HOST.respond());
         }
         let transmission = request.extensions_mut().remove::<Transmission>();
-        let upgrade = Upgrade::of(&mut request, &self.upgrades);
+        let upgrade = Upgrade::of(&mut request, &self.settings.upgrades);
         let (mut request, body_state) = self.prepare(request);
         if let Some(upgrade) = &upgrade {
             upgrade.write(request.headers_mut());
@@ -185,13 +167,13 @@ impl Forwarding {
         let sent = transmission.map(Sent);
         let options = tidegate_upstream::SendOptions {
             offer,
-            timeouts: self.timeouts.upstream,
+            timeouts: self.settings.timeouts.upstream,
             retries: self.retries.as_ref(),
             body_state: body_state.map(|body_state| &**body_state),
             transmission: sent
                 .as_ref()
                 .map(|sent| sent as &dyn tidegate_upstream::Transmission),
-            own_host: self.edits.upstream_host == UpstreamHost::Upstream,
+            own_host: self.settings.edits.upstream_host == UpstreamHost::Upstream,
         };
         let is_head = request.method() == Method::HEAD;
         let sent = self.upstream.send(request, options, attempts).await;
@@ -209,7 +191,7 @@ impl Forwarding {
             let upgrade = HeaderValue::from_static("upgrade");
             head.headers.insert(CONNECTION, upgrade);
         }
-        edits::edit(&mut head.headers, &self.edits.response_headers);
+        edits::edit(&mut head.headers, &self.settings.edits.response_headers);
         head.version = Version::HTTP_11;
         if let Some(body_state) = body_state {
             body_state.set_talking(grpc::is_grpc(&head.headers));
@@ -219,13 +201,13 @@ impl Forwarding {
             body,
             lease,
             body_state.cloned(),
-            self.timeouts.upstream.answer,
+            self.settings.timeouts.upstream.answer,
         );
         if is_shared {
             // A client gets nothing of an answer that fails before its head is sent.
             body.begin().await.map_err(|_| UPSTREAM_FAILED)?;
         }
-        let mut body = Body::upstream(body, self.timeouts.slow);
+        let mut body = Body::upstream(body, self.settings.timeouts.slow);
         if has_no_body(head.status) {
             // An HTTP/2 client would take a length for that of a body (RFC 9110, 8.6).
             head.headers.remove(CONTENT_LENGTH);
@@ -251,7 +233,7 @@ impl Forwarding {
         let tunnel = Tunnel {
             client: upgrade.client,
             upstream,
-            idle: self.tunnel_idle,
+            idle: self.settings.timeouts.tunnel,
             lease,
         };
         Ok(response.map(|_| Body::tunnel(tunnel)))
@@ -281,14 +263,14 @@ impl Forwarding {
             if let Some(trace) = info.trace {
                 trace.write(&mut head.headers);
             }
-            edits::edit(&mut head.headers, &self.edits.request_headers);
+            edits::edit(&mut head.headers, &self.settings.edits.request_headers);
         }
         head.version = Version::HTTP_11;
-        if let UpstreamHost::Fixed(host) = &self.edits.upstream_host {
+        if let UpstreamHost::Fixed(host) = &self.settings.edits.upstream_host {
             head.headers.insert(HOST, host.clone());
         }
         if let Some(path) = head.uri.path_and_query() {
-            let stripped = match self.edits.stripped {
+            let stripped = match self.settings.edits.stripped {
                 0 => None,
                 count => edits::without_segments(path, count),
             };
@@ -301,9 +283,9 @@ impl Forwarding {
         }
         let body_state = BodyState::new();
         let bounds = BodyBounds {
-            most: self.max_body,
-            timeout: self.timeouts.client,
-            slow: self.timeouts.slow,
+            most: self.settings.max_body,
+            timeout: self.settings.timeouts.client,
+            slow: self.settings.timeouts.slow,
             cuts: self.slow_bodies.clone(),
             read: self.read.clone(),
         };
@@ -329,7 +311,7 @@ impl Forwarding {
             .and_then(|length| length.to_str().ok());
         let length = length.and_then(|length| length.parse::<u64>().ok());
         length
-            .zip(self.max_body)
+            .zip(self.settings.max_body)
             .is_some_and(|(length, most)| length > most)
     }
 }

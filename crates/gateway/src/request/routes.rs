@@ -8,10 +8,8 @@ use tidegate_tower::{PathValues, Per};
 use super::cors;
 use super::problem::Problem;
 use super::target::{BAD_PATH, Target};
-use tidegate_config::routes::RoutePlan;
-use tidegate_net::host::HostPattern;
+use tidegate_config::routes::{RoutePlan, RouteShape};
 use tidegate_net::path::EncodedSlashes;
-use tidegate_net::pattern::PathPattern;
 use tidegate_net::route_index::RouteIndex;
 
 /// All routes in the order of the configuration, each with what `T` makes of it.
@@ -21,30 +19,14 @@ pub(crate) struct Routes<T> {
     index: RouteIndex,
 }
 
-/// Where a route applies, beside its host.
+/// Where a route applies.
 #[derive(Debug)]
 struct Place {
-    path: PathPattern,
-    methods: Option<Vec<Method>>,
-    encoded_slashes: EncodedSlashes,
+    shape: RouteShape,
     // Whether CORS preflights are answered here.
     has_cors: bool,
     // The names in the path that limits are counted per.
     counted: Vec<Arc<str>>,
-}
-
-#[cfg(feature = "bench")]
-/// Where a route applies.
-#[derive(Clone, Debug)]
-pub struct RouteShape {
-    /// Its hosts; none: any.
-    pub host: Option<HostPattern>,
-    /// Its paths.
-    pub path: PathPattern,
-    /// Its methods; none: any.
-    pub methods: Option<Vec<Method>>,
-    /// What becomes of encoded slashes in its paths.
-    pub encoded_slashes: EncodedSlashes,
 }
 
 /// A route that a request takes.
@@ -65,13 +47,11 @@ impl<T> Routes<T> {
         let mut routes = Self::default();
         for plan in plans {
             let place = Place {
-                path: plan.path.clone(),
-                methods: plan.methods.clone(),
-                encoded_slashes: plan.encoded_slashes,
+                shape: plan.shape.clone(),
                 has_cors: plan.cors.is_some(),
                 counted: counted(plan),
             };
-            routes.push(plan.host.as_ref(), place, make(plan));
+            routes.push(place, make(plan));
         }
         routes
     }
@@ -82,20 +62,19 @@ impl<T> Routes<T> {
         let mut routes = Self::default();
         for (route, shape) in shapes {
             let place = Place {
-                path: shape.path,
-                methods: shape.methods,
-                encoded_slashes: shape.encoded_slashes,
+                shape,
                 has_cors: false,
                 counted: Vec::new(),
             };
-            routes.push(shape.host.as_ref(), place, route);
+            routes.push(place, route);
         }
         routes
     }
 
     /// Adds one behind all others.
-    fn push(&mut self, host: Option<&HostPattern>, place: Place, route: T) {
-        self.index.add(host, &place.path, self.routes.len());
+    fn push(&mut self, place: Place, route: T) {
+        let RouteShape { host, path, .. } = &place.shape;
+        self.index.add(host.as_ref(), path, self.routes.len());
         self.routes.push((place, route));
     }
 
@@ -147,7 +126,7 @@ impl<T> Routes<T> {
         }
         let mut allowed: Vec<&str> = self
             .here(target)
-            .flat_map(|place| place.methods.iter().flatten())
+            .flat_map(|place| place.shape.methods.iter().flatten())
             .map(Method::as_str)
             .collect();
         allowed.dedup();
@@ -168,7 +147,7 @@ impl<T> Routes<T> {
         });
         let found = self.routes.get(first);
         if target.encoded_slashes == EncodedSlashes::Keep
-            && found.is_none_or(|(place, _)| place.encoded_slashes == EncodedSlashes::Reject)
+            && found.is_none_or(|(place, _)| place.shape.encoded_slashes == EncodedSlashes::Reject)
         {
             return Err(BAD_PATH);
         }
@@ -200,14 +179,14 @@ impl Place {
             return None;
         }
         let value = |name: &Arc<str>| {
-            let value = self.path.capture(&target.path, name)?;
+            let value = self.shape.path.capture(&target.path, name)?;
             Some((name.clone(), Box::from(value)))
         };
         Some(PathValues(self.counted.iter().filter_map(value).collect()))
     }
 
     fn serves(&self, method: &Method) -> bool {
-        let methods = self.methods.as_ref();
+        let methods = self.shape.methods.as_ref();
         methods.is_none_or(|methods| methods.contains(method))
     }
 }

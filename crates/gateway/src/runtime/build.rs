@@ -13,7 +13,7 @@ use super::jwks::Jwks;
 use super::limit_keys::LimitKeys;
 use super::snapshot::Snapshot;
 use super::start_error::StartError;
-use crate::forward::{ForwardTimeouts, Forwarding, ReadHeaders};
+use crate::forward::{Forwarding, ReadHeaders};
 use crate::request::cors::Cors;
 use crate::request::routes::Routes;
 use crate::stack::{Enforcement, Route, Stack};
@@ -137,30 +137,18 @@ fn make_route(
     upstreams: &HashMap<Arc<str>, Arc<Upstream>>,
     metrics: &GatewayMetrics,
 ) -> Route {
-    let timeouts = ForwardTimeouts {
-        upstream: tidegate_upstream::Timeouts {
-            connect: plan.timeouts.connect,
-            answer: plan.timeouts.upstream,
-        },
-        client: plan.timeouts.idle,
-        slow: plan.timeouts.slow,
-    };
     let forwarding = Forwarding {
+        settings: plan.forward.clone(),
         upstream: upstreams[&plan.upstream.name].clone(),
-        timeouts,
-        retries: plan.retries.map(Retries::new),
-        edits: plan.edits.clone(),
+        retries: plan.forward.retries.map(Retries::new),
         clients: enforcement.clients.clone(),
         read: Arc::new(ReadHeaders::new(&enforcement.clients, &plan.policy.rules)),
-        max_body: plan.max_body,
         slow_bodies: metrics.connections().slow_bodies(),
-        upgrades: plan.upgrades.clone(),
-        tunnel_idle: plan.timeouts.tunnel_idle,
     };
     let metrics = route_metrics(metrics, &plan.policy.route, &plan.policy.rules);
     Route {
         name: plan.policy.route.clone(),
-        pattern: plan.path.to_string().into(),
+        pattern: plan.shape.path.to_string().into(),
         stack: enforcement.route(plan.policy.clone(), forwarding),
         cors: plan.cors.as_ref().map(Cors::new),
         metrics,

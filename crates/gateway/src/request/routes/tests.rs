@@ -1,28 +1,27 @@
 use http::Request;
 use http::header::{ALLOW, HOST};
 
+use tidegate_net::host::HostPattern;
+use tidegate_net::pattern::PathPattern;
+
 use super::*;
 
 /// What [`Routes::find`] means: each route in turn, and the first that matches.
-fn in_turn(
-    routes: &[(Option<HostPattern>, Place)],
-    target: &Target<'_>,
-    method: &Method,
-) -> Result<usize, Problem> {
-    let holds = |host: &Option<HostPattern>, place: &Place| {
-        let host = host.as_ref();
-        host.is_none_or(|host| host.matches(&target.host)) && place.path.matches(&target.path)
+fn in_turn(routes: &[RouteShape], target: &Target<'_>, method: &Method) -> Result<usize, Problem> {
+    let holds = |shape: &RouteShape| {
+        let host = shape.host.as_ref();
+        host.is_none_or(|host| host.matches(&target.host)) && shape.path.matches(&target.path)
     };
-    let here = || routes.iter().filter(|(host, place)| holds(host, place));
-    let serves = |place: &Place| {
-        let methods = place.methods.as_ref();
+    let here = || routes.iter().filter(|shape| holds(shape));
+    let serves = |shape: &RouteShape| {
+        let methods = shape.methods.as_ref();
         methods.is_none_or(|methods| methods.contains(method))
     };
     let found = routes
         .iter()
-        .position(|(host, place)| holds(host, place) && serves(place));
+        .position(|shape| holds(shape) && serves(shape));
     if target.encoded_slashes == EncodedSlashes::Keep
-        && found.is_none_or(|at| routes[at].1.encoded_slashes == EncodedSlashes::Reject)
+        && found.is_none_or(|at| routes[at].encoded_slashes == EncodedSlashes::Reject)
     {
         return Err(BAD_PATH);
     }
@@ -30,7 +29,7 @@ fn in_turn(
         return Ok(found);
     }
     let mut allowed: Vec<&str> = here()
-        .flat_map(|(_, place)| place.methods.iter().flatten())
+        .flat_map(|shape| shape.methods.iter().flatten())
         .map(Method::as_str)
         .collect();
     allowed.dedup();
@@ -110,20 +109,18 @@ fn pattern(random: &mut Random) -> PathPattern {
     }
 }
 
-fn route(random: &mut Random) -> (Option<HostPattern>, Place) {
+fn route(random: &mut Random) -> RouteShape {
     let host = (random.below(2) == 0).then(|| HostPattern::parse(random.pick(&HOSTS)).unwrap());
     let methods = (random.below(2) == 0).then(|| {
         let from = random.below(METHODS.len());
         METHODS[from..].iter().take(2).cloned().collect()
     });
-    let place = Place {
+    RouteShape {
+        host,
         path: pattern(random),
         methods,
         encoded_slashes: [EncodedSlashes::Reject, EncodedSlashes::Keep][random.below(2)],
-        has_cors: false,
-        counted: Vec::new(),
-    };
-    (host, place)
+    }
 }
 
 fn request(random: &mut Random) -> Request<()> {
@@ -161,15 +158,13 @@ fn the_first_that_matches_is_found_as_if_each_were_tried_in_turn() {
             .map(|_| route(&mut random))
             .collect();
         let mut routes = Routes::default();
-        for (at, (host, place)) in model.iter().enumerate() {
+        for (at, shape) in model.iter().enumerate() {
             let place = Place {
-                path: place.path.clone(),
-                methods: place.methods.clone(),
-                encoded_slashes: place.encoded_slashes,
+                shape: shape.clone(),
                 has_cors: false,
                 counted: Vec::new(),
             };
-            routes.push(host.as_ref(), place, at);
+            routes.push(place, at);
         }
         for _ in 0..40 {
             let request = request(&mut random);
@@ -203,19 +198,21 @@ fn whatever_hides_a_route_is_near_it() {
         let mut random = Random(seed);
         let model: Vec<_> = (0..60).map(|_| route(&mut random)).collect();
         let mut index = RouteIndex::default();
-        for (at, (host, place)) in model.iter().enumerate() {
-            let near = index.near(host.as_ref(), &place.path);
-            for (earlier, (other_host, other)) in model[..at].iter().enumerate() {
-                let covers_host = other_host
+        for (at, shape) in model.iter().enumerate() {
+            let RouteShape { host, path, .. } = shape;
+            let near = index.near(host.as_ref(), path);
+            for (earlier, other) in model[..at].iter().enumerate() {
+                let covers_host = other
+                    .host
                     .as_ref()
                     .is_none_or(|other| host.as_ref().is_some_and(|host| other.covers(host)));
-                if covers_host && other.path.covers(&place.path) {
+                if covers_host && other.path.covers(path) {
                     hidden += 1;
-                    let told = format!("{other_host:?} {} {host:?} {}", other.path, place.path);
+                    let told = format!("{:?} {} {host:?} {path}", other.host, other.path);
                     assert!(near.contains(&earlier), "seed {seed}: {told}");
                 }
             }
-            index.add(host.as_ref(), &place.path, at);
+            index.add(host.as_ref(), path, at);
         }
     }
     assert!(hidden > 1_000, "{hidden}");

@@ -1,0 +1,45 @@
+//! What a route does with a request, in lines, as `tidegate explain` prints it.
+
+use std::fmt::{self, Write as _};
+
+use tidegate_upstream::UpstreamPlan;
+
+use crate::routes::RoutePlan;
+
+impl RoutePlan {
+    /// Says in lines what the route does with a request.
+    ///
+    /// # Errors
+    ///
+    /// None: a `String` takes all that is written.
+    pub fn explain(&self, text: &mut String) -> fmt::Result {
+        let case = match self.shape.path.ignores_case() {
+            true => ", in letters of either case",
+            false => "",
+        };
+        writeln!(text, "route:    {}{case}", self.name)?;
+        upstream(text, &self.upstream)?;
+        if !self.forward.upgrades.is_empty() {
+            let upgrades = self.forward.upgrades.join(", ");
+            writeln!(text, "upgrade:  to {upgrades} is allowed")?;
+        }
+        if let Some(retries) = &self.forward.retries {
+            let (attempts, budget) = (retries.attempts, retries.budget);
+            writeln!(
+                text,
+                "retries:  up to {attempts}, of GET, HEAD and OPTIONS, within {budget}% of the requests"
+            )?;
+        }
+        self.forward.edits.explain(text)?;
+        self.cors.as_ref().map_or(Ok(()), |cors| cors.explain(text))
+    }
+}
+
+fn upstream(text: &mut String, upstream: &UpstreamPlan) -> fmt::Result {
+    let servers = upstream.servers.iter().map(|server| match server.weight {
+        1 => server.to_string(),
+        weight => format!("{server} (weight {weight})"),
+    });
+    let servers: Vec<_> = servers.collect();
+    writeln!(text, "upstream: {}", servers.join(", "))
+}
