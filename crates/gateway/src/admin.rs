@@ -4,29 +4,33 @@ mod access;
 mod clients;
 mod config;
 mod connections;
+mod page;
 
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use aws_lc_rs::error::Unspecified;
+use aws_lc_rs::hmac;
+use aws_lc_rs::rand::SystemRandom;
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_TYPE};
+use http::header::{ALLOW, CONTENT_TYPE, SET_COOKIE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::Full;
+use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tidegate_store::Store;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
-use crate::runtime::snapshot::SharedSnapshot;
+use crate::status::LiveStatus;
 use access::Access;
 use clients::Question;
 pub(crate) use config::RunningConfig;
 use connections::{Connection, Connections};
+use page::{Answer, Page};
 use tidegate_server::Pressure;
 use tidegate_telemetry::metrics::Format;
 
@@ -36,13 +40,32 @@ const HEADER: Duration = Duration::from_secs(5);
 const MAX_BUFFER: usize = 16 * 1024;
 /// The longest life of a connection.
 const LIFETIME: Duration = Duration::from_secs(60);
+/// When a stream ends, after the connection began: a browser then opens another one.
+const STREAM: Duration = Duration::from_secs(55);
 
 /// What the admin port reports on.
 #[derive(Debug)]
 pub(crate) struct Admin {
-    pub(crate) current: Arc<SharedSnapshot>,
-    pub(crate) store: Store,
-    pub(crate) stopping: watch::Receiver<bool>,
+    status: Arc<LiveStatus>,
+    page: Page,
+    stopping: watch::Receiver<bool>,
+    // Signs the cookies of the status page; of this process alone.
+    sessions: hmac::Key,
+}
+
+impl Admin {
+    /// Fails if the system gives no random numbers.
+    pub(crate) fn new(
+        status: Arc<LiveStatus>,
+        stopping: watch::Receiver<bool>,
+    ) -> Result<Self, Unspecified> {
+        Ok(Self {
+            page: Page::new(status.clone()),
+            status,
+            stopping,
+            sessions: hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())?,
+        })
+    }
 }
 
 /// Serves the admin port for as long as the future is polled.
@@ -70,11 +93,12 @@ async fn serve_connection(
     admin: Arc<Admin>,
 ) -> hyper::Result<()> {
     let connection = &connection;
+    let ends = Instant::now() + STREAM;
     let service = service_fn(move |request: Request<Incoming>| {
         let admin = admin.clone();
         async move {
             connection.busy();
-            let answer = admin.answer(&request).await;
+            let answer = admin.answer(&request, ends).await;
             connection.idle();
             Ok::<_, Infallible>(answer)
         }
@@ -88,31 +112,45 @@ async fn serve_connection(
 }
 
 impl Admin {
-    async fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
-        if let Some(question) = Question::of(request.uri().path()) {
-            return self.client(&question, request).await.map(Full::new);
+    async fn answer(&self, request: &Request<Incoming>, ends: Instant) -> Response<Answer> {
+        let path = request.uri().path();
+        if let Some(question) = Question::of(path) {
+            return self.client(&question, request).await.map(at_once);
         }
-        if let Some(refusal) =
-            Access::new(&self.current.load().admin).open_refusal(request.headers())
-        {
-            return refusal.map(Full::new);
+        let snapshot = self.status.current.load_full();
+        let access = Access::new(&snapshot.admin, &self.sessions);
+        if let Some(refusal) = access.open_refusal(request.headers()) {
+            return refusal.map(at_once);
         }
         if ![Method::GET, Method::HEAD].contains(request.method()) {
             let mut refusal = text(StatusCode::METHOD_NOT_ALLOWED, "only GET is served here\n");
             let allowed = HeaderValue::from_static("GET, HEAD");
             refusal.headers_mut().insert(ALLOW, allowed);
-            return refusal;
+            return refusal.map(at_once);
         }
-        match request.uri().path() {
+        if Page::has(path) {
+            if let Some(refusal) = access.refusal(request.method(), request.headers()) {
+                return refusal.map(at_once);
+            }
+            let mut answer = self.page.answer(path, ends);
+            if let Some(cookie) = access.cookie().filter(|_| path == "/") {
+                answer.headers_mut().insert(SET_COOKIE, cookie);
+            }
+            return answer;
+        }
+        let answer = match path {
             "/healthz" => text(StatusCode::OK, "ok\n"),
             "/readyz" => self.ready().await,
             "/metrics" => self.metrics(Format::accepted(request.headers())),
-            "/config" => self.config(request).map(Full::new),
+            "/config" => access
+                .refusal(request.method(), request.headers())
+                .unwrap_or_else(|| config::answer(&snapshot)),
             _ => text(
                 StatusCode::NOT_FOUND,
-                "there are /healthz, /readyz, /metrics, /config and /clients/{name}\n",
+                "there are /, /status.json, /events, /healthz, /readyz, /metrics, /config and /clients/{name}\n",
             ),
-        }
+        };
+        answer.map(at_once)
     }
 
     /// About one client, for those who may ask.
@@ -121,8 +159,9 @@ impl Admin {
         question: &Question<'_>,
         request: &Request<Incoming>,
     ) -> Response<Bytes> {
-        let snapshot = self.current.load_full();
-        if let Some(refusal) = Access::new(&snapshot.admin).refusal(request.headers()) {
+        let snapshot = self.status.current.load_full();
+        let access = Access::new(&snapshot.admin, &self.sessions);
+        if let Some(refusal) = access.refusal(request.method(), request.headers()) {
             return refusal;
         }
         if !question.methods().contains(request.method()) {
@@ -131,38 +170,30 @@ impl Admin {
         question.answer(&snapshot.budgets).await
     }
 
-    /// Which configuration is in force, for those who may ask about clients: who knows most of it could find out the rest
-    /// by trying.
-    fn config(&self, request: &Request<Incoming>) -> Response<Bytes> {
-        let snapshot = self.current.load();
-        let refusal = Access::new(&snapshot.admin).refusal(request.headers());
-        refusal.unwrap_or_else(|| config::answer(&snapshot))
-    }
-
     /// Ready to take requests: not stopping, taking connections, users can be told apart, and the store answers.
-    async fn ready(&self) -> Response<Full<Bytes>> {
+    async fn ready(&self) -> Response<Bytes> {
         if *self.stopping.borrow() {
             return text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n");
         }
-        if self.current.load().stack.overload.pressure() != Pressure::None {
+        if self.status.current.load().stack.overload.pressure() != Pressure::None {
             let reason = "near max_memory: new connections are refused\n";
             return text(StatusCode::SERVICE_UNAVAILABLE, reason);
         }
-        if self.current.load().stack.clients.lack_keys() {
+        if self.status.current.load().stack.clients.lack_keys() {
             let reason = "a key set of jwt was not fetched yet\n";
             return text(StatusCode::SERVICE_UNAVAILABLE, reason);
         }
-        match self.store.ready().await {
+        match self.status.store.ready().await {
             Ok(()) => text(StatusCode::OK, "ready\n"),
             Err(error) => text(StatusCode::SERVICE_UNAVAILABLE, &format!("{error}\n")),
         }
     }
 
-    fn metrics(&self, format: Format) -> Response<Full<Bytes>> {
-        let snapshot = self.current.load();
+    fn metrics(&self, format: Format) -> Response<Bytes> {
+        let snapshot = self.status.current.load();
         let stack = &snapshot.stack;
         let metrics = stack.metrics.text(
-            &self.store,
+            &self.status.store,
             snapshot.shown(),
             &stack.overload,
             stack.access_log.lost(),
@@ -175,10 +206,14 @@ impl Admin {
     }
 }
 
-fn text(status: StatusCode, text: &str) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::copy_from_slice(text.as_bytes())));
+fn text(status: StatusCode, text: &str) -> Response<Bytes> {
+    let mut response = Response::new(Bytes::copy_from_slice(text.as_bytes()));
     *response.status_mut() = status;
     let plain = HeaderValue::from_static("text/plain; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, plain);
     response
+}
+
+fn at_once(body: Bytes) -> Answer {
+    Either::Left(Full::new(body))
 }

@@ -22,6 +22,7 @@ use crate::runtime::reload::{Parts, Reloader, open};
 use crate::runtime::shared_secret::SharedSecret;
 use crate::runtime::snapshot::SharedSnapshot;
 use crate::runtime::{Inherited, StartError, redis_outage, redis_watch};
+use crate::status::LiveStatus;
 use tidegate_config::{Plan, Secret, StorePlan};
 use tidegate_net::descriptors;
 use tidegate_server::{Listener, ListenerName, Server, ServerParts, watch_memory};
@@ -42,6 +43,8 @@ const LAST_RELOAD: Duration = Duration::from_secs(1);
 pub struct Gateway {
     listeners: Vec<Listener>,
     admin: TcpListener,
+    status: Arc<LiveStatus>,
+    admin_port: Arc<Admin>,
     parts: Arc<Parts>,
     // No plan takes another's place before this one serves.
     watches: OwnedMutexGuard<JoinSet<()>>,
@@ -132,9 +135,19 @@ impl Gateway {
             current,
             watches: watches.clone(),
         };
+        let status = Arc::new(LiveStatus::new(
+            parts.current.clone(),
+            parts.runtime.store.clone(),
+            parts.runtime.metrics.clone(),
+            parts.server.clone(),
+        ));
+        let admin_port = Admin::new(status.clone(), stopping.subscribe());
+        let admin_port = Arc::new(admin_port.map_err(|_| StartError::Random)?);
         Ok(Self {
             listeners,
             admin,
+            status,
+            admin_port,
             parts: Arc::new(parts),
             watches: watches.lock_owned().await,
             shared_secret,
@@ -181,12 +194,9 @@ impl Gateway {
             server,
             ..
         } = &*self.parts;
-        let admin = Arc::new(Admin {
-            current: current.clone(),
-            store: runtime.store.clone(),
-            stopping: self.stopping.subscribe(),
-        });
-        let admin = tokio::spawn(admin::serve(self.admin, admin));
+        let admin = tokio::spawn(admin::serve(self.admin, self.admin_port));
+        let status = self.status;
+        let sampling = tokio::spawn(async move { status.keep().await });
         let sweeper = tokio::spawn(sweep(runtime.store.clone()));
         let overload = runtime.overload.clone();
         let snapshot = current.clone();
@@ -228,6 +238,7 @@ impl Gateway {
         renewing.abort();
         sweeper.abort();
         looking.abort();
+        sampling.abort();
         // A reload that waits for a file holds them; they end with the process, too.
         if let Ok(mut watches) = timeout(LAST_RELOAD, self.parts.watches.lock()).await {
             watches.abort_all();

@@ -18,6 +18,7 @@ mod outcome;
 mod request;
 mod runtime;
 mod stack;
+mod status;
 
 pub use gateway::Gateway;
 pub use runtime::{Inherited, ReloadError, Reloader, StartError};

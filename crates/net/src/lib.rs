@@ -4,6 +4,7 @@
 //! Each module understands one notation and decides nothing. This crate knows no routes, no limits, no configuration file and
 //! no HTTP server or client.
 
+pub mod basic;
 pub mod descriptors;
 pub mod file_error;
 pub mod file_stamp;

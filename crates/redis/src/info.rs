@@ -21,6 +21,12 @@ pub struct RedisInfo {
     pub script_calls: Option<u64>,
     /// How long it was busy with them.
     pub script_time: Option<Duration>,
+    /// For how long it has been running.
+    pub uptime: Option<Duration>,
+    /// Bytes that it has read, of all that use it.
+    pub received: Option<u64>,
+    /// Bytes that it has sent.
+    pub sent: Option<u64>,
 }
 
 /// What one server said.
@@ -57,6 +63,9 @@ impl RedisInfo {
             operations_per_second: number("instantaneous_ops_per_sec"),
             script_calls: of_scripts("calls"),
             script_time: of_scripts("usec").map(Duration::from_micros),
+            uptime: number("uptime_in_seconds").map(Duration::from_secs),
+            received: number("total_net_input_bytes"),
+            sent: number("total_net_output_bytes"),
         }
     }
 
@@ -77,7 +86,8 @@ mod tests {
 
     const TEXT: &str = "# Memory\r\nused_memory:1048576\r\nused_memory_human:1.00M\r\nmaxmemory:2097152\r\n\
                         maxmemory_policy:allkeys-lru\r\n\r\n# Stats\r\ninstantaneous_ops_per_sec:7\r\nexpired_keys:4\r\n\
-                        evicted_keys:3\r\n\r\n# Commandstats\r\ncmdstat_eval:calls=1,usec=90\r\n\
+                        evicted_keys:3\r\ntotal_net_input_bytes:11\r\ntotal_net_output_bytes:12\r\n\r\n# Server\r\n\
+                        uptime_in_seconds:60\r\n\r\n# Commandstats\r\ncmdstat_eval:calls=1,usec=90\r\n\
                         cmdstat_evalsha:calls=5,usec=210,usec_per_call=42.00,rejected_calls=0,failed_calls=1\r\n";
 
     #[test]
@@ -92,6 +102,9 @@ mod tests {
             operations_per_second: Some(7),
             script_calls: Some(5),
             script_time: Some(Duration::from_micros(210)),
+            uptime: Some(Duration::from_secs(60)),
+            received: Some(11),
+            sent: Some(12),
         };
         assert_eq!(info, expected);
         for odd in [

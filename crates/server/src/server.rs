@@ -97,6 +97,11 @@ impl<S: Service> Server<S> {
         self.accepting.lock().push((name, accepting));
     }
 
+    /// Connections that are open.
+    pub fn connections(&self) -> usize {
+        self.connections.open()
+    }
+
     /// Closes all listeners but these. Connections that were accepted stay open.
     pub fn keep_only(&self, names: &[ListenerName]) {
         self.accepting.lock().retain(|(name, accepting)| {

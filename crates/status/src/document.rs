@@ -58,8 +58,8 @@ pub struct Gateway {
     pub configured_at: u64,
     /// For how long it has been running.
     pub uptime_seconds: u64,
-    /// Requests that have begun and not ended.
-    pub in_flight: u64,
+    /// Connections of clients that are open.
+    pub connections: u64,
     /// Requests that wait for a limit.
     pub waiting: u64,
     /// What the process takes; 0: the system does not say.

@@ -3,12 +3,14 @@
 //! - [`SpaceSaving`], [`Summary`], [`Hitters`]: heavy hitters in bounded memory, each figure with its error
 //! - [`Tracks`]: counters over time; [`Recent`]: the last refusals and events
 //! - [`document`]: what `/status.json` is, for the gateway that writes it and for `tidegate top`, which reads it
+//! - [`page`]: the status page
 //!
 //! This crate knows neither HTTP nor the gateway. Time is passed in.
 
 pub mod document;
 mod hitters;
 mod near;
+pub mod page;
 mod recent;
 mod series;
 mod space_saving;

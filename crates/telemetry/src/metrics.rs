@@ -2,15 +2,18 @@
 
 mod build_info;
 mod certificates;
+mod clients;
 mod connections;
 mod durations;
 mod exemplars;
 mod format;
 mod jwks;
+mod limits;
 mod overload;
 mod redis;
 mod reloads;
 mod route;
+mod store;
 mod synced;
 mod tls;
 mod traces;
@@ -24,9 +27,8 @@ use prometheus_client::encoding::{EncodeLabelSet, text::encode};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
-use tidegate_store::{Store, StoreError};
+use tidegate_store::Store;
 use tidegate_tower::WaitQueues;
 
 use crate::log;
@@ -34,26 +36,25 @@ use tidegate_net::tls::ShownCertificate;
 use tidegate_server::{ListenerName, Overload, ServerMetrics};
 use tidegate_upstream::UpstreamMetrics;
 
+pub(crate) use clients::epoch_ms;
+pub use clients::{ClientMetrics, ClientName};
 pub use connections::ConnectionMetrics;
 use durations::Durations;
 use exemplars::Exemplars;
 pub use format::Format;
 use jwks::JwksFamilies;
 pub use jwks::JwksMetrics;
+pub use limits::{LimitMetrics, VerdictCount};
 use overload::OverloadMetrics;
 use redis::RedisMetrics;
 use reloads::ReloadMetrics;
 pub use route::{OpenTunnel, RouteMetrics};
+pub use store::StoreMetrics;
 use synced::SyncedMetrics;
 pub use tls::TlsMetrics;
 use traces::TraceFamilies;
 use unknown_plans::UnknownPlans;
 use upstream::UpstreamFamilies;
-
-/// Where the histograms of the store split, in seconds: around the usual timeout of 25 ms.
-const STORE_BUCKETS: [f64; 10] = [
-    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
-];
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct RequestLabels {
@@ -75,11 +76,6 @@ struct RouteLabels {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct ErrorLabels {
-    error: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct OutcomeLabels {
     outcome: &'static str,
 }
@@ -90,12 +86,13 @@ pub struct GatewayMetrics {
     registry: Registry,
     requests: Family<RequestLabels, Counter>,
     decisions: Family<DecisionLabels, Counter>,
+    limits: LimitMetrics,
+    clients: Arc<ClientMetrics>,
     request_durations: Family<RouteLabels, Durations>,
     exemplars: Exemplars,
     upstream_durations: Family<RouteLabels, Durations>,
     tunnels: Family<RouteLabels, Gauge>,
-    store: Histogram,
-    store_errors: Family<ErrorLabels, Counter>,
+    store: StoreMetrics,
     connections: ConnectionMetrics,
     overload: OverloadMetrics,
     unknown_keys: Counter,
@@ -108,11 +105,6 @@ pub struct GatewayMetrics {
     traces: TraceFamilies,
     access_log_dropped: Counter,
     log_dropped: Counter,
-    memory_keys: Gauge,
-    settlements_waiting: Gauge,
-    settlements_dropped: Counter,
-    memory_evicted: Counter,
-    memory_shared: Counter,
     redis: Arc<RedisMetrics>,
     synced: SyncedMetrics,
     waiting: Gauge,
@@ -127,12 +119,13 @@ impl GatewayMetrics {
             registry: Registry::with_prefix("tidegate"),
             requests: Family::default(),
             decisions: Family::default(),
+            limits: LimitMetrics::default(),
+            clients: Arc::default(),
             request_durations: Family::default(),
             exemplars: Exemplars::default(),
             upstream_durations: Family::default(),
             tunnels: Family::default(),
-            store: Histogram::new(STORE_BUCKETS),
-            store_errors: Family::default(),
+            store: StoreMetrics::default(),
             connections: ConnectionMetrics::default(),
             overload: OverloadMetrics::default(),
             unknown_keys: Counter::default(),
@@ -145,11 +138,6 @@ impl GatewayMetrics {
             traces: TraceFamilies::default(),
             access_log_dropped: Counter::default(),
             log_dropped: Counter::default(),
-            memory_keys: Gauge::default(),
-            settlements_waiting: Gauge::default(),
-            settlements_dropped: Counter::default(),
-            memory_evicted: Counter::default(),
-            memory_shared: Counter::default(),
             redis: Arc::default(),
             synced: SyncedMetrics::default(),
             waiting: Gauge::default(),
@@ -157,23 +145,7 @@ impl GatewayMetrics {
             wait_queues,
         };
         metrics.register();
-        // There from the start, so that the first error is seen as a rise.
-        let errors = [
-            StoreError::Timeout,
-            StoreError::Disconnected,
-            StoreError::Late,
-            StoreError::NotAsked,
-            StoreError::Tls(""),
-            StoreError::Login(String::new()),
-            StoreError::Refused(String::new()),
-            StoreError::SecretUnknown,
-            StoreError::SecretDiffers,
-        ];
-        for error in errors.map(|error| error.label()) {
-            let _ = metrics
-                .store_errors
-                .get_or_create_owned(&ErrorLabels { error });
-        }
+        // There from the start, so that the first is seen as a rise.
         for outcome in ["taken", "refused"] {
             let labels = OutcomeLabels { outcome };
             let _ = metrics.key_files.get_or_create_owned(&labels);
@@ -194,6 +166,7 @@ impl GatewayMetrics {
             "Verdicts by limit, and whether the store or on_failure gave them",
             self.decisions.clone(),
         );
+        self.limits.register(registry);
         registry.register_with_unit(
             "request_duration",
             "Time from the head of a request to the end of its answer",
@@ -211,17 +184,7 @@ impl GatewayMetrics {
             "Requests that switched protocols and are still open",
             self.tunnels.clone(),
         );
-        registry.register_with_unit(
-            "store_duration",
-            "Time that decisions waited for Redis",
-            Unit::Seconds,
-            self.store.clone(),
-        );
-        registry.register(
-            "store_errors",
-            "Decisions that Redis did not give, by reason",
-            self.store_errors.clone(),
-        );
+        self.store.register(registry);
         self.connections.register(registry);
         self.overload.register(registry);
         self.tls.register(registry);
@@ -264,33 +227,28 @@ impl GatewayMetrics {
             "Exchanges with upstreams that go on though their clients have left",
             self.abandoned.clone(),
         );
-        registry.register(
-            "settlements_waiting",
-            "Settlements that Redis has not answered, and that are sent again",
-            self.settlements_waiting.clone(),
-        );
-        registry.register(
-            "settlements_dropped",
-            "Settlements that were dropped because too many waited for Redis",
-            self.settlements_dropped.clone(),
-        );
-        registry.register(
-            "memory_keys",
-            "Keys in this process's store",
-            self.memory_keys.clone(),
-        );
-        registry.register(
-            "memory_evicted_keys",
-            "Unexpired keys that made place for others",
-            self.memory_evicted.clone(),
-        );
-        registry.register(
-            "memory_shared_decisions",
-            "Decisions on a budget shared for want of place",
-            self.memory_shared.clone(),
-        );
         registry.register_collector(Box::new(self.redis.clone()));
         self.synced.register(registry);
+    }
+
+    /// What limits said, and how much of them is used.
+    pub const fn limits(&self) -> &LimitMetrics {
+        &self.limits
+    }
+
+    /// What is counted of clients.
+    pub fn clients(&self) -> &ClientMetrics {
+        &self.clients
+    }
+
+    /// What is counted of the store.
+    pub const fn store(&self) -> &StoreMetrics {
+        &self.store
+    }
+
+    /// Requests that wait for a limit.
+    pub fn waiting(&self) -> usize {
+        self.wait_queues.waiting()
     }
 
     /// What shows how Redis is.
@@ -356,21 +314,13 @@ impl GatewayMetrics {
         dropped_lines: u64,
         format: Format,
     ) -> String {
-        let usage = store.memory().usage();
-        self.memory_keys
-            .set(usage.keys.try_into().unwrap_or(i64::MAX));
+        self.store.show(store);
         let waiting = self.wait_queues.waiting().try_into();
         self.waiting.set(waiting.unwrap_or(i64::MAX));
         let abandoned = self.wait_queues.abandoned().try_into();
         self.abandoned.set(abandoned.unwrap_or(i64::MAX));
         // Counted elsewhere, and only shown here.
         let show = |counter: &Counter, count| counter.inner().store(count, Ordering::Relaxed);
-        let (unanswered, dropped) = store.unanswered_settlements();
-        self.settlements_waiting
-            .set(unanswered.try_into().unwrap_or(i64::MAX));
-        show(&self.settlements_dropped, dropped);
-        show(&self.memory_evicted, usage.evicted);
-        show(&self.memory_shared, usage.shared);
         show(&self.access_log_dropped, dropped_lines);
         show(&self.log_dropped, log::dropped_lines());
         self.tls.show(shown);

@@ -55,6 +55,11 @@ impl Background {
         self.discovery.current()
     }
 
+    /// The servers that are known.
+    pub(crate) fn known_servers(&self) -> Arc<Vec<Arc<Server>>> {
+        self.discovery.current()
+    }
+
     /// A server answered a request.
     pub(crate) fn answered(&self, server: &Arc<Server>, status: StatusCode) {
         if status.is_server_error() {

@@ -49,6 +49,11 @@ impl Health {
         self.unhealthy.load(Ordering::Relaxed)
     }
 
+    /// Failures without a success in between.
+    pub(crate) fn failures(&self) -> u32 {
+        self.failures.load(Ordering::Relaxed)
+    }
+
     /// It served a request.
     pub(crate) fn succeeded(&self) {
         // Nearly always so already, and then no other core has to hear of it.

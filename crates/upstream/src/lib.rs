@@ -16,6 +16,7 @@ mod selection;
 mod send_error;
 mod server;
 mod settings;
+mod state;
 mod stream_limit;
 mod timeout;
 
@@ -28,3 +29,4 @@ pub use retries::Retries;
 pub use send_error::SendError;
 pub use server::connection::{ConnectError, Lease};
 pub use settings::{Balance, EjectPlan, HealthPlan, RetryPlan, ServerPlan, Speaks, UpstreamPlan};
+pub use state::{ServerState, UpstreamState};

@@ -25,6 +25,7 @@ use super::metrics::UpstreamMetrics;
 use super::retries::Retries;
 use super::server::{LeaseError, Server};
 use super::settings::UpstreamPlan;
+use super::state::{self, UpstreamState};
 use super::timeout::in_time;
 
 /// How often a request is sent again that a server said it did not begin with.
@@ -99,6 +100,11 @@ impl Upstream {
     /// What it was started with.
     pub fn plan(&self) -> &UpstreamPlan {
         &self.background.plan
+    }
+
+    /// How it is now.
+    pub fn state(&self) -> UpstreamState {
+        state::of(&self.background)
     }
 
     /// Sends a request to a server, and waits for the head of its answer. It is taken from where it is, and moved no more than

@@ -60,6 +60,29 @@ fn every_field_of_the_access_log_has_a_row_and_every_row_a_field() {
     same(&rows, &fields.collect(), "field");
 }
 
+#[test]
+fn every_field_of_the_status_document_has_a_row_and_every_row_a_field() {
+    use tidegate_status::document::{Columns, Limit, Route, Status, Upstream};
+    let mut status = Status::default();
+    status.requests.series = Some(Columns::default());
+    status.limits.push(Limit {
+        series: Some(Columns::default()),
+        ..Limit::default()
+    });
+    status.routes.push(Route::default());
+    status.upstreams.push(Upstream::default());
+    let document = serde_json::to_value(status).unwrap();
+    let mut fields = Names::new();
+    for (name, value) in document.as_object().unwrap() {
+        // Of a list each entry is alike.
+        match value.get(0).unwrap_or(value).as_object() {
+            Some(parts) => fields.extend(parts.keys().map(|part| format!("{name}.{part}"))),
+            None => drop(fields.insert(name.clone())),
+        }
+    }
+    same(&rows("docs/status.md", "The document"), &fields, "field");
+}
+
 /// Adds the paths of all keys below a part of the schema.
 fn keys(schema: &Value, part: &Value, path: &str, found: &mut Names) {
     if let Some(name) = part["$ref"].as_str() {

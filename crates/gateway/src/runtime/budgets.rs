@@ -3,7 +3,7 @@
 //! It goes through what requests are charged to, but knows no request: budgets that only a request could tell apart are named, not
 //! listed.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use http::Request;
@@ -118,6 +118,39 @@ impl Budgets {
         let found = self.find(name)?;
         self.store.reset(&found.charges()).await?;
         self.report(found).await
+    }
+
+    /// How much of each limit is used that all clients share, from 0 to 1; of a limit per route, on the route where it is most.
+    pub(crate) async fn shared_use(&self) -> Result<HashMap<String, f64>, StoreError> {
+        let Ok(nobody) = Caller::named(&self.clients, "ip:0.0.0.0") else {
+            return Ok(HashMap::new());
+        };
+        let mut shared: HashMap<_, (&Rule, Subject)> = HashMap::new();
+        for policy in &self.policies {
+            let rules = policy.rules.iter();
+            for rule in rules.filter(|it| it.budget_of(&nobody.client) == Budget::Shared) {
+                let route = rule.per.contains(&Per::Route).then_some(&*policy.route);
+                let budget = shared.entry((rule.limit.name(), route));
+                budget.or_insert_with(|| (rule, self.subject(rule, policy, &nobody)));
+            }
+        }
+        let charges: Vec<_> = shared
+            .values()
+            .map(|(rule, subject)| Charge {
+                limit: &rule.limit,
+                subject: *subject,
+                cost: 1,
+            })
+            .collect();
+        let outlooks = self.store.peek(&charges).await?;
+        let mut used = HashMap::new();
+        for (charge, outlook) in charges.iter().zip(outlooks) {
+            let left = outlook.verdict.remaining as f64;
+            let share = 1.0 - left / charge.limit.quota().capacity() as f64;
+            let most = used.entry(charge.limit.name().to_owned()).or_insert(share);
+            *most = share.max(*most);
+        }
+        Ok(used)
     }
 
     async fn report(&self, found: Found<'_>) -> Result<Report, NoReport> {

@@ -13,11 +13,13 @@ async fn it_serves_its_pages_and_names_them() {
     assert_eq!(page(admin, "/healthz").await, (200, "ok\n".into()));
     assert_eq!(page(admin, "/readyz").await, (200, "ready\n".into()));
     assert_eq!(page(admin, "/metrics").await.0, 200);
-    for path in ["/", "/metrics/", "/healthz/x", "/admin"] {
+    for path in ["/status", "/metrics/", "/healthz/x", "/admin"] {
         let (status, text) = page(admin, path).await;
         assert_eq!(status, 404, "{path}");
         assert!(
-            text.contains("/healthz, /readyz, /metrics, /config and /clients/{name}"),
+            text.contains(
+                "/, /status.json, /events, /healthz, /readyz, /metrics, /config and /clients/{name}"
+            ),
             "{text}"
         );
     }

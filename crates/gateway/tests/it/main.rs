@@ -80,6 +80,7 @@ mod one_client;
 mod redis_seen;
 mod secrets;
 mod secrets_under_way;
+mod status;
 mod traces;
 mod unread_log;
 

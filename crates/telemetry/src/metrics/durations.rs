@@ -22,23 +22,49 @@ pub(super) fn bounds() -> impl Iterator<Item = f64> {
 }
 
 /// How many durations were how long; clones are of the same histogram.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Durations(Arc<Counts>);
+#[derive(Clone, Debug)]
+pub(super) struct Durations {
+    /// Where the buckets end, in seconds.
+    bounds: &'static [f64],
+    counts: Arc<Counts>,
+}
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Counts {
-    /// By bucket.
-    counts: [AtomicU64; BUCKETS],
+    /// By bucket; the last one has no upper end.
+    buckets: Box<[AtomicU64]>,
     /// In us.
     sum: AtomicU64,
 }
 
+impl Default for Durations {
+    fn default() -> Self {
+        Self::new(&BOUNDS)
+    }
+}
+
 impl Durations {
+    /// A histogram whose buckets end so, in seconds.
+    pub(super) fn new(bounds: &'static [f64]) -> Self {
+        let buckets = (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect();
+        let sum = AtomicU64::new(0);
+        let counts = Arc::new(Counts { buckets, sum });
+        Self { bounds, counts }
+    }
+
+    /// How many there were, and how long they took together, in us.
+    pub(super) fn sum(&self) -> [u64; 2] {
+        let buckets = self.counts.buckets.iter();
+        let count = buckets.map(|count| count.load(Ordering::Relaxed)).sum();
+        [count, self.counts.sum.load(Ordering::Relaxed)]
+    }
+
     /// Adds one.
     pub(super) fn observe(&self, duration: Duration) {
-        self.0.counts[Self::bucket(duration)].fetch_add(1, Ordering::Relaxed);
-        let micros = micros(duration);
-        self.0.sum.fetch_add(micros, Ordering::Relaxed);
+        let seconds = duration.as_secs_f64();
+        let bucket = self.bounds.iter().position(|bound| seconds <= *bound);
+        self.counts.buckets[bucket.unwrap_or(self.bounds.len())].fetch_add(1, Ordering::Relaxed);
+        self.counts.sum.fetch_add(micros(duration), Ordering::Relaxed);
     }
 
     /// Which bucket a duration is in.
@@ -55,15 +81,13 @@ impl TypedMetric for Durations {
 
 impl EncodeMetric for Durations {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let counts = self
-            .0
-            .counts
-            .iter()
-            .map(|count| count.load(Ordering::Relaxed));
-        let buckets: Vec<(f64, u64)> = bounds().zip(counts).collect();
+        let bounds = self.bounds.iter().copied().chain([f64::INFINITY]);
+        let counts = self.counts.buckets.iter();
+        let counts = counts.map(|count| count.load(Ordering::Relaxed));
+        let buckets: Vec<(f64, u64)> = bounds.zip(counts).collect();
         // Of what the buckets hold, whatever was added since.
         let count = buckets.iter().map(|(_, count)| count).sum();
-        let sum = Duration::from_micros(self.0.sum.load(Ordering::Relaxed));
+        let sum = Duration::from_micros(self.counts.sum.load(Ordering::Relaxed));
         encoder.encode_histogram::<NoLabelSet>(sum.as_secs_f64(), count, &buckets, None)
     }
 

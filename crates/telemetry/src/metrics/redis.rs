@@ -30,6 +30,16 @@ impl RedisMetrics {
         *self.nodes.lock() = nodes;
     }
 
+    /// What its servers said last.
+    pub fn nodes(&self) -> Vec<NodeInfo> {
+        self.nodes.lock().clone()
+    }
+
+    /// Whether there is a connection; none: the store is not Redis.
+    pub fn is_up(&self) -> Option<bool> {
+        *self.connected.lock()
+    }
+
     /// Whether there is a connection to Redis.
     pub fn connected(&self, connected: bool) {
         *self.connected.lock() = Some(connected);
@@ -88,6 +98,24 @@ impl Collector for RedisMetrics {
             Some(Unit::Seconds),
             "Time that Redis was busy with scripts",
             |info| Some(ConstCounter::new(info.script_time?.as_secs_f64())),
+        )?;
+        page.add(
+            "redis_uptime",
+            Some(Unit::Seconds),
+            "Time since Redis started",
+            |info| Some(ConstGauge::new(info.uptime?.as_secs())),
+        )?;
+        page.add(
+            "redis_received",
+            Some(Unit::Bytes),
+            "Bytes that Redis has read, of all who use it",
+            |info| info.received.map(ConstCounter::new),
+        )?;
+        page.add(
+            "redis_sent",
+            Some(Unit::Bytes),
+            "Bytes that Redis has sent, to all who use it",
+            |info| info.sent.map(ConstCounter::new),
         )
     }
 }

@@ -69,6 +69,13 @@ impl ReloadMetrics {
             .inc();
     }
 
+    /// Reloads that were refused.
+    pub fn refused(&self) -> u64 {
+        let outcome = "refused";
+        let refused = self.reloads.get(&OutcomeLabels { outcome });
+        refused.map_or(0, |refused| refused.get())
+    }
+
     /// A reload has ended.
     pub fn ended(&self, is_taken: bool) {
         let outcome = if is_taken { "taken" } else { "refused" };

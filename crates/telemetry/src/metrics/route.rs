@@ -7,13 +7,13 @@ use http::StatusCode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::Histogram;
 use tidegate_store::{Decision, Limit, Mode, Outcome, Via};
 use tidegate_tower::Decided;
 
+use super::clients::NumberedLimit;
 use super::{
-    DecisionLabels, Durations, ErrorLabels, Exemplars, GatewayMetrics, RequestLabels, RouteLabels,
-    UnknownPlans,
+    ClientMetrics, DecisionLabels, Durations, Exemplars, GatewayMetrics, RequestLabels,
+    RouteLabels, StoreMetrics, UnknownPlans,
 };
 use crate::outcome::{RequestOutcome, StatusClass};
 
@@ -27,8 +27,10 @@ pub struct RouteMetrics {
     upstream: Durations,
     tunnels: Gauge,
     limits: Vec<LimitCounters>,
-    store: Histogram,
-    store_errors: Family<ErrorLabels, Counter>,
+    // The same, for what is counted of clients.
+    numbered: Vec<NumberedLimit>,
+    clients: Arc<ClientMetrics>,
+    store: StoreMetrics,
     unknown_keys: Counter,
     unknown_plans: Arc<UnknownPlans>,
 }
@@ -89,8 +91,11 @@ impl RouteMetrics {
                 verdict,
                 decided_by,
             };
-            gateway.decisions.get_or_create_owned(&labels)
+            let counter = gateway.decisions.get_or_create_owned(&labels);
+            gateway.limits.add(limit, verdict, decided_by, &counter);
+            counter
         };
+        let mut numbered = Vec::new();
         let limits = limits.map(|limit| {
             let decides = match limit.mode() {
                 Mode::Exact => "store",
@@ -101,6 +106,7 @@ impl RouteMetrics {
                 false => "refused",
             };
             let limit = Arc::from(limit.name());
+            numbered.push(gateway.clients.numbered(&limit));
             let counters = |verdict| [decides, "on_failure"].map(|by| counter(&limit, verdict, by));
             let [by_store, by_policy] = counters(refused);
             LimitCounters {
@@ -120,8 +126,9 @@ impl RouteMetrics {
             upstream: gateway.upstream_durations.get_or_create_owned(&route()),
             tunnels: gateway.tunnels.get_or_create_owned(&route()),
             limits: limits.collect(),
+            numbered,
+            clients: gateway.clients.clone(),
             store: gateway.store.clone(),
-            store_errors: gateway.store_errors.clone(),
             unknown_keys: gateway.unknown_keys.clone(),
             unknown_plans: gateway.unknown_plans.clone(),
         }
@@ -136,6 +143,21 @@ impl RouteMetrics {
     /// The trace of a request that ended after this time was recorded.
     pub fn recorded(&self, took: Duration, trace_id: u128) {
         self.exemplars.add(&self.name, took, trace_id);
+    }
+
+    /// Requests so far, by what became of them.
+    pub fn outcomes(&self) -> [u64; RequestOutcome::ALL.len()] {
+        let by_class = |classes: &[OnceLock<Counter>]| {
+            let made = classes.iter().filter_map(OnceLock::get);
+            made.map(|counter| counter.get()).sum()
+        };
+        std::array::from_fn(|at| by_class(&self.requests.counters[at]))
+    }
+
+    /// How long they took together, in us.
+    pub fn took(&self) -> u64 {
+        let [_, took] = self.durations.sum();
+        took
     }
 
     /// An upstream answered after this time.
@@ -159,6 +181,9 @@ impl RouteMetrics {
         }
         if let Some(decision) = &decided.decision {
             self.verdicts(decided, decision);
+            let route = &self.requests.route;
+            self.clients
+                .decided(route, &self.numbered, decided, decision);
             self.store_call(decision);
         }
     }
@@ -188,15 +213,8 @@ impl RouteMetrics {
     }
 
     fn store_call(&self, decision: &Decision) {
-        let Some(call) = &decision.call else {
-            return;
-        };
-        self.store.observe(call.took.as_secs_f64());
-        if let Some(error) = &call.error {
-            let error = error.label();
-            self.store_errors
-                .get_or_create(&ErrorLabels { error })
-                .inc();
+        if let Some(call) = &decision.call {
+            self.store.called(call);
         }
     }
 }

@@ -1,0 +1,155 @@
+//! The status page, its document and its stream.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+};
+use http::{HeaderName, HeaderValue, Response, StatusCode};
+use http_body::{Body, Frame};
+use http_body_util::{Either, Full};
+use tidegate_status::page;
+use tidegate_tower::problem;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::status::LiveStatus;
+
+/// Streams that may be open at once.
+const MOST_STREAMS: usize = 16;
+/// How long a client may take for one event.
+const SLOW: Duration = Duration::from_secs(10);
+
+/// Nothing comes from elsewhere, nothing is inline, no other page may show this one, and no text becomes markup.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; \
+                      form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
+
+/// An answer of the admin port: at once, or as a stream.
+pub(super) type Answer = Either<Full<Bytes>, Events>;
+
+/// What the status page is served from.
+#[derive(Debug)]
+pub(super) struct Page {
+    status: Arc<LiveStatus>,
+    streams: Arc<Semaphore>,
+}
+
+impl Page {
+    pub(super) fn new(status: Arc<LiveStatus>) -> Self {
+        let streams = Arc::new(Semaphore::new(MOST_STREAMS));
+        Self { status, streams }
+    }
+
+    /// Whether this path is a part of it.
+    pub(super) fn has(path: &str) -> bool {
+        let parts = [
+            "/",
+            "/status.js",
+            "/status.css",
+            "/icon.svg",
+            "/status.json",
+            "/events",
+        ];
+        parts.contains(&path)
+    }
+
+    /// The part at this path. A stream ends before its connection does.
+    pub(super) fn answer(&self, path: &str, ends: Instant) -> Response<Answer> {
+        let fixed = |text: &'static str| Either::Left(Full::from(text));
+        let (kind, body) = match path {
+            "/" => {
+                let plain = page::with_tables(&self.status.written().status);
+                ("text/html; charset=utf-8", Either::Left(Full::from(plain)))
+            }
+            "/status.js" => ("text/javascript; charset=utf-8", fixed(page::SCRIPT)),
+            "/status.css" => ("text/css; charset=utf-8", fixed(page::STYLE)),
+            "/icon.svg" => ("image/svg+xml", fixed(page::ICON)),
+            "/status.json" => {
+                let whole = self.status.written().whole;
+                ("application/json", Either::Left(Full::from(whole)))
+            }
+            _ => match self.streams.clone().try_acquire_owned() {
+                Ok(permit) => {
+                    let events = Events::of(self.status.clone(), permit, ends);
+                    ("text/event-stream", Either::Right(events))
+                }
+                Err(_) => return too_many_streams().map(Full::new).map(Either::Left),
+            },
+        };
+        let mut response = Response::new(body);
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+        for (name, value) in [
+            (CACHE_CONTROL, "no-store"),
+            (CONTENT_SECURITY_POLICY, POLICY),
+            (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            (REFERRER_POLICY, "no-referrer"),
+            (
+                HeaderName::from_static("cross-origin-resource-policy"),
+                "same-origin",
+            ),
+            (
+                HeaderName::from_static("cross-origin-opener-policy"),
+                "same-origin",
+            ),
+        ] {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+        response
+    }
+}
+
+fn too_many_streams() -> Response<Bytes> {
+    problem(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "too_many_streams",
+        "Too many status pages are open. Read /status.json instead.",
+    )
+}
+
+/// The status after each sample, as server-sent events.
+#[derive(Debug)]
+pub(super) struct Events(mpsc::Receiver<Bytes>);
+
+impl Events {
+    fn of(status: Arc<LiveStatus>, permit: OwnedSemaphorePermit, ends: Instant) -> Self {
+        // One is sent while the next is made. What a slow reader misses is not kept.
+        let (sender, receiver) = mpsc::channel(1);
+        let sending = async move {
+            let mut ticks = status.ticks();
+            ticks.mark_changed();
+            while ticks.changed().await.is_ok() {
+                ticks.borrow_and_update();
+                let live = status.written().live;
+                let event = [b"retry: 1000\ndata: ", &*live, b"\n\n"].concat();
+                match timeout(SLOW, sender.send(event.into())).await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(_)) | Err(_) => return,
+                }
+            }
+        };
+        tokio::spawn(async move {
+            let _permit = permit;
+            let _ = timeout_at(ends, sending).await;
+        });
+        Self(receiver)
+    }
+}
+
+impl Body for Events {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        self.0
+            .poll_recv(context)
+            .map(|event| event.map(|event| Ok(Frame::data(event))))
+    }
+}

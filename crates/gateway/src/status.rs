@@ -1,0 +1,144 @@
+//! The document of `/status.json` and the stream of the status page: sampled once a second, and written once per sample at most.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tidegate_server::Server;
+use tidegate_status::document::Status;
+use tidegate_store::Store;
+use tidegate_telemetry::metrics::GatewayMetrics;
+use tidegate_telemetry::status::{RouteView, StatusBoard, View};
+use tokio::sync::watch;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+use crate::runtime::snapshot::{SharedSnapshot, Snapshot};
+
+/// How often counters are sampled.
+const SAMPLE: Duration = Duration::from_secs(1);
+/// After how many samples a slice of the last minute is complete.
+const TURN: u64 = 10;
+/// How long the store may take to say how much is used.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// What is known of the gateway beside its metrics.
+#[derive(Debug)]
+pub(crate) struct LiveStatus {
+    pub(crate) current: Arc<SharedSnapshot>,
+    pub(crate) store: Store,
+    metrics: Arc<GatewayMetrics>,
+    server: Arc<Server<Snapshot>>,
+    started: Instant,
+    board: Mutex<Option<StatusBoard>>,
+    written: Mutex<Written>,
+    ticks: watch::Sender<u64>,
+}
+
+/// The document as it was last written.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Written {
+    tick: Option<u64>,
+    pub(crate) status: Arc<Status>,
+    /// As JSON.
+    pub(crate) whole: Bytes,
+    /// The same without series.
+    pub(crate) live: Bytes,
+}
+
+impl LiveStatus {
+    pub(crate) fn new(
+        current: Arc<SharedSnapshot>,
+        store: Store,
+        metrics: Arc<GatewayMetrics>,
+        server: Arc<Server<Snapshot>>,
+    ) -> Self {
+        Self {
+            current,
+            store,
+            metrics,
+            server,
+            started: Instant::now(),
+            board: Mutex::default(),
+            written: Mutex::default(),
+            ticks: watch::Sender::new(0),
+        }
+    }
+
+    /// Samples once a second, for as long as the future is polled.
+    pub(crate) async fn keep(&self) {
+        let mut every = interval(SAMPLE);
+        every.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        loop {
+            let snapshot = self.current.load_full();
+            let view = self.view(&snapshot);
+            let tick = self.with_board(&view, |board| board.second(&view));
+            if tick % TURN == 0 {
+                let used = timeout(PATIENCE, snapshot.budgets.shared_use()).await;
+                let used = used.ok().and_then(Result::ok).unwrap_or_default();
+                self.with_board(&view, |board| board.turn(&view, used));
+            }
+            self.ticks.send_replace(tick);
+            every.tick().await;
+        }
+    }
+
+    /// The number of the last sample, for those that wait for the next.
+    pub(crate) fn ticks(&self) -> watch::Receiver<u64> {
+        self.ticks.subscribe()
+    }
+
+    /// The document, written once per sample at most, however many ask.
+    pub(crate) fn written(&self) -> Written {
+        let mut written = self.written.lock();
+        let tick = Some(*self.ticks.borrow());
+        if written.tick != tick {
+            let snapshot = self.current.load_full();
+            let view = self.view(&snapshot);
+            let status = self.with_board(&view, |board| board.document(&view));
+            // Numbers and strings always become JSON.
+            let json = |status: &Status| serde_json::to_vec(status).unwrap_or_default().into();
+            *written = Written {
+                tick,
+                whole: json(&status),
+                live: json(&status.without_series()),
+                status: Arc::new(status),
+            };
+        }
+        written.clone()
+    }
+
+    fn with_board<T>(&self, view: &View<'_>, act: impl FnOnce(&mut StatusBoard) -> T) -> T {
+        let mut board = self.board.lock();
+        act(board.get_or_insert_with(|| StatusBoard::new(view)))
+    }
+
+    fn view<'a>(&'a self, snapshot: &'a Snapshot) -> View<'a> {
+        let stack = &snapshot.stack;
+        let routes = (0..stack.routes.count()).map(|at| stack.routes.at(at));
+        let routes = routes.map(|route| RouteView {
+            name: &route.name,
+            path: Some(&*route.pattern),
+            metrics: &route.metrics,
+        });
+        let unmatched = snapshot.budgets.policies.first();
+        let unmatched = unmatched.map(|policy| RouteView {
+            name: &policy.route,
+            path: None,
+            metrics: &stack.unmatched_metrics,
+        });
+        View {
+            configuration: &snapshot.version,
+            configured_at: u64::try_from(snapshot.since.as_millisecond()).unwrap_or_default(),
+            max_memory: snapshot.max_memory,
+            connections: self.server.connections(),
+            uptime: self.started.elapsed().as_secs(),
+            policies: &snapshot.budgets.policies,
+            routes: routes.chain(unmatched).collect(),
+            upstreams: &snapshot.upstreams,
+            overload: &stack.overload,
+            store: &self.store,
+            metrics: &self.metrics,
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! HTTP Basic credentials (RFC 7617).
+
+/// The password of a header `Authorization: Basic …`; none: it is not of this scheme, or malformed.
+pub fn password(value: &[u8]) -> Option<Vec<u8>> {
+    let (scheme, credentials) = value.split_at_checked(b"Basic ".len())?;
+    if !scheme.eq_ignore_ascii_case(b"Basic ") {
+        return None;
+    }
+    let mut decoded = decode(credentials.trim_ascii())?;
+    let colon = decoded.iter().position(|byte| *byte == b':')?;
+    Some(decoded.split_off(colon + 1))
+}
+
+/// Decodes base64 (RFC 4648, section 4), with or without padding.
+fn decode(text: &[u8]) -> Option<Vec<u8>> {
+    let padding = text.iter().rev().take_while(|byte| **byte == b'=').count();
+    let text = &text[..text.len() - padding];
+    if padding > 2 || text.len() % 4 == 1 {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 2);
+    let (mut bits, mut held) = (0_u32, 0);
+    for byte in text {
+        let six = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        (bits, held) = (bits << 6 | u32::from(six), held + 6);
+        if held >= 8 {
+            held -= 8;
+            // The lowest eight of those that are held.
+            bytes.push((bits >> held) as u8);
+        }
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_password_is_behind_the_first_colon() {
+        for (value, expected) in [
+            ("Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==", Some("open sesame")),
+            ("basic QWxhZGRpbjpvcGVuIHNlc2FtZQ", Some("open sesame")),
+            ("Basic OmE6Yg==", Some("a:b")),
+            ("Basic Og==", Some("")),
+            ("Basic YWI=", None),
+            ("Basic Y", None),
+            ("Basic Og===", None),
+            ("Basic O g==", None),
+            ("Basic ", None),
+            ("Basic", None),
+            ("Bearer OmE6Yg==", None),
+        ] {
+            let expected = expected.map(|text| text.as_bytes().to_vec());
+            assert_eq!(password(value.as_bytes()), expected, "{value}");
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The status page: one document, one script, one stylesheet, one icon. Nothing is built, and nothing comes from elsewhere.
+
+use std::fmt::Write as _;
+
+use crate::document::{Limit, Status, Table};
+
+/// The document.
+const DOCUMENT: &str = include_str!("../page/index.html");
+/// The script.
+pub const SCRIPT: &str = include_str!("../page/status.js");
+/// The stylesheet.
+pub const STYLE: &str = include_str!("../page/status.css");
+/// The icon.
+pub const ICON: &str = include_str!("../page/icon.svg");
+
+/// Where the tables for browsers without script belong in the document.
+const PLAIN: &str = "<!-- plain -->";
+/// Rows of a table for browsers without script.
+const ROWS: usize = 20;
+
+/// The document, with tables for browsers without script.
+pub fn with_tables(status: &Status) -> String {
+    let mut tables = String::new();
+    let reasons = status.health.reasons.iter();
+    let health = match status.health.reasons.is_empty() {
+        true => "Healthy.".to_owned(),
+        false => reasons
+            .map(|reason| escaped(reason))
+            .collect::<Vec<_>>()
+            .join(" "),
+    };
+    let minute = &status.requests.minute;
+    let _ = write!(
+        tables,
+        "<p>{health} Last minute: {} requests, {} refused, {} failed.</p>",
+        minute.all, minute.refused, minute.failed
+    );
+    tables.push_str("<h2>Limits</h2><table><tr><th>Limit<th>Admitted<th>Refused<th>Near</tr>");
+    for Limit {
+        name,
+        minute,
+        near_keys,
+        ..
+    } in &status.limits
+    {
+        let name = escaped(name);
+        let (admitted, refused) = (minute.admitted, minute.refused);
+        let _ = write!(
+            tables,
+            "<tr><td>{name}<td>{admitted}<td>{refused}<td>{near_keys}</tr>"
+        );
+    }
+    tables.push_str("</table>");
+    add(
+        &mut tables,
+        "Refused most in the last minute",
+        &status.clients.minute.refused,
+    );
+    add(
+        &mut tables,
+        "Admitted most in the last minute",
+        &status.clients.minute.admitted,
+    );
+    DOCUMENT.replace(PLAIN, &tables)
+}
+
+fn add(tables: &mut String, title: &str, table: &Table) {
+    let _ = write!(
+        tables,
+        "<h2>{title}</h2><table><tr><th>Client<th>At least<th>At most</tr>"
+    );
+    for client in table.top.iter().take(ROWS) {
+        let name = escaped(&client.name);
+        let (least, most) = (client.at_least, client.at_most);
+        let _ = write!(tables, "<tr><td>{name}<td>{least}<td>{most}</tr>");
+    }
+    tables.push_str("</table>");
+}
+
+/// As text in HTML. Control characters are shown as the replacement character.
+fn escaped(text: &str) -> String {
+    text.chars().fold(String::new(), |mut html, char| {
+        match char {
+            '&' => html.push_str("&amp;"),
+            '<' => html.push_str("&lt;"),
+            '>' => html.push_str("&gt;"),
+            '"' => html.push_str("&quot;"),
+            '\'' => html.push_str("&#39;"),
+            char if char.is_control() => html.push(char::REPLACEMENT_CHARACTER),
+            char => html.push(char),
+        }
+        html
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::Client;
+
+    #[test]
+    fn names_are_text_in_the_tables() {
+        let mut status = Status::default();
+        status.limits.push(Limit {
+            name: "<script>".to_owned(),
+            ..Limit::default()
+        });
+        let name = "user_id:\"><img src=x onerror='alert(1)'>\u{7}".to_owned();
+        status.clients.minute.refused.top.push(Client {
+            name,
+            ..Client::default()
+        });
+        let html = with_tables(&status);
+        let tables = html.len() - DOCUMENT.len() + PLAIN.len();
+        assert!(tables > 0 && !html.contains(PLAIN));
+        assert!(
+            !html.contains("<img") && !html.contains("<script>"),
+            "{html}"
+        );
+        let escaped = "user_id:&quot;&gt;&lt;img src=x onerror=&#39;alert(1)&#39;&gt;\u{fffd}";
+        assert!(html.contains(escaped), "{html}");
+    }
+
+    #[test]
+    fn everything_is_of_the_page_itself() {
+        for text in [DOCUMENT, SCRIPT, STYLE] {
+            for elsewhere in ["http:", "https:", "//cdn", "@import", "innerHTML", "eval("] {
+                let text = text.replace("http://www.w3.org/2000/svg", "");
+                assert!(!text.contains(elsewhere), "{elsewhere}");
+            }
+        }
+        assert!(!DOCUMENT.contains("style=") && !DOCUMENT.contains(" onclick"));
+    }
+}

@@ -1,0 +1,103 @@
+//! The limits, as the document has them.
+
+use std::collections::BTreeMap;
+
+use tidegate_core::Quota;
+use tidegate_status::document::{Columns, Limit, LimitSeries, Verdicts};
+use tidegate_tower::{Per, Rule};
+
+use super::View;
+use super::sample::{self, Sampled};
+use crate::metrics::GatewayMetrics;
+
+/// Each limit that a route uses once, in the order of the routes.
+pub(super) fn of(view: &View<'_>, sampled: &Sampled) -> Vec<Limit> {
+    let mut limits: Vec<Limit> = Vec::new();
+    for (at, policy) in view.policies.iter().enumerate() {
+        for rule in policy.rules.iter() {
+            let name = rule.limit.name();
+            let known = limits.iter().position(|limit| limit.name == name);
+            let known = known.unwrap_or_else(|| {
+                limits.push(one(rule, sampled, view.metrics));
+                limits.len() - 1
+            });
+            // The first is of requests that match no route.
+            if at > 0 {
+                limits[known].routes.push(policy.route.to_string());
+            }
+        }
+    }
+    limits
+}
+
+fn one(rule: &Rule, sampled: &Sampled, metrics: &GatewayMetrics) -> Limit {
+    let limit = &rule.limit;
+    let name = limit.name();
+    let mut total = Verdicts::default();
+    let mut decided_by = BTreeMap::new();
+    for count in metrics.limits().verdicts(name) {
+        let verdicts = match count.verdict {
+            "allowed" => &mut total.admitted,
+            "refused" => &mut total.refused,
+            "would_refuse" => &mut total.would_refuse,
+            _ => &mut total.undecided,
+        };
+        *verdicts += count.count;
+        *decided_by.entry(count.decided_by.to_owned()).or_insert(0) += count.count;
+    }
+    let series = sampled.limits.get(&name.into());
+    let lately = |seconds| series.map_or_else(Verdicts::default, |it| lately(it, seconds));
+    Limit {
+        name: name.to_owned(),
+        algorithm: limit.quota().algorithm().to_owned(),
+        per: rule.per.iter().map(Per::to_string).collect(),
+        of: limit.quota().capacity(),
+        rate: rate(limit.quota()),
+        mode: limit.mode().word().to_owned(),
+        observed: limit.is_observed(),
+        routes: Vec::new(),
+        total,
+        decided_by,
+        second: lately(1),
+        minute: lately(60),
+        near_keys: sampled.near.get(name).map_or(0, |near| *near as u64),
+        used: sampled.used.get(name).copied(),
+        series: series.map(columns),
+    }
+}
+
+fn lately(series: &sample::LimitSeries, seconds: usize) -> Verdicts {
+    Verdicts {
+        admitted: series.lately(0, seconds),
+        refused: series.lately(1, seconds),
+        would_refuse: series.lately(2, seconds),
+        undecided: 0,
+    }
+}
+
+fn columns(series: &sample::LimitSeries) -> Columns<LimitSeries> {
+    let of = |take: &dyn Fn(usize) -> Vec<u32>| LimitSeries {
+        admitted: take(0),
+        refused: take(1),
+        would_refuse: take(2),
+    };
+    Columns {
+        seconds: of(&|counter| series.seconds(counter)),
+        minutes: of(&|counter| series.minutes(counter)),
+    }
+}
+
+/// What a limit admits in the long run, in units a second.
+fn rate(quota: &Quota) -> Option<f64> {
+    let per = |units: u64, micros: u64| Some(units as f64 * 1e6 / micros.max(1) as f64);
+    let paid = |[_, weight, pay, _]: [u64; 4]| per(pay, weight);
+    match quota {
+        Quota::TokenBucket(quota) => paid(quota.meter().numbers()),
+        Quota::LeakyBucket(quota) => paid(quota.meter().numbers()),
+        Quota::FixedWindow(window) => per(quota.capacity(), window.window()),
+        Quota::SlidingWindowLog(window) => per(quota.capacity(), window.window()),
+        Quota::SlidingWindowCounter(window) => per(quota.capacity(), window.window()),
+        Quota::CalendarWindow(window) => per(quota.capacity(), window.calendar().nominal()),
+        Quota::Concurrency(_) => None,
+    }
+}

@@ -1,0 +1,131 @@
+//! Counters over time.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tidegate_status::document::RequestCounts;
+use tidegate_status::{Series, Tracks};
+
+use super::View;
+use super::events::Events;
+use crate::metrics::{GatewayMetrics, RouteMetrics};
+use crate::outcome::RequestOutcome;
+
+/// Of requests: all, refused, failed, and how long they took, in us.
+pub(super) type RequestSeries = Series<4>;
+/// Of a limit: allowed, refused, would have been refused.
+pub(super) type LimitSeries = Series<3>;
+
+/// What was sampled so far.
+#[derive(Debug)]
+pub(super) struct Sampled {
+    pub(super) tick: u64,
+    pub(super) requests: RequestSeries,
+    pub(super) routes: Tracks<Arc<str>, 4>,
+    pub(super) limits: Tracks<Arc<str>, 3>,
+    /// Calls of the store, how long they took in us, and decisions that it did not give.
+    pub(super) store: Series<3>,
+    pub(super) events: Events,
+    /// Keys near each limit, and how much of it is used if it is shared.
+    pub(super) near: HashMap<Arc<str>, usize>,
+    pub(super) used: HashMap<String, f64>,
+}
+
+impl Sampled {
+    pub(super) fn new(view: &View<'_>) -> Self {
+        Self {
+            tick: 0,
+            requests: Series::new(total(view)),
+            routes: Tracks::default(),
+            limits: Tracks::default(),
+            store: Series::new(store(view.metrics)),
+            events: Events::new(view),
+            near: HashMap::new(),
+            used: HashMap::new(),
+        }
+    }
+
+    /// Takes the counters at the end of a second.
+    pub(super) fn second(&mut self, view: &View<'_>) -> u64 {
+        self.requests.sample(total(view));
+        let routes = view.routes.iter();
+        self.routes
+            .sample(routes.map(|route| (route.name.clone(), counts(route.metrics))));
+        let limits = view.limit_names();
+        let limits = limits.map(|name| (Arc::from(name), verdicts(view.metrics, name)));
+        self.limits.sample(limits.collect::<HashMap<_, _>>());
+        self.store.sample(store(view.metrics));
+        self.events.look(view);
+        self.tick += 1;
+        self.tick
+    }
+
+    /// Takes what is known every ten seconds.
+    pub(super) fn turn(&mut self, view: &View<'_>, used: HashMap<String, f64>) {
+        let metrics = view.metrics;
+        self.near.clear();
+        for near in metrics.clients().hitters.nearest() {
+            if let Some(limit) = metrics.clients().limit(near.nearness.limit) {
+                *self.near.entry(limit).or_default() += 1;
+            }
+        }
+        self.used = used;
+        for name in view.limit_names() {
+            let near = self.near.get(name).copied().unwrap_or_default();
+            let used = self.used.get(name).copied();
+            metrics.limits().sampled(&Arc::from(name), near, used);
+        }
+    }
+}
+
+fn counts(metrics: &RouteMetrics) -> [u64; 4] {
+    let outcomes = metrics.outcomes();
+    let of = |these: &[RequestOutcome]| these.iter().map(|it| outcomes[*it as usize]).sum();
+    [
+        of(&RequestOutcome::ALL),
+        of(&[RequestOutcome::Limited, RequestOutcome::Dropped]),
+        of(&[
+            RequestOutcome::Unavailable,
+            RequestOutcome::Shed,
+            RequestOutcome::Failed,
+        ]),
+        metrics.took(),
+    ]
+}
+
+fn total(view: &View<'_>) -> [u64; 4] {
+    view.routes.iter().fold([0; 4], |sum, route| {
+        let counts = counts(route.metrics);
+        std::array::from_fn(|at| sum[at] + counts[at])
+    })
+}
+
+fn verdicts(metrics: &GatewayMetrics, limit: &str) -> [u64; 3] {
+    let verdicts = metrics.limits().verdicts(limit);
+    ["allowed", "refused", "would_refuse"].map(|verdict| {
+        let counts = verdicts.iter().filter(|it| it.verdict == verdict);
+        counts.map(|it| it.count).sum()
+    })
+}
+
+fn store(metrics: &GatewayMetrics) -> [u64; 3] {
+    let [calls, took] = metrics.store().calls();
+    [calls, took, metrics.store().failures()]
+}
+
+/// Requests of the last seconds.
+pub(super) fn lately(series: &RequestSeries, seconds: usize) -> RequestCounts {
+    let all = series.lately(0, seconds);
+    RequestCounts {
+        all,
+        refused: series.lately(1, seconds),
+        failed: series.lately(2, seconds),
+        mean_ms: mean_ms(all, series.lately(3, seconds)),
+    }
+}
+
+/// The mean of so many that took so many us together, in ms.
+pub(super) fn mean_ms(count: u64, micros: u64) -> f64 {
+    let hundredths = micros / 10 / count.max(1);
+    hundredths as f64 / 100.0
+}
