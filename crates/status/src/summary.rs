@@ -3,6 +3,8 @@
 //! Summaries can be merged without losing their bound: P. K. Agarwal and others, "Mergeable Summaries", PODS 2012. Of a summary of m
 //! counters and n units each key is known to n/m, however often it was merged.
 
+use std::cmp::Reverse;
+
 /// What is known of the keys of a stream.
 #[derive(Clone, Debug)]
 pub struct Summary<N> {
@@ -128,10 +130,10 @@ impl<N> Summary<N> {
 
     /// Keeps names for only so many keys: those that occurred most.
     pub(crate) fn drop_names(&mut self, most: usize) {
-        if let Some(bound) = self.high(most) {
-            for (_, entry) in &mut self.entries {
-                entry.name = entry.name.take().filter(|_| entry.high > bound);
-            }
+        let mut order: Vec<usize> = (0..self.entries.len()).collect();
+        order.sort_unstable_by_key(|at| Reverse(self.entries[*at].1.high));
+        for at in order.into_iter().skip(most) {
+            self.entries[at].1.name = None;
         }
     }
 

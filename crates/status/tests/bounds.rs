@@ -138,6 +138,21 @@ fn a_million_single_clients_do_not_hide_one_with_a_hundredth() {
 }
 
 #[test]
+fn clients_that_are_alike_keep_names_to_be_listed_by() {
+    let hitters = Hitters::new(1);
+    for key in 0..1_000 {
+        hitters.add(Measure::Admitted, key, 1, || key);
+    }
+    hitters.turn();
+    let top = hitters.top();
+    for summary in [&top.minute[0], &top.start[0]] {
+        let listed = summary.top(usize::MAX);
+        let named = listed.iter().filter(|(_, entry)| entry.name.is_some());
+        assert_eq!(named.count(), 128);
+    }
+}
+
+#[test]
 fn names_are_copied_with_a_new_key_only() {
     let hitters = Hitters::new(1);
     let mut copies = 0;

@@ -353,7 +353,7 @@ async fn reloads_redis_and_servers_are_events() {
     let redis = RedisServer::start().await;
     let upstream = Upstream::ok();
     let yaml = format!(
-        "store: {{ redis: {{ url: \"{}\" }} }}\n{}",
+        "store: {{ redis: {{ url: \"{}\", timeout: 5s }} }}\n{}",
         redis.url(),
         USERS.replace("UPSTREAM", &upstream.url())
     );

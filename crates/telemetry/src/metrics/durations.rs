@@ -64,7 +64,9 @@ impl Durations {
         let seconds = duration.as_secs_f64();
         let bucket = self.bounds.iter().position(|bound| seconds <= *bound);
         self.counts.buckets[bucket.unwrap_or(self.bounds.len())].fetch_add(1, Ordering::Relaxed);
-        self.counts.sum.fetch_add(micros(duration), Ordering::Relaxed);
+        self.counts
+            .sum
+            .fetch_add(micros(duration), Ordering::Relaxed);
     }
 
     /// Which bucket a duration is in.
