@@ -1,4 +1,7 @@
-//! HTTP Basic credentials (RFC 7617).
+//! What a browser shows by itself: HTTP Basic credentials (RFC 7617) and cookies.
+
+use http::HeaderMap;
+use http::header::COOKIE;
 
 /// The password of a header `Authorization: Basic …`; none: it is not of this scheme, or malformed.
 pub fn password(value: &[u8]) -> Option<Vec<u8>> {
@@ -9,6 +12,16 @@ pub fn password(value: &[u8]) -> Option<Vec<u8>> {
     let mut decoded = decode(credentials.trim_ascii())?;
     let colon = decoded.iter().position(|byte| *byte == b':')?;
     Some(decoded.split_off(colon + 1))
+}
+
+/// The values of all cookies of this name.
+pub fn cookies<'a>(headers: &'a HeaderMap, name: &str) -> impl Iterator<Item = &'a [u8]> {
+    let lines = headers.get_all(COOKIE).iter();
+    let pairs = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b';'));
+    pairs.filter_map(move |pair| {
+        let value = pair.trim_ascii_start().strip_prefix(name.as_bytes())?;
+        value.strip_prefix(b"=")
+    })
 }
 
 /// Decodes base64 (RFC 4648, section 4), with or without padding.

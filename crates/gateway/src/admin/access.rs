@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::hmac;
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, COOKIE, HOST, ORIGIN, WWW_AUTHENTICATE};
+use http::header::{AUTHORIZATION, HOST, ORIGIN, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use tidegate_tower::problem;
 
@@ -118,7 +118,7 @@ impl<'a> Access<'a> {
         let password = authorization(headers).and_then(basic::password);
         password.is_some_and(|shown| self.is_token(&shown))
             || self.session().is_some_and(|session| {
-                cookies(headers).any(|shown| is_equal(shown, session.as_bytes()))
+                basic::cookies(headers, SESSION).any(|shown| is_equal(shown, session.as_bytes()))
             })
     }
 
@@ -167,17 +167,6 @@ fn authorization(headers: &HeaderMap) -> Option<&[u8]> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let value = values.next()?.as_bytes();
     values.next().is_none().then_some(value)
-}
-
-/// The values of the status page's cookie.
-fn cookies(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
-    let lines = headers.get_all(COOKIE).iter();
-    let pairs = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b';'));
-    let value = |pair: &'_ [u8]| {
-        let value = pair.trim_ascii_start().strip_prefix(SESSION.as_bytes())?;
-        value.strip_prefix(b"=").map(|value| value.len())
-    };
-    pairs.filter_map(move |pair| value(pair).map(|length| &pair[pair.len() - length..]))
 }
 
 fn is_equal(one: &[u8], other: &[u8]) -> bool {

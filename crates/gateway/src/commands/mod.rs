@@ -14,6 +14,7 @@ mod reload;
 mod run;
 mod running;
 mod systemd;
+mod top;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -70,6 +71,8 @@ enum Command {
     Explain(explain::Question),
     /// Shows or resets the budgets of one client on a running gateway.
     Client(client::Question),
+    /// Shows clients, limits and servers of running gateways in the terminal, live.
+    Top(top::View),
     /// Makes an API key, or the configuration entry of a key.
     #[command(subcommand)]
     Keys(keys::Task),
@@ -112,6 +115,7 @@ pub fn main() -> ExitCode {
         Command::Check(options) => check::run(&cli.config, &options),
         Command::Explain(question) => explain::run(&cli.config, &question),
         Command::Client(question) => client::run(&cli.config, &question),
+        Command::Top(view) => top::run(&cli.config, &view),
         Command::Keys(task) => keys::run(&task),
         Command::Schema => schema(),
     };

@@ -11,8 +11,9 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
 use tokio::net::TcpStream;
+use tokio::runtime::Builder;
 
-use super::{Failure, run};
+use super::Failure;
 use tidegate_config::AdminPlan;
 
 /// How long a gateway may take to answer.
@@ -30,13 +31,19 @@ pub(super) fn ask<T: DeserializeOwned>(
     method: Method,
     path: &str,
 ) -> Result<T, Failure> {
-    let answer = run::runtime()?.block_on(async {
+    serde_json::from_slice(&read(admin, method, path)?)
+        .map_err(|_| Failure::failed("the answer is not that of a gateway's admin port"))
+}
+
+/// As [`ask`], and gives back the text of the answer.
+pub(super) fn read(admin: &AdminPlan, method: Method, path: &str) -> Result<Vec<u8>, Failure> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let answer = runtime.map_err(Failure::failed)?.block_on(async {
         let asked = tokio::time::timeout(DEADLINE, exchange(admin, method, path)).await;
         let late = || Failure::failed(format!("no answer within {} s", DEADLINE.as_secs()));
         asked.unwrap_or_else(|_| Err(late()))
     })?;
-    serde_json::from_slice(&answer)
-        .map_err(|_| Failure::failed("the answer is not that of a gateway's admin port"))
+    Ok(answer.into())
 }
 
 async fn exchange(admin: &AdminPlan, method: Method, path: &str) -> Result<Bytes, Failure> {

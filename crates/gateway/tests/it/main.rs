@@ -90,3 +90,4 @@ mod commands;
 mod demo;
 mod explain;
 mod init;
+mod top;
