@@ -98,7 +98,7 @@ async fn who_uses_most_and_who_is_refused_stand_first() {
         panic!("{:?}", status.limits);
     };
     assert_eq!((few.name.as_str(), few.total.refused), ("few", 35));
-    assert_eq!((all.name.as_str(), all.total.admitted), ("all", 1_505));
+    assert_eq!((all.name.as_str(), all.total.admitted), ("all", 1_540));
     assert_eq!(few.routes, ["everything"]);
     let near = status.clients.near.iter();
     let near = near.filter(|near| near.name == "user_id:greedy" && near.limit == "few");

@@ -87,17 +87,8 @@ fn columns(series: &sample::LimitSeries) -> Columns<LimitSeries> {
     }
 }
 
-/// What a limit admits in the long run, in units a second.
+/// What a limit admits in the long run, in units a second; none if requests hold it.
 fn rate(quota: &Quota) -> Option<f64> {
-    let per = |units: u64, micros: u64| Some(units as f64 * 1e6 / micros.max(1) as f64);
-    let paid = |[_, weight, pay, _]: [u64; 4]| per(pay, weight);
-    match quota {
-        Quota::TokenBucket(quota) => paid(quota.meter().numbers()),
-        Quota::LeakyBucket(quota) => paid(quota.meter().numbers()),
-        Quota::FixedWindow(window) => per(quota.capacity(), window.window()),
-        Quota::SlidingWindowLog(window) => per(quota.capacity(), window.window()),
-        Quota::SlidingWindowCounter(window) => per(quota.capacity(), window.window()),
-        Quota::CalendarWindow(window) => per(quota.capacity(), window.calendar().nominal()),
-        Quota::Concurrency(_) => None,
-    }
+    let per_micro = quota.capacity() as f64 / quota.period().max(1) as f64;
+    quota.has_reset().then_some(per_micro * 1e6)
 }
