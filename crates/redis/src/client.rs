@@ -128,13 +128,14 @@ impl Client {
     pub(crate) async fn info(&self) -> Result<String, CallError> {
         let fred = self.0.fred()?;
         let section = async |kind| -> Result<String, Error> { fred.info(Some(kind)).await };
-        let (memory, stats, commands) = tokio::try_join!(
+        let (server, memory, stats, commands) = tokio::try_join!(
+            section(InfoKind::Server),
             section(InfoKind::Memory),
             section(InfoKind::Stats),
             section(InfoKind::CommandStats),
         )
         .map_err(|error| Failure::from(error).into_error())?;
-        Ok([memory, stats, commands].join("\n"))
+        Ok([server, memory, stats, commands].join("\n"))
     }
 }
 

@@ -125,20 +125,20 @@ impl Budgets {
         let Ok(nobody) = Caller::named(&self.clients, "ip:0.0.0.0") else {
             return Ok(HashMap::new());
         };
-        let mut shared: HashMap<_, (&Rule, Subject)> = HashMap::new();
+        let mut shared: HashMap<_, (&Rule, Key)> = HashMap::new();
         for policy in &self.policies {
             let rules = policy.rules.iter();
             for rule in rules.filter(|it| it.budget_of(&nobody.client) == Budget::Shared) {
                 let route = rule.per.contains(&Per::Route).then_some(&*policy.route);
                 let budget = shared.entry((rule.limit.name(), route));
-                budget.or_insert_with(|| (rule, self.subject(rule, policy, &nobody)));
+                budget.or_insert_with(|| (rule, self.key(rule, policy, &nobody)));
             }
         }
         let charges: Vec<_> = shared
             .values()
-            .map(|(rule, subject)| Charge {
+            .map(|(rule, key)| Charge {
                 limit: &rule.limit,
-                subject: *subject,
+                key: *key,
                 cost: 1,
             })
             .collect();
