@@ -32,6 +32,7 @@ pub(crate) use config::RunningConfig;
 use connections::{Connection, Connections};
 use page::{Answer, Page};
 use tidegate_server::Pressure;
+use tidegate_status::page::Part;
 use tidegate_telemetry::metrics::Format;
 
 /// How long a head may take, and how long a connection may ask nothing.
@@ -128,12 +129,12 @@ impl Admin {
             refusal.headers_mut().insert(ALLOW, allowed);
             return refusal.map(at_once);
         }
-        if Page::has(path) {
+        if let Some(part) = Part::of(path) {
             if let Some(refusal) = access.refusal(request.method(), request.headers()) {
                 return refusal.map(at_once);
             }
-            let mut answer = self.page.answer(path, ends);
-            if let Some(cookie) = access.cookie().filter(|_| path == "/") {
+            let mut answer = self.page.answer(part, ends);
+            if let Some(cookie) = access.cookie().filter(|_| part == Part::Document) {
                 answer.headers_mut().insert(SET_COOKIE, cookie);
             }
             return answer;

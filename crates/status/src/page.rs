@@ -7,11 +7,64 @@ use crate::document::{Limit, Status, Table};
 /// The document.
 const DOCUMENT: &str = include_str!("../page/index.html");
 /// The script.
-pub const SCRIPT: &str = include_str!("../page/status.js");
+const SCRIPT: &str = include_str!("../page/status.js");
 /// The stylesheet.
-pub const STYLE: &str = include_str!("../page/status.css");
+const STYLE: &str = include_str!("../page/status.css");
 /// The icon.
-pub const ICON: &str = include_str!("../page/icon.svg");
+const ICON: &str = include_str!("../page/icon.svg");
+
+/// The headers of every part. Nothing comes from elsewhere, nothing is inline, no other page may show this one, and no text becomes
+/// markup.
+pub const HEADERS: [(&str, &str); 6] = [
+    ("cache-control", "no-store"),
+    (
+        "content-security-policy",
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; \
+         form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
+    ),
+    ("x-content-type-options", "nosniff"),
+    ("referrer-policy", "no-referrer"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("cross-origin-opener-policy", "same-origin"),
+];
+
+/// A part of the page.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Part {
+    /// The page itself: [`with_tables`].
+    Document,
+    /// A text that never changes, after its content type.
+    Fixed(&'static str, &'static str),
+    /// The status, as JSON.
+    Json,
+    /// The status after each sample, as server-sent events.
+    Events,
+}
+
+impl Part {
+    /// The part at a path.
+    pub fn of(path: &str) -> Option<Self> {
+        Some(match path {
+            "/" => Self::Document,
+            "/status.js" => Self::Fixed("text/javascript; charset=utf-8", SCRIPT),
+            "/status.css" => Self::Fixed("text/css; charset=utf-8", STYLE),
+            "/icon.svg" => Self::Fixed("image/svg+xml", ICON),
+            "/status.json" => Self::Json,
+            "/events" => Self::Events,
+            _ => return None,
+        })
+    }
+
+    /// Its content type.
+    pub const fn content_type(self) -> &'static str {
+        match self {
+            Self::Document => "text/html; charset=utf-8",
+            Self::Fixed(kind, _) => kind,
+            Self::Json => "application/json",
+            Self::Events => "text/event-stream",
+        }
+    }
+}
 
 /// Where the tables for browsers without script belong in the document.
 const PLAIN: &str = "<!-- plain -->";

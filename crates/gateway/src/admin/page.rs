@@ -6,13 +6,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
-};
+use http::header::CONTENT_TYPE;
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use http_body::{Body, Frame};
 use http_body_util::{Either, Full};
-use tidegate_status::page;
+use tidegate_status::page::{self, Part};
 use tidegate_tower::problem;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -23,10 +21,6 @@ use crate::status::LiveStatus;
 const MOST_STREAMS: usize = 16;
 /// How long a client may take for one event.
 const SLOW: Duration = Duration::from_secs(10);
-
-/// Nothing comes from elsewhere, nothing is inline, no other page may show this one, and no text becomes markup.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; \
-                      form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
 /// An answer of the admin port: at once, or as a stream.
 pub(super) type Answer = Either<Full<Bytes>, Events>;
@@ -44,63 +38,33 @@ impl Page {
         Self { status, streams }
     }
 
-    /// Whether this path is a part of it.
-    pub(super) fn has(path: &str) -> bool {
-        let parts = [
-            "/",
-            "/status.js",
-            "/status.css",
-            "/icon.svg",
-            "/status.json",
-            "/events",
-        ];
-        parts.contains(&path)
-    }
-
-    /// The part at this path. A stream ends before its connection does.
-    pub(super) fn answer(&self, path: &str, ends: Instant) -> Response<Answer> {
-        let fixed = |text: &'static str| Either::Left(Full::from(text));
-        let (kind, body) = match path {
-            "/" => {
-                let plain = page::with_tables(&self.status.written().status);
-                ("text/html; charset=utf-8", Either::Left(Full::from(plain)))
-            }
-            "/status.js" => ("text/javascript; charset=utf-8", fixed(page::SCRIPT)),
-            "/status.css" => ("text/css; charset=utf-8", fixed(page::STYLE)),
-            "/icon.svg" => ("image/svg+xml", fixed(page::ICON)),
-            "/status.json" => {
-                let whole = self.status.written().whole;
-                ("application/json", Either::Left(Full::from(whole)))
-            }
-            _ => match self.streams.clone().try_acquire_owned() {
+    /// Answers with a part. A stream ends before its connection does.
+    pub(super) fn answer(&self, part: Part, ends: Instant) -> Response<Answer> {
+        let body = match part {
+            Part::Document => Full::from(page::with_tables(&self.status.written().status)),
+            Part::Fixed(_, text) => Full::from(text),
+            Part::Json => Full::from(self.status.written().whole),
+            Part::Events => match self.streams.clone().try_acquire_owned() {
                 Ok(permit) => {
                     let events = Events::of(self.status.clone(), permit, ends);
-                    ("text/event-stream", Either::Right(events))
+                    return with_headers(part, Either::Right(events));
                 }
                 Err(_) => return too_many_streams().map(Full::new).map(Either::Left),
             },
         };
-        let mut response = Response::new(body);
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-        for (name, value) in [
-            (CACHE_CONTROL, "no-store"),
-            (CONTENT_SECURITY_POLICY, POLICY),
-            (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-            (REFERRER_POLICY, "no-referrer"),
-            (
-                HeaderName::from_static("cross-origin-resource-policy"),
-                "same-origin",
-            ),
-            (
-                HeaderName::from_static("cross-origin-opener-policy"),
-                "same-origin",
-            ),
-        ] {
-            headers.insert(name, HeaderValue::from_static(value));
-        }
-        response
+        with_headers(part, Either::Left(body))
     }
+}
+
+fn with_headers(part: Part, body: Answer) -> Response<Answer> {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(part.content_type()));
+    for (name, value) in page::HEADERS {
+        let name = HeaderName::from_static(name);
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
 }
 
 fn too_many_streams() -> Response<Bytes> {
