@@ -73,7 +73,7 @@ impl LiveStatus {
             let snapshot = self.current.load_full();
             let view = self.view(&snapshot);
             let tick = self.with_board(&view, |board| board.second(&view));
-            if tick % TURN == 0 {
+            if tick.is_multiple_of(TURN) {
                 let used = timeout(PATIENCE, snapshot.budgets.shared_use()).await;
                 let used = used.ok().and_then(Result::ok).unwrap_or_default();
                 self.with_board(&view, |board| board.turn(&view, used));
