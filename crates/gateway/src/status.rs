@@ -17,7 +17,7 @@ use crate::runtime::snapshot::{SharedSnapshot, Snapshot};
 
 /// How often counters are sampled.
 const SAMPLE: Duration = Duration::from_secs(1);
-/// After how many samples a slice of the last minute is complete.
+/// After how many samples a slice of the last minute is complete. The first is complete at once, so that gauges are there.
 const TURN: u64 = 10;
 /// How long the store may take to say how much is used.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -73,7 +73,7 @@ impl LiveStatus {
             let snapshot = self.current.load_full();
             let view = self.view(&snapshot);
             let tick = self.with_board(&view, |board| board.second(&view));
-            if tick.is_multiple_of(TURN) {
+            if tick % TURN == 1 {
                 let used = timeout(PATIENCE, snapshot.budgets.shared_use()).await;
                 let used = used.ok().and_then(Result::ok).unwrap_or_default();
                 self.with_board(&view, |board| board.turn(&view, used));

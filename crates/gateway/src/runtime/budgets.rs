@@ -145,8 +145,8 @@ impl Budgets {
         let outlooks = self.store.peek(&charges).await?;
         let mut used = HashMap::new();
         for (charge, outlook) in charges.iter().zip(outlooks) {
-            let left = outlook.verdict.remaining as f64;
-            let share = 1.0 - left / charge.limit.quota().capacity() as f64;
+            let all = charge.limit.quota().capacity();
+            let share = all.saturating_sub(outlook.verdict.remaining) as f64 / all as f64;
             let most = used.entry(charge.limit.name().to_owned()).or_insert(share);
             *most = share.max(*most);
         }

@@ -251,6 +251,7 @@ async fn every_metric_says_what_it_is() {
             "tidegate_decisions_total",
             "tidegate_idle_connections_closed_total",
             "tidegate_key_file_reads_total",
+            "tidegate_limit_near_keys",
             "tidegate_log_dropped_lines_total",
             "tidegate_memory_evicted_keys_total",
             "tidegate_memory_keys",

@@ -60,10 +60,12 @@ async fn every_metric_of_the_dashboard_and_of_the_alerts_is_there() {
     let listen = format!("[127.0.0.1:0, {{ address: 127.0.0.1:0, tls: {tls} }}]");
     let upstream = Upstream::ok();
     let yaml = format!(
-        "{}limits: {{ it: {{ fixed_window: {{ limit: 1, window: 31d }} }} }}\n\
-         routes: [{{ path: /**, upstream: \"{}\", limits: [it] }}]\n",
+        "{}clients: [{{ jwt: {{ jwks_url: \"{url}/keys\", algorithms: [ES256] }} }}, {{ ip: {{}} }}]\n\
+         limits:\n  it: {{ fixed_window: {{ limit: 1, window: 31d }} }}\n  \
+         all: {{ fixed_window: {{ limit: 9, window: 31d }}, per: [] }}\n\
+         routes: [{{ path: /**, upstream: \"{url}\", limits: [it, all] }}]\n",
         exact(&redis),
-        upstream.url()
+        url = upstream.url()
     );
     let gateway = TestGateway::start_listening(&listen, &yaml).await;
     let client = Client::new(gateway.address);
@@ -73,7 +75,8 @@ async fn every_metric_of_the_dashboard_and_of_the_alerts_is_there() {
     let asking = async {
         loop {
             let (_, text) = page(gateway.admin, "/metrics").await;
-            if text.contains("tidegate_redis_memory_bytes") {
+            let sampled = ["tidegate_redis_memory_bytes", "tidegate_limit_used_ratio"];
+            if sampled.iter().all(|name| text.contains(name)) {
                 break text;
             }
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;

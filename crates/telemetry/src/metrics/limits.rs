@@ -60,6 +60,10 @@ impl LimitMetrics {
         decided_by: &'static str,
         counter: &Counter,
     ) {
+        // There from the start, as the counters are.
+        let _ = self.near.get_or_create_owned(&LimitLabels {
+            limit: limit.clone(),
+        });
         let mut counters = self.counters.lock();
         let verdicts = counters.entry(limit.clone()).or_default();
         verdicts.insert((verdict, decided_by), counter.clone());
