@@ -30,7 +30,9 @@ use selection::Selection;
 
 pub use format::Fields;
 pub use record::Record;
-pub use settings::{AccessField, AccessFilter, AccessFormat, AccessLogSettings, AccessPiece};
+pub use settings::{
+    AccessField, AccessFilter, AccessFormat, AccessLogSettings, AccessPiece, TemplateError,
+};
 pub use sink::{LogFile, Sink};
 pub use value::Value;
 

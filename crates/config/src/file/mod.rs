@@ -1,4 +1,7 @@
 //! The configuration as written: the keys at its top, and the order in which they are checked.
+//!
+//! Unknown keys are refused everywhere. Single values are kept as written ([`Scalar`]), so a [`File`] is well-formed but nothing in
+//! it is checked. The comments on keys, here and in the folders of the subjects, are what editors show through `tidegate schema`.
 
 mod fixed;
 

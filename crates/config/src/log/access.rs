@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, json};
 use tidegate_telemetry::RequestOutcome;
 use tidegate_telemetry::access_log::{
-    AccessField, AccessFilter, AccessFormat, AccessLogSettings, AccessPiece,
+    AccessField, AccessFilter, AccessFormat, AccessLogSettings, AccessPiece, TemplateError,
 };
 use tidegate_telemetry::log::LogFormat;
 use tidegate_yaml::{Problem, Spanned};
@@ -79,54 +79,20 @@ impl Value for AccessFormatText {
         if !text.contains('$') {
             return Err(Fault::Form);
         }
-        template(text).map(Self::Template)
+        let template = AccessPiece::template(text).map(Self::Template);
+        template.map_err(|error| match error {
+            TemplateError::ControlCharacter => {
+                Fault::Because("a template is one line, without control characters")
+            }
+            TemplateError::Unclosed => Fault::Because("a `${` of the template has no `}`"),
+            TemplateError::NoField(name) => Fault::Quoting(format!("there is no field `${name}`")),
+        })
     }
 
     fn schema() -> Map<String, serde_json::Value> {
         let words = Self::WORDS.map(|(word, _)| word);
         object(json!({ "anyOf": [{ "enum": words }, { "type": "string", "pattern": r"\$" }] }))
     }
-}
-
-/// Reads a template: `$name` and `${name}` are fields, `$$` is a `$`.
-fn template(text: &str) -> Result<Vec<AccessPiece>, Fault> {
-    if text.contains(|c: char| c.is_control()) {
-        return Err(Fault::Because(
-            "a template is one line, without control characters",
-        ));
-    }
-    let mut pieces = Vec::new();
-    let mut plain = String::new();
-    let mut rest = text;
-    while let Some((before, behind)) = rest.split_once('$') {
-        plain.push_str(before);
-        if let Some(behind) = behind.strip_prefix('$') {
-            plain.push('$');
-            rest = behind;
-            continue;
-        }
-        let (name, behind) = match behind.strip_prefix('{') {
-            Some(inner) => inner
-                .split_once('}')
-                .ok_or(Fault::Because("a `${` of the template has no `}`"))?,
-            None => {
-                let is_end = |c: char| !(c.is_ascii_lowercase() || c == '_');
-                behind.split_at(behind.find(is_end).unwrap_or(behind.len()))
-            }
-        };
-        let field = AccessField::named(name);
-        let field = field.ok_or_else(|| Fault::Quoting(format!("there is no field `${name}`")))?;
-        if !plain.is_empty() {
-            pieces.push(AccessPiece::Text(std::mem::take(&mut plain)));
-        }
-        pieces.push(AccessPiece::Field(field));
-        rest = behind;
-    }
-    plain.push_str(rest);
-    if !plain.is_empty() {
-        pieces.push(AccessPiece::Text(plain));
-    }
-    Ok(pieces)
 }
 
 impl Value for AccessField {

@@ -47,6 +47,60 @@ pub enum AccessPiece {
     Field(AccessField),
 }
 
+/// Why a text is no template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TemplateError {
+    /// It is more than one line, or has another control character.
+    ControlCharacter,
+    /// A `${` has no `}`.
+    Unclosed,
+    /// There is no field of this name.
+    NoField(String),
+}
+
+impl AccessPiece {
+    /// Reads a template: `$name` and `${name}` are fields, `$$` is a `$`.
+    ///
+    /// # Errors
+    ///
+    /// The text is no template.
+    pub fn template(text: &str) -> Result<Vec<Self>, TemplateError> {
+        if text.contains(|c: char| c.is_control()) {
+            return Err(TemplateError::ControlCharacter);
+        }
+        let mut pieces = Vec::new();
+        let mut plain = String::new();
+        let mut rest = text;
+        while let Some((before, behind)) = rest.split_once('$') {
+            plain.push_str(before);
+            if let Some(behind) = behind.strip_prefix('$') {
+                plain.push('$');
+                rest = behind;
+                continue;
+            }
+            let (name, behind) = match behind.strip_prefix('{') {
+                Some(inner) => inner.split_once('}').ok_or(TemplateError::Unclosed)?,
+                None => {
+                    let is_end = |c: char| !(c.is_ascii_lowercase() || c == '_');
+                    behind.split_at(behind.find(is_end).unwrap_or(behind.len()))
+                }
+            };
+            let field = AccessField::named(name);
+            let field = field.ok_or_else(|| TemplateError::NoField(name.to_owned()))?;
+            if !plain.is_empty() {
+                pieces.push(Self::Text(std::mem::take(&mut plain)));
+            }
+            pieces.push(Self::Field(field));
+            rest = behind;
+        }
+        plain.push_str(rest);
+        if !plain.is_empty() {
+            pieces.push(Self::Text(plain));
+        }
+        Ok(pieces)
+    }
+}
+
 /// The requests that get a line: those that meet at least one of these conditions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AccessFilter {
