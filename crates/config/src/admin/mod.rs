@@ -113,3 +113,6 @@ pub(crate) fn open_admin(
         ));
     }
 }
+
+#[cfg(test)]
+mod tests;

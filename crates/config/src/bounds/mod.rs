@@ -84,3 +84,6 @@ pub(crate) fn max_memory(
     let written = check.read_some(written);
     written.and_then(|MemoryLimit(bytes)| bytes)
 }
+
+#[cfg(test)]
+mod tests;

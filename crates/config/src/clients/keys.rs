@@ -261,3 +261,6 @@ fn is_plain_word(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_lowercase() || matches!(c, '_' | '-');
     name.len() <= 24 && name.chars().all(is_plain)
 }
+
+#[cfg(test)]
+mod tests;

@@ -353,3 +353,6 @@ enum Kind<'f> {
     Jwt(&'f Jwt),
     Ip(&'f Ip),
 }
+
+#[cfg(test)]
+mod tests;

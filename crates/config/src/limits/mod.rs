@@ -346,3 +346,6 @@ pub(crate) fn rules_of(
     }
     found
 }
+
+#[cfg(test)]
+mod tests;

@@ -99,3 +99,6 @@ pub(crate) fn with_head(mut methods: Vec<Method>) -> Vec<Method> {
     }
     methods
 }
+
+#[cfg(test)]
+mod tests;

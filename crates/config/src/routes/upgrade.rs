@@ -51,3 +51,6 @@ pub(crate) fn upgrades(
     let read = scalars.iter().filter_map(|scalar| check.read(scalar));
     read.map(|Protocol(name)| name.into()).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -124,3 +124,6 @@ pub(crate) fn secret(
     }
     secret
 }
+
+#[cfg(test)]
+mod tests;

@@ -88,3 +88,6 @@ impl Value for Target {
         Ok(Self::Named(text.to_owned()))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -127,4 +127,4 @@ impl<T: Value> JsonSchema for Scalar<T> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
