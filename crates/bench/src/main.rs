@@ -1,6 +1,6 @@
 //! Micro-benchmarks that repeat: the instructions of what is done for every request, counted by valgrind's callgrind.
 //!
-//!     cargo run --profile dist -p tidegate-bench
+//!     cargo run --release -p tidegate-bench
 //!
 //! It runs itself under valgrind once per figure, prints tables, and ends with 1 if a promise is broken: 10,000 routes
 //! cost no more than 5 % over 10. docs/instructions.md says what each row means.

@@ -80,7 +80,7 @@ impl Decision {
 
     /// The sources of a decision that was made at once, and whose charges hold something under this ID.
     pub(crate) fn sources(charges: usize, at: Micros, here: bool, hold: u64) -> Sources {
-        (0..charges).map(|_| Source { at, here, hold }).collect()
+        Sources::from_elem(Source { at, here, hold }, charges)
     }
 }
 

@@ -70,8 +70,10 @@ impl Table {
         }
         // All locks of a decision are held together, always taken in the same order.
         order.sort_unstable();
-        let mut shards: PerCharge<MutexGuard<'_, Shard>> =
-            order.iter().map(|shard| self.shards.at(*shard)).collect();
+        let mut shards = PerCharge::<MutexGuard<'_, Shard>>::new();
+        for shard in &order {
+            shards.push(self.shards.at(*shard));
+        }
         let lock = |shard: usize| order.binary_search(&shard).unwrap_or_default();
 
         let mut known = PerCharge::<Option<Held>>::new();
@@ -96,8 +98,7 @@ impl Table {
             rooms.push(room);
             slots.push(held.slot(charge, quota, hold));
         }
-        let mut verdicts = PerCharge::<Verdict>::new();
-        verdicts.extend(slots.iter().map(|_| NO_VERDICT));
+        let mut verdicts = PerCharge::<Verdict>::from_elem(NO_VERDICT, slots.len());
         let admitted = decide(&mut slots, now, &mut verdicts);
         let decided = slots.into_iter().zip(rooms).zip(&verdicts);
         for ((shard, key), ((slot, room), verdict)) in located.into_iter().zip(decided) {

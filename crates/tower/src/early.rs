@@ -70,7 +70,6 @@ impl Early<'_> {
         }
         let caller = self.clients.locate(peer, headers);
         let trusted = self.clients.trusts(peer);
-        let mut tag = None;
         let mut asked = PerCharge::<(usize, &Rule, Key, u64)>::new();
         for &index in self.rules {
             let rule = self.policy.rules.get(index)?;
@@ -79,7 +78,7 @@ impl Early<'_> {
                 return None;
             }
             let hasher = self.hasher;
-            let key = hasher.key(rule, self.policy, &caller, request, &mut tag);
+            let key = hasher.key(rule, self.policy, &caller, request);
             asked.push((index, rule, key, cost));
         }
         let charges = asked.iter().map(|(_, rule, key, cost)| Charge {

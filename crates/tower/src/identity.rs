@@ -38,7 +38,7 @@ impl Peer {
 }
 
 /// Who is calling, as typed text: `api_key:acme`, `user_id:42`, `ip:203.0.113.7`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Client {
     /// The name of a listed API key; never the key.
     ApiKey(Arc<str>),

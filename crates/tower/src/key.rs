@@ -1,8 +1,11 @@
 //! From what a limit is counted per to the keyed hash that a store sees.
 
+mod recent;
+
 use std::borrow::Cow;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use aws_lc_rs::hmac;
@@ -18,22 +21,30 @@ use crate::{Caller, Client, PathValues, Per, Policy, Rule};
 /// Every part goes in with its kind and its length, so that a user called `1.2.3.4` is not that address, and no
 /// two lists of parts look alike. Without a secret the hash hides names from casual eyes only.
 #[derive(Clone, Debug)]
-pub struct Hasher(Arc<ArcSwap<hmac::Key>>);
+pub struct Hasher(Arc<ArcSwap<Secret>>);
+
+/// A secret, ready to hash with.
+#[derive(Debug)]
+struct Secret {
+    /// Unlike that of any other secret of this process.
+    number: u64,
+    key: hmac::Key,
+}
 
 impl Hasher {
     /// A hasher with this secret; gateways that share a store need the same one.
     pub fn new(secret: &str) -> Self {
-        Self(Arc::new(ArcSwap::from_pointee(hmac_key(secret))))
+        Self(Arc::new(ArcSwap::from_pointee(Secret::new(secret))))
     }
 
     /// Hashes with another secret from now on, in all clones.
     pub fn replace(&self, secret: &str) {
-        self.0.store(Arc::new(hmac_key(secret)));
+        self.0.store(Arc::new(Secret::new(secret)));
     }
 
     /// What tells one secret from another without telling the secret, in hexadecimal digits.
     pub fn fingerprint(&self) -> String {
-        let hash = self.digest(|parts| parts.add("fingerprint", b""));
+        let hash = self.0.load().digest(|parts| parts.add("fingerprint", b""));
         hash[..8].iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
@@ -44,42 +55,31 @@ impl Hasher {
         caller: &Caller,
         request: &Request<B>,
     ) -> PerCharge<Key> {
-        let mut tag = None;
         let rules = policy.rules.iter();
         rules
-            .map(|rule| self.key(rule, policy, caller, request, &mut tag))
+            .map(|rule| self.key(rule, policy, caller, request))
             .collect()
     }
 
-    /// Whom `rule` counts this request for. `tag` keeps the last caller's hash, as most rules of a request share it.
+    /// Whom `rule` counts this request for.
     pub(crate) fn key<B>(
         &self,
         rule: &Rule,
         policy: &Policy,
         caller: &Caller,
         request: &Request<B>,
-        tag: &mut Option<(Client, [u8; 16])>,
     ) -> Key {
+        let secret = self.0.load();
         let own = rule.per.iter().position(|per| per.is_callers());
         let tag = match own {
-            Some(index) => {
-                let client = counted(caller, &rule.per[index]);
-                match tag {
-                    Some((known, hash)) if *known == *client => *hash,
-                    _ => {
-                        let hash = self.client(&client);
-                        *tag = Some((client.into_owned(), hash));
-                        hash
-                    }
-                }
-            }
-            None => self.digest(|parts| parts.add("limit", rule.limit.name().as_bytes())),
+            Some(index) => secret.client(&counted(caller, &rule.per[index])),
+            None => secret.digest(|parts| parts.add("limit", rule.limit.name().as_bytes())),
         };
         let others = || rule.per.iter().enumerate().filter(|(i, _)| Some(*i) != own);
         let rest = if others().next().is_none() {
             [0; 16]
         } else {
-            self.digest(|parts| {
+            secret.digest(|parts| {
                 for (_, per) in others() {
                     match per {
                         Per::Client | Per::Ip | Per::Network(_) | Per::ApiKey | Per::UserId => {
@@ -106,22 +106,30 @@ impl Hasher {
         };
         Key { tag, rest }
     }
+}
+
+impl Secret {
+    fn new(secret: &str) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self {
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            key: hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()),
+        }
+    }
 
     fn client(&self, client: &Client) -> [u8; 16] {
-        self.digest(|parts| parts.add_client(client))
+        recent::hash(self.number, client, || {
+            self.digest(|parts| parts.add_client(client))
+        })
     }
 
     fn digest(&self, add: impl FnOnce(&mut Parts)) -> [u8; 16] {
-        let mut parts = Parts(hmac::Context::with_key(&self.0.load()));
+        let mut parts = Parts(hmac::Context::with_key(&self.key));
         add(&mut parts);
         let mut hash = [0; 16];
         hash.copy_from_slice(&parts.0.sign().as_ref()[..16]);
         hash
     }
-}
-
-fn hmac_key(secret: &str) -> hmac::Key {
-    hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes())
 }
 
 struct Parts(hmac::Context);

@@ -1,0 +1,126 @@
+//! The hashes of the clients that a thread saw last.
+//!
+//! Most requests are of clients that the thread has just seen. A lookup costs a tenth of a keyed hash.
+
+use std::cell::RefCell;
+use std::hash::BuildHasher as _;
+
+use foldhash::fast::RandomState;
+
+use crate::Client;
+
+/// How many clients a thread remembers: 30 KB, and [`MAX_NAME`] bytes for each name at most.
+const SLOTS: usize = 512;
+
+/// Clients with longer names are hashed each time, which bounds the memory.
+const MAX_NAME: usize = 128;
+
+thread_local! {
+    static RECENT: RefCell<Recent> = RefCell::default();
+}
+
+/// A table in which each client has one slot. A client that comes into a slot takes the place of the last one.
+#[derive(Default)]
+struct Recent {
+    random: RandomState,
+    /// Empty until the first client comes.
+    slots: Vec<Option<Slot>>,
+}
+
+struct Slot {
+    /// The secret that the hash is made with.
+    secret: u64,
+    client: Client,
+    hash: [u8; 16],
+}
+
+/// The hash of `client` under the secret with this number: the one that this thread remembers, or what `compute` returns.
+pub(super) fn hash(secret: u64, client: &Client, compute: impl FnOnce() -> [u8; 16]) -> [u8; 16] {
+    if name_length(client) > MAX_NAME {
+        return compute();
+    }
+    RECENT.with_borrow_mut(|recent| {
+        if recent.slots.is_empty() {
+            recent.slots.resize_with(SLOTS, || None);
+        }
+        // Seeded, so that a client cannot choose whose slot it takes.
+        let at = recent.random.hash_one(client) as usize % SLOTS;
+        match &recent.slots[at] {
+            Some(slot) if slot.secret == secret && slot.client == *client => slot.hash,
+            _ => {
+                let (client, hash) = (client.clone(), compute());
+                recent.slots[at] = Some(Slot {
+                    secret,
+                    client,
+                    hash,
+                });
+                hash
+            }
+        }
+    })
+}
+
+fn name_length(client: &Client) -> usize {
+    match client {
+        Client::ApiKey(name) => name.len(),
+        Client::UserId(id) => id.len(),
+        Client::UnlistedKey(_) | Client::Ip(_) => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OTHER: [u8; 16] = [9; 16];
+
+    fn address(last: u8) -> Client {
+        Client::Ip([192, 0, 2, last].into())
+    }
+
+    fn never() -> [u8; 16] {
+        panic!("the hash was not remembered")
+    }
+
+    #[test]
+    fn a_client_is_hashed_once_per_secret() {
+        assert_eq!(hash(1, &address(1), || [1; 16]), [1; 16]);
+        assert_eq!(hash(1, &address(1), never), [1; 16]);
+        assert_eq!(hash(2, &address(1), || OTHER), OTHER);
+        assert_eq!(hash(2, &address(1), never), OTHER);
+    }
+
+    #[test]
+    fn a_name_that_looks_alike_is_another_client() {
+        let (key, user) = (Client::ApiKey("192.0.2.1".into()), "192.0.2.1".into());
+        for (client, own) in [
+            (address(1), [1; 16]),
+            (key, [2; 16]),
+            (Client::UserId(user), [3; 16]),
+        ] {
+            assert_eq!(hash(3, &client, || own), own);
+        }
+    }
+
+    #[test]
+    fn more_clients_than_slots_have_their_own_hashes() {
+        for client in (0..=255)
+            .chain(0..=255)
+            .map(|n| Client::Ip([10, 0, n, n].into()))
+        {
+            let own = client.to_string().len() as u8;
+            assert_eq!(hash(4, &client, || [own; 16]), [own; 16]);
+        }
+        for n in 0..5_000_u32 {
+            let own = n.to_be_bytes().repeat(4).try_into().unwrap();
+            assert_eq!(hash(5, &Client::Ip(n.to_be_bytes().into()), || own), own);
+        }
+    }
+
+    #[test]
+    fn a_long_name_is_not_kept() {
+        let long = Client::UserId("a".repeat(MAX_NAME + 1).into());
+        assert_eq!(hash(6, &long, || [1; 16]), [1; 16]);
+        assert_eq!(hash(6, &long, || OTHER), OTHER);
+    }
+}
