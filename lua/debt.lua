@@ -204,6 +204,29 @@ function debt.give_back(key, now, cost, quota, receipt)
   end
 end
 
+-- How fast a quota pays off, as a word.
+function debt.pace(quota)
+  return string.format('%d/%d', quota[2], quota[3])
+end
+
+-- The receipt by which a reservation of the time `charged` is given back when charges of several paces may have paid it off:
+-- so much of it is surely still owed as the fastest would have left if nothing else had been owed.
+function debt.bounded(receipt, paces, cost, quota, charged, now)
+  local weight, pay = quota[2], quota[3]
+  local unpaid, elapsed = cost * weight, math.max(0, now - charged)
+  for _, pace in ipairs(paces) do
+    local its_weight, its_pay = string.match(pace, '^(%d+)/(%d+)$')
+    its_weight, its_pay = its_weight + 0, its_pay + 0
+    local left = 0
+    if cost <= math.floor(9007199254740991 / its_weight) then
+      local owed = cost * its_weight
+      if elapsed < math.ceil(owed / its_pay) then left = weighed_down(owed - elapsed * its_pay, its_weight, weight) end
+    end
+    unpaid = math.min(unpaid, left)
+  end
+  return math.min(receipt, now + 1 + math.floor(unpaid / pay))
+end
+
 -- The cost may be one that does not fit, and be known afterwards. Then it is beyond the capacity; but not if it was admitted
 -- under a larger quota.
 function debt.commit(key, now, cost, quota, verdict)

@@ -4,6 +4,7 @@
 -- more. The member "extra" counts the units beyond one per member; its score is below 0, since it is no time. What has
 -- lapsed stays for as long as its charge counts. The score of the member "swept" is the time up to which what has lapsed is
 -- no part of "extra". So the units are known from how many members there are, and nothing has to be added up.
+-- Members "weight/pay" with the score PACE say how fast charges were paid off by whoever has reserved since there are records.
 
 local reservations = {}
 
@@ -12,6 +13,10 @@ local MOST = 1000
 -- A record stays for this many leases after it has lapsed, also if its charge counts no longer: a gateway that was cut off
 -- may still settle it.
 local RETAINED = 6
+
+local PACE = '-9007199254740991'
+-- If there are more, nothing is given back.
+local MOST_PACES = 16
 
 local function text(number) return string.format('%d', number) end
 
@@ -32,6 +37,12 @@ end
 local function add_extra(key, units)
   if units == 0 then return end
   if tonumber(redis.call('ZINCRBY', key, text(-units), 'extra')) >= 0 then redis.call('ZREM', key, 'extra') end
+end
+
+-- Without records nothing else matters.
+local function forget_if_empty(key)
+  local count = redis.call('ZCOUNT', key, '0', '+inf')
+  if count == 0 or count == 1 and score(key, 'swept') > 0 then redis.call('DEL', key) end
 end
 
 -- For how long a record matters that lapses at `lapse`, in us.
@@ -79,6 +90,7 @@ local function forget(key, algorithm, quota, now, lease)
   end
   redis.call('ZREM', key, unpack(old))
   add_extra(key, -units)
+  if algorithm.pace then forget_if_empty(key) end
 end
 
 -- The units whose reservations have not lapsed. One that would last for longer than a lease is cut.
@@ -103,19 +115,34 @@ end
 
 function reservations.add(key, id, units, algorithm, quota, now, lease)
   forget(key, algorithm, quota, now, lease)
-  redis.call('ZADD', key, text(now + lease), member_of(id, units))
+  if algorithm.pace then
+    redis.call('ZADD', key, text(now + lease), member_of(id, units), PACE, algorithm.pace(quota))
+  else
+    redis.call('ZADD', key, text(now + lease), member_of(id, units))
+  end
   add_extra(key, units - 1)
   expire(key, algorithm, quota, now + lease, now, lease)
 end
 
+-- By when a reservation of the time `charged` is to be given back, of which so much was not used.
+function reservations.bounded(key, receipt, unused, algorithm, quota, charged, now)
+  if not algorithm.bounded then return receipt end
+  local paces = redis.call('ZRANGEBYSCORE', key, PACE, PACE, 'LIMIT', 0, MOST_PACES + 1)
+  if #paces <= 1 then return receipt end
+  if #paces > MOST_PACES then return 0 end
+  return algorithm.bounded(receipt, paces, unused, quota, charged, now)
+end
+
 -- Removes the record of a reservation; whether there was one.
-function reservations.settle(key, id, units)
+function reservations.settle(key, id, units, algorithm)
   local member = member_of(id, units)
   if units > 1 then
     local lapse = score(key, member)
     if lapse > 0 and lapse > score(key, 'swept') then add_extra(key, 1 - units) end
   end
-  return redis.call('ZREM', key, member) == 1
+  if redis.call('ZREM', key, member) == 0 then return false end
+  if algorithm.pace then forget_if_empty(key) end
+  return true
 end
 
 -- Lets a reservation last for a lease from now; whether it has a record.

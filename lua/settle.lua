@@ -7,13 +7,16 @@ local now = time[1] * 1000000 + time[2]
 local key, unsettled_key = KEYS[1], KEYS[2]
 local algorithm, cost, quota = algorithms[ARGV[1]], tonumber(ARGV[2]), {}
 for n = 1, algorithm.numbers do quota[n] = tonumber(ARGV[5 + n]) end
-local receipt, id, used = unpack(ARGV, 6 + algorithm.numbers)
-receipt, used = tonumber(receipt), tonumber(used)
+local receipt, id, used, charged = unpack(ARGV, 6 + algorithm.numbers)
+receipt, used, charged = tonumber(receipt), tonumber(used), tonumber(charged)
 
 -- The windows that were sent do not contain this time.
 if algorithm.covers and not algorithm.covers(now, quota) then return { now, -1 } end
 -- It was settled before, or is forgotten.
-if not reservations.settle(unsettled_key, id, cost) then return { now, 0 } end
+if used < cost then
+  receipt = reservations.bounded(unsettled_key, receipt, cost - used, algorithm, quota, charged, now)
+end
+if not reservations.settle(unsettled_key, id, cost, algorithm) then return { now, 0 } end
 if used < cost then
   algorithm.give_back(key, now, cost - used, quota, receipt)
 elseif used > cost then

@@ -8,4 +8,6 @@ algorithms.token_bucket = {
   excess = debt.excess,
   give_back = debt.give_back,
   counts = debt.counts,
+  pace = debt.pace,
+  bounded = debt.bounded,
 }

@@ -1,6 +1,6 @@
 //! What every algorithm can do, and what is to be known of it.
 
-use crate::{Calendar, Counter, Counts, HoldId, Micros, Mode, Numbers, Receipt, Verdict};
+use crate::{Calendar, Counter, Counts, HoldId, Micros, Mode, Numbers, Pace, Receipt, Verdict};
 
 /// What an algorithm is: a check that decides, and a commit that writes, on a state of its own.
 ///
@@ -54,6 +54,11 @@ pub trait Algorithm {
     /// then rests on it. `receipt` is the time of the commit and its verdict's `reset` together: when the charge, and
     /// all before it, would have stopped to count.
     fn give_back(&self, state: &mut Self::State, cost: u64, receipt: Micros, now: Micros);
+
+    /// How fast a charge is paid off, if it is and if requests can reserve: a receipt says when all is paid off at this pace.
+    fn pace(&self) -> Option<Pace> {
+        None
+    }
 
     /// As [`Algorithm::give_back`], of what the request with the receipt's ID was charged.
     fn give_back_held(&self, state: &mut Self::State, cost: u64, receipt: Receipt, now: Micros) {

@@ -15,8 +15,10 @@
 //!
 //! The other writing of this file is `lua/debt.lua`.
 
+mod pace;
 mod weights;
 
+pub use pace::Pace;
 use weights::{largest_capacity, weigh, weighed, weighed_down};
 
 use crate::Verdict;

@@ -75,13 +75,15 @@ impl<'a> Slot<'a> {
 
     /// Settles the reservation with this ID: `used` is what it has come to. If that is less than was reserved, the rest is
     /// given back; if it is more, all of it is charged, whether or not it fits. `until` is the time of the decision and
-    /// its verdict's `reset` together. Changes nothing, and says so, if the reservation has no record: it was settled
-    /// before, or is forgotten with its charge.
+    /// its verdict's `reset` together; if plans of several paces have reserved, less may be given back. Changes nothing, and
+    /// says so, if the reservation has no record: it was settled before, or is forgotten with its charge.
     pub fn settle(&mut self, id: u64, used: u64, until: Micros, now: Micros) -> bool {
-        let Some(reserved) = self.unsettled.settle(id) else {
+        let Some(reserved) = self.unsettled.take(id) else {
             return false;
         };
-        self.come_to(reserved, used, until, now);
+        let unused = reserved.units.saturating_sub(used);
+        let until = reserved.bounded(until, unused, self.quota, now);
+        self.come_to(reserved.units, used, until, now);
         true
     }
 

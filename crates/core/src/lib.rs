@@ -35,7 +35,7 @@ pub use calendar_window::CalendarWindow;
 pub use concurrency::Concurrency;
 pub use concurrency_slots::ConcurrencySlots;
 pub use counter::{Counter, Counts};
-pub use debt::{Debt, Meter, WholeDebt};
+pub use debt::{Debt, Meter, Pace, WholeDebt};
 pub use decide::{Slot, decide};
 pub use fixed_window::{FixedWindow, WindowCount};
 pub use hold::{Hold, HoldId, Receipt};

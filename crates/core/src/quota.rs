@@ -4,7 +4,7 @@
 
 use crate::{
     Algorithm, Calendar, CalendarWindow, Concurrency, ConcurrencySlots, Counter, Counts, Debt,
-    FixedWindow, HoldId, LeakyBucket, Micros, Mode, Numbers, Receipt, SlidingWindowCounter,
+    FixedWindow, HoldId, LeakyBucket, Micros, Mode, Numbers, Pace, Receipt, SlidingWindowCounter,
     SlidingWindowLog, Stamps, TokenBucket, Verdict, WindowCount, WindowPair,
 };
 
@@ -71,6 +71,11 @@ macro_rules! quota {
             /// As [`Algorithm::period`].
             pub fn period(&self) -> Micros {
                 match self { $(Self::$algorithm(quota) => Algorithm::period(quota),)+ }
+            }
+
+            /// As [`Algorithm::pace`].
+            pub fn pace(&self) -> Option<Pace> {
+                match self { $(Self::$algorithm(quota) => quota.pace(),)+ }
             }
 
             /// As [`Algorithm::counts_until`].

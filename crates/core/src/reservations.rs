@@ -5,11 +5,14 @@
 //! any more, but its record stays for as long as the charge counts. The other writing of this file is
 //! `lua/reservations.lua`.
 
-use crate::{Micros, Quota};
+use crate::{Micros, Pace, Quota};
 
 /// A record stays for this many leases after its reservation has lapsed, also if the charge counts no longer: a gateway
 /// that was cut off may still settle it.
 const RETAINED: u64 = 6;
+
+/// A key knows so many paces at most; if there are more, nothing is given back.
+const MOST_PACES: usize = 16;
 
 /// The reservations of one key that are not settled.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,6 +25,8 @@ struct Records {
     /// The units of those that lapse after `swept`.
     units: u64,
     swept: Micros,
+    /// How fast charges were paid off by whoever has reserved since there are records: each pace once, of several plans.
+    paces: Vec<Pace>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +34,37 @@ struct Record {
     id: u64,
     units: u64,
     lapse: Micros,
+    /// When it was made.
+    charged: Micros,
+}
+
+/// A reservation that is settled.
+#[derive(Debug)]
+pub(crate) struct Reserved {
+    pub(crate) units: u64,
+    charged: Micros,
+    /// As in [`Records`], if there are several.
+    paces: Vec<Pace>,
+}
+
+impl Reserved {
+    /// The receipt by which so many units are given back: a receipt is a time of one pace, and the charges of other plans may
+    /// have paid off more.
+    pub(crate) fn bounded(
+        &self,
+        receipt: Micros,
+        unused: u64,
+        quota: &Quota,
+        now: Micros,
+    ) -> Micros {
+        match quota.pace() {
+            Some(_) if self.paces.len() > MOST_PACES => 0,
+            Some(pace) if self.paces.len() > 1 => {
+                pace.bounded(receipt, &self.paces, unused, self.charged, now)
+            }
+            _ => receipt,
+        }
+    }
 }
 
 impl Reservations {
@@ -76,14 +112,46 @@ impl Reservations {
         };
         let old = records.all.iter().take_while(is_old).count();
         records.all.drain(..old);
-        records.insert(id, units, now + lease);
+        if records.all.is_empty() {
+            records.paces.clear();
+        }
+        if let Some(pace) = quota.pace()
+            && !records.paces.contains(&pace)
+            && records.paces.len() <= MOST_PACES
+        {
+            records.paces.push(pace);
+        }
+        let (lapse, charged) = (now + lease, now);
+        records.insert(Record {
+            id,
+            units,
+            lapse,
+            charged,
+        });
     }
 
     /// Removes the record of a reservation; its units, if there was one.
     pub fn settle(&mut self, id: u64) -> Option<u64> {
+        self.take(id).map(|reserved| reserved.units)
+    }
+
+    /// As [`Reservations::settle`], with what is to be known to give some of it back.
+    pub(crate) fn take(&mut self, id: u64) -> Option<Reserved> {
         let records = self.0.as_mut()?;
         let index = records.find(id)?;
-        Some(records.remove(index).units)
+        let Record { units, charged, .. } = records.remove(index);
+        let paces = match records.paces.len() {
+            0 | 1 => Vec::new(),
+            _ => records.paces.clone(),
+        };
+        if records.all.is_empty() {
+            self.0 = None;
+        }
+        Some(Reserved {
+            units,
+            charged,
+            paces,
+        })
     }
 
     /// Lets a reservation last until `lapse`; false if it has no record.
@@ -95,8 +163,8 @@ impl Reservations {
         let Some(index) = records.find(id) else {
             return false;
         };
-        let units = records.remove(index).units;
-        records.insert(id, units, lapse);
+        let record = records.remove(index);
+        records.insert(Record { lapse, ..record });
         true
     }
 }
@@ -119,12 +187,11 @@ impl Records {
         self.swept = now;
     }
 
-    fn insert(&mut self, id: u64, units: u64, lapse: Micros) {
-        let index = self.after(lapse);
-        self.all.insert(index, Record { id, units, lapse });
-        if lapse > self.swept {
-            self.units += units;
+    fn insert(&mut self, record: Record) {
+        if record.lapse > self.swept {
+            self.units += record.units;
         }
+        self.all.insert(self.after(record.lapse), record);
     }
 
     fn remove(&mut self, index: usize) -> Record {

@@ -3,7 +3,7 @@
 //! Admits cost c when debt + c <= C; the debt starts at 0 and is paid off continuously at n per P. Promise: at most
 //! C + n·t/P in any span t. The other writing of this file is `lua/token_bucket.lua`.
 
-use crate::{Algorithm, Debt, Meter, Micros, Mode, Numbers, QuotaError, Rate, Verdict};
+use crate::{Algorithm, Debt, Meter, Micros, Mode, Numbers, Pace, QuotaError, Rate, Verdict};
 
 /// The quota of a token bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +57,10 @@ impl Algorithm for TokenBucket {
 
     fn give_back(&self, state: &mut Debt, cost: u64, receipt: Micros, now: Micros) {
         self.meter.give_back(state, cost, receipt, now);
+    }
+
+    fn pace(&self) -> Option<Pace> {
+        Some(self.meter.pace())
     }
 
     fn expires(&self, state: &Debt) -> Micros {

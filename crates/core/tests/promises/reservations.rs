@@ -1,7 +1,7 @@
 //! Reservations: charged at once, settled when it is known what a request has come to.
 
 use proptest::prelude::*;
-use tidegate_core::{Micros, Quota, Slot, Verdict, decide};
+use tidegate_core::{Micros, Quota, Rate, Slot, TokenBucket, Verdict, decide};
 
 use crate::traffic::{Key, SECOND, cases, fixed, quota, start, traffic};
 
@@ -106,5 +106,30 @@ fn more_and_less_than_reserved() {
         let larger = Quota::from(fixed(2_000, 3_600 * SECOND));
         let left = larger.check(&mut slot.state, 1, now).remaining;
         assert_eq!(left, 2_000 - used);
+    }
+}
+
+/// A receipt is a time of one plan. Charges of a faster plan may have paid the reservation off before.
+#[test]
+fn what_a_faster_plan_paid_off_is_not_given_back() {
+    let plan = |count| {
+        let per = 8 * SECOND;
+        Quota::from(TokenBucket::new(4, Rate { count, per }).unwrap())
+    };
+    let (slow, fast, now) = (plan(2), plan(4), 1_000 * SECOND);
+    for (wait, left) in [(8, 0), (6, 1), (2, 3)] {
+        let mut slot = slot(slow);
+        let reserved = reserve(&slow, &mut slot, 4, now);
+        let (id, receipt) = (slot.hold.0, now + reserved.reset);
+        let later = now + wait * SECOND;
+        // The faster plan has room for what it paid off, and uses it.
+        let paid = wait / 2;
+        slot.quota = Box::leak(Box::new(fast));
+        assert!(reserve(&fast, &mut slot, paid, later).allowed);
+        assert!(slot.settle(slot.hold.0, paid, later + reserved.reset, later));
+        slot.quota = Box::leak(Box::new(slow));
+        assert!(slot.settle(id, 0, receipt, later));
+        let remaining = fast.check(&mut slot.state, 1, later).remaining;
+        assert_eq!(remaining, left, "after {wait} s");
     }
 }

@@ -194,7 +194,8 @@ impl Modes {
         }
         let said = part.verdicts.iter().zip(&part.sources);
         for (index, (verdict, source)) in left.0.iter().zip(said) {
-            if let Some(verdict) = verdict {
+            // A limit that only observes charges nothing that it would have refused.
+            if let Some(verdict) = verdict.filter(|verdict| verdict.allowed) {
                 let charge = charges[*index];
                 let share = self.fallback.share(charge.limit);
                 let receipt = Receipt {

@@ -27,6 +27,8 @@ pub(crate) struct Hold {
     pub(crate) home: Home,
     /// The ID of a reservation or of slots.
     pub(crate) id: u64,
+    /// When it was charged, by the clock of its home.
+    pub(crate) charged: Micros,
     /// The receipt of the charge.
     pub(crate) receipt: Micros,
     /// Of slots that this process counts: when they lapse, by its clock.

@@ -106,6 +106,7 @@ impl Store {
                 cost,
                 home: self.home(limit, source, decision.via),
                 id: source.hold,
+                charged: source.at,
                 receipt: source.at + verdict.reset,
                 lapse: source.at + lease,
                 renewed: Instant::now().checked_sub(took),
@@ -272,8 +273,8 @@ impl Store {
             return true;
         };
         let Settlement { hold, used, .. } = &settlement;
-        let charge = hold.charge();
-        let settling = store.exact().settle(&charge, hold.receipt(), *used);
+        let (charge, exact) = (hold.charge(), store.exact());
+        let settling = exact.settle(&charge, hold.receipt(), hold.charged, *used);
         let is_answered = settling.await.is_ok();
         if is_answered {
             self.registry().unanswered.end(&settlement);

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tidegate_core::{Block, FixedWindow, TokenBucket};
-use tidegate_store::{Charge, Limit, OnFailure, Outcome, RedisStore, Store, Via};
-use tidegate_testkit::RedisServer;
+use tidegate_store::{Charge, Limit, Mode, OnFailure, Outcome, RedisStore, Store, Via};
+use tidegate_testkit::{Port, RedisServer};
 
 use crate::behaviour::{admitted, on_both, refused};
 use crate::support::{
@@ -236,4 +236,23 @@ async fn the_keys_of_a_block_stand_beside_those_of_the_limit() {
     store.reset(&charges).await.unwrap();
     let keys = server.command(&["KEYS", "*blocks*"]).await;
     assert_eq!(keys.as_array().len(), 0);
+}
+
+/// What an observed limit would have refused is not charged, so it is not given back when another limit has no answer.
+#[tokio::test]
+async fn what_is_observed_in_an_outage_gives_back_what_it_charged_alone() {
+    let port = Port::reserve();
+    let store = connect(&format!("redis://{}", port.addr()), Duration::from_secs(5)).await;
+    let quota = every_algorithm(3, quiet_window())[0];
+    let observed = Limit::new("observed", quota, OnFailure::Local).in_mode(Mode::Leased);
+    let observed = observed.observed();
+    let closed = Limit::new("closed", quota, OnFailure::Closed);
+    let alone = [charge(&observed, 1, 1)];
+    let both = [charge(&observed, 1, 2), charge(&closed, 1, 1)];
+    let mut would = Vec::new();
+    for _ in 0..4 {
+        would.push(store.decide(&alone).await.verdicts[0].unwrap().allowed);
+        assert_eq!(store.decide(&both).await.outcome, Outcome::Unavailable);
+    }
+    assert_eq!(would, [true, true, true, false]);
 }

@@ -17,4 +17,8 @@ pub(crate) const TRIALS: &[&str] = &[
     "141",
     // A block that began in an outage, by what Redis had said before.
     "770212-l1.2-w0.4-f0-e1",
+    // A reservation of one plan, paid off by the charges of a faster one, and then given back.
+    "8003030",
+    // A charge that an observed limit had not made, given back in an outage.
+    "8003696",
 ];

@@ -7,7 +7,7 @@ use crate::redis::script::caller::compensation::LONGEST;
 use crate::{Charge, StoreError};
 
 impl Exact {
-    /// Settles the reservation with this receipt: `used` is what it has come to.
+    /// Settles the reservation of the time `charged` with this receipt: `used` is what it has come to.
     ///
     /// # Errors
     ///
@@ -17,9 +17,10 @@ impl Exact {
         &self,
         charge: &Charge<'_>,
         receipt: Receipt,
+        charged: Micros,
         used: u64,
     ) -> Result<(), StoreError> {
-        let call = self.access.caller.settled(charge, receipt, used);
+        let call = self.access.caller.settled(charge, receipt, charged, used);
         let answer = tokio::time::timeout(LONGEST, self.access.caller.send(&call)).await;
         match answer.unwrap_or(Err(StoreError::Timeout)) {
             // What stands under the key will not settle anything.

@@ -21,6 +21,7 @@ fn settlement(cost: u64, until: Instant) -> Settlement {
         cost,
         home: Home::Redis,
         id: cost,
+        charged: 0,
         receipt: 0,
         lapse: 0,
         renewed: None,

@@ -42,7 +42,8 @@ impl Blocked {
         if block.extend || at.begin >= self.at_most {
             let begin = at.end;
             self.surely = Some(Span { begin, end: until });
-        } else if at.begin < surely {
+        } else if at.end < surely {
+            // Over several slots it may be refused at the end of its time, and then begin the next block.
             return;
         }
         self.maybe(at, block);

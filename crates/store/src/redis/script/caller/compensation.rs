@@ -51,7 +51,7 @@ impl Caller {
             hold: HoldId(source.hold),
         };
         match charge.limit.reserves() {
-            Some(_) => self.settled(charge, receipt, 0),
+            Some(_) => self.settled(charge, receipt, source.at, 0),
             None => self.by_receipt(charge, receipt),
         }
     }
@@ -67,15 +67,16 @@ impl Caller {
         self.compensation(Task::GiveBack, charge, keys, words)
     }
 
-    /// Settles the reservation with this receipt: `used` is what it has come to.
+    /// Settles the reservation of the time `charged` with this receipt: `used` is what it has come to.
     pub(in crate::redis) fn settled(
         &self,
         charge: &Charge<'_>,
         receipt: Receipt,
+        charged: Micros,
         used: u64,
     ) -> Compensation {
-        let Receipt { until, hold } = receipt;
-        let words = vec![until.into(), hold.to_string().into(), used.into()];
+        let (until, hold) = (receipt.until, receipt.hold.to_string().into());
+        let words = vec![until.into(), hold, used.into(), charged.into()];
         self.of_reservation(Task::Settle, charge, words)
     }
 

@@ -21,8 +21,12 @@ const LEASE: Micros = 30_000;
 
 /// One charge that was admitted, and what may still become of it.
 #[derive(Clone, Copy)]
-struct Charged {
+struct Charged<'a> {
+    /// The plan that asked.
+    limit: &'a Limit,
     cost: u64,
+    /// When it was charged.
+    at: Micros,
     receipt: Micros,
     /// Of a reservation.
     lapse: Micros,
@@ -32,13 +36,14 @@ struct Charged {
 /// One key, in Redis and here.
 struct Account<'a> {
     caller: &'a Caller,
+    /// The plan that asks now.
     limit: &'a Limit,
     key: Key,
     held: Held,
-    charged: Vec<Charged>,
+    charged: Vec<Charged<'a>>,
 }
 
-impl Account<'_> {
+impl<'a> Account<'a> {
     fn charge(&self, cost: u64) -> Charge<'_> {
         let (limit, key) = (self.limit, self.key);
         Charge { limit, key, cost }
@@ -77,7 +82,9 @@ impl Account<'_> {
         self.held = Held::of(slot);
         if admitted {
             self.charged.push(Charged {
+                limit: self.limit,
                 cost,
+                at: decision.now,
                 receipt: decision.now + verdicts[0].reset,
                 lapse: decision.now + self.limit.lease().unwrap_or(0),
                 id,
@@ -87,12 +94,13 @@ impl Account<'_> {
         admitted
     }
 
-    async fn give_back(&mut self, charged: Charged) {
+    async fn give_back(&mut self, charged: Charged<'a>) {
         let Charged {
             cost, receipt, id, ..
         } = charged;
         let (until, hold) = (receipt, HoldId(id));
         let receipt = Receipt { until, hold };
+        self.limit = charged.limit;
         let call = self.caller.by_receipt(&self.charge(cost), receipt);
         let now = self.send(call).await[0];
         let quota = self.limit.quota();
@@ -100,22 +108,27 @@ impl Account<'_> {
     }
 
     /// Redis says that there is no record of a reservation: it may have dropped one that is too old.
-    fn drop_record(&mut self, charged: Charged, now: Micros) {
+    fn drop_record(&mut self, charged: Charged<'a>, now: Micros) {
         let matters = self.limit.quota().counts_until(charged.lapse);
         if matters.max(charged.lapse + 6 * LEASE) <= now {
             self.held.unsettled.settle(charged.id);
         }
     }
 
-    async fn settle(&mut self, charged: Charged, used: u64) {
+    async fn settle(&mut self, charged: Charged<'a>, used: u64) {
         let Charged {
-            cost, receipt, id, ..
+            cost,
+            at,
+            receipt,
+            id,
+            ..
         } = charged;
         let of_hold = Receipt {
             until: receipt,
             hold: HoldId(id),
         };
-        let call = self.caller.settled(&self.charge(cost), of_hold, used);
+        self.limit = charged.limit;
+        let call = self.caller.settled(&self.charge(cost), of_hold, at, used);
         let [now, was_there] = self.send(call).await[..] else {
             panic!("not the time and whether it was there");
         };
@@ -128,7 +141,7 @@ impl Account<'_> {
     }
 
     /// Settles it as more than is left, and now and then as so much that the key begins anew after some requests.
-    async fn settle_as_more(&mut self, charged: Charged, random: &mut impl FnMut(u64) -> u64) {
+    async fn settle_as_more(&mut self, charged: Charged<'a>, random: &mut impl FnMut(u64) -> u64) {
         let capacity = self.limit.quota().capacity();
         if random(4) > 0 {
             return self.settle(charged, capacity + random(2 * capacity)).await;
@@ -149,7 +162,7 @@ impl Account<'_> {
     }
 
     /// Lets it last for longer; it may be given back, or settled, later.
-    async fn renew(&mut self, charged: Charged, random: &mut impl FnMut(u64) -> u64) {
+    async fn renew(&mut self, charged: Charged<'a>, random: &mut impl FnMut(u64) -> u64) {
         let (limit, key, cost) = (self.limit, self.key, charged.cost);
         let charge = Charge { limit, key, cost };
         let lease = limit.lease().unwrap();
@@ -186,7 +199,7 @@ impl Account<'_> {
     }
 
     /// As a gateway does whose answer was lost: gives back what may be there, twice, and renews what may not be there.
-    async fn repeat(&mut self, charged: Charged, random: &mut impl FnMut(u64) -> u64) {
+    async fn repeat(&mut self, charged: Charged<'a>, random: &mut impl FnMut(u64) -> u64) {
         self.give_back(charged).await;
         self.give_back(charged).await;
         if random(2) == 0 {
@@ -233,6 +246,11 @@ async fn lua_and_rust_do_the_same_afterwards() {
                     limit
                 }
             });
+            // Of a bucket several plans reserve: of the same capacity and of another, and each at a rate of its own.
+            let others = [(3, 1), (5, 2), (20, 7)].map(|(most, times)| {
+                let quota = quota(index, most, 5_000 * times);
+                Limit::new(format!("it-{reserves}"), quota, OnFailure::Closed).reserving(LEASE)
+            });
             let mut keys = limits.each_ref().map(|limit| Account {
                 caller: &caller,
                 limit,
@@ -245,7 +263,12 @@ async fn lua_and_rust_do_the_same_afterwards() {
             });
             let (mut admitted, mut compensation) = (0, 0);
             for _ in 0..OPERATIONS {
-                let key = &mut keys[random(3) as usize];
+                let nth = random(3) as usize;
+                let key = &mut keys[nth];
+                if reserves && index == 0 {
+                    let plans = [&limits[nth], &limits[nth], &others[nth], &others[0]];
+                    key.limit = plans[random(4) as usize];
+                }
                 let known = key.charged.len() as u64;
                 if known == 0 || random(3) > 0 {
                     admitted += u64::from(key.ask(1 + random(3)).await);
