@@ -246,11 +246,6 @@ async fn lua_and_rust_do_the_same_afterwards() {
                     limit
                 }
             });
-            // Of a bucket several plans reserve: of the same capacity and of another, and each at a rate of its own.
-            let others = [(3, 1), (5, 2), (20, 7)].map(|(most, times)| {
-                let quota = quota(index, most, 5_000 * times);
-                Limit::new(format!("it-{reserves}"), quota, OnFailure::Closed).reserving(LEASE)
-            });
             let mut keys = limits.each_ref().map(|limit| Account {
                 caller: &caller,
                 limit,
@@ -263,12 +258,7 @@ async fn lua_and_rust_do_the_same_afterwards() {
             });
             let (mut admitted, mut compensation) = (0, 0);
             for _ in 0..OPERATIONS {
-                let nth = random(3) as usize;
-                let key = &mut keys[nth];
-                if reserves && index == 0 {
-                    let plans = [&limits[nth], &limits[nth], &others[nth], &others[0]];
-                    key.limit = plans[random(4) as usize];
-                }
+                let key = &mut keys[random(3) as usize];
                 let known = key.charged.len() as u64;
                 if known == 0 || random(3) > 0 {
                     admitted += u64::from(key.ask(1 + random(3)).await);
