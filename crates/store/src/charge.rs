@@ -225,16 +225,11 @@ impl LimitKey {
 }
 
 impl Hash for LimitKey {
-    // Inlined: three times in each decision.
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // Three hashes together are one: of the keyed ones, half suffices.
-        let half = |hash: [u8; 16]| {
-            hash.first_chunk()
-                .map_or(0, |half| u64::from_ne_bytes(*half))
-        };
-        let (tag, rest) = (half(self.key.tag), half(self.key.rest));
-        state.write_u64(self.limit ^ tag ^ rest.rotate_left(1));
+        // Of keyed hashes half suffices.
+        let half = |hash| u128::from_ne_bytes(hash) as u64;
+        state.write_u64(self.limit ^ half(self.key.tag) ^ half(self.key.rest).rotate_left(1));
     }
 }
 
