@@ -1,11 +1,11 @@
-//! `tidegate demo`: the reference configuration in front of a small API, with requests to try.
+//! `tidegate demo`: the reference configuration between a small API and a few clients, with requests to try.
 
 use std::net::SocketAddr;
 
 use ipnet::IpNet;
 use tidegate_tower::TrustedProxies;
 
-use super::{Failure, demo_api, run};
+use super::{Failure, run};
 use crate::gateway::Gateway;
 use crate::runtime::StartError;
 use tidegate_net::descriptors;
@@ -22,7 +22,7 @@ pub(super) fn run() -> Result<(), Failure> {
 
 async fn demo() -> Result<(), Failure> {
     let stop = run::stop_signal().map_err(Failure::failed)?;
-    let api = demo_api::start().await.map_err(Failure::failed)?;
+    let api = tidegate_demo::start_api().await.map_err(Failure::failed)?;
     let environment = |name: &str| match name {
         "TIDEGATE_UPSTREAM" => Some(api.to_string()),
         _ => super::environment(name),
@@ -31,6 +31,8 @@ async fn demo() -> Result<(), Failure> {
     let (mut plan, _) = parsed.map_err(Failure::usage)?;
     // So that a request can say where it comes from: only here is everyone on this machine believed.
     plan.clients.trusted = TrustedProxies::new(loopback());
+    // The demo's own clients would fill the terminal.
+    plan.log.access = None;
     let _log = Log::start(&plan.log.level, plan.log.format).map_err(Failure::usage)?;
     let gateway = Gateway::start(plan).await.map_err(|error| match error {
         StartError::Bind(..) => Failure::usage(format!(
@@ -40,13 +42,16 @@ async fn demo() -> Result<(), Failure> {
     })?;
     let addresses = gateway.addresses().map_err(Failure::failed)?;
     let admin = gateway.admin_address().map_err(Failure::failed)?;
-    if let Some(address) = addresses.first() {
-        let text = requests_to_try(*address, admin);
-        // Not waited for: standard output may be a pipe that nobody reads.
-        tokio::task::spawn_blocking(move || super::print(&text));
+    let Some(address) = addresses.first().copied() else {
+        return Ok(());
+    };
+    let text = requests_to_try(address, admin);
+    // Not waited for: standard output may be a pipe that nobody reads.
+    tokio::task::spawn_blocking(move || super::print(&text));
+    tokio::select! {
+        () = gateway.run(stop) => Ok(()),
+        never = tidegate_demo::play(address) => match never {},
     }
-    gateway.run(stop).await;
-    Ok(())
 }
 
 fn loopback() -> Vec<IpNet> {
@@ -62,6 +67,9 @@ fn requests_to_try(gateway: SocketAddr, admin: SocketAddr) -> String {
         "\
 tidegate demo: gateway.yaml in front of a small API of its own. Stop it with Ctrl-C.
 
+See who is limited, live: http://{admin}/
+These clients send some 25 requests a second. The access log is off.
+{}
 Allowed, with what is left in the headers:
   curl -i -X POST -H 'X-API-Key: demo-key' http://{gateway}/api/rides/request
 
@@ -75,6 +83,7 @@ Another client has a budget of its own (here, and only here, everyone on this ma
 What was counted:
   curl -s http://{admin}/metrics | grep decisions
 
-"
+",
+        tidegate_demo::who_plays()
     )
 }

@@ -6,7 +6,6 @@ mod check;
 mod client;
 mod connect;
 mod demo;
-mod demo_api;
 mod explain;
 mod init;
 mod keys;

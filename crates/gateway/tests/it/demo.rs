@@ -1,12 +1,13 @@
 //! `tidegate demo`: whoever runs the lines that it prints sees what it promises.
 
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::process::Command;
 
 use tempfile::TempDir;
 use tidegate_testkit::Process;
 
-use crate::kit::LONG;
+use crate::kit::{LONG, page, until};
+use crate::status::status;
 
 /// The demo on free ports, in a folder without any file.
 fn demo(listen: &str) -> (TempDir, Process) {
@@ -91,10 +92,46 @@ async fn the_printed_lines_show_what_they_promise() {
 
     let counted = run(counted).await.concat();
     assert!(
-        counted.contains("verdict=\"refused\",decided_by=\"store\"} 1\n"),
+        counted.contains("limit=\"otp-per-ip\",verdict=\"refused\",decided_by=\"store\"} 1\n"),
         "{counted}"
     );
 
+    process.signal("TERM");
+    assert_eq!(process.wait(LONG).await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn its_page_shows_who_is_greedy_and_who_guesses() {
+    let (_folder, mut process) = demo("127.0.0.1:0");
+    let line = process.wait_for_line("See who is limited", LONG).await;
+    let (_, address) = line.split_once("http://").unwrap();
+    let admin: SocketAddr = address.trim_end_matches('/').parse().unwrap();
+    process.wait_for_line("/metrics | grep", LONG).await;
+    let printed = process.output();
+    let of = |manner: &str| -> Vec<String> {
+        let lines = printed.iter().filter_map(|line| line.strip_suffix(manner));
+        lines.map(|line| line.trim().to_owned()).collect()
+    };
+    assert_eq!(of(" polite").len(), 3, "{printed:?}");
+    let mut limited = [of(" greedy"), of(" guesses keys")].concat();
+    limited.sort();
+    until("both are refused", async || {
+        let status = status(admin).await;
+        let refused = status.clients.start.refused.top.iter();
+        let mut refused: Vec<_> = refused.map(|client| client.name.clone()).collect();
+        refused.sort();
+        assert!(
+            refused.iter().all(|name| limited.contains(name)),
+            "{refused:?}"
+        );
+        refused == limited
+    })
+    .await;
+    let (_, metrics) = page(admin, "/metrics").await;
+    let guesses = metrics
+        .lines()
+        .find_map(|line| line.strip_prefix("tidegate_unknown_api_keys_total "));
+    assert!(guesses.unwrap().parse::<u64>().unwrap() > 30, "{metrics}");
     process.signal("TERM");
     assert_eq!(process.wait(LONG).await.code(), Some(0));
 }

@@ -39,7 +39,7 @@ fn browser(admin: SocketAddr) -> Client {
         .fold(client, |client, name| client.knows(name))
 }
 
-async fn status(admin: SocketAddr) -> Status {
+pub(crate) async fn status(admin: SocketAddr) -> Status {
     let answer = browser(admin).get("/status.json").await;
     let text = answer.text();
     assert_eq!(answer.status, 200, "{text}");

@@ -14,8 +14,12 @@ use hyper_util::rt::TokioIo;
 use serde_json::json;
 use tokio::net::TcpListener;
 
-/// Starts the API on a free port of the loopback interface; it runs as long as the runtime.
-pub(super) async fn start() -> std::io::Result<SocketAddr> {
+/// Starts the API on a free port of the loopback interface. It runs as long as the runtime.
+///
+/// # Errors
+///
+/// There is no free port.
+pub async fn start() -> std::io::Result<SocketAddr> {
     let listener = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await?;
     let address = listener.local_addr()?;
     tokio::spawn(async move {

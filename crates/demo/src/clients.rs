@@ -1,0 +1,133 @@
+//! Clients that ask the gateway of the demo, so that there is something to see.
+
+use std::convert::Infallible;
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request};
+use http_body_util::{BodyExt as _, Empty};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a client waits before it connects again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// What one client does.
+#[derive(Clone, Debug)]
+struct Player {
+    /// What it is like, for those who look.
+    manner: &'static str,
+    /// Where it says it comes from: an address of documentation (RFC 5737).
+    address: &'static str,
+    method: Method,
+    path: &'static str,
+    every: Duration,
+    /// Whether each request has another API key, none of which exists.
+    guesses: bool,
+}
+
+fn players() -> [Player; 5] {
+    let polite = |address, method, path, ms| Player {
+        manner: "polite",
+        address,
+        method,
+        path,
+        every: Duration::from_millis(ms),
+        guesses: false,
+    };
+    [
+        polite("192.0.2.10", Method::GET, "/api/fares/estimate", 700),
+        polite("192.0.2.11", Method::GET, "/api/drivers/nearby", 900),
+        polite("192.0.2.12", Method::POST, "/api/rides/request", 1_300),
+        // 20 at once and 10 a second are allowed.
+        Player {
+            manner: "greedy",
+            ..polite("198.51.100.66", Method::GET, "/api/fares/estimate", 60)
+        },
+        // 30 a minute are allowed. A new key does not make a new client, because no such key exists.
+        Player {
+            manner: "guesses keys",
+            guesses: true,
+            ..polite("198.51.100.99", Method::GET, "/api/admin/zones/stats", 200)
+        },
+    ]
+}
+
+/// The clients and their manners, one a line.
+pub fn who_plays() -> String {
+    players().iter().fold(String::new(), |mut text, player| {
+        let _ = writeln!(text, "  ip:{:<15} {}", player.address, player.manner);
+        text
+    })
+}
+
+/// Sends requests to the gateway for as long as the future is polled: some 25 a second, each client one at a time.
+pub async fn play(gateway: SocketAddr) -> Infallible {
+    let mut all = JoinSet::new();
+    for player in players() {
+        all.spawn(async move {
+            loop {
+                // A gateway that stops, or refuses connections, is asked again.
+                let _ = player.ask_on(gateway).await;
+                sleep(PAUSE).await;
+            }
+        });
+    }
+    loop {
+        all.join_next().await;
+        // None of them ends.
+        sleep(PAUSE).await;
+    }
+}
+
+impl Player {
+    /// Asks at its pace on one connection, until that breaks.
+    async fn ask_on(&self, gateway: SocketAddr) -> Option<Infallible> {
+        let socket = timeout(PATIENCE, TcpStream::connect(gateway)).await.ok()?;
+        let (mut requests, connection) = http1::handshake(TokioIo::new(socket.ok()?)).await.ok()?;
+        let mut connection = std::pin::pin!(connection);
+        let mut pace = interval(self.every);
+        pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let asking = async {
+            for number in 0_u64.. {
+                pace.tick().await;
+                let answered = self.ask(&mut requests, gateway, number);
+                timeout(PATIENCE, answered).await.ok()??;
+            }
+            None::<Infallible>
+        };
+        tokio::select! {
+            ended = asking => ended,
+            _ = &mut connection => None,
+        }
+    }
+
+    async fn ask(
+        &self,
+        requests: &mut SendRequest<Empty<Bytes>>,
+        gateway: SocketAddr,
+        number: u64,
+    ) -> Option<()> {
+        let mut request = Request::builder()
+            .method(self.method.clone())
+            .uri(self.path)
+            .header("host", gateway.to_string())
+            .header("user-agent", "tidegate-demo")
+            .header("x-forwarded-for", self.address);
+        if self.guesses {
+            request = request.header("x-api-key", format!("guess-{number:06}"));
+        }
+        let request = request.body(Empty::new()).ok()?;
+        requests.ready().await.ok()?;
+        let answer = requests.send_request(request).await.ok()?;
+        answer.into_body().collect().await.ok()?;
+        Some(())
+    }
+}
