@@ -7,6 +7,7 @@ mod merge;
 mod reader;
 mod screen;
 mod table;
+mod terminal;
 
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -60,7 +61,7 @@ pub struct Options {
 pub fn run(sources: Vec<Source>, options: Options) -> Result<(), String> {
     if !options.once && !options.json && io::stdout().is_terminal() {
         let reader = Reader::start(sources, EVERY);
-        return screen::run(&reader)
+        return terminal::run(&reader)
             .map_err(|error| format!("the terminal cannot be used: {error}"));
     }
     let mut statuses = Vec::new();

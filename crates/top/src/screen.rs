@@ -1,25 +1,17 @@
-//! The view in the terminal.
+//! The view: what it shows, and what keys do.
 
-use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::Frame;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style, Stylize as _};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Paragraph};
-use ratatui::{DefaultTerminal, Frame};
 use tidegate_status::document::{State, Status};
 
 use crate::budgets::Budgets;
 use crate::merge::merged;
 use crate::reader::{Latest, Reader};
 use crate::table::{Row, Tab, Table, Window, clean, headline};
-
-/// How often the terminal is drawn if no key is pressed.
-const DRAW: Duration = Duration::from_millis(200);
 
 const HELP: [&str; 11] = [
     "1 to 5, Tab     another tab",
@@ -37,7 +29,7 @@ const HELP: [&str; 11] = [
 
 /// What the view shows.
 #[derive(Debug)]
-struct View {
+pub(crate) struct View {
     tab: Tab,
     window: Window,
     column: usize,
@@ -51,49 +43,8 @@ struct View {
     latest: Vec<Latest>,
 }
 
-/// Draws until somebody quits, or a signal ends it. The terminal is restored on every way out, a panic included.
-pub(crate) fn run(reader: &Reader) -> io::Result<()> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [
-        signal_hook::consts::SIGTERM,
-        signal_hook::consts::SIGHUP,
-        signal_hook::consts::SIGINT,
-    ] {
-        signal_hook::flag::register(signal, stop.clone())?;
-    }
-    // Its hook restores the terminal before a panic is told.
-    let mut terminal = ratatui::try_init()?;
-    let drawn = follow(&mut terminal, reader, &stop);
-    ratatui::restore();
-    drawn
-}
-
-fn follow(terminal: &mut DefaultTerminal, reader: &Reader, stop: &AtomicBool) -> io::Result<()> {
-    let mut view = View::new();
-    while !stop.load(Ordering::Relaxed) {
-        if !view.is_paused {
-            view.latest = reader.latest();
-        }
-        if let (Some((asked, answer)), Some((client, budgets))) =
-            (&mut view.client, reader.answer())
-            && *asked == client
-        {
-            *answer = Some(budgets);
-        }
-        terminal.draw(|frame| view.draw(frame))?;
-        if event::poll(DRAW)?
-            && let Event::Key(key) = event::read()?
-            && key.kind != KeyEventKind::Release
-            && view.press(key, reader)
-        {
-            return Ok(());
-        }
-    }
-    Ok(())
-}
-
 impl View {
-    const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             tab: Tab::Clients,
             window: Window::Minute,
@@ -109,8 +60,21 @@ impl View {
         }
     }
 
+    /// Takes what was read, unless the view is paused.
+    pub(crate) fn take(&mut self, reader: &Reader) {
+        if !self.is_paused {
+            self.latest = reader.latest();
+        }
+        if let (Some((asked, answer)), Some((client, budgets))) =
+            (&mut self.client, reader.answer())
+            && *asked == client
+        {
+            *answer = Some(budgets);
+        }
+    }
+
     /// Takes a key; whether it is the last one.
-    fn press(&mut self, key: KeyEvent, reader: &Reader) -> bool {
+    pub(crate) fn press(&mut self, key: KeyEvent, reader: &Reader) -> bool {
         if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
             return true;
         }
@@ -217,7 +181,7 @@ impl View {
         table
     }
 
-    fn draw(&self, frame: &mut Frame<'_>) {
+    pub(crate) fn draw(&self, frame: &mut Frame<'_>) {
         let [head, tabs, body, foot] = Layout::vertical([
             Constraint::Length(1),
             Constraint::Length(1),
@@ -397,3 +361,6 @@ fn popup(area: Rect, width: u16, height: u16) -> Rect {
         height,
     }
 }
+
+#[cfg(test)]
+mod tests;

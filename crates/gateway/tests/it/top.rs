@@ -111,6 +111,46 @@ async fn several_gateways_are_summed_and_one_that_is_away_is_named() {
 }
 
 #[tokio::test]
+async fn the_terminal_is_as_it_was_after_a_signal_and_a_key() {
+    let bench = refusing(3).await;
+    for end in ["kill -TERM $pid", "kill -HUP $pid", "printf q > keys"] {
+        let folder = tempfile::tempdir().unwrap();
+        let yaml = LIMITS.replace("UPSTREAM", "\"http://127.0.0.1:9\"");
+        std::fs::write(folder.path().join("gateway.yaml"), yaml).unwrap();
+        let top = env!("CARGO_BIN_EXE_tidegate");
+        // A terminal of 80 columns and 24 lines, whose output is a file and whose keys come from a pipe. What ends the view waits
+        // for the client's name on the screen.
+        let inside = format!(
+            "stty cols 80 rows 24; stty -a > before; {top} top --gateway http://{}; echo $? > code; stty -a > after",
+            bench.gateway.admin
+        );
+        let shell = format!(
+            "mkfifo keys; script -qefc '{inside}' screen < keys > /dev/null & exec 3> keys; \
+             until grep -q ip:127.0.0.1 screen 2> /dev/null; do sleep 0.02; done; \
+             pid=$(pgrep -f 'top --gateway http://{} *$' | head -n 1); {end}; exec 3>&-; wait",
+            bench.gateway.admin
+        );
+        let mut command = Command::new("timeout");
+        command.args(["20", "bash", "-c", &shell]);
+        command
+            .current_dir(folder.path())
+            .env("TERM", "xterm-256color");
+        let output = tokio::task::spawn_blocking(move || command.output().unwrap());
+        let output = output.await.unwrap();
+        let read = |name: &str| std::fs::read_to_string(folder.path().join(name));
+        let code = read("code").unwrap_or_else(|error| panic!("{end}: {error} {output:?}"));
+        assert_eq!(code, "0\n", "{end}");
+        assert_eq!(read("before").unwrap(), read("after").unwrap(), "{end}");
+        let screen = read("screen").unwrap();
+        let (_, rest) = screen.split_once("\u{1b}[?1049h").unwrap();
+        let (drawn, after) = rest.split_once("\u{1b}[?1049l").unwrap();
+        assert!(drawn.contains("ip:127.0.0.1"), "{end}");
+        assert!(!after.contains("\u{1b}[?1049h"), "{end}: {after}");
+    }
+    bench.stop().await;
+}
+
+#[tokio::test]
 async fn another_version_is_said_plainly() {
     let later = Upstream::start(|_| async { Response::new(body::full("{\"version\":2}")) });
     let other = Upstream::ok();
