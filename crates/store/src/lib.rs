@@ -21,7 +21,7 @@ pub use charge::{Charge, Key, Limit, MAX_CHARGES, OnFailure, PerCharge};
 pub use decision::{Decision, Outcome, Outlook, Source, Sources, StoreCall, Verdicts, Via};
 pub use memory::{MAX_KEYS, MemoryStore, MemoryUse};
 pub use redis::{Agreement, Overshoot, RedisStore, SyncedUse};
-pub use store::{Holds, Queued, RENEW_EVERY, Settlements, Store};
+pub use store::{Holds, Queued, RENEW_EVERY, SettlementWatch, Store};
 use tidegate_core::Micros;
 pub use tidegate_core::Mode;
 pub use tidegate_redis::CallError as StoreError;

@@ -6,7 +6,7 @@ mod queued;
 use std::sync::Arc;
 
 use crate::{Charge, Decision, MemoryStore, Outlook, RedisStore, StoreError, SyncedUse};
-pub use holds::{Holds, RENEW_EVERY, Settlements};
+pub use holds::{Holds, RENEW_EVERY, SettlementWatch};
 pub use queued::Queued;
 
 /// Where limits keep their state: one of two, chosen at start.

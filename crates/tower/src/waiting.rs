@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_core::Verdict;
 use tidegate_store::{
-    Charge, Decision, Outcome, Outlook, PerCharge, Settlements, Source, Store, Via,
+    Charge, Decision, Outcome, Outlook, PerCharge, SettlementWatch, Source, Store, Via,
 };
 use tokio::time::{sleep, sleep_until, timeout};
 
@@ -243,7 +243,7 @@ pub(crate) struct Room(Option<Permit>);
 struct Watched {
     /// The number of the limit among the demands.
     nth: usize,
-    settlements: Settlements,
+    settlements: SettlementWatch,
     /// How often the store was asked without one.
     calls: u32,
 }

@@ -4,22 +4,21 @@
 //! what its requests hold. How it is kept is the stores' business; this is the list of it.
 
 mod renewals;
+mod settlement_watch;
 mod settlements;
 
-use std::cmp::Ordering;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use tidegate_core::{HoldId, Quota};
-use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
 use crate::{Decision, Key, Limit, Mode, Outcome, PerCharge, Source, Store, Via};
 
 use crate::charge::LimitKey;
 use crate::registry::{Hold, Home, Registry, Settlement, State, Watchers};
-pub use settlements::Settlements;
+pub use settlement_watch::SettlementWatch;
 
 /// How often [`Store::renew`] should be called: a part of the shortest lease.
 pub const RENEW_EVERY: Duration = Duration::from_millis(250);
@@ -27,8 +26,6 @@ pub const RENEW_EVERY: Duration = Duration::from_millis(250);
 /// Calls of one round that wait for Redis at once.
 const AT_ONCE: usize = 256;
 
-/// Settlements that are sent again in one round.
-const AGAIN: usize = 1_024;
 /// How long between two rounds at the end of the process.
 const LAST_ROUNDS: Duration = Duration::from_millis(50);
 
@@ -133,8 +130,8 @@ impl Store {
     }
 
     /// Hears of what is settled or given back under one key in this process, from the time of this call on.
-    pub fn settlements(&self, limit: &Limit, key: Key) -> Settlements {
-        Settlements::watch(self, limit, key)
+    pub fn settlements(&self, limit: &Limit, key: Key) -> SettlementWatch {
+        SettlementWatch::watch(self, limit, key)
     }
 
     /// Whether other gateways may settle what is charged to this limit.
@@ -165,38 +162,6 @@ impl Store {
             }
             self.renew().await;
         }
-    }
-
-    /// Sends settlements again that were not answered: first one, and if that is answered, others.
-    async fn settle_again(&self) {
-        let mut left = AGAIN;
-        let mut at_once = 1;
-        while left > 0 {
-            let taken = self.registry().unanswered.take(at_once.min(left));
-            if taken.is_empty() {
-                return;
-            }
-            left -= taken.len();
-            at_once = AT_ONCE;
-            let mut calls = JoinSet::new();
-            for settlement in taken {
-                let store = self.clone();
-                calls.spawn(async move { store.settle(settlement).await });
-            }
-            let mut answered = true;
-            while let Some(was_answered) = calls.join_next().await {
-                answered &= was_answered.unwrap_or(false);
-            }
-            if !answered {
-                return;
-            }
-        }
-    }
-
-    /// How many settlements wait for an answer of Redis, and how many were dropped since start because there were too many.
-    pub fn unanswered_settlements(&self) -> (usize, u64) {
-        let unanswered = &self.registry().unanswered;
-        (unanswered.count(), unanswered.dropped())
     }
 
     /// Gives back what requests still hold, for this process ends, and waits for all that is on its way to Redis. Never
@@ -265,48 +230,6 @@ impl Store {
             }
             _ => self.give_up_here(&hold, used),
         }
-    }
-
-    /// Settles a reservation in Redis, or keeps the settlement to be sent again; whether it was answered.
-    async fn settle(&self, settlement: Settlement) -> bool {
-        let Self::Redis(store) = self else {
-            return true;
-        };
-        let Settlement { hold, used, .. } = &settlement;
-        let (charge, exact) = (hold.charge(), store.exact());
-        let settling = exact.settle(&charge, hold.receipt(), hold.charged, *used);
-        let is_answered = settling.await.is_ok();
-        if is_answered {
-            self.registry().unanswered.end(&settlement);
-            self.settled(&hold.limit, hold.key);
-        } else {
-            self.registry().unanswered.add(settlement);
-        }
-        is_answered
-    }
-
-    /// For how long a settlement in Redis matters from now on.
-    fn matters(&self, hold: &Hold, used: u64) -> Duration {
-        let lease = hold.limit.lease().unwrap_or(0);
-        let micros = match used.cmp(&hold.cost) {
-            // What is given back counted until the time of the receipt.
-            Ordering::Less => {
-                let now = match self {
-                    Self::Redis(store) => store.exact().time_of(&hold.charge()),
-                    Self::Memory(_) => None,
-                };
-                // Without knowing the time: until everything that was charged then counts no longer.
-                now.map_or_else(
-                    || hold.limit.quota().counts_until(0),
-                    |now| hold.receipt.saturating_sub(now),
-                )
-            }
-            // Others wait until it is settled, or lapses.
-            Ordering::Equal => lease,
-            // A debt has to be told for as long as Redis keeps the record.
-            Ordering::Greater => hold.limit.quota().period().max(6 * lease),
-        };
-        Duration::from_micros(micros)
     }
 
     fn give_up_here(&self, hold: &Hold, used: u64) {

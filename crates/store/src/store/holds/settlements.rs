@@ -1,37 +1,89 @@
-//! Waiting for what is settled or given back under one key.
+//! Settlements of reservations in Redis: each is sent until Redis answers, or until it does not matter any more.
 
-use std::sync::Arc;
+use std::cmp::Ordering;
+use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::task::JoinSet;
 
-use crate::charge::LimitKey;
-use crate::{Key, Limit, Store};
+use super::AT_ONCE;
+use crate::Store;
+use crate::registry::{Hold, Settlement};
 
-/// The settlements under one key, for as long as this is kept.
-#[derive(Debug)]
-pub struct Settlements {
-    store: Store,
-    key: LimitKey,
-    notify: Arc<Notify>,
-}
+/// Settlements that are sent again in one round.
+const AGAIN: usize = 1_024;
 
-impl Settlements {
-    pub(super) fn watch(store: &Store, limit: &Limit, key: Key) -> Self {
-        let watchers = store.watchers();
-        let key = LimitKey::of(limit, key);
-        let notify = watchers.enter(key);
-        let store = store.clone();
-        Self { store, key, notify }
+impl Store {
+    /// Sends settlements again that were not answered: first one, and if that is answered, others.
+    pub(super) async fn settle_again(&self) {
+        let mut left = AGAIN;
+        let mut at_once = 1;
+        while left > 0 {
+            let taken = self.registry().unanswered.take(at_once.min(left));
+            if taken.is_empty() {
+                return;
+            }
+            left -= taken.len();
+            at_once = AT_ONCE;
+            let mut calls = JoinSet::new();
+            for settlement in taken {
+                let store = self.clone();
+                calls.spawn(async move { store.settle(settlement).await });
+            }
+            let mut answered = true;
+            while let Some(was_answered) = calls.join_next().await {
+                answered &= was_answered.unwrap_or(false);
+            }
+            if !answered {
+                return;
+            }
+        }
     }
 
-    /// Ready once something is settled or given back in this process, from the time of this call on.
-    pub fn next(&self) -> impl Future<Output = ()> + use<> {
-        self.notify.clone().notified_owned()
+    /// How many settlements wait for an answer of Redis, and how many were dropped since start because there were too many.
+    pub fn unanswered_settlements(&self) -> (usize, u64) {
+        let unanswered = &self.registry().unanswered;
+        (unanswered.count(), unanswered.dropped())
     }
-}
 
-impl Drop for Settlements {
-    fn drop(&mut self) {
-        self.store.watchers().leave(self.key);
+    /// Settles a reservation in Redis, or keeps the settlement to be sent again; whether it was answered.
+    pub(super) async fn settle(&self, settlement: Settlement) -> bool {
+        let Self::Redis(store) = self else {
+            return true;
+        };
+        let Settlement { hold, used, .. } = &settlement;
+        let (charge, exact) = (hold.charge(), store.exact());
+        let settling = exact.settle(&charge, hold.receipt(), hold.charged, *used);
+        let is_answered = settling.await.is_ok();
+        if is_answered {
+            self.registry().unanswered.end(&settlement);
+            self.settled(&hold.limit, hold.key);
+        } else {
+            self.registry().unanswered.add(settlement);
+        }
+        is_answered
+    }
+
+    /// For how long a settlement in Redis matters from now on.
+    pub(super) fn matters(&self, hold: &Hold, used: u64) -> Duration {
+        let lease = hold.limit.lease().unwrap_or(0);
+        let micros = match used.cmp(&hold.cost) {
+            // What is given back counted until the time of the receipt.
+            Ordering::Less => {
+                let now = match self {
+                    Self::Redis(store) => store.exact().time_of(&hold.charge()),
+                    Self::Memory(_) => None,
+                };
+                // Without knowing the time: until everything that was charged then counts no longer.
+                now.map_or_else(
+                    || hold.limit.quota().counts_until(0),
+                    |now| hold.receipt.saturating_sub(now),
+                )
+            }
+            // Others wait until it is settled, or lapses.
+            Ordering::Equal => lease,
+            // A debt has to be told for as long as Redis keeps the record.
+            Ordering::Greater => hold.limit.quota().period().max(6 * lease),
+        };
+        Duration::from_micros(micros)
     }
 }
