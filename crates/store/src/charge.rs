@@ -227,9 +227,9 @@ impl LimitKey {
 impl Hash for LimitKey {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // Of keyed hashes half suffices.
-        let half = |hash| u128::from_ne_bytes(hash) as u64;
-        state.write_u64(self.limit ^ half(self.key.tag) ^ half(self.key.rest).rotate_left(1));
+        // Keyed hashes, and a hash: nothing more has to be mixed.
+        let [tag, rest] = [self.key.tag, self.key.rest].map(u128::from_ne_bytes);
+        state.write_u128(tag ^ rest.rotate_left(1) ^ u128::from(self.limit));
     }
 }
 

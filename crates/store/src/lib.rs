@@ -29,21 +29,11 @@ pub use tidegate_redis::CallError as StoreError;
 /// The time by the system's clock, in us since the epoch.
 fn now() -> Micros {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now = since.map_or(0, |since| {
-        Micros::try_from(since.as_micros()).unwrap_or(Micros::MAX)
-    });
+    let now = since.map_or(0, tidegate_core::micros);
     #[cfg(test)]
-    let now = now.saturating_add_signed(clock::AHEAD.get());
+    let now = now.saturating_add_signed(tests::AHEAD.get());
     now
 }
 
-/// A system's clock that is wrong, for tests on one thread.
 #[cfg(test)]
-mod clock {
-    use std::cell::Cell;
-
-    thread_local! {
-        /// How far it is ahead, in us.
-        pub(crate) static AHEAD: Cell<i64> = const { Cell::new(0) };
-    }
-}
+mod tests;

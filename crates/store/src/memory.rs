@@ -69,8 +69,7 @@ impl MemoryStore {
         self.table.decide_by(charges, now, terms)
     }
 
-    /// Decides one charge at a given time, by another quota than its limit's.
-    /// The ID of what the charge holds is told as well.
+    /// Decides one charge at a given time by another quota than its limit's, and says the ID of what it holds.
     pub(crate) fn decide_one(
         &self,
         charge: &Charge<'_>,

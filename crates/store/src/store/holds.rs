@@ -14,10 +14,9 @@ use std::time::{Duration, Instant};
 use tidegate_core::{HoldId, Quota};
 use tokio::time::MissedTickBehavior;
 
-use crate::{Decision, Key, Limit, Mode, Outcome, PerCharge, Source, Store, Via};
-
 use crate::charge::LimitKey;
 use crate::registry::{Hold, Home, Registry, Settlement, State, Watchers};
+use crate::{Decision, Key, Limit, Mode, Outcome, PerCharge, Source, Store, Via};
 pub use settlement_watch::SettlementWatch;
 
 /// How often [`Store::renew`] should be called: a part of the shortest lease.

@@ -68,7 +68,7 @@ async fn a_clock_that_is_hours_off_settles_what_it_reserved() {
     let server = RedisServer::start().await;
     let calendar = hours(crate::now());
     for ahead in [0, -8 * HOUR.cast_signed(), 8 * HOUR.cast_signed()] {
-        crate::clock::AHEAD.set(ahead);
+        crate::tests::AHEAD.set(ahead);
         for quota in [
             Quota::from(CalendarWindow::new(20, calendar).unwrap()),
             Quota::from(FixedWindow::new(20, 24 * HOUR).unwrap()),
