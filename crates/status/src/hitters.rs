@@ -2,9 +2,10 @@
 
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::near::{NearKey, NearTable, Nearness};
 use crate::space_saving::{COUNTERS, SpaceSaving};
@@ -51,20 +52,40 @@ struct Shard<N> {
 /// The slices that are complete, of all threads.
 #[derive(Debug)]
 struct Past<N> {
-    minute: VecDeque<[Summary<N>; 2]>,
-    start: [Summary<N>; 2],
+    minute: VecDeque<[Summary<Arc<N>>; 2]>,
+    start: [Summary<Arc<N>>; 2],
 }
 
 /// The clients that stand out.
 #[derive(Clone, Debug)]
 pub struct Top<N> {
     /// Of the last minute, by [`Measure`].
-    pub minute: [Summary<N>; 2],
+    pub minute: [Summary<Arc<N>>; 2],
     /// Since the start, by [`Measure`].
-    pub start: [Summary<N>; 2],
+    pub start: [Summary<Arc<N>>; 2],
+}
+
+/// The counters of one thread, locked.
+#[derive(Debug)]
+pub struct OwnCounters<'a, N> {
+    shard: MutexGuard<'a, Shard<N>>,
+    turn: u32,
+}
+
+impl<N> OwnCounters<'_, N> {
+    /// Adds `weight` to what is counted for `key`. `name` is asked only if the key has no counter yet.
+    pub fn add(&mut self, measure: Measure, key: u64, weight: u64, name: impl FnOnce() -> N) {
+        self.shard.tables[measure as usize].add(key, weight, name);
+    }
+
+    /// Notes that this key has little left of a limit.
+    pub fn near(&mut self, key: u64, nearness: Nearness, name: impl FnOnce() -> N) {
+        self.shard.near.add(key, nearness, self.turn, name);
+    }
 }
 
 /// Threads are numbered in the order in which they first count something.
+#[inline]
 fn thread() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
@@ -98,21 +119,12 @@ impl<N: Clone> Hitters<N> {
         }
     }
 
-    /// Adds `weight` to what is counted for `key`. `name` is asked only if the key has no counter yet.
-    pub fn add(&self, measure: Measure, key: u64, weight: u64, name: impl FnOnce() -> N) {
-        let mut shard = self.shard().lock();
-        shard.tables[measure as usize].add(key, weight, name);
-    }
-
-    /// Notes that this key has little left of a limit.
-    pub fn near(&self, key: u64, nearness: Nearness, name: impl FnOnce() -> N) {
-        let turn = self.turns.load(Ordering::Relaxed);
-        let mut shard = self.shard().lock();
-        shard.near.add(key, nearness, turn, name);
-    }
-
-    fn shard(&self) -> &Mutex<Shard<N>> {
-        &self.shards[thread() % self.shards.len()]
+    /// The counters of this thread, for one request.
+    pub fn own(&self) -> OwnCounters<'_, N> {
+        OwnCounters {
+            shard: self.shards[thread() % self.shards.len()].lock(),
+            turn: self.turns.load(Ordering::Relaxed),
+        }
     }
 
     /// Completes the slice that is running. Six of them are a minute: to be called every ten seconds.
@@ -195,21 +207,22 @@ impl<N: Clone> Hitters<N> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::summary::Entry;
 
-    /// The longest name, with its counts of references and what says of which kind it is.
-    const NAME: usize = 64 + 16 + 32;
+    /// The longest part of a name that lies elsewhere.
+    const NAME: usize = 80;
+    /// What a name takes that is shared, with its counts of references.
+    const SHARED: usize = 24 + 16;
 
     #[test]
     fn one_thread_takes_a_megabyte_at_most() {
-        type Name = Arc<(Box<str>, bool)>;
+        // As large as a client.
+        type Name = (Box<str>, u64);
         let names = 2 * COUNTERS + NearTable::<Name>::MOST_BYTES / size_of::<NearKey<Name>>();
         let thread =
             2 * SpaceSaving::<Name>::MOST_BYTES + NearTable::<Name>::MOST_BYTES + names * NAME;
-        let slice = COUNTERS * size_of::<(u64, Entry<Name>)>() + NAMED * NAME;
+        let slice = COUNTERS * size_of::<(u64, Entry<Arc<Name>>)>() + NAMED * (NAME + SHARED);
         let past = 2 * (SLICES + 1) * slice;
         assert!(thread + past < 1 << 20, "{thread} + {past}");
         // More threads share the past.
@@ -227,12 +240,12 @@ mod tests {
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    hitters.near(7, nearness(0, 20), || "seven");
-                    hitters.near(7, nearness(1, 5), || "seven");
+                    hitters.own().near(7, nearness(0, 20), || "seven");
+                    hitters.own().near(7, nearness(1, 5), || "seven");
                 });
             }
         });
-        hitters.near(8, nearness(0, 0), || "eight");
+        hitters.own().near(8, nearness(0, 0), || "eight");
         let found = || -> Vec<_> {
             let nearest = hitters.nearest().into_iter();
             nearest
@@ -246,12 +259,12 @@ mod tests {
         for _ in 0..NEAR_TURNS {
             hitters.turn();
         }
-        hitters.near(8, nearness(0, 3), || "eight");
+        hitters.own().near(8, nearness(0, 3), || "eight");
         assert_eq!(found().len(), 3, "a minute is not over");
         hitters.turn();
         assert_eq!(found(), [("eight", 0, 3)]);
         for key in 0..100_000 {
-            hitters.near(key, nearness(0, 1), || "many");
+            hitters.own().near(key, nearness(0, 1), || "many");
         }
         assert!(found().len() <= 2 * 512);
     }

@@ -16,7 +16,7 @@ mod series;
 mod space_saving;
 mod summary;
 
-pub use hitters::{Hitters, Measure, Top};
+pub use hitters::{Hitters, Measure, OwnCounters, Top};
 pub use near::{NearKey, Nearness};
 pub use recent::Recent;
 pub use series::{Series, Tracks};

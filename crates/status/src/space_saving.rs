@@ -3,6 +3,8 @@
 //! The algorithm is Space-Saving: A. Metwally, D. Agrawal, A. El Abbadi, "Efficient Computation of Frequent and Top-k Elements in
 //! Data Streams", ICDT 2005. A key that has no counter takes over the smallest one, with its count as its possible error.
 
+use std::sync::Arc;
+
 use crate::summary::{Entry, Summary};
 
 /// Keys that may be counted at once. A key that makes up more than one in so many of the whole stream has a counter.
@@ -178,8 +180,8 @@ impl<N> SpaceSaving<N> {
 }
 
 impl<N: Clone> SpaceSaving<N> {
-    /// What is known now.
-    pub fn summary(&self) -> Summary<N> {
+    /// What is known now. Names are shared from here on: many summaries have the same.
+    pub fn summary(&self) -> Summary<Arc<N>> {
         let counters = self.counters.iter();
         let floor = match self.counters.len() {
             COUNTERS => counters.clone().map(|it| it.count).min(),
@@ -189,7 +191,7 @@ impl<N: Clone> SpaceSaving<N> {
             let entry = Entry {
                 low: counter.count - counter.error,
                 high: counter.count,
-                name: Some(counter.name.clone()),
+                name: Some(Arc::new(counter.name.clone())),
             };
             (counter.key, entry)
         });

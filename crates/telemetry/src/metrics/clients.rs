@@ -7,10 +7,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
+use tidegate_core::{Quota, Verdict};
 use tidegate_net::text::cut;
 use tidegate_status::document::Refusal;
-use tidegate_status::{Hitters, Measure, Nearness, Recent};
-use tidegate_store::{Decision, Outcome};
+use tidegate_status::{Hitters, Measure, Nearness, OwnCounters, Recent};
 use tidegate_tower::{Client, Decided};
 
 /// How much of a client's name is kept, in bytes.
@@ -19,14 +19,9 @@ const MAX_NAME: usize = 64;
 const REFUSALS: usize = 100;
 const REFUSALS_A_SECOND: u32 = 20;
 
-/// A client's name, as far as it is kept.
-#[derive(Debug)]
-pub struct ClientName {
-    /// Its first 64 bytes at most.
-    pub text: Box<str>,
-    /// Whether there is more of it.
-    pub is_cut: bool,
-}
+/// A client's name, as far as it is kept. To keep one costs less than to write it, and few are ever shown.
+#[derive(Clone, Debug)]
+pub struct ClientName(Client);
 
 /// A limit, and the number under which [`ClientMetrics`] knows it.
 #[derive(Clone, Debug)]
@@ -39,7 +34,7 @@ pub(super) struct NumberedLimit {
 #[derive(Debug)]
 pub struct ClientMetrics {
     /// Who uses most, who is refused most, and who is near a limit.
-    pub hitters: Hitters<Arc<ClientName>>,
+    pub hitters: Hitters<ClientName>,
     /// The last refusals.
     pub refusals: Recent<Refusal>,
     // By number. There are as many as configurations have had.
@@ -79,46 +74,32 @@ impl ClientMetrics {
         self.limits.lock().get(number as usize).cloned()
     }
 
-    /// A request was decided on this route, whose limits these are, in order.
-    pub(super) fn decided(
-        &self,
-        route: &Arc<str>,
-        limits: &[NumberedLimit],
-        decided: &Decided,
-        decision: &Decision,
-    ) {
-        let key = self.key(&decided.client);
-        let name = || Arc::new(ClientName::of(&decided.client));
-        match decision.outcome {
-            Outcome::Admitted if decided.cost > 0 => {
-                self.hitters.add(Measure::Admitted, key, decided.cost, name);
-            }
-            Outcome::Admitted | Outcome::Unavailable => {}
-            Outcome::Refused => {
-                self.hitters.add(Measure::Refused, key, 1, name);
-                self.refusals.add(|| refusal(route, limits, decided));
-            }
+    /// The counters of a client, for one request.
+    pub(super) fn of<'a>(&'a self, client: &'a Client) -> OneClient<'a> {
+        OneClient {
+            client,
+            key: self.key(client),
+            own: self.hitters.own(),
         }
-        for said in decided.verdicts() {
-            let (Some(verdict), Some(limit)) = (said.verdict, limits.get(said.index)) else {
-                continue;
-            };
-            let (left, of) = (verdict.remaining, said.limit.quota().capacity());
-            if !verdict.allowed || Nearness::is_near(left, of) {
-                let limit = limit.number;
-                self.hitters.near(key, Nearness { limit, left, of }, name);
-            }
-        }
+    }
+
+    /// A request was refused on this route, whose limits these are, in order.
+    pub(super) fn refused(&self, route: &Arc<str>, limits: &[NumberedLimit], decided: &Decided) {
+        self.refusals.add(|| refusal(route, limits, decided));
     }
 
     /// A client's hash, of this process alone.
     fn key(&self, client: &Client) -> u64 {
         let mut hasher = self.seed.build_hasher();
         let (kind, name) = match client {
+            // Most clients are addresses; a number costs less than bytes.
+            Client::Ip(IpAddr::V4(address)) => {
+                hasher.write_u64(3 << 32 | u64::from(address.to_bits()));
+                return hasher.finish();
+            }
             Client::ApiKey(name) => (0, name.as_bytes()),
             Client::UnlistedKey(hash) => (1, &hash[..]),
             Client::UserId(id) => (2, id.as_bytes()),
-            Client::Ip(IpAddr::V4(address)) => (3, &address.octets()[..]),
             Client::Ip(IpAddr::V6(address)) => (4, &address.octets()[..]),
         };
         hasher.write(name);
@@ -127,15 +108,50 @@ impl ClientMetrics {
     }
 }
 
+/// The counters of one client, locked.
+pub(super) struct OneClient<'a> {
+    client: &'a Client,
+    key: u64,
+    own: OwnCounters<'a, ClientName>,
+}
+
+impl OneClient<'_> {
+    pub(super) fn add(&mut self, measure: Measure, units: u64) {
+        let name = || ClientName::of(self.client);
+        self.own.add(measure, self.key, units, name);
+    }
+
+    /// Notes what the limit with this number said, if it leaves little.
+    pub(super) fn said(&mut self, limit: &NumberedLimit, quota: &Quota, verdict: &Verdict) {
+        let (left, of) = (verdict.remaining, quota.capacity());
+        if verdict.allowed && !Nearness::is_near(left, of) {
+            return;
+        }
+        let limit = limit.number;
+        let name = || ClientName::of(self.client);
+        self.own.near(self.key, Nearness { limit, left, of }, name);
+    }
+}
+
 impl ClientName {
     fn of(client: &Client) -> Self {
-        let whole = client.to_string();
-        let is_cut = whole.len() > MAX_NAME;
-        let text = match is_cut {
-            true => cut(&whole, MAX_NAME - 3).into_cow().into(),
-            false => whole.into(),
-        };
-        Self { text, is_cut }
+        Self(match client {
+            // Only the ID of a user is as long as a client likes. Of its kind and so much of it the end is cut off, too.
+            Client::UserId(id) => {
+                let kept = id.floor_char_boundary(MAX_NAME + 4);
+                Client::UserId(id[..kept].into())
+            }
+            other => other.clone(),
+        })
+    }
+
+    /// Its first 64 bytes at most, and whether there is more of it.
+    pub fn shown(&self) -> (String, bool) {
+        let whole = self.0.to_string();
+        match whole.len() > MAX_NAME {
+            true => (cut(&whole, MAX_NAME - 3).into_cow().into_owned(), true),
+            false => (whole, false),
+        }
     }
 }
 
@@ -145,11 +161,11 @@ fn refusal(route: &Arc<str>, limits: &[NumberedLimit], decided: &Decided) -> Ref
     let refusing = refusing.filter_map(|said| Some((said.index, said.verdict?)));
     let refusing = refusing.filter(|(_, verdict)| !verdict.allowed);
     let longest = refusing.max_by_key(|(_, verdict)| verdict.retry_after);
-    let name = ClientName::of(&decided.client);
+    let (client, is_cut) = ClientName::of(&decided.client).shown();
     Refusal {
         at: epoch_ms(),
-        client: name.text.into(),
-        is_cut: name.is_cut,
+        client,
+        is_cut,
         limit: longest
             .and_then(|(index, _)| limits.get(index))
             .map_or_else(String::new, |limit| limit.name.to_string()),

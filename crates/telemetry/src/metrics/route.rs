@@ -7,10 +7,11 @@ use http::StatusCode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
+use tidegate_status::Measure;
 use tidegate_store::{Decision, Limit, Mode, Outcome, Via};
 use tidegate_tower::Decided;
 
-use super::clients::NumberedLimit;
+use super::clients::{NumberedLimit, OneClient};
 use super::{
     ClientMetrics, DecisionLabels, Durations, Exemplars, GatewayMetrics, RequestLabels,
     RouteLabels, StoreMetrics, UnknownPlans,
@@ -180,15 +181,24 @@ impl RouteMetrics {
             self.unknown_plans.named(plan);
         }
         if let Some(decision) = &decided.decision {
-            self.verdicts(decided, decision);
-            let route = &self.requests.route;
-            self.clients
-                .decided(route, &self.numbered, decided, decision);
+            let mut client = self.clients.of(&decided.client);
+            match decision.outcome {
+                Outcome::Admitted if decided.cost > 0 => {
+                    client.add(Measure::Admitted, decided.cost);
+                }
+                Outcome::Admitted | Outcome::Unavailable => {}
+                Outcome::Refused => {
+                    client.add(Measure::Refused, 1);
+                    let route = &self.requests.route;
+                    self.clients.refused(route, &self.numbered, decided);
+                }
+            }
+            self.verdicts(decided, decision, &mut client);
             self.store_call(decision);
         }
     }
 
-    fn verdicts(&self, decided: &Decided, decision: &Decision) {
+    fn verdicts(&self, decided: &Decided, decision: &Decision, client: &mut OneClient<'_>) {
         let by = match decision.via {
             Via::Store | Via::Here => 0,
             Via::Fallback => 1,
@@ -198,6 +208,9 @@ impl RouteMetrics {
             let Some(limit) = self.limits.get(said.index) else {
                 continue;
             };
+            if let (Some(verdict), Some(numbered)) = (said.verdict, self.numbered.get(said.index)) {
+                client.said(numbered, said.limit.quota(), verdict);
+            }
             // What is only observed speaks of requests that went on: what another limit refused, it need not.
             if said.limit.is_observed() && decision.outcome != Outcome::Admitted {
                 continue;

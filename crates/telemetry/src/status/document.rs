@@ -95,9 +95,10 @@ fn stand_out(clients: &ClientMetrics) -> Clients {
     };
     let nearest = clients.hitters.nearest().into_iter().take(MOST_CLIENTS);
     let near = nearest.filter_map(|near| {
+        let (name, is_cut) = near.name.shown();
         Some(Near {
-            name: near.name.text.to_string(),
-            is_cut: near.name.is_cut,
+            name,
+            is_cut,
             limit: clients.limit(near.nearness.limit)?.to_string(),
             left: near.nearness.left,
             of: near.nearness.of,
@@ -114,12 +115,15 @@ fn table(summary: &Summary<Arc<ClientName>>) -> Table {
     let (mut top, mut others_at_most) = (Vec::new(), summary.floor());
     for (_, entry) in summary.top(usize::MAX) {
         match &entry.name {
-            Some(name) if top.len() < MOST_CLIENTS => top.push(Client {
-                name: name.text.to_string(),
-                is_cut: name.is_cut,
-                at_least: entry.low,
-                at_most: entry.high,
-            }),
+            Some(name) if top.len() < MOST_CLIENTS => {
+                let (name, is_cut) = name.shown();
+                top.push(Client {
+                    name,
+                    is_cut,
+                    at_least: entry.low,
+                    at_most: entry.high,
+                });
+            }
             _ => others_at_most = others_at_most.max(entry.high),
         }
     }
