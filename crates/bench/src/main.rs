@@ -15,6 +15,7 @@
 
 mod callgrind;
 mod clients;
+mod counting;
 mod decisions;
 mod headers;
 mod routes;
@@ -33,7 +34,12 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const MOST_PERCENT: u64 = 105;
 
 fn tables() -> Vec<Table> {
-    let mut tables = vec![decisions::table(), headers::table(), clients::table()];
+    let mut tables = vec![
+        decisions::table(),
+        headers::table(),
+        clients::table(),
+        counting::table(),
+    ];
     tables.extend(routes::tables());
     tables
 }

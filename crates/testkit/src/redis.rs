@@ -235,7 +235,10 @@ impl Drop for RedisServer {
 pub(crate) async fn eventually(what: &str, is_so: impl AsyncFn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(90);
     while !is_so().await {
-        assert!(Instant::now() < deadline, "{what}: not in a minute and a half");
+        assert!(
+            Instant::now() < deadline,
+            "{what}: not in a minute and a half"
+        );
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }

@@ -1,0 +1,112 @@
+//! What metrics and the status page cost a request: what is counted when a request was decided, and when it has ended.
+
+use std::convert::Infallible;
+use std::hint::black_box;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use tidegate_core::{Rate, TokenBucket};
+use tidegate_store::{Limit, MemoryStore, OnFailure, Store};
+use tidegate_telemetry::RequestOutcome;
+use tidegate_telemetry::metrics::{GatewayMetrics, RouteMetrics};
+use tidegate_tower::{
+    Answers, Decided, Hasher, Peer, Per, Policy, RateLimitLayer, Rule, WaitQueues,
+};
+use tower::{Layer as _, Service as _, service_fn};
+
+use crate::clients;
+use crate::table::{Figure, Operation, Row, Table};
+
+/// Clients that fit into the counters of a thread, and clients of which each takes over another one's counter.
+const FEW: u32 = 100;
+const MANY: u32 = 5_000;
+
+pub(crate) fn table() -> Table {
+    let row = |name: &str, clients, admits| Row {
+        name: name.into(),
+        figures: [1, 3]
+            .map(|limits| Figure::of(move || count(clients, admits, limits)))
+            .into(),
+    };
+    Table {
+        title: "counting a request",
+        columns: vec!["one limit".into(), "three limits".into()],
+        rows: vec![
+            row("admitted, of 100 clients", FEW, true),
+            row("refused, of 100 clients", FEW, false),
+            row("admitted, of 5,000 clients", MANY, true),
+            row("refused, of 5,000 clients", MANY, false),
+        ],
+        is_of_routes: false,
+    }
+}
+
+/// The clients take turns.
+fn count(clients: u32, admits: bool, limits: usize) -> Operation {
+    let decided = decided(clients, admits, limits);
+    let metrics = GatewayMetrics::new(WaitQueues::default());
+    let rules = &decided[0].rules;
+    let limits = rules.iter().map(|rule| &*rule.limit);
+    let route = RouteMetrics::new(&metrics, &Arc::from("route"), limits);
+    let (outcome, status) = match admits {
+        true => (RequestOutcome::Forwarded, StatusCode::OK),
+        false => (RequestOutcome::Limited, StatusCode::TOO_MANY_REQUESTS),
+    };
+    let mut next = 0;
+    Box::new(move || {
+        route.decided(black_box(&decided[next]));
+        route.ended(outcome, Some(status), Duration::from_millis(3));
+        next = (next + 1) % decided.len();
+    })
+}
+
+/// What the limit layer says of one request of each client.
+fn decided(clients: u32, admits: bool, limits: usize) -> Vec<Decided> {
+    let capacity = if admits { 1_000 } else { 1 };
+    let rate = Rate {
+        count: capacity,
+        per: 3_600_000_000,
+    };
+    let rule = |at| {
+        let quota = TokenBucket::new(capacity, rate).expect("these numbers fit");
+        let limit = Limit::new(format!("limit-{at}"), quota, OnFailure::Local);
+        Rule::new(limit, [Per::Client])
+    };
+    let layer = RateLimitLayer::new(
+        Policy {
+            route: "route".into(),
+            rules: (0..limits).map(rule).collect(),
+            always: 0,
+            answers: Answers::default(),
+        },
+        Arc::new(clients::clients()),
+        Hasher::new(""),
+        Store::Memory(Arc::new(MemoryStore::default())),
+        WaitQueues::default(),
+    );
+    let answer = |_: Request<()>| async { Ok::<_, Infallible>(Response::new(Bytes::new())) };
+    let mut service = layer.layer(service_fn(answer));
+    let mut context = Context::from_waker(Waker::noop());
+    let mut ask = |client: u32| {
+        let address = IpAddr::V4(Ipv4Addr::from(0xcb00_0000 + client));
+        let mut request = Request::new(());
+        let peer = Peer::connected(SocketAddr::new(address, 80));
+        request.extensions_mut().insert(peer);
+        match service.call(request).as_mut().poll(&mut context) {
+            Poll::Ready(Ok(response)) => response.extensions().get::<Decided>().cloned(),
+            Poll::Ready(Err(never)) => match never {},
+            Poll::Pending => unreachable!("the memory store waits for nobody"),
+        }
+    };
+    let mut all = |client| {
+        // A bucket of 1 is empty after the first request.
+        let first = ask(client);
+        let answer = if admits { first } else { ask(client) };
+        answer.expect("the layer leaves its decision in the answer")
+    };
+    (0..clients).map(&mut all).collect()
+}
