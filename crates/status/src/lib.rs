@@ -15,6 +15,7 @@ mod recent;
 mod series;
 mod space_saving;
 mod summary;
+mod text;
 
 pub use hitters::{Hitters, Measure, OwnCounters, Top};
 pub use near::{NearKey, Nearness};
@@ -22,3 +23,4 @@ pub use recent::Recent;
 pub use series::{Series, Tracks};
 pub use space_saving::SpaceSaving;
 pub use summary::{Entry, Summary};
+pub use text::shown;

@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 
-use crate::document::{Limit, Status, Table};
+use crate::{
+    document::{Limit, Status, Table},
+    text::shown,
+};
 
 /// The document.
 const DOCUMENT: &str = include_str!("../page/index.html");
@@ -130,7 +133,7 @@ fn add(tables: &mut String, title: &str, table: &Table) {
     tables.push_str("</table>");
 }
 
-/// As text in HTML. Control characters are shown as the replacement character.
+/// As text in HTML.
 fn escaped(text: &str) -> String {
     text.chars().fold(String::new(), |mut html, char| {
         match char {
@@ -139,8 +142,7 @@ fn escaped(text: &str) -> String {
             '>' => html.push_str("&gt;"),
             '"' => html.push_str("&quot;"),
             '\'' => html.push_str("&#39;"),
-            char if char.is_control() => html.push(char::REPLACEMENT_CHARACTER),
-            char => html.push(char),
+            char => html.push(shown(char)),
         }
         html
     })
@@ -158,7 +160,7 @@ mod tests {
             name: "<script>".to_owned(),
             ..Limit::default()
         });
-        let name = "user_id:\"><img src=x onerror='alert(1)'>\u{7}".to_owned();
+        let name = "user_id:\"><img src=x onerror='alert(1)'>\u{7}\u{202e}".to_owned();
         status.clients.minute.refused.top.push(Client {
             name,
             ..Client::default()
@@ -170,7 +172,8 @@ mod tests {
             !html.contains("<img") && !html.contains("<script>"),
             "{html}"
         );
-        let escaped = "user_id:&quot;&gt;&lt;img src=x onerror=&#39;alert(1)&#39;&gt;\u{fffd}";
+        let escaped =
+            "user_id:&quot;&gt;&lt;img src=x onerror=&#39;alert(1)&#39;&gt;\u{fffd}\u{fffd}";
         assert!(html.contains(escaped), "{html}");
     }
 

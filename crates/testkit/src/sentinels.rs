@@ -87,17 +87,27 @@ impl RedisSentinels {
                 return false;
             }
         }
-        has_replicas(primary).await
+        has_replicas(primary).await && self.failover_has_ended().await
+    }
+
+    /// A sentinel that leads a failover goes on with it for a while after it names the new primary. If that one dies
+    /// meanwhile, the sentinel waits for its return without an end.
+    async fn failover_has_ended(&self) -> bool {
+        for sentinel in &self.sentinels {
+            if has_field(sentinel, "flags", |flags| flags.contains("failover")).await {
+                return false;
+            }
+        }
+        true
     }
 
     /// Whether all is in order, and each sentinel knows all replicas and the other sentinels.
     pub async fn know_all(&self) -> bool {
         for sentinel in &self.sentinels {
-            let reply = sentinel.command(&["SENTINEL", "MASTER", SERVICE]).await;
-            let fields: Vec<&str> = reply.as_array().iter().map(|r| r.as_str()).collect();
-            let has = |name, value| fields.chunks(2).any(|pair| pair == [name, value]);
-            if !(has("num-slaves", "2") && has("num-other-sentinels", "2")) {
-                return false;
+            for others in ["num-slaves", "num-other-sentinels"] {
+                if !has_field(sentinel, others, |number| number == "2").await {
+                    return false;
+                }
             }
         }
         self.is_in_order().await
@@ -162,6 +172,10 @@ impl RedisSentinels {
 
     /// Kills the primary, and waits until the sentinels have made a replica the primary, and the old one is back.
     pub async fn kill_primary(&self) {
+        eventually("the end of a failover", async || {
+            self.failover_has_ended().await
+        })
+        .await;
         let primary = self.primary().await;
         primary.stop();
         self.another_than(primary.port()).await;
@@ -170,10 +184,12 @@ impl RedisSentinels {
 
     /// Makes one that was the primary, and another is now, follow that one at once: sentinels let it go on for seconds.
     pub async fn demote(&self, index: usize) {
-        let primary = self.primary().await.port().to_string();
-        let words = ["REPLICAOF", "127.0.0.1", &primary];
-        let reply = self.servers[index].command(&words).await;
-        assert!(!reply.is_error(), "{reply:?}");
+        let (primary, old) = (self.primary().await, &self.servers[index]);
+        if primary.port() != old.port() {
+            let primary = primary.port().to_string();
+            let reply = old.command(&["REPLICAOF", "127.0.0.1", &primary]).await;
+            assert!(!reply.is_error(), "{reply:?}");
+        }
         self.in_order().await;
     }
 
@@ -194,6 +210,14 @@ async fn named_by<'a>(sentinel: &RedisServer, servers: &'a [RedisServer]) -> &'a
     let port = reply.as_array()[1].as_int();
     let primary = servers.iter().find(|s| i64::from(s.port()) == port);
     primary.expect("the sentinels know another primary")
+}
+
+/// Whether what a sentinel knows of the primary has such a field.
+async fn has_field(sentinel: &RedisServer, name: &str, is_so: impl Fn(&str) -> bool) -> bool {
+    let reply = sentinel.command(&["SENTINEL", "MASTER", SERVICE]).await;
+    let fields: Vec<&str> = reply.as_array().iter().map(|r| r.as_str()).collect();
+    let mut fields = fields.chunks(2);
+    fields.any(|pair| pair[0] == name && is_so(pair[1]))
 }
 
 async fn has_replicas(primary: &RedisServer) -> bool {
@@ -244,6 +268,9 @@ mod tests {
         let before = index_of(all.primary().await);
         all.kill_primary().await;
         all.demote(before).await;
-        assert_ne!(index_of(all.primary().await), before);
+        // The server that was killed is empty after its start. (It may be the primary again: sentinels are quick to take a
+        // primary for dead when it has just become one.)
+        let value = all.primary().await.command(&["GET", "key"]).await;
+        assert_eq!(value.as_str(), "one");
     }
 }

@@ -60,8 +60,8 @@ impl Budgets {
     }
 }
 
-/// A name as one segment of a path.
-pub(crate) fn escaped(name: &str) -> String {
+/// A client's name as one segment of a path. All but letters, digits and a few signs is escaped.
+pub fn escaped(name: &str) -> String {
     name.bytes().fold(String::new(), |mut text, byte| {
         if byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte) {
             text.push(char::from(byte));

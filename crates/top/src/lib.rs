@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use tidegate_status::document::{Status, VERSION};
 
+pub use budgets::escaped;
 pub use merge::merged;
 use reader::Reader;
 use table::{Tab, Window};

@@ -1,6 +1,9 @@
 //! The tables of the tabs, as rows of text.
 
-use tidegate_status::document::{Client, State, Status};
+use tidegate_status::{
+    document::{Client, State, Status},
+    shown,
+};
 
 /// A tab of the view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -311,18 +314,9 @@ fn bytes(bytes: u64) -> String {
     }
 }
 
-/// A terminal obeys control characters, and others turn the direction of writing: neither may come from a client's name.
+/// A client's name, in a form that is safe for a terminal.
 pub(crate) fn clean(text: &str) -> String {
-    let is_mark = |char| matches!(char, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    text.chars()
-        .map(|char| {
-            if char.is_control() || is_mark(char) {
-                char::REPLACEMENT_CHARACTER
-            } else {
-                char
-            }
-        })
-        .collect()
+    text.chars().map(shown).collect()
 }
 
 #[cfg(test)]

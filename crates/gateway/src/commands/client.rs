@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
 use http::Method;
+use tidegate_top::escaped;
 
 use super::{Failure, running};
 use crate::runtime::budgets::{Report, Standing};
@@ -38,19 +39,6 @@ pub(super) fn run(config: &Path, question: &Question) -> Result<(), Failure> {
     let report = running::ask(&plan.admin, method, &path)?;
     super::print(&table(&report, question.task));
     Ok(())
-}
-
-/// As one segment of a path: all but letters, digits and a few signs is escaped.
-fn escaped(name: &str) -> String {
-    name.bytes().fold(String::new(), |mut text, byte| {
-        if byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte) {
-            text.push(char::from(byte));
-        } else {
-            // Writing to a String cannot fail.
-            let _ = write!(text, "%{byte:02X}");
-        }
-        text
-    })
 }
 
 /// The report as people read it: a row per budget, then what is not in it.
