@@ -209,8 +209,14 @@ function debt.pace(quota)
   return string.format('%d/%d', quota[2], quota[3])
 end
 
--- The receipt by which a reservation of the time `charged` is given back when charges of several paces may have paid it off:
--- so much of it is surely still owed as the fastest would have left if nothing else had been owed.
+-- How long so many units take to be paid off.
+function debt.time(cost, quota)
+  return math.ceil(cost * quota[2] / quota[3])
+end
+
+-- The receipt by which a reservation of the time `charged` is given back if its own does not tell what is owed: charges of
+-- several paces may have paid it off, or too many others have given back. So much of it is surely still owed as the fastest
+-- would have left if nothing else had been owed.
 function debt.bounded(receipt, paces, cost, quota, charged, now)
   local weight, pay = quota[2], quota[3]
   local unpaid, elapsed = cost * weight, math.max(0, now - charged)

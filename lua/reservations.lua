@@ -5,6 +5,10 @@
 -- lapsed stays for as long as its charge counts. The score of the member "swept" is the time up to which what has lapsed is
 -- no part of "extra". So the units are known from how many members there are, and nothing has to be added up.
 -- Members "weight/pay" with the score PACE say how fast charges were paid off by whoever has reserved since there are records.
+-- Members "ID:charged:receipt:time" say what settled reservations gave back since then: when the reservation was made, its
+-- receipt (of two that were made at one time the earlier one has the smaller), and how long what it gave back would have
+-- taken to pay off. The score is that of refund_at. Debts are paid off in the order of their
+-- charges, so reservations that were made after it are paid off earlier than their receipts say.
 
 local reservations = {}
 
@@ -17,8 +21,14 @@ local RETAINED = 6
 local PACE = '-9007199254740991'
 -- If there are more, nothing is given back.
 local MOST_PACES = 16
+-- The latest refunds that a key knows.
+local MOST_REFUNDS = 1000
 
 local function text(number) return string.format('%d', number) end
+
+-- The score of what was given back at this time, in us. Refunds lie between paces and "extra", the latest first.
+local function refund_at(at) return text(-4503599627370496 - at) end
+local FIRST_REFUND = refund_at(0)
 
 local function member_of(id, units)
   if units == 1 then return id end
@@ -124,13 +134,51 @@ function reservations.add(key, id, units, algorithm, quota, now, lease)
   expire(key, algorithm, quota, now + lease, now, lease)
 end
 
--- By when a reservation of the time `charged` is to be given back, of which so much was not used.
+-- By how much a reservation of the time `charged` is paid off earlier; nothing if that is not known any more.
+local function earlier(key, charged, receipt)
+  local refunds = redis.call('ZRANGEBYSCORE', key, '(' .. PACE, refund_at(charged))
+  if #refunds == MOST_REFUNDS then
+    -- All that are known were given back after it: there may have been more.
+    local last = redis.call('ZRANGEBYSCORE', key, '(' .. refund_at(charged), FIRST_REFUND, 'LIMIT', 0, 1)
+    if #last == 0 then return nil end
+  end
+  local sum = 0
+  for _, refund in ipairs(refunds) do
+    local its_charged, its_receipt, time = string.match(refund, ':(%d+):(%d+):(%d+)$')
+    its_charged, its_receipt = its_charged + 0, its_receipt + 0
+    if its_charged < charged or its_charged == charged and its_receipt < receipt then sum = sum + time end
+  end
+  return sum
+end
+
+-- The receipt by which a reservation of the time `charged` is given back, of which so much was not used. The receipt of the
+-- decision does not know what others have given back since then, nor that charges of other plans pay off more.
 function reservations.bounded(key, receipt, unused, algorithm, quota, charged, now)
-  if not algorithm.bounded then return receipt end
+  local pace = algorithm.pace
+  if not pace then return receipt end
+  local known = earlier(key, charged, receipt)
+  if known then
+    receipt = math.max(0, receipt - known)
+  else
+    receipt = algorithm.bounded(receipt, { pace(quota) }, unused, quota, charged, now)
+  end
   local paces = redis.call('ZRANGEBYSCORE', key, PACE, PACE, 'LIMIT', 0, MOST_PACES + 1)
   if #paces <= 1 then return receipt end
   if #paces > MOST_PACES then return 0 end
   return algorithm.bounded(receipt, paces, unused, quota, charged, now)
+end
+
+-- Notes what a settled reservation gives back by the receipt `bounded`, as long as there are others.
+function reservations.refunded(key, id, unused, receipt, bounded, algorithm, quota, charged, now)
+  if not algorithm.pace or redis.call('ZCOUNT', key, '0', '+inf') == 0 then return end
+  local time = math.min(algorithm.time(unused, quota), math.max(0, bounded - now))
+  if time == 0 then return end
+  local matters = algorithm.counts(now, now, quota)
+  local old = redis.call('ZRANGEBYSCORE', key, refund_at(math.max(0, now - matters)), FIRST_REFUND)
+  if #old > 0 then redis.call('ZREM', key, unpack(old)) end
+  redis.call('ZADD', key, refund_at(now), id .. ':' .. text(charged) .. ':' .. text(receipt) .. ':' .. text(time))
+  local oldest = redis.call('ZRANGEBYSCORE', key, '(' .. PACE, FIRST_REFUND, 'LIMIT', MOST_REFUNDS, 1)
+  if #oldest > 0 then redis.call('ZREM', key, oldest[1]) end
 end
 
 -- Removes the record of a reservation; whether there was one.

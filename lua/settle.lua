@@ -12,13 +12,15 @@ receipt, used, charged = tonumber(receipt), tonumber(used), tonumber(charged)
 
 -- The windows that were sent do not contain this time.
 if algorithm.covers and not algorithm.covers(now, quota) then return { now, -1 } end
+local bounded = receipt
 if used < cost then
-  receipt = reservations.bounded(unsettled_key, receipt, cost - used, algorithm, quota, charged, now)
+  bounded = reservations.bounded(unsettled_key, receipt, cost - used, algorithm, quota, charged, now)
 end
 -- It was settled before, or is forgotten.
 if not reservations.settle(unsettled_key, id, cost, algorithm) then return { now, 0 } end
 if used < cost then
-  algorithm.give_back(key, now, cost - used, quota, receipt)
+  reservations.refunded(unsettled_key, id, cost - used, receipt, bounded, algorithm, quota, charged, now)
+  algorithm.give_back(key, now, cost - used, quota, bounded)
 elseif used > cost then
   -- All of it, whether or not it fits.
   algorithm.commit(key, now, used - cost, quota, algorithm.check(key, now, 1, quota))

@@ -9,5 +9,6 @@ algorithms.token_bucket = {
   give_back = debt.give_back,
   counts = debt.counts,
   pace = debt.pace,
+  time = debt.time,
   bounded = debt.bounded,
 }

@@ -75,14 +75,16 @@ impl<'a> Slot<'a> {
 
     /// Settles the reservation with this ID: `used` is what it has come to. If that is less than was reserved, the rest is
     /// given back; if it is more, all of it is charged, whether or not it fits. `until` is the time of the decision and
-    /// its verdict's `reset` together; if plans of several paces have reserved, less may be given back. Changes nothing, and
-    /// says so, if the reservation has no record: it was settled before, or is forgotten with its charge.
+    /// its verdict's `reset` together; if others have given back since then, or plans of several paces have reserved, less is
+    /// given back. Changes nothing, and says so, if the reservation has no record: it was settled before, or is forgotten with its charge.
     pub fn settle(&mut self, id: u64, used: u64, until: Micros, now: Micros) -> bool {
-        let Some(reserved) = self.unsettled.take(id) else {
+        let Some(reserved) = self.unsettled.take(id, until) else {
             return false;
         };
         let unused = reserved.units.saturating_sub(used);
-        let until = reserved.bounded(until, unused, self.quota, now);
+        let until = reserved.bounded(unused, self.quota, now);
+        self.unsettled
+            .refunded(&reserved, unused, until, self.quota, now);
         self.come_to(reserved.units, used, until, now);
         true
     }

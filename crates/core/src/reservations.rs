@@ -5,6 +5,8 @@
 //! any more, but its record stays for as long as the charge counts. The other writing of this file is
 //! `lua/reservations.lua`.
 
+use std::collections::VecDeque;
+
 use crate::{Micros, Pace, Quota};
 
 /// A record stays for this many leases after its reservation has lapsed, also if the charge counts no longer: a gateway
@@ -13,6 +15,9 @@ const RETAINED: u64 = 6;
 
 /// A key knows so many paces at most; if there are more, nothing is given back.
 const MOST_PACES: usize = 16;
+
+/// A key knows so many refunds at most: the latest.
+const MOST_REFUNDS: usize = 1_000;
 
 /// The reservations of one key that are not settled.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,6 +32,20 @@ struct Records {
     swept: Micros,
     /// How fast charges were paid off by whoever has reserved since there are records: each pace once, of several plans.
     paces: Vec<Pace>,
+    /// What settled reservations gave back since there are records, ascending by time.
+    refunds: VecDeque<Refund>,
+}
+
+/// What a settled reservation has given back of a debt. Debts are paid off in the order of their charges, so reservations
+/// that were made after it are paid off earlier than their receipts say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Refund {
+    /// When it was given back.
+    at: Micros,
+    /// When the reservation was made, and its receipt: of two that were made at one time the earlier one has the smaller.
+    made: (Micros, Micros),
+    /// How long it would have taken to pay off.
+    time: Micros,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,27 +61,31 @@ struct Record {
 #[derive(Debug)]
 pub(crate) struct Reserved {
     pub(crate) units: u64,
-    charged: Micros,
+    made: (Micros, Micros),
     /// As in [`Records`], if there are several.
     paces: Vec<Pace>,
+    /// By how much it is paid off earlier than its receipt says, after what others gave back; if that is known.
+    earlier: Option<Micros>,
 }
 
 impl Reserved {
-    /// The receipt by which so many units are given back: a receipt is a time of one pace, and the charges of other plans may
-    /// have paid off more.
-    pub(crate) fn bounded(
-        &self,
-        receipt: Micros,
-        unused: u64,
-        quota: &Quota,
-        now: Micros,
-    ) -> Micros {
-        match quota.pace() {
-            Some(_) if self.paces.len() > MOST_PACES => 0,
-            Some(pace) if self.paces.len() > 1 => {
-                pace.bounded(receipt, &self.paces, unused, self.charged, now)
-            }
-            _ => receipt,
+    /// The receipt by which so many units are given back. The receipt of the decision does not know what others have given
+    /// back since then, nor that charges of other plans pay off more.
+    pub(crate) fn bounded(&self, unused: u64, quota: &Quota, now: Micros) -> Micros {
+        let (charged, receipt) = self.made;
+        let Some(pace) = quota.pace() else {
+            return receipt;
+        };
+        let bounded =
+            |receipt: Micros, paces: &[Pace]| pace.bounded(receipt, paces, unused, charged, now);
+        let receipt = match self.earlier {
+            Some(earlier) => receipt.saturating_sub(earlier),
+            None => bounded(receipt, &[pace]),
+        };
+        match self.paces.len() {
+            0 | 1 => receipt,
+            2..=MOST_PACES => bounded(receipt, &self.paces),
+            _ => 0,
         }
     }
 }
@@ -132,14 +155,16 @@ impl Reservations {
 
     /// Removes the record of a reservation; its units, if there was one.
     pub fn settle(&mut self, id: u64) -> Option<u64> {
-        self.take(id).map(|reserved| reserved.units)
+        self.take(id, 0).map(|reserved| reserved.units)
     }
 
     /// As [`Reservations::settle`], with what is to be known to give some of it back.
-    pub(crate) fn take(&mut self, id: u64) -> Option<Reserved> {
+    pub(crate) fn take(&mut self, id: u64, receipt: Micros) -> Option<Reserved> {
         let records = self.0.as_mut()?;
         let index = records.find(id)?;
         let Record { units, charged, .. } = records.remove(index);
+        let made = (charged, receipt);
+        let earlier = records.earlier(made);
         let paces = match records.paces.len() {
             0 | 1 => Vec::new(),
             _ => records.paces.clone(),
@@ -149,9 +174,32 @@ impl Reservations {
         }
         Some(Reserved {
             units,
-            charged,
+            made,
             paces,
+            earlier,
         })
+    }
+
+    /// Notes what a settled reservation gives back by this receipt, as long as there are others.
+    pub(crate) fn refunded(
+        &mut self,
+        reserved: &Reserved,
+        unused: u64,
+        receipt: Micros,
+        quota: &Quota,
+        now: Micros,
+    ) {
+        if let Some(records) = &mut self.0
+            && let Some(pace) = quota.pace()
+        {
+            let refund = Refund {
+                at: now,
+                made: reserved.made,
+                time: pace.time(unused).min(receipt.saturating_sub(now)),
+            };
+            let matters = |refund: &Refund| quota.counts_until(refund.at) > now;
+            records.refund(refund, matters);
+        }
     }
 
     /// Lets a reservation last until `lapse`; false if it has no record.
@@ -185,6 +233,32 @@ impl Records {
             self.units += units(&self.all[lapsed..swept]);
         }
         self.swept = now;
+    }
+
+    /// By how much a reservation is paid off earlier; `None` if that is not known any more.
+    fn earlier(&self, made: (Micros, Micros)) -> Option<Micros> {
+        let oldest = self.refunds.front().map_or(0, |refund| refund.at);
+        if self.refunds.len() == MOST_REFUNDS && made.0 <= oldest {
+            return None;
+        }
+        let refunds = self.refunds.iter();
+        let counts = refunds.filter(|refund| refund.at >= made.0 && refund.made < made);
+        Some(counts.map(|refund| refund.time).sum())
+    }
+
+    fn refund(&mut self, refund: Refund, matters: impl Fn(&Refund) -> bool) {
+        if refund.time == 0 {
+            return;
+        }
+        while self.refunds.front().is_some_and(|first| !matters(first)) {
+            self.refunds.pop_front();
+        }
+        // A clock may have stepped back.
+        let index = self.refunds.partition_point(|other| other.at <= refund.at);
+        self.refunds.insert(index, refund);
+        if self.refunds.len() > MOST_REFUNDS {
+            self.refunds.pop_front();
+        }
     }
 
     fn insert(&mut self, record: Record) {

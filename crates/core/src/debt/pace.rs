@@ -19,8 +19,13 @@ impl Meter {
 }
 
 impl Pace {
-    /// The receipt by which a reservation of the time `charged` is given back when charges of several paces may have paid it
-    /// off. A receipt is a time of one pace. So much of the reservation is surely still owed as the fastest of `paces` would
+    /// How long so many units take to be paid off.
+    pub(crate) fn time(self, cost: u64) -> Micros {
+        cost.saturating_mul(self.weight).div_ceil(self.pay)
+    }
+
+    /// The receipt by which a reservation of the time `charged` is given back if its own does not tell what is owed: charges of
+    /// several paces may have paid it off, or too many others have given back. So much of the reservation is surely still owed as the fastest of `paces` would
     /// have left if nothing else had been owed.
     pub(crate) fn bounded(
         self,

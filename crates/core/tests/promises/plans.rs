@@ -180,6 +180,8 @@ proptest! {
         prop_assume!(small.0 < 1_000 && TokenBucket::new(large.0, large.1).is_ok());
         prop_assume!(TokenBucket::new(small.0, small.1).is_ok());
         let plans = [small, large].map(|(capacity, rate)| bucket_of(false, capacity, rate));
+        // A debt that takes longer than 142 years to be paid off is not known exactly.
+        prop_assume!(period(&plans[1]) < 25 * 365 * DAY);
         let mut key = Key::new(plans[0], now);
         let mut slower = Exact::slower(large.1, now);
         for op in ops {

@@ -1,5 +1,7 @@
 //! Reservations: charged at once, settled when it is known what a request has come to.
 
+use std::collections::VecDeque;
+
 use proptest::prelude::*;
 use tidegate_core::{Micros, Quota, Rate, Slot, TokenBucket, Verdict, decide};
 
@@ -49,6 +51,125 @@ proptest! {
                 prop_assert!(left.remaining == quota.capacity() || left.reset <= 2 * 30, "{left:?}");
             }
         }
+    }
+}
+
+/// A bucket as a queue: who came first is paid off first.
+#[derive(Default)]
+struct Queue {
+    /// Each charge by its ID, and for how many us it is paid off from when all before it are.
+    owed: VecDeque<(u64, Micros)>,
+    now: Micros,
+}
+
+impl Queue {
+    fn pass(&mut self, mut time: Micros) {
+        self.now += time;
+        while time > 0
+            && let Some((_, left)) = self.owed.front_mut()
+        {
+            let paid = time.min(*left);
+            (time, *left) = (time - paid, *left - paid);
+            if *left == 0 {
+                self.owed.pop_front();
+            }
+        }
+    }
+
+    fn give_back(&mut self, id: u64, time: Micros) {
+        if let Some((_, left)) = self.owed.iter_mut().find(|(other, _)| *other == id) {
+            *left = left.saturating_sub(time);
+        }
+    }
+
+    fn whole(&self) -> Micros {
+        self.owed.iter().map(|(_, left)| left).sum()
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(256))]
+
+    /// Many reservations at once, settled in any order: each gives back what is still owed of it, and no more.
+    #[test]
+    fn what_is_given_back_is_what_is_still_owed(
+        now in start(),
+        ops in prop::collection::vec((0..3_000_u64, 1..=4_u64, 0..=4_u64, any::<prop::sample::Index>(), 0..4_u8), 1..60),
+    ) {
+        let quota = Quota::from(TokenBucket::new(20, Rate { count: 1_000, per: SECOND }).unwrap());
+        let unit = SECOND / 1_000;
+        let (mut slot, mut queue, mut open) = (slot(quota), Queue::default(), Vec::new());
+        queue.now = now;
+        for (nth, (wait, cost, used, which, what)) in ops.into_iter().enumerate() {
+            queue.pass(wait);
+            if what < 2 || open.is_empty() {
+                let verdict = reserve(&quota, &mut slot, cost, queue.now);
+                if verdict.allowed {
+                    queue.owed.push_back((slot.hold.0, cost * unit));
+                    open.push((slot.hold.0, cost, queue.now + verdict.reset));
+                }
+            } else {
+                let (id, cost, receipt) = open.swap_remove(which.index(open.len()));
+                prop_assert!(slot.settle(id, used.min(cost), receipt, queue.now));
+                queue.give_back(id, cost.saturating_sub(used) * unit);
+            }
+            // What is rounded, is rounded so that less is given back.
+            let (left, owed) = (quota.check(&mut slot.state, 1, queue.now).reset, queue.whole());
+            let most = owed + 4 * (nth as u64 + 1);
+            prop_assert!((owed..=most).contains(&left), "{left} us are owed, where a queue owes {owed}");
+        }
+    }
+}
+
+/// The second of two reservations was paid off earlier, because the first has come to nothing.
+#[test]
+fn what_others_gave_back_has_paid_off_what_came_later() {
+    let rate = Rate {
+        count: 1,
+        per: SECOND,
+    };
+    let (quota, now) = (
+        Quota::from(TokenBucket::new(3, rate).unwrap()),
+        1_000 * SECOND,
+    );
+    let mut slot = slot(quota);
+    let receipts = [1, 2].map(|id| {
+        let verdict = reserve(&quota, &mut slot, 1, now);
+        (id, now + verdict.reset)
+    });
+    assert!(slot.settle(receipts[0].0, 0, receipts[0].1, now));
+    let later = now + SECOND * 3 / 2;
+    assert!(reserve(&quota, &mut slot, 3, later).allowed);
+    assert!(slot.settle(receipts[1].0, 0, receipts[1].1, later + SECOND / 10));
+    assert!(!reserve(&quota, &mut slot, 1, later + SECOND * 7 / 10).allowed);
+    assert!(reserve(&quota, &mut slot, 1, later + SECOND).allowed);
+}
+
+/// A key knows the latest 1,000 refunds. What has seen more go gives back what nothing else could have paid off.
+#[test]
+fn too_many_refunds_give_back_no_more_than_is_surely_owed() {
+    let rate = Rate {
+        count: 1,
+        per: SECOND,
+    };
+    let quota = Quota::from(TokenBucket::new(20, rate).unwrap());
+    let now = 1_000 * SECOND;
+    // Of the second reservation nothing is paid off after two seconds, since the first one was before it. If that is not
+    // known, two units may be.
+    for (refunds, left) in [(999, 17), (1_001, 15)] {
+        let mut slot = slot(quota);
+        reserve(&quota, &mut slot, 4, now);
+        let second = reserve(&quota, &mut slot, 4, now);
+        let id = slot.hold.0;
+        for _ in 0..refunds {
+            let verdict = reserve(&quota, &mut slot, 1, now + 1);
+            assert!(slot.settle(slot.hold.0, 0, now + 1 + verdict.reset, now + 1));
+        }
+        let later = now + 2 * SECOND;
+        assert!(reserve(&quota, &mut slot, 1, later).allowed);
+        assert!(slot.settle(id, 0, now + second.reset, later));
+        let remaining = quota.check(&mut slot.state, 1, later).remaining;
+        assert_eq!(remaining, left, "after {refunds} refunds");
     }
 }
 

@@ -293,6 +293,34 @@ async fn lua_and_rust_do_the_same_afterwards() {
     }
 }
 
+/// A key knows its latest 1,000 refunds. The two writings forget the same ones, and say the same without them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lua_and_rust_know_as_many_refunds() {
+    let server = RedisServer::start().await;
+    let caller = caller(&server).await;
+    for refunds in [999, 1_001] {
+        let limit = Limit::new("it-refunds", quota(0, 5_000, 60_000_000), OnFailure::Closed);
+        let limit = limit.reserving(LEASE);
+        let (tag, rest) = ([refunds as u8; 16], [1; 16]);
+        let mut account = Account {
+            caller: &caller,
+            limit: &limit,
+            key: Key { tag, rest },
+            held: Held::fresh(limit.quota()),
+            charged: Vec::new(),
+        };
+        assert!(account.ask(1_000).await && account.ask(300).await);
+        let early = account.charged.pop().unwrap();
+        for _ in 0..refunds {
+            assert!(account.ask(2).await);
+            let charged = account.charged.pop().unwrap();
+            account.settle(charged, 1).await;
+        }
+        account.settle(early, 0).await;
+        assert!(account.ask(1).await);
+    }
+}
+
 fn quota(kind: u8, most: u64, window: Micros) -> Quota {
     let rate = Rate {
         count: most,
