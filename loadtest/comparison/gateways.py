@@ -90,7 +90,8 @@ OTHERS = {
 
 
 def tidegate(
-    run, limit, port, redis, *, mode="exact", limits=1, headers="x-ratelimit", access=False, logs=False, keys=(), trusted=()
+    run, limit, port, redis, *, mode="exact", limits=1, headers="x-ratelimit", access=False, logs=False, traces=None, keys=(),
+    trusted=(),
 ):
     """tidegate's own command; the options are those whose price is measured. With `logs` nothing is said of the log."""
     store = "memory"
@@ -114,6 +115,10 @@ def tidegate(
     }
     if logs:
         del config["log"]
+    if traces:
+        # The API takes the spans, too.
+        collector = f"http://127.0.0.1:{run.upstream_port}"
+        config["tracing"] = {"otlp": collector, "sample": traces, "max_per_second": 10_000}
     if keys:
         config["clients"] = [{"api_key": {"keys": list(keys)}}, {"ip": {}}]
     file = run.folder / f"tidegate-{port}.yaml"

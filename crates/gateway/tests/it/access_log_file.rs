@@ -7,7 +7,7 @@ use std::process::Command;
 use http::{Request, Response};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tidegate_testkit::{Client, Port, RawClient, Upstream, body};
+use tidegate_testkit::{RawClient, Upstream};
 
 use crate::kit::{LONG, get};
 use crate::support::TestGateway;
@@ -190,86 +190,6 @@ routes: [{{ name: api, path: /api/**, upstream: \"{}\", limits: [one, two] }}]
         admitted["time_local"].as_str().unwrap().ends_with(" +0000"),
         "{admitted}"
     );
-}
-
-/// Whoever reads the log learns as much as the client does of why a request did not go on.
-#[tokio::test]
-async fn the_error_of_an_answer_is_in_its_line() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("access.log");
-    let (upstream, gone) = (Upstream::ok(), Port::reserve());
-    let gateway = TestGateway::start(&format!(
-        "
-log: {{ {} }}
-trusted_proxies: [127.0.0.1]
-clients: [{{ api_key: {{ unknown: reject, keys: [{{ name: a, hash: \"sha256:{hash}\" }}] }} }}, {{ ip: {{}} }}]
-limits:
-  costly: {{ fixed_window: {{ limit: 2, window: 31d }}, cost: {{ header: x-cost, max: 9 }} }}
-routes:
-  - {{ path: /api, upstream: \"{upstream}\", limits: [costly], methods: [GET] }}
-  - {{ path: /teapot, upstream: \"{upstream}\" }}
-  - {{ path: /gone, upstream: \"http://{gone}\" }}
-",
-        log(&file, "format: json, fields: [status, outcome, error]"),
-        upstream = upstream.url(),
-        gone = gone.addr(),
-        hash = "0".repeat(64),
-    ))
-    .await;
-    let client = Client::new(gateway.address)
-        .knows("www-authenticate")
-        .knows("allow");
-    let mut expected = Vec::new();
-    for (method, target, header, status, error) in [
-        ("GET", "/api", ("x-cost", "2"), 200, None),
-        ("GET", "/api", ("x-cost", "2"), 429, None),
-        (
-            "GET",
-            "/api",
-            ("x-cost", "3"),
-            400,
-            Some("cost_exceeds_limit"),
-        ),
-        (
-            "GET",
-            "/api",
-            ("x-api-key", "made-up"),
-            401,
-            Some("invalid_api_key"),
-        ),
-        (
-            "POST",
-            "/api",
-            ("x-cost", "1"),
-            405,
-            Some("method_not_allowed"),
-        ),
-        ("GET", "/api/%2F", ("x-cost", "1"), 400, Some("bad_path")),
-        ("GET", "/unknown", ("x-cost", "1"), 404, Some("no_route")),
-        (
-            "GET",
-            "/gone",
-            ("x-cost", "1"),
-            502,
-            Some("upstream_unreachable"),
-        ),
-    ] {
-        let request = Request::builder().method(method).uri(target);
-        let request = request.header(header.0, header.1).body(body::empty());
-        let answer = client.request(request.unwrap()).await;
-        let told = serde_json::from_str::<Value>(answer.text()).unwrap_or_default();
-        assert_eq!(answer.status, status, "{target}");
-        if status != 429 {
-            assert_eq!(told["error"], json!(error), "{target}");
-        }
-        expected.push((json!(status), json!(error)));
-    }
-    gateway.stop().await;
-    let found = objects(&lines(&file));
-    let found = found
-        .iter()
-        .map(|line| (line["status"].clone(), line["error"].clone()));
-    assert_eq!(found.collect::<Vec<_>>(), expected);
 }
 
 /// `jq` and the like read every line, whatever clients send.

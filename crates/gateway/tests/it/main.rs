@@ -67,6 +67,7 @@ mod systemd;
 // What a gateway tells about itself, and what it does not.
 mod access_log;
 mod access_log_bounds;
+mod access_log_errors;
 mod access_log_file;
 mod access_log_rotation;
 mod admin;
@@ -81,6 +82,7 @@ mod redis_seen;
 mod secrets;
 mod secrets_under_way;
 mod status;
+mod status_events;
 mod traces;
 mod unread_log;
 
