@@ -24,8 +24,9 @@ pub trait Algorithm {
     /// The most that can be admitted at once: what a client sees as the limit.
     fn capacity(&self) -> u64;
 
-    /// Decides. Changes nothing that a later decision can see, except that a stamp further ahead of `now` than the
-    /// key's period is moved to `now`: the clock stepped back, and nobody should be locked out until it catches up.
+    /// Decides. Changes nothing that a later decision can see, with one exception. If a stamp is further ahead of `now` than the
+    /// key's period, the clock stepped back. The stamp is then moved to `now`, so that nobody is locked out until the clock catches
+    /// up.
     fn check(&self, state: &mut Self::State, cost: u64, now: Micros) -> Verdict;
 
     /// Charges what [`Algorithm::check`] allowed at the same `now`, and brings the verdict's numbers up to date.
@@ -55,7 +56,8 @@ pub trait Algorithm {
     /// all before it, would have stopped to count.
     fn give_back(&self, state: &mut Self::State, cost: u64, receipt: Micros, now: Micros);
 
-    /// How fast a charge is paid off, if it is and if requests can reserve: a receipt says when all is paid off at this pace.
+    /// How fast a charge is paid off. None if it is not paid off, or if requests cannot reserve. A receipt says when all is paid
+    /// off at this pace.
     fn pace(&self) -> Option<Pace> {
         None
     }
@@ -71,8 +73,8 @@ pub trait Algorithm {
     /// What the scripts take, at `now` on their clock (lua/README.md).
     fn numbers(&self, now: Micros) -> Numbers;
 
-    /// The window, or the time in which a full bucket is paid off, in us: so long does the whole capacity last for a client
-    /// that uses it evenly.
+    /// The window, or the time in which a full bucket is paid off, in us. A client that uses the limit evenly uses the whole
+    /// capacity in this time.
     fn period(&self) -> Micros;
 
     /// The time from which a charge that was made at `at` counts no longer, however full the key was.

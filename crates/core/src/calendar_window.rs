@@ -105,8 +105,8 @@ impl Algorithm for CalendarWindow {
         self.end(state)
     }
 
-    /// Limit, the start of a window, and the ends of that and the next two, in us. The time of the
-    /// call is in one of the first two, if `now` is wrong by less than a second, and by less than half a window.
+    /// Limit, the start of a window, and the ends of that and the next two, in us. The time of the call is in one of the first two
+    /// windows. This holds if `now` is wrong by less than a second, and by less than half a window.
     fn numbers(&self, now: Micros) -> Numbers {
         let [start, end, _] = self.calendar.windows(now);
         let early = ((end - start) / 2).min(LEEWAY);

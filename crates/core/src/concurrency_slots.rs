@@ -1,8 +1,8 @@
 //! Slots that requests hold while they are under way, each for a time, unless it is renewed.
 //!
-//! A slot is known by the ID of its request. Taking, renewing and giving back name that ID, and may be repeated: a slot
-//! that is there is not taken twice, and one that is missing (it lapsed, or the state was lost) is taken again by its next
-//! renewal, since its request is running. The other writing of this file is `lua/places.lua`.
+//! A slot is known by the ID of its request. Taking, renewing and giving back name that ID, and may be repeated. A slot that is
+//! there is not taken twice. If a slot is missing (it lapsed, or the state was lost), its next renewal takes it again, since its
+//! request is running. The other writing of this file is `lua/places.lua`.
 
 use crate::{Hold, HoldId, Micros};
 

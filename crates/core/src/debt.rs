@@ -1,17 +1,18 @@
 //! A debt that is paid off continuously: the arithmetic that both buckets share.
 //!
-//! A unit of cost weighs `weight`, and `pay` of it is paid off each microsecond, so that a rate of n per P is exact in
-//! integers: `weight / pay = P / n`.
+//! A unit of cost weighs `weight`, and `pay` of it is paid off each microsecond. So a rate of n per P is exact in integers:
+//! `weight / pay = P / n`.
 //!
 //! A cost that is known afterwards may bring the debt above the capacity: then nothing is admitted until enough of it is
-//! paid off. A debt is bounded by what is still exact in integers; [`Meter::new`] chooses weights that leave room for
-//! a thousand times the capacity, where the rate allows that.
+//! paid off. A debt is bounded by what is still exact in integers. [`Meter::new`] chooses weights that leave room for a thousand
+//! times the capacity, where the rate allows that.
 //!
-//! Quotas of several plans may decide about one key, and a quota may change. Each counts the debt by its own numbers: paid
-//! off at its own rate, and at the time of the last charge at most its own capacity of it. So a debt that was made under a
-//! larger quota locks nobody out for longer than the smaller quota's own period. What a quota does not count is not lost: its
-//! charge keeps the whole debt beside what it counts ([`Debt::whole`]), as of the time when it was whole, so that every other
-//! quota pays it off at its own rate from then on. It is dropped when what is counted is as much.
+//! Quotas of several plans may decide about one key, and a quota may change. Each quota counts the debt by its own numbers. The
+//! debt is paid off at the quota's own rate. At the time of the last charge the quota counts at most its own capacity of the debt.
+//! So a debt that was made under a larger quota locks nobody out for longer than the smaller quota's own period. What a quota does
+//! not count is not lost. Its charge keeps the whole debt beside what it counts ([`Debt::whole`]), as of the time when it was
+//! whole. Every other quota pays the whole debt off at its own rate from then on. The whole debt is dropped when what is counted is
+//! as much.
 //!
 //! The other writing of this file is `lua/debt.lua`.
 
@@ -96,8 +97,8 @@ pub struct Meter {
 impl Meter {
     /// A meter for `capacity` units of cost, paid off at `rate`.
     ///
-    /// Where the exact fraction does not fit, the rate is rounded down, by less than one part in a million, so that the
-    /// limit gets stricter and never looser. `what` is the capacity's name in YAML, for errors.
+    /// Where the exact fraction does not fit, the rate is rounded down, by less than one part in a million. So the limit gets
+    /// stricter and never looser. `what` is the capacity's name in YAML, for errors.
     ///
     /// # Errors
     ///
@@ -221,8 +222,8 @@ impl Meter {
         *debt = self.debt(owed, settled.at, beyond, whole);
     }
 
-    /// Takes `cost` back, as [`crate::Algorithm::give_back`]. Who came first is paid off first: so much of the charge is
-    /// still owed as will be paid off until `receipt`, and the rest was paid off in others' place.
+    /// Takes `cost` back, as [`crate::Algorithm::give_back`]. The earliest charges are paid off first. So much of this charge is
+    /// still owed as will be paid off until `receipt`. The rest was paid off in place of later charges.
     pub(crate) fn give_back(&self, debt: &mut Debt, cost: u64, receipt: Micros, now: Micros) {
         self.check(debt, cost, now);
         let settled = self.settle(debt, now);
@@ -251,8 +252,9 @@ impl Meter {
         excess.div_ceil(self.weight)
     }
 
-    /// The time at which a debt is paid off at this meter's rate, and the whole one at that, or at the rate under which it was
-    /// made: 1 is the least that was paid of its weights.
+    /// The time at which a debt is paid off at this meter's rate. If there is a whole debt, the later time of the two counts. The
+    /// whole debt is paid off at this rate, or at the rate under which it was made, whichever is sooner. The latter rate is at
+    /// least 1 of its weights each microsecond.
     pub(crate) fn paid(&self, debt: &Debt) -> Micros {
         let (owed, _) = self.counted(debt);
         let paid = debt.at + owed.div_ceil(self.pay);
@@ -308,8 +310,8 @@ impl Meter {
         }
     }
 
-    /// What is to be kept beside a debt of which `counted` is counted at its own time, and which is paid off for `elapsed`
-    /// before it is written: that of which more would be left.
+    /// The whole debt that is kept beside a debt. Of the debt, `counted` is counted at its own time, and it is paid off for
+    /// `elapsed` before it is written. A whole debt is kept if it is more than `counted` and is not paid off within `elapsed`.
     fn uncounted(&self, debt: &Debt, counted: u64, elapsed: Micros) -> Option<WholeDebt> {
         if self.counts_all(debt) {
             return None;

@@ -73,10 +73,10 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Settles the reservation with this ID: `used` is what it has come to. If that is less than was reserved, the rest is
-    /// given back; if it is more, all of it is charged, whether or not it fits. `until` is the time of the decision and
-    /// its verdict's `reset` together; if others have given back since then, or plans of several paces have reserved, less is
-    /// given back. Changes nothing, and says so, if the reservation has no record: it was settled before, or is forgotten with its charge.
+    /// Settles the reservation with this ID: `used` is what it has come to. If that is less than was reserved, the rest is given
+    /// back. If it is more, all of it is charged, whether or not it fits. `until` is the time of the decision and its verdict's
+    /// `reset` together. If others have given back since then, or plans of several paces have reserved, less is given back. Changes
+    /// nothing, and says so, if the reservation has no record: it was settled before, or is forgotten with its charge.
     pub fn settle(&mut self, id: u64, used: u64, until: Micros, now: Micros) -> bool {
         let Some(reserved) = self.unsettled.take(id, until) else {
             return false;

@@ -1,8 +1,8 @@
 //! Decides: the algorithms of a rate limiter as pure functions of a state, a cost and a time.
 //!
 //! This crate is the definition that `lua/*.lua` must agree with, number by number, and what the memory store runs.
-//! It knows no clock, no store, no request and no configuration: time is an argument, a state is a value, and the
-//! answer is a [`Verdict`].
+//! It knows no clock, no store, no request and no configuration. Time is an argument, a state is a value, and the answer is a
+//! [`Verdict`].
 //!
 //! All arithmetic is on integers below 2^53, because Lua's numbers are doubles and the two must never differ. Products
 //! that could leave that range are refused when a quota is made ([`QuotaError`]), never met at run time.

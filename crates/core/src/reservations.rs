@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 
 use crate::{Micros, Pace, Quota};
 
-/// A record stays for this many leases after its reservation has lapsed, also if the charge counts no longer: a gateway
-/// that was cut off may still settle it.
+/// A record stays for this many leases after its reservation has lapsed, also if the charge counts no longer. A gateway that was
+/// cut off may still settle it.
 const RETAINED: u64 = 6;
 
 /// A key knows so many paces at most; if there are more, nothing is given back.

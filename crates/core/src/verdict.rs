@@ -4,8 +4,8 @@ use crate::Micros;
 
 /// One limit's answer: whether the request fits, and the numbers that clients are told.
 ///
-/// When the whole request is admitted, `remaining` and `reset` already include its cost; when it is refused, by this
-/// limit or another, they describe the state as it stays.
+/// When the whole request is admitted, `remaining` and `reset` already include its cost. When it is refused, by this limit or
+/// another, they describe the state as it stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// Whether this limit lets the request through.

@@ -1,7 +1,7 @@
 //! File descriptors: how many the process may have open, and how clients and upstreams share them.
 //!
-//! The limit is the process's, so the count of connections to upstreams is, too. A client that was accepted may need a
-//! connection to an upstream at any time, so each side gets half of what the process does not need for itself.
+//! The limit is the process's, so the count of connections to upstreams is, too. A client that was accepted may need a connection
+//! to an upstream at any time. So each side gets half of what the process does not need for itself.
 
 use std::error::Error;
 use std::io;
@@ -15,8 +15,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// What a gateway has open that serves nobody yet: its ports, its timers, its log.
 const OWN: usize = 24;
-/// The share of the limit that is kept for Redis, the admin port, names and files: at least this part of it, and at most so
-/// many.
+/// The share of the limit that is kept for Redis, the admin port, names and files. It is at least this part of the limit, and at
+/// most so many.
 const RESERVED_PART: usize = 8;
 const MOST_RESERVED: usize = 128;
 /// How often the log says that there are none left.

@@ -84,8 +84,8 @@ pub fn is_hop_by_hop(name: &HeaderName) -> bool {
     kind(name.as_str()) == Kind::HopByHop
 }
 
-/// Whether this header, by this name or another that servers take for it, belongs to the connection or says where a request
-/// comes from, so that nobody but us changes it.
+/// Whether this header belongs to the connection, or says where a request comes from, so that nobody but us changes it. It may come
+/// by this name, or by another that servers take for it.
 pub fn is_ours(name: &HeaderName, vouched: &[HeaderName]) -> bool {
     let name = folded(name.as_str());
     let mut vouched = vouched.iter().map(|own| folded(own.as_str()));

@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::net::Ipv6Addr;
 
-/// The host of an authority (`Api.Example.com.:8080`), lower-case, without its port or final dot;
-/// none if the authority is not a host and perhaps a port: empty, with a user, with a path.
+/// The host of an authority (`Api.Example.com.:8080`), lower-case, without its port or final dot. None if the authority is not a
+/// host and perhaps a port: empty, with a user, with a path.
 pub fn host_of(authority: &str) -> Option<Cow<'_, str>> {
     // The colons inside of [::1] are not a port's.
     let colon = authority.bytes().rposition(|byte| byte == b':');

@@ -35,9 +35,9 @@ const DECODINGS: usize = 4;
 
 /// What becomes of `%2F` and `%5C`, which one server takes for a letter and another for a `/`.
 ///
-/// A route can choose only once a path has been matched: normalise with [`Reject`](Self::Reject),
-/// and on [`PathError::EncodedSlash`] once more with [`Keep`](Self::Keep), which counts if the
-/// route that then matches says so.
+/// A route can choose only once a path has been matched. So normalise with [`Reject`](Self::Reject), and on
+/// [`PathError::EncodedSlash`] once more with [`Keep`](Self::Keep). The second result counts if the route that then matches says
+/// so.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum EncodedSlashes {
     /// The path is refused.
@@ -170,8 +170,8 @@ fn respell(raw: &str, slashes: EncodedSlashes) -> Result<String, PathError> {
     Ok(path)
 }
 
-/// Whether an escape of this byte may hide a dot segment: a slash that stays escaped, the start of parameters, or an escape of an
-/// escape.
+/// Whether an escape of this byte may hide a dot segment. Such bytes are a slash that stays escaped, the start of parameters, or an
+/// escape of an escape.
 const fn may_hide(byte: u8) -> bool {
     matches!(byte, b'/' | b'\\' | b';' | b'%')
 }

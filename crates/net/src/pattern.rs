@@ -215,8 +215,8 @@ pub fn caseless(name: &str) -> Cow<'_, str> {
     Cow::Borrowed(name)
 }
 
-/// The segments of a normalised path without their parameters, the empty ones left out: so the
-/// trailing slash goes, and `/;a/b`, which some servers read as `/b`, is matched as `/b`.
+/// The segments of a normalised path without their parameters, the empty ones left out. So the trailing slash goes, and `/;a/b`,
+/// which some servers read as `/b`, is matched as `/b`.
 pub fn names(path: &str) -> impl Iterator<Item = &str> + Clone {
     let mut rest = Some(path);
     let segments = std::iter::from_fn(move || {

@@ -1,7 +1,7 @@
 //! Whether a connection still carries anything: it is asked every so often, whatever else is asked over it.
 //!
-//! A server that loses its power says no good-bye, and the system goes on sending for a quarter of an hour. fred's own
-//! check counts from the last command that was written, so where somebody asks all the time it never ends; nor does it run
+//! A server that loses its power says no good-bye, and the system goes on sending for a quarter of an hour. The check of fred
+//! counts from the last command that was written. Where commands are sent all the time, this check never ends. It does not run
 //! while fred waits to write.
 
 use std::time::Duration;

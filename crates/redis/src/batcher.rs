@@ -1,8 +1,8 @@
 //! Decisions that are asked for at the same moment: one call asks for all of them.
 //!
-//! A call costs gateway and Redis several times what a decision does. The first decision to come waits until every other
-//! request that is ready has asked, and, if several calls are under way, until one of them is answered: so a gateway with
-//! little to do asks at once, and a busy one seldom.
+//! A call costs gateway and Redis several times what a decision does. The first decision to come waits until every other request
+//! that is ready has asked. If several calls are under way, it also waits until one of them is answered. So a gateway with little
+//! to do asks at once, and a busy one seldom.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use super::word::Word;
 
 /// The most decisions of one call: Redis does nothing else meanwhile, for a millisecond or two at most.
 const MOST: usize = 64;
-/// The most calls of one script that are under way at once. Redis makes them one after another, so more would only be
-/// smaller ones, and fewer would make who comes meanwhile wait for longer where the way to Redis is long.
+/// The most calls of one script that are under way at once. Redis makes them one after another, so more would only be smaller ones.
+/// With fewer, requests that come meanwhile would wait for longer where the way to Redis is long.
 const CALLS: usize = 4;
 
 /// The decisions that wait for their call, by their script.

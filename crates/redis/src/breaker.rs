@@ -4,8 +4,8 @@
 //! closed ── FAILURES in a row ──▶ open ── PAUSE ──▶ half open: one request asks ──▶ closed, or open again
 //! ```
 //!
-//! A failure that nobody had to wait for, since there is no connection, needs no pause: the next request may ask, and finds
-//! the connection as soon as there is one.
+//! A failure that nobody had to wait for, since there is no connection, needs no pause. The next request may ask, and finds the
+//! connection as soon as there is one.
 //!
 //! The time is passed in, as a span since some start, so that tests need no clock.
 
@@ -15,8 +15,8 @@ use std::time::Duration;
 /// After so many failures in a row nobody waits any more.
 const FAILURES: u32 = 5;
 
-/// How long until one request may try again, and wait in vain. Less than one in a hundred does, from 500 a second up; and
-/// it is much less than a second, within which Redis has to decide again.
+/// How long until one request may try again, and wait in vain. Less than one in a hundred does, from 500 a second up. The pause is
+/// much less than a second, within which Redis has to decide again.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Whether requests may ask.

@@ -36,9 +36,9 @@ impl Clock {
         self.start.elapsed()
     }
 
-    /// Notes what Redis's time was in the answer to a call that was sent at `sent` (by [`Clock::elapsed`]): a moment
-    /// before, so what is derived from it is never early; of several answers the one that was on its way for the
-    /// shortest time is late by the least.
+    /// Notes what Redis's time was in the answer to a call that was sent at `sent` (by [`Clock::elapsed`]). The send time is before
+    /// Redis's time, so what is derived from it is never early. Of several answers, the one that was on its way for the shortest
+    /// time is late by the least.
     pub(crate) fn saw(&self, time: Micros, sent: Duration) {
         let offset = offset(time, sent);
         let age = micros(sent).saturating_sub(self.seen.load(Ordering::Relaxed));
@@ -54,7 +54,7 @@ impl Clock {
         self.seen.store(micros(sent), Ordering::Relaxed);
     }
 
-    /// The time on Redis's clock: late by no more than the shortest call was on its way, and never early; none while it
+    /// The time on Redis's clock, never early. It is late by no more than the shortest call was on its way. None while that clock
     /// is not known.
     pub(crate) fn now(&self) -> Option<Micros> {
         self.deadline(Duration::ZERO)

@@ -1,10 +1,10 @@
 //! A Redis Cluster: one connection per primary, and a map of the slots that is kept up to date in the background.
 //!
-//! A client of fred's own for the whole cluster has one task for all nodes, and reconnects inside of it: one dead node
-//! would hold up the clients of all others. Here nodes share nothing. The map is asked of any node at the start, whenever
-//! a connection breaks or a node sends us elsewhere, again and again while a node is away, and else every few seconds; a
-//! node that knows itself cut off from the others is not believed. While all of them do, none is asked to decide: fred
-//! closes a connection over which it hears that the cluster is down.
+//! A client of fred's own for the whole cluster has one task for all nodes, and reconnects inside of it. One dead node would hold
+//! up the clients of all others. Here nodes share nothing. The map is asked of any node at the start, and whenever a connection
+//! breaks or a node sends us elsewhere. It is asked again and again while a node is away, and else every few seconds. A node that
+//! knows itself cut off from the others is not believed. While all of them do, none is asked to decide: fred closes a connection
+//! over which it hears that the cluster is down.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! One connection to Redis that is made again whenever it ends.
 //!
-//! fred makes one connection and drives it; when it ends, for whatever reason, a new client takes its place here, at once if the
-//! old one was good for a while. So there is no client that is stuck, and why there is no connection is always known.
+//! The fred client makes one connection and drives it. When it ends, for whatever reason, a new client takes its place here, at
+//! once if the old one was good for a while. So there is no client that is stuck, and why there is no connection is always known.
 
 mod sentinels;
 

@@ -110,7 +110,7 @@ impl Gateways {
         !self.is_fixed || self.count() > 1
     }
 
-    /// Sends a heartbeat, and counts the gateways: a higher count applies at once, a lower one when Redis has answered it for
+    /// Sends a heartbeat, and counts the gateways. A higher count applies at once, a lower one when Redis has answered it for
     /// longer than a gateway may be silent.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
-//! The limit on calls in flight to one server, which may not answer: each call has a deadline, and a circuit breaker ends
-//! calls that fail.
+//! The limit on calls in flight to one server, which may not answer. Each call has a deadline, and a circuit breaker ends calls
+//! that fail.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -55,8 +55,8 @@ impl Default for InFlightLimit {
 }
 
 impl InFlightLimit {
-    /// Makes a call that ends by `until`, if the server may be asked. The call is given the deadline on the server's clock
-    /// and says what that clock showed, and its answer, if it did not find itself too late.
+    /// Makes a call that ends by `until`, if the server may be asked. The call is given the deadline on the server's clock. It
+    /// returns what that clock showed, and its answer, if it did not find itself too late.
     pub async fn call<T, F>(
         &self,
         until: Instant,

@@ -1,5 +1,5 @@
-//! The secret that gateways on one Redis share, or its fingerprint: all of them count under the same keys, or do not count
-//! here at all.
+//! The secret that gateways on one Redis share, or its fingerprint. All of them count under the same keys, or do not count here at
+//! all.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! One Redis server that keeps a part of the keys, or all of them: its connection, and which scripts it knows.
 //!
-//! What is judged per server (whether to ask it at all, how many calls may wait for it) belongs here: a server of a
-//! cluster that is down or slow must concern nobody whose keys are elsewhere.
+//! What is judged per server (whether to ask it at all, how many calls may wait for it) belongs here. A server of a cluster that is
+//! down or slow must concern nobody whose keys are elsewhere.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -60,8 +60,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Runs the script with this number. If the server lost it, one caller brings it back by running it from its text, and those that found
-    /// it missing meanwhile wait for that one, then try again: nothing has run, so nothing is charged twice.
+    /// Runs the script with this number. If the server lost it, one caller brings it back by running it from its text. Callers that
+    /// found it missing meanwhile wait for that one, then try again. Nothing has run, so nothing is charged twice.
     pub(crate) async fn call(
         &self,
         script: usize,

@@ -1,5 +1,5 @@
-//! Redis URLs: which servers they name, and how to enter. What is not understood is refused: a word that nobody reads may
-//! have been a password, or the reason to think that a connection is private.
+//! Redis URLs: which servers they name, and how to enter. What is not understood is refused. A word that nobody reads may have been
+//! a password, or the reason to think that a connection is private.
 //!
 //! Its errors repeat nothing of a URL.
 

@@ -1,5 +1,5 @@
-//! The client's socket as hyper sees it: bytes that were read to detect the protocol come first, reads are noted, a client that
-//! takes nothing for too long is cut off, and one that is still sending after its answer gets the time to read the answer.
+//! The client's socket as hyper sees it. Bytes that were read to detect the protocol come first, and reads are noted. A client that
+//! takes nothing for too long is cut off. A client that is still sending after its answer gets the time to read the answer.
 
 use std::future::Future as _;
 use std::io;
@@ -115,7 +115,7 @@ impl ClientStream {
     }
 
     /// Reads and drops what still comes, until the client closes too or [`LINGER`] is over. A socket that is closed with bytes
-    /// unread resets the connection, and the reset may overtake the answer: the client of a refused upload would not learn why.
+    /// unread resets the connection, and the reset may overtake the answer. The client of a refused upload would not learn why.
     fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let mut scratch = [MaybeUninit::uninit(); 4096];
         loop {

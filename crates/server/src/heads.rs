@@ -1,5 +1,5 @@
-//! Heads of requests on one connection: how many the client sent, and how many became requests. hyper refused the others, and
-//! answers or resets them by itself.
+//! Heads of requests on one connection: how many the client sent, and how many became requests. The others were refused by hyper,
+//! which answers or resets them by itself.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -48,8 +48,8 @@ impl Heads {
         self.leaves.store(true, Ordering::Relaxed);
     }
 
-    /// The end of an HTTP/2 connection was read. Returns whether the protocol has to wait for it until the connection is
-    /// polled again: at the end, the protocol forgets the heads that it has read and not handed over.
+    /// The end of an HTTP/2 connection was read. Returns whether the protocol has to wait for it until the connection is polled
+    /// again. At the end, the protocol forgets the heads that it has read and not handed over.
     pub(crate) fn holds_end(&self) -> bool {
         self.left();
         !self.end_is_due.load(Ordering::Relaxed) && self.unknown() > 0

@@ -162,8 +162,8 @@ fn resident() -> Option<u64> {
     Some(kib << 10)
 }
 
-/// Lets the allocator return memory that has been free for a while. mimalloc does so when a large block is freed and at no time
-/// of its own, so a gateway that has become quiet would keep all memory that it ever needed.
+/// Lets the allocator return memory that has been free for a while. The allocator, mimalloc, does so when a large block is freed
+/// and at no time of its own. So a gateway that has become quiet would keep all memory that it ever needed.
 fn give_back() {
     drop(std::hint::black_box(Vec::<u8>::with_capacity(LARGE)));
 }

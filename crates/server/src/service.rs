@@ -63,8 +63,8 @@ pub trait ResponseBody: Body<Data = Bytes, Error = BoxError> + Send + Unpin + 's
     fn cut(&mut self);
 }
 
-/// The error of a service that does not answer. hyper then closes an HTTP/1 connection without an answer, and resets an HTTP/2
-/// stream with the code of the source, which no client takes for an invitation to try again.
+/// The error of a service that does not answer. After this error, hyper closes an HTTP/1 connection without an answer, and resets
+/// an HTTP/2 stream with the code of the source. No client takes that code for an invitation to try again.
 #[derive(Debug, thiserror::Error)]
 #[error("the request was dropped")]
 pub struct Dropped(#[source] h2::Error);

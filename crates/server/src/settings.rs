@@ -30,8 +30,8 @@ pub struct Timeouts {
     pub idle: Duration,
 }
 
-/// Identifies a listener in all configurations: its address as written, and its number among those with the same address,
-/// since several may ask for any free port.
+/// Identifies a listener in all configurations: its address as written, and its number among those with the same address. Several
+/// listeners may ask for any free port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListenerName {
     /// The address as written.

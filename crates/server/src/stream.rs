@@ -20,8 +20,8 @@ use tokio::time::Instant;
 use crate::client_body::{Unread, discard};
 use crate::service::{BoxError, ResponseBody};
 
-/// The largest part of an answer that is offered at once, in bytes: what fits one frame. hyper takes a part whole as soon as
-/// the client takes a byte of it, so that progress is seen in steps of one part.
+/// The largest part of an answer that is offered at once, in bytes: what fits one frame. As soon as the client takes a byte of a
+/// part, hyper takes it whole, so progress is seen in steps of one part.
 const PART: usize = 16 * 1024;
 /// The least of the parts that a slow client is offered, in bytes, and how many it is offered before larger ones.
 const LEAST_PART: u64 = 256;
@@ -89,8 +89,8 @@ pin_project! {
 impl<F: Future<Output = ()>> Future for Stream<F> {
     type Output = ();
 
-    /// Ready when the answer is sent and the rest of the body is read, or when the client's time is over; dropped before the
-    /// answer is sent, a stream is reset.
+    /// Ready when the answer is sent and the rest of the body is read, or when the client's time is over. If a stream is dropped
+    /// before the answer is sent, it is reset.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let mut this = self.project();
         if let Some(stream) = this.stream.as_mut().as_pin_mut() {

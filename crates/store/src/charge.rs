@@ -152,8 +152,8 @@ impl Limit {
         self.quota.lease().or(self.reserves)
     }
 
-    /// Whether what it refuses stays refused until the time to come back: what is only observed refuses nobody, and what
-    /// is held may be free again at any moment.
+    /// Whether what it refuses stays refused until the time to come back. A limit that is only observed refuses nobody, and what is
+    /// held may be free again at any moment.
     pub fn is_refusal_final(&self) -> bool {
         !self.is_observed && self.lease().is_none()
     }
@@ -236,8 +236,8 @@ impl Hash for LimitKey {
 /// Whom or what a charge is counted for, as keyed hashes: no client's name ever reaches a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// The hash of the client (or of what stands in its place): equal for all limits of one client, so that in a Redis
-    /// Cluster their keys share a slot.
+    /// The hash of the client, or of what stands in its place. It is equal for all limits of one client, so that in a Redis Cluster
+    /// their keys share a slot.
     pub tag: [u8; 16],
     /// The hash of everything else that the limit is counted per; zero when there is nothing else.
     pub rest: [u8; 16],

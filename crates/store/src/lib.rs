@@ -2,9 +2,8 @@
 //!
 //! [`Store::decide`] takes all charges of one request and answers with one [`Decision`]: all of them are charged, or
 //! none. What a request holds or queues for after that is [`Holds`] and a [`Queued`]. [`Store::peek`] and
-//! [`Store::reset`] are for operators: what is left, and begin anew. The memory store runs the algorithms of
-//! `tidegate-core`; the Redis store runs their other writing, the scripts of `lua/`, which are compiled in, by
-//! calls of `tidegate-redis`.
+//! [`Store::reset`] are for operators: what is left, and begin anew. The memory store runs the algorithms of `tidegate-core`. The
+//! Redis store runs their other writing by calls of `tidegate-redis`: the scripts of `lua/`, which are compiled in.
 
 mod charge;
 mod decision;

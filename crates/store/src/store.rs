@@ -29,8 +29,8 @@ impl Store {
         }
     }
 
-    /// The refusal that these charges would be given without a question to anybody, if there is one; charges nothing, and
-    /// is never wrong by more than what [`decide`](Self::decide) itself may be. None of limits that count what others may give back.
+    /// The refusal that these charges would be given without a question to anybody, if there is one. It charges nothing, and is
+    /// never wrong by more than what [`decide`](Self::decide) itself may be. None of limits that count what others may give back.
     pub fn known_refusal(&self, charges: &[Charge<'_>]) -> Option<Decision> {
         match self {
             Self::Memory(store) => store.known_refusal(charges),

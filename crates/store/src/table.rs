@@ -1,10 +1,10 @@
 //! The table of the memory store: state in this process, bounded, in shards with a lock each.
 //!
-//! It holds at most a stated number of keys. Expired state goes away by [`Table::sweep`], and when a shard is
-//! full, by the newcomer: it may take the place of an expired key, or of one that has used less than half of its quota
-//! (such a client may then be admitted up to half a quota too much). A key that has used more is never flushed, so
-//! a flood of new keys cannot reset a key that is being limited, and a refused newcomer flushes nobody; newcomers that
-//! find no place share one budget per limit and shard until there is one again.
+//! It holds at most a stated number of keys. Expired state goes away by [`Table::sweep`], and by newcomers when a shard is full. A
+//! newcomer may take the place of an expired key, or of a key that has used less than half of its quota. A client whose key was
+//! replaced may then be admitted up to half a quota too much. A key that has used more is never flushed. So a flood of new keys
+//! cannot reset a key that is being limited, and a refused newcomer flushes nobody. Newcomers that find no place share one budget
+//! per limit and shard until there is one again.
 
 mod shard;
 

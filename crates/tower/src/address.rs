@@ -93,8 +93,8 @@ pub(crate) fn network(address: IpAddr, ipv6_prefix: u8) -> IpAddr {
     }
 }
 
-/// The network of an address that [`network`] gave: nothing is unfolded in it, since an IPv6 address whose end is cut
-/// off may look like a NAT64's.
+/// The network of an address that [`network`] gave. Nothing is unfolded in it, since an IPv6 address whose end is cut off may look
+/// like a NAT64's.
 pub(crate) fn cut(address: IpAddr, ipv6_prefix: u8) -> IpAddr {
     match address {
         IpAddr::V6(address) => {

@@ -36,8 +36,8 @@ pub enum UnknownKey {
 
 /// The listed keys, by hash; cheap to clone, and all clones see a [`ApiKeys::replace`].
 ///
-/// Keys are random, so one round of SHA-256 is enough: there is no dictionary to try. Looking up by hash leaks nothing
-/// by its timing, because whoever learns which hashes share a prefix with a listed one has no key for them.
+/// Keys are random, so one round of SHA-256 is enough: there is no dictionary to try. Looking up by hash leaks nothing by its
+/// timing. An attacker who learns which hashes share a prefix with a listed one has no key for them.
 #[derive(Clone, Debug)]
 pub struct ApiKeys(Arc<ArcSwap<Table>>);
 

@@ -3,9 +3,9 @@
 //! To verify a signature costs as much as to forward a request (an RSA key: 36 us), and anybody can send one. Where a limit
 //! per address refuses the request whatever the token says, the refusal comes first.
 //!
-//! Only such limits count here whose refusal depends on nothing that a client source says: they are counted per address
-//! and perhaps per something of the request itself, no plan changes them, and what they refuse is answered at once. A look
-//! charges nothing, so a request that goes on is charged once.
+//! Only limits whose refusal depends on nothing that a client source says count here. They are counted per address, and perhaps per
+//! something of the request itself. No plan changes them, and what they refuse is answered at once. A look charges nothing, so a
+//! request that goes on is charged once.
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
 //! The exchange with the upstream of a request that holds something. It outlives the request's client.
 //!
 //! When a client leaves, its connection drops the request's future. If nothing was forwarded, that ends the request, and what
-//! it holds is given back. Otherwise the upstream works on, so the exchange goes on in a task of its own: the head of the
-//! answer settles what the request holds, as if the client were still there, and the answer's body is dropped. The number of
-//! such exchanges is bounded, and so is their time.
+//! it holds is given back. Otherwise the upstream works on, so the exchange goes on in a task of its own. The head of the answer
+//! settles what the request holds, as if the client were still there. The answer's body is dropped. The number of such exchanges is
+//! bounded, and so is their time.
 
 use std::convert::Infallible;
 use std::fmt;

@@ -1,8 +1,8 @@
 //! User IDs from signed tokens: what a token must be, and which keys its signature is tried with.
 //!
-//! Which algorithms are accepted is fixed when the source is made, never taken from a token, and a key only verifies the
-//! algorithms of its own family, so that a public key can never pass for a shared secret. Keys are handed in; nothing
-//! here fetches any, but a token that names a key which is not among them is told of.
+//! Which algorithms are accepted is fixed when the source is made, and is never taken from a token. A key only verifies the
+//! algorithms of its own family. So a public key can never pass for a shared secret. Keys are handed in; nothing here fetches any,
+//! but a token that names a key which is not among them is told of.
 
 mod signature;
 
@@ -160,8 +160,8 @@ impl TokenKeys {
         })
     }
 
-    /// Puts the keys of a JWK set (RFC 7517) in the place of all that were known, and says how many they are; if it
-    /// holds none, those before stay.
+    /// Replaces all known keys by those of a JWK set (RFC 7517), and returns how many they are. If the set holds none, the keys
+    /// before stay.
     ///
     /// # Errors
     ///

@@ -18,8 +18,8 @@ use crate::{Caller, Client, PathValues, Per, Policy, Rule};
 
 /// Hashes clients and other parts of keys with a secret (HMAC-SHA256, cut to 128 bits).
 ///
-/// Every part goes in with its kind and its length, so that a user called `1.2.3.4` is not that address, and no
-/// two lists of parts look alike. Without a secret the hash hides names from casual eyes only.
+/// Every part goes in with its kind and its length. So a user called `1.2.3.4` is not that address, and no two lists of parts look
+/// alike. Without a secret the hash hides names from casual eyes only.
 #[derive(Clone, Debug)]
 pub struct Hasher(Arc<ArcSwap<Secret>>);
 

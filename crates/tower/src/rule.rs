@@ -134,8 +134,8 @@ impl Rule {
         self.is_callers() && !self.limit.is_observed()
     }
 
-    /// Whether the limit's numbers may be shown to an admitted caller: only what is counted for them alone, and what is
-    /// used up rather than held.
+    /// Whether the limit's numbers may be shown to an admitted caller. Shown is only what is counted for this caller alone, and
+    /// what is used up rather than held.
     pub fn is_shown(&self) -> bool {
         self.bounds_callers() && self.limit.quota().has_reset()
     }

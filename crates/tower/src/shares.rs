@@ -1,8 +1,8 @@
 //! A bounded number of permits, of which no address can take all.
 //!
 //! Half of the permits are for addresses that hold few. Of the other half an address gets another permit only while it holds
-//! fewer than are free of that half. So one address alone gets a quarter of all permits, two get three eighths, and any number
-//! of greedy addresses leaves half of them for addresses that hold fewer than [`FEW`].
+//! fewer than are free of that half. So one address alone gets a quarter of all permits, and two get three eighths. Any number of
+//! greedy addresses leaves half of them for addresses that hold fewer than [`FEW`].
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};

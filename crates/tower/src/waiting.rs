@@ -257,7 +257,7 @@ enum Behind {
     TooMany(Box<Decision>),
 }
 
-/// The limit that the request has to wait for the longest: its number, its verdict, and until when; none if the request need not
+/// The limit that the request has to wait for the longest: its number, its verdict, and until when. None if the request need not
 /// wait, or would wait in vain.
 fn longest<'d>(
     rule_charges: &RuleCharges<'_>,

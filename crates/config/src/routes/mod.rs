@@ -1,5 +1,5 @@
-//! The routes: which requests, where they go, what they are charged to (`routes`). A key of a route, or a group of keys, has a
-//! file of its own here: how it is written, its values, its checks, and what the gateway does by it.
+//! The routes: which requests, where they go, what they are charged to (`routes`). A key of a route, or a group of keys, has a file
+//! of its own here. The file has how the key is written, its values, its checks, and what the gateway does by it.
 
 pub(crate) mod cors;
 pub(crate) mod edits;

@@ -1,7 +1,7 @@
 //! Routes whose limits another spelling of the path gets around, because a laxer route takes that spelling.
 //!
 //! Paths are told apart by the letter. An upstream that ignores case, or dots at the end of a name, serves `/API/login` and
-//! `/api/login.` as `/api/login`; the gateway sends the first two to the route that takes the rest.
+//! `/api/login.` as `/api/login`. The gateway sends the first two to the route that takes the rest.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ fn takes_respelled(
     ));
 }
 
-/// A path that differs from a route's own in case alone, or in a dot at its end; none if the route has no name to respell.
+/// A path that differs from a route's own in case alone, or in a dot at its end. None if the route has no name to respell.
 fn other_spelling(path: &PathPattern) -> Option<String> {
     let spell = |respell: fn(&str) -> String| -> String {
         let names = path.segments().map(|name| name.map_or(ANY.into(), respell));

@@ -1,7 +1,7 @@
 //! The single values of the configuration: what each kind reads like, and how it is read.
 //!
-//! A [`Scalar`] is a value as written, with its place; what it stands for is known once its variables are filled in, so it is read
-//! by the check, which can then tell all that is wrong at once. [`Value`] is one kind of value.
+//! A [`Scalar`] is a value as written, with its place. What it stands for is known once its variables are filled in. So the check
+//! reads it, and can then tell all that is wrong at once. [`Value`] is one kind of value.
 
 pub(crate) mod header;
 pub(crate) mod net;

@@ -119,9 +119,8 @@ impl Value for Rate {
 /// Above it the arithmetic of the buckets would run out of digits.
 const HIGHEST_RATE: u64 = 1_000_000_000;
 
-/// A number written in digits; one that is too large for any use is the largest there is, and is
-/// refused by whoever knows how much fits. A number with a leading zero is none: `010` is 8 in YAML
-/// 1.1 and 10 in YAML 1.2.
+/// A number written in digits. A number that is too large for any use becomes the largest there is, and the caller refuses it by
+/// the bound that it knows. A number with a leading zero is none: `010` is 8 in YAML 1.1 and 10 in YAML 1.2.
 pub(crate) fn digits(text: &str) -> Option<u64> {
     let has_leading_zero = text.len() > 1 && text.starts_with('0');
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

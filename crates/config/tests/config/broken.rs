@@ -1,5 +1,5 @@
-//! One broken file per rule, each with its exact message beside it: in the folder of its subject, or in `tests/broken` if the file as
-//! a whole is broken.
+//! One broken file per rule, each with its exact message beside it. The file is in the folder of its subject, or in `tests/broken`
+//! if the file as a whole is broken.
 
 use super::*;
 

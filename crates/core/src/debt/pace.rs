@@ -24,9 +24,9 @@ impl Pace {
         cost.saturating_mul(self.weight).div_ceil(self.pay)
     }
 
-    /// The receipt by which a reservation of the time `charged` is given back if its own does not tell what is owed: charges of
-    /// several paces may have paid it off, or too many others have given back. So much of the reservation is surely still owed as the fastest of `paces` would
-    /// have left if nothing else had been owed.
+    /// The receipt by which a reservation of the time `charged` is given back if its own receipt does not tell what is owed.
+    /// Charges of several paces may have paid the reservation off, or too many others have given back. So much of the reservation
+    /// is surely still owed as the fastest of `paces` would have left if nothing else had been owed.
     pub(crate) fn bounded(
         self,
         receipt: Micros,

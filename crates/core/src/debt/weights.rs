@@ -53,9 +53,9 @@ pub(super) fn largest_capacity(rate: Rate) -> u64 {
     fits
 }
 
-/// `weight` and `pay` with `weight / pay >= P / n`, equal if that fits, else closer than one part in a million; nothing
-/// for a capacity that does not fit, or that is not paid off within [`MAX_SPAN`]. They leave room for debts beyond the
-/// capacity, as much as fits up to [`HEADROOM`].
+/// `weight` and `pay` with `weight / pay >= P / n`: equal if that fits, else closer than one part in a million. None for a capacity
+/// that does not fit, or that is not paid off within [`MAX_SPAN`]. They leave room for debts beyond the capacity, as much as fits
+/// up to [`HEADROOM`].
 pub(super) fn weigh(capacity: u64, rate: Rate) -> Option<(u64, u64)> {
     let span = u128::from(capacity) * u128::from(rate.per);
     if capacity > MAX_SPAN || span > u128::from(MAX_SPAN) * u128::from(rate.count) {

@@ -43,8 +43,8 @@ fn block() -> impl Strategy<Value = Block> {
 proptest! {
     #![proptest_config(cases(256))]
 
-    /// From the first refusal on, and until its span is over, nothing passes; and not a microsecond longer than that, or
-    /// than the limit itself asks for.
+    /// From the first refusal on, and until the block's span is over, nothing passes. The refusals last not a microsecond longer
+    /// than that, or than the limit itself asks for.
     #[test]
     fn who_exceeds_is_refused_for_the_span(
         quota in quota(), block in block(), now in start(), ops in traffic(60),

@@ -11,8 +11,8 @@ const MILLION: u128 = 1_000_000;
 proptest! {
     #![proptest_config(cases(256))]
 
-    /// The table's columns: what is admitted, remaining, reset and retry-after are those of the exact rate, or lie
-    /// between it and one that is slower by a millionth.
+    /// The table's columns. What is admitted, remaining, reset and retry-after are those of the exact rate, or lie between it and
+    /// one that is slower by a millionth.
     #[test]
     fn a_bucket_is_exact_or_stricter_by_less_than_a_millionth(
         (capacity, rate) in bucket(), now in start(), ops in traffic(60), leaky in any::<bool>(),
@@ -63,8 +63,8 @@ proptest! {
         }
     }
 
-    /// The promise of the leaky bucket: releases at least P/n apart for each unit between them, to the microsecond and
-    /// without errors that add up, and at most Q units that wait for theirs.
+    /// The promise of the leaky bucket. Releases are at least P/n apart for each unit between them, to the microsecond and without
+    /// errors that add up. At most Q units wait for theirs.
     #[test]
     fn releases_keep_their_distance_and_few_enough_wait(
         (queue, drain) in bucket(), now in start(), ops in traffic(60),

@@ -53,8 +53,8 @@ proptest! {
         }
     }
 
-    /// At one rate, only the capacity changes, at any time: what was used and what was paid off since stay. (A rate
-    /// that does not fit exactly is rounded anew, by less than one token over a whole bucket.)
+    /// At one rate, only the capacity changes, at any time. What was used and what was paid off since stay. A rate that does not
+    /// fit exactly is rounded anew, by less than one token over a whole bucket.
     #[test]
     fn a_bucket_of_another_size_keeps_the_same_debt(
         capacities in (most(), most()), (least, rate) in bucket(), now in start(), ops in traffic(30),

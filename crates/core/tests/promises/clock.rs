@@ -8,8 +8,8 @@ use crate::traffic::{Key, cases, period, quota, request, start, traffic};
 proptest! {
     #![proptest_config(cases(256))]
 
-    /// While the clock is behind the last charge by a period at most, a decision is what it was at that charge, and
-    /// leaves the same state as one made then; a counter weighs the window before more, as it did at that time.
+    /// While the clock is behind the last charge by a period at most, a decision is what it was at that charge. It leaves the same
+    /// state as one made then. A counter weighs the window before more, as it did at that time.
     #[test]
     fn a_small_step_back_decides_as_at_the_last_charge(
         quota in quota(), now in start(), ops in traffic(40), steps in proptest::collection::vec(0..=1_000_u64, 40),

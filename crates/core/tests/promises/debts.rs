@@ -1,5 +1,5 @@
-//! Costs that are known afterwards: the whole cost counts, also beyond the capacity, and nothing is admitted until it has
-//! been paid off, or its window has passed.
+//! Costs that are known afterwards. The whole cost counts, also beyond the capacity. Nothing is admitted until it has been paid
+//! off, or its window has passed.
 
 use proptest::prelude::*;
 use tidegate_core::{MAX_EXACT, MAX_SPAN, Micros, Quota, State, TokenBucket};
@@ -118,8 +118,8 @@ proptest! {
         prop_assert_eq!(new.excess(&key.state, now), owed.saturating_sub(new.capacity()));
     }
 
-    /// Whatever is told, and however often: integers stay below 2^53, and a bucket may owe a thousand times its
-    /// capacity, or what takes 28 years to pay off.
+    /// Whatever is told, and however often, integers stay below 2^53. A bucket may owe a thousand times its capacity, or what takes
+    /// 28 years to pay off.
     #[test]
     fn what_is_owed_stays_exact_and_is_bounded_far_away(
         (capacity, rate) in bucket(), now in start(), costs in proptest::collection::vec(0..64_u32, 1..20),

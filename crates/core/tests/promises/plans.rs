@@ -1,5 +1,5 @@
-//! Quotas of several plans that decide about one key, in any order; a quota that a reload changes, and changes back, is such a
-//! plan as well.
+//! Quotas of several plans that decide about one key, in any order. A quota that a reload changes, and changes back, is such a plan
+//! as well.
 //!
 //! - A key's promise is that of the most generous plan that asked: the largest capacity and the largest rate, or the largest
 //!   limit of a window.
@@ -16,8 +16,8 @@ use crate::traffic::{
     DAY, Key, SECOND, bucket, cases, counter, few, fixed, log, period, start, window,
 };
 
-/// One request: under which plan, of what share of its capacity, and how long after the last one; and whether it is given
-/// back at once, as another limit refused it.
+/// One request: under which plan, of what share of its capacity, and how long after the last one. It may be given back at once, as
+/// another limit refused it.
 #[derive(Clone, Copy, Debug)]
 struct Op {
     plan: usize,
@@ -166,7 +166,7 @@ proptest! {
         }
     }
 
-    /// Of two plans the one that is larger in both numbers loses nothing to the other one but its capacity: what it refills
+    /// If one of two plans is larger in both numbers, it loses nothing to the other one but the other's capacity. What it refills
     /// is not lost while the other one asks.
     #[test]
     fn a_more_generous_plan_refills_while_another_one_asks(

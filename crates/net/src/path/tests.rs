@@ -292,8 +292,8 @@ fn holds(raw: &str, slashes: EncodedSlashes) -> bool {
     true
 }
 
-/// The definition, written another way: decoded segments on a stack, every escape decoded, the
-/// separators written as 256 and reserved characters that came as escapes 512 above themselves.
+/// The definition, written another way: decoded segments on a stack, every escape decoded. Separators are written as 256, and
+/// reserved characters that came as escapes 512 above themselves.
 fn resolved(raw: &str) -> Vec<u16> {
     let mut stack: Vec<Vec<u16>> = Vec::new();
     let mut open = true;

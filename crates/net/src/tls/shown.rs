@@ -45,8 +45,8 @@ pub(super) fn normal(name: &str) -> String {
     name.trim_end_matches('.').to_ascii_lowercase()
 }
 
-/// When a certificate ends. Those who verify one look at its times first, and say when it ended if it has by then; so they
-/// are asked about the end of all time, with nobody to believe.
+/// When a certificate ends. A verifier looks at the certificate's times first, and says when it ended if it has by then. So the
+/// verifier is asked about the end of all time, with no authority to trust.
 fn end(certificate: &CertificateDer<'_>) -> Option<SystemTime> {
     let certificate = EndEntityCert::try_from(certificate).ok()?;
     let at_last = UnixTime::since_unix_epoch(Duration::from_secs(u64::MAX));

@@ -1,7 +1,7 @@
 //! Sentinels: who they say the primary is, asked again and again.
 //!
-//! fred asks them when it connects and never after. But in an orderly failover the old primary goes on taking writes for
-//! ten seconds, as if nothing had happened, and all of them are lost. So it is left as soon as most sentinels name another.
+//! fred asks them when it connects and never after. But in an orderly failover the old primary goes on taking writes for ten
+//! seconds, as if nothing had happened. All of these writes are lost. So it is left as soon as most sentinels name another.
 
 use std::collections::HashMap;
 use std::sync::Arc;

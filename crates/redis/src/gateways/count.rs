@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use super::{HEARTBEAT, LAPSE};
 
-/// For so long Redis must answer lower counts: every gateway that is there has sent a heartbeat meanwhile, and even one
-/// that was silent for as long as it may be has done so again.
+/// For so long Redis must answer lower counts. Meanwhile every gateway that is there has sent a heartbeat. Even one that was silent
+/// for as long as it may be has done so again.
 const ROUND: Duration = HEARTBEAT.saturating_add(LAPSE);
 
 /// The count in force, and what must be known before a lower one is.

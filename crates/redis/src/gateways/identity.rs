@@ -1,8 +1,8 @@
 //! What this gateway calls itself towards Redis.
 //!
-//! An ID is random, from the operating system. Two processes share one only if both are resumed from one snapshot of a
-//! virtual machine, or of the process: everything in memory is the same then. Slices and counts are kept by ID, so two
-//! such gateways would overwrite each other's, and would be counted as one. Their heartbeats show that.
+//! An ID is random, from the operating system. Two processes share one only if both are resumed from one snapshot of a virtual
+//! machine, or of the process. Everything in memory is the same then. Slices and counts are kept by ID, so two such gateways would
+//! overwrite each other's, and would be counted as one. Their heartbeats show that.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -32,8 +32,8 @@ impl Identity {
         self.0.load_full()
     }
 
-    /// Draws another one. `at` is the time of an answer by Redis's clock: no other process has had an answer at that moment,
-    /// and the random numbers of two processes from one snapshot may be the same.
+    /// Draws another one. `at` is the time of an answer by Redis's clock. No other process has had an answer at that moment. The
+    /// random numbers of two processes from one snapshot may be the same.
     pub fn renew(&self, at: Micros) {
         self.0.store(Arc::new(drawn(at)));
     }

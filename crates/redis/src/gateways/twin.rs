@@ -2,8 +2,8 @@
 
 use tidegate_core::Micros;
 
-/// So many heartbeats in a row must have been preceded by one that this process did not send: one alone may be its own, which
-/// was taken for lost, and came late.
+/// So many heartbeats in a row must have been preceded by one that this process did not send. One alone may be its own, which was
+/// taken for lost, and came late.
 const FOREIGN: u8 = 2;
 
 /// Whether another process sends heartbeats under this gateway's ID.

@@ -22,10 +22,10 @@ use crate::stream::{self, Offered, Streams};
 
 /// How many requests one connection may have open.
 const MAX_STREAMS: u32 = 100;
-/// The headers of one request, uncompressed, in bytes, each counted as 32 more: half of what HTTP/1 may send, as a connection has
-/// a hundred requests.
+/// The headers of one request, uncompressed, in bytes, each counted as 32 more. It is half of what HTTP/1 may send, as a connection
+/// has a hundred requests.
 const MAX_HEADER_LIST: u32 = 16 * 1024;
-/// After so many requests that the client resets before they are looked at, or makes the gateway reset, the connection ends: a
+/// After so many requests that the client resets before they are looked at, or makes the gateway reset, the connection ends. A
 /// client that does more of either attacks.
 const MAX_TAKEN_BACK: usize = 20;
 const MAX_MADE_RESETS: usize = 1_024;

@@ -1,5 +1,5 @@
-//! Heads that hyper refuses. hyper would answer with a bare status, uncounted: here such a head is charged to the peer's address,
-//! counted, logged, and answered with a problem.
+//! Heads that hyper refuses. The answer of hyper would be a bare status, uncounted. Here such a head is charged to the peer's
+//! address, counted, logged, and answered with a problem.
 
 use std::error::Error as _;
 use std::sync::Arc;

@@ -124,8 +124,8 @@ impl DecisionCache {
 
     /// What is known of this charge, above all the refusal to give to it without asking Redis.
     ///
-    /// When a refusal has been given for a second, one caller goes and asks again, for `patience` at most, and the others
-    /// are refused meanwhile, as long as the time to come back has not come.
+    /// When a refusal has been given for a second, one caller asks again, for `patience` at most. Meanwhile the others are refused,
+    /// as long as the time to come back has not come.
     pub(super) fn of(&self, charge: &Charge<'_>, now: Instant, patience: Duration) -> Known {
         let known = self.with(charge, |seen| {
             if !seen.holds || !seen.leaves_nothing(charge) {
@@ -161,7 +161,7 @@ impl DecisionCache {
         })
     }
 
-    /// Notes that Redis did not answer about a charge: a refusal is not given again until it does, since now each limit's
+    /// Notes that Redis did not answer about a charge. A refusal is not given again until Redis answers, since now each limit's
     /// `on_failure` is to decide.
     pub(super) fn unanswered(&self, charge: &Charge<'_>) {
         self.with(charge, |seen| {
@@ -170,8 +170,8 @@ impl DecisionCache {
         });
     }
 
-    /// What a key that Redis decided on last has used of `quota`, its share of the limit's own, as a state at `now` by
-    /// this machine's clock.
+    /// What a key that Redis decided on last has used of `quota`, its share of the limit's own quota. The result is a state at
+    /// `now` by this machine's clock.
     pub(super) fn state(&self, charge: &Charge<'_>, quota: &Quota, now: Micros) -> Option<State> {
         self.with(charge, |seen| {
             let whole = u128::from(charge.limit.quota().capacity());

@@ -1,9 +1,9 @@
 //! Leased: slices of budgets that this gateway has borrowed from Redis and spends by itself.
 //!
 //! A slice that is out counts as spent for as long as it is out, so all gateways together never spend more than the limit.
-//! Redis is asked when a slice is used up, by the request that finds it so; in the background when little of it is left; and
-//! when it has lasted for a while, to settle what was spent and return what was not needed. A key that is seldom used has
-//! no slice: Redis decides each of its requests, as it does for exact limits.
+//! Redis is asked at three times. When a slice is used up, the request that finds it so asks. When little of a slice is left, the
+//! gateway asks in the background. When a slice has lasted for a while, the gateway settles what was spent and returns what was not
+//! needed. A key that is seldom used has no slice: Redis decides each of its requests, as it does for exact limits.
 //!
 //! Clients of several plans may share a key. Each plan has a slice of its own, which is lent by the plan's numbers. If Redis
 //! refuses one plan, a slice that another plan does not use is returned first, once a second at most.

@@ -1,8 +1,8 @@
 //! The Redis store: one script call per request, a deadline on every call, and what decides when none answers.
 //!
-//! A decision asks once: a call that timed out may still have run, so nothing is sent a second time, except after an
-//! answer that says that nothing ran: the server did not know the script, the script found
-//! itself too late, or the slot is another node's.
+//! A decision asks once. A call that timed out may still have run, so it is not sent a second time. A call is sent again only after
+//! an answer that says that nothing ran. Then the server did not know the script, the script found itself too late, or the slot is
+//! another node's.
 //!
 //! - [`script`]: the texts of scripts, and the calls that run them
 //! - [`modes`]: which of them decides what: [`exact`] asks Redis; [`leased`] and [`synced`] keep limits in this process, by
@@ -73,8 +73,8 @@ pub struct RedisStore {
 }
 
 impl RedisStore {
-    /// Starts connecting in the background, and gives that as long as one connection may take; a Redis that is down
-    /// does not keep a gateway from starting. Must be called inside a tokio runtime.
+    /// Starts connecting in the background, and gives that as long as one connection may take. A Redis that is down does not keep a
+    /// gateway from starting. Must be called inside a tokio runtime.
     ///
     /// # Errors
     ///
@@ -126,8 +126,8 @@ impl RedisStore {
         self.modes.decide(charges).await
     }
 
-    /// What would be said to each of these charges, if it came alone: by Redis, and of limits of
-    /// [`Mode::Local`](crate::Mode::Local) by this process, which knows what it has counted itself.
+    /// What would be said to each of these charges, if it came alone. Redis says it. For limits of
+    /// [`Mode::Local`](crate::Mode::Local) this process says it, which knows what it has counted itself.
     pub async fn peek(&self, charges: &[Charge<'_>]) -> Result<Vec<Outlook>, StoreError> {
         self.modes.peek(charges).await
     }
@@ -135,9 +135,9 @@ impl RedisStore {
     /// Forgets what was used under these keys: in Redis, and then what this process remembers of it. After an error Redis
     /// may have forgotten a part of it, and doing it again is safe.
     ///
-    /// Other gateways may go on giving a refusal that they remember, for a second at most; an outage that begins before
-    /// they have asked Redis again finds them with what they saw last. What they have borrowed stays lent, and what they
-    /// spend of it counts, so that a reset never makes room for more than the limit. What they have counted of limits of
+    /// Other gateways may go on giving a refusal that they remember, for a second at most. If an outage begins before they have
+    /// asked Redis again, they go on from what they saw last. What they have borrowed stays lent, and what they spend of it counts,
+    /// so that a reset never makes room for more than the limit. What they have counted of limits of
     /// [`Mode::Local`](crate::Mode::Local) is theirs, and stays: such a limit is reset in this process alone.
     pub async fn reset(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
         self.modes.reset(charges).await
@@ -213,8 +213,8 @@ impl RedisStore {
         self.gateways.has_others()
     }
 
-    /// Sends a heartbeat, and counts the gateways; to be called every [`HEARTBEAT`]. Returns the count that is in force: a
-    /// higher one applies at once, a lower one when Redis has answered it for longer than a gateway may be silent.
+    /// Sends a heartbeat, and counts the gateways; to be called every [`HEARTBEAT`]. Returns the count that is in force. A higher
+    /// count applies at once, a lower one when Redis has answered it for longer than a gateway may be silent.
     ///
     /// A Redis that has lost its data is told again what was counted of synced limits.
     /// A gateway that finds another process under its own ID, both resumed from one snapshot, goes on under another ID.

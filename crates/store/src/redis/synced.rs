@@ -1,8 +1,8 @@
 //! Counts that this gateway keeps by itself and exchanges with Redis now and then.
 //!
 //! A charge is decided here, by this gateway's own count and what the others had counted when Redis was heard of last. The
-//! first request of a key waits for nothing, but has the key exchanged at once. When an exchange that was due has failed,
-//! each limit's `on_failure` says what may be given away meanwhile; counting goes on, and is told when Redis is back.
+//! first request of a key waits for nothing, but has the key exchanged at once. When an exchange that was due has failed, each
+//! limit's `on_failure` says what may be given away meanwhile. Counting goes on, and Redis is told when it is back.
 //!
 //! - [`tally`]: what is known of one key; [`entry`]: and when its exchange is due; [`table`]: all keys
 //! - [`limits`]: how far they were exceeded; [`exchange`]: the calls

@@ -1,9 +1,8 @@
 //! Slots that are counted in this process: those of its own limits, and, while Redis does not answer, copies of those that
 //! belong in Redis.
 //!
-//! The memory store lets slots lapse, but not those of requests that are running: before it decides at a time at which one
-//! may have lapsed, all of them are held for another lease. So neither a pause of the process nor a step of its clock loses
-//! a slot.
+//! The memory store lets slots lapse, but not those of requests that are running. Before it decides at a time at which one may have
+//! lapsed, all of them are held for another lease. So neither a pause of the process nor a step of its clock loses a slot.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};

@@ -1,7 +1,7 @@
 //! What requests hold while they are under way: slots of `concurrency`, and reservations until they are settled.
 //!
-//! Each lapses after a lease, so that a gateway that dies holds nothing for longer than that; a gateway that lives renews
-//! what its requests hold. How it is kept is the stores' business; this is the list of it.
+//! Each lapses after a lease, so that a gateway that dies holds nothing for longer than that. A gateway that lives renews what its
+//! requests hold. How it is kept is the stores' business; this is the list of it.
 
 mod renewals;
 mod settlement_watch;
@@ -75,8 +75,8 @@ impl Drop for Holds {
 }
 
 impl Store {
-    /// What a request holds that was admitted by this decision on these limits, keys and costs, in the order of the
-    /// verdicts; none if it holds nothing.
+    /// What a request holds that was admitted by this decision on these limits, keys and costs. It is in the order of the verdicts.
+    /// None if the request holds nothing.
     pub fn holds<'a>(
         &self,
         charged: impl Iterator<Item = (&'a Arc<Limit>, Key, u64)>,

@@ -1,6 +1,6 @@
 //! Positions in the queues of leaky buckets, until their turn comes.
 //!
-//! A request whose client leaves before has no use for its turn. Only the last in a queue can give its position back: those behind
+//! A request whose client leaves before has no use for its turn. Only the last in a queue can give its position back. Those behind
 //! any other have been told their turns already, so that one goes unused. The algorithm sees to that.
 
 use std::sync::Arc;
@@ -52,8 +52,8 @@ impl Drop for Queued {
 }
 
 impl Store {
-    /// The positions in queues of a request that was admitted by this decision on these limits, keys and costs, in the order
-    /// of the verdicts; none if there is none.
+    /// The positions in queues of a request that was admitted by this decision on these limits, keys and costs. They are in the
+    /// order of the verdicts. None if there are no positions.
     pub fn queued<'a>(
         &self,
         charged: impl Iterator<Item = (&'a Arc<Limit>, Key, u64)>,

@@ -302,8 +302,8 @@ impl Shard {
         }
     }
 
-    /// A place for a newcomer: a free one, that of one of the next few keys that has expired, or that of the least
-    /// used of them if it may go.
+    /// A place for a newcomer: a free one, or that of one of the next few keys that has expired. Else it is that of the least used
+    /// of these keys, if it may go.
     fn find_room(&mut self, now: Micros) -> Option<Room> {
         if self.entries.len() + self.promised < self.capacity {
             self.promised += 1;

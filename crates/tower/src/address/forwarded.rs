@@ -1,7 +1,7 @@
 //! `Forwarded` (RFC 7239), read from its right end.
 //!
-//! What stands on the left may be a client's own words, and a quote that it opened must not swallow what proxies added
-//! behind it; so elements are cut off from the right, where trusted proxies write.
+//! What stands on the left may be a client's own words. A quote that the client opened must not swallow what proxies added behind
+//! it. So elements are cut off from the right, where trusted proxies write.
 
 use std::iter;
 use std::net::IpAddr;

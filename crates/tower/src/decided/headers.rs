@@ -20,8 +20,9 @@ pub const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-poli
 /// The IETF's: what is left of one of them.
 pub const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
-/// The rule that an answer speaks of, as its index: refused, the one with the longest wait; admitted, of those that are
-/// the caller's own the one with the smallest share left, ties by the longer reset. What is only observed is never told of.
+/// The rule that an answer speaks of, as its index. If the request is refused, it is the rule with the longest wait. If the request
+/// is admitted, it is, of the caller's own rules, the one with the smallest share left. Ties go to the longer reset. What is only
+/// observed is never told of.
 pub(crate) fn tightest<'a>(
     outcome: Outcome,
     said: impl Iterator<Item = LimitVerdict<'a>>,

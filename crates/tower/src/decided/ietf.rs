@@ -34,8 +34,8 @@ pub(crate) fn write<'a>(
     add(headers, RATELIMIT, left);
 }
 
-/// One item: the limit's name, which needs no escapes, its quota, and the window in whole seconds, of which a shorter one
-/// has none; or that it is places which are counted.
+/// One item: the limit's name, which needs no escapes, its quota, and the window in whole seconds. A window shorter than a second
+/// is left out. A limit on places says that places are counted instead.
 fn policy(text: &mut String, limit: &Limit) {
     let (quota, period) = (limit.quota().capacity(), limit.quota().period());
     // Writing to a String cannot fail.
@@ -47,8 +47,8 @@ fn policy(text: &mut String, limit: &Limit) {
     }
 }
 
-/// How much may be used in how many seconds: all of what is left before the window ends, or at a bucket's own pace;
-/// nothing until the time to come back.
+/// How much may be used in how many seconds. This is all of what is left before the window ends, or at a bucket's own pace. After a
+/// refusal it is nothing until the time to come back.
 fn left(quota: &Quota, verdict: &Verdict) -> (u64, Micros) {
     if !verdict.allowed {
         return (0, whole_seconds(verdict.retry_after));

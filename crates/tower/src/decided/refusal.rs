@@ -134,8 +134,8 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// As JSON, written straight away, which takes a quarter of what a tree of values takes: a refusal is to cost less than
-    /// what it refuses.
+    /// As JSON, written straight away, which takes a quarter of what a tree of values takes. A refusal is to cost less than what it
+    /// refuses.
     fn json(&self) -> Vec<u8> {
         let title = self.status.canonical_reason().unwrap_or("Refused");
         let violated = Some(self.violated_policies).filter(|violated| !violated.is_empty());

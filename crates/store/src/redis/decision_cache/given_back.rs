@@ -1,8 +1,8 @@
 //! What this gateway has charged and given back: no refusal holds that may have been for the sake of it.
 //!
-//! A request over several slots of a Redis Cluster may be charged at one slot, refused at the next, and so be given back at
-//! the first. Who was refused there meanwhile would be admitted now. What other gateways give back is seen within a second,
-//! as every change is.
+//! A request over several slots of a Redis Cluster may be charged at one slot, and refused at the next. Then it is given back at
+//! the first. Who was refused there meanwhile would be admitted now. What other gateways give back is seen within a second, as
+//! every change is.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -48,8 +48,8 @@ impl GivenBack {
 }
 
 impl DecisionCache {
-    /// Notes that something was given back to a key by `now`: a refusal of a call that was sent before does not hold,
-    /// whether it is known already or still to come.
+    /// Notes that something was given back to a key by `now`. A refusal of a call that was sent before does not hold, whether it is
+    /// known already or still to come.
     pub(in super::super) fn given_back(&self, key: &LimitKey, now: Instant) {
         let row = self.rows.index(key);
         self.given_back.note(row, now);

@@ -279,9 +279,8 @@ impl Slice {
         self.asked.is_none() && self.not_before.is_none_or(|time| now >= time)
     }
 
-    /// Adapts the size to what was spent since the last answer, and `cost` now: it doubles at most, or
-    /// grows fourfold while it is little of the whole, and stays where Redis had less
-    /// than was wanted, so that nobody knows.
+    /// Adapts the size to what was spent since the last answer, and `cost` now. The size doubles at most, or grows fourfold while
+    /// it is little of the whole. Where Redis had less than was wanted, the demand is not known, so the size stays.
     fn adapt(&mut self, quota: &Quota, cost: u64, now: Instant) {
         if let Some(last) = &self.last {
             let elapsed = now.saturating_duration_since(last.sent);

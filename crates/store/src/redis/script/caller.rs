@@ -186,8 +186,8 @@ pub(in crate::redis) const fn call_of(answer: &Answer<Decision>) -> decision_cac
     }
 }
 
-/// Reads a script's reply: the time, whether all were admitted, and five numbers per limit (lua/README.md); only the time
-/// if it was too late. What the charges hold has this ID.
+/// Reads a script's reply: the time, whether all were admitted, and five numbers per limit (lua/README.md). If the call was too
+/// late, the reply has only the time. What the charges hold has this ID.
 fn read(reply: &[i64], charges: usize, hold: u64) -> Option<(Micros, Option<Decision>)> {
     let (head, rows) = reply.split_at_checked(2)?;
     let number = |value: i64| u64::try_from(value).ok();

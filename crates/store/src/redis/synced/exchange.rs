@@ -270,8 +270,8 @@ fn count(count: i64) -> u64 {
     count.max(0).unsigned_abs()
 }
 
-/// Reads a script's reply: the time, and five numbers per key (lua/README.md), the first below 0 if there was an error; only
-/// the time if it was too late.
+/// Reads a script's reply: the time, and five numbers per key (lua/README.md). The first number is below 0 if there was an error.
+/// If the call was too late, the reply has only the time.
 fn read(reply: &[i64], keys: usize) -> Option<(Micros, Option<Exchanged>)> {
     let (head, rows) = reply.split_at_checked(2)?;
     let now = Micros::try_from(head[0]).ok()?;

@@ -165,7 +165,7 @@ impl Table {
         tellings
     }
 
-    /// What is to be told of all keys of which Redis does not have everything that was counted here, also if a call is
+    /// What is to be told of all keys of which Redis does not have everything that was counted here. This includes keys with a call
     /// under way, for whose answer nobody waits any more.
     pub(super) fn take_untold(&self) -> Vec<Telling> {
         let mut tellings = Vec::new();

@@ -106,8 +106,8 @@ impl Tally {
         self.decide(quota, self.own.with(self.others), cost, now)
     }
 
-    /// Counts `cost`, if the share of one of so many `gateways` leaves room for it. What all had counted when Redis was
-    /// heard of last is charged to each share in part, and what this gateway has counted since to its own.
+    /// Counts `cost`, if the share of one of so many `gateways` leaves room for it. What all had counted when Redis was heard of
+    /// last is charged to each share in part. What this gateway has counted since is charged to its own share.
     pub(super) fn charge_share(
         &mut self,
         quota: &Quota,
@@ -212,7 +212,7 @@ impl Tally {
         self.own.current = self.own.current.saturating_add(signed(cost)).min(most);
     }
 
-    /// Goes on to the window of `now`. A window ahead of that stays, unless it is ahead by more than its length: then the
+    /// Goes on to the window of `now`. A window ahead of that stays, unless it is ahead by more than its length. If it is, the
     /// clock stepped back, and what was used is kept.
     fn turn(&mut self, now: Micros) {
         let start = now - now % self.window;

@@ -1,7 +1,7 @@
 //! What is said of a charge after its decision: it is given back, settled, or held for longer.
 //!
-//! Such calls do not count as calls in flight, which are decisions, and have no deadline: they charge nothing that was not admitted, and
-//! nobody waits for them. A settlement is sent until it is answered ([`crate::Store`]); it changes something once,
+//! Such calls do not count as calls in flight, which are decisions. They have no deadline, because they charge nothing that was not
+//! admitted, and nobody waits for them. A settlement is sent until it is answered ([`crate::Store`]); it changes something once,
 //! however often it comes. Any other give-back is sent once. One that is lost leaves what its key's time, or its lease, ends.
 
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! One request whose keys are in several slots of a Redis Cluster, which no script can reach at once.
 //!
-//! First all slots are checked at once, which refuses nearly all that is to be refused and charges nothing. Then slot by
-//! slot is decided, which charges; what was charged is given back, by receipt, if a later slot refuses after all, fails,
-//! or is not waited for any more. So there is never more than any limit; a give-back that is lost lapses with its key.
+//! First all slots are checked at once, which refuses nearly all that is to be refused and charges nothing. Then slot by slot is
+//! decided, which charges. If a later slot refuses after all, fails, or is not waited for any more, what was charged is given back,
+//! by receipt. So there is never more than any limit; a give-back that is lost lapses with its key.
 //!
 //! What a check said of a key is as good as what a script says that decides at once, and is remembered as well. Two answers
 //! are not: one that admitted a charge that was then given back, and the refusal before it, which no longer holds.
@@ -27,8 +27,8 @@ use group::{Group, grouped};
 pub(in crate::redis) enum Grouping {
     /// Keys of one slot.
     BySlot,
-    /// One key. While a slot moves, its node may have only some of several keys, and answers TRYAGAIN until the last
-    /// one has moved; each alone is found where it is.
+    /// One key. While a slot moves, its node may have only some of several keys, and answers TRYAGAIN until the last one has moved.
+    /// Each key alone is found where it is.
     ByKey,
 }
 

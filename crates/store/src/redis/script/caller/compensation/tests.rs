@@ -1,5 +1,5 @@
-//! Giving back, settling and renewing, in Lua and in Rust: what Redis did is replayed through the Rust algorithms, at the times
-//! that Redis reports, and every number of the decisions in between must be equal.
+//! Giving back, settling and renewing, in Lua and in Rust. What Redis did is replayed through the Rust algorithms, at the times
+//! that Redis reports. Every number of the decisions in between must be equal.
 
 use std::time::{Duration, Instant};
 
