@@ -1,5 +1,5 @@
-//! A proxy that does nothing but forward, or refuse, or ask Redis before: what hyper, tokio and fred take by themselves, for
-//! the comparison of gateways. It has no limits, no timeouts, no headers of its own and no metrics, and is of no other use.
+//! A proxy that does nothing but forward, or refuse, or ask Redis before. It shows what hyper, tokio and fred take by themselves,
+//! for the comparison of gateways. It has no limits, no timeouts, no headers of its own and no metrics, and is of no other use.
 
 #![expect(clippy::print_stderr, reason = "a command says why it ends")]
 

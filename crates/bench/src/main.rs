@@ -2,8 +2,8 @@
 //!
 //!     cargo run --release -p tidegate-bench
 //!
-//! It runs itself under valgrind once per figure, prints tables, and ends with 1 if a promise is broken: 10,000 routes
-//! cost no more than 5 % over 10. docs/instructions.md says what each row means.
+//! It runs itself under valgrind once per figure, prints tables, and ends with 1 if a promise is broken. The promise is that 10,000
+//! routes cost no more than 5 % over 10. The page docs/instructions.md says what each row means.
 
 #![expect(
     clippy::print_stdout,

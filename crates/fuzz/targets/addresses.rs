@@ -4,8 +4,8 @@
 //! is `name: value`, or else a value of that header. A line `--` divides them: what the client sent stands above it,
 //! what proxies added, in the order in which they did, below.
 //!
-//! [`Believed::surely`] and [`Believed::perhaps`] are the least and the most that a reader may understand of an entry:
-//! between them the parser is free, so that these laws are about whom to believe and not about forms.
+//! [`Believed::surely`] and [`Believed::perhaps`] are the least and the most that a reader may understand of an entry. Between them
+//! the parser is free. So these laws are about whom to believe and not about forms.
 
 #![no_main]
 
@@ -202,8 +202,8 @@ fn check(trusted: &Trusted, peer: IpAddr, client: &Lines<'_>, proxies: &Lines<'_
     }
 }
 
-/// The answer is the peer or an entry, all to the right of it are trusted proxies, and it is trusted itself only if the
-/// next one cannot be read or there is none.
+/// The answer is the peer or an entry, and all to the right of it are trusted proxies. It is trusted itself only if the next one
+/// cannot be read or there is none.
 fn is_the_end_of_a_walk(trusted: &Trusted, peer: IpAddr, entries: &[&[u8]], origin: IpAddr) {
     let mut here = Some(peer);
     for entry in entries.iter().rev() {

@@ -1,8 +1,8 @@
 //! Under which keys a request is counted: whatever it holds, against the laws of `Hasher::keys` and `Charge::redis_key`.
 //!
-//! An input's first line says what a limit is counted per, a letter each (see [`per`]). After it stand two requests
-//! with `--` between, a line for each thing that they hold: a letter, a blank, and the thing itself (see
-//! [`Asked::read`]). The two must meet the same key exactly if what they are counted per is the same.
+//! An input's first line says what a limit is counted per, a letter each (see [`per`]). After it stand two requests with `--`
+//! between, and a line for each thing that they hold. The line has a letter, a blank, and the thing itself (see [`Asked::read`]).
+//! The two must meet the same key exactly if what they are counted per is the same.
 
 #![no_main]
 

@@ -1,7 +1,8 @@
 //! The route of a request: the index against a matcher that looks at each route in turn.
 //!
-//! An input's last line is a request: method, host, path. The lines before it, 16 at most, are routes: host or `-`, path,
-//! methods separated by commas or `-`, `keep` where encoded slashes are kept, and `caseless` where case is ignored.
+//! An input's last line is a request: method, host, path. The lines before it, 16 at most, are routes: host or `-`, path, and
+//! methods separated by commas or `-`. A route also has `keep` where encoded slashes are kept, and `caseless` where case is
+//! ignored.
 
 #![no_main]
 
@@ -81,8 +82,8 @@ fn route(line: &str) -> Option<Route> {
     })
 }
 
-/// What docs/proxying.md says of routes: the first that fits by host, path and method; else 405 if only the method is in the way, and
-/// 404. A path with encoded slashes is 400 unless the route keeps them.
+/// What docs/proxying.md says of routes. The first that fits by host, path and method is taken. Else the answer is 405 if only the
+/// method is in the way, and 404 otherwise. A path with encoded slashes is 400 unless the route keeps them.
 fn first(routes: &[Route], request: &Request<()>) -> Result<usize, StatusCode> {
     let authority = request
         .uri()

@@ -1,7 +1,7 @@
 //! The gateway: what a request goes through, forwarding, reload, the admin port and the commands.
 //!
-//! Start reading at `stack` (what a request goes through, in order), then [`gateway`] (how all parts are made from a checked plan)
-//! and `runtime` (how another plan takes its place).
+//! Start reading at `stack` (what a request goes through, in order). Go on with [`gateway`] (how all parts are made from a checked
+//! plan) and `runtime` (how another plan takes its place).
 
 #[cfg(feature = "bench")]
 #[doc(hidden)]

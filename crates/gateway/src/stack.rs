@@ -92,8 +92,8 @@ const CERTIFICATE_ENDED: Problem = Problem::new(
 );
 
 impl Stack {
-    /// The first part, which does not wait: hyper drops a request's future unpolled if the end of the connection directly follows
-    /// the head, and such a request is counted and logged, too.
+    /// The first part, which does not wait. If the end of the connection directly follows the head, hyper drops the request's
+    /// future unpolled. Such a request is counted and logged, too.
     pub(crate) fn begin(
         &self,
         mut request: Request<ClientBody>,

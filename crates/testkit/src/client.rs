@@ -1,5 +1,5 @@
-//! An HTTP client that is strict about what it is told: a header that nobody announced fails the
-//! test, so whatever leaks through a gateway is noticed by every test there is.
+//! An HTTP client that is strict about what it is told. A header that nobody announced fails the test. So whatever leaks through a
+//! gateway is noticed by every test there is.
 
 mod connection;
 

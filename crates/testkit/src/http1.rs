@@ -1,6 +1,5 @@
-//! A strict reader of HTTP/1.1 messages: what it does not understand is an error, for what a test
-//! does not see it cannot fail on. Two readings of one message are the stuff of request smuggling,
-//! so it allows none.
+//! A strict reader of HTTP/1.1 messages. What it does not understand is an error, for what a test does not see it cannot fail on.
+//! Two readings of one message are the stuff of request smuggling, so it allows none.
 
 use std::fmt;
 

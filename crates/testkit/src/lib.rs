@@ -1,9 +1,8 @@
 //! What the tests of the other crates stand on: the real things and the broken things around a
 //! gateway.
 //!
-//! It knows nothing of tidegate. Everything runs on ports of 127.0.0.1 that the system picks, and
-//! ends when its guard is dropped, so tests share nothing and may run side by side. All of it needs
-//! Linux.
+//! It knows nothing of tidegate. Everything runs on ports of 127.0.0.1 that the system picks, and ends when its guard is dropped.
+//! So tests share nothing and may run side by side. All of it needs Linux.
 //!
 //! - [`RedisServer`]: a real redis-server in its own folder; stop, restart, pause, and [`Reply`] to
 //!   any command.

@@ -1,5 +1,5 @@
-//! Load that does not wait for its server: requests go out at fixed times, so a server that stalls shows as long answers
-//! and not as fewer of them.
+//! Load that does not wait for its server. Requests go out at fixed times, so a server that stalls shows as long answers and not as
+//! fewer of them.
 
 use std::{
     net::SocketAddr,

@@ -1,8 +1,8 @@
 //! Ports that stay ours while nothing listens on them.
 //!
-//! Finding a free port by binding and closing it is a race with every other test. Here the socket
-//! that found the port stays bound, never listening; Linux lets a second socket with `SO_REUSEADDR`
-//! listen there, gives the port to nobody else, and refuses connections as long as nobody listens.
+//! Finding a free port by binding and closing it is a race with every other test. Here the socket that found the port stays bound,
+//! never listening. Linux lets a second socket with `SO_REUSEADDR` listen there, and gives the port to nobody else. It refuses
+//! connections as long as nobody listens.
 
 use std::{
     io,

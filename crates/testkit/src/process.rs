@@ -74,8 +74,8 @@ impl Process {
         self.lines.borrow().clone()
     }
 
-    /// The first line that contains `pattern`, already printed or to come; panics, with the output,
-    /// if it does not come `within` this time or the output ends.
+    /// The first line that contains `pattern`, already printed or to come. Panics, with the output, if the line does not come
+    /// `within` this time or the output ends.
     pub async fn wait_for_line(&self, pattern: &str, within: Duration) -> String {
         self.wait_for_nth_line(pattern, 1, within).await
     }

@@ -81,9 +81,8 @@ impl RawClient {
         sent
     }
 
-    /// Sends the bytes before `at` and the others in packets of their own, with a pause of 2 ms for
-    /// the other side to read the first: nothing tells that it has, so a busy machine may read both
-    /// at once.
+    /// Sends the bytes before `at` and the others in packets of their own. Between them is a pause of 2 ms for the other side to
+    /// read the first. Nothing tells that it has, so a busy machine may read both at once.
     pub async fn send_split(&mut self, bytes: impl AsRef<[u8]>, at: usize) -> io::Result<()> {
         let (first, rest) = bytes.as_ref().split_at(at);
         self.send(first).await?;

@@ -1,5 +1,5 @@
-//! A server's clock that a test steps: libfaketime answers the server's questions for the time, and reads from a file by how much
-//! the answer differs from the system's clock.
+//! A server's clock that a test steps. A library, libfaketime, answers the server's questions for the time. It reads from a file by
+//! how much the answer differs from the system's clock.
 
 use std::fs;
 use std::path::{Path, PathBuf};

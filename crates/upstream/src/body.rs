@@ -91,8 +91,8 @@ impl BodyState {
         matches!(self.phase(), BodyPhase::TooSlow | BodyPhase::Stalled)
     }
 
-    /// The upstream answers a call in which both sides may send at any time: nobody can tell who waits for whom, until it
-    /// has ended its answer.
+    /// The upstream answers a call in which both sides may send at any time. Until it has ended its answer, nobody can tell who
+    /// waits for whom.
     pub fn set_talking(&self, talks: bool) {
         self.talking.store(talks, Ordering::Relaxed);
     }

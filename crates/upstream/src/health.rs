@@ -69,8 +69,8 @@ impl Health {
             .saturating_add(1)
     }
 
-    /// Leaves it out, for how long is told: twice as long as the last time, unless it was well since for as long as it
-    /// had been out.
+    /// Leaves it out, and returns for how long. This is twice as long as the last time, unless the server was well since then for
+    /// as long as it had been out.
     pub(crate) fn eject(&self, plan: &EjectPlan, now: Instant) -> Duration {
         let mut past = self.past.lock();
         let lasts = match past.ejection {

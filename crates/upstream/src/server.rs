@@ -37,9 +37,9 @@ const MAX_BUFFER: u32 = 64 * 1024;
 const STREAM_WINDOW: u32 = 128 * 1024;
 const CONNECTION_WINDOW: u32 = STREAM_WINDOW * MAX_STREAMS as u32;
 
-/// Streams that were reset and are remembered, for a second each: what the server sends there before it has read of the
-/// reset is ignored. hyper counts what comes for others as an error of the server, which must end no connection: clients
-/// choose what is reset.
+/// Streams that were reset and are remembered, for a second each. What the server sends there before it has read of the reset is
+/// ignored. Without this, hyper would count what comes for them as an error of the server. Such an error must end no connection:
+/// clients choose what is reset.
 const MAX_REMEMBERED_RESETS: usize = 1_024;
 
 /// How often a silent server with open requests is asked whether it is there, and how long it may take to say so.
@@ -295,8 +295,8 @@ impl Server {
         Ok(Lease::shared(stream))
     }
 
-    /// Tells the log if it was TLS that a request failed of: some servers look at our certificate only when the handshake
-    /// is over for us.
+    /// Tells the log if it was TLS that a request failed of. Some servers look at our certificate only when the handshake is over
+    /// for us.
     pub(crate) fn failed(&self, error: &hyper::Error) {
         if let Some(reason) = tls::reason_in(error) {
             self.log_tls_error(Some(&reason));

@@ -103,8 +103,8 @@ impl StreamLimit {
     }
 }
 
-/// The socket of an HTTP/2 connection. It wakes the driver when hyper writes after it has read, until the SETTINGS are
-/// known: hyper acknowledges the SETTINGS when it has taken them over.
+/// The socket of an HTTP/2 connection. It wakes the driver when hyper writes after it has read, until the SETTINGS are known. When
+/// hyper has taken them over, it acknowledges them.
 #[derive(Debug)]
 pub(crate) struct SettingsWatch<S> {
     inner: S,

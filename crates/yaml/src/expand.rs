@@ -1,8 +1,8 @@
 //! `${NAME}` and `${NAME:-default}` in values, filled in from the environment.
 //!
-//! Values only, after YAML has been read: a variable cannot change the file's form, and quoted and
-//! bare values are treated alike. (The YAML library's own way fills in bare ones only, or turns a
-//! missing variable into nothing.) Only variables that the file names are looked up.
+//! Values only, after YAML has been read. A variable cannot change the file's form, and quoted and bare values are treated alike.
+//! The YAML library's own way fills in bare ones only, or turns a missing variable into nothing. Only variables that the file names
+//! are looked up.
 
 use std::borrow::Cow;
 

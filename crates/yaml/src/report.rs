@@ -12,7 +12,7 @@ pub const MAX_PROBLEMS: usize = 20;
 /// The most of a line that is shown, in characters.
 const WIDEST: usize = 100;
 
-/// A file with a longer line, in bytes, is reported by places alone: a line is shown only after a search for secrets, which
+/// If a file has a longer line, in bytes, it is reported by places alone. A line is shown only after a search for secrets, which
 /// takes some twenty times its length.
 const MAX_LINE: usize = 64 << 10;
 

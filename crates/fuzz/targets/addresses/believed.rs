@@ -126,8 +126,8 @@ fn outside_quotes(line: &[u8], separator: u8) -> Vec<&[u8]> {
     parts
 }
 
-/// The elements of a line of `Forwarded`, each the names and values of its pairs, as RFC 7239 has them: read from the
-/// left, by its grammar; none if the line is not of it.
+/// The elements of a line of `Forwarded`, each the names and values of its pairs, as RFC 7239 has them. The line is read from the
+/// left, by its grammar. None if the line does not follow the grammar.
 fn elements(line: &[u8]) -> Option<Vec<Vec<Pair>>> {
     let is_tchar = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     let token = |text: &mut &[u8]| {

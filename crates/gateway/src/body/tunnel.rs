@@ -1,8 +1,8 @@
 //! A tunnel: what is left of a request when both sides speak another protocol. Bytes go both ways as fast as they are
 //! taken, and nobody looks at them.
 //!
-//! So an end that comes from us is no word of that protocol (a close frame of WebSocket, say): both sides see the
-//! connection closed, in a pause if there is one, with all that was on its way delivered before.
+//! So an end that comes from us is no word of that protocol (a close frame of WebSocket, say). Both sides see the connection
+//! closed, in a pause if there is one. All that was on its way is delivered before.
 
 use std::io;
 use std::pin::Pin;

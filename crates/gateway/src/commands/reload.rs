@@ -45,8 +45,8 @@ impl Reloads {
         }
     }
 
-    /// Whether the file is another than the one that was loaded, and the same as a moment ago: one that is still being
-    /// written may be right as far as it goes, and lack half of its limits.
+    /// Whether the file is another than the one that was loaded, and the same as a moment ago. A file that is still being written
+    /// may be right as far as it goes, and lack half of its limits.
     fn has_changed(&mut self) -> bool {
         let before = std::mem::replace(&mut self.found, Stamp::of(&self.path));
         self.found != self.loaded && self.found == before

@@ -85,8 +85,8 @@ fn clean(headers: &mut HeaderMap, origin: &Origin<'_>) {
     }
 }
 
-/// Makes the trailers after a client's body fit for the upstream. Servers that merge them into the headers must find
-/// nothing there that was removed from the headers; what frames or authorises a message hyper leaves out itself.
+/// Makes the trailers after a client's body fit for the upstream. Servers that merge them into the headers must find nothing there
+/// that was removed from the headers. The fields that frame or authorise a message are left out by hyper itself.
 pub(super) fn trailers_to_upstream(trailers: &mut HeaderMap, read: &ReadHeaders) {
     remove_aliases(trailers, read);
     remove_all(trailers, |name| match kind(name.as_str()) {

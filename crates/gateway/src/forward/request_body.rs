@@ -73,8 +73,8 @@ pub(super) fn streaming(
 
 /// Why a body was not sent whole.
 ///
-/// hyper resets the stream of an HTTP/2 upstream with the code of the error's source: always CANCEL, never the code that
-/// the client chose for its own stream.
+/// The stream of an HTTP/2 upstream is reset by hyper with the code of the error's source. This is always CANCEL, never the code
+/// that the client chose for its own stream.
 #[derive(Debug)]
 struct BrokenOff {
     why: BoxError,
@@ -101,8 +101,8 @@ impl std::error::Error for BrokenOff {
 }
 
 impl Streaming {
-    /// The least rate that the client must keep; none in a call in which both sides send at any time, as
-    /// the upstream may then be the slow side.
+    /// The least rate that the client must keep. None in a call in which both sides send at any time, as the upstream may then be
+    /// the slow side.
     fn least_rate(&self) -> Option<LeastRate> {
         let talking = self.body_state.is_talking();
         self.slow.filter(|_| !talking)

@@ -327,8 +327,8 @@ fn wanted_upgrade(head: &Parts) -> Option<HeaderValue> {
     head.headers.get(UPGRADE).filter(|_| required).cloned()
 }
 
-/// Refuses what an upstream must not send: framings that two readers could take for two things, and lists that would cost
-/// more to read than they can mean.
+/// Refuses what an upstream must not send. Refused are framings that two readers could take for two things, and lists that would
+/// cost more to read than they can mean.
 fn check(headers: &HeaderMap) -> Result<(), Problem> {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     let mut lengths = headers.get_all(CONTENT_LENGTH).iter();

@@ -7,8 +7,8 @@ use super::problem::Problem;
 use tidegate_telemetry::RequestId;
 use tidegate_telemetry::traces::TraceContext;
 
-/// What is known of a request beside its head: the one extension that the gateway's own parts add to it. (The limits have
-/// [`Peer`] and more.)
+/// What is known of a request beside its head: the one extension that the gateway's own parts add to it. The limits have [`Peer`]
+/// and more.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestInfo {
     /// The connection that it came on.

@@ -60,8 +60,8 @@ impl<'a> Target<'a> {
     }
 }
 
-/// The URI and the Host header that the rest of the gateway, and the upstream, get to see; `None` for what is already
-/// as it should be.
+/// The URI and the Host header that the rest of the gateway, and the upstream, get to see. `None` for what is already as it should
+/// be.
 pub(crate) fn rewritten<B>(
     request: &Request<B>,
     target: &Target<'_>,

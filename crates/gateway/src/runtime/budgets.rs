@@ -58,7 +58,7 @@ pub(crate) struct Standing {
     /// The capacity, queue or limit.
     pub(crate) limit: u64,
     pub(crate) remaining: u64,
-    /// When all of it will be back, in epoch seconds, rounded up; of places that requests hold, when the last one lapses
+    /// When all of it will be back, in epoch seconds, rounded up. For places that requests hold, it is when the last one lapses
     /// that is not renewed.
     pub(crate) reset: u64,
     /// Whether a request that costs 1 would be allowed.
@@ -120,7 +120,8 @@ impl Budgets {
         self.report(found).await
     }
 
-    /// How much of each limit is used that all clients share, from 0 to 1; of a limit per route, on the route where it is most.
+    /// How much of each limit is used that all clients share, from 0 to 1. For a limit per route, it is the use on the route where
+    /// it is most.
     pub(crate) async fn shared_use(&self) -> Result<HashMap<String, f64>, StoreError> {
         let Ok(nobody) = Caller::named(&self.clients, "ip:0.0.0.0") else {
             return Ok(HashMap::new());

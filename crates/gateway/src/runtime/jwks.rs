@@ -1,8 +1,8 @@
 //! Key sets for tokens, fetched from where their issuers publish them.
 //!
-//! Each set has one task, which fetches it at start, every so often, and early if a token names a key that is not in it;
-//! so there is never more than one fetch of a set, and no request ever waits for one. Whatever goes wrong, the keys that
-//! were known stay in force, and the set is soon tried again.
+//! Each set has one task, which fetches it at start and every so often. If a token names a key that is not in the set, the task
+//! fetches it early. So there is never more than one fetch of a set, and no request ever waits for one. Whatever goes wrong, the
+//! keys that were known stay in force, and the set is soon tried again.
 
 use std::error::Error;
 use std::fmt::{self, Write as _};

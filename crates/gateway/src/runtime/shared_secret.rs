@@ -1,4 +1,4 @@
-//! The secret under which all gateways on one Redis count: the one that is configured, or one that the first gateway makes
+//! The secret under which all gateways on one Redis count. It is the one that is configured, or one that the first gateway makes
 //! and the others find there.
 //!
 //! A configured secret is compared by its fingerprint alone. While it is not known, or others have another, Redis is not

@@ -233,7 +233,7 @@ fn get(n: u32) -> Vec<u8> {
     frame(HEADERS, WHOLE, stream(n), &headers("GET", "/", &[]))
 }
 
-/// About the largest head that is taken, with room for what the gateway adds: 90 fields of 144 bytes, each of which HTTP/2
+/// About the largest head that is taken, with room for what the gateway adds. It has 90 fields of 144 bytes, each of which HTTP/2
 /// counts as 32 more.
 pub(crate) fn largest_head() -> Vec<u8> {
     let value = "x".repeat(72);

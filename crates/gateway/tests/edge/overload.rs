@@ -12,8 +12,8 @@ use crate::frames::{END_HEADERS, END_STREAM, Frames, HEADERS, frame, headers};
 use crate::support::GatewayProcess;
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
-/// Far above what a gateway needs that does nothing and what each of its threads keeps, far below what a few connections can
-/// make it need.
+/// Far above what a gateway needs that does nothing and what each of its threads keeps. Far below what a few connections can make
+/// it need.
 const MAX: &str = "max_memory: 256MB";
 
 /// How long until a gateway sees what it takes, and until what it only took for a moment is given back.

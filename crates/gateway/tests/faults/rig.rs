@@ -122,8 +122,8 @@ limits:
         shots.only(|shot| self.lane(shot) == lane)
     }
 
-    /// Whether Redis decided, as far as the answer shows it: what is let through under `open` tells of no limit, and under
-    /// `closed` nothing is; under `local` nobody sees a difference.
+    /// Whether Redis decided, as far as the answer shows it. What is let through under `open` tells of no limit, and under `closed`
+    /// nothing is let through. Under `local` nobody sees a difference.
     pub(crate) fn by_redis(&self, shot: &Shot) -> Option<bool> {
         match self.lane(shot) {
             Lane::Local => None,

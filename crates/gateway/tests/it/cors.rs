@@ -1,5 +1,5 @@
-//! Pages of other origins: their preflights are limited and then answered by the gateway, and what browsers need to let
-//! a script read stands on every answer of a route with `cors`, whoever gave it.
+//! Pages of other origins. Their preflights are limited and then answered by the gateway. What browsers need to let a script read
+//! stands on every answer of a route with `cors`, whoever gave it.
 
 mod explain;
 

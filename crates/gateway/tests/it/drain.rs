@@ -74,8 +74,8 @@ async fn requests_in_flight_are_answered() {
     assert_eq!(upstream.count(), 32);
 }
 
-/// Clients that send one request after another until they cannot any more: a request may come too late to be taken, but
-/// what the upstream has seen, its client gets an answer to.
+/// Clients that send one request after another until they cannot any more. A request may come too late to be taken. If the upstream
+/// has seen a request, its client gets an answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn under_load_whatever_was_forwarded_is_answered() {
     let upstream = Upstream::ok();

@@ -1,5 +1,5 @@
-//! Key sets of issuers: their tokens name users, keys come and go without a restart, and no trouble of an issuer is one
-//! of the gateway's.
+//! Key sets of issuers: their tokens name users, and keys come and go without a restart. No trouble of an issuer is one of the
+//! gateway's.
 
 /// Issuers, their keys and what they sign.
 pub(crate) mod issuer;

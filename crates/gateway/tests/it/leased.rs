@@ -1,5 +1,5 @@
-//! Gateways that share a leased limit: what one that ends has not spent is there for the others at once, and what one that
-//! is killed may have spent is nobody's.
+//! Gateways that share a leased limit. What a gateway that ends has not spent is there for the others at once. What a gateway that
+//! is killed may have spent is there for nobody.
 
 use std::time::Duration;
 

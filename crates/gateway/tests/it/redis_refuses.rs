@@ -1,5 +1,5 @@
-//! A Redis that answers with an error: it is full, or refuses the password. Each limit does what its `on_failure` says, the
-//! metric counts why, the log tells it once and without any secret, and all is well again when Redis is.
+//! A Redis that answers with an error: it is full, or refuses the password. Each limit does what its `on_failure` says, and the
+//! metric counts why. The log tells it once and without any secret. All is well again when Redis is.
 
 use std::time::{Duration, Instant};
 

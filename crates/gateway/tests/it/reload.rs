@@ -50,8 +50,8 @@ async fn a_changed_quota_counts_what_was_used_before() {
     .await;
 }
 
-/// What arrived under one plan is answered by it, also when that takes longer than the plan lives; the same connection
-/// then meets the next plan.
+/// What arrived under one plan is answered by it, also when that takes longer than the plan lives. The same connection then meets
+/// the next plan.
 #[tokio::test]
 async fn requests_under_way_end_as_they_began() {
     let (release, released) = watch::channel(false);

@@ -1,5 +1,5 @@
-//! What examples/kubernetes promises, with processes in the place of pods: gateways are replaced one after the other under
-//! load, as its Deployment says, while its ConfigMap changes, and no request is lost and no budget begins anew.
+//! What examples/kubernetes promises, with processes in the place of pods. Gateways are replaced one after the other under load, as
+//! its Deployment says, while its ConfigMap changes. No request is lost and no budget begins anew.
 
 mod cluster;
 mod riders;

@@ -1,5 +1,5 @@
-//! What must not be told while it is used: planted keys, tokens, passwords and secrets stand in no command to Redis, no
-//! key, no metric, no log and no answer, whatever goes wrong.
+//! What must not be told while it is used: keys, tokens, passwords and secrets, which are planted. They stand in no command to
+//! Redis, no key, no metric, no log and no answer, whatever goes wrong.
 
 use std::net::SocketAddr;
 use std::process::Command;

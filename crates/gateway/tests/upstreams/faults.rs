@@ -1,5 +1,5 @@
-//! One of three servers refuses connections, is killed, hangs, or answers 500: how many requests fail, and for how long;
-//! one after the other, and from many clients at once.
+//! One of three servers refuses connections, is killed, hangs, or answers 500. Counted are how many requests fail, and for how
+//! long, one after the other, and from many clients at once.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -113,7 +113,7 @@ async fn sends(
     seen
 }
 
-/// Many clients send all the time, to two good servers and one that has `trouble` or is given it; how many requests failed,
+/// Many clients send all the time, to two good servers and one that has `trouble` or is given it. Returns how many requests failed,
 /// and how many of these began after the ejection.
 async fn share_at_once(name: &str, bad: String, trouble: impl AsyncFnOnce()) -> (usize, usize) {
     let good = [at_work(), at_work()];

@@ -1,4 +1,4 @@
-//! Where requests go: who of several servers takes one, who is left out, what is tried again, how much at once; and what is
+//! Where requests go: who of several servers takes one, who is left out, what is tried again, how much at once. Also what is
 //! changed on the way.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]

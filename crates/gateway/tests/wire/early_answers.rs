@@ -1,5 +1,5 @@
-//! Upstreams that answer before they have the whole body, and gateways in between that must not lose
-//! the answer, the rest of the body, or their place.
+//! Upstreams that answer before they have the whole body, and gateways in between. The gateways must not lose the answer, the rest
+//! of the body, or their place.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -4,8 +4,7 @@ use tidegate_testkit::{Message, RawClient, RawUpstream};
 
 use crate::lab::{ALL, LONG, Lab};
 
-/// Believes 127.0.0.1 and what stands in for a proxy in front of it, but not 127.0.0.2; a user is
-/// named by a header.
+/// Believes 127.0.0.1 and what stands in for a proxy in front of it, but not 127.0.0.2. A user is named by a header.
 const TRUSTING: &str = "
 trusted_proxies: [127.0.0.1/32, 10.0.0.0/8]
 clients: [{ user_id: { header: X-User-Id } }, { ip: {} }]

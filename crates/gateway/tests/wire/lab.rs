@@ -1,5 +1,4 @@
-//! A gateway between a client and an upstream that are both made of bytes, and the cases that are
-//! sent through it whole and in two parts.
+//! A gateway between a client and an upstream that are both made of bytes. The cases are sent through it whole and in two parts.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -72,8 +71,8 @@ impl Lab {
         RawClient::connect_from(fresh_address(), self.gateway.address).await
     }
 
-    /// Sends `bytes` whole, and split at each of their offsets, every time on a connection of its
-    /// own, and gives what came until the gateway closed; panics if it does not.
+    /// Sends `bytes` whole, and split at each of their offsets, every time on a connection of its own. Returns what came until the
+    /// gateway closed, and panics if it does not close.
     pub(crate) async fn every_way(&self, bytes: &[u8]) -> Vec<Conversation> {
         let mut conversations = Vec::new();
         let mut offsets = 0..bytes.len();
@@ -110,8 +109,8 @@ impl Lab {
         assert!(seen.is_empty(), "{}: {seen:?}", shown(case));
     }
 
-    /// Every way of sending `case` gets answers of just these statuses and a close, and as many
-    /// strict requests as were answered with 200 reach the upstream, which gives them back.
+    /// Every way of sending `case` gets answers of just these statuses and a close. As many strict requests as were answered with
+    /// 200 reach the upstream, which gives them back.
     pub(crate) async fn answers(&self, case: impl AsRef<[u8]>, statuses: &[u16]) -> Vec<Message> {
         let case = case.as_ref();
         let before = self.upstream.requests().len();

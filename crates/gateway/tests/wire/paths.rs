@@ -1,5 +1,5 @@
-//! P1 to P14: every spelling of `/api/login` shares its one budget or is refused, with and without a
-//! route behind it that takes everything and limits nothing.
+//! P1 to P14. Every spelling of `/api/login` shares its one budget or is refused, with and without a route behind it that takes
+//! everything and limits nothing.
 
 use tidegate_testkit::{Client, RawClient, Upstream};
 
@@ -173,8 +173,8 @@ async fn p14_a_path_of_60_kib_is_too_long() {
     .await;
 }
 
-/// One login, one request with the spelling, and then as many logins as are left, and one more of
-/// each, which are not: so the spelling costs exactly one, or nothing.
+/// One login, one request with the spelling, and then as many logins as are left. One more of each must be refused. So the spelling
+/// costs exactly one, or nothing.
 async fn meets(lab: &Lab, spelling: &str, becomes: Becomes) {
     let shown = &spelling[..spelling.len().min(80)];
     let mut client = lab.connect().await;

@@ -19,8 +19,8 @@ async fn exhausted(lab: &Lab) -> RawClient {
     client
 }
 
-/// The head, cut at each of its bytes, with the first part of the body; then, when the refusal is
-/// there, the rest; then a request that is in step if the connection is.
+/// The head, cut at each of its bytes, with the first part of the body. When the refusal is there, the rest follows. Then comes a
+/// request that is in step if the connection is.
 async fn refusal_then_rest(head: &str, first: &str, rest: &str) {
     let lab = Lab::new(ONE_A_DAY).await;
     let start = format!("{head}{first}");

@@ -1,8 +1,8 @@
-//! Lua and Rust are two writings of one function: what Redis answered is replayed through the Rust algorithms, at the
-//! times that Redis reports, and every number must be equal.
+//! Lua and Rust are two writings of one function. What Redis answered is replayed through the Rust algorithms, at the times that
+//! Redis reports. Every number must be equal.
 //!
-//! Half of the operations run on windows of 5 to 50 ms, so that boundaries are crossed while they run; half on states
-//! that are planted in Redis with old and future stamps, under quotas at the edges of what is allowed.
+//! Half of the operations run on windows of 5 to 50 ms, so that boundaries are crossed while they run. The other half runs on
+//! states that are planted in Redis with old and future stamps, under quotas at the edges of what is allowed.
 
 mod made_up;
 

@@ -1,5 +1,5 @@
-//! What requests hold, as the stores tell of it: settlements wake those who wait under the same key and nobody else, and what is
-//! kept for a time after its request is free when that is over.
+//! What requests hold, as the stores tell of it. Settlements wake those who wait under the same key and nobody else. What is kept
+//! for a time after its request is free when that is over.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! A fleet of gateways on one Redis that share leased limits under more demand than there is: never more than the limit,
-//! hardly less, and few calls.
+//! A fleet of gateways on one Redis that share leased limits under more demand than there is. They admit never more than the limit,
+//! hardly less, with few calls.
 //!
 //! The full runs take three minutes:
 //!

@@ -1,5 +1,5 @@
-//! Leased limits under whatever may happen in any order: several gateways, costs, pauses, requests that another limit
-//! refuses, lost answers, gateways that end or vanish; never more than the limit, by its plain law.
+//! Leased limits under whatever may happen in any order. There are several gateways, costs, pauses, requests that another limit
+//! refuses, lost answers, and gateways that end or vanish. They never admit more than the limit, by its plain law.
 
 use std::sync::Arc;
 use std::time::Duration;

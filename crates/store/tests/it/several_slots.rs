@@ -108,7 +108,7 @@ async fn a_flood_costs_a_few_calls_a_second(cluster: &RedisCluster, store: &Arc<
     }
 }
 
-/// Many ask at once for the last units, and what is given back is not refused for the sake of a memory: never more than
+/// Many ask at once for the last units, and what is given back is not refused for the sake of a memory. They get never more than
 /// either limit, and all of it.
 async fn a_crowd_gets_all_there_is(store: &Arc<RedisStore>) {
     for round in 0..5 {

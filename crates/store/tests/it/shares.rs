@@ -127,8 +127,7 @@ async fn admitted_by_all(stores: &[RedisStore], client: u64) -> u64 {
     sum
 }
 
-/// A Redis that comes back without its data has heard of few gateways at first, and may be gone again before it has heard
-/// of all.
+/// A Redis that comes back without its data has heard of few gateways at first. It may be gone again before it has heard of all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redis_that_comes_back_empty_makes_no_share_larger() {
     let server = RedisServer::start().await;

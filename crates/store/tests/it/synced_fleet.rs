@@ -1,8 +1,8 @@
 //! Four gateways on one limit: how far beyond it they go, window by window, and what that costs Redis.
 //!
-//! The bound: a gateway admits what fits beside what it knows of the others, so together they are beyond the limit by no
-//! more than what the others have admitted that it does not know: what each of them admits in two exchanges. How long an
-//! exchange took is measured, so nothing here depends on how busy the machine is.
+//! The bound follows from what a gateway does: it admits what fits beside what it knows of the others. So together they are beyond
+//! the limit by no more than what the others have admitted that it does not know. This is what each of them admits in two
+//! exchanges. How long an exchange took is measured, so nothing here depends on how busy the machine is.
 
 use std::time::{Duration, Instant};
 

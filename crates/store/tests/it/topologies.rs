@@ -168,8 +168,8 @@ async fn sentinels_lead_to_the_primary_whoever_it_is() {
     counts_exactly(&store, 10..14).await;
 }
 
-/// Decides under `local` for as long as it takes for Redis to be lost and to decide again, all of it without an error;
-/// how long Redis did not decide.
+/// Decides under `local` for as long as it takes for Redis to be lost and to decide again, all of it without an error. Returns how
+/// long Redis did not decide.
 async fn worst_gap(store: Arc<RedisStore>) -> Duration {
     let local = Limit::new(
         "local",

@@ -13,8 +13,8 @@ use crate::support::{
     charge, connect_exact, decides, error_of, every_algorithm, limit, quiet_window, wait_for,
 };
 
-/// A limit of each client's own and one that all share, whose key is elsewhere, and many who ask for the last places at
-/// once: never more than either, and what the one charged is given back when the other refuses.
+/// Each client has a limit of its own, and all share another, whose key is elsewhere. Many ask for the last places at once. They
+/// never get more than either limit, and what the one charged is given back when the other refuses.
 pub(crate) async fn several_slots_are_one_decision(cluster: &RedisCluster) {
     const CLIENTS: std::ops::Range<u64> = 40_000..40_020;
     let url = cluster.url().replace("://", "://gate:hunter2@");

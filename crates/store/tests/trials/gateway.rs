@@ -1,5 +1,5 @@
-//! A gateway as far as a trial needs one: a store behind a proxy of its own, which renews what its requests hold, calls in,
-//! and may end or be killed at any time.
+//! A gateway as far as a trial needs one: a store behind a proxy of its own. It renews what its requests hold, calls in, and may
+//! end or be killed at any time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

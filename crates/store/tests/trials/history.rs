@@ -1,5 +1,5 @@
-//! What happened in one trial: what was asked, by whom, what was decided and when by the deciding clock, what was held and
-//! settled, and which faults there were. Promises are judged by this alone.
+//! What happened in one trial: what was asked, by whom, and what was decided and when by the deciding clock. It also has what was
+//! held and settled, and which faults there were. Promises are judged by this alone.
 
 mod clock;
 

@@ -1,9 +1,9 @@
-//! The promises of all limits: each has a name, a sentence that the documentation repeats word for word, and a checker that
-//! finds in a history where it was broken.
+//! The promises of all limits. Each has a name, a sentence that the documentation repeats word for word, and a checker that finds
+//! in a history where it was broken.
 //!
-//! What a checker allows beyond a promise is computed from the history: an outage from what gateways were told about their
-//! number, a reset or lost data from when it was. A time that is not known exactly is a span, and a promise counts as broken
-//! only if it was broken whatever happened within that span.
+//! What a checker allows beyond a promise is computed from the history. An outage is computed from what gateways were told about
+//! their number, a reset or lost data from when it was. A time that is not known exactly is a span. A promise counts as broken only
+//! if it was broken whatever happened within that span.
 
 mod arrival;
 mod at_most;

@@ -1,5 +1,5 @@
-//! The redis-servers of all trials: those that many trials share, apart by their keys, and those that belong to one trial at
-//! a time, since something goes wrong with all of the server.
+//! The redis-servers of all trials. Some are shared by many trials, apart by their keys. Others belong to one trial at a time,
+//! since something goes wrong with all of the server.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -154,8 +154,8 @@ impl Record {
         }
     }
 
-    /// The status; for a request that was not answered, what stands for one, as the field writes it: 444 where the gateway
-    /// did not want to answer, 499 where the client left before.
+    /// The status. For a request that was not answered, it is what stands for one, as the field writes it. This is 444 where the
+    /// gateway did not want to answer, and 499 where the client left before.
     fn status(&self) -> u16 {
         let unanswered = match self.outcome {
             RequestOutcome::Dropped => 444,

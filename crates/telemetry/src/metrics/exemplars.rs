@@ -1,8 +1,8 @@
 //! Exemplars: traces that show what a bucket of a histogram is made of. OpenMetrics has them, the text format of Prometheus
 //! does not.
 //!
-//! Only recorded requests come here, so a lock is cheap. prometheus-client has exemplars for histograms of its own only;
-//! here they are added to its text.
+//! Only recorded requests come here, so a lock is cheap. The library prometheus-client has exemplars for histograms of its own
+//! only. Here they are added to its text.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;

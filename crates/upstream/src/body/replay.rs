@@ -1,6 +1,6 @@
 //! Requests that can be sent again.
 //!
-//! An HTTP/2 server may refuse a request that it has not begun with: by REFUSED_STREAM, or by a GOAWAY whose last stream
+//! An HTTP/2 server may refuse a request that it has not begun with. It does so by REFUSED_STREAM, or by a GOAWAY whose last stream
 //! came before (RFC 9113, 8.7). What was sent of the request's body is kept until the server answers, if it is small.
 
 use std::pin::Pin;
@@ -23,8 +23,8 @@ const MAX_KEPT: usize = 64 * 1024;
 /// The most that is kept of all bodies on their way to one upstream, in bytes.
 const MAX_KEPT_IN_ALL: usize = 16 * 1024 * 1024;
 
-/// How soon after its request a broken body may reset the stream. Servers take requests that are reset before they were
-/// looked at for an attack (h2 after 20) and end the connection with all of its requests.
+/// How soon after its request a broken body may reset the stream. Servers take requests that are reset before they were looked at
+/// for an attack (h2 after 20). They end the connection with all of its requests.
 const FIRST_RESET: Duration = Duration::from_millis(100);
 
 /// What each frame counts beside its bytes, for the memory that it takes.

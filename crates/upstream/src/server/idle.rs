@@ -9,7 +9,7 @@ use super::connection::Connection;
 use crate::body::BodyState;
 use tidegate_net::descriptors::UpstreamDescriptor;
 
-/// How long an idle connection is kept: shorter than the usual keep-alive of servers, which may close one at the very
+/// How long an idle connection is kept. This is shorter than the usual keep-alive of servers, which may close one at the very
 /// moment that a request is sent on it.
 pub(crate) const KEPT: Duration = Duration::from_secs(30);
 

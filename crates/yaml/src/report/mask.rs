@@ -1,5 +1,5 @@
-//! What of a configuration must not be shown: passwords in URLs, and the values of keys that hold
-//! secrets, also when such a key is misspelt or its value stands on the lines below.
+//! What of a configuration must not be shown: passwords in URLs, and the values of keys that hold secrets. This also applies when
+//! such a key is misspelt or its value stands on the lines below.
 //!
 //! It works on the text alone, because a file whose form is wrong has no values yet. In doubt it
 //! hides too much.

@@ -168,8 +168,8 @@ impl Connection {
     }
 }
 
-/// What went wrong, unless nothing of the request was sent, or the server says that it began with nothing of it: both may
-/// be sent again, whatever they ask for.
+/// What went wrong. None if nothing of the request was sent, or the server says that it began with nothing of it. Both may be sent
+/// again, whatever they ask for.
 fn said(mut error: TrySendError<Request<Body>>) -> Option<String> {
     if error.take_message().is_some() {
         return None;

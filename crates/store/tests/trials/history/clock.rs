@@ -1,8 +1,8 @@
 //! A history by the clock that decided, where that clock was stepped.
 //!
-//! Promises are about spans of that clock. A step forward is time that passes at once. A step back is no time: it never gives
-//! back what the time before had to, so afterwards the clock goes on as if it had not been stepped. In a window that the clock
-//! has left by a step back, what was used in the later window still counts.
+//! Promises are about spans of that clock. A step forward is time that passes at once. A step back is no time. It never gives back
+//! what the time before had to, so afterwards the clock goes on as if it had not been stepped. In a window that the clock has left
+//! by a step back, what was used in the later window still counts.
 
 use tidegate_core::Micros;
 use tidegate_store::Mode;
@@ -145,8 +145,8 @@ const fn is_of_windows(kind: Kind) -> bool {
 }
 
 impl History {
-    /// The histories by which the promises are judged: by one clock for all, or, where a clock was stepped, by that of the
-    /// gateways and by that of each limit.
+    /// The histories by which the promises are judged. There is one clock for all, or, where a clock was stepped, that of the
+    /// gateways and that of each limit.
     pub(crate) fn by_clock(&self) -> Vec<Self> {
         if self.steps.is_empty() {
             return vec![self.clone()];

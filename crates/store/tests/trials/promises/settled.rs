@@ -74,7 +74,7 @@ fn lost(history: &History, look: &Look) -> Option<Breach> {
     })
 }
 
-/// Whether something may still be lent that is not used: a slice of a gateway that ended without a word, or that was left
+/// Whether something may still be lent that is not used. This is a slice of a gateway that ended without a word, or that was left
 /// when numbers changed or an answer was lost.
 fn may_be_lent(history: &History, limit: usize) -> bool {
     let requests = history.requests.iter();

@@ -1,4 +1,4 @@
-//! What is used of a key at a time: at least, by all that surely was charged, and at most, by all that may have been.
+//! What is used of a key at a time. At least this is all that surely was charged, and at most all that may have been.
 
 use tidegate_core::Micros;
 use tidegate_store::{Mode, Outcome};

@@ -1,8 +1,8 @@
 //! Who arrived when: the proof that does not rest on the gateway's own counters.
 //!
-//! A line has five columns, separated by tabs: when it arrived and when its client says that it was sent (`X-Sent-At`),
-//! both in microseconds since the epoch; the client, as the gateway names it (`X-Client-Id`); the path; and 1, or 0 if
-//! the queue was full. What is missing is a `-`.
+//! A line has five columns, separated by tabs. The first two are when it arrived and when its client says that it was sent
+//! (`X-Sent-At`), both in microseconds since the epoch. The third is the client, as the gateway names it (`X-Client-Id`). The
+//! fourth is the path. The last is 1, or 0 if the queue was full. What is missing is a `-`.
 
 use std::{
     fs::File,

@@ -1,8 +1,8 @@
-//! The API that load tests protect: so many workers, so long a service time, a bounded queue before them, and a file in
-//! which every request stands that arrived. It knows nothing of the gateway.
+//! The API that load tests protect: so many workers, so long a service time, and a bounded queue before them. Every request that
+//! arrived stands in a file. The API knows nothing of the gateway.
 //!
-//! Overload breaks it as it breaks real ones: who waits keeps others waiting, whoever finds the queue full gets 503, and
-//! a request whose client has given up costs a worker all the same.
+//! Overload breaks it as it breaks real ones. A request that waits keeps others waiting, and one that finds the queue full
+//! gets 503. A request whose client has given up costs a worker all the same.
 
 #![expect(
     clippy::print_stdout,
