@@ -3,7 +3,7 @@
 //! - Health and metrics: whoever reaches the port by an address, as `localhost`, or by a name that is listed. A web page that
 //!   was given a name for this address (DNS rebinding) asks by that name.
 //! - Clients, the configuration and the status page: whoever has the token, and without one whoever is on this machine. A browser
-//!   sends the token as a password, or the cookie that the status page set. With the cookie, it must be the status page itself that
+//!   sends the token as a password, or the cookie that the status page set. In both cases it must be the status page itself that
 //!   asks.
 
 use std::net::IpAddr;
