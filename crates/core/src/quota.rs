@@ -3,32 +3,33 @@
 //! [`algorithms!`] has one row for each. Whatever differs is asked of the algorithm: nothing else matches on [`Quota`].
 
 use crate::{
-    Algorithm, Calendar, CalendarWindow, Concurrency, ConcurrencySlots, Counter, Counts, Debt,
-    FixedWindow, HoldId, LeakyBucket, Micros, Mode, Numbers, Pace, Receipt, SlidingWindowCounter,
-    SlidingWindowLog, Stamps, TokenBucket, Verdict, WindowCount, WindowPair,
+    Algorithm, Calendar, ConcurrencySlots, Counter, Counts, Debt, HoldId, Micros, Mode, Numbers,
+    Pace, Receipt, Stamps, Verdict, WindowCount, WindowPair,
 };
 
 macro_rules! quota {
-    ($($algorithm:ident($state:ty) = $name:literal needs $needs:tt,)+) => {
+    ($($name:ident: $algorithm:ident($state:ty) needs $needs:tt,)+) => {
+        $(pub use crate::$name::$algorithm;)+
+
         /// The numbers of a limit, with the algorithm that uses them.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Quota {
-            $(#[doc = concat!("`", $name, "`")] $algorithm($algorithm),)+
+            $(#[doc = concat!("`", stringify!($name), "`")] $algorithm($algorithm),)+
         }
 
         /// What was used under one key, as its algorithm keeps it.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum State {
-            $(#[doc = concat!("`", $name, "`")] $algorithm($state),)+
+            $(#[doc = concat!("`", stringify!($name), "`")] $algorithm($state),)+
         }
 
         impl Quota {
             /// Every algorithm's name, as written in YAML, as a key's kind and as a file of `lua/`.
-            pub const ALGORITHMS: &[&str] = &[$($name),+];
+            pub const ALGORITHMS: &[&str] = &[$(stringify!($name)),+];
 
             /// The algorithm's name.
             pub const fn algorithm(&self) -> &'static str {
-                match self { $(Self::$algorithm(_) => $name,)+ }
+                match self { $(Self::$algorithm(_) => stringify!($name),)+ }
             }
 
             /// The algorithm's place in [`Quota::ALGORITHMS`].
@@ -202,19 +203,19 @@ macro_rules! quota {
     };
 }
 
-/// One row for each algorithm: its type, the type of its state, its name, and the files of `lua/` that its script needs beside
-/// `<name>.lua`. Hands all rows to the macro `$to`.
+/// One row for each algorithm: its name, which is that of its module, its type, the type of its state, and the files of `lua/`
+/// that its script needs beside `<name>.lua`. Hands all rows to the macro `$to`.
 #[macro_export]
 macro_rules! algorithms {
     ($to:ident) => {
         $to! {
-            TokenBucket(Debt) = "token_bucket" needs ["debt"],
-            LeakyBucket(Debt) = "leaky_bucket" needs ["debt"],
-            FixedWindow(WindowCount) = "fixed_window" needs [],
-            SlidingWindowLog(Stamps) = "sliding_window_log" needs [],
-            SlidingWindowCounter(WindowPair) = "sliding_window_counter" needs [],
-            CalendarWindow(WindowCount) = "calendar_window" needs [],
-            Concurrency(ConcurrencySlots) = "concurrency" needs ["places"],
+            token_bucket: TokenBucket(Debt) needs ["debt"],
+            leaky_bucket: LeakyBucket(Debt) needs ["debt"],
+            fixed_window: FixedWindow(WindowCount) needs [],
+            sliding_window_log: SlidingWindowLog(Stamps) needs [],
+            sliding_window_counter: SlidingWindowCounter(WindowPair) needs [],
+            calendar_window: CalendarWindow(WindowCount) needs [],
+            concurrency: Concurrency(ConcurrencySlots) needs ["places"],
         }
     };
 }

@@ -122,8 +122,8 @@ impl Drop for UpstreamDescriptor {
     }
 }
 
-/// Whether an error, or what caused it, is that this machine has no descriptor, port or memory left for a connection. It says
-/// nothing of whoever is at the other end.
+/// Whether this machine has no descriptor, port or memory left for a connection: by an error, or one of its sources. Such an
+/// error says nothing about the peer.
 pub fn is_our_shortage(error: &(dyn Error + 'static)) -> bool {
     const OURS: [Errno; 5] = [
         Errno::MFILE,

@@ -1,4 +1,4 @@
-//! The list of what requests of this process hold.
+//! The registry of the slots and reservations that requests of this process hold.
 
 mod here;
 mod hold;

@@ -63,7 +63,7 @@ pub struct TokenRules {
     pub invalid: InvalidToken,
 }
 
-/// A source of user IDs: tokens by these rules, signed by one of these keys.
+/// A source of user IDs: tokens that keep these rules and are signed with one of these keys.
 #[derive(Clone)]
 pub struct Tokens {
     header: HeaderName,

@@ -65,9 +65,9 @@ impl ClientPlans {
 pub(crate) enum NamedPlan {
     /// Nothing: the limits' own quotas hold.
     Nothing,
-    /// One of those that there are.
+    /// A plan of the configuration.
     Plan(ClientPlan),
-    /// Some other, by its name, cut: the limits' own quotas hold.
+    /// A plan that the configuration does not have, by its name, which may be cut. The quotas of the limits apply.
     Unknown(Box<str>),
 }
 

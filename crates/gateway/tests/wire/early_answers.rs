@@ -155,7 +155,7 @@ async fn an_upload_that_trickles_after_its_answer_is_cut_off() {
     }
 }
 
-/// The answer's first part is with the client while its last waits for the request's.
+/// The client has the first part of the answer before the gateway has the last part of the request.
 #[tokio::test]
 async fn both_ways_stream_at_once() {
     let go_on = Arc::new(Notify::new());

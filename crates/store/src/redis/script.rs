@@ -14,10 +14,10 @@ use crate::Charge;
 
 /// Makes [`ALGORITHMS`]: the parts of `lua/` that each algorithm needs, in the order of [`Quota::ALGORITHMS`].
 macro_rules! parts {
-    ($($algorithm:ident($state:ty) = $name:literal needs [$($needs:literal)*],)+) => {
+    ($($name:ident: $algorithm:ident($state:ty) needs [$($needs:literal)*],)+) => {
         const ALGORITHMS: [&[&str]; Quota::ALGORITHMS.len()] = [$(&[
             $(include_str!(concat!("../../../../lua/", $needs, ".lua")),)*
-            include_str!(concat!("../../../../lua/", $name, ".lua")),
+            include_str!(concat!("../../../../lua/", stringify!($name), ".lua")),
         ],)+];
     };
 }

@@ -28,11 +28,11 @@ pub(crate) struct Servers {
 
 /// A server, for one trial.
 pub(crate) enum Taken {
-    /// That many have.
+    /// A server of many trials.
     Shared(Arc<RedisServer>),
-    /// That it has alone.
+    /// A server of this trial alone.
     Own(Arc<RedisServer>),
-    /// That it has alone, with a clock of its own.
+    /// A server of this trial alone, with a clock of its own.
     WithClock(Arc<RedisServer>),
     /// A cluster, while the guard is kept.
     Cluster(

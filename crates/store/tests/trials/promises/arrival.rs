@@ -1,4 +1,4 @@
-//! When what a gateway says without waiting for an answer is in Redis, if it comes there.
+//! When messages that a gateway sends without waiting for an answer arrive in Redis, if they do.
 
 use tidegate_core::Micros;
 
