@@ -9,6 +9,8 @@ use tidegate_store::{Mode, OnFailure, Outcome, Via};
 use crate::case::LimitCase;
 use crate::law::{Kind, Numbers};
 
+/// How far a replica may be behind its primary.
+const LAG: Micros = 100_000;
 /// Later than all else, with room to add to it.
 const FOREVER: Micros = Micros::MAX / 2;
 
@@ -324,10 +326,18 @@ impl History {
         let resets = resets.map(|reset| {
             // One that was not answered may still come to pass, whenever Redis gets to it.
             let end = if reset.done { reset.span.end } else { FOREVER };
-            (Span { end, ..reset.span }, reset.done)
+            let is_sure = reset.done && !self.may_be_lost(reset.span);
+            (Span { end, ..reset.span }, is_sure)
         });
         let losses = self.losses.iter();
         resets.chain(losses.map(|loss| (loss.span, loss.is_whole)))
+    }
+
+    /// Whether what was written then may be missing from the replica that took over.
+    fn may_be_lost(&self, written: Span) -> bool {
+        let partial = self.losses.iter().filter(|loss| !loss.is_whole);
+        let mut spans = partial.map(|loss| loss.span);
+        spans.any(|loss| loss.begin <= written.end + LAG && written.begin <= loss.end)
     }
 
     /// When a gateway may not have reached Redis.

@@ -83,6 +83,11 @@ pub(super) enum Style {
 const ESCAPE: usize = 4;
 
 impl Style {
+    /// Whether texts stand in quotes.
+    const fn is_quoted(self) -> bool {
+        matches!(self, Self::Text | Self::Json)
+    }
+
     /// Whether escapes are those of plain lines.
     const fn is_plain(self) -> bool {
         matches!(self, Self::Plain | Self::OneWord)
@@ -90,10 +95,23 @@ impl Style {
 
     /// Whether a byte needs no escape.
     const fn is_as_it_is(self, byte: u8) -> bool {
-        let is_printable = matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\';
-        is_printable && !(matches!(self, Self::OneWord) && matches!(byte, b' ' | b'[' | b']'))
+        match self {
+            Self::OneWord => AS_IT_IS[byte as usize] && !matches!(byte, b' ' | b'[' | b']'),
+            _ => AS_IT_IS[byte as usize],
+        }
     }
 }
+
+/// The bytes that no style escapes but [`Style::OneWord`].
+const AS_IT_IS: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = b' ';
+    while byte <= b'~' {
+        table[byte as usize] = byte != b'"' && byte != b'\\';
+        byte += 1;
+    }
+    table
+};
 
 /// The longest client, in characters.
 const MAX_CLIENT: usize = 128;
@@ -103,13 +121,13 @@ const MAX_NAMES: usize = 1_024;
 impl Value<'_> {
     /// Appends the value to a line.
     pub(super) fn write(self, out: &mut Vec<u8>, style: Style, clock: &mut Clock) {
-        let quote = |out: &mut Vec<u8>, styles: &[Style]| {
-            if styles.contains(&style) {
+        let is_json = style == Style::Json;
+        let is_quoted = style.is_quoted();
+        let quote = |out: &mut Vec<u8>, is_quoted: bool| {
+            if is_quoted {
                 out.push(b'"');
             }
         };
-        const JSON: &[Style] = &[Style::Json];
-        const BOTH: &[Style] = &[Style::Json, Style::Text];
         match self {
             Self::Missing => out.push(b'-'),
             Self::Number(number) => {
@@ -117,49 +135,83 @@ impl Value<'_> {
                 out.extend_from_slice(buffer.format(number).as_bytes());
             }
             Self::Address(address) => {
-                quote(out, JSON);
-                // A buffer in memory takes everything.
-                let _ = write!(Bytes(out), "{address}");
-                quote(out, JSON);
+                quote(out, is_json);
+                ip(out, address);
+                quote(out, is_json);
             }
             Self::Socket(address) => {
-                quote(out, JSON);
+                quote(out, is_json);
+                // A buffer in memory takes everything.
                 let _ = write!(Bytes(out), "{address}");
-                quote(out, JSON);
+                quote(out, is_json);
             }
             Self::Word(word) => {
-                quote(out, BOTH);
+                quote(out, is_quoted);
                 out.extend_from_slice(word.as_bytes());
-                quote(out, BOTH);
+                quote(out, is_quoted);
             }
             Self::Hex(number) => {
-                quote(out, JSON);
+                quote(out, is_json);
                 let digit =
                     |nth: usize| b"0123456789abcdef"[(number >> (124 - 4 * nth)) as usize % 16];
                 out.extend_from_slice(&std::array::from_fn::<_, 32, _>(digit));
-                quote(out, JSON);
+                quote(out, is_json);
             }
             Self::Text(bytes, longest) => {
-                quote(out, BOTH);
+                quote(out, is_quoted);
                 text(out, style, bytes, longest);
-                quote(out, BOTH);
+                quote(out, is_quoted);
             }
             // A user, where the line has the address already.
             Self::Client(Client::Ip(_)) if style == Style::OneWord => out.push(b'-'),
+            // As its `Display`, which most lines would call.
+            Self::Client(Client::Ip(address)) => {
+                quote(out, is_quoted);
+                out.extend_from_slice(b"ip:");
+                ip(out, *address);
+                quote(out, is_quoted);
+            }
             Self::Client(client) => shown(out, style, client, MAX_CLIENT),
             Self::Limits(limits) => shown(out, style, &limits, MAX_NAMES),
             Self::Before(span) => {
-                quote(out, JSON);
+                quote(out, is_json);
                 out.extend_from_slice(clock.before(span));
-                quote(out, JSON);
+                quote(out, is_json);
             }
             Self::Local => {
-                quote(out, BOTH);
+                quote(out, is_quoted);
                 out.extend_from_slice(clock.local());
-                quote(out, BOTH);
+                quote(out, is_quoted);
             }
         }
     }
+}
+
+/// Writes an address as its `Display` does. That of an IPv4 address takes a thousand instructions.
+fn ip(out: &mut Vec<u8>, address: IpAddr) {
+    let IpAddr::V4(address) = address else {
+        let _ = write!(Bytes(out), "{address}");
+        return;
+    };
+    let mut text = [0; "255.255.255.255".len()];
+    let mut length = 0;
+    let mut push = |byte| {
+        text[length] = byte;
+        length += 1;
+    };
+    for (nth, octet) in address.octets().into_iter().enumerate() {
+        if nth > 0 {
+            push(b'.');
+        }
+        if octet >= 100 {
+            push(b'0' + octet / 100);
+        }
+        if octet >= 10 {
+            push(b'0' + octet / 10 % 10);
+        }
+        push(b'0' + octet % 10);
+    }
+    out.extend_from_slice(&text[..length]);
 }
 
 /// Writes the inside of a quoted text, of so many bytes at most; in a plain line, of so many with all escapes.
@@ -189,7 +241,7 @@ fn text(out: &mut Vec<u8>, style: Style, bytes: &[u8], longest: usize) {
 
 /// Writes a name in quotes, cut to `longest` characters.
 fn shown(out: &mut Vec<u8>, style: Style, shown: &impl fmt::Display, longest: usize) {
-    let is_quoted = matches!(style, Style::Text | Style::Json);
+    let is_quoted = style.is_quoted();
     if is_quoted {
         out.push(b'"');
     }
@@ -227,6 +279,11 @@ struct Quoted<'a> {
 impl fmt::Write for Quoted<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         if self.is_cut {
+            return Ok(());
+        }
+        if text.len() <= self.left && text.is_ascii() {
+            escape(self.out, self.style, text.as_bytes());
+            self.left -= text.len();
             return Ok(());
         }
         let end = text.char_indices().nth(self.left).map(|(end, _)| end);
@@ -319,6 +376,19 @@ mod tests {
         assert_eq!(written(Value::Client(&address), Style::OneWord), "-");
         let shown = written(Value::Client(&client), Style::Json);
         assert_eq!(shown, format!("\"user_id:{}…\"", "ü".repeat(120)));
+    }
+
+    #[test]
+    fn addresses_are_written_as_they_display() {
+        let v4 = [[0, 0, 0, 0], [1, 20, 199, 255], [100, 9, 10, 99]].map(IpAddr::from);
+        let v6 = ["::1", "2001:db8::ff"].map(|address| address.parse().unwrap());
+        for address in v4.into_iter().chain(v6) {
+            let value = Value::Address(address);
+            assert_eq!(written(value, Style::Text), address.to_string());
+            let client = Client::Ip(address);
+            let value = Value::Client(&client);
+            assert_eq!(written(value, Style::Json), format!("\"{client}\""));
+        }
     }
 
     #[test]
