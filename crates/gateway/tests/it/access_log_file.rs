@@ -7,7 +7,7 @@ use std::process::Command;
 use http::{Request, Response};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tidegate_testkit::{RawClient, Upstream};
+use tidegate_testkit::{Client, RawClient, Upstream, body};
 
 use crate::kit::{LONG, get};
 use crate::support::TestGateway;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use http::Method;
 use tidegate_status::document::{Client as Hitter, Status, VERSION};
-use tidegate_testkit::Client;
+use tidegate_testkit::{Client, Upstream};
 
 use crate::kit::{Bench, page, send, until};
 use crate::support::TestGateway;
