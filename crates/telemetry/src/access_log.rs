@@ -15,6 +15,7 @@ mod record;
 mod selection;
 mod settings;
 mod sink;
+mod style;
 mod timestamp;
 mod value;
 

@@ -1,8 +1,9 @@
 //! The format of a line: compiled once, at start, into a list of pieces.
 
 use super::settings::{AccessField, AccessFormat, AccessPiece};
+use super::style::Style;
 use super::timestamp::Clock;
-use super::value::{Style, Value};
+use super::value::Value;
 
 /// How lines look.
 #[derive(Debug)]

@@ -1,0 +1,78 @@
+//! How values are quoted and escaped, so that they stay within their field.
+
+/// How values are quoted and escaped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Style {
+    /// As Rust does, in quotes.
+    Text,
+    /// As JSON has it.
+    Json,
+    /// As nginx does, without quotes: `"`, `\` and what is not printable ASCII become `\xXX`.
+    Plain,
+    /// As `Plain`, and blanks and brackets become `\xXX`: one word.
+    OneWord,
+}
+
+/// The length of `\xXX`.
+pub(super) const ESCAPE: usize = 4;
+
+impl Style {
+    /// Whether texts stand in quotes.
+    pub(super) const fn is_quoted(self) -> bool {
+        matches!(self, Self::Text | Self::Json)
+    }
+
+    /// Whether escapes are those of plain lines.
+    pub(super) const fn is_plain(self) -> bool {
+        matches!(self, Self::Plain | Self::OneWord)
+    }
+
+    /// Whether a byte needs no escape.
+    pub(super) const fn is_as_it_is(self, byte: u8) -> bool {
+        match self {
+            Self::OneWord => AS_IT_IS[byte as usize] && !matches!(byte, b' ' | b'[' | b']'),
+            _ => AS_IT_IS[byte as usize],
+        }
+    }
+}
+
+/// The bytes that no style escapes but [`Style::OneWord`].
+const AS_IT_IS: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = b' ';
+    while byte <= b'~' {
+        table[byte as usize] = byte != b'"' && byte != b'\\';
+        byte += 1;
+    }
+    table
+};
+
+/// Writes bytes so that they stay within their field and their line.
+pub(super) fn escape(out: &mut Vec<u8>, style: Style, bytes: &[u8]) {
+    if bytes.iter().all(|byte| style.is_as_it_is(*byte)) {
+        out.extend_from_slice(bytes);
+        return;
+    }
+    match style {
+        Style::Json => {
+            let text = String::from_utf8_lossy(bytes);
+            let quoted = serde_json::Value::from(text).to_string();
+            out.extend_from_slice(&quoted.as_bytes()[1..quoted.len() - 1]);
+        }
+        Style::Text => {
+            let quoted = format!("{:?}", String::from_utf8_lossy(bytes));
+            out.extend_from_slice(&quoted.as_bytes()[1..quoted.len() - 1]);
+        }
+        Style::Plain | Style::OneWord => {
+            for byte in bytes {
+                if style.is_as_it_is(*byte) {
+                    out.push(*byte);
+                } else {
+                    let digit = |four: u8| b"0123456789ABCDEF"[usize::from(four)];
+                    out.extend_from_slice(b"\\x");
+                    out.extend_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
+                }
+            }
+        }
+    }
+}
