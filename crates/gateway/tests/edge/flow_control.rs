@@ -115,7 +115,7 @@ async fn an_answer_whose_window_opens_by_a_byte_is_given_up() {
     let url = upstream.url();
     let gateway = TestGateway::start(&format!(
         "log: {{ access: false }}\n\
-         timeouts: {{ slow: {{ rate: 1000B/s, after: 400ms }} }}\n\
+         timeouts: {{ slow: {{ rate: 1000B/s, after: 1500ms }} }}\n\
          routes: [{{ name: all, path: /**, upstream: \"{url}\" }}]"
     ))
     .await;
