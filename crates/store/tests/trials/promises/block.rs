@@ -29,6 +29,8 @@ pub(super) const ENDS: Promise = Promise {
 struct Blocked {
     /// From this answer on it is surely blocked, until this time.
     surely: Option<Span>,
+    /// When that was asked, by this machine's clock: the deciding one may have been stepped back.
+    asked: Micros,
     /// By then a block has ended, if there was one.
     at_most: Micros,
     /// When the last that may count began.
@@ -36,17 +38,28 @@ struct Blocked {
 }
 
 impl Blocked {
-    fn refused(&mut self, at: Span, block: Block, left: Micros) {
+    fn refused(&mut self, at: Span, block: Block, left: Micros, asked: Micros) {
         let until = at.begin + left;
         let surely = self.surely.map_or(0, |surely| surely.end);
         if block.extend || at.begin >= self.at_most {
             let begin = at.end;
             self.surely = Some(Span { begin, end: until });
+            self.asked = asked;
         } else if at.end < surely {
             // Over several slots it may be refused at the end of its time, and then begin the next block.
             return;
         }
         self.maybe(at, block);
+    }
+
+    /// The block within which it was surely admitted.
+    fn meets(&self, request: &Request, charge: &Charge) -> Option<Span> {
+        let is_within = |surely: &Span| {
+            charge.at.begin > surely.begin
+                && charge.at.end < surely.end
+                && request.asked.end > self.asked
+        };
+        self.surely.filter(is_within)
     }
 
     /// It may have been refused at this time.
@@ -58,8 +71,8 @@ impl Blocked {
 
 /// What happened to a key.
 enum Event {
-    /// For at least so long.
-    Refused(Micros),
+    /// For at least so long, asked at this time of this machine.
+    Refused(Micros, Micros),
     /// It was asked, and nobody knows what was said.
     Asked,
     /// What was used was forgotten: surely, or maybe.
@@ -76,11 +89,13 @@ fn events(
 ) -> Vec<(Span, Event)> {
     let forgotten = history.forgotten(limit, key);
     // Nobody knows whether what began meanwhile was forgotten too.
-    let event =
-        |at: Span, left: Micros| match forgotten.iter().any(|lost| lost.meets(at.begin, at.end)) {
-            true => (at, Event::Asked),
-            false => (at, Event::Refused(left)),
-        };
+    let event = |at: Span, left: Micros, asked: Micros| match forgotten
+        .iter()
+        .any(|lost| lost.meets(at.begin, at.end))
+    {
+        true => (at, Event::Asked),
+        false => (at, Event::Refused(left, asked)),
+    };
     let block = history.limits[limit].block;
     let span = block.map_or(0, |block| block.span);
     let charges = history.of(limit, key);
@@ -90,13 +105,14 @@ fn events(
             Some(_) if asked_of(history, request, charge) != of => None,
             Some(verdict) => {
                 let begins = !verdict.allowed && !verdict.settling;
-                // A gateway alone goes on with a block that Redis has begun, of which this budget knows no more than that.
+                // A gateway alone goes on with a block that Redis has begun, of which this budget knows no more than that. So it
+                // is with a block that began before its clock was stepped.
                 let left = match of {
-                    Budget::Shared => span,
+                    Budget::Shared if history.steps.is_empty() => span,
                     _ => span.min(verdict.retry_after),
                 };
                 (begins && request.via() != Some(Via::Remembered))
-                    .then(|| event(decided(history, request, charge), left))
+                    .then(|| event(decided(history, request, charge), left, request.asked.begin))
             }
             // Redis may have been asked, or what is kept here, before its client left.
             None => Some((unanswered(history, request), Event::Asked)),
@@ -146,7 +162,7 @@ pub(super) fn may_last(
             break;
         }
         match event {
-            Event::Refused(left) => blocked.refused(span, block, left),
+            Event::Refused(left, asked) => blocked.refused(span, block, left, asked),
             Event::Asked => blocked.maybe(span, block),
             Event::Forgotten(true) if blocked.since < span.begin && span.end + age < at.begin => {
                 blocked = Blocked::default();
@@ -176,32 +192,29 @@ fn admitted_meanwhile(history: &History, limit: usize, key: u64) -> Option<Breac
     };
     budgets.into_iter().find_map(|of| {
         let admitted = history.of(limit, key);
-        let mut admitted: Vec<&Charge> = admitted
+        let mut admitted: Vec<(&Request, &Charge)> = admitted
             .filter(|(request, charge)| budget(history, request, charge) == Some(of))
-            .map(|(_, charge)| charge)
             .collect();
-        admitted.sort_by_key(|charge| charge.at.begin);
+        admitted.sort_by_key(|(_, charge)| charge.at.begin);
         let mut admitted = admitted.into_iter().peekable();
         let mut blocked = Blocked::default();
         for (span, event) in events(history, limit, key, of, None) {
-            while let Some(charge) = admitted.next_if(|charge| charge.at.begin <= span.begin) {
-                if let Some(surely) = blocked.surely.filter(|surely| meets(charge, surely)) {
+            while let Some((request, charge)) =
+                admitted.next_if(|(_, charge)| charge.at.begin <= span.begin)
+            {
+                if let Some(surely) = blocked.meets(request, charge) {
                     return Some(breach(charge.at, surely));
                 }
             }
             match event {
-                Event::Refused(left) => blocked.refused(span, block, left),
+                Event::Refused(left, asked) => blocked.refused(span, block, left, asked),
                 Event::Asked => blocked.maybe(span, block),
                 Event::Forgotten(_) => blocked.surely = None,
             }
         }
-        let surely = blocked.surely?;
-        let charge = admitted.find(|charge| meets(charge, &surely))?;
-        Some(breach(charge.at, surely))
+        admitted.find_map(|(request, charge)| {
+            let surely = blocked.meets(request, charge)?;
+            Some(breach(charge.at, surely))
+        })
     })
-}
-
-/// Whether it was surely admitted within a block.
-const fn meets(charge: &Charge, surely: &Span) -> bool {
-    charge.at.begin > surely.begin && charge.at.end < surely.end
 }
