@@ -203,8 +203,8 @@ macro_rules! quota {
     };
 }
 
-/// One row for each algorithm: its name, which is that of its module, its type, the type of its state, and the files of `lua/`
-/// that its script needs beside `<name>.lua`. Hands all rows to the macro `$to`.
+/// One row for each algorithm: its name, its type, the type of its state, and files of `lua/`. The name is that of its module. Its
+/// script needs these files beside `<name>.lua`. Hands all rows to the macro `$to`.
 #[macro_export]
 macro_rules! algorithms {
     ($to:ident) => {

@@ -42,9 +42,10 @@ struct Records {
 struct Refund {
     /// When it was given back.
     at: Micros,
-    /// When the reservation was made, and its receipt: of two that were made at one time the earlier one has the smaller.
+    /// When the reservation was made, and its receipt, both in us. Of two that were made at one time the earlier one has the smaller
+    /// receipt.
     made: (Micros, Micros),
-    /// How long it would have taken to pay off.
+    /// How long it would have taken to pay off, at the pace of the quota that settled.
     time: Micros,
 }
 
@@ -61,6 +62,7 @@ struct Record {
 #[derive(Debug)]
 pub(crate) struct Reserved {
     pub(crate) units: u64,
+    /// As in [`Refund`].
     made: (Micros, Micros),
     /// As in [`Records`], if there are several.
     paces: Vec<Pace>,
@@ -235,7 +237,8 @@ impl Records {
         self.swept = now;
     }
 
-    /// By how much a reservation is paid off earlier; `None` if that is not known any more.
+    /// By how much a reservation is paid off earlier; `None` if that is not known any more. A refund of the same microsecond
+    /// counts, since it may have come later.
     fn earlier(&self, made: (Micros, Micros)) -> Option<Micros> {
         let oldest = self.refunds.front().map_or(0, |refund| refund.at);
         if self.refunds.len() == MOST_REFUNDS && made.0 <= oldest {
