@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, date_time_ymd,
+    KeyUsagePurpose, SanType, date_time_ymd,
 };
 
 /// A private authority.
@@ -50,6 +50,19 @@ impl Authority {
     /// A certificate for these names and addresses, which servers and clients can show.
     pub fn issue(&self, names: &[&str]) -> Certificate {
         self.sign(params(names))
+    }
+
+    /// A certificate of a client with this common name, and these DNS names and URIs.
+    pub fn issue_client(&self, cn: &str, names: &[&str], uris: &[&str]) -> Certificate {
+        let mut params = params(names);
+        let subject = &mut params.distinguished_name;
+        subject.push(DnType::OrganizationName, "tidegate's tests");
+        subject.push(DnType::CommonName, cn);
+        for uri in uris {
+            let uri = SanType::URI((*uri).try_into().unwrap());
+            params.subject_alt_names.push(uri);
+        }
+        self.sign(params)
     }
 
     /// As [`issue`](Self::issue), but it ended years ago.

@@ -173,18 +173,19 @@ impl RedisCluster {
     pub async fn fail_over(&self, primary: usize) {
         let replica = &self.nodes[Self::partner(primary)];
         eventually("a replica that takes over", async || {
-            // The others do not vote for one that knows of older slots than they do: it asks them again.
-            let asked = replica.command(&["CLUSTER", "FAILOVER"]).await;
+            // The others do not vote for one that knows of older slots than they do: it asks them again. One that was voted for
+            // shortly before counts these votes again: it takes over by an old epoch, and follows its primary again at once.
+            replica.command(&["CLUSTER", "FAILOVER"]).await;
             for _ in 0..50 {
-                if asked.is_error() || role(replica).await.0 == "master" {
-                    break;
+                if self.follows(primary).await {
+                    return true;
                 }
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
-            role(replica).await.0 == "master"
+            false
         })
         .await;
-        self.follows(primary).await;
+        self.agrees().await;
     }
 
     /// Makes the replica of a primary take over that has missed what was written for so long, and waits until the old one
@@ -203,18 +204,49 @@ impl RedisCluster {
         for [name, value] in login("", "") {
             done(replica.command(&["CONFIG", "SET", name, value]).await);
         }
-        self.follows(primary).await;
+        eventually("a primary that follows its replica", async || {
+            self.follows(primary).await
+        })
+        .await;
+        self.agrees().await;
     }
 
     const fn partner(index: usize) -> usize {
         (index + PRIMARIES) % (2 * PRIMARIES)
     }
 
-    async fn follows(&self, index: usize) {
-        eventually("a primary that follows its replica", async || {
-            role(&self.nodes[index]).await == ("slave".to_owned(), true)
+    /// Whether a node follows another one, and is in sync.
+    async fn follows(&self, index: usize) -> bool {
+        role(&self.nodes[index]).await == ("slave".to_owned(), true)
+    }
+
+    /// Waits until all nodes say the same of who has which slots. A replica that takes over before it knows claims slots that its
+    /// primary has given away, and then the primary does not follow it; nor does a node give slots to one that it takes for a
+    /// replica.
+    async fn agrees(&self) {
+        eventually("nodes that agree about slots", async || {
+            let first = self.owners(0).await;
+            for index in 1..self.nodes.len() {
+                if self.owners(index).await != first {
+                    return false;
+                }
+            }
+            true
         })
         .await;
+    }
+
+    /// Ranges of slots, each with its primary, as a node knows them.
+    async fn owners(&self, index: usize) -> Vec<(i64, i64, String)> {
+        let slots = self.nodes[index].command(&["CLUSTER", "SLOTS"]).await;
+        let ranges = slots.as_array().iter().map(|range| {
+            let range = range.as_array();
+            let primary = range[2].as_array()[2].as_str().to_owned();
+            (range[0].as_int(), range[1].as_int(), primary)
+        });
+        let mut owners: Vec<_> = ranges.collect();
+        owners.sort_unstable();
+        owners
     }
 
     /// Moves slots with their keys from one primary to another, one after the other, as redis-cli does.
@@ -244,6 +276,7 @@ impl RedisCluster {
                 done(primary.command(&words).await.unwrap());
             }
         }
+        self.agrees().await;
     }
 
     /// Begins to move a slot, and leaves its keys where they are.

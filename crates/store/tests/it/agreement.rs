@@ -4,16 +4,18 @@
 //! Half of the operations run on windows of 5 to 50 ms, so that boundaries are crossed while they run. The other half runs on
 //! states that are planted in Redis with old and future stamps, under quotas at the edges of what is allowed.
 
+mod kept;
 mod made_up;
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use tidegate_core::{HoldId, MAX_WINDOW, Micros, Reservations, Slot, State, Verdict, decide};
+use tidegate_core::{MAX_WINDOW, Micros, Reservations, Verdict};
 use tidegate_store::{Charge, Decision, Limit, Outcome, RedisStore, StoreError};
 use tidegate_testkit::{RedisConnection, RedisServer};
 
 use crate::support::{MS, Random, charge, error_of, exact_store, limit};
+use kept::{Kept, Keys, decide_here, dropped_or_not};
 use made_up::{kinds, plant, quota, ways};
 
 /// Per algorithm, and for mixed lists, unless the environment says how many.
@@ -102,20 +104,6 @@ async fn agrees(algorithm: usize) {
     // Traffic that is only admitted, or only refused, would show little.
     assert!(admitted > wanted / 10 && refused > wanted / 10);
 }
-
-/// What is known of one key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Kept {
-    state: State,
-    /// From when on Redis may have dropped it: what one plan has paid off, another one would count. When it has is not known:
-    /// Redis counts in milliseconds, and the time of a script is not that by which it drops keys.
-    drops: Micros,
-    blocked_until: u64,
-    unsettled: Reservations,
-}
-
-/// What is known of all keys of one client.
-type Keys = Vec<Kept>;
 
 #[derive(Default)]
 struct Seen {
@@ -323,69 +311,4 @@ fn agreeing(
         ));
     }
     Ok(agreeing)
-}
-
-/// Keys, and the same as they are if Redis, whose clock says `at_most` this, has dropped some of those that it may drop.
-fn dropped_or_not<'a>(
-    known: &'a Keys,
-    charges: &'a [Charge<'_>],
-    at_most: Micros,
-) -> impl Iterator<Item = Keys> + 'a {
-    let uncertain: Vec<usize> = (0..known.len())
-        .filter(|nth| at_most >= known[*nth].drops)
-        .collect();
-    (0..1_usize << uncertain.len()).map(move |choice| {
-        let mut keys = known.clone();
-        for (place, nth) in uncertain.iter().enumerate() {
-            if choice >> place & 1 == 1 {
-                keys[*nth].state = charges[*nth].limit.quota().fresh();
-            }
-        }
-        keys
-    })
-}
-
-/// What the Rust algorithms say at the time of Redis's decision.
-fn decide_here(
-    decision: &Decision,
-    charges: &[Charge<'_>],
-    keys: &mut [Kept],
-) -> (bool, Vec<Verdict>) {
-    let now = decision.now;
-    let mut slots: Vec<Slot<'_>> = charges
-        .iter()
-        .zip(keys.iter())
-        .map(|(charge, key)| Slot {
-            observed: charge.limit.is_observed(),
-            block: charge.limit.block(),
-            blocked_until: key.blocked_until,
-            reserves: charge.limit.reserves(),
-            hold: HoldId(decision.sources[0].hold),
-            unsettled: key.unsettled.clone(),
-            ..Slot::new(charge.limit.quota(), key.state.clone(), charge.cost)
-        })
-        .collect();
-    let none = Verdict {
-        allowed: false,
-        remaining: 0,
-        reset: 0,
-        retry_after: 0,
-        delay: 0,
-        settling: false,
-    };
-    let mut verdicts = vec![none; slots.len()];
-    let admitted = decide(&mut slots, now, &mut verdicts);
-    for ((key, slot), verdict) in keys.iter_mut().zip(slots).zip(&verdicts) {
-        let drops = slot.quota.expires(&slot.state);
-        if admitted && verdict.allowed {
-            key.drops = drops;
-        } else if key.state != slot.state {
-            // Moved, as the clock stepped back: kept for as long as any plan may need it.
-            key.drops = key.drops.min(drops);
-        }
-        key.state = slot.state;
-        key.blocked_until = slot.blocked_until;
-        key.unsettled = slot.unsettled;
-    }
-    (admitted, verdicts)
 }

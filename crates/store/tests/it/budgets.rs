@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_core::FixedWindow;
 use tidegate_store::redis::NodeInfo;
-use tidegate_store::{Charge, Limit, MAX_CHARGES, Mode, Outcome, Store, Via};
+use tidegate_store::{Charge, Limit, MAX_CHARGES, Mode, OnFailure, Outcome, Store, Via};
 use tidegate_testkit::RedisServer;
 
 use crate::support::{
@@ -165,7 +165,7 @@ async fn a_refusal_that_is_remembered_ends_with_a_reset_here_and_within_a_second
 async fn a_reset_reaches_what_an_outage_left_in_this_process() {
     let server = RedisServer::start().await;
     let quota = FixedWindow::new(1, quiet_window()).unwrap();
-    let limit = Limit::new("once", quota, tidegate_store::OnFailure::Local);
+    let limit = Limit::new("once", quota, OnFailure::Local);
     let store = connect(&server.url(), Duration::from_secs(5)).await;
     let charges = [charge(&limit, 1, 1)];
     server.stop();
@@ -185,6 +185,73 @@ async fn a_reset_reaches_what_an_outage_left_in_this_process() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert_eq!(store.fallback().peek(&charges)[0].verdict.remaining, 1);
+}
+
+/// A look here says what the next request meets in an outage, and charges nothing.
+#[tokio::test]
+async fn without_redis_a_look_here_says_what_the_next_request_meets() {
+    let server = RedisServer::start().await;
+    let store = redis_store(&server).await;
+    let modes = [Mode::Exact, Mode::Leased, Mode::Synced, Mode::Local];
+    let mut limits = Vec::new();
+    for (number, mode) in modes.into_iter().enumerate() {
+        let quotas = every_algorithm(6, quiet_window()).into_iter();
+        for quota in quotas.filter(|quota| quota.modes().contains(&mode)) {
+            let named = Limit::new(format!("it-{number}"), quota, OnFailure::Local);
+            limits.push(named.in_mode(mode));
+        }
+    }
+    let charges: Vec<_> = limits.iter().map(|limit| charge(limit, 1, 1)).collect();
+    for charge in &charges {
+        for _ in 0..3 {
+            assert!(admitted(&store, std::slice::from_ref(charge)).await);
+        }
+    }
+    server.stop();
+    while store.ready().await.is_ok() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    for charge in &charges {
+        let what = format!("{:?}", charge.limit);
+        // A slice may be spent beside the share.
+        for _ in 0..20 {
+            let look = || store.peek_here(std::slice::from_ref(charge)).remove(0);
+            let view = look();
+            assert_eq!((view.capacity, view.outlook.here), (6, true), "{what}");
+            let again = look().outlook.verdict.remaining;
+            assert_eq!(again, view.outlook.verdict.remaining, "{what}");
+            let has_slice = view.leased.is_some_and(|left| left > 0);
+            let decision = store.decide(std::slice::from_ref(charge)).await;
+            let verdict = decision.verdicts[0].unwrap();
+            let expected = view.outlook.verdict.allowed || has_slice;
+            assert_eq!(verdict.allowed, expected, "{what}: {view:?}, {verdict:?}");
+            if verdict.allowed && !has_slice {
+                let left = view.outlook.verdict.remaining;
+                assert_eq!(verdict.remaining + 1, left, "{what}");
+            }
+        }
+        let verdict = store.peek_here(std::slice::from_ref(charge))[0]
+            .outlook
+            .verdict;
+        assert!(!verdict.allowed, "{what}: {verdict:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_redis_said_last_is_known_for_as_long_as_it_is_remembered() {
+    let server = RedisServer::start().await;
+    let store = redis_store(&server).await;
+    let limit = limit("once", FixedWindow::new(1, quiet_window()).unwrap());
+    let charges = [charge(&limit, 1, 1)];
+    let last = || store.peek_here(&charges)[0].last;
+    assert_eq!(last(), None);
+    assert!(admitted(&store, &charges).await);
+    let said = last().unwrap();
+    assert_eq!((said.remaining, said.retry_after), (0, 0));
+    assert!(!admitted(&store, &charges).await);
+    assert!(last().unwrap().retry_after > 0);
+    store.reset(&charges).await.unwrap();
+    assert_eq!(last(), None);
 }
 
 #[tokio::test]

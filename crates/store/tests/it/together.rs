@@ -15,7 +15,7 @@ const MANY: &str = concat!(
     "#!lua\nlocal algorithms = {}\n",
     include_str!("../../../../lua/record.lua"),
     include_str!("../../../../lua/fixed_window.lua"),
-    "local charging = true\n",
+    "local charging, blocking = true, true\n",
     include_str!("../../../../lua/decide.lua"),
     include_str!("../../../../lua/decide_many.lua"),
 );

@@ -1,8 +1,9 @@
 //! A gateway as far as a trial needs one: a store behind a proxy of its own. It renews what its requests hold, calls in, and may
 //! end or be killed at any time.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, UNIX_EPOCH};
 
 use tidegate_core::Micros;
@@ -20,6 +21,9 @@ const RENEW_EVERY: Duration = Duration::from_millis(30);
 
 /// The longest that a decision waits for Redis.
 pub(crate) const TIMEOUT: Duration = Duration::from_millis(100);
+
+/// Longer than any fault lasts.
+const LONG: Micros = 2_000_000;
 
 /// How often counts are exchanged.
 pub(crate) const SYNC_EVERY: Duration = Duration::from_millis(20);
@@ -41,6 +45,8 @@ pub(crate) struct Gateway {
     paused: Arc<AtomicBool>,
     chores: Vec<AbortHandle>,
     log: Arc<Log>,
+    // By key, how long the shortest call took that Redis answered: by so much its clock may be taken for ahead.
+    shortest: Mutex<HashMap<u64, Micros>>,
 }
 
 /// What all gateways of a trial have in common.
@@ -80,6 +86,7 @@ impl Fleet {
             paused,
             chores: Vec::new(),
             log: self.log.clone(),
+            shortest: Mutex::default(),
         };
         gateway.start_chores(self);
         gateway
@@ -108,6 +115,21 @@ impl Fleet {
 }
 
 impl Gateway {
+    /// Until when Redis may decide a request for this key that begins now: a call is given a deadline by Redis's clock, as far as
+    /// that is known.
+    pub(crate) fn given_up(&self, key: u64, begin: Micros) -> Micros {
+        let shortest = self.shortest.lock().unwrap();
+        let ahead = shortest.get(&key).copied().unwrap_or(LONG);
+        begin + TIMEOUT.as_micros() as Micros + ahead
+    }
+
+    /// Redis has answered a request for this key, after so long.
+    pub(crate) fn answered(&self, key: u64, took: Micros) {
+        let mut shortest = self.shortest.lock().unwrap();
+        let known = shortest.entry(key).or_insert(took);
+        *known = took.min(*known);
+    }
+
     fn start_chores(&mut self, fleet: &Fleet) {
         let (store, paused) = (self.store.clone(), self.paused.clone());
         let renewing = tokio::spawn(async move {

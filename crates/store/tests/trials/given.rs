@@ -160,6 +160,7 @@ fn ask(
         },
         settled: None,
         has_left: false,
+        given_up: now,
     }
 }
 

@@ -121,6 +121,8 @@ pub(crate) struct Request {
     pub(crate) settled: Option<Micros>,
     /// Whether its client left before its turn in a queue came.
     pub(crate) has_left: bool,
+    /// Until then Redis may still decide it, whoever has given up.
+    pub(crate) given_up: Micros,
 }
 
 /// What a request asked of one limit, and what that said.
@@ -334,7 +336,7 @@ impl History {
     }
 
     /// Whether what was written then may be missing from the replica that took over.
-    fn may_be_lost(&self, written: Span) -> bool {
+    pub(crate) fn may_be_lost(&self, written: Span) -> bool {
         let partial = self.losses.iter().filter(|loss| !loss.is_whole);
         let mut spans = partial.map(|loss| loss.span);
         spans.any(|loss| loss.begin <= written.end + LAG && written.begin <= loss.end)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 use tidegate_core::Micros;
-use tidegate_store::{Charge, Decision, Holds, Limit, Mode, Outcome};
+use tidegate_store::{Charge, Decision, Holds, Limit, Mode, Outcome, Via};
 
 use crate::case::{Ask, Then, What, Work};
 use crate::gateway::{Gateway, Life};
@@ -96,6 +96,8 @@ async fn request(trial: &Trial, place: usize, asks: &[Ask], then: Then) {
         .iter()
         .any(|asked| matches!(asked.limit.quota(), tidegate_core::Quota::LeakyBucket(_)));
     let begin = now();
+    let key = asked[0].ask.key;
+    let given_up = gateway.given_up(key, begin);
     let patience = match then {
         Then::Leave(time) if !has_queue => Duration::from_micros(time),
         _ => Duration::from_secs(60),
@@ -106,6 +108,10 @@ async fn request(trial: &Trial, place: usize, asks: &[Ask], then: Then) {
     };
     let span = Span { begin, end: now() };
     let mut request = noted(trial, gateway.number, &asked, span, decision.as_ref());
+    request.given_up = given_up;
+    if request.via() == Some(Via::Store) && !request.is_unanswered() {
+        gateway.answered(key, span.end - begin);
+    }
     if let Some(decision) = decision.filter(|_| request.is_admitted()) {
         let charged = || {
             asked
@@ -236,5 +242,6 @@ fn noted(
         ran_until: None,
         settled: None,
         has_left: false,
+        given_up: span.end,
     }
 }

@@ -176,6 +176,7 @@ impl History {
                 charge.at = at_of(clock, self, charge, asked);
             }
             map(&mut request.asked);
+            request.given_up = at(request.given_up).end;
             request.ran_until = request.ran_until.map(|time| at(time).begin);
             request.settled = request.settled.map(|time| at(time).end);
         }

@@ -9,6 +9,14 @@ pub(super) const GRACE: Micros = 800_000;
 
 /// When something that a gateway said at a time is in Redis; none if it may never be.
 pub(super) fn surely_done(history: &History, gateway: usize, said: Micros) -> Option<Micros> {
+    let latest = latest(history, gateway, said);
+    crash(history, gateway)
+        .is_none_or(|crash| crash > latest)
+        .then_some(latest)
+}
+
+/// When something that a gateway said at a time is in Redis at the latest, if it ever is. What is lost is sent again.
+pub(super) fn latest(history: &History, gateway: usize, said: Micros) -> Micros {
     let mut at = said;
     let mut troubles: Vec<Span> = history.troubles_of(gateway).collect();
     troubles.sort_by_key(|span| span.begin);
@@ -17,9 +25,7 @@ pub(super) fn surely_done(history: &History, gateway: usize, said: Micros) -> Op
             at = at.max(trouble.end);
         }
     }
-    crash(history, gateway)
-        .is_none_or(|crash| crash > at + GRACE)
-        .then_some(at + GRACE)
+    at + GRACE
 }
 
 /// When a gateway ended without a word.

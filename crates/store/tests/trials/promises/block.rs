@@ -35,13 +35,15 @@ struct Blocked {
     at_most: Micros,
     /// When the last that may count began.
     since: Micros,
+    /// By so much a block lasts longer if the clock is stepped back meanwhile.
+    back: Micros,
 }
 
 impl Blocked {
     fn refused(&mut self, at: Span, block: Block, left: Micros, asked: Micros) {
         let until = at.begin + left;
         let surely = self.surely.map_or(0, |surely| surely.end);
-        if block.extend || at.begin >= self.at_most {
+        if block.extend || at.begin >= self.at_most + self.back {
             let begin = at.end;
             self.surely = Some(Span { begin, end: until });
             self.asked = asked;
@@ -89,10 +91,11 @@ fn events(
 ) -> Vec<(Span, Event)> {
     let forgotten = history.forgotten(limit, key);
     // Nobody knows whether what began meanwhile was forgotten too.
-    let event = |at: Span, left: Micros, asked: Micros| match forgotten
-        .iter()
-        .any(|lost| lost.meets(at.begin, at.end))
-    {
+    let may_be_gone = |at: Span| {
+        let mut forgotten = forgotten.iter();
+        forgotten.any(|lost| lost.meets(at.begin, at.end)) || history.may_be_lost(at)
+    };
+    let event = |at: Span, left: Micros, asked: Micros| match may_be_gone(at) {
         true => (at, Event::Asked),
         false => (at, Event::Refused(left, asked)),
     };
@@ -102,7 +105,10 @@ fn events(
     let charges = charges.filter(|(request, _)| but.is_none_or(|but| !std::ptr::eq(but, *request)));
     let mut events: Vec<(Span, Event)> = charges
         .filter_map(|(request, charge)| match charge.verdict {
-            Some(_) if asked_of(history, request, charge) != of => None,
+            // Redis may have refused it as well, after this gateway had given up.
+            Some(_) if asked_of(history, request, charge) != of => (of == Budget::Shared
+                && request.is_unanswered())
+            .then(|| (unanswered(request), Event::Asked)),
             Some(verdict) => {
                 let begins = !verdict.allowed && !verdict.settling;
                 // A gateway alone goes on with a block that Redis has begun, of which this budget knows no more than that. So it
@@ -115,7 +121,7 @@ fn events(
                     .then(|| event(decided(history, request, charge), left, request.asked.begin))
             }
             // Redis may have been asked, or what is kept here, before its client left.
-            None => Some((unanswered(history, request), Event::Asked)),
+            None => Some((unanswered(request), Event::Asked)),
         })
         .collect();
     let lost = forgotten.iter();
@@ -138,9 +144,9 @@ fn decided(history: &History, request: &Request, charge: &Charge) -> Span {
     Span { begin, end }
 }
 
-fn unanswered(history: &History, request: &Request) -> Span {
+fn unanswered(request: &Request) -> Span {
     let Span { begin, end } = request.asked;
-    let end = end.max(begin + history.timeout);
+    let end = end.max(request.given_up);
     Span { begin, end }
 }
 
@@ -197,7 +203,10 @@ fn admitted_meanwhile(history: &History, limit: usize, key: u64) -> Option<Breac
             .collect();
         admitted.sort_by_key(|(_, charge)| charge.at.begin);
         let mut admitted = admitted.into_iter().peekable();
-        let mut blocked = Blocked::default();
+        let mut blocked = Blocked {
+            back: history.leeway.back,
+            ..Blocked::default()
+        };
         for (span, event) in events(history, limit, key, of, None) {
             while let Some((request, charge)) =
                 admitted.next_if(|(_, charge)| charge.at.begin <= span.begin)

@@ -7,9 +7,9 @@ mod spans;
 use tidegate_core::{Micros, Verdict};
 use tidegate_store::{Mode, OnFailure, Outcome, Via};
 
-use super::{ALL, broken};
+use super::{ALL, broken, broken_by_any_clock};
 use crate::history::{
-    Charge, Count, History, Limit, Look, Loss, Request, Reset, Return, Said, Span, Trouble,
+    Charge, Count, History, Limit, Look, Loss, Request, Reset, Return, Said, Span, Step, Trouble,
 };
 use crate::law::{Kind, Numbers};
 
@@ -83,6 +83,7 @@ fn admitted(at: Micros) -> Request {
         ran_until: Some(at + MS),
         settled: None,
         has_left: false,
+        given_up: at + 9 * MS,
     }
 }
 

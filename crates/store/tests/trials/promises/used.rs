@@ -3,7 +3,7 @@
 use tidegate_core::Micros;
 use tidegate_store::{Mode, Outcome};
 
-use super::arrival::{GRACE, crash, surely_done};
+use super::arrival::{GRACE, crash, latest, surely_done};
 use super::budget::{Budget, budget};
 use crate::history::{Charge, History, Request, Said, Span};
 use crate::law::{Kind, Numbers};
@@ -126,11 +126,7 @@ fn parts(history: &History, question: &Question<'_>) -> Vec<Part> {
         if !sure && !may_be_charged(history, request, charge, question) {
             return None;
         }
-        let span = if sure {
-            charge.at
-        } else {
-            late(history, request)
-        };
+        let span = if sure { charge.at } else { late(request) };
         let is_before = span.end <= at.begin;
         let is_gone = forgotten.iter().any(|span| {
             let known = match known.mode {
@@ -158,7 +154,10 @@ fn parts(history: &History, question: &Question<'_>) -> Vec<Part> {
             0
         };
         // What a request comes to is charged after a reset as well.
-        let last = request.settled.map_or(0, |at| at + GRACE).max(span.end);
+        let settled = request
+            .settled
+            .map(|at| latest(history, request.gateway, at));
+        let last = settled.unwrap_or(0).max(span.end);
         let most = if span.begin <= at.end && !is_forgotten(last) {
             most
         } else {
@@ -168,10 +167,7 @@ fn parts(history: &History, question: &Question<'_>) -> Vec<Part> {
             at: span,
             least,
             most,
-            late: request
-                .settled
-                .filter(|_| charge.used > Some(charge.cost))
-                .map(|at| at + GRACE),
+            late: settled.filter(|_| charge.used > Some(charge.cost)),
         })
     });
     parts.collect()
@@ -211,10 +207,10 @@ fn may_be_charged(
 }
 
 /// When it may have been charged.
-fn late(history: &History, request: &Request) -> Span {
+fn late(request: &Request) -> Span {
     Span {
         begin: request.asked.begin,
-        end: request.asked.end.max(request.asked.begin + history.timeout),
+        end: request.asked.end.max(request.given_up),
     }
 }
 
@@ -237,6 +233,14 @@ fn weights(
     let is_done = surely_done(history, request.gateway, at)
         .is_some_and(|done| done + question.age <= question.at.begin);
     let is_quiet = known.window > 60_000_000;
+    // A replica that took over may have missed what was given back, or charged more.
+    let until = surely_done(history, request.gateway, at).unwrap_or(at);
+    if history.may_be_lost(Span {
+        begin: at,
+        end: until,
+    }) {
+        return (cost.min(used), cost.max(used));
+    }
     if (question.is_over || is_done) && is_quiet && crash(history, request.gateway).is_none() {
         // Of a debt it is given back in units that are rounded down.
         let rounded = u64::from(known.kind.is_bucket() && used < cost);
@@ -311,7 +315,7 @@ fn places(history: &History, question: &Question<'_>, lease: Micros) -> f64 {
         let holds = is_its || request.is_admitted();
         let until = match request.ran_until.filter(|_| holds) {
             None if holds => Micros::MAX,
-            None => late(history, request).end + lease,
+            None => late(request).end + lease,
             Some(end) => match surely_done(history, request.gateway, end) {
                 Some(done) => done.min(end + lease + GRACE),
                 None => crash(history, request.gateway).unwrap_or(end).max(end) + lease,

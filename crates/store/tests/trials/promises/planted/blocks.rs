@@ -52,6 +52,79 @@ fn a_block_lasts_until_its_end() {
 }
 
 #[test]
+fn a_block_that_a_replica_may_have_missed() {
+    let lost = |begin| {
+        let mut history = blocking(false);
+        let (begin, end) = (START + begin, START + begin + 5 * MS);
+        let span = Span { begin, end };
+        let is_whole = false;
+        history.losses.push(Loss { span, is_whole });
+        history
+    };
+    let mut missed = lost(60 * MS);
+    missed.requests.push(admitted(120 * MS));
+    assert_eq!(names(&missed), [""; 0]);
+    breaks(lost(200 * MS), admitted(150 * MS), "block");
+}
+
+#[test]
+fn a_block_across_a_step_of_the_clock() {
+    let stepped = |left| {
+        let mut history = blocking(false);
+        for request in &mut history.requests {
+            let verdict = request.charges[0].verdict.as_mut().unwrap();
+            verdict.retry_after = left;
+        }
+        let span = Span::at(START - 500 * MS);
+        history.steps.push(Step { span, ahead: 0 });
+        history
+    };
+    // It began before the step: the refusal says how long it still lasts.
+    let mut over = stepped(50 * MS);
+    over.requests.push(admitted(120 * MS));
+    assert_eq!(names(&over), [""; 0]);
+    breaks(stepped(300 * MS), admitted(120 * MS), "block");
+    // One that was asked before the refusal may be decided by the clock that was ahead.
+    let mut early = stepped(300 * MS);
+    let mut request = admitted(120 * MS);
+    request.asked = Span::at(START + 5 * MS);
+    early.requests.push(request);
+    assert_eq!(names(&early), [""; 0]);
+}
+
+#[test]
+fn a_block_lasts_longer_if_its_clock_is_stepped_back() {
+    let stepped = || {
+        let mut history = ten(exact(Kind::Log));
+        let span = 300 * MS;
+        history.limits[0].block = Some(Block {
+            span,
+            extend: false,
+        });
+        history.requests.push(refused(10 * MS, Via::Store));
+        let ahead = -75_000;
+        let span = Span::at(START + 100 * MS);
+        history.steps.push(Step { span, ahead });
+        history
+    };
+    let after = |mut request: Request| {
+        let at = &mut request.charges[0].at;
+        *at = Span::at(at.begin - 75 * MS);
+        if let Some(verdict) = &mut request.charges[0].verdict {
+            // Not because of the block alone.
+            verdict.retry_after = 1_000 * MS;
+        }
+        request
+    };
+    // The block ends 385 ms after the start. Whoever is refused before that begins no other.
+    let mut within = stepped();
+    within.requests.push(after(refused(350 * MS, Via::Store)));
+    within.requests.push(after(admitted(400 * MS)));
+    let broken = broken_by_any_clock(&within);
+    assert!(broken.is_empty(), "{broken:?}");
+}
+
+#[test]
 fn a_block_ends() {
     let mut history = blocking(false);
     history.requests.push(refused(305 * MS, Via::Store));
@@ -60,6 +133,18 @@ fn a_block_ends() {
     longer.requests.push(refused(200 * MS, Via::Store));
     longer.requests.push(refused(495 * MS, Via::Store));
     breaks(longer, refused(797 * MS, Via::Store), "block_ends");
+    // A gateway that had given up refused it, and Redis may have refused it as well.
+    let mut unknown = blocking(true);
+    let mut here = alone(305 * MS, 0);
+    here.charges[0].verdict = refused(0, Via::Fallback).charges[0].verdict;
+    here.said = Said::Decided {
+        outcome: Outcome::Refused,
+        via: Via::Fallback,
+        error: Some("no answer".to_owned()),
+    };
+    unknown.requests.push(here);
+    unknown.requests.push(refused(500 * MS, Via::Store));
+    assert_eq!(names(&unknown), [""; 0]);
     // One that is lifted.
     let mut lifted = blocking(false);
     let span = Span::at(START + 20 * MS);

@@ -144,6 +144,70 @@ fn who_comes_back_and_what_is_kept() {
 }
 
 #[test]
+fn what_a_replica_that_takes_over_may_have_missed() {
+    let mut history = exact(Kind::FixedWindow);
+    // The last second of the trial is within the window.
+    history.limits[0].window = 3_600_000 * MS;
+    let mut request = admitted(0);
+    request.charges[0].used = Some(0);
+    request.settled = Some(START + 2 * MS);
+    history.requests.push(request);
+    let look = |remaining| Look {
+        limit: 0,
+        key: Some(0),
+        numbers: TEN,
+        at: START + 1_000 * MS,
+        remaining,
+    };
+    let kept = |history: &History, remaining| {
+        let mut history = history.clone();
+        history.looks.push(look(remaining));
+        names(&history)
+    };
+    assert_eq!(kept(&history, 10), [""; 0]);
+    assert_eq!(kept(&history, 9), ["kept"]);
+    // What was given back may be missing, and no more than that.
+    history.losses.push(Loss {
+        span: Span {
+            begin: START + 50 * MS,
+            end: START + 60 * MS,
+        },
+        is_whole: false,
+    });
+    assert_eq!(kept(&history, 10), [""; 0]);
+    assert_eq!(kept(&history, 9), [""; 0]);
+    assert_eq!(kept(&history, 8), ["kept"]);
+}
+
+#[test]
+fn a_settlement_that_is_sent_again() {
+    let mut history = exact(Kind::FixedWindow);
+    history.limits[0].window = 10 * MS;
+    let mut request = admitted(0);
+    request.charges[0].used = Some(5);
+    request.settled = Some(START + 2 * MS);
+    history.requests.push(request);
+    // It is charged in the window in which it arrives.
+    history.looks.push(Look {
+        limit: 0,
+        key: Some(0),
+        numbers: TEN,
+        at: START + 1_005 * MS,
+        remaining: 6,
+    });
+    assert_eq!(names(&history), ["kept"]);
+    history.troubles.push(Trouble {
+        gateway: None,
+        kind: "call lost",
+        span: Span {
+            begin: START,
+            end: START + 400 * MS,
+        },
+    });
+    assert_eq!(names(&history), [""; 0]);
+}
+
+#[test]
 fn a_queue_that_is_overtaken() {
     let mut history = exact(Kind::LeakyBucket);
     history.requests.extend((0..3).map(|_| admitted(0)));

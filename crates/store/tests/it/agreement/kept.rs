@@ -1,0 +1,105 @@
+//! What Redis may keep of the keys of a client, by the algorithms in Rust.
+
+use tidegate_core::{HoldId, Micros, Reservations, Slot, State, Verdict, decide};
+use tidegate_store::{Charge, Decision};
+
+/// Redis keeps the records of reservations for so many leases after the last one has lapsed, or longer.
+const RETAINED: u64 = 6;
+
+/// What is known of one key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Kept {
+    pub(super) state: State,
+    /// From when on Redis may have dropped it: what one plan has paid off, another one would count. When it has is not known:
+    /// Redis counts in milliseconds, and the time of a script is not that by which it drops keys.
+    pub(super) drops: Micros,
+    pub(super) blocked_until: u64,
+    pub(super) unsettled: Reservations,
+}
+
+/// What is known of all keys of one client.
+pub(super) type Keys = Vec<Kept>;
+
+/// Keys, and the same as they are if Redis, whose clock says `at_most` this, has dropped some of those that it may drop.
+pub(super) fn dropped_or_not<'a>(
+    known: &'a Keys,
+    charges: &'a [Charge<'_>],
+    at_most: Micros,
+) -> impl Iterator<Item = Keys> + 'a {
+    let mut uncertain: Vec<(usize, Part)> = Vec::new();
+    for (nth, (key, charge)) in known.iter().zip(charges).enumerate() {
+        if at_most >= key.drops {
+            uncertain.push((nth, Part::State));
+        }
+        let lease = charge.limit.reserves().unwrap_or(0);
+        let last = key.unsettled.last();
+        if last > 0 && at_most >= last + RETAINED * lease {
+            uncertain.push((nth, Part::Records));
+        }
+    }
+    (0..1_usize << uncertain.len()).map(move |choice| {
+        let mut keys = known.clone();
+        for (place, (nth, part)) in uncertain.iter().enumerate() {
+            if choice >> place & 1 == 0 {
+                continue;
+            }
+            match part {
+                Part::State => keys[*nth].state = charges[*nth].limit.quota().fresh(),
+                Part::Records => keys[*nth].unsettled = Reservations::default(),
+            }
+        }
+        keys
+    })
+}
+
+/// What Redis keeps under a key of its own.
+#[derive(Clone, Copy)]
+enum Part {
+    State,
+    Records,
+}
+
+/// What the Rust algorithms say at the time of Redis's decision.
+pub(super) fn decide_here(
+    decision: &Decision,
+    charges: &[Charge<'_>],
+    keys: &mut [Kept],
+) -> (bool, Vec<Verdict>) {
+    let now = decision.now;
+    let mut slots: Vec<Slot<'_>> = charges
+        .iter()
+        .zip(keys.iter())
+        .map(|(charge, key)| Slot {
+            observed: charge.limit.is_observed(),
+            block: charge.limit.block(),
+            blocked_until: key.blocked_until,
+            reserves: charge.limit.reserves(),
+            hold: HoldId(decision.sources[0].hold),
+            unsettled: key.unsettled.clone(),
+            ..Slot::new(charge.limit.quota(), key.state.clone(), charge.cost)
+        })
+        .collect();
+    let none = Verdict {
+        allowed: false,
+        remaining: 0,
+        reset: 0,
+        retry_after: 0,
+        delay: 0,
+        settling: false,
+    };
+    let mut verdicts = vec![none; slots.len()];
+    let admitted = decide(&mut slots, now, &mut verdicts);
+    for ((key, slot), verdict) in keys.iter_mut().zip(slots).zip(&verdicts) {
+        let drops = slot.quota.expires(&slot.state);
+        if admitted && verdict.allowed {
+            key.drops = drops;
+        } else if key.state != slot.state {
+            // Moved, as the clock stepped back: kept for as long as any plan may need it.
+            key.drops = key.drops.min(drops);
+        }
+        key.state = slot.state;
+        key.blocked_until = slot.blocked_until;
+        key.unsettled = slot.unsettled;
+    }
+    (admitted, verdicts)
+}
