@@ -1,5 +1,6 @@
 -- Several limits as one decision: all are checked, then all are charged, or none. The other writing of
--- crates/core/src/decide.rs; README.md beside it has the calling contract. `charging` is false if this is only a check.
+-- crates/core/src/decide.rs; README.md beside it has the calling contract. `charging` is false if this is only a check, and
+-- `blocking` if it leaves no trace either.
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -103,7 +104,7 @@ local function decide(key, last_key, told, word)
       commit(charge, id)
     else
       keep(charge)
-      if charging and not verdict.allowed then refused(charge) end
+      if blocking and not verdict.allowed then refused(charge) end
     end
     reply[said + 1] = verdict.allowed and 1 or verdict.settling and 2 or 0
     reply[said + 2], reply[said + 3] = verdict.remaining, verdict.reset

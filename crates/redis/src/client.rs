@@ -7,7 +7,7 @@ use fred::bytes_utils::Str;
 use fred::clients::Client as Fred;
 use fred::error::Error;
 use fred::interfaces::{ClientLike as _, KeysInterface as _, LuaInterface as _};
-use fred::types::{CustomCommand, Expiration, InfoKind, SetOptions, Value};
+use fred::types::{CustomCommand, Expiration, FromValue, InfoKind, SetOptions, Value};
 use tokio::sync::Notify;
 
 use super::connection::Connection;
@@ -53,14 +53,14 @@ impl Client {
         self.0.fred().map(drop)
     }
 
-    /// Runs a script by its name, or from its text.
-    pub(crate) async fn run(
+    /// Runs a script by its name, or from its text. Its reply is a list of numbers, or of texts.
+    pub(crate) async fn run<R: FromValue>(
         &self,
         script: By<'_>,
         keys: &[Word],
         arguments: &[Word],
         asking: Asking,
-    ) -> Result<Vec<i64>, Failure> {
+    ) -> Result<Vec<R>, Failure> {
         let fred = self.0.fred()?;
         let (keys, arguments) = (in_fred(keys), in_fred(arguments));
         let reply = match (asking, script) {
@@ -140,12 +140,12 @@ impl Client {
 }
 
 /// Runs a script on a node that does not own the slot yet.
-async fn run_asking(
+async fn run_asking<R: FromValue>(
     fred: &Fred,
     script: By<'_>,
     keys: Vec<Str>,
     arguments: Vec<Str>,
-) -> Result<Vec<i64>, Error> {
+) -> Result<Vec<R>, Error> {
     let (command, script) = match script {
         By::Sha(sha) => ("EVALSHA", sha),
         By::Text(text) => ("EVAL", text),

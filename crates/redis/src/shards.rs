@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fred::types::FromValue;
 use tidegate_core::Micros;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -170,6 +171,25 @@ impl Shards {
         text: &'static str,
         arguments: &[Word],
     ) -> Result<(Arc<Shard>, Vec<i64>), CallError> {
+        self.eval_text(keys, text, arguments).await
+    }
+
+    /// As [`eval`](Self::eval), of a script that answers with texts.
+    pub async fn eval_texts(
+        &self,
+        keys: &[Word],
+        text: &'static str,
+        arguments: &[Word],
+    ) -> Result<(Arc<Shard>, Vec<Vec<u8>>), CallError> {
+        self.eval_text(keys, text, arguments).await
+    }
+
+    async fn eval_text<R: FromValue>(
+        &self,
+        keys: &[Word],
+        text: &'static str,
+        arguments: &[Word],
+    ) -> Result<(Arc<Shard>, Vec<R>), CallError> {
         let shard = self.of_key(keys.first().map_or("", Word::as_str))?;
         let text = Word::from(text);
         let run = async |shard: Arc<Shard>, asking| {

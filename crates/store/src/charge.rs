@@ -2,6 +2,7 @@
 
 pub(crate) mod words;
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::hash::{BuildHasher as _, Hash, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -241,6 +242,24 @@ pub struct Key {
     pub tag: [u8; 16],
     /// The hash of everything else that the limit is counted per; zero when there is nothing else.
     pub rest: [u8; 16],
+}
+
+/// Clients for whom other limits hold from now on: what is remembered of them is looked at again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Recall {
+    /// All clients.
+    All,
+    /// Those with these hashes ([`Key::tag`]).
+    Clients(HashSet<[u8; 16]>),
+}
+
+impl Recall {
+    pub(crate) fn concerns(&self, key: &Key) -> bool {
+        match self {
+            Self::All => true,
+            Self::Clients(tags) => tags.contains(&key.tag),
+        }
+    }
 }
 
 /// One limit, one key, one cost.

@@ -95,6 +95,30 @@ pub struct Outlook {
     pub here: bool,
 }
 
+/// What this process knows of a charge by itself: nothing was charged, and nobody asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocalView {
+    /// What it would decide without Redis: by its share of the quota, or by what it alone counts ([`Mode::Local`](crate::Mode)).
+    pub outlook: Outlook,
+    /// The capacity of what it decides by.
+    pub capacity: u64,
+    /// What is left of a slice that it has borrowed ([`Mode::Leased`](crate::Mode)).
+    pub leased: Option<u64>,
+    /// What Redis said of the key last, if that is remembered.
+    pub last: Option<LastDecision>,
+}
+
+/// What Redis said of a key last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LastDecision {
+    /// What was left then.
+    pub remaining: u64,
+    /// For how long a refusal still lasts, in us; 0: it was none, or its time is over.
+    pub retry_after: Micros,
+    /// How long ago it was.
+    pub age: Duration,
+}
+
 /// How a call to Redis went.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreCall {

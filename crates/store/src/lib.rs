@@ -1,8 +1,8 @@
 //! Remembers: the two stores of limiter state, and the one question that requests ask of them.
 //!
 //! [`Store::decide`] takes all charges of one request and answers with one [`Decision`]: all of them are charged, or
-//! none. What a request holds or queues for after that is [`Holds`] and a [`Queued`]. [`Store::peek`] and
-//! [`Store::reset`] are for operators: what is left, and begin anew. The memory store runs the algorithms of `tidegate-core`. The
+//! none. What a request holds or queues for after that is [`Holds`] and a [`Queued`]. [`Store::peek`],
+//! [`Store::peek_here`] and [`Store::reset`] are for operators: what is left, what of that this process knows, and begin anew. The memory store runs the algorithms of `tidegate-core`. The
 //! Redis store runs their other writing by calls of `tidegate-redis`: the scripts of `lua/`, which are compiled in.
 
 mod charge;
@@ -16,8 +16,10 @@ mod table;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-pub use charge::{Charge, Key, Limit, MAX_CHARGES, OnFailure, PerCharge};
-pub use decision::{Decision, Outcome, Outlook, Source, Sources, StoreCall, Verdicts, Via};
+pub use charge::{Charge, Key, Limit, MAX_CHARGES, OnFailure, PerCharge, Recall};
+pub use decision::{
+    Decision, LastDecision, LocalView, Outcome, Outlook, Source, Sources, StoreCall, Verdicts, Via,
+};
 pub use memory::{MAX_KEYS, MemoryStore, MemoryUse};
 pub use redis::{Agreement, Overshoot, RedisStore, SyncedUse};
 pub use store::{Holds, Queued, RENEW_EVERY, SettlementWatch, Store};

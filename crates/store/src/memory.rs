@@ -7,7 +7,7 @@ use tidegate_core::{Micros, Quota, Verdict};
 use crate::registry::Registry;
 pub use crate::table::MemoryUse;
 use crate::table::{NO_VERDICT, Table, Terms};
-use crate::{Charge, Decision, Outlook, PerCharge, Via};
+use crate::{Charge, Decision, LocalView, Outlook, PerCharge, Via};
 
 /// The most keys that a gateway's memory store holds: about 150 MB when all are in use, logs aside.
 pub const MAX_KEYS: usize = 1_000_000;
@@ -51,11 +51,7 @@ impl MemoryStore {
 
     /// Decides at a given time, in us since the epoch.
     pub fn decide_at(&self, charges: &[Charge<'_>], now: Micros) -> Decision {
-        self.decide_by(charges, now, |charge| Terms {
-            quota: *charge.limit.quota(),
-            used: None,
-            blocked_until: 0,
-        })
+        self.decide_by(charges, now, |charge| Terms::of(*charge.limit.quota()))
     }
 
     /// Decides at a given time, on other terms than the limits' own.
@@ -76,11 +72,7 @@ impl MemoryStore {
         quota: &Quota,
         now: Micros,
     ) -> (Verdict, u64) {
-        let terms = |_: &Charge<'_>| Terms {
-            quota: *quota,
-            used: None,
-            blocked_until: 0,
-        };
+        let terms = |_: &Charge<'_>| Terms::of(*quota);
         let decision = self.decide_by(std::slice::from_ref(charge), now, terms);
         // One charge has one verdict.
         let verdict = decision.verdicts.into_iter().flatten().next();
@@ -91,10 +83,20 @@ impl MemoryStore {
     /// What each of these charges would meet if it came alone; charges nothing. A key without an entry is taken to have
     /// used nothing, though it may find no room when it comes.
     pub fn peek(&self, charges: &[Charge<'_>]) -> Vec<Outlook> {
-        let now = crate::now();
+        let views = charges.iter().map(|charge| self.view(charge));
+        views.map(|view| view.outlook).collect()
+    }
+
+    /// As [`peek`](Self::peek), of one charge whose limit this process alone counts.
+    pub(crate) fn view(&self, charge: &Charge<'_>) -> LocalView {
+        let (now, quota) = (crate::now(), *charge.limit.quota());
         self.registry.keep_here(&self.table, now);
-        let look = |charge| self.table.peek(charge, now);
-        charges.iter().map(look).collect()
+        LocalView {
+            outlook: self.table.peek(charge, Terms::of(quota), now),
+            capacity: quota.capacity(),
+            leased: None,
+            last: None,
+        }
     }
 
     /// The refusal that these charges would be given, if one of their limits refuses now and nothing has to be noted of

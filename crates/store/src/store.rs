@@ -5,7 +5,7 @@ mod queued;
 
 use std::sync::Arc;
 
-use crate::{Charge, Decision, MemoryStore, Outlook, RedisStore, StoreError, SyncedUse};
+use crate::{Charge, Decision, LocalView, MemoryStore, Outlook, RedisStore, StoreError, SyncedUse};
 pub use holds::{Holds, RENEW_EVERY, SettlementWatch};
 pub use queued::Queued;
 
@@ -44,6 +44,15 @@ impl Store {
             Self::Memory(store) => Ok(store.peek(charges)),
             Self::Redis(store) => store.peek(charges).await,
         }
+    }
+
+    /// What this process knows of each of these charges by itself, for when [`peek`](Self::peek) fails; charges nothing.
+    pub fn peek_here(&self, charges: &[Charge<'_>]) -> Vec<LocalView> {
+        let look = |charge| match self {
+            Self::Memory(store) => store.view(charge),
+            Self::Redis(store) => store.peek_here(charge),
+        };
+        charges.iter().map(look).collect()
     }
 
     /// Forgets what was used under the keys of these charges: each limit begins anew there. Every gateway gives the full

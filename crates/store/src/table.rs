@@ -175,12 +175,17 @@ impl Table {
         Some(now + lease)
     }
 
-    /// What one charge would meet if it came alone; charges nothing.
-    pub(crate) fn peek(&self, charge: &Charge<'_>, now: Micros) -> Outlook {
-        let quota = charge.limit.quota();
+    /// What one charge would meet on these terms if it came alone; charges nothing.
+    pub(crate) fn peek(&self, charge: &Charge<'_>, terms: Terms, now: Micros) -> Outlook {
+        let quota = &terms.quota;
         let (shard, key) = self.locate(charge);
         let held = self.shards.at(shard).held(&key, now);
         let held = held.unwrap_or_else(|| Held::fresh(quota));
+        let held = Held {
+            state: stricter(quota, held.state, terms.used, now),
+            blocked_until: held.blocked_until.max(terms.blocked_until),
+            ..held
+        };
         let mut slot = held.slot(charge, quota, 0);
         Outlook {
             now,
@@ -243,6 +248,17 @@ pub(crate) struct Terms {
     pub(crate) used: Option<State>,
     /// Until when it is known from elsewhere to be blocked; 0: it is not.
     pub(crate) blocked_until: Micros,
+}
+
+impl Terms {
+    /// This quota, and nothing from elsewhere.
+    pub(crate) const fn of(quota: Quota) -> Self {
+        Self {
+            quota,
+            used: None,
+            blocked_until: 0,
+        }
+    }
 }
 
 /// What is kept here, charged with what is known from elsewhere to be used beyond it; that instead, where nothing is kept.

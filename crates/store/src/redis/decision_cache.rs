@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 
 use tidegate_core::{Micros, Quota, State, Verdict};
 
-use crate::Charge;
-use crate::charge::LimitKey;
+use crate::charge::{LimitKey, Recall};
 use crate::sharded::Sharded;
+use crate::{Charge, LastDecision};
 use given_back::GivenBack;
 use single_flight::Waiters;
 
@@ -205,11 +205,33 @@ impl DecisionCache {
         until.unwrap_or(0)
     }
 
+    /// What Redis said last of this charge's key, however long ago.
+    pub(super) fn last(&self, charge: &Charge<'_>) -> Option<LastDecision> {
+        self.with(charge, |seen| {
+            let age = seen.received.elapsed();
+            Some(LastDecision {
+                remaining: seen.verdict.remaining,
+                retry_after: seen.verdict.retry_after.saturating_sub(micros(age)),
+                age,
+            })
+        })
+    }
+
     /// Forgets what Redis said of a key.
     pub(super) fn forget(&self, charge: &Charge<'_>) {
         let key = charge.limit_key();
         for place in self.rows.lock(&key).iter_mut() {
             let _ = place.take_if(|known| known.key == key);
+        }
+    }
+
+    /// Lets no refusal of these clients be given again.
+    pub(super) fn forget_refusals(&self, recall: &Recall) {
+        for mut row in self.rows.all() {
+            let seen = row.iter_mut().flatten();
+            for seen in seen.filter(|seen| recall.concerns(&seen.key.key)) {
+                seen.holds = false;
+            }
         }
     }
 

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use tidegate_core::Quota;
+use tidegate_core::{Micros, Quota};
 use tidegate_redis::Gateways;
 
 use super::decision_cache::DecisionCache;
 use crate::table::Terms;
 use crate::{
-    Charge, Decision, Limit, MemoryStore, OnFailure, Outcome, PerCharge, Sources, Verdicts, Via,
+    Charge, Decision, Limit, MemoryStore, OnFailure, Outcome, Outlook, PerCharge, Sources,
+    Verdicts, Via,
 };
 
 /// Decisions of this process alone, by its share of each quota.
@@ -62,25 +63,43 @@ impl Fallback {
         decision
     }
 
+    /// What a charge would meet here if it came alone, and the capacity of this gateway's share; charges nothing.
+    pub(super) fn look(&self, charge: &Charge<'_>) -> (u64, Outlook) {
+        let now = crate::now();
+        self.count_slots(std::slice::from_ref(charge), now);
+        let terms = self.terms(charge, self.gateways.count(), now);
+        let capacity = terms.quota.capacity();
+        (capacity, self.memory.table().peek(charge, terms, now))
+    }
+
     /// Decides here, by this gateway's share of each quota, and from what Redis last said of each key.
     fn decide_alone(&self, charges: &[Charge<'_>]) -> Decision {
         let (now, gateways) = (crate::now(), self.gateways.count());
+        self.count_slots(charges, now);
+        let terms = |charge: &Charge<'_>| self.terms(charge, gateways, now);
+        self.memory.decide_by(charges, now, terms)
+    }
+
+    /// Counts here the slots of running requests that Redis has admitted, if any of these limits has slots.
+    fn count_slots(&self, charges: &[Charge<'_>], now: Micros) {
         if charges.iter().any(|charge| charge.limit.holds_slots()) {
             let share = |limit: &Limit| self.share(limit);
             self.memory
                 .registry()
                 .count_here(self.memory.table(), share, now);
         }
-        self.memory.decide_by(charges, now, |charge| {
-            let quota = charge.limit.quota().divided(gateways);
-            // No other gateway has slots.
-            let is_known = charge.limit.holds_slots() && gateways == 1;
-            let used = || self.cache.state(charge, &quota, now);
-            Terms {
-                used: (!is_known).then(used).flatten(),
-                blocked_until: self.cache.blocked_until(charge, now),
-                quota,
-            }
-        })
+    }
+
+    /// By what a charge is decided here: a share of the quota, and what Redis last said of the key.
+    fn terms(&self, charge: &Charge<'_>, gateways: u64, now: Micros) -> Terms {
+        let quota = charge.limit.quota().divided(gateways);
+        // No other gateway has slots.
+        let is_known = charge.limit.holds_slots() && gateways == 1;
+        let used = || self.cache.state(charge, &quota, now);
+        Terms {
+            used: (!is_known).then(used).flatten(),
+            blocked_until: self.cache.blocked_until(charge, now),
+            quota,
+        }
     }
 }

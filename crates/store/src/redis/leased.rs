@@ -30,7 +30,7 @@ pub(super) use lender::Lender;
 use slice::Spent;
 use table::MAX_SLICES;
 
-use crate::{Charge, StoreError};
+use crate::{Charge, Recall, StoreError};
 
 /// All slices that are out to this gateway. What is out when this is dropped lapses, as if all of it had been spent.
 #[derive(Debug)]
@@ -115,6 +115,11 @@ impl Leased {
         }
     }
 
+    /// What is left of the charge's slice, if it has one.
+    pub(super) fn left(&self, charge: &Charge<'_>) -> Option<u64> {
+        self.held.left(charge)
+    }
+
     /// Forgets what Redis said of a key, which was reset.
     pub(super) fn forget(&self, charge: &Charge<'_>) {
         self.held.forget(charge);
@@ -132,10 +137,10 @@ impl Leased {
         Ok(())
     }
 
-    /// Settles and returns all slices once, in the background. Requests may borrow others meanwhile.
-    pub(super) fn return_all(&self) {
+    /// Settles and returns all slices of these clients once, in the background. Requests may borrow others meanwhile.
+    pub(super) fn recall(&self, recall: Recall) {
         let held = self.held.clone();
-        tokio::spawn(async move { held.return_all().await });
+        tokio::spawn(async move { held.return_of(&recall).await });
     }
 
     /// Settles and returns all slices, for a gateway that ends; what is not settled lapses, as if all of it had been spent.

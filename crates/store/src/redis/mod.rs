@@ -33,7 +33,7 @@ pub use tidegate_redis::{
 use tidegate_redis::{CONNECT, Finding, Gateways, Identity, Secret, Shards};
 
 use crate::registry::Registry;
-use crate::{Charge, Decision, MemoryStore, Outlook, StoreError};
+use crate::{Charge, Decision, LocalView, MemoryStore, Outlook, Recall, StoreError};
 use access::Access;
 use decision_cache::DecisionCache;
 pub(crate) use exact::Exact;
@@ -132,6 +132,11 @@ impl RedisStore {
         self.modes.peek(charges).await
     }
 
+    /// What this process knows of a charge by itself.
+    pub(crate) fn peek_here(&self, charge: &Charge<'_>) -> LocalView {
+        self.modes.peek_here(charge)
+    }
+
     /// Forgets what was used under these keys: in Redis, and then what this process remembers of it. After an error Redis
     /// may have forgotten a part of it, and doing it again is safe.
     ///
@@ -141,6 +146,18 @@ impl RedisStore {
     /// [`Mode::Local`](crate::Mode::Local) is theirs, and stays: such a limit is reset in this process alone.
     pub async fn reset(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
         self.modes.reset(charges).await
+    }
+
+    /// Gives no remembered refusal to these clients again, and returns what was borrowed for them, in the background.
+    pub fn recall(&self, recall: Recall) {
+        self.modes.fallback.cache.forget_refusals(&recall);
+        self.modes.leased.recall(recall);
+    }
+
+    /// The servers, and what all keys start with.
+    pub fn servers(&self) -> (Arc<Shards>, &str) {
+        let caller = &self.access.caller;
+        (caller.shards.clone(), &caller.key_prefix)
     }
 
     /// Exchanges the counts of synced limits, for as long as the future is polled. A gateway with such limits needs it
@@ -244,7 +261,7 @@ impl RedisStore {
         self.modes
             .synced
             .leave_told(&self.gateways.identity().get());
-        self.modes.leased.return_all();
+        self.modes.leased.recall(Recall::All);
     }
 
     /// What requests hold that are under way.

@@ -49,8 +49,10 @@ pub(super) enum Task {
     Decide,
     /// The same for several requests, each on its own.
     DecideMany,
-    /// Checks all, and charges none.
+    /// Checks all, and charges none. What refuses begins to block.
     Check,
+    /// The same, and leaves no trace.
+    Look,
     /// Takes back what was charged.
     GiveBack,
     /// Settles a reservation.
@@ -66,10 +68,11 @@ pub(super) enum Task {
 }
 
 impl Task {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Decide,
         Self::DecideMany,
         Self::Check,
+        Self::Look,
         Self::GiveBack,
         Self::Settle,
         Self::Extend,
@@ -81,9 +84,26 @@ impl Task {
     /// What stands behind the parts.
     const fn text(self) -> &'static [&'static str] {
         match self {
-            Self::Decide => &["local charging = true\n", DECIDE, DECIDE_ONE],
-            Self::DecideMany => &["local charging = true\n", DECIDE, DECIDE_MANY],
-            Self::Check => &["local charging = false\n", DECIDE, DECIDE_ONE],
+            Self::Decide => &[
+                "local charging, blocking = true, true\n",
+                DECIDE,
+                DECIDE_ONE,
+            ],
+            Self::DecideMany => &[
+                "local charging, blocking = true, true\n",
+                DECIDE,
+                DECIDE_MANY,
+            ],
+            Self::Check => &[
+                "local charging, blocking = false, true\n",
+                DECIDE,
+                DECIDE_ONE,
+            ],
+            Self::Look => &[
+                "local charging, blocking = false, false\n",
+                DECIDE,
+                DECIDE_ONE,
+            ],
             Self::GiveBack => &[GIVE_BACK],
             Self::Settle => &[SETTLE],
             Self::Extend => &[EXTEND],

@@ -4,14 +4,13 @@
 //! first request of a key waits for nothing, but has the key exchanged at once. When an exchange that was due has failed, each
 //! limit's `on_failure` says what may be given away meanwhile. Counting goes on, and Redis is told when it is back.
 //!
-//! - [`tally`]: what is known of one key; [`entry`]: and when its exchange is due; [`table`]: all keys
+//! - [`entry`]: the [`Tally`](tidegate_core::Tally) of one key, and when its exchange is due; [`table`]: all keys
 //! - [`limits`]: how far they were exceeded; [`exchange`]: the calls
 
 mod entry;
 mod exchange;
 mod limits;
 mod table;
-mod tally;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +21,7 @@ use tidegate_core::{Micros, Verdict};
 use tidegate_redis::{Gateways, Word};
 
 use super::access::Access;
-use crate::{Charge, OnFailure, StoreError};
+use crate::{Charge, OnFailure, Outlook, StoreError};
 use entry::{Due, Entry};
 use table::Table;
 
@@ -189,6 +188,21 @@ impl Synced {
             }
             OnFailure::Closed => None,
         }
+    }
+
+    /// What a charge would meet by this gateway's share, and the capacity of that; none if nothing is known of its key.
+    pub(super) fn look(&self, charge: &Charge<'_>) -> Option<(u64, Outlook)> {
+        let mut tally = self.table.tally(charge)?;
+        let now = self.access.caller.shards.now(&charge.key.tag);
+        let now = now.unwrap_or_else(crate::now);
+        let (quota, gateways) = (charge.limit.quota(), self.gateways.count());
+        let mut verdict = tally.charge_share(quota, gateways, charge.cost, now);
+        if verdict.allowed {
+            // It is charged to a copy.
+            verdict.remaining += charge.cost;
+        }
+        let (capacity, here) = (quota.divided(gateways).capacity(), true);
+        Some((capacity, Outlook { now, verdict, here }))
     }
 
     /// Forgets what was used under these keys: in Redis, which lets each gateway go on from what it tells next, and here.

@@ -46,13 +46,17 @@ struct Held {
 impl Holds {
     /// Settles the reservations: `used` says what this request has come to under a limit, at which so much was reserved.
     pub fn settle(&mut self, mut used: impl FnMut(&Limit, u64) -> u64) {
-        let holds = std::mem::take(&mut self.holds);
-        let reserved = |held: &Held| held.limit.reserves().is_some();
-        let (reserved, slots) = holds.into_iter().partition::<Vec<_>, _>(reserved);
-        self.holds.extend(slots);
-        for held in reserved {
-            let used = used(&held.limit, held.cost);
-            self.store.end(held.id, Some(used));
+        self.settle_known(|limit, reserved| Some(used(limit, reserved)));
+    }
+
+    /// As [`settle`](Self::settle). A reservation stays if `used` does not know yet what the request has come to.
+    pub fn settle_known(&mut self, mut used: impl FnMut(&Limit, u64) -> Option<u64>) {
+        for held in std::mem::take(&mut self.holds) {
+            let reserves = held.limit.reserves();
+            match reserves.and_then(|_| used(&held.limit, held.cost)) {
+                Some(used) => self.store.end(held.id, Some(used)),
+                None => self.holds.push(held),
+            }
         }
     }
 

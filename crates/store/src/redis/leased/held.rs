@@ -15,7 +15,7 @@ use super::lender::{Ask, Lender, Lent};
 use super::slice::{Slice, Spent, Step};
 use super::table::{AnswerWatch, Entry, PlanKey, Table, position};
 use super::{ChargedIn, Taken, clock};
-use crate::{Charge, PerCharge, StoreError};
+use crate::{Charge, PerCharge, Recall, StoreError};
 
 /// How often it is looked for slices that have to be settled.
 const ROUND: Duration = Duration::from_millis(100);
@@ -81,6 +81,12 @@ impl Held {
             Step::Ask(ask) => Next::Asking(self.begin(key, entry, ask, until).1),
             Step::Wait => Next::Wait(entry.answer.clone()),
         }
+    }
+
+    /// What is left of the charge's slice, if it has one.
+    pub(super) fn left(&self, charge: &Charge<'_>) -> Option<u64> {
+        let entry = self.table.known(&Table::key(charge))?;
+        Some(entry.slice.rest(clock::now()))
     }
 
     /// As [`Slice::give_back`].
@@ -190,10 +196,11 @@ impl Held {
         }
     }
 
-    /// Settles and returns all slices that are out now.
-    pub(super) async fn return_all(self: &Arc<Self>) {
+    /// Settles and returns all slices of these clients that are out now.
+    pub(super) async fn return_of(self: &Arc<Self>, recall: &Recall) {
         let now = clock::now();
-        let keys = self.table.sweep(now, |slice| slice.is_out(now));
+        let mut keys = self.table.sweep(now, |slice| slice.is_out(now));
+        keys.retain(|key| recall.concerns(&key.key.key));
         let end = |slice: &mut Slice, _: &Quota| slice.end(self.number());
         self.settle(&keys, end).await;
     }

@@ -1,14 +1,14 @@
 //! One client's budgets in Redis: looking at them without charging, and forgetting what was used of them.
 //!
-//! Neither is any request's business: nothing here is remembered for decisions, and without an answer of Redis nothing
-//! else answers in its place.
+//! Neither is any request's business: nothing here is remembered for decisions. Without an answer of Redis, [`Modes::peek_here`] says
+//! what this process knows, and says nothing in Redis's place.
 
 use std::time::Instant;
 
 use tidegate_core::Verdict;
 
 use super::Modes;
-use crate::{Charge, MAX_CHARGES, Mode, Outlook, StoreError};
+use crate::{Charge, LocalView, MAX_CHARGES, Mode, Outlook, StoreError};
 
 impl Modes {
     /// As [`RedisStore::peek`](crate::RedisStore::peek).
@@ -47,6 +47,26 @@ impl Modes {
             outlooks.extend(decision.verdicts.iter().flatten().copied().map(outlook));
         }
         Ok(outlooks)
+    }
+
+    /// What this process knows of a charge by itself.
+    pub(in crate::redis) fn peek_here(&self, charge: &Charge<'_>) -> LocalView {
+        let mode = charge.limit.mode();
+        let known = match mode {
+            Mode::Local => return self.fallback.memory.view(charge),
+            Mode::Synced => self.synced.look(charge),
+            Mode::Exact | Mode::Leased => None,
+        };
+        let (capacity, outlook) = known.unwrap_or_else(|| self.fallback.look(charge));
+        LocalView {
+            outlook,
+            capacity,
+            leased: match mode {
+                Mode::Leased => self.leased.left(charge),
+                _ => None,
+            },
+            last: self.fallback.cache.last(charge),
+        }
     }
 
     /// As [`RedisStore::reset`](crate::RedisStore::reset).

@@ -77,7 +77,7 @@ impl Caller {
         charges: &[Charge<'_>],
         until: Instant,
     ) -> Result<Decision, StoreError> {
-        let call = self.call(Task::Check, charges);
+        let call = self.call(Task::Look, charges);
         Ok(self.run(call, until).await?.content)
     }
 

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate_core::{Micros, Quota};
+use tidegate_core::{Micros, Quota, Tally, TallyCounts, TallyTotals};
 
 use super::limits::Watched;
-use super::tally::{Counts, Tally, Totals};
 use crate::Key;
 use crate::charge::LimitKey;
 
@@ -50,7 +49,7 @@ pub(super) struct Telling {
     pub(super) quota: Quota,
     /// When the window started that these are the counts of.
     pub(super) start: Micros,
-    pub(super) own: Counts,
+    pub(super) own: TallyCounts,
     /// The ID under which they are noted.
     pub(super) gateway: Arc<String>,
     limit: Arc<Watched>,
@@ -103,7 +102,7 @@ impl Entry {
     }
 
     /// Takes the answer to a call that was sent at `sent`, given at `now` by Redis's clock. When it is due again, if it is.
-    pub(super) fn learn(&mut self, totals: Totals, sent: Instant, now: Micros) -> Option<Due> {
+    pub(super) fn learn(&mut self, totals: TallyTotals, sent: Instant, now: Micros) -> Option<Due> {
         let (beyond, more) = self.tally.learn(&self.quota, totals, now);
         self.limit.exceeded(beyond, more);
         self.heard = Some(sent);

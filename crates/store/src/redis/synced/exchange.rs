@@ -7,13 +7,12 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use tidegate_core::Micros;
+use tidegate_core::{Micros, TallyCounts, TallyTotals};
 use tidegate_redis::{Answer, Word, deadline, slot_of_tag};
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
 use super::entry::{Due, Telling};
-use super::tally::{Counts, Totals};
 use super::{Synced, notes_of};
 use crate::StoreError;
 use crate::charge::key_of;
@@ -43,7 +42,7 @@ struct Ended {
 struct Exchanged {
     now: Micros,
     // Of each key, or why it could not be read.
-    totals: Vec<Result<Totals, StoreError>>,
+    totals: Vec<Result<TallyTotals, StoreError>>,
 }
 
 /// Calls under way, and what waits to be sent.
@@ -243,7 +242,7 @@ impl Call<'_> {
             let notes = notes_of(&key);
             keys.extend([key, notes].map(Word::from));
             words.push(telling.quota.algorithm().into());
-            let Counts { current, previous } = telling.own;
+            let TallyCounts { current, previous } = telling.own;
             let numbers = [telling.start, count(current), count(previous)];
             words.extend(numbers.map(Word::from));
             words.extend(telling.quota.numbers(0).iter().copied().map(Word::from));
@@ -282,9 +281,9 @@ fn read(reply: &[i64], keys: usize) -> Option<(Micros, Option<Exchanged>)> {
     }
     let mut totals = Vec::with_capacity(keys);
     for row in rows.chunks_exact(5) {
-        let counts = |current, previous| Counts { current, previous };
+        let counts = |current, previous| TallyCounts { current, previous };
         totals.push(match Micros::try_from(row[0]) {
-            Ok(start) => Ok(Totals {
+            Ok(start) => Ok(TallyTotals {
                 start,
                 all: counts(row[1], row[2]),
                 own: counts(row[3], row[4]),

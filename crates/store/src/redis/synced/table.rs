@@ -9,13 +9,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
-use tidegate_core::Micros;
+use tidegate_core::{Micros, Tally, TallyTotals};
 use tokio::sync::Notify;
 
 use super::SyncedUse;
 use super::entry::{Due, Entry, Telling};
 use super::limits::Limits;
-use super::tally::{Tally, Totals};
 use crate::charge::LimitKey;
 use crate::sharded::Sharded;
 use crate::{Charge, Key};
@@ -109,6 +108,13 @@ impl Table {
         }
     }
 
+    /// A copy of what is known of a key.
+    pub(super) fn tally(&self, charge: &Charge<'_>) -> Option<Tally> {
+        let key = charge.limit_key();
+        let row = self.rows.lock(&key);
+        row.entries.get(&key).map(|entry| entry.tally.clone())
+    }
+
     /// Makes the exchange due of all keys of which Redis was told something that may still count.
     pub(super) fn tell_again(&self) {
         for mut row in self.rows.all() {
@@ -181,7 +187,7 @@ impl Table {
     }
 
     /// Takes Redis's answer to a call that was sent at `sent`, given at `now` by its clock.
-    pub(super) fn learn(&self, telling: &Telling, totals: Totals, sent: Instant, now: Micros) {
+    pub(super) fn learn(&self, telling: &Telling, totals: TallyTotals, sent: Instant, now: Micros) {
         self.over(telling, |entry| entry.learn(totals, sent, now));
     }
 

@@ -1,11 +1,12 @@
 //! One request whose keys are in several slots of a Redis Cluster, which no script can reach at once.
 //!
-//! First all slots are checked at once, which refuses nearly all that is to be refused and charges nothing. Then slot by slot is
+//! First all slots are checked at once, which refuses nearly all that is to be refused and charges nothing. A limit that refuses and
+//! blocks begins to block then. Then slot by slot is
 //! decided, which charges. If a later slot refuses after all, fails, or is not waited for any more, what was charged is given back,
 //! by receipt. So there is never more than any limit; a give-back that is lost lapses with its key.
 //!
-//! What a check said of a key is as good as what a script says that decides at once, and is remembered as well. Two answers
-//! are not: one that admitted a charge that was then given back, and the refusal before it, which no longer holds.
+//! What a check said of a key is as good as what a script says that decides at once, and is remembered as well. One answer
+//! is not: one that admitted a charge that was then given back.
 //!
 //! - [`group`]: the charges by slot
 
@@ -32,7 +33,7 @@ pub(in crate::redis) enum Grouping {
     ByKey,
 }
 
-/// The decision on a request, and for each charge which call its verdict is of: none if that verdict no longer holds.
+/// The decision on a request, and for each charge which call its verdict is of.
 #[derive(Debug)]
 pub(in crate::redis) struct Decided {
     pub(in crate::redis) decision: Decision,
@@ -77,26 +78,14 @@ impl Caller {
     ) -> Result<Decided, StoreError> {
         let groups = grouped(charges, grouping);
         let mut decided = self.check(&groups, charges.len(), until).await?;
+        if decided.decision.outcome == Outcome::Refused {
+            return Ok(decided);
+        }
         let mut undo = Undo {
             caller: self,
             cache,
             calls: Vec::new(),
         };
-        if decided.decision.outcome == Outcome::Refused {
-            // A check leaves no trace: what blocks is decided as well, to be blocked.
-            let checked = decided.decision.verdicts.clone();
-            for group in groups.iter().filter(|group| group.blocks(&checked)) {
-                let answer = self.charge(&group.charges, until).await?;
-                if answer.content.outcome == Outcome::Admitted {
-                    // It fits by now, and is given back as this is dropped.
-                    undo.calls.extend(self.undo(group, &answer.content));
-                    group.forget(&mut decided);
-                } else {
-                    group.tell(&answer, &mut decided);
-                }
-            }
-            return Ok(decided);
-        }
         let mut answers = Vec::with_capacity(groups.len());
         for group in &groups {
             let answer = self.charge(&group.charges, until).await?;

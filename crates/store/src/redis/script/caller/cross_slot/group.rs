@@ -4,7 +4,7 @@ use tidegate_redis::Answer;
 
 use super::super::call_of;
 use super::{Decided, Grouping};
-use crate::{Charge, Decision, Verdicts};
+use crate::{Charge, Decision};
 
 /// The charges of a request whose keys share a slot, and their indices among all.
 #[derive(Debug)]
@@ -29,22 +29,6 @@ impl Group<'_> {
             decided.decision.sources[*at] = *source;
             decided.calls[*at] = Some(call);
         }
-    }
-
-    /// This group's verdicts are told, and do not hold any more.
-    pub(super) fn forget(&self, decided: &mut Decided) {
-        for at in &self.indices {
-            decided.calls[*at] = None;
-        }
-    }
-
-    /// Whether one of its limits was exceeded that blocks.
-    pub(super) fn blocks(&self, verdicts: &Verdicts) -> bool {
-        let verdicts = self.indices.iter().map(|at| verdicts[*at]);
-        self.charges.iter().zip(verdicts).any(|(charge, verdict)| {
-            let refused = verdict.is_some_and(|verdict| !verdict.allowed);
-            refused && charge.limit.block().is_some()
-        })
     }
 
     /// Whose turn it is: what many share is the likeliest to refuse, and a queue's turns follow each other.
