@@ -15,7 +15,7 @@ use crate::table::{Figure, Operation, Row, Table};
 
 /// Whom nobody trusts, and whom [`clients`] trust.
 pub(crate) const PEER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(203, 0, 113, 7)), 80);
-const PROXY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 1)), 80);
+pub(crate) const PROXY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 1)), 80);
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const USER_ID: HeaderName = HeaderName::from_static("x-user-id");
@@ -76,6 +76,7 @@ pub(crate) fn clients() -> Clients {
         address_from: AddressFrom::XForwardedFor,
         ipv6_prefix: 64,
         forward_client: None,
+        members: Default::default(),
     }
 }
 
@@ -101,6 +102,7 @@ fn identify_and_hash(peer: SocketAddr, header: Option<(HeaderName, &'static str)
         route: "route".into(),
         rules: [Rule::new(limit, [Per::Client])].into(),
         always: 0,
+        access: None,
         answers: Answers::default(),
     };
     let hasher = Hasher::new("a secret of some length");

@@ -81,6 +81,7 @@ fn decided(clients: u32, admits: bool, limits: usize) -> Vec<Decided> {
             route: "route".into(),
             rules: (0..limits).map(rule).collect(),
             always: 0,
+            access: None,
             answers: Answers::default(),
         },
         Arc::new(clients::clients()),

@@ -71,6 +71,7 @@ fn request(limits: usize, headers: RateLimitHeaders) -> Operation {
         route: "route".into(),
         rules: (0..limits).map(rule).collect(),
         always: 0,
+        access: None,
         answers: Answers {
             headers,
             ..Answers::default()

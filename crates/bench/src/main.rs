@@ -18,6 +18,7 @@ mod clients;
 mod counting;
 mod decisions;
 mod headers;
+mod overrides;
 mod routes;
 mod table;
 
@@ -39,6 +40,7 @@ fn tables() -> Vec<Table> {
         headers::table(),
         clients::table(),
         counting::table(),
+        overrides::table(),
     ];
     tables.extend(routes::tables());
     tables

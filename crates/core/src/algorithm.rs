@@ -82,6 +82,9 @@ pub trait Algorithm {
         at + self.period()
     }
 
+    /// The numbers as users write them, such as `capacity 20, refill 10/s`.
+    fn written(&self) -> String;
+
     /// The window, as a part of keys, where there is one.
     fn window_name(&self) -> Option<String> {
         None

@@ -119,6 +119,11 @@ impl Algorithm for CalendarWindow {
         self.calendar.nominal()
     }
 
+    fn written(&self) -> String {
+        let window = self.calendar.name().replacen('/', ", zone ", 1);
+        format!("limit {}, window {window}", self.limit)
+    }
+
     fn counts_until(&self, at: Micros) -> Micros {
         self.calendar.windows(at)[1]
     }

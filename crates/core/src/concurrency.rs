@@ -4,7 +4,7 @@
 //! renewed while that lasts, and lapses if nobody does either. Each slot has the ID of its request, by which a lost one is
 //! taken again. Promise: at most the limit at any time. The other writing of this file is `lua/concurrency.lua`.
 
-use crate::numbers::{at_most, window_quota};
+use crate::numbers::{at_most, window_quota, written_span};
 use crate::{
     Algorithm, ConcurrencySlots, Hold, HoldId, Micros, Mode, Numbers, QuotaError, Receipt, Verdict,
 };
@@ -123,6 +123,10 @@ impl Algorithm for Concurrency {
 
     fn period(&self) -> Micros {
         self.lease
+    }
+
+    fn written(&self) -> String {
+        format!("limit {}, lease {}", self.limit, written_span(self.lease))
     }
 
     fn lease(&self) -> Option<Micros> {

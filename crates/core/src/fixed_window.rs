@@ -3,7 +3,7 @@
 //! Admits cost c when count + c <= limit. Promise: at most the limit per window, and so at most twice the limit in any
 //! span of one window. The other writing of this file is `lua/fixed_window.lua`.
 
-use crate::numbers::{MAX_EXACT, MAX_SPAN, at_most, window_quota};
+use crate::numbers::{MAX_EXACT, MAX_SPAN, at_most, window_quota, written_span};
 use crate::{Algorithm, Counter, Counts, Micros, Mode, Numbers, QuotaError, Verdict};
 
 /// What was admitted in one window.
@@ -110,6 +110,10 @@ impl Algorithm for FixedWindow {
 
     fn period(&self) -> Micros {
         self.window
+    }
+
+    fn written(&self) -> String {
+        format!("limit {}, window {}", self.limit, written_span(self.window))
     }
 
     fn window_name(&self) -> Option<String> {

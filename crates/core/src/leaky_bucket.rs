@@ -5,6 +5,7 @@
 //! until it has drained itself. Promise: releases are at least P/n apart, to the microsecond, and at most Q wait. The
 //! other writing of this file is `lua/leaky_bucket.lua`.
 
+use crate::numbers::written_rate;
 use crate::{Algorithm, Debt, Meter, Micros, Mode, Numbers, QuotaError, Rate, Verdict};
 
 /// The quota of a leaky bucket.
@@ -83,6 +84,12 @@ impl Algorithm for LeakyBucket {
 
     fn period(&self) -> Micros {
         self.meter.period()
+    }
+
+    fn written(&self) -> String {
+        let [_, weight, pay, _] = self.meter.numbers();
+        let rate = written_rate(pay, weight);
+        format!("queue {}, drain {rate}", self.capacity())
     }
 
     fn divided(&self, parts: u64) -> Self {

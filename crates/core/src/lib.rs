@@ -25,6 +25,7 @@ mod quota;
 mod reservations;
 mod sliding_window_counter;
 mod sliding_window_log;
+mod tally;
 mod token_bucket;
 mod verdict;
 
@@ -43,4 +44,5 @@ pub use quota::*;
 pub use reservations::Reservations;
 pub use sliding_window_counter::WindowPair;
 pub use sliding_window_log::Stamps;
+pub use tally::{Tally, TallyCounts, TallyTotals};
 pub use verdict::Verdict;

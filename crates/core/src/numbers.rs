@@ -35,6 +35,39 @@ pub struct Rate {
     pub per: Micros,
 }
 
+/// A span of time as users write it, in the largest unit of which it is a whole number.
+pub(crate) fn written_span(span: Micros) -> String {
+    const UNITS: [(Micros, &str); 5] = [
+        (86_400_000_000, "d"),
+        (3_600_000_000, "h"),
+        (60_000_000, "m"),
+        (1_000_000, "s"),
+        (1_000, "ms"),
+    ];
+    let whole = UNITS.iter().find(|(unit, _)| span.is_multiple_of(*unit));
+    match whole {
+        Some((unit, name)) => format!("{}{name}", span / unit),
+        None => format!("{span}us"),
+    }
+}
+
+/// So many `units` per `span` us as users write it: per second, minute, hour or day, if that is a whole number.
+pub(crate) fn written_rate(units: u64, span: Micros) -> String {
+    const PER: [(Micros, &str); 4] = [
+        (1_000_000, "s"),
+        (60_000_000, "m"),
+        (3_600_000_000, "h"),
+        (86_400_000_000, "d"),
+    ];
+    let in_time = |time: Micros| u128::from(units) * u128::from(time);
+    let span_of = u128::from(span.max(1));
+    let whole = PER.iter().find(|(time, _)| in_time(*time) % span_of == 0);
+    match whole {
+        Some((time, name)) => format!("{}/{name}", in_time(*time) / span_of),
+        None => format!("{units}/{}", written_span(span)),
+    }
+}
+
 /// Why a quota was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuotaError {

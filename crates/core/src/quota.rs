@@ -114,6 +114,11 @@ macro_rules! quota {
                 match self { $(Self::$algorithm(quota) => quota.debt_of(reset),)+ }
             }
 
+            /// As [`Algorithm::written`].
+            pub fn written(&self) -> String {
+                match self { $(Self::$algorithm(quota) => quota.written(),)+ }
+            }
+
             fn window_name(&self) -> Option<String> {
                 match self { $(Self::$algorithm(quota) => quota.window_name(),)+ }
             }

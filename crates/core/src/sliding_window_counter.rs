@@ -4,7 +4,7 @@
 //! window's requests came evenly. Promise: that estimate never exceeds the limit; the true count of the worst window
 //! stays below twice the limit. The other writing of this file is `lua/sliding_window_counter.lua`.
 
-use crate::numbers::{MAX_EXACT, MAX_SPAN, at_most, window_quota};
+use crate::numbers::{MAX_EXACT, MAX_SPAN, at_most, window_quota, written_span};
 use crate::{Algorithm, Counter, Counts, Micros, Mode, Numbers, QuotaError, Verdict};
 
 /// From this window up, elapsed time counts in whole milliseconds: the products of longer ones would leave 2^53.
@@ -213,6 +213,10 @@ impl Algorithm for SlidingWindowCounter {
 
     fn period(&self) -> Micros {
         self.window
+    }
+
+    fn written(&self) -> String {
+        format!("limit {}, window {}", self.limit, written_span(self.window))
     }
 
     fn window_name(&self) -> Option<String> {

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use crate::numbers::{MAX_EXACT, at_most, window_quota};
+use crate::numbers::{MAX_EXACT, at_most, window_quota, written_span};
 use crate::{Algorithm, Micros, Mode, Numbers, QuotaError, Verdict};
 
 /// The most entries that one key may hold: 16 MB in memory, 10 MB in Redis.
@@ -261,6 +261,10 @@ impl Algorithm for SlidingWindowLog {
 
     fn period(&self) -> Micros {
         self.window
+    }
+
+    fn written(&self) -> String {
+        format!("limit {}, window {}", self.limit, written_span(self.window))
     }
 
     fn window_name(&self) -> Option<String> {

@@ -3,6 +3,7 @@
 //! Admits cost c when debt + c <= C; the debt starts at 0 and is paid off continuously at n per P. Promise: at most
 //! C + n·t/P in any span t. The other writing of this file is `lua/token_bucket.lua`.
 
+use crate::numbers::written_rate;
 use crate::{Algorithm, Debt, Meter, Micros, Mode, Numbers, Pace, QuotaError, Rate, Verdict};
 
 /// The quota of a token bucket.
@@ -73,6 +74,12 @@ impl Algorithm for TokenBucket {
 
     fn period(&self) -> Micros {
         self.meter.period()
+    }
+
+    fn written(&self) -> String {
+        let [_, weight, pay, _] = self.meter.numbers();
+        let rate = written_rate(pay, weight);
+        format!("capacity {}, refill {rate}", self.capacity())
     }
 
     fn reset_with(&self, reset: Micros, units: u64) -> Micros {

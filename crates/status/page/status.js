@@ -260,6 +260,18 @@ function renderLists() {
     element("li", {}, element("span", { class: "soft" }, clock(event.at)), element("span", { class: `dot is-${event.state}` }, clean(event.text))),
   );
   show("events", element("ul", { class: "events" }, ...events));
+  const { count: inForce, latest } = status.overrides;
+  byId("overrides-panel").hidden = inForce === 0;
+  const overrides = latest.map((one) => [
+    clean(one.name),
+    clean(one.does),
+    [clean(one.until), "soft"],
+    [clean(one.by), "soft"],
+    [clean(one.reason), "soft"],
+  ]);
+  const kinds = [["Name", ""], ["Does", ""], ["Until", ""], ["By", "optional"], ["Reason", "optional"]];
+  show("overrides", table(kinds, overrides, "No override is in force."));
+  show("overrides-count", inForce > latest.length ? `the latest ${latest.length} of ${count(inForce)}` : count(inForce));
   const busy = status.routes.filter((route) => route.path !== null || route.total > 0);
   const routes = busy.map((route) => [
     element("span", { title: clean(route.path === null ? "requests that match no route" : route.path) }, clean(route.name)),
@@ -381,6 +393,7 @@ async function showClient(name, method, path) {
   ]);
   const columns = [["Limit", ""], ["", "graph optional"], ["Left", "number"], ["Next", "number short"], ["All back", "number short"]];
   const notes = [];
+  if (report.without_store) notes.push(`${report.without_store}: these are this gateway's own numbers`);
   if (report.plan) notes.push(`plan ${report.plan}`);
   const alone = report.limits.filter((limit) => limit.this_gateway_only).map((limit) => limit.name);
   if (alone.length) notes.push(`counted by this gateway alone: ${[...new Set(alone)].join(", ")}`);

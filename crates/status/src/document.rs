@@ -3,12 +3,14 @@
 //! A field may be added at any time, and readers ignore fields that they do not know. [`VERSION`] grows if a field changes its
 //! meaning or goes.
 
+mod overrides;
 mod services;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use overrides::{Override, Overrides};
 pub use services::{Node, Redis, Server, Store, Upstream};
 
 /// The version of the document.
@@ -42,6 +44,8 @@ pub struct Status {
     pub store: Store,
     /// The last refusals.
     pub refusals: Refusals,
+    /// What operators set at run time.
+    pub overrides: Overrides,
     /// What happened lately, the latest first.
     pub events: Vec<Event>,
 }
@@ -166,7 +170,7 @@ pub struct Limit {
     pub routes: Vec<String>,
     /// Verdicts since the start.
     pub total: Verdicts,
-    /// The same by who decided: `store`, `gateway`, `memory`, `on_failure`.
+    /// The same by who decided: `store`, `gateway`, `remembered`, `on_failure`.
     pub decided_by: BTreeMap<String, u64>,
     /// Verdicts in the last second.
     pub second: Verdicts,
@@ -330,7 +334,7 @@ pub struct Refusal {
 pub struct Event {
     /// When, in ms since the epoch.
     pub at: u64,
-    /// `start`, `reload`, `reload_refused`, `redis`, `upstream` or `memory`.
+    /// `start`, `reload`, `reload_refused`, `reset`, `redis`, `upstream` or `memory`.
     pub kind: String,
     /// How good the news is.
     pub state: State,

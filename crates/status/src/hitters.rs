@@ -208,6 +208,7 @@ impl<N: Clone> Hitters<N> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::space_saving::SPARE;
     use crate::summary::Entry;
 
     /// The longest part of a name that lies elsewhere.
@@ -219,7 +220,8 @@ mod tests {
     fn one_thread_takes_a_megabyte_at_most() {
         // As large as a client.
         type Name = (Box<str>, u64);
-        let names = 2 * COUNTERS + NearTable::<Name>::MOST_BYTES / size_of::<NearKey<Name>>();
+        let names =
+            2 * (COUNTERS + SPARE) + NearTable::<Name>::MOST_BYTES / size_of::<NearKey<Name>>();
         let thread =
             2 * SpaceSaving::<Name>::MOST_BYTES + NearTable::<Name>::MOST_BYTES + names * NAME;
         let slice = COUNTERS * size_of::<(u64, Entry<Arc<Name>>)>() + NAMED * (NAME + SHARED);

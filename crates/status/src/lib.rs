@@ -3,10 +3,12 @@
 //! - [`SpaceSaving`], [`Summary`], [`Hitters`]: heavy hitters in bounded memory, each figure with its error
 //! - [`Tracks`]: counters over time; [`Recent`]: the last refusals and events
 //! - [`document`]: what `/status.json` is, for the gateway that writes it and for `tidegate top`, which reads it
+//! - [`client`]: what `/clients/{name}` is, in the same way
 //! - [`page`]: the status page
 //!
 //! This crate knows neither HTTP nor the gateway. Time is passed in.
 
+pub mod client;
 pub mod document;
 mod hitters;
 mod near;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::{
-    document::{Limit, Status, Table},
+    document::{Limit, Overrides, Status, Table},
     text::shown,
 };
 
@@ -117,6 +117,9 @@ pub fn with_tables(status: &Status) -> String {
         "Admitted most in the last minute",
         &status.clients.minute.admitted,
     );
+    if status.overrides.count > 0 {
+        overrides(&mut tables, &status.overrides);
+    }
     DOCUMENT.replace(PLAIN, &tables)
 }
 
@@ -129,6 +132,23 @@ fn add(tables: &mut String, title: &str, table: &Table) {
         let name = escaped(&client.name);
         let (least, most) = (client.at_least, client.at_most);
         let _ = write!(tables, "<tr><td>{name}<td>{least}<td>{most}</tr>");
+    }
+    tables.push_str("</table>");
+}
+
+fn overrides(tables: &mut String, overrides: &Overrides) {
+    let _ = write!(
+        tables,
+        "<h2>Overrides: {}</h2><table><tr><th>Name<th>Does<th>Until<th>By<th>Reason</tr>",
+        overrides.count
+    );
+    for it in overrides.latest.iter().take(ROWS) {
+        let cells = [&it.name, &it.does, &it.until, &it.by, &it.reason];
+        tables.push_str("<tr>");
+        for cell in cells {
+            let _ = write!(tables, "<td>{}", escaped(cell));
+        }
+        tables.push_str("</tr>");
     }
     tables.push_str("</table>");
 }
@@ -151,7 +171,7 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::Client;
+    use crate::document::{Client, Override};
 
     #[test]
     fn names_are_text_in_the_tables() {
@@ -165,7 +185,17 @@ mod tests {
             name,
             ..Client::default()
         });
+        status.overrides = Overrides {
+            count: 1,
+            latest: vec![Override {
+                name: "user_id:<b>".to_owned(),
+                reason: "<i>why</i>".to_owned(),
+                ..Override::default()
+            }],
+        };
         let html = with_tables(&status);
+        assert!(html.contains("<td>user_id:&lt;b&gt;<td>"), "{html}");
+        assert!(html.contains("<td>&lt;i&gt;why&lt;/i&gt;</tr>"), "{html}");
         let tables = html.len() - DOCUMENT.len() + PLAIN.len();
         assert!(tables > 0 && !html.contains(PLAIN));
         assert!(

@@ -20,6 +20,8 @@ use tidegate_net::text::cut;
 
 /// How long the end of the process waits for lines that are still queued.
 const FLUSH: Duration = Duration::from_secs(2);
+/// Lets the lines pass that say who changed what.
+const AUDIT: &str = "audit=info";
 /// The longest text of a panic, in bytes.
 const MAX_PANIC: usize = 4 * 1024;
 
@@ -85,7 +87,11 @@ impl Log {
     ///
     /// The level is unknown, the thread cannot be started, or the process has a log already.
     pub fn start(level: &str, format: LogFormat) -> Result<Self, LogError> {
-        let filter = EnvFilter::try_new(level)?;
+        let mut filter = EnvFilter::try_new(level)?;
+        if level != "off" {
+            // Who changed what is written at every level.
+            filter = filter.add_directive(AUDIT.parse()?);
+        }
         let overlong = match format {
             LogFormat::Text => Overlong::Cut,
             LogFormat::Json => Overlong::Quote,

@@ -1,9 +1,11 @@
 //! What the gateway counts, for Prometheus. Handles are found at start; a request only adds.
 
+mod body_costs;
 mod build_info;
 mod certificates;
 mod clients;
 mod connections;
+mod deny_file;
 mod durations;
 mod exemplars;
 mod format;
@@ -36,9 +38,11 @@ use tidegate_net::tls::ShownCertificate;
 use tidegate_server::{ListenerName, Overload, ServerMetrics};
 use tidegate_upstream::UpstreamMetrics;
 
+use body_costs::BodyCostMetrics;
 pub(crate) use clients::epoch_ms;
 pub use clients::{ClientMetrics, ClientName};
 pub use connections::ConnectionMetrics;
+pub use deny_file::DenyFileMetrics;
 use durations::Durations;
 use exemplars::Exemplars;
 pub use format::Format;
@@ -92,15 +96,18 @@ pub struct GatewayMetrics {
     exemplars: Exemplars,
     upstream_durations: Family<RouteLabels, Durations>,
     tunnels: Family<RouteLabels, Gauge>,
+    exempt: Family<RouteLabels, Counter>,
     store: StoreMetrics,
     connections: ConnectionMetrics,
     overload: OverloadMetrics,
     unknown_keys: Counter,
     unknown_plans: Arc<UnknownPlans>,
+    body_costs: BodyCostMetrics,
     tls: TlsMetrics,
     upstreams: UpstreamFamilies,
     reloads: ReloadMetrics,
     key_files: Family<OutcomeLabels, Counter>,
+    deny_file: DenyFileMetrics,
     jwks: JwksFamilies,
     traces: TraceFamilies,
     access_log_dropped: Counter,
@@ -125,15 +132,18 @@ impl GatewayMetrics {
             exemplars: Exemplars::default(),
             upstream_durations: Family::default(),
             tunnels: Family::default(),
+            exempt: Family::default(),
             store: StoreMetrics::default(),
             connections: ConnectionMetrics::default(),
             overload: OverloadMetrics::default(),
             unknown_keys: Counter::default(),
             unknown_plans: Arc::default(),
+            body_costs: BodyCostMetrics::default(),
             tls: TlsMetrics::default(),
             upstreams: UpstreamFamilies::default(),
             reloads: ReloadMetrics::default(),
             key_files: Family::default(),
+            deny_file: DenyFileMetrics::default(),
             jwks: JwksFamilies::default(),
             traces: TraceFamilies::default(),
             access_log_dropped: Counter::default(),
@@ -184,6 +194,11 @@ impl GatewayMetrics {
             "Requests that switched protocols and are still open",
             self.tunnels.clone(),
         );
+        registry.register(
+            "exempt_requests",
+            "Requests that an entry of exempt kept from being charged to a limit",
+            self.exempt.clone(),
+        );
         self.store.register(registry);
         self.connections.register(registry);
         self.overload.register(registry);
@@ -200,11 +215,13 @@ impl GatewayMetrics {
             "Requests whose token names a plan that is not defined",
             self.unknown_plans.requests.clone(),
         );
+        self.body_costs.register(registry);
         registry.register(
             "key_file_reads",
             "Changed files with API keys, by whether they were taken or refused",
             self.key_files.clone(),
         );
+        self.deny_file.register(registry);
         self.jwks.register(registry);
         self.traces.register(registry);
         registry.register(
@@ -292,6 +309,11 @@ impl GatewayMetrics {
         self.key_files
             .get_or_create(&OutcomeLabels { outcome })
             .inc();
+    }
+
+    /// What is counted of the file with denied networks.
+    pub const fn deny_file(&self) -> &DenyFileMetrics {
+        &self.deny_file
     }
 
     /// The handles of the key set at `url`.

@@ -17,6 +17,8 @@ pub enum RequestOutcome {
     Limited,
     /// A limit refused it, and it was not answered.
     Dropped,
+    /// 403: the client is listed under `deny`.
+    Denied,
     /// 503: a limit had no store.
     Unavailable,
     /// 4xx, or a redirect to https: the request itself cannot be served.
@@ -33,11 +35,12 @@ pub enum RequestOutcome {
 
 impl RequestOutcome {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Forwarded,
         Self::Preflight,
         Self::Limited,
         Self::Dropped,
+        Self::Denied,
         Self::Unavailable,
         Self::Rejected,
         Self::Shed,
@@ -53,6 +56,7 @@ impl RequestOutcome {
             Self::Preflight => "preflight",
             Self::Limited => "limited",
             Self::Dropped => "dropped",
+            Self::Denied => "denied",
             Self::Unavailable => "unavailable",
             Self::Rejected => "rejected",
             Self::Shed => "shed",
@@ -144,7 +148,7 @@ impl RequestOutcome {
         match self {
             Self::Forwarded => &[Success, Redirection, ClientError, ServerError],
             Self::Preflight => &[Success],
-            Self::Limited | Self::Rejected => &[ClientError],
+            Self::Limited | Self::Denied | Self::Rejected => &[ClientError],
             Self::Unavailable | Self::Shed | Self::Failed => &[ServerError],
             Self::Dropped | Self::Abandoned => &[None],
             Self::Slow => &[Success, ClientError],

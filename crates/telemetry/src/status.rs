@@ -78,6 +78,11 @@ impl StatusBoard {
         self.0.turn(view, used);
     }
 
+    /// Notes an event that no counter shows.
+    pub fn happened(&mut self, kind: &str, text: String) {
+        self.0.events.happened(kind, text);
+    }
+
     /// The document.
     pub fn document(&self, view: &View<'_>) -> Status {
         document::of(view, &self.0)

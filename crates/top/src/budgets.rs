@@ -11,6 +11,8 @@ use crate::table::{Row, Table, count};
 #[serde(default)]
 pub(crate) struct Budgets {
     plan: Option<String>,
+    /// Why the store did not say it: then the numbers are the gateway's own.
+    without_store: Option<String>,
     limits: Vec<Standing>,
     shared: Vec<String>,
 }
@@ -52,6 +54,9 @@ impl Budgets {
         let mut note = String::new();
         if let Some(plan) = &self.plan {
             let _ = write!(note, "plan {plan}  ");
+        }
+        if let Some(reason) = &self.without_store {
+            let _ = write!(note, "{reason}: this gateway's own numbers  ");
         }
         if !self.shared.is_empty() {
             let _ = write!(note, "shared with others: {}", self.shared.join(", "));

@@ -1,8 +1,10 @@
-//! Shows: `tidegate top`, a live view of one or several gateways in a terminal, from their `/status.json`.
+//! Shows: `tidegate top`, a live view of one or several gateways in a terminal, from their `/status.json`; and the table of
+//! `tidegate client`.
 //!
 //! This crate knows no HTTP: whoever calls it reads the documents.
 
 mod budgets;
+mod client;
 mod merge;
 mod reader;
 mod screen;
@@ -17,6 +19,7 @@ use std::time::Duration;
 use tidegate_status::document::{Status, VERSION};
 
 pub use budgets::escaped;
+pub use client::client_table;
 pub use merge::merged;
 use reader::Reader;
 use table::{Tab, Window};

@@ -51,6 +51,10 @@ pub fn merged(statuses: impl IntoIterator<Item = Status>) -> Option<Status> {
         all.refusals
             .recent
             .sort_by_key(|refusal| std::cmp::Reverse(refusal.at));
+        // Gateways on one Redis have the same.
+        if one.overrides.count > all.overrides.count {
+            all.overrides = one.overrides;
+        }
         all.events.extend(one.events);
         all.events.sort_by_key(|event| std::cmp::Reverse(event.at));
         all

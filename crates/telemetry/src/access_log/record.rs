@@ -84,6 +84,11 @@ impl Record {
         self.decided.as_ref()
     }
 
+    /// The same, to be changed by what the answer's body tells.
+    pub const fn decided_mut(&mut self) -> Option<&mut Decided> {
+        self.decided.as_mut()
+    }
+
     /// How the request was forwarded; none if it was not.
     pub const fn forwarded(&self) -> Option<&Forwarded> {
         self.forwarded.as_ref()
@@ -218,7 +223,7 @@ impl Fields for Record {
             AccessField::DecidedBy => decision.map_or(Value::Missing, |decision| {
                 Value::Word(match decision.via {
                     Via::Store => "store",
-                    Via::Remembered => "memory",
+                    Via::Remembered => "remembered",
                     Via::Here => "gateway",
                     Via::Fallback => "on_failure",
                 })
@@ -226,6 +231,14 @@ impl Fields for Record {
             AccessField::WouldRefuse => {
                 let refuses = decided.filter(|it| it.would_refuse().next().is_some());
                 refuses.map_or(Value::Missing, |it| Value::Limits(Limits::WouldRefuse(it)))
+            }
+            AccessField::Exempt => {
+                let entry = decided.and_then(Decided::exempt_by);
+                entry.map_or(Value::Missing, |entry| text(&entry.text))
+            }
+            AccessField::DeniedBy => {
+                let entry = decided.and_then(Decided::denied_by);
+                entry.map_or(Value::Missing, |entry| text(&entry.text))
             }
             AccessField::Remaining => {
                 let verdict = self.tightest().and_then(|said| said.verdict);

@@ -166,6 +166,8 @@ fields! {
     RefusedBy "refused_by" true,
     DecidedBy "decided_by" true,
     WouldRefuse "would_refuse" true,
+    Exempt "exempt" true,
+    DeniedBy "denied_by" true,
     Remaining "remaining" false,
     RetryAfter "retry_after" true,
     Cost "cost" false,

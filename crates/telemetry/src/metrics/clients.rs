@@ -101,6 +101,7 @@ impl ClientMetrics {
             Client::UnlistedKey(hash) => (1, &hash[..]),
             Client::UserId(id) => (2, id.as_bytes()),
             Client::Ip(IpAddr::V6(address)) => (4, &address.octets()[..]),
+            Client::Certificate(name) => (5, name.as_bytes()),
         };
         hasher.write(name);
         hasher.write_u8(kind);

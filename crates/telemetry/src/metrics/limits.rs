@@ -21,7 +21,7 @@ struct LimitLabels {
 pub struct VerdictCount {
     /// `allowed`, `refused`, `would_refuse` or `undecided`.
     pub verdict: &'static str,
-    /// `store`, `gateway`, `memory` or `on_failure`.
+    /// `store`, `gateway`, `remembered` or `on_failure`.
     pub decided_by: &'static str,
     /// How often.
     pub count: u64,

@@ -9,12 +9,12 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use tidegate_status::Measure;
 use tidegate_store::{Decision, Limit, Mode, Outcome, Via};
-use tidegate_tower::Decided;
+use tidegate_tower::{BodyCost, BodySettled, Decided};
 
 use super::clients::{NumberedLimit, OneClient};
 use super::{
-    ClientMetrics, DecisionLabels, Durations, Exemplars, GatewayMetrics, RequestLabels,
-    RouteLabels, StoreMetrics, UnknownPlans,
+    BodyCostMetrics, ClientMetrics, DecisionLabels, Durations, Exemplars, GatewayMetrics,
+    RequestLabels, RouteLabels, StoreMetrics, UnknownPlans,
 };
 use crate::outcome::{RequestOutcome, StatusClass};
 
@@ -27,6 +27,7 @@ pub struct RouteMetrics {
     exemplars: Exemplars,
     upstream: Durations,
     tunnels: Gauge,
+    exempt: Counter,
     limits: Vec<LimitCounters>,
     // The same, for what is counted of clients.
     numbered: Vec<NumberedLimit>,
@@ -34,6 +35,7 @@ pub struct RouteMetrics {
     store: StoreMetrics,
     unknown_keys: Counter,
     unknown_plans: Arc<UnknownPlans>,
+    body_costs: BodyCostMetrics,
 }
 
 /// The counters of one route's requests, by outcome and class of the answer's status.
@@ -112,7 +114,7 @@ impl RouteMetrics {
             let [by_store, by_policy] = counters(refused);
             LimitCounters {
                 allowed: counters("allowed"),
-                refused: [by_store, by_policy, counter(&limit, refused, "memory")],
+                refused: [by_store, by_policy, counter(&limit, refused, "remembered")],
                 undecided: counter(&limit, "undecided", "on_failure"),
             }
         });
@@ -126,12 +128,14 @@ impl RouteMetrics {
             durations: gateway.request_durations.get_or_create_owned(&route()),
             upstream: gateway.upstream_durations.get_or_create_owned(&route()),
             tunnels: gateway.tunnels.get_or_create_owned(&route()),
+            exempt: gateway.exempt.get_or_create_owned(&route()),
             limits: limits.collect(),
             numbered,
             clients: gateway.clients.clone(),
             store: gateway.store.clone(),
             unknown_keys: gateway.unknown_keys.clone(),
             unknown_plans: gateway.unknown_plans.clone(),
+            body_costs: gateway.body_costs.clone(),
         }
     }
 
@@ -180,10 +184,15 @@ impl RouteMetrics {
         if let Some(plan) = &decided.unknown_plan {
             self.unknown_plans.named(plan);
         }
+        if decided.exempt_by().is_some() {
+            self.exempt.inc();
+        }
+        self.body_costs.told(&self.name, decided.body_cost);
         if let Some(decision) = &decided.decision {
             let mut client = self.clients.of(&decided.client);
             match decision.outcome {
-                Outcome::Admitted if decided.cost > 0 => {
+                // What the body of the answer tells is added when it is known.
+                Outcome::Admitted if decided.cost > 0 && decided.body_cost != BodyCost::Pending => {
                     client.add(Measure::Admitted, decided.cost);
                 }
                 Outcome::Admitted | Outcome::Unavailable => {}
@@ -195,6 +204,15 @@ impl RouteMetrics {
             }
             self.verdicts(decided, decision, &mut client);
             self.store_call(decision);
+        }
+    }
+
+    /// The body of an answer has settled what its request costs.
+    pub fn settled_by_body(&self, settled: &BodySettled) {
+        self.body_costs.told(&self.name, settled.told);
+        if settled.cost > 0 {
+            let mut client = self.clients.of(&settled.client);
+            client.add(Measure::Admitted, settled.cost);
         }
     }
 

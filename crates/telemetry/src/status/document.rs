@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_status::document::{
-    Client, Clients, Columns, Gateway, Hits, Near, Node, Redis, Refusals, RequestSeries, Requests,
-    Route, Server, Status, Store, Table, Upstream, VERSION,
+    Client, Clients, Columns, Gateway, Hits, Near, Node, Overrides, Redis, Refusals, RequestSeries,
+    Requests, Route, Server, Status, Store, Table, Upstream, VERSION,
 };
 use tidegate_status::{Measure, Summary};
 
@@ -52,6 +52,8 @@ pub(super) fn of(view: &View<'_>, sampled: &Sampled) -> Status {
             recent: clients.refusals.list(),
             left_out: clients.refusals.left_out(),
         },
+        // Whoever serves the document knows them.
+        overrides: Overrides::default(),
         events: sampled.events.list(),
     }
 }

@@ -56,6 +56,11 @@ impl Events {
         });
     }
 
+    /// Notes an event that no sample shows.
+    pub(super) fn happened(&mut self, kind: &str, text: String) {
+        self.add(kind, State::Ok, text);
+    }
+
     /// Notes what has changed.
     pub(super) fn look(&mut self, view: &View<'_>) {
         let refused = view.metrics.reloads().refused();

@@ -1,0 +1,29 @@
+//! What operators set for clients at run time.
+
+use serde::{Deserialize, Serialize};
+
+/// The overrides that are in force.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Overrides {
+    /// How many there are.
+    pub count: usize,
+    /// Those that were set last, the latest first.
+    pub latest: Vec<Override>,
+}
+
+/// An override.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Override {
+    /// The client or network that it is for.
+    pub name: String,
+    /// What it does: `plan NAME`, `exempt` or `block`.
+    pub does: String,
+    /// When it ends, such as `2026-11-24T08:30:00Z`, or `never`.
+    pub until: String,
+    /// The name of the admin token that set it.
+    pub by: String,
+    /// Why.
+    pub reason: String,
+}
