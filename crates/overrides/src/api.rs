@@ -1,0 +1,302 @@
+//! Overrides as JSON: what the admin port takes and answers, and what `tidegate overrides dump` writes.
+
+mod table;
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+use tidegate_core::Micros;
+use tidegate_net::text::cut;
+use tidegate_tower::{ClientPlan, ClientPlans, OverrideAction};
+
+use crate::exchange::{Ends, Expected};
+use crate::keeper::{Kept, Wish};
+use crate::name::{InvalidName, MAX_NAME, Subject};
+use crate::setting::{Action, InvalidSetting, Override, Setting};
+pub use table::table;
+
+/// What stands in place of a time where there is none.
+const NEVER: &str = "never";
+
+/// The longest time that an override may be set for; for longer there is `never`.
+const LONGEST: Duration = Duration::from_secs(3_650 * 24 * 60 * 60);
+
+/// What an override does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verb {
+    /// The plan that `plan` names.
+    Plan,
+    /// No limit.
+    Exempt,
+    /// 403.
+    Block,
+}
+
+/// An override as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shown {
+    /// Whom it is for.
+    pub name: String,
+    /// What it does.
+    pub action: Verb,
+    /// The plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<String>,
+    /// When it ends, such as `2026-11-24T08:30:00Z`, or `never`.
+    pub until: String,
+    /// Why it was set.
+    #[serde(default)]
+    pub reason: String,
+    /// Who set it: the name of an admin token.
+    #[serde(default)]
+    pub by: String,
+    /// When it was set.
+    pub set: String,
+    /// Its version.
+    pub version: u64,
+}
+
+/// A part of all overrides, by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShownList {
+    /// The overrides.
+    pub overrides: Vec<Shown>,
+    /// How many are in force.
+    pub count: usize,
+    /// Where they are kept: `redis`, `file`, or `process`, with which they end.
+    pub kept: Kept,
+    /// The name behind which the next part begins; none: this is the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// An override as it is wished for. What [`Shown`] has beside it is read and does not count.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wanted {
+    /// Whom it is for, if it is one of many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What it does; with `plan` it may be left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action: Option<Verb>,
+    /// The plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<String>,
+    /// For how long, such as `24h`, or `never` for no end.
+    #[serde(default, rename = "for", skip_serializing_if = "Option::is_none")]
+    pub lasting: Option<String>,
+    /// Until when, such as `2026-11-24T08:30:00Z`, or `never`; in place of `for`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+    /// Why.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    #[serde(default, skip_serializing)]
+    by: serde::de::IgnoredAny,
+    #[serde(default, skip_serializing)]
+    set: serde::de::IgnoredAny,
+    #[serde(default, skip_serializing)]
+    version: serde::de::IgnoredAny,
+}
+
+/// Many overrides that are wished for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WantedList {
+    /// The overrides.
+    pub overrides: Vec<Wanted>,
+}
+
+/// What became of many.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Loaded {
+    /// How many are in force.
+    pub set: usize,
+    /// How many had ended already.
+    #[serde(default)]
+    pub over: usize,
+    /// How many are not in force for another reason.
+    pub refused: usize,
+    /// Why the first of these are not, with their names.
+    pub reasons: Vec<String>,
+}
+
+/// Why something cannot be set.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidWish {
+    /// The name.
+    #[error(transparent)]
+    Name(#[from] InvalidName),
+    /// A text.
+    #[error(transparent)]
+    Setting(#[from] InvalidSetting),
+    /// There is no action, or not the plan that belongs to it.
+    #[error(
+        "say what the override does: \"plan\": \"gold\", \"action\": \"exempt\" or \"action\": \"block\""
+    )]
+    Action,
+    /// No plan of the configuration has this name.
+    #[error("no plan of the configuration has this name; the plans are: {0}")]
+    UnknownPlan(String),
+    /// There is no time, or there are two.
+    #[error("say for how long: \"for\": \"24h\", or \"for\": \"never\"")]
+    Time,
+    /// The time cannot be read.
+    #[error(
+        "a time is written as 30m, 24h, 7d or never, and is at most 10 years; an end is written as 2026-11-24T08:30:00Z"
+    )]
+    TimeForm,
+}
+
+impl Shown {
+    /// An override for people and programs.
+    pub fn of(it: &Override) -> Self {
+        let (action, plan) = match &it.setting.action {
+            Action::Plan(name) => (Verb::Plan, Some(name.to_string())),
+            Action::Exempt => (Verb::Exempt, None),
+            Action::Block => (Verb::Block, None),
+        };
+        Self {
+            name: it.subject.to_string(),
+            action,
+            plan,
+            until: it.ends.map_or_else(|| NEVER.to_owned(), written),
+            reason: it.setting.reason.to_string(),
+            by: it.setting.by.to_string(),
+            set: written(it.set_at()),
+            version: it.version,
+        }
+    }
+
+    /// What it makes of a request; none if it cannot be told.
+    pub fn effect(&self) -> Option<OverrideAction> {
+        Some(match (self.action, &self.plan) {
+            (Verb::Plan, Some(plan)) => OverrideAction::Plan(plan.as_str().into()),
+            (Verb::Plan, None) => return None,
+            (Verb::Exempt, _) => OverrideAction::Exempt,
+            (Verb::Block, _) => OverrideAction::Block,
+        })
+    }
+
+    /// What it does, as people type it: `plan gold`, `exempt`, `block`.
+    pub fn does(&self) -> String {
+        self.effect()
+            .map_or_else(|| "plan".to_owned(), |it| it.to_string())
+    }
+}
+
+impl ShownList {
+    /// Those of `all`, which are in order, whose name is behind `after`; `most` of them at most.
+    pub fn of(all: &[Override], after: Option<&Subject>, most: usize, kept: Kept) -> Self {
+        let start = all.partition_point(|it| after.is_some_and(|after| it.subject <= *after));
+        let shown = &all[start..];
+        let part = &shown[..shown.len().min(most)];
+        let last = part.last().filter(|_| part.len() < shown.len());
+        Self {
+            overrides: part.iter().map(Shown::of).collect(),
+            count: all.len(),
+            kept,
+            next: last.map(|it| it.subject.to_string()),
+        }
+    }
+}
+
+impl Loaded {
+    /// Notes one that is not set, and why unless that was said of `most` others.
+    pub(crate) fn refuse(&mut self, name: &str, why: &str, most: usize) {
+        self.refused += 1;
+        if self.reasons.len() < most {
+            let name = cut(name, MAX_NAME);
+            self.reasons.push(format!("{name}: {why}"));
+        }
+    }
+}
+
+impl Wanted {
+    /// A wish as people type it.
+    pub fn new(
+        action: Option<Verb>,
+        plan: Option<String>,
+        lasting: Option<String>,
+        reason: String,
+    ) -> Self {
+        Self {
+            action,
+            plan,
+            lasting,
+            reason,
+            ..Self::default()
+        }
+    }
+
+    /// The wish for `subject`, by whoever is called `by`. `plans` are those of the configuration.
+    ///
+    /// # Errors
+    ///
+    /// Something is missing or cannot be read.
+    pub fn wish(
+        &self,
+        subject: Subject,
+        expected: Expected,
+        by: &str,
+        plans: &ClientPlans,
+    ) -> Result<Wish, InvalidWish> {
+        let action = match (self.action, &self.plan) {
+            (None | Some(Verb::Plan), Some(plan)) => {
+                if plans.called(plan).is_none() {
+                    let names: Vec<_> = plans.iter().take(100).map(ClientPlan::name).collect();
+                    return Err(InvalidWish::UnknownPlan(names.join(", ")));
+                }
+                Action::Plan(plan.as_str().into())
+            }
+            (Some(Verb::Exempt), None) => Action::Exempt,
+            (Some(Verb::Block), None) => Action::Block,
+            _ => return Err(InvalidWish::Action),
+        };
+        Ok(Wish {
+            subject,
+            expected,
+            ends: self.ends()?,
+            setting: Some(Setting::new(action, &self.reason, by)?),
+        })
+    }
+
+    fn ends(&self) -> Result<Ends, InvalidWish> {
+        match (self.lasting.as_deref(), self.until.as_deref()) {
+            (Some(NEVER), None) | (None, Some(NEVER)) => Ok(Ends::Never),
+            (Some(time), None) => {
+                let time = humantime::parse_duration(time).ok();
+                let time = time.filter(|time| !time.is_zero() && *time <= LONGEST);
+                time.map(Ends::After).ok_or(InvalidWish::TimeForm)
+            }
+            (None, Some(end)) => {
+                let end = humantime::parse_rfc3339(end).ok();
+                let end = end.and_then(|end| end.duration_since(UNIX_EPOCH).ok());
+                let end = end.and_then(|end| Micros::try_from(end.as_micros()).ok());
+                // One at the epoch would be none.
+                end.filter(|end| *end > 0)
+                    .map(Ends::At)
+                    .ok_or(InvalidWish::TimeForm)
+            }
+            _ => Err(InvalidWish::Time),
+        }
+    }
+}
+
+/// A time for people, in UTC.
+fn written(time: Micros) -> String {
+    let time = SystemTime::UNIX_EPOCH.checked_add(Duration::from_micros(time));
+    // Later than the year 9999: no gateway sets that.
+    let last = Duration::from_secs(253_402_300_799);
+    let Some(time) = time.filter(|time| *time <= UNIX_EPOCH + last) else {
+        return NEVER.to_owned();
+    };
+    match humantime::format_rfc3339_micros(time).to_string() {
+        text if text.ends_with(".000000Z") => humantime::format_rfc3339_seconds(time).to_string(),
+        text => text,
+    }
+}
+
+#[cfg(test)]
+mod tests;

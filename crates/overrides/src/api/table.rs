@@ -1,0 +1,67 @@
+//! Overrides as people read them: a row each.
+
+use super::Shown;
+
+/// The rows of a table, under its heads.
+pub fn table(overrides: &[Shown]) -> String {
+    let head = ["name", "does", "until", "by", "set", "reason"];
+    let mut rows = vec![head.map(str::to_owned)];
+    rows.extend(overrides.iter().map(row));
+    let widths: [usize; 6] = std::array::from_fn(|column| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.max().unwrap_or_default()
+    });
+    let mut text = String::new();
+    for row in &rows {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(widths) {
+            line.push_str(cell);
+            let spaces = 2 + width - cell.chars().count();
+            line.extend(std::iter::repeat_n(' ', spaces));
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn row(it: &Shown) -> [String; 6] {
+    let does = it.does();
+    // What a gateway answers has no control characters, but who knows who answers.
+    let plain = |text: &str| -> String {
+        let shown = |c: char| if c.is_control() { ' ' } else { c };
+        text.chars().map(shown).collect()
+    };
+    let by = if it.by.is_empty() { "-" } else { &it.by };
+    [&*it.name, &does, &it.until, by, &it.set, &it.reason].map(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Verb;
+    use super::*;
+
+    #[test]
+    fn columns_stand_under_each_other() {
+        let of = |name: &str, action, plan: Option<&str>, reason: &str| Shown {
+            name: name.to_owned(),
+            action,
+            plan: plan.map(str::to_owned),
+            until: "never".to_owned(),
+            reason: reason.to_owned(),
+            by: String::new(),
+            set: "2026-11-28T08:30:00Z".to_owned(),
+            version: 1,
+        };
+        let rows = [
+            of("api_key:acme", Verb::Plan, Some("gold"), "a \u{1b}[2J b"),
+            of("10.0.0.0/8", Verb::Block, None, ""),
+        ];
+        assert_eq!(
+            table(&rows),
+            "name          does       until  by  set                   reason\n\
+             api_key:acme  plan gold  never  -   2026-11-28T08:30:00Z  a  [2J b\n\
+             10.0.0.0/8    block      never  -   2026-11-28T08:30:00Z\n"
+        );
+    }
+}

@@ -1,0 +1,125 @@
+use std::sync::Arc;
+
+use super::*;
+
+fn read(json: &str) -> Result<Wish, InvalidWish> {
+    let wanted: Wanted = serde_json::from_str(json).unwrap();
+    let subject = Subject::parse("user_id:42", 64).unwrap();
+    let plans = ClientPlans::new(["gold", "free"]);
+    wanted.wish(subject, Expected::Any, "ops", &plans)
+}
+
+fn day() -> Ends {
+    Ends::After(Duration::from_secs(24 * 60 * 60))
+}
+
+#[test]
+fn what_is_wished_for_is_read() {
+    let plan = || Action::Plan("gold".into());
+    let end = Ends::At(1_795_854_600_000_000);
+    for (json, action, ends) in [
+        (r#"{"plan":"gold","for":"24h"}"#, plan(), day()),
+        (
+            r#"{"action":"plan","plan":"gold","for":"1d"}"#,
+            plan(),
+            day(),
+        ),
+        (
+            r#"{"action":"block","for":"never"}"#,
+            Action::Block,
+            Ends::Never,
+        ),
+        (
+            r#"{"action":"exempt","until":"never"}"#,
+            Action::Exempt,
+            Ends::Never,
+        ),
+        (
+            r#"{"action":"block","until":"2026-11-28T08:30:00Z"}"#,
+            Action::Block,
+            end,
+        ),
+    ] {
+        let wish = read(json).unwrap();
+        let setting = wish.setting.unwrap();
+        assert_eq!((setting.action, wish.ends), (action, ends), "{json}");
+        assert_eq!(&*setting.by, "ops");
+    }
+}
+
+#[test]
+fn what_is_missing_or_wrong_is_said() {
+    let unknown = InvalidWish::UnknownPlan("gold, free".to_owned());
+    for (json, error) in [
+        (r#"{"for":"24h"}"#, InvalidWish::Action),
+        (r#"{"action":"plan","for":"24h"}"#, InvalidWish::Action),
+        (
+            r#"{"action":"block","plan":"gold","for":"24h"}"#,
+            InvalidWish::Action,
+        ),
+        (r#"{"plan":"golden","for":"24h"}"#, unknown),
+        (r#"{"action":"block"}"#, InvalidWish::Time),
+        (
+            r#"{"action":"block","for":"1h","until":"never"}"#,
+            InvalidWish::Time,
+        ),
+        (r#"{"action":"block","for":""}"#, InvalidWish::TimeForm),
+        (r#"{"action":"block","for":"0s"}"#, InvalidWish::TimeForm),
+        (r#"{"action":"block","for":"-1h"}"#, InvalidWish::TimeForm),
+        (
+            r#"{"action":"block","for":"11years"}"#,
+            InvalidWish::TimeForm,
+        ),
+        (
+            r#"{"action":"block","until":"tomorrow"}"#,
+            InvalidWish::TimeForm,
+        ),
+        (
+            r#"{"action":"block","until":"1970-01-01T00:00:00Z"}"#,
+            InvalidWish::TimeForm,
+        ),
+        (
+            "{\"action\":\"block\",\"for\":\"1h\",\"reason\":\"a\\nb\"}",
+            InvalidWish::Setting(InvalidSetting::Control),
+        ),
+    ] {
+        assert_eq!(read(json).unwrap_err(), error, "{json}");
+    }
+    for json in [r#"{"action":"dance"}"#, r#"{"acton":"block"}"#, "7"] {
+        assert!(serde_json::from_str::<Wanted>(json).is_err(), "{json}");
+    }
+}
+
+#[test]
+fn what_is_shown_can_be_set_again() {
+    let of = |name: &str, action, ends| Override {
+        subject: Subject::parse(name, 64).unwrap(),
+        version: 1_795_854_600_123_456,
+        ends,
+        setting: Arc::new(Setting::new(action, "why", "ops").unwrap()),
+    };
+    let all = [
+        of("api_key:acme", Action::Plan("gold".into()), None),
+        of("user_id:42", Action::Exempt, Some(1_795_854_600_000_001)),
+        of("10.0.0.0/8", Action::Block, Some(1_795_854_600_000_000)),
+    ];
+    let list = ShownList::of(&all, None, 2, Kept::File);
+    assert_eq!((list.count, list.next.as_deref()), (3, Some("user_id:42")));
+    assert_eq!(list.overrides[1].until, "2026-11-28T08:30:00.000001Z");
+    let text = serde_json::to_string(&list).unwrap();
+    let wanted: WantedList = serde_json::from_str(&text).unwrap();
+    let plans = ClientPlans::new(["gold"]);
+    for (wanted, it) in wanted.overrides.iter().zip(&all) {
+        let subject = Subject::parse(wanted.name.as_deref().unwrap(), 64).unwrap();
+        assert_eq!(subject, it.subject);
+        let wish = wanted.wish(subject, Expected::Any, "ops", &plans);
+        let wish = wish.unwrap();
+        assert_eq!(wish.ends, it.ends.map_or(Ends::Never, Ends::At));
+        assert_eq!(wish.setting.as_ref(), Some(&*it.setting));
+    }
+    let rest = ShownList::of(&all, Some(&all[1].subject), 2, Kept::File);
+    assert_eq!((rest.overrides.len(), rest.next), (1, None));
+    assert_eq!(rest.overrides[0].name, "10.0.0.0/8");
+    let behind = ShownList::of(&all, Some(&all[2].subject), 2, Kept::File);
+    assert_eq!((behind.overrides.len(), behind.count), (0, 3));
+}

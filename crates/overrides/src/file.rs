@@ -1,0 +1,212 @@
+//! The file in which a gateway without Redis keeps overrides: a line of JSON for each change, the last of a name counts.
+//!
+//! A change is on the disk before it is answered. The file is written anew when most of its lines no longer count.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::name::Subject;
+use crate::replica::{Record, Replica};
+
+/// How much of the file is read, in bytes: several times what all overrides can take.
+const MAX_FILE: u64 = 512 << 20;
+/// The longest line: a name, a reason and what is around them, with all of it escaped.
+const MAX_LINE: u64 = 16 << 10;
+/// So many lines that no longer count are left alone.
+const SPARE: usize = 1_000;
+
+/// The file.
+#[derive(Debug)]
+pub(crate) struct OverrideFile {
+    path: PathBuf,
+    file: File,
+    lines: usize,
+    // Its last line may have no end.
+    is_torn: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Line {
+    name: String,
+    record: String,
+}
+
+impl OverrideFile {
+    /// Reads the file at `path` into `replica`, and writes it anew. If there is none, it begins one.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read or written, or a line is not one of its lines. A last line without its end was cut off, and does not
+    /// count.
+    pub(crate) fn open(path: &Path, replica: &mut Replica) -> io::Result<Self> {
+        match File::open(path) {
+            Ok(file) => read(file, replica)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        let (file, lines) = write_anew(path, replica)?;
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            lines,
+            is_torn: false,
+        })
+    }
+
+    /// Appends changes to those of `replica`, and waits until they are on the disk.
+    pub(crate) fn append(
+        &mut self,
+        changes: &[(Subject, Record)],
+        replica: &Replica,
+    ) -> io::Result<()> {
+        let counting = replica.set() + replica.cleared();
+        if self.is_torn || self.lines > 2 * counting + SPARE {
+            (self.file, self.lines) = write_anew(&self.path, replica)?;
+            self.is_torn = false;
+        }
+        let mut text = Vec::new();
+        for (subject, record) in changes {
+            write_line(&mut text, subject, record)?;
+        }
+        self.is_torn = true;
+        self.file.write_all(&text)?;
+        self.file.sync_data()?;
+        self.is_torn = false;
+        self.lines += changes.len();
+        Ok(())
+    }
+}
+
+fn read(file: File, replica: &mut Replica) -> io::Result<()> {
+    let mut reader = BufReader::new(file.take(MAX_FILE));
+    let mut line = Vec::new();
+    for number in 1.. {
+        line.clear();
+        (&mut reader).take(MAX_LINE).read_until(b'\n', &mut line)?;
+        if line.is_empty() {
+            break;
+        }
+        let is_whole = line.ends_with(b"\n");
+        match of_line(&line) {
+            Some((subject, record)) if is_whole => {
+                // Nothing is in force as yet, at whatever time.
+                replica.merge(subject, record, 0);
+            }
+            _ if !is_whole && reader.fill_buf()?.is_empty() => break,
+            _ => {
+                let message = format!("line {number} is not one that a gateway writes");
+                return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn of_line(line: &[u8]) -> Option<(Subject, Record)> {
+    let line: Line = serde_json::from_slice(line).ok()?;
+    let subject = Subject::parse(&line.name, 128).ok()?;
+    Some((subject, Record::read(&line.record)?))
+}
+
+fn write_line(to: &mut impl io::Write, subject: &Subject, record: &Record) -> io::Result<()> {
+    let line = Line {
+        name: subject.to_string(),
+        record: record.written(),
+    };
+    serde_json::to_writer(&mut *to, &line)?;
+    to.write_all(b"\n")
+}
+
+/// Writes all records to another file, and puts it in the place of this one.
+fn write_anew(path: &Path, replica: &Replica) -> io::Result<(File, usize)> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let new = PathBuf::from(new);
+    // It may be left from a process that was killed.
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut options = OpenOptions::new();
+    options.append(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.open(&new)?;
+    let mut lines = 0;
+    let mut buffered = BufWriter::new(&file);
+    for (subject, record) in replica.records() {
+        write_line(&mut buffered, subject, record)?;
+        lines += 1;
+    }
+    buffered.flush()?;
+    drop(buffered);
+    file.sync_all()?;
+    fs::rename(&new, path)?;
+    Ok((file, lines))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replica::Content;
+
+    fn cleared(version: u64) -> Record {
+        Record {
+            version,
+            ends: None,
+            content: Content::Cleared,
+        }
+    }
+
+    fn subject(name: &str) -> Subject {
+        Subject::parse(name, 64).unwrap()
+    }
+
+    fn versions(path: &Path) -> io::Result<Vec<u64>> {
+        let mut replica = Replica::default();
+        OverrideFile::open(path, &mut replica)?;
+        let mut versions: Vec<u64> = replica.records().map(|(_, it)| it.version).collect();
+        versions.sort_unstable();
+        Ok(versions)
+    }
+
+    #[test]
+    fn what_is_appended_is_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("overrides");
+        let mut replica = Replica::default();
+        let mut file = OverrideFile::open(&path, &mut replica).unwrap();
+        for version in 1..=2_000 {
+            let change = (subject("user_id:\"ü\\"), cleared(version));
+            file.append(std::slice::from_ref(&change), &replica)
+                .unwrap();
+            replica.merge(change.0, change.1, 0);
+        }
+        let last = (subject("10.0.0.0/8"), cleared(7));
+        file.append(&[last], &replica).unwrap();
+        assert!(fs::metadata(&path).unwrap().len() < 100_000);
+        assert_eq!(versions(&path).unwrap(), [7, 2_000]);
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_cut_end_does_not_count_and_anything_else_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("overrides");
+        let whole = "{\"name\":\"user_id:1\",\"record\":\"5 0 \"}\n";
+        for cut in ["", "{\"name\":\"user_id:2\",\"rec", "{"] {
+            fs::write(&path, format!("{whole}{cut}")).unwrap();
+            assert_eq!(versions(&path).unwrap(), [5], "{cut}");
+        }
+        for bad in ["\n", "{}\n", "overrides: {}\n", &"x".repeat(20_000)] {
+            fs::write(&path, format!("{whole}{bad}{whole}")).unwrap();
+            let error = versions(&path).unwrap_err();
+            assert!(error.to_string().contains("line 2"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! What a change of overrides makes of a gateway: requests see other overrides, what is remembered of the clients is looked at again,
+//! and the status page has an event.
+
+use std::collections::{HashSet, VecDeque};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tidegate_net::text::cut;
+use tidegate_status::document;
+use tidegate_store::{Recall, Store};
+use tidegate_tower::{Client, Hasher, ListedClient, OverrideAction, OverrideTable};
+
+use crate::api::Shown;
+use crate::keeper::{Listener, Overrides};
+use crate::name::Subject;
+use crate::replica::Change;
+use crate::setting::{Action, Override};
+
+/// Events that wait for the status page; of more, the first are left out.
+const MOST_EVENTS: usize = 100;
+/// How many the status page lists.
+const MOST_SHOWN: usize = 100;
+/// Changes of so many clients at once concern all.
+const MOST_CLIENTS: usize = 1_000;
+/// How much of a name or a reason an event has, in bytes.
+const MAX_TEXT: usize = 128;
+
+/// The overrides of a gateway, what requests see of them, and their events.
+#[derive(Clone, Debug)]
+pub struct LiveOverrides {
+    /// All that are in force, and their changes.
+    pub overrides: Arc<Overrides>,
+    /// What requests see.
+    pub table: OverrideTable,
+    events: Arc<Mutex<VecDeque<String>>>,
+}
+
+/// What is told of changes.
+struct Applied {
+    table: OverrideTable,
+    store: Store,
+    hasher: Hasher,
+    events: Arc<Mutex<VecDeque<String>>>,
+}
+
+impl LiveOverrides {
+    /// Those for the clients that `store` and `hasher` know: kept in Redis, or else in `file` if one is named. With Redis, those that
+    /// Redis has are known from here on.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read or written.
+    pub async fn start(store: &Store, hasher: &Hasher, file: Option<&Path>) -> io::Result<Self> {
+        let (table, events) = (OverrideTable::default(), Arc::default());
+        let applied = Box::new(Applied {
+            table: table.clone(),
+            store: store.clone(),
+            hasher: hasher.clone(),
+            events: Arc::clone(&events),
+        });
+        let overrides = match store {
+            Store::Redis(redis) => {
+                let (servers, key_prefix) = redis.servers();
+                let overrides = Overrides::in_redis(servers, key_prefix, applied);
+                // Errors are met again, by what keeps asking.
+                let _ = overrides.sync().await;
+                overrides
+            }
+            Store::Memory(_) => Overrides::in_memory(file, applied)?,
+        };
+        // What is in force at the start is no event.
+        events.lock().clear();
+        Ok(Self {
+            overrides,
+            table,
+            events,
+        })
+    }
+
+    /// How many are in force, and those that were set last, for the status page.
+    pub fn document(&self) -> document::Overrides {
+        let latest = self.overrides.latest(MOST_SHOWN);
+        let latest = latest.iter().map(Shown::of);
+        document::Overrides {
+            count: self.overrides.figures().in_force,
+            latest: latest
+                .map(|it| document::Override {
+                    does: it.does(),
+                    name: it.name,
+                    until: it.until,
+                    by: it.by,
+                    reason: it.reason,
+                })
+                .collect(),
+        }
+    }
+
+    /// What has happened since this was called last, for the status page.
+    pub fn events(&self) -> Vec<String> {
+        self.events.lock().drain(..).collect()
+    }
+}
+
+impl Listener for Applied {
+    fn changed(&self, changes: &[Change], in_force: &mut dyn Iterator<Item = Override>) {
+        let in_force = in_force.map(|it| (listed(it.subject), action(&it.setting.action)));
+        self.table.replace(in_force);
+        if changes.is_empty() {
+            return;
+        }
+        // Requests see the change before what is remembered is forgotten.
+        if let Store::Redis(store) = &self.store {
+            store.recall(self.concerned(changes));
+        }
+        let mut events = self.events.lock();
+        for change in changes.iter().rev().take(MOST_EVENTS).rev() {
+            if events.len() == MOST_EVENTS {
+                events.pop_front();
+            }
+            events.push_back(event(change));
+        }
+    }
+}
+
+impl Applied {
+    /// The clients that these changes concern.
+    fn concerned(&self, changes: &[Change]) -> Recall {
+        if changes.len() > MOST_CLIENTS {
+            return Recall::All;
+        }
+        let tag = |change: &Change| {
+            let client = match &change.subject {
+                Subject::ApiKey(name) => Client::ApiKey(name.clone()),
+                Subject::UserId(id) => Client::UserId((&**id).into()),
+                Subject::Certificate(name) => Client::Certificate(name.clone()),
+                // It may be many clients, and the addresses of them are not known.
+                Subject::Network(_) => return None,
+            };
+            Some(self.hasher.tag(&client))
+        };
+        let tags: Option<HashSet<[u8; 16]>> = changes.iter().map(tag).collect();
+        tags.map_or(Recall::All, Recall::Clients)
+    }
+}
+
+/// The client of the lists that a subject is.
+pub fn listed(subject: Subject) -> ListedClient {
+    match subject {
+        Subject::ApiKey(name) => ListedClient::ApiKey(name),
+        Subject::UserId(id) => ListedClient::UserId(id),
+        Subject::Certificate(name) => ListedClient::Certificate(name),
+        Subject::Network(network) => ListedClient::Network(network),
+    }
+}
+
+/// What requests see of an action.
+fn action(action: &Action) -> OverrideAction {
+    match action {
+        Action::Plan(name) => OverrideAction::Plan((&**name).into()),
+        Action::Exempt => OverrideAction::Exempt,
+        Action::Block => OverrideAction::Block,
+    }
+}
+
+/// The event of a change.
+fn event(change: &Change) -> String {
+    let name = change.subject.to_string();
+    let name = cut(&name, MAX_TEXT);
+    match (&change.before, &change.after) {
+        (_, Some(after)) => {
+            let by = match &*after.setting.by {
+                "" => String::new(),
+                by => format!(", by {by}"),
+            };
+            let reason = match &*after.setting.reason {
+                "" => String::new(),
+                reason => format!(" ({})", cut(reason, MAX_TEXT)),
+            };
+            format!("Override for {name}: {}{by}{reason}.", after.setting.action)
+        }
+        (Some(before), None) => {
+            format!(
+                "The override for {name} has ended: {}.",
+                before.setting.action
+            )
+        }
+        (None, None) => format!("The override for {name} has changed."),
+    }
+}

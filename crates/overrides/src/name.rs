@@ -1,0 +1,171 @@
+//! Whom an override is for: a client by name, or a network.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use ipnet::{IpNet, Ipv4Net};
+
+/// The longest name of a client, in bytes, with what stands before it.
+pub const MAX_NAME: usize = 256;
+
+/// Whom an override is for. Its text is the name of the override.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Subject {
+    /// The client with an API key of this name.
+    ApiKey(Arc<str>),
+    /// The client with this user ID.
+    UserId(Arc<str>),
+    /// The client whose verified certificate has this name.
+    Certificate(Arc<str>),
+    /// All addresses of a network.
+    Network(IpNet),
+}
+
+/// Why a text names nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidName {
+    /// It is not written as clients and networks are.
+    #[error(
+        "an override is for api_key:NAME, user_id:ID, client_cert:NAME, ip:ADDRESS, an address, or a network such as 10.0.0.0/8"
+    )]
+    Form,
+    /// It is longer than [`MAX_NAME`].
+    #[error("the name is longer than 256 bytes")]
+    Long,
+    /// It has a control character.
+    #[error("the name has a control character, such as a line break")]
+    Control,
+    /// Bits of the address are set behind the length of the network.
+    #[error("the network has bits behind its length; its first address is {0}")]
+    HostBits(IpAddr),
+}
+
+impl Subject {
+    /// Whom a text names. `ip:ADDRESS` is a client: of an IPv6 address the network of `ipv6_prefix` bits, as clients are counted.
+    ///
+    /// # Errors
+    ///
+    /// It names nobody.
+    pub fn parse(text: &str, ipv6_prefix: u8) -> Result<Self, InvalidName> {
+        if text.len() > MAX_NAME {
+            return Err(InvalidName::Long);
+        }
+        if text.chars().any(char::is_control) {
+            return Err(InvalidName::Control);
+        }
+        let named = |name: &str| Some(Arc::from(name)).filter(|_| !name.is_empty());
+        if let Some(name) = text.strip_prefix("api_key:") {
+            return named(name).map(Self::ApiKey).ok_or(InvalidName::Form);
+        }
+        if let Some(id) = text.strip_prefix("user_id:") {
+            return named(id).map(Self::UserId).ok_or(InvalidName::Form);
+        }
+        if let Some(name) = text.strip_prefix("client_cert:") {
+            return named(name).map(Self::Certificate).ok_or(InvalidName::Form);
+        }
+        if let Some(address) = text.strip_prefix("ip:") {
+            let address: IpAddr = address.parse().map_err(|_| InvalidName::Form)?;
+            let bits = match address.to_canonical() {
+                IpAddr::V4(_) => 32,
+                IpAddr::V6(_) => ipv6_prefix,
+            };
+            let network = IpNet::new(address.to_canonical(), bits);
+            let network = network.map_err(|_| InvalidName::Form)?;
+            return Ok(Self::Network(network.trunc()));
+        }
+        let network = match text.parse::<IpAddr>() {
+            Ok(address) => address.into(),
+            Err(_) => text.parse::<IpNet>().map_err(|_| InvalidName::Form)?,
+        };
+        if network.addr() != network.network() {
+            return Err(InvalidName::HostBits(network.network()));
+        }
+        Ok(Self::Network(folded(network)))
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ApiKey(name) => write!(f, "api_key:{name}"),
+            Self::UserId(id) => write!(f, "user_id:{id}"),
+            Self::Certificate(name) => write!(f, "client_cert:{name}"),
+            Self::Network(network) if network.prefix_len() == network.max_prefix_len() => {
+                network.addr().fmt(f)
+            }
+            Self::Network(network) => network.fmt(f),
+        }
+    }
+}
+
+/// A network of IPv4 that is written as IPv6 is IPv4.
+fn folded(network: IpNet) -> IpNet {
+    const MAPPED: u8 = 96;
+    let v4 = match network {
+        IpNet::V6(v6) if v6.prefix_len() >= MAPPED => {
+            let start = v6.network().to_ipv4_mapped();
+            start.and_then(|start| Ipv4Net::new(start, v6.prefix_len() - MAPPED).ok())
+        }
+        IpNet::V6(_) | IpNet::V4(_) => None,
+    };
+    v4.map_or(network, IpNet::V4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_one_writing() {
+        for (text, name) in [
+            ("api_key:acme", "api_key:acme"),
+            ("api_key:a/b c:ü", "api_key:a/b c:ü"),
+            ("user_id:42", "user_id:42"),
+            ("client_cert:api.example.com", "client_cert:api.example.com"),
+            ("user_id: 42 ", "user_id: 42 "),
+            ("ip:203.0.113.7", "203.0.113.7"),
+            ("203.0.113.7", "203.0.113.7"),
+            ("203.0.113.7/32", "203.0.113.7"),
+            ("::ffff:203.0.113.7", "203.0.113.7"),
+            ("ip:::ffff:203.0.113.7", "203.0.113.7"),
+            ("::ffff:10.0.0.0/104", "10.0.0.0/8"),
+            ("10.0.0.0/8", "10.0.0.0/8"),
+            ("0.0.0.0/0", "0.0.0.0/0"),
+            ("2001:DB8:0::7", "2001:db8::7"),
+            ("ip:2001:db8::7", "2001:db8::/64"),
+            ("2001:db8::/32", "2001:db8::/32"),
+        ] {
+            let subject = Subject::parse(text, 64).unwrap();
+            assert_eq!(subject.to_string(), name, "{text}");
+            assert_eq!(Subject::parse(name, 64).unwrap(), subject, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_names_nobody_is_refused() {
+        let long = format!("user_id:{}", "x".repeat(MAX_NAME));
+        let first = "10.0.0.0".parse().unwrap();
+        for (text, error) in [
+            ("", InvalidName::Form),
+            ("acme", InvalidName::Form),
+            ("=", InvalidName::Form),
+            ("api_key:", InvalidName::Form),
+            ("user_id:", InvalidName::Form),
+            ("client_cert:", InvalidName::Form),
+            ("ip:", InvalidName::Form),
+            ("ip:10.0.0.0/8", InvalidName::Form),
+            ("fe80::1%eth0", InvalidName::Form),
+            ("10.0.0.0/33", InvalidName::Form),
+            ("10.0.0.1 ", InvalidName::Form),
+            ("10.1.2.3/8", InvalidName::HostBits(first)),
+            ("api_key:a\nb", InvalidName::Control),
+            ("user_id:\u{9b}31m", InvalidName::Control),
+            (&long, InvalidName::Long),
+        ] {
+            assert_eq!(Subject::parse(text, 64), Err(error), "{text:?}");
+        }
+        let longest = format!("user_id:{}", "x".repeat(MAX_NAME - "user_id:".len()));
+        assert!(Subject::parse(&longest, 64).is_ok());
+    }
+}

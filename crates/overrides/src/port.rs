@@ -1,0 +1,338 @@
+//! `/overrides` of the admin port: what is in force; `/overrides/{name}`: for one client or network.
+//!
+//! Whoever asks may do so: that was checked before. What was changed is told with the answer, for the audit.
+
+mod answers;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{IF_MATCH, IF_NONE_MATCH};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
+use serde::de::DeserializeOwned;
+use tidegate_net::path::decoded_part;
+use tidegate_tower::{ClientPlans, problem};
+
+use crate::api::{Loaded, Shown, ShownList, Wanted, WantedList};
+use crate::exchange::Expected;
+use crate::keeper::{ChangeError, Outcome, Overrides, Wish};
+use crate::name::Subject;
+use crate::setting::Override;
+use answers::{Refusal, bad, json, method_not_allowed, none, refused, shown, why};
+
+/// The longest body, in bytes.
+pub const MAX_BODY: usize = 8 << 20;
+/// How many may be set at once, and how many are shown at once at most.
+const MOST: usize = 10_000;
+/// How many are shown at once if nothing is said.
+const PAGE: usize = 1_000;
+/// How many refusals of a load are told.
+const MAX_REASONS: usize = 20;
+
+/// Whose override, or all.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Asked<'a> {
+    /// All.
+    All,
+    /// One, by its name as it stands in the path.
+    One(&'a str),
+}
+
+/// What is asked about overrides, and by whom.
+#[derive(Debug)]
+pub struct Question<'a> {
+    /// Whose.
+    pub asked: Asked<'a>,
+    /// The method of the request.
+    pub method: &'a Method,
+    /// The query of the request.
+    pub query: &'a str,
+    /// The headers of the request.
+    pub headers: &'a HeaderMap,
+    /// The body of the request.
+    pub body: Bytes,
+    /// The name of whoever asks.
+    pub by: &'a str,
+}
+
+/// What answers.
+#[derive(Debug)]
+pub struct Port<'a> {
+    /// The overrides of this gateway.
+    pub overrides: &'a Arc<Overrides>,
+    /// The plans of its configuration.
+    pub plans: &'a ClientPlans,
+    /// Of how many bits of an IPv6 address a client is.
+    pub ipv6_prefix: u8,
+}
+
+/// An answer, and what has changed.
+#[derive(Debug)]
+pub struct Answered {
+    /// The answer.
+    pub response: Response<Bytes>,
+    /// What was changed, in the order of the changes.
+    pub changed: Vec<Changed>,
+    /// Whom a change was for, and why it failed: nobody knows how much of it was made.
+    pub failed: Option<(String, ChangeError)>,
+}
+
+/// A change that was asked for, and made.
+#[derive(Debug)]
+pub struct Changed {
+    /// Whom the override is for.
+    pub subject: Subject,
+    /// What was in force before.
+    pub before: Option<Override>,
+    /// What is in force now.
+    pub after: Option<Override>,
+    /// Why.
+    pub reason: String,
+}
+
+impl<'a> Asked<'a> {
+    /// What a path asks for, if it is about overrides. The slash of a network may be escaped, or not.
+    pub fn of(path: &'a str) -> Option<Self> {
+        match path.strip_prefix("/overrides")? {
+            "" => Some(Self::All),
+            rest => {
+                let name = rest.strip_prefix('/')?;
+                (!name.is_empty()).then_some(Self::One(name))
+            }
+        }
+    }
+
+    /// The methods by which it is asked, as `Allow` says them.
+    const fn allow(&self) -> &'static str {
+        match self {
+            Self::All => "GET, HEAD, POST",
+            Self::One(_) => "GET, HEAD, PUT, DELETE",
+        }
+    }
+}
+
+impl Port<'_> {
+    /// Answers, and changes what is to be changed.
+    pub async fn answer(&self, question: Question<'_>) -> Answered {
+        let mut answered = Answered {
+            response: Response::default(),
+            changed: Vec::new(),
+            failed: None,
+        };
+        let answer = match (&question.asked, question.method) {
+            (Asked::All, &Method::GET | &Method::HEAD) => self.list(question.query),
+            (Asked::All, &Method::POST) => self.load(&question, &mut answered).await,
+            (Asked::One(name), &Method::GET | &Method::HEAD) => self.show(name),
+            (Asked::One(name), &Method::PUT) => self.put(name, &question, &mut answered).await,
+            (Asked::One(name), &Method::DELETE) => {
+                self.delete(name, &question, &mut answered).await
+            }
+            (asked, _) => Err(method_not_allowed(asked.allow())),
+        };
+        answered.response = answer.unwrap_or_else(|refusal| *refusal);
+        answered
+    }
+
+    /// Whom a part of a path or query names.
+    fn subject(&self, part: &str) -> Result<Subject, Refusal> {
+        let name = decoded_part(part).unwrap_or_default();
+        let subject = Subject::parse(&name, self.ipv6_prefix);
+        subject.map_err(|error| bad(&error.to_string()))
+    }
+
+    fn show(&self, name: &str) -> Result<Response<Bytes>, Refusal> {
+        let subject = self.subject(name)?;
+        let found = self.overrides.get(&subject);
+        found.map_or_else(|| Err(none(&subject)), |it| Ok(shown(&it)))
+    }
+
+    fn list(&self, query: &str) -> Result<Response<Bytes>, Refusal> {
+        let (mut after, mut most) = (None, PAGE);
+        for pair in query.split('&') {
+            match pair.split_once('=') {
+                Some(("after", name)) => after = Some(self.subject(name)?),
+                Some(("limit", number)) => {
+                    let number = number.parse().ok().filter(|it| (1..=MOST).contains(it));
+                    most = number.ok_or_else(|| bad("limit is a number from 1 to 10000"))?;
+                }
+                None if pair.is_empty() => {}
+                _ => return Err(bad("the query may have after=NAME and limit=NUMBER")),
+            }
+        }
+        let (all, kept) = (self.overrides.list(), self.overrides.kept());
+        Ok(json(&ShownList::of(&all, after.as_ref(), most, kept)))
+    }
+
+    async fn put(
+        &self,
+        name: &str,
+        question: &Question<'_>,
+        answered: &mut Answered,
+    ) -> Result<Response<Bytes>, Refusal> {
+        let subject = self.subject(name)?;
+        let expected = expected(question.headers)?;
+        let wanted: Option<Wanted> = read(&question.body)?;
+        let wanted = wanted.ok_or_else(|| {
+            bad("a body is needed, such as {\"plan\": \"gold\", \"for\": \"24h\"}")
+        })?;
+        if let Some(name) = &wanted.name
+            && Subject::parse(name, self.ipv6_prefix).as_ref() != Ok(&subject)
+        {
+            return Err(bad("the body names another client than the path"));
+        }
+        let wish = wanted.wish(subject.clone(), expected, question.by, self.plans);
+        let wish = wish.map_err(|error| bad(&error.to_string()))?;
+        match self.change(vec![wish], answered).await?.pop() {
+            Some(Outcome::Made {
+                before,
+                after: Some(after),
+            }) => {
+                let response = shown(&after);
+                answered.changed.push(Changed {
+                    subject,
+                    before,
+                    after: Some(after),
+                    reason: wanted.reason,
+                });
+                Ok(response)
+            }
+            other => Err(refused(&subject, other.as_ref())),
+        }
+    }
+
+    async fn delete(
+        &self,
+        name: &str,
+        question: &Question<'_>,
+        answered: &mut Answered,
+    ) -> Result<Response<Bytes>, Refusal> {
+        let subject = self.subject(name)?;
+        let expected = expected(question.headers)?;
+        let reason = read::<Reason>(&question.body)?.unwrap_or_default().reason;
+        let reason = crate::setting::reason(&reason).map_err(|error| bad(&error.to_string()))?;
+        let wish = Wish::clear(subject.clone(), expected);
+        match self.change(vec![wish], answered).await?.pop() {
+            Some(Outcome::Made {
+                before: Some(before),
+                ..
+            }) => {
+                let response = json(&Shown::of(&before));
+                answered.changed.push(Changed {
+                    subject,
+                    before: Some(before),
+                    after: None,
+                    reason: reason.to_owned(),
+                });
+                Ok(response)
+            }
+            other => Err(refused(&subject, other.as_ref())),
+        }
+    }
+
+    /// Sets many. What cannot be set is told, and the others are set.
+    async fn load(
+        &self,
+        question: &Question<'_>,
+        answered: &mut Answered,
+    ) -> Result<Response<Bytes>, Refusal> {
+        let list: Option<WantedList> = read(&question.body)?;
+        let list = list.ok_or_else(|| bad("a body is needed: {\"overrides\": [...]}"))?;
+        if list.overrides.len() > MOST {
+            return Err(bad("at most 10000 overrides may be set at once"));
+        }
+        let (mut loaded, mut wishes, mut whose) = (Loaded::default(), Vec::new(), Vec::new());
+        for wanted in list.overrides {
+            let name = wanted.name.as_deref().unwrap_or_default();
+            let subject = Subject::parse(name, self.ipv6_prefix).map_err(|it| it.to_string());
+            let wish = subject.and_then(|subject| {
+                let wish = wanted.wish(subject, Expected::Any, question.by, self.plans);
+                wish.map_err(|it| it.to_string())
+            });
+            match wish {
+                Ok(wish) => {
+                    whose.push((wish.subject.clone(), wanted.reason));
+                    wishes.push(wish);
+                }
+                Err(why) => loaded.refuse(name, &why, MAX_REASONS),
+            }
+        }
+        for ((subject, reason), outcome) in
+            whose.into_iter().zip(self.change(wishes, answered).await?)
+        {
+            match outcome {
+                Outcome::Made { before, after } => {
+                    loaded.set += 1;
+                    answered.changed.push(Changed {
+                        subject,
+                        before,
+                        after,
+                        reason,
+                    });
+                }
+                Outcome::Over => loaded.over += 1,
+                other => {
+                    let (.., why) = why(Some(&other));
+                    loaded.refuse(&subject.to_string(), why, MAX_REASONS);
+                }
+            }
+        }
+        Ok(json(&loaded))
+    }
+
+    async fn change(
+        &self,
+        wishes: Vec<Wish>,
+        answered: &mut Answered,
+    ) -> Result<Vec<Outcome>, Refusal> {
+        let whom = match wishes.as_slice() {
+            [one] => one.subject.to_string(),
+            many => format!("{} names", many.len()),
+        };
+        self.overrides.change(wishes).await.map_err(|error| {
+            let code = match error {
+                ChangeError::Store(_) => "store_unavailable",
+                ChangeError::File(_) => "file_not_written",
+                ChangeError::Ended => "stopping",
+            };
+            let detail = error.to_string();
+            answered.failed = Some((whom, error));
+            Box::new(problem(StatusCode::SERVICE_UNAVAILABLE, code, &detail))
+        })
+    }
+}
+
+/// Why an override is cleared.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Reason {
+    #[serde(default)]
+    reason: String,
+}
+
+/// What must be in force, by `If-Match` or `If-None-Match`.
+fn expected(headers: &HeaderMap) -> Result<Expected, Refusal> {
+    let version = |value: &HeaderValue| {
+        let text = value.to_str().ok()?.trim();
+        text.strip_prefix('"')?.strip_suffix('"')?.parse().ok()
+    };
+    match (headers.get(IF_MATCH), headers.get(IF_NONE_MATCH)) {
+        (None, None) => Ok(Expected::Any),
+        (None, Some(any)) if any == "*" => Ok(Expected::Nothing),
+        (Some(value), None) => version(value).map(Expected::Version).ok_or_else(|| {
+            bad("If-Match is the ETag of an override, such as \"1795854600123456\"")
+        }),
+        _ => Err(bad(
+            "a change may have If-Match with a version, or If-None-Match: *",
+        )),
+    }
+}
+
+/// The JSON of a body, unless it is empty.
+fn read<T: DeserializeOwned>(body: &Bytes) -> Result<Option<T>, Refusal> {
+    if body.trim_ascii().is_empty() {
+        return Ok(None);
+    }
+    let read = serde_json::from_slice(body);
+    read.map(Some)
+        .map_err(|error| bad(&format!("the body cannot be read: {error}")))
+}

@@ -1,0 +1,93 @@
+//! Answers about overrides.
+
+use bytes::Bytes;
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, ETAG};
+use http::{HeaderValue, Response, StatusCode};
+use serde::Serialize;
+use tidegate_tower::problem;
+
+use crate::api::Shown;
+use crate::keeper::Outcome;
+use crate::name::Subject;
+use crate::setting::Override;
+
+/// An answer to what cannot be done. Boxed, because it is rare.
+pub(super) type Refusal = Box<Response<Bytes>>;
+
+pub(super) fn bad(detail: &str) -> Refusal {
+    Box::new(problem(StatusCode::BAD_REQUEST, "bad_override", detail))
+}
+
+pub(super) fn none(subject: &Subject) -> Refusal {
+    let detail = format!("No override is in force for {subject}.");
+    Box::new(problem(StatusCode::NOT_FOUND, "no_override", &detail))
+}
+
+pub(super) fn refused(subject: &Subject, outcome: Option<&Outcome>) -> Refusal {
+    let (status, code, detail) = why(outcome);
+    if status == StatusCode::NOT_FOUND {
+        return none(subject);
+    }
+    let mut refusal = Box::new(problem(status, code, detail));
+    if let Some(Outcome::Conflict(Some(current))) = outcome {
+        refusal.headers_mut().insert(ETAG, etag(current));
+    }
+    refusal
+}
+
+/// Why a wish was not fulfilled.
+pub(super) const fn why(outcome: Option<&Outcome>) -> (StatusCode, &'static str, &'static str) {
+    match outcome {
+        Some(Outcome::Conflict(_)) => (
+            StatusCode::PRECONDITION_FAILED,
+            "override_changed",
+            "Another override is in force than the request expects, or none is. Read it and try again.",
+        ),
+        Some(Outcome::Full) => (
+            StatusCode::INSUFFICIENT_STORAGE,
+            "too_many_overrides",
+            "There are 100,000 overrides, which is the most. Clear some.",
+        ),
+        Some(Outcome::Over) => (
+            StatusCode::BAD_REQUEST,
+            "bad_override",
+            "The override would have ended already.",
+        ),
+        Some(Outcome::Nothing | Outcome::Made { .. }) | None => (
+            StatusCode::NOT_FOUND,
+            "no_override",
+            "No override is in force.",
+        ),
+    }
+}
+
+pub(super) fn method_not_allowed(allow: &'static str) -> Refusal {
+    let mut refusal = problem(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method_not_allowed",
+        "This path does not accept this method.",
+    );
+    let allow = HeaderValue::from_static(allow);
+    refusal.headers_mut().insert(ALLOW, allow);
+    Box::new(refusal)
+}
+
+fn etag(it: &Override) -> HeaderValue {
+    HeaderValue::try_from(format!("\"{}\"", it.version))
+        .unwrap_or_else(|_| HeaderValue::from_static("\"0\""))
+}
+
+pub(super) fn shown(it: &Override) -> Response<Bytes> {
+    let mut response = json(&Shown::of(it));
+    response.headers_mut().insert(ETAG, etag(it));
+    response
+}
+
+pub(super) fn json(it: &impl Serialize) -> Response<Bytes> {
+    // Numbers and strings always become JSON.
+    let mut response = Response::new(serde_json::to_vec(it).unwrap_or_default().into());
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}

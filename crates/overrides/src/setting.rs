@@ -1,0 +1,160 @@
+//! What an override says, and how it is written down.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use tidegate_core::Micros;
+
+use crate::name::Subject;
+
+/// The longest reason, in bytes.
+pub const MAX_REASON: usize = 512;
+/// The longest name of a plan, in bytes.
+pub const MAX_PLAN: usize = 128;
+/// The longest name of who set it, in bytes; a longer one is cut.
+const MAX_BY: usize = 64;
+
+/// What holds for a client or a network in place of what the configuration says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// The plan of this name.
+    Plan(Box<str>),
+    /// No limit.
+    Exempt,
+    /// 403.
+    Block,
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plan(name) => write!(f, "plan {name}"),
+            Self::Exempt => f.write_str("exempt"),
+            Self::Block => f.write_str("block"),
+        }
+    }
+}
+
+/// What an override says, and who says so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setting {
+    /// What holds.
+    pub action: Action,
+    /// Why.
+    pub reason: Box<str>,
+    /// Who set it: the name of an admin token, or nothing.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub by: Box<str>,
+}
+
+/// Why a setting is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidSetting {
+    /// The reason is longer than [`MAX_REASON`].
+    #[error("the reason is longer than 512 bytes")]
+    Reason,
+    /// The plan's name is empty or longer than [`MAX_PLAN`].
+    #[error("the name of a plan has 1 to 128 bytes")]
+    Plan,
+    /// A text has a control character.
+    #[error("the reason or the plan has a control character, such as a line break")]
+    Control,
+}
+
+impl Setting {
+    /// What is set by whom, and why.
+    ///
+    /// # Errors
+    ///
+    /// A text is too long, or has control characters.
+    pub fn new(action: Action, reason: &str, by: &str) -> Result<Self, InvalidSetting> {
+        let plan = match &action {
+            Action::Plan(name) => Some(&**name),
+            Action::Exempt | Action::Block => None,
+        };
+        if plan.is_some_and(|name| name.is_empty() || name.len() > MAX_PLAN) {
+            return Err(InvalidSetting::Plan);
+        }
+        let reason = self::reason(reason)?;
+        if plan.is_some_and(|name| name.chars().any(char::is_control)) {
+            return Err(InvalidSetting::Control);
+        }
+        let by = &by[..by.floor_char_boundary(MAX_BY)];
+        Ok(Self {
+            action,
+            reason: reason.into(),
+            by: by.into(),
+        })
+    }
+}
+
+/// A reason, if it may be one.
+///
+/// # Errors
+///
+/// It is too long, or has control characters.
+pub(crate) fn reason(text: &str) -> Result<&str, InvalidSetting> {
+    if text.len() > MAX_REASON {
+        return Err(InvalidSetting::Reason);
+    }
+    match text.chars().any(char::is_control) {
+        true => Err(InvalidSetting::Control),
+        false => Ok(text),
+    }
+}
+
+/// An override as it was set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Override {
+    /// Whom it is for.
+    pub subject: Subject,
+    /// Its version: later changes have larger ones.
+    pub version: u64,
+    /// When it ends, in us since the epoch by the clock of the store; none: never.
+    pub ends: Option<Micros>,
+    /// What it says.
+    pub setting: Arc<Setting>,
+}
+
+impl Override {
+    /// When it was set, in us since the epoch: a version is a time, unless many changes were made within one us.
+    pub const fn set_at(&self) -> Micros {
+        self.version
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_bounded() {
+        let plan = |name: &str| Action::Plan(name.into());
+        let long = "x".repeat(MAX_REASON + 1);
+        for (action, reason, error) in [
+            (Action::Block, &*long, InvalidSetting::Reason),
+            (Action::Block, "a\u{1b}[2J", InvalidSetting::Control),
+            (plan(""), "", InvalidSetting::Plan),
+            (plan(&long[..MAX_PLAN + 1]), "", InvalidSetting::Plan),
+            (plan("a\nb"), "", InvalidSetting::Control),
+        ] {
+            assert_eq!(Setting::new(action, reason, ""), Err(error), "{reason}");
+        }
+        let setting = Setting::new(plan("gold"), &long[1..], &"ü".repeat(40)).unwrap();
+        assert_eq!(setting.by.len(), 64);
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        for action in [Action::Plan("gold".into()), Action::Exempt, Action::Block] {
+            let setting = Setting::new(action, "a \"reason\" \\ of ü", "ops").unwrap();
+            let text = serde_json::to_string(&setting).unwrap();
+            assert_eq!(serde_json::from_str::<Setting>(&text).unwrap(), setting);
+        }
+        let text = r#"{"action":{"plan":"gold"},"reason":""}"#;
+        let setting: Setting = serde_json::from_str(text).unwrap();
+        assert_eq!(setting.action.to_string(), "plan gold");
+    }
+}

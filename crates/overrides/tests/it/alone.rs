@@ -1,0 +1,87 @@
+//! A gateway without Redis.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_overrides::{Action, Ends, Expected, MAX_OVERRIDES, Outcome, Overrides, Wish};
+
+use crate::support::{Told, action, change, clear, plan, set, wait_until, wish};
+
+fn open(file: Option<&Path>) -> (Arc<Overrides>, Told) {
+    let told = Told::default();
+    let overrides = Overrides::in_memory(file, Box::new(told.clone())).unwrap();
+    (overrides, told)
+}
+
+#[tokio::test]
+async fn changes_are_in_force_at_once_and_in_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("overrides");
+    let (one, told) = open(Some(&file));
+    let version = set(&one, "user_id:1", plan("gold")).await;
+    set(&one, "user_id:2", Action::Exempt).await;
+    set(&one, "10.0.0.0/8", Action::Block).await;
+    change(&one, clear("user_id:2")).await;
+    assert_eq!(told.in_force(), 2);
+    let expecting = |version| Wish {
+        expected: Expected::Version(version),
+        ..wish("user_id:1", Action::Block, Ends::Never)
+    };
+    assert!(matches!(
+        change(&one, expecting(version + 1)).await,
+        Outcome::Conflict(Some(_))
+    ));
+    assert!(matches!(
+        change(&one, expecting(version)).await,
+        Outcome::Made { .. }
+    ));
+    assert!(matches!(
+        change(&one, expecting(version)).await,
+        Outcome::Conflict(Some(_))
+    ));
+    let listed = one.list();
+    drop(one);
+    let (again, told) = open(Some(&file));
+    assert_eq!((told.in_force(), again.list()), (2, listed));
+    assert_eq!(action(&again, "user_id:2"), None);
+    // Without a file they end with the process.
+    let (one, _) = open(None);
+    set(&one, "user_id:1", plan("gold")).await;
+    assert_eq!(open(None).0.list(), []);
+}
+
+#[tokio::test]
+async fn their_number_is_bounded() {
+    let (one, told) = open(None);
+    let never = Ends::Never;
+    let name = |index| format!("user_id:{index}");
+    let wishes = (0..=MAX_OVERRIDES).map(|index| wish(&name(index), Action::Block, never));
+    let mut outcomes = one.change(wishes.collect()).await.unwrap();
+    assert_eq!(outcomes.pop(), Some(Outcome::Full));
+    let is_made = |it: &Outcome| matches!(it, Outcome::Made { .. });
+    assert!(outcomes.iter().all(is_made));
+    assert_eq!(told.in_force(), MAX_OVERRIDES);
+    change(&one, clear(&name(0))).await;
+    set(&one, &name(MAX_OVERRIDES), Action::Block).await;
+    let more = wish(&name(0), Action::Block, never);
+    assert_eq!(change(&one, more).await, Outcome::Full);
+}
+
+#[tokio::test]
+async fn overrides_end_by_themselves() {
+    let (one, told) = open(None);
+    let short = Ends::After(Duration::from_millis(200));
+    change(&one, wish("user_id:1", Action::Block, short)).await;
+    set(&one, "user_id:2", Action::Block).await;
+    let kept = one.clone();
+    let keeper = tokio::spawn(async move { kept.keep().await });
+    wait_until("it ends", || told.in_force() == 1).await;
+    keeper.abort();
+    let changes = told.changes();
+    let last = ("user_id:1".to_owned(), Some(Action::Block), None);
+    assert_eq!(changes.last(), Some(&last));
+    let over = wish("user_id:1", Action::Block, Ends::At(1));
+    assert_eq!(change(&one, over).await, Outcome::Over);
+    assert_eq!(change(&one, clear("user_id:1")).await, Outcome::Nothing);
+}

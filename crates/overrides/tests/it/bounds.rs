@@ -1,0 +1,148 @@
+//! Many overrides, and what a hostile hand writes into Redis.
+
+use std::time::Duration;
+
+use tidegate_overrides::{Action, Ends, MAX_OVERRIDES, Outcome};
+use tidegate_testkit::RedisServer;
+
+use crate::support::{action, change, clear, connect, plan, set, subject, wish};
+
+const HASH: &str = "tidegate:{overrides}";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hundred_thousand_are_loaded_and_one_more_is_refused() {
+    let server = RedisServer::start().await;
+    let (one, told) = connect(&server.url()).await;
+    let name = |index: usize| match index % 2 {
+        0 => format!("user_id:{index}"),
+        _ => format!("10.{}.{}.{}", index >> 16, index >> 8 & 255, index & 255),
+    };
+    let short = Ends::After(Duration::from_secs(600));
+    let wishes = (0..MAX_OVERRIDES).map(|index| wish(&name(index), plan("gold"), short));
+    let outcomes = one.change(wishes.collect()).await.unwrap();
+    let made = outcomes.iter().all(|it| matches!(it, Outcome::Made { .. }));
+    assert!(made);
+    assert_eq!(told.in_force(), MAX_OVERRIDES);
+    let more = wish("user_id:more", plan("gold"), short);
+    assert_eq!(change(&one, more.clone()).await, Outcome::Full);
+    // One that is there may change, and one that goes makes room.
+    assert!(matches!(
+        change(&one, wish(&name(0), Action::Block, short)).await,
+        Outcome::Made { .. }
+    ));
+    change(&one, clear(&name(1))).await;
+    assert!(matches!(change(&one, more).await, Outcome::Made { .. }));
+    let (other, told) = connect(&server.url()).await;
+    other.sync().await.unwrap();
+    assert_eq!(told.in_force(), MAX_OVERRIDES);
+    assert_eq!(other.list(), one.list());
+    // All of it is restored.
+    server.command(&["FLUSHALL"]).await;
+    other.sync().await.unwrap();
+    let (fresh, told) = connect(&server.url()).await;
+    fresh.sync().await.unwrap();
+    assert_eq!(told.in_force(), MAX_OVERRIDES);
+    assert_eq!(action(&fresh, &name(1)), None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn overrides_that_are_over_make_room() {
+    let server = RedisServer::start().await;
+    let (one, _) = connect(&server.url()).await;
+    let short = Ends::After(Duration::from_millis(300));
+    let wishes =
+        (0..MAX_OVERRIDES).map(|index| wish(&format!("user_id:{index}"), Action::Block, short));
+    one.change(wishes.collect()).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let outcome = change(&one, wish("user_id:more", Action::Block, Ends::Never)).await;
+    assert!(matches!(outcome, Outcome::Made { .. }), "{outcome:?}");
+    let left = server.command(&["HLEN", HASH]).await;
+    assert_eq!(left.as_int(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn foreign_records_are_passed_over() {
+    let server = RedisServer::start().await;
+    let (one, _) = connect(&server.url()).await;
+    set(&one, "user_id:1", plan("gold")).await;
+    let version = set(&one, "user_id:2", plan("gold")).await;
+    let foreign: [(&[u8], &[u8]); 6] = [
+        (b"user_id:3", b"1 0 not JSON"),
+        (b"10.1.2.3/8", b"1 0 "),
+        (b"user_id:4", b"no record"),
+        (b"\xff\xfe", b"1 0 "),
+        (b"user_id:5", b"\xff 0 "),
+        (b"user_id:6", b""),
+    ];
+    for (at, (name, record)) in (1..).zip(foreign) {
+        server
+            .command(&[b"HSET", HASH.as_bytes(), name, record])
+            .await;
+        let score = (version + at).to_string();
+        let versions = format!("{HASH}:versions");
+        server
+            .command(&[b"ZADD", versions.as_bytes(), score.as_bytes(), name])
+            .await;
+    }
+    let head = format!("1 {} 2", version + 9);
+    server.command(&["HSET", HASH, "=", &head]).await;
+    let (other, told) = connect(&server.url()).await;
+    other.sync().await.unwrap();
+    assert_eq!(told.in_force(), 2);
+    set(&other, "user_id:7", Action::Block).await;
+    one.sync().await.unwrap();
+    assert_eq!(one.list().len(), 3);
+    // Keys of another type are no reason to forget anything.
+    server.command(&["SET", HASH, "x"]).await;
+    assert!(one.sync().await.is_err());
+    assert_eq!(one.list().len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn names_and_reasons_are_only_text() {
+    let server = RedisServer::start().await;
+    let (one, _) = connect(&server.url()).await;
+    let names = [
+        "user_id:1 0 {}",
+        "user_id:=",
+        "user_id:' .. redis.call('FLUSHALL') .. '",
+        "user_id:%d+",
+        "api_key:\u{202e}üñ🦀",
+        "user_id:../../etc/passwd",
+    ];
+    for name in names {
+        set(&one, name, plan("a\"b\\c' 7 0 ")).await;
+    }
+    let (other, _) = connect(&server.url()).await;
+    other.sync().await.unwrap();
+    assert_eq!(other.list(), one.list());
+    for name in names {
+        let found = other.get(&subject(name)).unwrap();
+        assert_eq!(found.subject.to_string(), name);
+        assert_eq!(found.setting.action, plan("a\"b\\c' 7 0 "));
+    }
+}
+
+/// A Redis that drops keys may drop one of the two.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn either_key_may_be_lost() {
+    for key in [HASH.to_owned(), format!("{HASH}:versions")] {
+        let server = RedisServer::start().await;
+        let (one, _) = connect(&server.url()).await;
+        for index in 0..1_200 {
+            let wish = wish(&format!("user_id:{index}"), Action::Block, Ends::Never);
+            one.change(vec![wish]).await.unwrap();
+        }
+        server.command(&["DEL", &key]).await;
+        // Whoever comes back to it compares all.
+        server.command(&["CLIENT", "KILL", "TYPE", "normal"]).await;
+        let deadline = std::time::Instant::now() + Duration::from_secs(30);
+        while one.sync().await.is_err() {
+            assert!(std::time::Instant::now() < deadline);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let (other, _) = connect(&server.url()).await;
+        other.sync().await.unwrap();
+        assert_eq!(other.list().len(), 1_200, "{key}");
+    }
+}

@@ -1,0 +1,127 @@
+//! What these tests share: gateways' overrides, and waiting for what must come.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tidegate_overrides::{
+    Action, Change, Ends, Expected, Listener, Outcome, Override, Overrides, Setting, Subject, Wish,
+};
+use tidegate_redis::{Scripts, Shards};
+use tidegate_testkit::RedisServer;
+use tokio::task::AbortHandle;
+
+/// What a listener was told: how many are in force, and each change.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Told(Arc<Mutex<(usize, Vec<Change>)>>);
+
+impl Listener for Told {
+    fn changed(&self, changes: &[Change], in_force: &mut dyn Iterator<Item = Override>) {
+        let mut told = self.0.lock();
+        told.0 = in_force.count();
+        told.1.extend_from_slice(changes);
+    }
+}
+
+impl Told {
+    pub(crate) fn in_force(&self) -> usize {
+        self.0.lock().0
+    }
+
+    /// The changes since it was asked last: before and after.
+    pub(crate) fn changes(&self) -> Vec<(String, Option<Action>, Option<Action>)> {
+        let changes = std::mem::take(&mut self.0.lock().1);
+        let action = |it: Option<Override>| it.map(|it| it.setting.action.clone());
+        let told = |it: Change| (it.subject.to_string(), action(it.before), action(it.after));
+        changes.into_iter().map(told).collect()
+    }
+}
+
+/// The overrides of a gateway that keeps them up to date, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Keeping {
+    pub(crate) overrides: Arc<Overrides>,
+    pub(crate) told: Told,
+    keeper: AbortHandle,
+}
+
+impl Drop for Keeping {
+    fn drop(&mut self) {
+        self.keeper.abort();
+    }
+}
+
+pub(crate) async fn connect(url: &str) -> (Arc<Overrides>, Told) {
+    let scripts = Arc::new(Scripts::new(0, |_| String::new()));
+    let timeout = Duration::from_secs(5);
+    let shards = Shards::start(url, None, timeout, scripts).unwrap();
+    shards.tried().await;
+    let told = Told::default();
+    let listener = Box::new(told.clone());
+    let overrides = Overrides::in_redis(Arc::new(shards), "tidegate", listener);
+    (overrides, told)
+}
+
+pub(crate) async fn keeping(server: &RedisServer) -> Keeping {
+    let (overrides, told) = connect(&server.url()).await;
+    let kept = overrides.clone();
+    let keeper = tokio::spawn(async move { kept.keep().await }).abort_handle();
+    Keeping {
+        overrides,
+        told,
+        keeper,
+    }
+}
+
+pub(crate) fn subject(name: &str) -> Subject {
+    Subject::parse(name, 64).unwrap()
+}
+
+pub(crate) fn plan(name: &str) -> Action {
+    Action::Plan(name.into())
+}
+
+pub(crate) fn wish(name: &str, action: Action, ends: Ends) -> Wish {
+    Wish {
+        subject: subject(name),
+        expected: Expected::Any,
+        ends,
+        setting: Some(Setting::new(action, "why", "ops").unwrap()),
+    }
+}
+
+pub(crate) fn clear(name: &str) -> Wish {
+    Wish::clear(subject(name), Expected::Any)
+}
+
+/// What became of one wish.
+pub(crate) async fn change(overrides: &Arc<Overrides>, wish: Wish) -> Outcome {
+    let mut outcomes = overrides.change(vec![wish]).await.unwrap();
+    assert_eq!(outcomes.len(), 1);
+    outcomes.remove(0)
+}
+
+/// Sets an override for ever, and returns its version.
+pub(crate) async fn set(overrides: &Arc<Overrides>, name: &str, action: Action) -> u64 {
+    match change(overrides, wish(name, action, Ends::Never)).await {
+        Outcome::Made {
+            after: Some(after), ..
+        } => after.version,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What is in force for a name.
+pub(crate) fn action(overrides: &Overrides, name: &str) -> Option<Action> {
+    let found = overrides.get(&subject(name));
+    found.map(|it| it.setting.action.clone())
+}
+
+/// Asks again and again until it is so.
+pub(crate) async fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}: not within 30 s");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}

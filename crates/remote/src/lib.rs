@@ -1,0 +1,35 @@
+//! The commands that ask running gateways, through their admin ports.
+//!
+//! - `port`: where a port is, with which token it is asked, and one question
+//! - `client`, `overrides`, `top`: the commands
+
+pub mod client;
+mod failure;
+pub mod overrides;
+pub mod port;
+pub mod top;
+
+use std::path::Path;
+
+pub use failure::Failure;
+use tidegate_config::{Plan, Warning};
+
+/// Loads the configuration with the variables of this process's environment.
+///
+/// # Errors
+///
+/// The configuration is refused.
+pub fn load(path: &Path) -> Result<(Plan, Vec<Warning>), Failure> {
+    tidegate_config::load(path, environment).map_err(Failure::usage)
+}
+
+/// A variable of this process's environment.
+pub fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// Prints to standard output; a reader that has gone away is none of our concern.
+pub fn print(text: &str) {
+    use std::io::Write as _;
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+}

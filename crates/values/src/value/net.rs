@@ -1,0 +1,144 @@
+//! Values of the network: addresses, hosts, headers, URLs.
+
+use std::net::{IpAddr, SocketAddr};
+
+use http::uri::{Authority, Scheme};
+use http::{HeaderName, Uri};
+use ipnet::IpNet;
+use serde_json::Map;
+use tidegate_net::host::{HostPattern, host_of};
+
+use crate::value::number::{digits, whole};
+use crate::value::word::name_of;
+use crate::value::{Fault, Value};
+
+impl Value for SocketAddr {
+    const NAME: &'static str = "Address";
+    const WHAT: &'static str = "an address to listen on";
+    const ALLOWED: &'static str = "an IP address and a port, such as 127.0.0.1:8080 or 0.0.0.0:80; IPv6 in brackets and quotes: \"[::]:8080\"";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        text.parse().map_err(|_| Fault::Form)
+    }
+}
+
+impl Value for HeaderName {
+    const NAME: &'static str = "HeaderName";
+    const WHAT: &'static str = "the name of a header";
+    const ALLOWED: &'static str = "letters, digits and `-`, such as X-API-Key";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        text.parse().map_err(|_| Fault::Form)
+    }
+}
+
+impl Value for HostPattern {
+    const NAME: &'static str = "Host";
+    const WHAT: &'static str = "a host";
+    const ALLOWED: &'static str = "api.example.com, *.example.com or an address, without a port";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        Self::parse(text).map_err(|_| Fault::Form)
+    }
+}
+
+/// The name of a parameter of a query, as it reads without escapes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParameterName(pub String);
+
+impl Value for ParameterName {
+    const NAME: &'static str = "ParameterName";
+    const WHAT: &'static str = "the name of a parameter";
+    const ALLOWED: &'static str = "1 to 128 characters, without control characters";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        name_of(text, |c| !c.is_control()).map(Self)
+    }
+}
+
+/// The value of a parameter of a query, as it reads without escapes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParameterText(pub String);
+
+impl Value for ParameterText {
+    const NAME: &'static str = "ParameterText";
+    const WHAT: &'static str = "the value of a parameter";
+    const ALLOWED: &'static str = "text of one line";
+    const SHOWN: bool = false;
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        let is_line = !text.contains(char::is_control);
+        is_line.then(|| Self(text.to_owned())).ok_or(Fault::Form)
+    }
+}
+
+/// Whether this is a host with a port that can be, or with none.
+pub fn can_be_dialled(authority: &Authority) -> bool {
+    // The port of `http://host:` is none, and of `http://host:99999` no number.
+    let has_port = authority.as_str().rfind(':') > authority.as_str().rfind(']');
+    let port = authority.port_u16();
+    let good_port = !has_port || port.is_some_and(|port| port > 0);
+    good_port && host_of(authority.as_str()).is_some()
+}
+
+/// A URL that the gateway itself calls by HTTP or HTTPS; `user` is the reason for which one with a user is refused.
+///
+/// # Errors
+///
+/// The text is no such URL.
+pub fn http_url(text: &str, user: &'static str) -> Result<Uri, Fault> {
+    let uri: Uri = text.parse().map_err(|_| Fault::Form)?;
+    let schemes = [Scheme::HTTP, Scheme::HTTPS];
+    let has_scheme = uri.scheme().is_some_and(|scheme| schemes.contains(scheme));
+    let authority = uri.authority().ok_or(Fault::Form)?;
+    if authority.as_str().contains('@') {
+        return Err(Fault::Because(user));
+    }
+    if !has_scheme || !can_be_dialled(authority) {
+        return Err(Fault::Form);
+    }
+    Ok(uri)
+}
+
+/// A network, or one address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Network(pub IpNet);
+
+impl Value for Network {
+    const NAME: &'static str = "Network";
+    const WHAT: &'static str = "a network";
+    const ALLOWED: &'static str = "an IP address, or a network such as 10.0.0.0/8 or fd00::/8";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        let address = || text.parse::<IpAddr>().ok().map(IpNet::from);
+        let network: IpNet = text.parse().ok().or_else(address).ok_or(Fault::Form)?;
+        if network.trunc() != network {
+            // 10.1.2.3/8 is as likely to mean one address as to mean all of 10.
+            let (all, one) = (network.trunc(), network.addr());
+            return Err(Fault::Quoting(format!(
+                "this may mean the network {all} or the address {one}: write one of them"
+            )));
+        }
+        Ok(Self(network))
+    }
+}
+
+/// How many bits of an IPv6 address are one client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PrefixLength(pub u8);
+
+impl Value for PrefixLength {
+    const NAME: &'static str = "PrefixLength";
+    const WHAT: &'static str = "a prefix length";
+    const ALLOWED: &'static str = "a whole number of bits from 1 to 128";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        let number = digits(text).and_then(|number| u8::try_from(number).ok());
+        let number = number.filter(|number| (1..=128).contains(number));
+        number.map(Self).ok_or(Fault::Form)
+    }
+
+    fn schema() -> Map<String, serde_json::Value> {
+        whole(1, Some(128))
+    }
+}

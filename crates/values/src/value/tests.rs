@@ -1,0 +1,120 @@
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use http::HeaderName;
+use tidegate_core::Rate;
+
+use super::number::{Connections, Count};
+use super::word::LimitName;
+use super::*;
+
+#[track_caller]
+fn good<T: Value>(text: &str) -> T {
+    T::read(text).unwrap_or_else(|fault| panic!("{text}: {fault:?}"))
+}
+
+#[track_caller]
+fn bad<T: Value>(texts: &[&str]) {
+    for text in texts {
+        assert!(T::read(text).is_err(), "{text} is not {}", T::WHAT);
+    }
+}
+
+#[test]
+fn durations_have_a_unit() {
+    for (text, millis) in [
+        ("25ms", 25),
+        ("60s", 60_000),
+        ("15m", 900_000),
+        ("1h", 3_600_000),
+        ("1d", 86_400_000),
+        ("31d", 31 * 86_400_000),
+    ] {
+        assert_eq!(good::<Duration>(text), Duration::from_millis(millis));
+    }
+    bad::<Duration>(&[
+        "",
+        "60",
+        "s",
+        "0s",
+        "0ms",
+        "-1s",
+        "+1s",
+        "1.5s",
+        "1 s",
+        "1S",
+        "1s ",
+        "1us",
+        "1mo",
+        "32d",
+        "99999999999999999999d",
+        "18446744073709551615d",
+        "1h30m",
+        "１s",
+    ]);
+}
+
+#[test]
+fn rates_are_so_many_per_so_long() {
+    for (text, count, per) in [
+        ("10/s", 10, 1_000_000),
+        ("600/m", 600, 60_000_000),
+        ("1000/h", 1_000, 3_600_000_000),
+        ("5000/d", 5_000, 86_400_000_000),
+        ("100/15m", 100, 900_000_000),
+        ("1/1ms", 1, 1_000),
+        ("1/ms", 1, 1_000),
+        ("1000000000/31d", 1_000_000_000, 31 * 86_400_000_000),
+    ] {
+        assert_eq!(good::<Rate>(text), Rate { count, per });
+    }
+    bad::<Rate>(&[
+        "",
+        "10",
+        "/s",
+        "10/",
+        "10 / s",
+        "0/s",
+        "10/0s",
+        "-1/s",
+        "1/2/s",
+        "1.5/s",
+        "1000000001/s",
+        "99999999999999999999/s",
+        "1/32d",
+        "1/99999999999999999999d",
+        "10/week",
+    ]);
+}
+
+#[test]
+fn counts_are_digits_and_too_many_is_the_most_there_is() {
+    assert_eq!(good::<Count>("7").0, 7);
+    assert_eq!(good::<Count>("99999999999999999999").0, u64::MAX);
+    bad::<Count>(&[
+        "", "-1", "+1", "1e3", "1_000", "0x10", "1.0", " 1", "ten", "007",
+    ]);
+}
+
+#[test]
+fn addresses_have_a_port() {
+    assert_eq!(good::<SocketAddr>("[::1]:80").port(), 80);
+    bad::<SocketAddr>(&[
+        "8080",
+        ":8080",
+        "localhost:80",
+        "127.0.0.1",
+        "127.0.0.1:65536",
+    ]);
+}
+
+#[test]
+fn words_and_names() {
+    assert_eq!(good::<HeaderName>("X-API-Key"), "x-api-key");
+    bad::<HeaderName>(&["", "X API"]);
+    good::<LimitName>("ride-burst.v2_x");
+    bad::<LimitName>(&["", "a b", "a/b", "a:b", "{a}", "é", &"a".repeat(129)]);
+    assert!(!good::<bool>("false"));
+    bad::<bool>(&["yes", "True", ""]);
+    bad::<Connections>(&["0", "1000001"]);
+}
