@@ -228,6 +228,7 @@ fn is_one_client(trusted: &Trusted, peer: IpAddr, headers: &HeaderMap, origin: I
         address_from,
         ipv6_prefix: 64,
         forward_client: None,
+        members: Default::default(),
     };
     let at = |peer| Peer::connected(SocketAddr::new(peer, 4711));
     let caller = clients(trusted.proxies.clone(), trusted.from).identify(at(peer), headers);

@@ -86,12 +86,14 @@ fn per(letter: &u8) -> Option<Per> {
         b'N' => Per::Network(32),
         b'a' => Per::ApiKey,
         b'u' => Per::UserId,
+        b't' => Per::Claim("tenant".into()),
         b'r' => Per::Route,
         b'm' => Per::Method,
         b'o' => Per::Host,
         b'h' => Per::Header(TENANT),
         b'k' => Per::Cookie("session".into()),
         b'p' => Per::Path("id".into()),
+        b'q' => Per::Query("id".into()),
         _ => return None,
     })
 }
@@ -165,6 +167,7 @@ fn is_nobody_to_strangers(asked: &Asked<'_>) {
         route: "route".into(),
         rules: rules.into(),
         always: 0,
+        access: None,
         answers: Answers::default(),
     };
     let hasher = Hasher::new("secret");
@@ -238,6 +241,7 @@ fn clients(listed: Option<&str>, unknown: UnknownKey, address_from: AddressFrom)
         address_from,
         ipv6_prefix: PREFIX_BITS,
         forward_client: Some(CLIENT),
+        members: Default::default(),
     }
 }
 
@@ -251,6 +255,7 @@ fn policy(route: &str, pers: &[Per]) -> Policy {
         route: route.into(),
         rules: rules.into(),
         always: 0,
+        access: None,
         answers: Answers::default(),
     }
 }

@@ -72,6 +72,7 @@ fn route(line: &str) -> Option<Route> {
         methods: methods
             .map(Iterator::collect::<Option<_>>)
             .map_or(Some(None), |it| it.map(Some))?,
+        conditions: None,
         encoded_slashes: if is_kept { Keep } else { Reject },
     };
     Some(Route {

@@ -138,6 +138,8 @@ impl<'a> Asked<'a> {
             Per::Network(bits) => Some(("ip", self.network(*bits))),
             Per::ApiKey => self.api_key(),
             Per::UserId => self.user(),
+            // No source of clients verifies tokens here.
+            Per::Claim(_) | Per::ClientCert => None,
             Per::Route => Some(("route", self.route.into())),
             Per::Method => {
                 let method = self.request.method().as_str();
@@ -153,6 +155,8 @@ impl<'a> Asked<'a> {
             Per::Header(name) => self.only(name).map(|value| ("header", value.to_vec())),
             Per::Cookie(_) => self.cookie().map(|value| ("cookie", value)),
             Per::Path(_) => self.path_value.map(|value| ("path", value.into())),
+            // The target has no query here.
+            Per::Query(_) => None,
         };
         part.unwrap_or_else(|| ("ip", self.network(PREFIX_BITS)))
     }

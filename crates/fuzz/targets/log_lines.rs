@@ -1,0 +1,125 @@
+//! Lines of access logs, in every format, against the laws of `Parser::line`.
+//!
+//! The first byte of an input chooses the format, the rest are lines. What is read of a line lies in the line: no value is made up.
+
+#![no_main]
+
+use libfuzzer_sys::{Corpus, fuzz_target};
+use tidegate_logs::{Entry, Field, Format, Line, Parser, Stamp};
+
+/// The end of the year 9999.
+const LATEST: u64 = 253_402_300_800_000_000;
+
+const TEMPLATES: [&str; 3] = [
+    r#"$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent""#,
+    "$msec $scheme://$host$request_uri $http_x_api_key $request_time",
+    "$time $client $path $status $total_us",
+];
+
+const MAPS: [&str; 2] = [
+    "time=$.t,path=$.p,peer=$.ip,status=$.s,duration=$.d",
+    "end=$.a.t,target=$.a.b.c,header:x-key=$.a.h,client=$.c,duration_ns=$.a.d",
+];
+
+fn format(choice: u8) -> Format {
+    let named = Format::NAMED;
+    let choice = usize::from(choice) % (named.len() + TEMPLATES.len() + MAPS.len());
+    if let Some((_, format)) = named.get(choice) {
+        return format.clone();
+    }
+    let choice = choice - named.len();
+    match TEMPLATES.get(choice) {
+        Some(template) => Format::read(template).expect("a template"),
+        None => Format::map(MAPS[choice - TEMPLATES.len()]).expect("a map"),
+    }
+}
+
+fuzz_target!(|data: &[u8]| -> Corpus {
+    let Some((choice, text)) = data.split_first() else {
+        return Corpus::Reject;
+    };
+    let format = format(*choice);
+    let mut parser = Parser::new(&format);
+    let mut alone = Vec::new();
+    for line in text.split(|byte| *byte == b'\n') {
+        let said = match parser.line(line) {
+            Ok(Line::Request(entry)) => {
+                check(line, &entry);
+                Some(values(&entry))
+            }
+            Ok(Line::Other | Line::Lost(_)) => None,
+            Err(error) => {
+                assert!(!error.what.is_empty());
+                assert!(
+                    (1..=line.len() + 1).contains(&error.column),
+                    "{error} of {}",
+                    line.len()
+                );
+                None
+            }
+        };
+        alone.push((line, said));
+    }
+    // What a line says does not depend on those before it, but for the columns that CloudFront names.
+    if format != Format::CloudFront {
+        for (line, said) in alone {
+            let again = match Parser::new(&format).line(line) {
+                Ok(Line::Request(entry)) => Some(values(&entry)),
+                _ => None,
+            };
+            assert_eq!(again, said, "{}", line.escape_ascii());
+        }
+    }
+    Corpus::Keep
+});
+
+/// All that an entry says, to compare.
+fn values(entry: &Entry<'_>) -> (u64, u64, Stamp, Vec<Option<Vec<u8>>>, Vec<Option<u64>>) {
+    let text = |field: &Field| entry.text(*field).map(|text| text.bytes().into_owned());
+    let numbers = [
+        entry.status().map(u64::from),
+        entry.upstream_status().map(u64::from),
+        entry.duration(),
+        entry.bytes_in(),
+        entry.bytes_out(),
+        entry.cost(),
+        entry.waited(),
+    ];
+    let texts = Field::ALL.iter().map(text).collect();
+    (
+        entry.arrival(),
+        entry.resolution(),
+        entry.stamp(),
+        texts,
+        numbers.to_vec(),
+    )
+}
+
+fn check(line: &[u8], entry: &Entry<'_>) {
+    assert!(entry.arrival() < LATEST + 60_000_000);
+    assert!(matches!(
+        entry.resolution(),
+        1 | 10 | 100 | 1_000 | 10_000 | 100_000 | 1_000_000
+    ));
+    if entry.stamp() == Stamp::Shifted {
+        assert!(entry.duration().is_some());
+    }
+    if let Some(status) = entry.status() {
+        assert!((100..=999).contains(&status));
+    }
+    let texts = Field::ALL.iter().filter_map(|field| entry.text(*field));
+    for text in texts.chain(entry.headers().map(|it| it.1)) {
+        let raw = text.raw();
+        assert!(!raw.is_empty());
+        let within = raw.as_ptr() as usize - line.as_ptr() as usize;
+        assert!(
+            within + raw.len() <= line.len(),
+            "a value is no part of its line"
+        );
+        // An escape is never shorter than what it stands for.
+        assert!(text.bytes().len() <= raw.len());
+    }
+    if let Some(path) = entry.path() {
+        assert!(!path.raw().contains(&b'?') || entry.query().is_none() || path.raw() != b"?");
+    }
+}

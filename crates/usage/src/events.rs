@@ -1,0 +1,157 @@
+//! The data of the events in a stream that comes in parts (`text/event-stream`, as the HTML standard reads it).
+
+use memchr::memchr2;
+
+/// The only field that is read.
+const DATA: &[u8] = b"data";
+/// May stand at the beginning of the stream.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// What a stream of events holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Piece<'a> {
+    /// More of the data of an event.
+    Data(&'a [u8]),
+    /// The event has ended.
+    End,
+}
+
+/// Reads events line by line. It holds no line.
+#[derive(Debug)]
+pub(crate) struct Events {
+    place: Place,
+    /// Whether the last byte was a carriage return, which a line feed may follow.
+    is_return: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// At the beginning of the stream: how many bytes of the byte order mark were read.
+    Mark(usize),
+    /// In the name of a field: so many bytes of it were as those of `data`.
+    Name(usize),
+    /// Behind the colon, which one space may follow.
+    Colon,
+    Data,
+    /// In another field, or in a comment.
+    Other,
+}
+
+impl Events {
+    pub(crate) const fn new() -> Self {
+        Self {
+            place: Place::Mark(0),
+            is_return: false,
+        }
+    }
+
+    /// Reads the next part of the stream.
+    pub(crate) fn read(&mut self, part: &[u8], mut found: impl FnMut(Piece<'_>)) {
+        let mut rest = part;
+        while let Some((&byte, after)) = rest.split_first() {
+            if std::mem::take(&mut self.is_return) && byte == b'\n' {
+                rest = after;
+                continue;
+            }
+            if let Place::Data | Place::Other = self.place {
+                let end = memchr2(b'\r', b'\n', rest);
+                let (line, next) = rest.split_at(end.unwrap_or(rest.len()));
+                if let Place::Data = self.place
+                    && !line.is_empty()
+                {
+                    found(Piece::Data(line));
+                }
+                rest = next;
+                let Some((&byte, after)) = rest.split_first() else {
+                    return;
+                };
+                self.end_line(byte, &mut found);
+                rest = after;
+                continue;
+            }
+            if let b'\r' | b'\n' = byte {
+                self.end_line(byte, &mut found);
+                rest = after;
+                continue;
+            }
+            self.place = match (self.place, byte) {
+                (Place::Mark(at), _) if BYTE_ORDER_MARK.get(at) == Some(&byte) => {
+                    Place::Mark(at + 1)
+                }
+                // Without the mark, or behind all of it.
+                (Place::Mark(0 | 3), _) => {
+                    self.place = Place::Name(0);
+                    continue;
+                }
+                (Place::Name(4), b':') => Place::Colon,
+                (Place::Name(at), _) if DATA.get(at) == Some(&byte) => Place::Name(at + 1),
+                (Place::Colon, b' ') => Place::Data,
+                (Place::Colon, _) => {
+                    self.place = Place::Data;
+                    continue;
+                }
+                _ => Place::Other,
+            };
+            rest = after;
+        }
+    }
+
+    /// A line has ended with this byte.
+    fn end_line(&mut self, byte: u8, found: &mut impl FnMut(Piece<'_>)) {
+        match self.place {
+            Place::Mark(0 | 3) | Place::Name(0) => found(Piece::End),
+            // The lines of one event are one text.
+            Place::Data => found(Piece::Data(b"\n")),
+            _ => {}
+        }
+        self.place = Place::Name(0);
+        self.is_return = byte == b'\r';
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The data of each event that has some, whatever the parts in which it comes.
+    fn data(text: &str) -> Vec<String> {
+        let read = |parts: &mut dyn Iterator<Item = &[u8]>| {
+            let (mut events, mut all) = (Events::new(), vec![Vec::new()]);
+            for part in parts {
+                events.read(part, |piece| match piece {
+                    Piece::Data(data) => all.last_mut().unwrap().extend(data),
+                    Piece::End => all.push(Vec::new()),
+                });
+            }
+            all
+        };
+        let whole = read(&mut std::iter::once(text.as_bytes()));
+        assert_eq!(whole, read(&mut text.as_bytes().chunks(1)), "{text:?}");
+        let full = whole.into_iter().filter(|data| !data.is_empty());
+        full.map(|data| String::from_utf8(data).unwrap()).collect()
+    }
+
+    #[test]
+    fn only_data_is_read_and_lines_of_an_event_are_one_text() {
+        for (text, expected) in [
+            ("data: 1\n\ndata: 2\n\n", &["1\n", "2\n"][..]),
+            ("data: 1\r\n\r\ndata: 2\r\n\r\n", &["1\n", "2\n"]),
+            ("data: 1\r\rdata: 2\r\r", &["1\n", "2\n"]),
+            ("data:1\ndata:  2\n\n", &["1\n 2\n"]),
+            (
+                "data: 1\r\ndata: 2\r\n\r\ndata: 3\r\n\r\n",
+                &["1\n2\n", "3\n"],
+            ),
+            ("data: 1\rdata: 2\r\r", &["1\n2\n"]),
+            ("event: x\nid: 7\ndata: 1\nretry: 9\n\n", &["1\n"]),
+            (": data: 0\ndata: 1\n: ping\n\n", &["1\n"]),
+            ("dat: 0\ndatax: 0\nData: 0\n data: 0\ndata\ndata:\n\n", &[]),
+            ("\u{feff}data: 1\n\n\u{feff}data: 2\n\n", &["1\n"]),
+            ("data: 1", &["1"]),
+            ("\n\n\r\n\r\n", &[]),
+            ("", &[]),
+        ] {
+            assert_eq!(data(text), expected, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The body of an answer, read as it passes.
+
+use std::fmt;
+
+use crate::events::{Events, Piece};
+use crate::gzip::Gunzip;
+use crate::json::Scanner;
+use crate::path::JsonPath;
+
+/// Reads the numbers at some paths in a body.
+///
+/// ```
+/// use tidegate_usage::BodyReader;
+///
+/// let paths = ["usage.total_tokens".parse()?];
+/// let mut reader = BodyReader::new("text/event-stream", "", paths)?;
+/// reader.read(b"data: {\"text\":\"Hello\",\"usage\":null}\n\n");
+/// reader.read(b"data: {\"usage\":{\"total_tokens\":42}}\n\ndata: [DO");
+/// reader.read(b"NE]\n\n");
+/// assert_eq!(reader.found(0), Some(42));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct BodyReader {
+    gunzip: Option<Gunzip>,
+    text: Text,
+}
+
+/// Why a body is not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    /// It is neither JSON nor a stream of events.
+    #[error("the body is neither JSON nor an event stream")]
+    ContentType,
+    /// It is compressed, and not by gzip alone.
+    #[error("the body is compressed by something else than gzip")]
+    ContentEncoding,
+}
+
+/// What is left when a body is decompressed.
+struct Text {
+    /// None if it is JSON from end to end.
+    events: Option<Events>,
+    scanners: Box<[Scanner]>,
+}
+
+impl BodyReader {
+    /// Reads a body whose headers `Content-Type` and `Content-Encoding` say this; the latter is empty if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Such a body cannot be read.
+    pub fn new(
+        content_type: &str,
+        content_encoding: &str,
+        paths: impl IntoIterator<Item = JsonPath>,
+    ) -> Result<Self, Unreadable> {
+        let events = is_events(content_type)?.then(Events::new);
+        let encoding = content_encoding.trim();
+        let is = |names: [&str; 2]| names.iter().any(|name| encoding.eq_ignore_ascii_case(name));
+        let is_gzip = is(["gzip", "x-gzip"]);
+        if !is_gzip && !is(["", "identity"]) {
+            return Err(Unreadable::ContentEncoding);
+        }
+        let gunzip = is_gzip.then(Gunzip::new);
+        let scanners = paths.into_iter().map(Scanner::new).collect();
+        let text = Text { events, scanners };
+        Ok(Self { gunzip, text })
+    }
+
+    /// Reads the next part of the body.
+    pub fn read(&mut self, part: &[u8]) {
+        let text = &mut self.text;
+        match &mut self.gunzip {
+            Some(gunzip) => gunzip.read(part, |part| text.read(part)),
+            None => text.read(part),
+        }
+    }
+
+    /// The last number at the path with this index so far, rounded up to a whole one, at most [`u64::MAX`]; none if there was no
+    /// number there that is 0 or more. Numbers up to 10^18 are exact, larger ones lose less than one part in 10^17.
+    pub fn found(&self, path: usize) -> Option<u64> {
+        self.text.scanners.get(path)?.found()
+    }
+}
+
+impl Text {
+    fn read(&mut self, part: &[u8]) {
+        let scanners = &mut self.scanners;
+        let Some(events) = &mut self.events else {
+            scanners.iter_mut().for_each(|scanner| scanner.read(part));
+            return;
+        };
+        events.read(part, |piece| {
+            scanners.iter_mut().for_each(|scanner| match piece {
+                Piece::Data(data) => scanner.read(data),
+                Piece::End => scanner.restart(),
+            });
+        });
+    }
+}
+
+/// Whether this is the type of event streams; an error if it is not that of JSON either.
+fn is_events(content_type: &str) -> Result<bool, Unreadable> {
+    let name = content_type.split(';').next().unwrap_or_default().trim();
+    let (kind, subtype) = name.split_once('/').ok_or(Unreadable::ContentType)?;
+    if kind.eq_ignore_ascii_case("text") && subtype.eq_ignore_ascii_case("event-stream") {
+        return Ok(true);
+    }
+    // Documents one after the other, with or without line feeds between them, are read like one.
+    let json = ["json", "x-ndjson", "ndjson", "jsonl", "x-jsonlines"];
+    let is_named = kind.eq_ignore_ascii_case("application")
+        && json.iter().any(|name| subtype.eq_ignore_ascii_case(name));
+    let suffix = subtype.rsplit_once('+').map_or("", |(_, suffix)| suffix);
+    match is_named || suffix.eq_ignore_ascii_case("json") {
+        true => Ok(false),
+        false => Err(Unreadable::ContentType),
+    }
+}
+
+// By hand, because what decompresses cannot be shown.
+impl fmt::Debug for BodyReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BodyReader")
+            .field("is_compressed", &self.gunzip.is_some())
+            .field("scanners", &self.text.scanners)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;
