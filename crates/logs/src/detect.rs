@@ -1,0 +1,164 @@
+//! Finds the format of a log by its first lines.
+
+use crate::error::LineError;
+use crate::field::Field;
+use crate::format::Format;
+use crate::parser::{Kind, Parser};
+
+/// How many lines are looked at.
+pub(crate) const LINES: usize = 200;
+
+/// What the first lines tell.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) format: Format,
+    pub(crate) parser: Parser,
+    /// When the first request was written.
+    pub(crate) first: u64,
+}
+
+/// How well a format fits.
+struct Fit {
+    format: Format,
+    parser: Parser,
+    requests: usize,
+    others: usize,
+    first: Option<u64>,
+    /// The first line that is wrong, and why.
+    wrong: Option<(usize, LineError)>,
+}
+
+impl Fit {
+    fn of(format: Format, lines: &[&[u8]]) -> Self {
+        let mut fit = Self {
+            parser: Parser::new(&format),
+            format,
+            requests: 0,
+            others: 0,
+            first: None,
+            wrong: None,
+        };
+        for (number, line) in lines
+            .iter()
+            .enumerate()
+            .filter(|(_, line)| !line.is_empty())
+        {
+            match fit.parser.read(line) {
+                Ok(Kind::Request) => {
+                    let record = fit.parser.record();
+                    let has_path = record.texts[Field::Path as usize] != Default::default();
+                    // A time alone is in every log.
+                    if record.status > 0 || has_path || !is_json(&fit.format) {
+                        fit.requests += 1;
+                        fit.first = fit.first.or(Some(record.written()));
+                    }
+                }
+                Ok(Kind::Other | Kind::Lost(_)) => fit.others += 1,
+                Err(error) => fit.wrong = fit.wrong.or(Some((number + 1, error))),
+            }
+        }
+        fit
+    }
+}
+
+/// Finds the format that fits the most of these lines. None: no line is a request.
+pub(crate) fn detect(lines: &[&[u8]], said: Option<&Format>) -> Result<Option<Found>, String> {
+    let filled = lines.iter().filter(|line| !line.is_empty()).count();
+    if filled == 0 {
+        return Ok(None);
+    }
+    if let Some(format) = said {
+        let fit = Fit::of(format.clone(), lines);
+        if fit.requests > 0 || fit.others == filled {
+            return Ok(found(fit));
+        }
+        let why = reason(&fit);
+        let other = best(lines).filter(|other| other.requests * 2 >= filled);
+        let other = other.map_or(String::new(), |other| {
+            format!("; they look like {}", other.format.name())
+        });
+        return Err(format!(
+            "its first lines are not {}{other}: {why}",
+            format.name()
+        ));
+    }
+    match best(lines) {
+        Some(fit) if (fit.requests + fit.others) * 2 >= filled => Ok(found(fit)),
+        _ => Err(unknown(lines)),
+    }
+}
+
+fn found(mut fit: Fit) -> Option<Found> {
+    let fields = fit.parser.seen_fields();
+    fit.parser.set_fields(fields);
+    let Fit {
+        format,
+        parser,
+        first,
+        ..
+    } = fit;
+    Some(Found {
+        format,
+        parser,
+        first: first?,
+    })
+}
+
+/// The format with the most requests, the first one of those that are alike.
+fn best(lines: &[&[u8]]) -> Option<Fit> {
+    let filled = lines.iter().filter(|line| !line.is_empty());
+    let objects = filled
+        .clone()
+        .filter(|line| line.trim_ascii_start().starts_with(b"{"));
+    let are_json = objects.count() * 2 >= filled.count();
+    let formats = Format::NAMED
+        .iter()
+        .map(|it| &it.1)
+        .filter(|format| is_json(format) == are_json);
+    let fits = formats
+        .map(|format| Fit::of(format.clone(), lines))
+        .filter(|fit| fit.requests > 0);
+    fits.reduce(|best, fit| {
+        if fit.requests > best.requests {
+            fit
+        } else {
+            best
+        }
+    })
+}
+
+fn reason(fit: &Fit) -> String {
+    match fit.wrong {
+        Some((number, error)) => format!("line {number}: {error}"),
+        None => "no line has a status or a path".to_owned(),
+    }
+}
+
+fn unknown(lines: &[&[u8]]) -> String {
+    let first = lines
+        .iter()
+        .find(|line| !line.is_empty())
+        .copied()
+        .unwrap_or_default();
+    if first.trim_ascii_start().starts_with(b"{") {
+        return "its lines are JSON with names that are not known: say what they mean, such as --map time=$.ts,path=$.url,peer=$.ip,status=$.code"
+            .to_owned();
+    }
+    if first.contains(&0) {
+        return "it is no text: no known format fits".to_owned();
+    }
+    let names: Vec<_> = Format::NAMED.iter().map(|it| it.0).collect();
+    format!(
+        "no known format fits its first lines: say it by --format, as one of {}, or as a template such as '$remote_addr [$time_local] \
+         \"$request\" $status'",
+        names.join(", ")
+    )
+}
+
+/// Whether lines of this format are JSON, with names that others may mean otherwise.
+const fn is_json(format: &Format) -> bool {
+    matches!(
+        format,
+        Format::TidegateJson | Format::TraefikJson | Format::NginxJson
+    )
+}

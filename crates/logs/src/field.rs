@@ -1,0 +1,113 @@
+//! The fields that a log can have.
+
+macro_rules! fields {
+    ($($name:ident $word:literal $doc:literal,)*) => {
+        /// What a line can say of a request.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum Field {
+            $(#[doc = $doc] $name,)*
+        }
+
+        impl Field {
+            /// All fields.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            /// The name, in messages and in `--map`.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => $word,)*
+                }
+            }
+        }
+    };
+}
+
+fields! {
+    ForwardedFor "forwarded_for" "`X-Forwarded-For`, as the proxy received it.",
+    User "user" "The user, as HTTP authentication names it.",
+    Method "method" "The method.",
+    Path "path" "The path, without the query.",
+    Query "query" "The query, without `?`.",
+    Host "host" "The host that the request asked for, perhaps with a port.",
+    Scheme "scheme" "`http` or `https`.",
+    Protocol "protocol" "The version of HTTP, such as `HTTP/1.1`.",
+    Client "client" "The client that tidegate named, such as `api_key:acme`.",
+    Plan "plan" "The plan of the client.",
+    Route "route" "The route.",
+    Outcome "outcome" "What became of the request in tidegate, such as `forwarded` or `limited`.",
+    Limit "limit" "The limit that the headers of tidegate's answer described.",
+    RefusedBy "refused_by" "The limits that refused, with commas between them.",
+    WouldRefuse "would_refuse" "The observed limits that would have refused, with commas between them.",
+    Exempt "exempt" "The entry of `exempt` that matched.",
+    DeniedBy "denied_by" "The entry of `deny` that matched.",
+    DecidedBy "decided_by" "What decided in tidegate: `store`, `remembered`, `gateway` or `on_failure`.",
+    Id "id" "The ID of the request.",
+    Duration "duration" "How long the request took.",
+    Peer "peer" "The address that connected.",
+    ClientIp "client_ip" "The address that tidegate's limits per `ip` count.",
+    Status "status" "The status of the answer.",
+    UpstreamStatus "upstream_status" "The status of the upstream's answer.",
+    BytesIn "bytes_in" "The bytes received.",
+    BytesOut "bytes_out" "The bytes sent.",
+    Cost "cost" "The highest cost that a limit of the request charged.",
+    Waited "waited" "How long tidegate let the request wait.",
+}
+
+impl Field {
+    /// The field that has the value of this request header.
+    pub(crate) const fn of_header(name: &str) -> Option<Self> {
+        if name.eq_ignore_ascii_case("host") {
+            Some(Self::Host)
+        } else if name.eq_ignore_ascii_case("x-forwarded-for") {
+            Some(Self::ForwardedFor)
+        } else {
+            None
+        }
+    }
+
+    /// The field of this name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|field| field.name() == name)
+    }
+
+    /// The fields before this one are texts.
+    pub(crate) const TEXTS: usize = Self::Duration as usize;
+}
+
+/// The fields that lines of a log can have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fields {
+    bits: u64,
+    headers: Vec<Box<str>>,
+}
+
+impl Fields {
+    pub(crate) fn add(&mut self, field: Field) {
+        self.bits |= 1 << field as u8;
+    }
+
+    pub(crate) fn add_header(&mut self, name: &str) {
+        if !self.has_header(name) {
+            self.headers.push(name.to_ascii_lowercase().into());
+        }
+    }
+
+    /// Whether lines can have this field. If not, the log says nothing about it.
+    pub const fn has(&self, field: Field) -> bool {
+        self.bits & (1 << field as u8) != 0
+    }
+
+    /// Whether lines can have this request header, which is looked up regardless of case.
+    pub fn has_header(&self, name: &str) -> bool {
+        if let Some(field) = Field::of_header(name) {
+            return self.has(field);
+        }
+        self.headers.iter().any(|it| it.eq_ignore_ascii_case(name))
+    }
+
+    /// The names of the request headers that lines can have, in lower case, but `host` and `x-forwarded-for`.
+    pub fn headers(&self) -> impl Iterator<Item = &str> {
+        self.headers.iter().map(|name| &**name)
+    }
+}

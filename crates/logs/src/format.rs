@@ -1,0 +1,196 @@
+//! The formats.
+
+use std::fmt;
+
+use crate::error::FormatError;
+use crate::field::{Field, Fields};
+use crate::lines::{alb, clf, cloudfront, envoy, haproxy, template};
+use crate::names::{Names, Vocabulary};
+
+/// How the lines of a log look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Format {
+    /// tidegate's, `format: json`.
+    TidegateJson,
+    /// tidegate's, `format: text`.
+    TidegateText,
+    /// The Common Log Format, as nginx, Apache and tidegate write it.
+    Common,
+    /// The Combined Log Format.
+    Combined,
+    /// An object a line with nginx's variables as names.
+    NginxJson,
+    /// Envoy's default format.
+    Envoy,
+    /// Traefik's `common`.
+    Traefik,
+    /// Traefik's `json`.
+    TraefikJson,
+    /// HAProxy's `option httplog`.
+    Haproxy,
+    /// AWS Application Load Balancer.
+    Alb,
+    /// CloudFront's standard log.
+    CloudFront,
+    /// An object a line; the pairs of a field and a path in the object, such as `client=$.user.name`.
+    Map(String),
+    /// A template in the manner of nginx's `log_format`.
+    Template(String),
+}
+
+impl Format {
+    /// The formats that have names.
+    pub const NAMED: &[(&str, Self)] = &[
+        ("tidegate-json", Self::TidegateJson),
+        ("tidegate-text", Self::TidegateText),
+        ("combined", Self::Combined),
+        ("common", Self::Common),
+        ("nginx-json", Self::NginxJson),
+        ("envoy", Self::Envoy),
+        ("traefik", Self::Traefik),
+        ("traefik-json", Self::TraefikJson),
+        ("haproxy", Self::Haproxy),
+        ("alb", Self::Alb),
+        ("cloudfront", Self::CloudFront),
+    ];
+
+    /// Reads the name of a format, or a template in the manner of nginx's `log_format`, which has a `$`.
+    ///
+    /// # Errors
+    ///
+    /// The text is neither.
+    pub fn read(text: &str) -> Result<Self, FormatError> {
+        if text.contains('$') {
+            template::compile(text)?;
+            return Ok(Self::Template(text.to_owned()));
+        }
+        let named = Self::NAMED.iter().find(|it| it.0 == text);
+        named.map(|it| it.1.clone()).ok_or_else(|| {
+            let names: Vec<_> = Self::NAMED.iter().map(|it| it.0).collect();
+            let names = names.join(", ");
+            FormatError(format!(
+                "there is no format `{}`; there are {names}, and templates such as '$remote_addr [$time_local] \"$request\" $status'",
+                text.escape_debug()
+            ))
+        })
+    }
+
+    /// Reads `--map`: pairs such as `time=$.ts,client=$.user.name,path=$.request.path` for lines that are JSON.
+    ///
+    /// # Errors
+    ///
+    /// The text is not such a list, or has no time.
+    pub fn map(text: &str) -> Result<Self, FormatError> {
+        crate::map::compile(text)?;
+        Ok(Self::Map(text.to_owned()))
+    }
+
+    /// The name; `map` and `template` for those that have none.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Map(_) => "map",
+            Self::Template(_) => "template",
+            _ => {
+                let named = Self::NAMED.iter().find(|it| it.1 == *self);
+                named.map_or("unknown", |it| it.0)
+            }
+        }
+    }
+
+    /// The fields that lines of this format always can have. Some logs have more, which [`Source::fields`](crate::Source::fields)
+    /// tells.
+    pub fn fields(&self) -> Fields {
+        use Field::{
+            BytesIn, BytesOut, Client, ClientIp, DecidedBy, DeniedBy, Duration, Exempt,
+            ForwardedFor, Host, Id, Limit, Method, Outcome, Path, Peer, Plan, Protocol, Query,
+            RefusedBy, Route, Scheme, Status, UpstreamStatus, User, Waited, WouldRefuse,
+        };
+        let common = [Peer, User, Method, Path, Query, Protocol, Status, BytesOut];
+        let (known, headers): (&[&[Field]], &[&str]) = match self {
+            Self::TidegateJson | Self::TidegateText => (
+                &[
+                    &[
+                        Id, Method, Host, Path, Protocol, Status, Outcome, Route, Peer, ClientIp,
+                        Client, Plan, Limit, RefusedBy,
+                    ],
+                    &[
+                        DecidedBy,
+                        WouldRefuse,
+                        Exempt,
+                        DeniedBy,
+                        BytesIn,
+                        BytesOut,
+                        UpstreamStatus,
+                        Waited,
+                        Duration,
+                    ],
+                ],
+                &[],
+            ),
+            Self::Common => (&[&common], &[]),
+            Self::Combined => (&[&common], &clf::HEADERS),
+            Self::Traefik => (&[&common, &[Duration]], &clf::HEADERS),
+            Self::TraefikJson => (
+                &[&common, &[Duration, Host, Scheme, BytesIn, UpstreamStatus]],
+                &[],
+            ),
+            Self::Envoy => (
+                &[&[
+                    Method,
+                    Path,
+                    Query,
+                    Protocol,
+                    Status,
+                    BytesIn,
+                    BytesOut,
+                    Duration,
+                    ForwardedFor,
+                    Id,
+                    Host,
+                ]],
+                &envoy::HEADERS,
+            ),
+            Self::Haproxy => (&[haproxy::FIELDS], &[]),
+            Self::Alb => (
+                &[
+                    &[Peer, Method, Path, Query, Protocol, Status, BytesOut],
+                    &[Scheme, Host, BytesIn, Duration, UpstreamStatus],
+                ],
+                &alb::HEADERS,
+            ),
+            Self::NginxJson | Self::CloudFront | Self::Map(_) | Self::Template(_) => (&[], &[]),
+        };
+        let mut fields = Fields::default();
+        known
+            .iter()
+            .copied()
+            .flatten()
+            .for_each(|field| fields.add(*field));
+        headers.iter().for_each(|name| fields.add_header(name));
+        match self {
+            Self::CloudFront => {
+                let mut names = Names::new(Vocabulary::Listed);
+                cloudfront::Columns::new(&mut names).fields(&mut fields);
+                names.fields(&mut fields);
+            }
+            Self::Template(text) => {
+                if let Ok((_, names)) = template::compile(text) {
+                    names.fields(&mut fields);
+                }
+            }
+            Self::Map(text) => {
+                let objects = crate::map::compile(text).unwrap_or_default();
+                objects.iter().for_each(|names| names.fields(&mut fields));
+            }
+            _ => {}
+        }
+        fields
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

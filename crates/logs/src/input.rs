@@ -1,0 +1,281 @@
+//! The bytes of a log: a file or standard input, decompressed, and its lines.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use flate2::read::MultiGzDecoder;
+use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
+use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+
+/// The longest line, in bytes. A longer one is refused, and not kept.
+const MAX_LINE: usize = 1 << 20;
+
+/// How much is read at once.
+const BLOCK: usize = 1 << 18;
+
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+type Bytes = Box<dyn Read + Send>;
+
+/// The lines of a log.
+pub(crate) struct Lines {
+    input: Bytes,
+    buffer: Vec<u8>,
+    start: usize,
+    /// Up to here there is no end of a line.
+    searched: usize,
+    end: usize,
+    is_at_end: bool,
+    is_too_long: bool,
+    number: u64,
+    read: Arc<AtomicU64>,
+}
+
+/// What comes next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// A line, without its end.
+    Line(Range<usize>),
+    /// A line of more than [`MAX_LINE`] bytes.
+    TooLong,
+    End,
+}
+
+impl std::fmt::Debug for Lines {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lines")
+            .field("number", &self.number)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Lines {
+    /// Opens a file, or standard input as `-`, and decompresses it if its first bytes say so.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        if path == Path::new("-") {
+            return Self::of(Box::new(io::stdin()));
+        }
+        let file = File::open(path)?;
+        if file.metadata()?.is_dir() {
+            return Err(io::Error::new(
+                io::ErrorKind::IsADirectory,
+                "it is a directory",
+            ));
+        }
+        Self::of(Box::new(file))
+    }
+
+    pub(crate) fn of(input: Bytes) -> io::Result<Self> {
+        let read = Arc::new(AtomicU64::new(0));
+        let mut input = Counted {
+            input,
+            read: read.clone(),
+        };
+        let mut magic = Vec::new();
+        input
+            .by_ref()
+            .take(ZSTD.len() as u64)
+            .read_to_end(&mut magic)?;
+        let is_gzip = magic.starts_with(&GZIP);
+        let is_zstd = magic == ZSTD;
+        let whole = Cursor::new(magic).chain(input);
+        let input: Bytes = if is_gzip {
+            Box::new(MultiGzDecoder::new(BufReader::with_capacity(BLOCK, whole)))
+        } else if is_zstd {
+            Box::new(Frames::new(BufReader::with_capacity(BLOCK, whole)))
+        } else {
+            Box::new(whole)
+        };
+        Ok(Self {
+            input,
+            buffer: vec![0; BLOCK],
+            start: 0,
+            searched: 0,
+            end: 0,
+            is_at_end: false,
+            is_too_long: false,
+            number: 0,
+            read,
+        })
+    }
+
+    /// Steps to the next line.
+    pub(crate) fn next(&mut self) -> io::Result<Next> {
+        loop {
+            let found = memchr::memchr(b'\n', &self.buffer[self.searched..self.end]);
+            if let Some(length) = found {
+                let end = self.searched + length;
+                let line = self.start..end;
+                (self.start, self.searched) = (end + 1, end + 1);
+                return Ok(self.line(line));
+            }
+            self.searched = self.end;
+            if self.is_at_end {
+                let line = self.start..self.end;
+                self.start = self.end;
+                // The last line may have no end.
+                if line.is_empty() && !self.is_too_long {
+                    return Ok(Next::End);
+                }
+                return Ok(self.line(line));
+            }
+            if self.end - self.start > MAX_LINE {
+                self.is_too_long = true;
+            }
+            if self.is_too_long {
+                self.start = self.end;
+            }
+            self.fill()?;
+        }
+    }
+
+    fn line(&mut self, line: Range<usize>) -> Next {
+        self.number += 1;
+        if std::mem::take(&mut self.is_too_long) || line.len() > MAX_LINE {
+            return Next::TooLong;
+        }
+        let has_return = self.buffer[line.clone()].ends_with(b"\r");
+        Next::Line(line.start..line.end - usize::from(has_return))
+    }
+
+    fn fill(&mut self) -> io::Result<()> {
+        if self.start > 0 {
+            self.buffer.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.searched -= self.start;
+            self.start = 0;
+        }
+        if self.end == self.buffer.len() {
+            self.buffer.resize(self.buffer.len() * 2, 0);
+        }
+        let count = loop {
+            match self.input.read(&mut self.buffer[self.end..]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => break other?,
+            }
+        };
+        self.end += count;
+        self.is_at_end = count == 0;
+        Ok(())
+    }
+
+    pub(crate) fn bytes(&self, line: Range<usize>) -> &[u8] {
+        &self.buffer[line]
+    }
+
+    /// The number of the line that was read last, from 1.
+    pub(crate) const fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// How many bytes were read, before decompression.
+    pub(crate) fn counter(&self) -> Arc<AtomicU64> {
+        self.read.clone()
+    }
+
+    /// The lines that are in the first block, `most` at most. They are read again afterwards.
+    pub(crate) fn first(&mut self, most: usize) -> io::Result<Vec<Range<usize>>> {
+        while self.end < BLOCK && !self.is_at_end {
+            self.fill()?;
+        }
+        let mut lines = Vec::new();
+        let mut start = 0;
+        while lines.len() < most && start < self.end {
+            let length = memchr::memchr(b'\n', &self.buffer[start..self.end]);
+            // A line that is cut by the end of the block says nothing, unless it is the only one.
+            if length.is_none() && !self.is_at_end && !lines.is_empty() {
+                break;
+            }
+            let end = length.map_or(self.end, |length| start + length);
+            let has_return = self.buffer[start..end].ends_with(b"\r");
+            lines.push(start..end - usize::from(has_return));
+            start = end + 1;
+        }
+        Ok(lines)
+    }
+}
+
+/// Counts what is read.
+struct Counted {
+    input: Bytes,
+    read: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.input.read(buffer)?;
+        self.read.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
+    }
+}
+
+/// The frames of a zstd file, one behind the other.
+struct Frames<R: BufRead> {
+    input: R,
+    decoder: FrameDecoder,
+    is_within: bool,
+}
+
+impl<R: BufRead> Frames<R> {
+    fn new(input: R) -> Self {
+        Self {
+            input,
+            decoder: FrameDecoder::new(),
+            is_within: false,
+        }
+    }
+}
+
+impl<R: BufRead> Read for Frames<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        let Self {
+            input,
+            decoder,
+            is_within,
+        } = self;
+        let wrong = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+        loop {
+            if !*is_within {
+                if input.fill_buf()?.is_empty() {
+                    return Ok(0);
+                }
+                match decoder.init(&mut *input) {
+                    Ok(()) => *is_within = true,
+                    Err(FrameDecoderError::ReadFrameHeaderError(
+                        ReadFrameHeaderError::SkipFrame { length, .. },
+                    )) => {
+                        io::copy(&mut input.by_ref().take(length.into()), &mut io::sink())?;
+                        continue;
+                    }
+                    Err(error) => return Err(wrong(error)),
+                }
+            }
+            while decoder.can_collect() == 0 && !decoder.is_finished() {
+                let strategy = BlockDecodingStrategy::UptoBlocks(1);
+                decoder
+                    .decode_blocks(&mut *input, strategy)
+                    .map_err(wrong)?;
+            }
+            let count = decoder.read(buffer)?;
+            if count > 0 {
+                return Ok(count);
+            }
+            let said = decoder.get_checksum_from_data();
+            if said.is_some() && said != decoder.get_calculated_checksum() {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    "its checksum is wrong",
+                ));
+            }
+            *is_within = false;
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Reads access logs of gateways and proxies: one [`Entry`] per request, in the order of arrival.
+//!
+//! A [`Format`] says how lines look, and which [`Field`]s they can have. A [`Parser`] reads single lines. A [`Reader`] reads files,
+//! decompresses them, merges them by time, and counts what it cannot read. A value that a line lacks is none; no value is guessed.
+
+mod address;
+mod detect;
+mod entry;
+mod error;
+mod field;
+mod format;
+mod held;
+mod input;
+mod lines;
+mod map;
+mod names;
+mod parser;
+mod reader;
+mod record;
+mod report;
+mod request;
+mod text;
+mod time;
+
+pub use entry::Entry;
+pub use error::{Error, FormatError, LineError};
+pub use field::{Field, Fields};
+pub use format::Format;
+pub use parser::{Line, Parser};
+pub use reader::{Options, Reader, Source};
+pub use record::Stamp;
+pub use report::{Refused, Report};
+pub use text::Text;

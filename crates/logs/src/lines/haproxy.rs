@@ -1,0 +1,122 @@
+//! HAProxy's HTTP log, with a prefix of syslog or without.
+
+use super::cursor::Cursor;
+use crate::error::LineError;
+use crate::field::Field;
+use crate::record::{Record, Slot, Span, Unit};
+use crate::text::Escape;
+use crate::time::TimeReader;
+
+/// The length of `23/Nov/2026:12:14:35.504`.
+const TIME: usize = 24;
+
+/// Reads `192.0.2.7:4711 [23/Nov/2026:12:14:35.504] www api/s1 0/0/0/2/2 200 120 - - ---- 1/1/0/0/0 0/0 {captured} "GET / HTTP/1.1"`.
+pub(crate) fn read(
+    line: &[u8],
+    record: &mut Record,
+    times: &mut TimeReader,
+) -> Result<(), LineError> {
+    record.escape = Escape::Hash;
+    let mut cursor = Cursor::new(line);
+    let Some(open) = time(line) else {
+        return Err(cursor.error(
+            "expected an address with a port, and a time such as [23/Nov/2026:12:14:35.504]",
+        ));
+    };
+    let peer = memchr::memrchr(b' ', &line[..open - 1]).map_or(0, |blank| blank + 1);
+    cursor.take(
+        record,
+        Slot::PeerAndPort,
+        Span::new(peer, open - 1, false),
+        times,
+    )?;
+    cursor.take(
+        record,
+        Slot::Start,
+        Span::new(open + 1, open + 1 + TIME, false),
+        times,
+    )?;
+    cursor.at = open + TIME + 3;
+    let frontend = cursor.word();
+    // The server.
+    cursor.word();
+    durations(&mut cursor, record, times)?;
+    for (slot, what) in [
+        (Slot::Status, "expected a status, such as 200"),
+        (Slot::BytesOut, "expected a number of bytes"),
+    ] {
+        let mut span = cursor.word();
+        // With `option logasap` it is what was sent so far.
+        if span.bytes(line).starts_with(b"+") {
+            span = Span::new(span.start() + 1, span.end(), false);
+        }
+        if span.bytes(line).is_empty() {
+            cursor.at = span.start();
+            return Err(cursor.error(what));
+        }
+        cursor.take(record, slot, span, times)?;
+    }
+    // Two cookies, the state at the end, connections, queues.
+    for _ in 0..5 {
+        cursor.word();
+    }
+    while cursor.skip(b"{") {
+        let Some(length) = memchr::memmem::find(cursor.rest(), b"} ") else {
+            return Err(cursor.error("expected a `}` behind captured headers"));
+        };
+        cursor.at += length + 2;
+    }
+    cursor.expect(b"\"", "expected a request in quotes")?;
+    let rest = cursor.rest();
+    // A long line is cut, and its quote with it.
+    let request = rest.strip_suffix(b"\"").unwrap_or(rest);
+    let escaped = request.contains(&b'#');
+    let span = Span::new(cursor.at, cursor.at + request.len(), escaped);
+    cursor.take(record, Slot::Request, span, times)?;
+    if frontend.bytes(line).is_empty() {
+        return Err(cursor.error("expected the name of a frontend"));
+    }
+    Ok(())
+}
+
+/// Where the bracket before the time is.
+fn time(line: &[u8]) -> Option<usize> {
+    memchr::memchr_iter(b'[', line).find(|open| {
+        let text = line.get(open + 1..open + TIME + 3);
+        let is_time = text.is_some_and(|text| {
+            text.ends_with(b"] ") && text[2] == b'/' && text[6] == b'/' && text[20] == b'.'
+        });
+        is_time && *open > 1 && line[open - 1] == b' '
+    })
+}
+
+/// `0/0/0/2/2`: the last one is the whole. `+` stands before one that goes on.
+fn durations(
+    cursor: &mut Cursor<'_>,
+    record: &mut Record,
+    times: &mut TimeReader,
+) -> Result<(), LineError> {
+    let span = cursor.word();
+    let text = span.bytes(cursor.line);
+    let is_part = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'/' | b'-' | b'+');
+    let Some(last) = memchr::memrchr(b'/', text).filter(|_| text.iter().all(is_part)) else {
+        cursor.at = span.start();
+        return Err(cursor.error("expected durations, such as 0/0/0/2/2"));
+    };
+    let mut start = span.start() + last + 1;
+    start += usize::from(cursor.line.get(start) == Some(&b'+'));
+    let whole = Span::new(start, span.end(), false);
+    cursor.take(record, Slot::Duration(Unit::Milliseconds), whole, times)
+}
+
+/// The fields of lines.
+pub(crate) const FIELDS: &[Field] = &[
+    Field::Peer,
+    Field::Duration,
+    Field::Status,
+    Field::BytesOut,
+    Field::Method,
+    Field::Path,
+    Field::Query,
+    Field::Protocol,
+];

@@ -1,0 +1,179 @@
+//! Lines that are objects of JSON.
+
+use super::cursor::Cursor;
+use crate::error::LineError;
+use crate::names::{Names, Place};
+use crate::record::{Record, Slot, Span};
+use crate::time::TimeReader;
+
+/// The names of an object, and of the objects in it whose members are asked for. The first is the line itself.
+pub(crate) type Objects = Vec<Names>;
+
+/// The deepest objects and arrays in each other.
+const MAX_DEPTH: u32 = 128;
+
+/// Reads a line. Returns what tidegate says of lost lines, and whether it is a line of its access log: `target` is `access`.
+pub(crate) fn read(
+    line: &[u8],
+    objects: &mut Objects,
+    record: &mut Record,
+    times: &mut TimeReader,
+) -> Result<Seen, LineError> {
+    let mut cursor = Cursor::new(line);
+    skip_blanks(&mut cursor);
+    let mut seen = Seen::default();
+    object(&mut cursor, 0, objects, record, times, &mut seen)?;
+    skip_blanks(&mut cursor);
+    if cursor.at < line.len() {
+        return Err(cursor.error("expected nothing behind the object"));
+    }
+    Ok(seen)
+}
+
+/// What only tidegate's lines say.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) lost: Option<Span>,
+    /// `access` in lines of its access log.
+    pub(crate) target: Span,
+}
+
+fn object(
+    cursor: &mut Cursor<'_>,
+    number: usize,
+    objects: &mut Objects,
+    record: &mut Record,
+    times: &mut TimeReader,
+    seen: &mut Seen,
+) -> Result<(), LineError> {
+    cursor.expect(b"{", "expected an object, such as {\"status\":200}")?;
+    let mut place = Names::START;
+    skip_blanks(cursor);
+    if cursor.skip(b"}") {
+        return Ok(());
+    }
+    loop {
+        let slot;
+        (slot, place) = name(cursor, number, objects, place)?;
+        match slot {
+            // A map has few levels; an object names only those below it.
+            Slot::Object(inner) if cursor.peek() == Some(b'{') && usize::from(inner) > number => {
+                object(cursor, inner.into(), objects, record, times, seen)?;
+            }
+            slot => {
+                let span = value(cursor)?;
+                match slot {
+                    Slot::Lost => seen.lost = Some(span),
+                    Slot::Log => seen.target = span,
+                    _ => {}
+                }
+                if slot != Slot::Skip && !is_nothing(span.bytes(cursor.line)) {
+                    cursor.take(record, slot, span, times)?;
+                }
+            }
+        }
+        skip_blanks(cursor);
+        if cursor.skip(b",") {
+            skip_blanks(cursor);
+        } else {
+            return cursor.expect(b"}", "expected `,` or `}`");
+        }
+    }
+}
+
+/// Steps over a member's name and its colon.
+fn name(
+    cursor: &mut Cursor<'_>,
+    number: usize,
+    objects: &mut Objects,
+    place: Place,
+) -> Result<(Slot, Place), LineError> {
+    let Some(names) = objects.get_mut(number) else {
+        return Err(cursor.error("expected no object"));
+    };
+    cursor.expect(b"\"", "expected the name of a member in quotes")?;
+    // Most lines have the same names in the same order.
+    if let Some((text, slot)) = names.expected(place)
+        && cursor.rest().starts_with(text)
+        && cursor.rest()[text.len()..].starts_with(b"\":")
+    {
+        cursor.at += text.len() + 2;
+        skip_blanks(cursor);
+        return Ok((slot, names.behind(place)));
+    }
+    let span = cursor.quoted()?;
+    skip_blanks(cursor);
+    cursor.expect(b":", "expected `:` behind the name of a member")?;
+    skip_blanks(cursor);
+    Ok(names.find(place, span.bytes(cursor.line)))
+}
+
+/// Steps over a value. A string's is what is in its quotes; that of an object or array is empty.
+fn value(cursor: &mut Cursor<'_>) -> Result<Span, LineError> {
+    match cursor.peek() {
+        Some(b'"') => {
+            cursor.at += 1;
+            cursor.quoted()
+        }
+        Some(b'{' | b'[') => {
+            nested(cursor)?;
+            Ok(Span::new(cursor.at, cursor.at, false))
+        }
+        _ => {
+            let start = cursor.at;
+            let is_end = |byte: &u8| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\r');
+            let length = cursor.rest().iter().position(is_end);
+            cursor.at = length.map_or(cursor.line.len(), |length| start + length);
+            if cursor.at == start || !is_bare(&cursor.line[start..cursor.at]) {
+                cursor.at = start;
+                return Err(cursor.error("expected a value"));
+            }
+            Ok(Span::new(start, cursor.at, false))
+        }
+    }
+}
+
+/// Whether this is a number, `true`, `false` or `null`. nginx writes variables without quotes as they are: `-` is one.
+fn is_bare(text: &[u8]) -> bool {
+    let is_part =
+        |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'+' | b'e' | b'E');
+    matches!(text, b"true" | b"false" | b"null") || text.iter().all(is_part)
+}
+
+fn is_nothing(text: &[u8]) -> bool {
+    matches!(text, b"null" | b"true" | b"false")
+}
+
+/// Steps over an object or an array that is not asked for.
+fn nested(cursor: &mut Cursor<'_>) -> Result<(), LineError> {
+    let mut depth = 0_u32;
+    let start = *cursor;
+    while let Some(byte) = cursor.peek() {
+        cursor.at += 1;
+        match byte {
+            b'"' => {
+                cursor.quoted()?;
+            }
+            b'{' | b'[' => {
+                depth += 1;
+                if depth > MAX_DEPTH {
+                    return Err(cursor.error("expected fewer objects and arrays in each other"));
+                }
+            }
+            b'}' | b']' => {
+                depth -= 1;
+                if depth == 0 {
+                    return Ok(());
+                }
+            }
+            _ => {}
+        }
+    }
+    Err(start.error("expected the end of this object or array"))
+}
+
+fn skip_blanks(cursor: &mut Cursor<'_>) {
+    while let Some(b' ' | b'\t' | b'\r') = cursor.peek() {
+        cursor.at += 1;
+    }
+}

@@ -1,0 +1,121 @@
+//! tidegate's text: `2026-11-22T15:32:17.123456Z  INFO access: method="GET" status=200`.
+
+use super::cursor::Cursor;
+use crate::error::LineError;
+use crate::names::Names;
+use crate::record::{Record, Slot, Span};
+use crate::time::{TimeReader, number};
+
+/// What a line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Request,
+    /// Another line of tidegate's log.
+    Other,
+    Lost(u64),
+}
+
+/// Reads a line. What stands before the time, such as a prefix of journald, is left out.
+pub(crate) fn read(
+    line: &[u8],
+    names: &mut Names,
+    record: &mut Record,
+    times: &mut TimeReader,
+) -> Result<Kind, LineError> {
+    let mut cursor = Cursor::new(line);
+    let Some(found) = memchr::memmem::find(line, b" access: ") else {
+        return other(line, times);
+    };
+    cursor.at = found + b" access: ".len();
+    let head = &line[..found];
+    let Some(head) = head
+        .strip_suffix(b" INFO")
+        .or_else(|| head.strip_suffix(b" WARN"))
+    else {
+        return other(line, times);
+    };
+    let end = head.len() - head.iter().rev().take_while(|byte| **byte == b' ').count();
+    let start = memchr::memrchr(b' ', &head[..end]).map_or(0, |blank| blank + 1);
+    cursor.take(record, Slot::End, Span::new(start, end, false), times)?;
+    let mut lost = None;
+    let mut place = Names::START;
+    while cursor.at < line.len() {
+        let name_at = cursor.at;
+        let expected = names.expected(place).filter(|(name, _)| {
+            let rest = cursor.rest();
+            rest.starts_with(name) && rest.get(name.len()) == Some(&b'=')
+        });
+        let slot = if let Some((name, slot)) = expected {
+            cursor.at += name.len() + 1;
+            place = names.behind(place);
+            slot
+        } else {
+            let length = cursor
+                .rest()
+                .iter()
+                .position(|byte| matches!(byte, b'=' | b' '));
+            let length = length.unwrap_or(cursor.rest().len());
+            let name = &cursor.rest()[..length];
+            cursor.at += length;
+            // `12 lines lost lost=12`.
+            if !cursor.skip(b"=") {
+                if cursor.skip(b" ") && lost.is_none() && is_word(name) {
+                    continue;
+                }
+                cursor.at = name_at;
+                return Err(cursor.error("expected name=value"));
+            }
+            let slot;
+            (slot, place) = names.find(place, name);
+            slot
+        };
+        let span = if cursor.skip(b"\"") {
+            let span = cursor.quoted()?;
+            if cursor.at < line.len() {
+                cursor.expect(b" ", "expected a blank behind the value")?;
+            }
+            span
+        } else {
+            cursor.word()
+        };
+        if slot == Slot::Lost {
+            lost = number(span.bytes(line));
+        }
+        cursor.take(record, slot, span, times)?;
+    }
+    match lost {
+        Some(count) => Ok(Kind::Lost(count)),
+        None if place_is_empty(record) => Err(cursor.error("expected name=value")),
+        None => Ok(Kind::Request),
+    }
+}
+
+fn is_word(text: &[u8]) -> bool {
+    !text.is_empty() && text.iter().all(u8::is_ascii_alphanumeric)
+}
+
+/// A line with a time alone is cut off.
+fn place_is_empty(record: &Record) -> bool {
+    record.status == 0 && record.texts.iter().all(|span| *span == Span::default())
+}
+
+/// A line that has a time and a level is one of tidegate's log.
+fn other(line: &[u8], times: &mut TimeReader) -> Result<Kind, LineError> {
+    let blank = line
+        .iter()
+        .position(|byte| *byte == b' ')
+        .unwrap_or(line.len());
+    let (time, rest) = line.split_at(blank);
+    let level = rest.trim_ascii_start();
+    let is_level = ["INFO ", "WARN ", "ERROR ", "DEBUG ", "TRACE "];
+    let is_level = is_level
+        .iter()
+        .any(|word| level.starts_with(word.as_bytes()));
+    if is_level && times.read(time).is_some() {
+        return Ok(Kind::Other);
+    }
+    Err(LineError {
+        column: 1,
+        what: "expected a time, a level and `access:`",
+    })
+}

@@ -1,0 +1,173 @@
+//! Lines by a template in the manner of nginx's `log_format`.
+
+use super::cursor::Cursor;
+use crate::error::{FormatError, LineError};
+use crate::names::{Names, Vocabulary};
+use crate::record::{Record, Slot, Span};
+use crate::time::TimeReader;
+
+/// The most variables of a template.
+const MAX_VARIABLES: usize = 64;
+
+/// How often a line is tried with a variable that ends later.
+const MAX_TRIES: u32 = 64;
+
+/// A template: text, then each variable with the text behind it.
+#[derive(Clone, Debug)]
+pub(crate) struct Template {
+    before: Box<[u8]>,
+    variables: Vec<(Slot, Box<[u8]>)>,
+}
+
+/// Reads a template: `$name` and `${name}` are variables, `$$` is a `$`. Quotes around all of it are left out, as `log_format` has them.
+pub(crate) fn compile(text: &str) -> Result<(Template, Names), FormatError> {
+    let wrong = |what: String| Err(FormatError(format!("the template {what}")));
+    let mut names = Names::new(Vocabulary::Template);
+    let mut before = Vec::new();
+    let mut variables: Vec<(Slot, Vec<u8>)> = Vec::new();
+    let mut rest = unquoted(text);
+    while let Some(dollar) = rest.find('$') {
+        let (plain, behind) = (&rest[..dollar], &rest[dollar + 1..]);
+        let is_first = variables.is_empty();
+        let last = variables.last_mut().map_or(&mut before, |it| &mut it.1);
+        last.extend_from_slice(plain.as_bytes());
+        if let Some(behind) = behind.strip_prefix('$') {
+            last.push(b'$');
+            rest = behind;
+            continue;
+        }
+        let is_divided = is_first || !last.is_empty();
+        let (name, behind) = match behind.strip_prefix('{') {
+            Some(inner) => match inner.split_once('}') {
+                Some(parts) => parts,
+                None => return wrong("has a `${` without `}`".to_owned()),
+            },
+            None => {
+                let is_end = |c: char| !(c.is_ascii_alphanumeric() || c == '_');
+                behind.split_at(behind.find(is_end).unwrap_or(behind.len()))
+            }
+        };
+        if name.is_empty() {
+            return wrong("has a `$` without a name; `$$` is a `$`".to_owned());
+        }
+        if variables.len() == MAX_VARIABLES {
+            return wrong(format!("has more than {MAX_VARIABLES} variables"));
+        }
+        let slot = names.meaning(name.as_bytes());
+        // A path begins with a slash, and needs no text before it.
+        if !is_divided && !matches!(slot, Slot::Target | Slot::Uri) {
+            return wrong(format!(
+                "has no text before `${name}`: where that begins cannot be told"
+            ));
+        }
+        names.list(name.as_bytes(), slot);
+        variables.push((slot, Vec::new()));
+        rest = behind;
+    }
+    let last = variables.last_mut().map_or(&mut before, |it| &mut it.1);
+    last.extend_from_slice(rest.as_bytes());
+    if !names.has_time() {
+        return wrong(
+            "has no time: add `$time_local`, `$time_iso8601`, `$msec` or `$time`".to_owned(),
+        );
+    }
+    let variables = variables
+        .into_iter()
+        .map(|(slot, text)| (slot, text.into()));
+    let template = Template {
+        before: before.into(),
+        variables: variables.collect(),
+    };
+    Ok((template, names))
+}
+
+fn unquoted(text: &str) -> &str {
+    let inner = |quote: char| text.strip_prefix(quote)?.strip_suffix(quote);
+    inner('\'').unwrap_or(text)
+}
+
+impl Template {
+    pub(crate) fn read(
+        &self,
+        line: &[u8],
+        record: &mut Record,
+        times: &mut TimeReader,
+    ) -> Result<(), LineError> {
+        let mut cursor = Cursor::new(line);
+        cursor.expect(
+            &self.before,
+            "expected the text that the template begins with",
+        )?;
+        let mut tries = MAX_TRIES;
+        self.variable(0, cursor, record, times, &mut tries)
+    }
+
+    /// Reads from a variable on. A value may hold the text behind it: then a later place is tried.
+    fn variable(
+        &self,
+        number: usize,
+        cursor: Cursor<'_>,
+        record: &mut Record,
+        times: &mut TimeReader,
+        tries: &mut u32,
+    ) -> Result<(), LineError> {
+        let Some((slot, text)) = self.variables.get(number) else {
+            return Ok(());
+        };
+        let (line, start) = (cursor.line, cursor.at);
+        let is_last = number + 1 == self.variables.len();
+        let mut from = start;
+        let mut first = None;
+        loop {
+            let end = if is_last {
+                // The rest of the line.
+                line.len()
+                    .checked_sub(text.len())
+                    .filter(|end| *end >= from && line[*end..] == **text)
+            } else if text.is_empty() {
+                self.before_path(number + 1, line, from)
+            } else {
+                memchr::memmem::find(&line[from..], text).map(|length| from + length)
+            };
+            let Some(end) = end else {
+                let what = if is_last {
+                    "expected the text that the template ends with"
+                } else {
+                    "expected the text that the template has behind this value"
+                };
+                return Err(first.unwrap_or_else(|| cursor.error(what)));
+            };
+            let escaped = line[start..end].contains(&b'\\');
+            let taken = cursor.take(record, *slot, Span::new(start, end, escaped), times);
+            let behind = Cursor {
+                line,
+                at: end + text.len(),
+            };
+            let error = match taken
+                .and_then(|()| self.variable(number + 1, behind, record, times, tries))
+            {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            let first = *first.get_or_insert(error);
+            *tries = tries.saturating_sub(1);
+            if *tries == 0 || is_last {
+                return Err(first);
+            }
+            from = end + 1;
+        }
+    }
+
+    /// Where a path begins that has no text before it: at a slash, or where its value is empty or `-`.
+    fn before_path(&self, path: usize, line: &[u8], from: usize) -> Option<usize> {
+        let rest = &line[from..];
+        let behind = self.variables.get(path).map_or(&b""[..], |it| &it.1);
+        let end = match behind {
+            [] => rest.len(),
+            behind => memchr::memmem::find(rest, behind)?,
+        };
+        let value = &rest[..end];
+        let none = value.len() - usize::from(value.ends_with(b"-"));
+        Some(from + memchr::memchr(b'/', value).unwrap_or(none))
+    }
+}

@@ -1,0 +1,83 @@
+//! `--map`: which members of an object say what.
+
+use crate::error::FormatError;
+use crate::lines::json::Objects;
+use crate::names::{Names, Vocabulary, mapped};
+use crate::record::Slot;
+
+/// The most objects in each other, and beside each other.
+const MAX_OBJECTS: usize = 32;
+
+/// Reads pairs such as `time=$.ts,path=$.request.path`.
+pub(crate) fn compile(text: &str) -> Result<Objects, FormatError> {
+    // The line itself knows the names of all headers.
+    let mut objects = vec![Names::new(Vocabulary::Listed)];
+    let wrong = |what: String| Err(FormatError(what));
+    for pair in text
+        .split(',')
+        .map(str::trim)
+        .filter(|pair| !pair.is_empty())
+    {
+        let shown = pair.escape_debug();
+        let Some((name, path)) = pair.split_once('=') else {
+            return wrong(format!(
+                "`{shown}` has no `=`: write such as path=$.request.path"
+            ));
+        };
+        let (name, path) = (name.trim(), path.trim());
+        let Some(slot) = mapped(&mut objects[0], name) else {
+            return wrong(format!(
+                "there is no field `{}`; there are time, end, duration, peer, method, path, query, host, status, client, user, \
+                 forwarded_for, header:NAME, and others",
+                name.escape_debug()
+            ));
+        };
+        let members = path.strip_prefix("$.").map(|path| path.split('.'));
+        let Some(members) = members.filter(|it| it.clone().all(|member| !member.is_empty())) else {
+            return wrong(format!(
+                "`{shown}`: a path in the object begins with `$.`, such as $.request.path"
+            ));
+        };
+        let members: Vec<_> = members.collect();
+        let Some((last, above)) = members.split_last() else {
+            continue;
+        };
+        let mut at = 0;
+        for member in above {
+            at = match inner(&mut objects, at, member) {
+                Some(at) => at,
+                None => {
+                    return wrong(format!(
+                        "`{shown}`: there are too many objects, or a value that is one, too"
+                    ));
+                }
+            };
+        }
+        if objects[at].is_listed(last.as_bytes()) {
+            return wrong(format!("`{shown}`: this path is named twice"));
+        }
+        objects[at].list(last.as_bytes(), slot);
+    }
+    if !objects.iter().any(Names::has_time) {
+        return wrong("the map has no time: add time=$.NAME (when a request arrived) or end=$.NAME (when it ended)".to_owned());
+    }
+    Ok(objects)
+}
+
+/// The object that is a member of another one.
+fn inner(objects: &mut Objects, at: usize, member: &str) -> Option<usize> {
+    let names = &mut objects[at];
+    if names.is_listed(member.as_bytes()) {
+        return match names.find(Names::START, member.as_bytes()).0 {
+            Slot::Object(number) => Some(number.into()),
+            _ => None,
+        };
+    }
+    let number = objects.len();
+    if number == MAX_OBJECTS {
+        return None;
+    }
+    objects[at].list(member.as_bytes(), Slot::Object(number as u8));
+    objects.push(Names::new(Vocabulary::Listed));
+    Some(number)
+}

@@ -1,0 +1,289 @@
+//! The names that values have in logs, and what they mean.
+
+use crate::field::{Field, Fields};
+use crate::record::{MAX_HEADERS, Slot, Unit};
+
+/// Whose names a log has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Vocabulary {
+    /// tidegate's fields.
+    Tidegate,
+    /// nginx's variables, and what operators call them in JSON.
+    Nginx,
+    /// nginx's variables and tidegate's fields.
+    Template,
+    /// Traefik's.
+    Traefik,
+    /// None: all names are listed.
+    Listed,
+}
+
+/// The most names of one log that are remembered.
+const MAX_NAMES: usize = 512;
+
+/// The names of a log's values. Lines of one log have the same names in about the same order.
+#[derive(Clone, Debug)]
+pub(crate) struct Names {
+    vocabulary: Vocabulary,
+    known: Vec<Name>,
+    /// Which name is expected to follow a name; the first one follows the last slot.
+    next: Vec<u16>,
+    headers: Vec<Box<str>>,
+}
+
+#[derive(Clone, Debug)]
+struct Name {
+    text: Box<[u8]>,
+    slot: Slot,
+}
+
+/// Where in the order of names a line is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place(usize);
+
+impl Names {
+    pub(crate) fn new(vocabulary: Vocabulary) -> Self {
+        Self {
+            vocabulary,
+            known: Vec::new(),
+            next: vec![0],
+            headers: Vec::new(),
+        }
+    }
+
+    /// Before the first name of a line.
+    pub(crate) const START: Place = Place(0);
+
+    /// The name that probably comes next, and what it means.
+    pub(crate) fn expected(&self, place: Place) -> Option<(&[u8], Slot)> {
+        let next = usize::from(*self.next.get(place.0)?);
+        let name = self.known.get(next)?;
+        Some((&name.text, name.slot))
+    }
+
+    /// The place behind the expected name.
+    pub(crate) fn behind(&self, place: Place) -> Place {
+        let next = self.next.get(place.0).copied().unwrap_or(0);
+        Place(usize::from(next) + 1)
+    }
+
+    /// What this name means.
+    pub(crate) fn find(&mut self, place: Place, text: &[u8]) -> (Slot, Place) {
+        let known = self.known.iter().position(|name| *name.text == *text);
+        let at = match known {
+            Some(at) => at,
+            None if self.known.len() < MAX_NAMES && text.len() < 256 => {
+                let slot = self.meaning(text);
+                self.list(text, slot)
+            }
+            // A log with so many names: what is new now is not asked for.
+            None => return (Slot::Skip, place),
+        };
+        if let Some(next) = self.next.get_mut(place.0) {
+            *next = at as u16;
+        }
+        (self.known[at].slot, Place(at + 1))
+    }
+
+    /// Gives a name its meaning.
+    pub(crate) fn list(&mut self, text: &[u8], slot: Slot) -> usize {
+        self.known.push(Name {
+            text: text.into(),
+            slot,
+        });
+        // Behind the last name there is none yet.
+        self.next.push(u16::MAX);
+        self.known.len() - 1
+    }
+
+    /// Whether this name has a meaning.
+    pub(crate) fn is_listed(&self, text: &[u8]) -> bool {
+        self.known.iter().any(|name| *name.text == *text)
+    }
+
+    /// What a name means by the vocabulary.
+    pub(crate) fn meaning(&mut self, text: &[u8]) -> Slot {
+        let Ok(name) = std::str::from_utf8(text) else {
+            return Slot::Skip;
+        };
+        let found = match self.vocabulary {
+            Vocabulary::Tidegate => tidegate(name),
+            Vocabulary::Nginx => nginx(name).or_else(|| operators(name)),
+            Vocabulary::Template => nginx(name).or_else(|| tidegate(name)),
+            Vocabulary::Traefik => traefik(name),
+            Vocabulary::Listed => None,
+        };
+        if let Some(slot) = found {
+            return slot;
+        }
+        match header_of(self.vocabulary, name) {
+            Some(header) => self.header(&header),
+            None => Slot::Skip,
+        }
+    }
+
+    /// The slot of a request header.
+    pub(crate) fn header(&mut self, name: &str) -> Slot {
+        if let Some(field) = Field::of_header(name) {
+            return Slot::Text(field);
+        }
+        let name = name.to_ascii_lowercase();
+        let known = self.headers.iter().position(|it| **it == *name);
+        let number = match known {
+            Some(number) => number,
+            None if self.headers.len() < MAX_HEADERS => {
+                self.headers.push(name.into());
+                self.headers.len() - 1
+            }
+            None => return Slot::Skip,
+        };
+        Slot::Header(number as u8)
+    }
+
+    /// The names of headers.
+    pub(crate) fn headers(&self) -> &[Box<str>] {
+        &self.headers
+    }
+
+    /// Adds the fields of the names that were seen.
+    pub(crate) fn fields(&self, fields: &mut Fields) {
+        self.known.iter().for_each(|name| name.slot.gives(fields));
+        self.headers.iter().for_each(|name| fields.add_header(name));
+    }
+
+    /// Whether a name was seen that says when a request was.
+    pub(crate) fn has_time(&self) -> bool {
+        let is_time = |name: &Name| matches!(name.slot, Slot::Start | Slot::End);
+        self.known.iter().any(is_time)
+    }
+}
+
+/// The request header that a name stands for.
+fn header_of(vocabulary: Vocabulary, name: &str) -> Option<String> {
+    match vocabulary {
+        Vocabulary::Nginx | Vocabulary::Template => {
+            Some(name.strip_prefix("http_")?.replace('_', "-"))
+        }
+        Vocabulary::Traefik => Some(name.strip_prefix("request_")?.to_owned()),
+        Vocabulary::Tidegate | Vocabulary::Listed => None,
+    }
+}
+
+/// A field of tidegate's access log.
+pub(crate) fn tidegate(name: &str) -> Option<Slot> {
+    Some(match name {
+        "timestamp" | "time_local" => Slot::End,
+        "time" => Slot::Start,
+        "decided_at" => Slot::Decided,
+        "total_us" => Slot::Duration(Unit::Microseconds),
+        "waited_us" => Slot::Waited(Unit::Microseconds),
+        "peer" => Slot::Peer,
+        "client_ip" => Slot::ClientIp,
+        "status" => Slot::Status,
+        "upstream_status" => Slot::UpstreamStatus,
+        "bytes_in" => Slot::BytesIn,
+        "bytes_out" => Slot::BytesOut,
+        "cost" => Slot::Cost,
+        "lost" => Slot::Lost,
+        "target" => Slot::Log,
+        // The path is logged without the query.
+        "id" | "method" | "host" | "path" | "protocol" | "outcome" | "route" | "client"
+        | "plan" | "limit" | "refused_by" | "would_refuse" | "exempt" | "denied_by"
+        | "decided_by" => Slot::Text(Field::named(name)?),
+        _ => return None,
+    })
+}
+
+/// A variable of nginx.
+fn nginx(name: &str) -> Option<Slot> {
+    Some(match name {
+        "time_local" | "time_iso8601" | "msec" => Slot::End,
+        "remote_addr" | "realip_remote_addr" => Slot::Peer,
+        "remote_user" => Slot::Text(Field::User),
+        "request" => Slot::Request,
+        "request_method" => Slot::Text(Field::Method),
+        "request_uri" => Slot::Target,
+        "uri" | "document_uri" => Slot::Uri,
+        "args" | "query_string" => Slot::Text(Field::Query),
+        "host" | "http_host" => Slot::Text(Field::Host),
+        "scheme" => Slot::Text(Field::Scheme),
+        "server_protocol" => Slot::Text(Field::Protocol),
+        "status" => Slot::Status,
+        "upstream_status" => Slot::UpstreamStatus,
+        "body_bytes_sent" | "bytes_sent" => Slot::BytesOut,
+        "request_length" => Slot::BytesIn,
+        "request_time" => Slot::Duration(Unit::Seconds),
+        "request_id" => Slot::Text(Field::Id),
+        _ => return None,
+    })
+}
+
+/// What operators call nginx's variables in JSON.
+fn operators(name: &str) -> Option<Slot> {
+    Some(match name {
+        "time" | "timestamp" | "@timestamp" | "ts" | "date" | "datetime" | "time_msec" => Slot::End,
+        "remote_ip" | "client_ip" | "clientip" | "client" | "ip" | "remote_address" => Slot::Peer,
+        "user" => Slot::Text(Field::User),
+        "method" | "verb" => Slot::Text(Field::Method),
+        "path" | "url" => Slot::Target,
+        "query" => Slot::Text(Field::Query),
+        "vhost" => Slot::Text(Field::Host),
+        "protocol" | "http_version" => Slot::Text(Field::Protocol),
+        "response_code" | "status_code" | "response_status" => Slot::Status,
+        "bytes" | "size" | "response_length" => Slot::BytesOut,
+        "duration" | "response_time" => Slot::Duration(Unit::Seconds),
+        "x_forwarded_for" | "xff" => Slot::Text(Field::ForwardedFor),
+        "x_request_id" | "req_id" => Slot::Text(Field::Id),
+        _ => return None,
+    })
+}
+
+/// A name of Traefik's JSON.
+fn traefik(name: &str) -> Option<Slot> {
+    Some(match name {
+        "StartUTC" | "StartLocal" => Slot::Start,
+        "time" => Slot::End,
+        "Duration" => Slot::Duration(Unit::Nanoseconds),
+        "ClientAddr" => Slot::Peer,
+        "ClientUsername" => Slot::Text(Field::User),
+        "RequestMethod" => Slot::Text(Field::Method),
+        "RequestPath" => Slot::Target,
+        "RequestHost" => Slot::Text(Field::Host),
+        "RequestScheme" => Slot::Text(Field::Scheme),
+        "RequestProtocol" => Slot::Text(Field::Protocol),
+        "DownstreamStatus" => Slot::Status,
+        "OriginStatus" => Slot::UpstreamStatus,
+        "RequestContentSize" => Slot::BytesIn,
+        "DownstreamContentSize" => Slot::BytesOut,
+        _ => return None,
+    })
+}
+
+/// What a name of `--map` means: a field, `time`, `end`, `target`, `request`, a duration with its unit, or `header:NAME`.
+pub(crate) fn mapped(names: &mut Names, name: &str) -> Option<Slot> {
+    if let Some(header) = name.strip_prefix("header:") {
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        return (!header.is_empty() && header.bytes().all(is_name)).then(|| names.header(header));
+    }
+    Some(match name {
+        "time" => Slot::Start,
+        "end" => Slot::End,
+        "request" => Slot::Request,
+        "target" => Slot::Target,
+        "duration" | "duration_s" => Slot::Duration(Unit::Seconds),
+        "duration_ms" => Slot::Duration(Unit::Milliseconds),
+        "duration_us" => Slot::Duration(Unit::Microseconds),
+        "duration_ns" => Slot::Duration(Unit::Nanoseconds),
+        "waited" => Slot::Waited(Unit::Seconds),
+        "peer" | "ip" => Slot::Peer,
+        "client_ip" => Slot::ClientIp,
+        "status" => Slot::Status,
+        "upstream_status" => Slot::UpstreamStatus,
+        "bytes_in" => Slot::BytesIn,
+        "bytes_out" => Slot::BytesOut,
+        "cost" => Slot::Cost,
+        // With the query, if it has one.
+        "path" => Slot::Target,
+        _ => Slot::Text(Field::named(name).filter(|field| (*field as usize) < Field::TEXTS)?),
+    })
+}

@@ -1,0 +1,305 @@
+//! Reads whole logs.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::detect::{self, detect};
+use crate::entry::Entry;
+use crate::error::{Error, LineError};
+use crate::field::Fields;
+use crate::format::Format;
+use crate::held::Held;
+use crate::input::{Lines, Next};
+use crate::parser::{Kind, Parser};
+use crate::report::{Refused, Report};
+
+/// The longest that a request may take, and be put in order.
+const WINDOW: Duration = Duration::from_secs(60);
+
+/// The most wrong lines that are kept.
+const MAX_REFUSED: usize = 5;
+
+/// How many files stay open that are not read yet.
+const MAX_OPEN: usize = 16;
+
+/// How many lines are read before requests are handed on.
+const BATCH: usize = 64;
+
+/// How logs are read.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How lines look; none: each file's first lines tell.
+    pub format: Option<Format>,
+    /// Whether a wrong line is an error.
+    pub strict: bool,
+    /// Requests are put in the order of arrival if they took no longer than this. 65,536 requests are held at most.
+    pub window: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            format: None,
+            strict: false,
+            window: WINDOW,
+        }
+    }
+}
+
+/// One of the logs that are read.
+#[derive(Debug)]
+pub struct Source {
+    path: PathBuf,
+    format: Option<Format>,
+    parser: Parser,
+    fields: Fields,
+    /// None: it is not open yet, or not any more.
+    lines: Option<Lines>,
+    bytes_read: Arc<AtomicU64>,
+    bytes: Option<u64>,
+    requests: u64,
+}
+
+impl Source {
+    fn open(
+        path: &Path,
+        options: &Options,
+        stays_open: bool,
+    ) -> Result<(Self, Option<u64>), Error> {
+        let read = |error| Error::Read(path.to_owned(), error);
+        let mut lines = Lines::open(path).map_err(read)?;
+        let first = lines.first(detect::LINES).map_err(read)?;
+        let first: Vec<_> = first.into_iter().map(|line| lines.bytes(line)).collect();
+        let found = detect(&first, options.format.as_ref());
+        let found = found.map_err(|why| Error::Unknown(path.to_owned(), why))?;
+        let size = std::fs::metadata(path).ok().filter(|it| it.is_file());
+        let begins = found.as_ref().map(|found| found.first);
+        let (format, parser) = match found {
+            Some(found) => (Some(found.format), found.parser),
+            None => {
+                let format = options.format.clone();
+                let parser = Parser::new(format.as_ref().unwrap_or(&Format::Combined));
+                (format, parser)
+            }
+        };
+        let is_file = size.is_some();
+        let source = Self {
+            path: path.to_owned(),
+            format,
+            fields: parser.fields().clone(),
+            parser,
+            bytes_read: lines.counter(),
+            lines: (stays_open || !is_file).then_some(lines),
+            bytes: size.map(|it| it.len()),
+            requests: 0,
+        };
+        Ok((source, begins))
+    }
+
+    /// The file; `-` is standard input.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// How its lines look; none if it has no lines.
+    pub const fn format(&self) -> Option<&Format> {
+        self.format.as_ref()
+    }
+
+    /// The fields that its lines can have.
+    pub const fn fields(&self) -> &Fields {
+        &self.fields
+    }
+
+    /// How many bytes of the file were read, before decompression.
+    pub fn bytes_read(&self) -> u64 {
+        self.bytes_read.load(Ordering::Relaxed)
+    }
+
+    /// The size of the file; none if it is a pipe.
+    pub const fn bytes(&self) -> Option<u64> {
+        self.bytes
+    }
+
+    /// How many requests were read.
+    pub const fn requests(&self) -> u64 {
+        self.requests
+    }
+}
+
+/// Reads logs, as one, in the order of arrival.
+#[derive(Debug)]
+pub struct Reader {
+    sources: Vec<Source>,
+    /// The logs that have not ended, by when the last line that was read was written.
+    open: BinaryHeap<Reverse<(u64, usize)>>,
+    held: Held,
+    /// The request that was handed on last.
+    given: Option<u32>,
+    /// When the last one arrived.
+    last: u64,
+    report: Report,
+    strict: bool,
+    window: u64,
+}
+
+impl Reader {
+    /// Opens logs: files, also compressed by gzip or zstd, and `-` for standard input.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be read, or its first lines are of no known format.
+    pub fn open<P: AsRef<Path>>(paths: &[P], options: Options) -> Result<Self, Error> {
+        let mut sources = Vec::with_capacity(paths.len());
+        let mut open = BinaryHeap::new();
+        for (number, path) in paths.iter().enumerate() {
+            let (source, begins) = Source::open(path.as_ref(), &options, number < MAX_OPEN)?;
+            // Of a log without a request the lines are counted.
+            open.push(Reverse((begins.unwrap_or(0), number)));
+            sources.push(source);
+        }
+        Ok(Self {
+            sources,
+            open,
+            held: Held::default(),
+            given: None,
+            last: 0,
+            report: Report::default(),
+            strict: options.strict,
+            window: u64::try_from(options.window.as_micros()).unwrap_or(u64::MAX),
+        })
+    }
+
+    /// The next request; none at the end.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be read further, or a line is wrong and [`Options::strict`] is set.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "entries borrow from the reader"
+    )]
+    pub fn next(&mut self) -> Result<Option<Entry<'_>>, Error> {
+        if let Some(given) = self.given.take() {
+            self.held.free(given);
+        }
+        let next = loop {
+            let before = match self.open.peek() {
+                Some(Reverse((written, _))) => written.saturating_sub(self.window),
+                None => u64::MAX,
+            };
+            if let Some(at) = self.held.pop(before) {
+                break at;
+            }
+            if self.open.is_empty() {
+                return Ok(None);
+            }
+            self.read()?;
+        };
+        self.given = Some(next);
+        let place = self.held.place(next);
+        let arrival = place.record.arrival;
+        if arrival < self.last {
+            self.report.backward += 1;
+            self.report.farthest_back = self.report.farthest_back.max(self.last - arrival);
+        }
+        self.last = self.last.max(arrival);
+        let parser = &self.sources[place.log].parser;
+        Ok(Some(parser.entry_of(&place.line, &place.record)))
+    }
+
+    /// Reads on in the log that is the farthest behind, until another one is.
+    fn read(&mut self) -> Result<(), Error> {
+        let Some(mut top) = self.open.peek_mut() else {
+            return Ok(());
+        };
+        let Reverse((mut written, number)) = *top;
+        let source = &mut self.sources[number];
+        let failed = |error| Error::Read(source.path.clone(), error);
+        let lines = match &mut source.lines {
+            Some(lines) => lines,
+            none => {
+                let lines = Lines::open(&source.path).map_err(failed)?;
+                source.bytes_read = lines.counter();
+                none.insert(lines)
+            }
+        };
+        for _ in 0..BATCH {
+            let next = lines
+                .next()
+                .map_err(|error| Error::Read(source.path.clone(), error))?;
+            let read = match next {
+                Next::End => {
+                    source.lines = None;
+                    PeekMut::pop(top);
+                    return Ok(());
+                }
+                Next::TooLong => Err(LineError {
+                    column: 1,
+                    what: "expected a line of 1 MiB at most",
+                }),
+                Next::Line(line) => {
+                    let line = lines.bytes(line);
+                    let read = if line.is_empty() {
+                        Ok(Kind::Other)
+                    } else {
+                        source.parser.read(line)
+                    };
+                    if read == Ok(Kind::Request) {
+                        let record = source.parser.record();
+                        self.held.push(number, line, record);
+                        written = written.max(record.written());
+                    }
+                    read
+                }
+            };
+            self.report.lines += 1;
+            match read {
+                Ok(Kind::Request) => {
+                    self.report.requests += 1;
+                    source.requests += 1;
+                }
+                Ok(Kind::Other) => self.report.others += 1,
+                Ok(Kind::Lost(count)) => {
+                    self.report.others += 1;
+                    self.report.lost = self.report.lost.saturating_add(count);
+                }
+                Err(error) if self.strict => {
+                    return Err(Error::Line(source.path.clone(), lines.number(), error));
+                }
+                Err(error) => {
+                    self.report.refused += 1;
+                    if self.report.first_refused.len() < MAX_REFUSED {
+                        self.report.first_refused.push(Refused {
+                            path: source.path.clone(),
+                            number: lines.number(),
+                            error,
+                        });
+                    }
+                }
+            }
+            if self.held.is_due(written.saturating_sub(self.window)) {
+                break;
+            }
+        }
+        if written > top.0.0 {
+            top.0.0 = written;
+        }
+        Ok(())
+    }
+
+    /// The logs, with their formats and how far they were read.
+    pub fn sources(&self) -> &[Source] {
+        &self.sources
+    }
+
+    /// What was read so far.
+    pub const fn report(&self) -> &Report {
+        &self.report
+    }
+}

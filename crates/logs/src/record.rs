@@ -1,0 +1,396 @@
+//! What a line says, as places in it.
+
+use std::net::IpAddr;
+
+use crate::address::{address, address_with_port};
+use crate::field::{Field, Fields};
+use crate::request;
+use crate::text::{Escape, Text};
+use crate::time::{Time, TimeReader, number, scaled};
+
+/// The most request headers that an entry has. Further ones are left out.
+pub(crate) const MAX_HEADERS: usize = 8;
+
+/// No number.
+const NONE: u64 = u64::MAX;
+
+/// Where in its line each value of an entry is. It holds no reference, so it can be kept beside a copy of the line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record {
+    pub(crate) arrival: u64,
+    pub(crate) resolution: u32,
+    pub(crate) stamp: Stamp,
+    pub(crate) escape: Escape,
+    pub(crate) status: u16,
+    pub(crate) upstream_status: u16,
+    duration: u64,
+    bytes_in: u64,
+    bytes_out: u64,
+    cost: u64,
+    waited: u64,
+    pub(crate) peer: Option<IpAddr>,
+    pub(crate) client_ip: Option<IpAddr>,
+    pub(crate) texts: [Span; Field::TEXTS],
+    pub(crate) headers: [Span; MAX_HEADERS],
+    started: Option<Time>,
+    ended: Option<Time>,
+    /// When tidegate's limits were asked.
+    decided: Option<Time>,
+    /// The path as nginx decoded it, which counts if the line has no other.
+    uri: Span,
+}
+
+/// A part of a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Span {
+    start: u32,
+    /// The length, and whether there are escapes in it. 0: there is no value.
+    coded: u32,
+}
+
+/// What the time of a line says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stamp {
+    /// When the request arrived.
+    Arrival,
+    /// When it ended. The line has a duration, which was subtracted.
+    Shifted,
+    /// When it ended. The line has no duration: the request arrived some time before.
+    End,
+}
+
+/// What a value of a line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Slot {
+    /// Nothing that is asked for.
+    Skip,
+    /// A field with a text.
+    Text(Field),
+    /// `GET /path?query HTTP/1.1`.
+    Request,
+    /// `/path?query`, or `http://host/path?query`.
+    Target,
+    /// nginx's `$uri`.
+    Uri,
+    /// A request header, by its number.
+    Header(u8),
+    /// An address, perhaps with a port.
+    Peer,
+    /// An address with its port behind the last colon.
+    PeerAndPort,
+    /// The same as [`Peer`](Self::Peer), as tidegate's limits count it.
+    ClientIp,
+    Status,
+    UpstreamStatus,
+    BytesIn,
+    BytesOut,
+    Cost,
+    Duration(Unit),
+    Waited(Unit),
+    /// When the request arrived.
+    Start,
+    /// When it ended.
+    End,
+    /// When tidegate's limits were asked, by the clock of the store.
+    Decided,
+    /// An object of JSON whose members are asked for, by its number.
+    Object(u8),
+    /// tidegate's count of lost lines.
+    Lost,
+    /// Of which of tidegate's logs the line is.
+    Log,
+}
+
+/// The unit of a duration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Nanoseconds,
+    Microseconds,
+    Milliseconds,
+    Seconds,
+}
+
+impl Unit {
+    const fn micros(self) -> f64 {
+        match self {
+            Self::Nanoseconds => 1e-3,
+            Self::Microseconds => 1.0,
+            Self::Milliseconds => 1e3,
+            Self::Seconds => 1e6,
+        }
+    }
+
+    /// Reads a number of these units, in microseconds.
+    pub(crate) fn read(self, text: &[u8]) -> Option<u64> {
+        scaled(text, self.micros())
+    }
+}
+
+impl Span {
+    const EMPTY: Self = Self { start: 0, coded: 0 };
+
+    pub(crate) const fn new(start: usize, end: usize, escaped: bool) -> Self {
+        Self {
+            start: start as u32,
+            coded: (end.saturating_sub(start) as u32) << 1 | escaped as u32,
+        }
+    }
+
+    pub(crate) const fn start(self) -> usize {
+        self.start as usize
+    }
+
+    pub(crate) const fn end(self) -> usize {
+        self.start() + (self.coded >> 1) as usize
+    }
+
+    pub(crate) const fn is_escaped(self) -> bool {
+        self.coded & 1 == 1
+    }
+
+    const fn is_empty(self) -> bool {
+        self.coded < 2
+    }
+
+    pub(crate) fn bytes(self, line: &[u8]) -> &[u8] {
+        line.get(self.start()..self.end()).unwrap_or_default()
+    }
+
+    /// An empty text is none.
+    pub(crate) fn text(self, line: &[u8], escape: Escape) -> Option<Text<'_>> {
+        let escape = self.is_escaped().then_some(escape);
+        (!self.is_empty()).then(|| Text::new(self.bytes(line), escape))
+    }
+}
+
+const fn known(value: u64) -> Option<u64> {
+    if value == NONE { None } else { Some(value) }
+}
+
+impl Record {
+    pub(crate) const EMPTY: Self = Self {
+        arrival: 0,
+        resolution: 0,
+        stamp: Stamp::End,
+        escape: Escape::Backslash,
+        status: 0,
+        upstream_status: 0,
+        duration: NONE,
+        bytes_in: NONE,
+        bytes_out: NONE,
+        cost: NONE,
+        waited: NONE,
+        peer: None,
+        client_ip: None,
+        texts: [Span::EMPTY; Field::TEXTS],
+        headers: [Span::EMPTY; MAX_HEADERS],
+        started: None,
+        ended: None,
+        decided: None,
+        uri: Span::EMPTY,
+    };
+
+    pub(crate) const fn duration(&self) -> Option<u64> {
+        known(self.duration)
+    }
+
+    pub(crate) const fn set_duration(&mut self, duration: u64) {
+        self.duration = duration;
+    }
+
+    pub(crate) const fn bytes_in(&self) -> Option<u64> {
+        known(self.bytes_in)
+    }
+
+    pub(crate) const fn bytes_out(&self) -> Option<u64> {
+        known(self.bytes_out)
+    }
+
+    pub(crate) const fn cost(&self) -> Option<u64> {
+        known(self.cost)
+    }
+
+    pub(crate) const fn waited(&self) -> Option<u64> {
+        known(self.waited)
+    }
+
+    /// Takes a value. `-` and an empty text are none.
+    pub(crate) fn take(
+        &mut self,
+        slot: Slot,
+        line: &[u8],
+        span: Span,
+        times: &mut TimeReader,
+    ) -> Result<(), &'static str> {
+        let value = span.bytes(line);
+        if matches!(value, [] | b"-") {
+            return Ok(());
+        }
+        match slot {
+            Slot::Skip | Slot::Object(_) | Slot::Lost | Slot::Log => {}
+            Slot::Text(field) => {
+                if let Some(place) = self.texts.get_mut(field as usize) {
+                    *place = span;
+                }
+            }
+            Slot::Request => self.request(line, span),
+            Slot::Target => self.target(line, span),
+            Slot::Uri => self.uri = span,
+            Slot::Header(number) => {
+                if let Some(place) = self.headers.get_mut(usize::from(number)) {
+                    *place = span;
+                }
+            }
+            // A host name, or `unix:`, is no address.
+            Slot::Peer => self.peer = address(value),
+            Slot::PeerAndPort => self.peer = address_with_port(value),
+            Slot::ClientIp => self.client_ip = address(value),
+            Slot::Status => {
+                self.status = status(value).ok_or("expected a status, such as 200")?;
+            }
+            Slot::UpstreamStatus => self.upstream_status = last_status(value),
+            Slot::BytesIn => self.bytes_in = bytes(value)?,
+            Slot::BytesOut => self.bytes_out = bytes(value)?,
+            Slot::Cost => self.cost = number(value).ok_or("expected a whole number")?,
+            Slot::Duration(unit) => {
+                // A proxy that does not know it writes -1.
+                if !value.starts_with(b"-") {
+                    let duration = unit.read(value);
+                    self.duration = duration.ok_or("expected a duration")?;
+                }
+            }
+            Slot::Waited(unit) => {
+                let waited = unit.read(value);
+                self.waited = waited.ok_or("expected a duration")?;
+            }
+            Slot::Start => self.started = Some(finer(self.started, times.read(value))?),
+            Slot::End => self.ended = Some(finer(self.ended, times.read(value))?),
+            Slot::Decided => self.decided = Some(finer(None, times.read(value))?),
+        }
+        Ok(())
+    }
+
+    /// The parts of `GET /path?query HTTP/1.1`. What is no request has none.
+    fn request(&mut self, line: &[u8], span: Span) {
+        let Some(parts) = request::parts(span.bytes(line)) else {
+            return;
+        };
+        let part = |range: std::ops::Range<usize>| {
+            let (start, end) = (span.start() + range.start, span.start() + range.end);
+            Span::new(start, end, span.is_escaped())
+        };
+        self.texts[Field::Method as usize] = part(parts.method);
+        if let Some(protocol) = parts.protocol {
+            self.texts[Field::Protocol as usize] = part(protocol);
+        }
+        self.target(line, part(parts.target));
+    }
+
+    fn target(&mut self, line: &[u8], span: Span) {
+        let parts = request::target(span.bytes(line));
+        let part = |range: std::ops::Range<usize>| {
+            let (start, end) = (span.start() + range.start, span.start() + range.end);
+            Span::new(start, end, span.is_escaped())
+        };
+        let fields = [
+            (Field::Scheme, parts.scheme),
+            (Field::Host, parts.host),
+            (Field::Path, parts.path),
+            (Field::Query, parts.query),
+        ];
+        for (field, range) in fields {
+            if let Some(range) = range {
+                self.texts[field as usize] = part(range);
+            }
+        }
+    }
+
+    /// Works out when the request arrived.
+    pub(crate) fn finish(&mut self) -> Result<(), &'static str> {
+        let path = &mut self.texts[Field::Path as usize];
+        if path.is_empty() {
+            *path = self.uri;
+        }
+        let (time, stamp) = match (self.decided.or(self.started), self.ended, self.duration) {
+            (Some(start), ..) => (start, Stamp::Arrival),
+            (None, Some(end), NONE) => (end, Stamp::End),
+            (None, Some(end), duration) => {
+                let micros = end.micros.saturating_sub(duration);
+                (Time { micros, ..end }, Stamp::Shifted)
+            }
+            (None, None, _) => return Err("expected a time, which the line lacks"),
+        };
+        (self.arrival, self.resolution, self.stamp) = (time.micros, time.resolution, stamp);
+        Ok(())
+    }
+
+    /// About when the line was written: logs are in this order.
+    pub(crate) fn written(&self) -> u64 {
+        match self.ended {
+            Some(end) => end.micros.max(self.arrival),
+            None => self.arrival.saturating_add(self.duration().unwrap_or(0)),
+        }
+    }
+}
+
+/// The more exact of two times.
+fn finer(known: Option<Time>, other: Option<Time>) -> Result<Time, &'static str> {
+    let other = other.ok_or("expected a time, such as 22/Nov/2026:15:32:17 +0000")?;
+    Ok(known
+        .filter(|known| known.resolution < other.resolution)
+        .unwrap_or(other))
+}
+
+/// A status; 0 stands for none, as does the -1 of HAProxy.
+fn status(text: &[u8]) -> Option<u16> {
+    match text {
+        b"0" | b"-1" | b"000" => Some(0),
+        [b'1'..=b'9', _, _] => number(text).map(|status| status as u16),
+        _ => None,
+    }
+}
+
+/// The last status of a list, such as nginx's `502, 200`.
+fn last_status(text: &[u8]) -> u16 {
+    let mut words = text.rsplit(|byte| matches!(byte, b' ' | b',' | b':'));
+    let last = words.find(|word| !word.is_empty());
+    last.and_then(status).unwrap_or(0)
+}
+
+/// A number of bytes; -1 stands for none.
+fn bytes(text: &[u8]) -> Result<u64, &'static str> {
+    if text == b"-1" {
+        return Ok(NONE);
+    }
+    number(text).ok_or("expected a number of bytes")
+}
+
+impl Slot {
+    /// The fields that a value of this slot gives.
+    pub(crate) fn gives(self, fields: &mut Fields) {
+        let given: &[Field] = match self {
+            Self::Skip
+            | Self::Object(_)
+            | Self::Lost
+            | Self::Log
+            | Self::Header(_)
+            | Self::Start
+            | Self::Decided
+            | Self::End => &[],
+            Self::Text(field) => &[field],
+            Self::Request => &[Field::Method, Field::Path, Field::Query, Field::Protocol],
+            Self::Target => &[Field::Path, Field::Query],
+            Self::Uri => &[Field::Path],
+            Self::Peer | Self::PeerAndPort => &[Field::Peer],
+            Self::ClientIp => &[Field::ClientIp],
+            Self::Status => &[Field::Status],
+            Self::UpstreamStatus => &[Field::UpstreamStatus],
+            Self::BytesIn => &[Field::BytesIn],
+            Self::BytesOut => &[Field::BytesOut],
+            Self::Cost => &[Field::Cost],
+            Self::Duration(_) => &[Field::Duration],
+            Self::Waited(_) => &[Field::Waited],
+        };
+        given.iter().for_each(|field| fields.add(*field));
+    }
+}
