@@ -16,6 +16,7 @@ pub struct Fixed {
     pub(crate) secret: Option<Secret>,
     pub(crate) admin: SocketAddr,
     pub(crate) log: LogPlan,
+    pub(crate) overrides_file: Option<PathBuf>,
 }
 
 /// Where limits keep their state.

@@ -8,10 +8,10 @@
 //! Only the file can make a plan, and nothing below start-up reads the file. Whatever is wrong is told by its place: line, column,
 //! the line itself, and what is allowed there. Values that may be secret never stand in a message.
 
+mod access;
 mod admin;
 mod answers;
 mod bounds;
-mod check;
 mod clients;
 mod file;
 mod fixed;
@@ -22,17 +22,18 @@ mod pem;
 mod plan;
 pub mod routes;
 mod secret;
-mod shape;
 mod store;
+#[cfg(test)]
+mod tests;
 mod tracing;
 mod upstreams;
-mod value;
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::Path;
 
-pub use admin::AdminPlan;
+pub use access::networks::{DenyFile, load_networks};
+pub use admin::{AdminPlan, AdminToken, Role};
 pub use bounds::timeouts::Timeouts;
 pub use clients::keys::KeyFile;
 pub use clients::tokens::JwksPlan;
@@ -47,6 +48,7 @@ pub use tidegate_yaml::{ConfigError, Warning};
 use tidegate_net::file_error;
 use tidegate_tower::ClientPlans;
 use tidegate_tower::api_keys::ListedKey;
+use tidegate_values::{check, shape, value};
 use tidegate_yaml::{Place, Problem, Source};
 
 /// The longest configuration that is read, in bytes.
@@ -141,14 +143,7 @@ pub fn load_keys(
 ) -> Result<Vec<ListedKey>, ConfigError> {
     let name = path.display().to_string();
     let refuse = |problem| Source::new(&name, "").refuse(vec![problem]);
-    // Opening a pipe waits for its other end.
-    let is_pipe = fs::metadata(path).is_ok_and(|data| !data.is_file() && !data.is_dir());
-    if is_pipe {
-        return Err(refuse(Problem::new(None, "this is no regular file")));
-    }
-    let bytes = read(path).map_err(|error| refuse(Problem::new(None, unreadable(&error))))?;
-    let text = String::from_utf8(bytes);
-    let text = text.map_err(|_| refuse(Problem::new(None, "this is not UTF-8 text")))?;
+    let text = read_text(path).map_err(refuse)?;
     // A key in the place of its hash must not be shown, neither in a line nor as a name.
     let source = Source::secret(&name, &text);
     let keys: Vec<_> = tidegate_yaml::read(&source).map_err(|problem| {
@@ -169,10 +164,39 @@ pub fn load_keys(
 ///
 /// The text is no name of a key; what is allowed, as text.
 pub fn key_name(text: &str) -> Result<String, String> {
-    use clients::keys::KeyName;
     use value::Value as _;
+    use value::client::KeyName;
     let name = KeyName::read(text).map(|name| name.0);
     name.map_err(|_| format!("allowed here: {}", KeyName::ALLOWED))
+}
+
+/// The name of a plan, if it is one.
+///
+/// # Errors
+///
+/// The text is no name of a plan; what is allowed, as text.
+pub fn plan_name(text: &str) -> Result<String, String> {
+    use value::Value as _;
+    use value::client::PlanName;
+    let name = PlanName::read(text).map(|name| name.0);
+    name.map_err(|_| format!("allowed here: {}", PlanName::ALLOWED))
+}
+
+/// When an API key expires, as it is written, if that is still to come.
+///
+/// # Errors
+///
+/// The text is no date, or the date is over; what is allowed, as text.
+pub fn key_expiry(text: &str) -> Result<String, String> {
+    use value::Value as _;
+    use value::client::Date;
+    match Date::read(text) {
+        Ok(date) if date.is_over() => {
+            Err("this time is over: the key would never be known".to_owned())
+        }
+        Ok(_) => Ok(text.to_owned()),
+        Err(_) => Err(format!("allowed here: {}", Date::ALLOWED)),
+    }
 }
 
 /// The JSON Schema of the configuration, for editors.
@@ -187,6 +211,20 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
         .take(MAX_BYTES + 1)
         .read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// The text of a file that is reread while requests are served.
+fn read_text(path: &Path) -> Result<String, Problem> {
+    // Opening a pipe waits for its other end.
+    let is_pipe = fs::metadata(path).is_ok_and(|data| !data.is_file() && !data.is_dir());
+    if is_pipe {
+        return Err(Problem::new(None, "this is no regular file"));
+    }
+    let bytes = read(path).map_err(|error| Problem::new(None, unreadable(&error)))?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(Problem::new(None, "this file is too long").note("the longest is 16 MB"));
+    }
+    String::from_utf8(bytes).map_err(|_| Problem::new(None, "this is not UTF-8 text"))
 }
 
 fn unreadable(error: &io::Error) -> String {

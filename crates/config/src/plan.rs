@@ -2,12 +2,14 @@
 //!
 //! Only the check makes one, so whatever stands in a plan is right: names are resolved, numbers fit, every route can be reached.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tidegate_store::Limit;
 use tidegate_telemetry::traces::TraceSettings;
-use tidegate_tower::{Clients, Policy, Reject};
+use tidegate_tower::{ClientPlans, Clients, Policy, Reject};
 
+use crate::access::networks::DenyFile;
 use crate::admin::AdminPlan;
 use crate::bounds::timeouts::Timeouts;
 use crate::clients::keys::KeyFile;
@@ -33,10 +35,16 @@ pub struct Plan {
     pub admin: AdminPlan,
     /// How it names who is calling.
     pub clients: Clients,
+    /// The plans that a client may have.
+    pub plans: ClientPlans,
     /// Whether trusted peers begin a connection with a PROXY protocol header.
     pub proxy_protocol: bool,
     /// The files with API keys, which are reread when they change.
     pub key_files: Vec<KeyFile>,
+    /// The file with denied networks, which is reread when it changes.
+    pub deny_file: Option<DenyFile>,
+    /// The file in which overrides are kept that are set at run time; none: they end with the process, or are in Redis.
+    pub overrides_file: Option<PathBuf>,
     /// The key sets that are fetched, for tokens.
     pub jwks: Vec<JwksPlan>,
     /// Where limits keep their state.
@@ -47,6 +55,8 @@ pub struct Plan {
     pub unmatched: Policy,
     /// What is answered where there is no route; none: 404 with problem details.
     pub no_route: Option<Reject>,
+    /// Whether answers carry the request ID.
+    pub request_id_in_answers: bool,
     /// All limits, in the order of the file.
     pub limits: Vec<Arc<Limit>>,
     /// The routes, in the order of the file: the first match wins.

@@ -7,7 +7,8 @@ use std::fmt;
 pub struct Secret(String);
 
 impl Secret {
-    pub(crate) fn new(text: &str) -> Self {
+    /// A secret of this text.
+    pub fn new(text: &str) -> Self {
         Self(text.to_owned())
     }
 

@@ -1,16 +1,21 @@
 //! The admin port (`admin`).
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_net::host::HostPattern;
-use tidegate_yaml::Problem;
+use tidegate_tower::api_keys;
+use tidegate_yaml::{Place, Problem, Spanned};
 
 use crate::check::Check;
 use crate::listeners::{LOCALHOST, TakenAddress, is_any, take};
 use crate::secret::Secret;
 use crate::shape::SingleOr;
+use crate::value::client::KeyHash;
+use crate::value::word::{choice, name};
 use crate::value::{Fault, Scalar, Value};
 
 /// An admin port that has settings.
@@ -19,10 +24,61 @@ use crate::value::{Fault, Scalar, Value};
 pub(crate) struct Admin {
     /// Where it is. Default: 127.0.0.1:9901.
     pub(crate) address: Option<Scalar<SocketAddr>>,
-    /// What whoever asks about clients shows as `Authorization: Bearer`. Default: none, and on loopback no need.
+    /// What whoever asks about clients shows as `Authorization: Bearer`. It may read and write. Default: none, and on loopback no need.
     pub(crate) token: Option<Scalar<TokenText>>,
+    /// Several tokens in its place, each with a name and a role. Default: none.
+    pub(crate) tokens: Option<Vec<Spanned<WrittenToken>>>,
     /// Names under which it may be asked, such as gateway or *.example.com, beside addresses and localhost. Default: none.
     pub(crate) hosts: Option<Vec<Scalar<HostPattern>>>,
+}
+
+/// A token of the admin port that has a name.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WrittenToken {
+    /// Who has it, as audit lines say.
+    pub(crate) name: Scalar<TokenName>,
+    /// The token's hash, never the token.
+    pub(crate) hash: Scalar<KeyHash>,
+    /// What it may do: read, or write as well. Default: read.
+    pub(crate) role: Option<Scalar<Role>>,
+}
+
+name!(
+    /// The name of a token of the admin port. Not shown: it may be the token, by mistake.
+    pub(crate) TokenName,
+    "a token's name",
+    "letters, digits, `.`, `_` and `-`; 128 at most",
+    |c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'),
+    shown: false
+);
+
+/// What a token of the admin port may do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Role {
+    /// Look.
+    #[default]
+    Read,
+    /// Look, and change what is in force.
+    Write,
+}
+
+choice!(
+    Role,
+    "Role",
+    "a role",
+    [("read", Self::Read), ("write", Self::Write)]
+);
+
+/// A token of the admin port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdminToken {
+    /// Who has it.
+    pub name: Arc<str>,
+    /// The hash under which it is known.
+    pub sha256: [u8; 32],
+    /// What it may do.
+    pub role: Role,
 }
 
 /// The token of the admin port; empty: none.
@@ -48,8 +104,10 @@ impl Value for TokenText {
 pub struct AdminPlan {
     /// Where it is.
     pub address: SocketAddr,
-    /// The token that requests about clients must carry.
+    /// The token that commands send to it, if the configuration has one in clear.
     pub token: Option<Secret>,
+    /// The tokens, of which requests about clients must carry one; none: none is needed on loopback.
+    pub tokens: Vec<AdminToken>,
     /// The names under which it may be asked, beside addresses and `localhost`.
     pub hosts: Vec<HostPattern>,
 }
@@ -61,19 +119,26 @@ pub(crate) fn admin(
     written: Option<&SingleOr<SocketAddr, Admin>>,
     taken: &mut Vec<TakenAddress>,
 ) -> Option<AdminPlan> {
-    let (address, token, hosts) = match written {
-        None => (None, None, None),
-        Some(SingleOr::Single(address)) => (Some(address), None, None),
-        Some(SingleOr::Block(block)) => {
-            let admin = &block.value;
-            (
-                admin.address.as_ref(),
-                admin.token.as_ref(),
-                admin.hosts.as_ref(),
-            )
-        }
+    let (address, block) = match written {
+        None => (None, None),
+        Some(SingleOr::Single(address)) => (Some(address), None),
+        Some(SingleOr::Block(block)) => (block.value.address.as_ref(), Some(&block.value)),
     };
-    let token = check.read_some(token).and_then(|token| token.0);
+    let written_token = block.and_then(|admin| admin.token.as_ref());
+    let token = check.read_some(written_token).and_then(|token| token.0);
+    let written = block.and_then(|admin| admin.tokens.as_deref());
+    let mut tokens = tokens(check, written.unwrap_or_default());
+    if let Some(token) = &token {
+        if !tokens.is_empty() {
+            both_kinds(check, written_token.and_then(|scalar| scalar.place));
+        }
+        tokens.push(AdminToken {
+            name: "admin".into(),
+            sha256: api_keys::hash(token.expose().as_bytes()),
+            role: Role::Write,
+        });
+    }
+    let hosts = block.and_then(|admin| admin.hosts.as_ref());
     let hosts = hosts.into_iter().flatten();
     let hosts = hosts.filter_map(|host| check.read(host)).collect();
     let address = match address {
@@ -87,8 +152,44 @@ pub(crate) fn admin(
     Some(AdminPlan {
         address,
         token,
+        tokens,
         hosts,
     })
+}
+
+/// The tokens of a list, each with a name and a hash that no other has.
+fn tokens(check: &mut Check<'_>, written: &[Spanned<WrittenToken>]) -> Vec<AdminToken> {
+    let (mut names, mut hashes) = (HashSet::new(), HashSet::new());
+    let mut tokens = Vec::new();
+    for WrittenToken { name, hash, role } in written.iter().map(|token| &token.value) {
+        let role = check.read_some(role.as_ref()).unwrap_or_default();
+        let (name_place, hash_place) = (name.place, hash.place);
+        let (Some(TokenName(name)), Some(KeyHash(sha256))) = (check.read(name), check.read(hash))
+        else {
+            continue;
+        };
+        if !names.insert(name.clone()) {
+            let problem = Problem::new(name_place, "two tokens have the same name");
+            check.refuse(problem.note("audit lines say who did what by the name of the token"));
+        }
+        if !hashes.insert(sha256) {
+            let problem = Problem::new(hash_place, "the same token has two names");
+            check.refuse(problem.note("make a token for each name: `tidegate keys new NAME`"));
+        }
+        tokens.push(AdminToken {
+            name: name.into(),
+            sha256,
+            role,
+        });
+    }
+    tokens
+}
+
+fn both_kinds(check: &mut Check<'_>, place: Option<Place>) {
+    let problem = Problem::new(place, "there are both `token` and `tokens`").without_line();
+    check.refuse(problem.note(
+        "give it an entry under `tokens`, such as `{ name: admin, hash: \"sha256:…\", role: write }`; `tidegate keys hash NAME` prints the hash",
+    ));
 }
 
 pub(crate) fn open_admin(
@@ -96,7 +197,7 @@ pub(crate) fn open_admin(
     written: Option<&SingleOr<SocketAddr, Admin>>,
     admin: Option<&AdminPlan>,
 ) {
-    let is_open = admin.is_some_and(|admin| admin.token.is_none() && is_any(admin.address));
+    let is_open = admin.is_some_and(|admin| admin.tokens.is_empty() && is_any(admin.address));
     if is_open {
         let place = match written {
             Some(SingleOr::Single(scalar)) => scalar.place,
@@ -109,7 +210,7 @@ pub(crate) fn open_admin(
         );
         check.warn(problem.note(
             "who reaches it can read metrics and health; clients and the configuration are served with a token only. Set \
-             `token`, or listen on 127.0.0.1",
+             `token` or `tokens`, or listen on 127.0.0.1",
         ));
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::value::tests::{bad, good};
+use crate::tests::{bad, good};
 
 #[test]
 fn tokens_are_what_a_header_can_carry() {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::value::tests::{bad, good};
+use crate::tests::{bad, good};
 
 #[test]
 fn sizes_are_none_or_bytes_or_have_a_unit() {

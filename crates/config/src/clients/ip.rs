@@ -2,13 +2,12 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Map;
 use tidegate_yaml::{Place, Problem};
 
 use crate::check::Check;
-use crate::value::number::{digits, whole};
+use crate::value::Scalar;
+use crate::value::net::PrefixLength;
 use crate::value::word::choice;
-use crate::value::{Fault, Scalar, Value};
 
 /// Addresses.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -42,26 +41,6 @@ choice!(
         ("proxy_protocol", Self::ProxyProtocol),
     ]
 );
-
-/// How many bits of an IPv6 address are one client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PrefixLength(pub(crate) u8);
-
-impl Value for PrefixLength {
-    const NAME: &'static str = "PrefixLength";
-    const WHAT: &'static str = "a prefix length";
-    const ALLOWED: &'static str = "a whole number of bits from 1 to 128";
-
-    fn read(text: &str) -> Result<Self, Fault> {
-        let number = digits(text).and_then(|number| u8::try_from(number).ok());
-        let number = number.filter(|number| (1..=128).contains(number));
-        number.map(Self).ok_or(Fault::Form)
-    }
-
-    fn schema() -> Map<String, serde_json::Value> {
-        whole(1, Some(128))
-    }
-}
 
 /// Warns that nobody reports addresses.
 pub(crate) fn nobody_tells(check: &mut Check<'_>, place: Option<Place>) {

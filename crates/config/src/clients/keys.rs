@@ -1,22 +1,20 @@
 //! `api_key`: keys that are listed, and the files that list more.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
 
 use http::HeaderName;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Map;
 use tidegate_tower::api_keys::{ApiKeys, ListedKey, UnknownKey};
 use tidegate_tower::{ClientPlan, ClientPlans};
 use tidegate_yaml::{ConfigError, Place, Problem, Source, Spanned};
 
 use crate::check::Check;
-use crate::clients::SeenKeys;
-use crate::value::number::pattern;
-use crate::value::word::{FilePath, choice, name};
-use crate::value::{Fault, Scalar, Value};
+use crate::value::Scalar;
+use crate::value::client::{Date, KeyHash, KeyName, PlanName};
+use crate::value::word::FilePath;
 
 /// Listed API keys.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -36,7 +34,7 @@ pub(crate) struct ApiKey {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Key {
-    /// What the client is called.
+    /// What the client is called. A client may have several keys, of which all but one expire.
     pub(crate) name: Scalar<KeyName>,
     /// The key's hash, never the key.
     pub(crate) hash: Scalar<KeyHash>,
@@ -44,80 +42,6 @@ pub(crate) struct Key {
     pub(crate) expires: Option<Scalar<Date>>,
     /// The plan of its client, a name from `plans`. Default: none, and the limits' own quotas.
     pub(crate) plan: Option<Scalar<PlanName>>,
-}
-
-choice!(
-    UnknownKey,
-    "UnknownKey",
-    "a treatment of unknown keys",
-    [
-        ("fall_through", Self::FallThrough),
-        ("reject", Self::Reject),
-        ("accept", Self::Accept),
-    ]
-);
-
-name!(
-    /// The name of an API key, which is what its client is called. Not shown: it may be the key, by mistake.
-    KeyName,
-    "a key's name",
-    "1 to 128 characters, without blanks",
-    |c| !c.is_whitespace() && !c.is_control(),
-    shown: false
-);
-
-name!(
-    /// The plan of an API key. Not shown: it may be the key, by mistake.
-    PlanName,
-    "a plan's name",
-    "letters, digits, `.`, `_` and `-`; 128 at most",
-    |c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'),
-    shown: false
-);
-
-/// The hash of an API key. Whoever writes the key itself here should not read it in a log.
-pub(crate) struct KeyHash(pub(crate) [u8; 32]);
-
-impl Value for KeyHash {
-    const NAME: &'static str = "KeyHash";
-    const WHAT: &'static str = "the hash of a key";
-    const ALLOWED: &'static str = "sha256: and 64 hexadecimal digits";
-    const SHOWN: bool = false;
-
-    fn read(text: &str) -> Result<Self, Fault> {
-        let digits = text.strip_prefix("sha256:").ok_or(Fault::Form)?;
-        if digits.len() != 64 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(Fault::Form);
-        }
-        let mut hash = [0; 32];
-        for (byte, at) in hash.iter_mut().zip((0..64).step_by(2)) {
-            *byte = u8::from_str_radix(&digits[at..at + 2], 16).map_err(|_| Fault::Form)?;
-        }
-        Ok(Self(hash))
-    }
-}
-
-/// A time, as a span since the epoch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Date(pub(crate) Duration);
-
-impl Value for Date {
-    const NAME: &'static str = "Date";
-    const WHAT: &'static str = "a date";
-    const ALLOWED: &'static str = "a day or a time in UTC: 2027-01-31 or 2027-01-31T12:00:00Z";
-
-    fn read(text: &str) -> Result<Self, Fault> {
-        let midnight = || humantime::parse_rfc3339(&format!("{text}T00:00:00Z"));
-        let time = humantime::parse_rfc3339(text).or_else(|_| midnight());
-        let since = time
-            .ok()
-            .and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-        since.map(Self).ok_or(Fault::Form)
-    }
-
-    fn schema() -> Map<String, serde_json::Value> {
-        pattern(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9:.]+Z)?$")
-    }
 }
 
 /// A file with API keys.
@@ -133,6 +57,20 @@ pub struct KeyFile {
     pub plans: ClientPlans,
 }
 
+/// The keys of all sources: by name and by hash, and where each is listed.
+#[derive(Default)]
+pub(crate) struct SeenKeys {
+    clients: HashMap<String, SeenClient>,
+    hashes: HashMap<[u8; 32], Option<Place>>,
+}
+
+/// A client's first key, and its first one that never expires.
+struct SeenClient {
+    place: Option<Place>,
+    plan: Option<ClientPlan>,
+    unending: Option<Option<Place>>,
+}
+
 /// Checks a file with keys beside those that are listed elsewhere.
 pub(crate) fn keys(
     written: &[Spanned<Key>],
@@ -144,7 +82,15 @@ pub(crate) fn keys(
     let mut check = Check::new(source, &|_| None);
     let mut seen = SeenKeys::default();
     for key in listed {
-        seen.names.insert(key.name.to_string(), None);
+        let plan = key.plan.as_ref();
+        one_client(
+            &mut check,
+            &mut seen,
+            &key.name,
+            None,
+            plan,
+            key.expires.is_some(),
+        );
         seen.hashes.insert(key.sha256, None);
     }
     let keys = listed_keys(&mut check, written.iter(), plans, &mut seen);
@@ -154,7 +100,7 @@ pub(crate) fn keys(
     Err(source.refuse(check.problems))
 }
 
-/// The keys of a list, each with a name and a hash that no other has.
+/// The keys of a list, each with a hash that no other has. Those of one name are one client's.
 pub(crate) fn listed_keys<'f>(
     check: &mut Check<'_>,
     written: impl Iterator<Item = &'f Spanned<Key>>,
@@ -168,14 +114,21 @@ pub(crate) fn listed_keys<'f>(
         let hash = check.read(&key.hash);
         let expires = check.read_some(key.expires.as_ref());
         let plan = key.plan.as_ref();
-        let plan = plan.and_then(|scalar| plan_of_key(check, scalar, plans));
-        if let Some(name) = &name {
-            let first = seen.names.insert(name.0.clone(), key.name.place);
-            seen_before(check, first, key.name.place, "two keys have the same name");
+        let plan = plan.map(|scalar| plan_of_key(check, scalar, plans));
+        let is_plan_known = plan.as_ref().is_none_or(Option::is_some);
+        let plan = plan.flatten();
+        if let Some(KeyName(name)) = &name
+            && is_plan_known
+        {
+            let expires = key.expires.is_some();
+            one_client(check, seen, name, key.name.place, plan.as_ref(), expires);
         }
-        if let Some(hash) = &hash {
-            let first = seen.hashes.insert(hash.0, key.hash.place);
-            seen_before(check, first, key.hash.place, "the same key has two names");
+        if let Some(hash) = &hash
+            && let Some(first) = seen.hashes.insert(hash.0, key.hash.place)
+        {
+            let problem = Problem::new(key.hash.place, "this key is listed twice");
+            let problem = first_at(check, problem, first);
+            check.refuse(problem);
         }
         if let (Some(name), Some(hash)) = (name, hash) {
             keys.push(ListedKey {
@@ -240,24 +193,51 @@ pub(crate) fn key_file(
     })
 }
 
-/// Refuses what was there already, if it was.
-fn seen_before(
+/// Refuses keys of one name that are not one client's: by mistake, two clients may have been given one name.
+fn one_client(
     check: &mut Check<'_>,
-    first: Option<Option<Place>>,
+    seen: &mut SeenKeys,
+    name: &str,
     place: Option<Place>,
-    what: &str,
+    plan: Option<&ClientPlan>,
+    expires: bool,
 ) {
-    if let Some(first) = first {
-        let mut problem = Problem::new(place, what);
-        if let Some(first) = first {
-            problem = problem.note(format!("the first is at {}", check.source.at(first)));
+    let Some(client) = seen.clients.get_mut(name) else {
+        let client = SeenClient {
+            place,
+            plan: plan.cloned(),
+            unending: (!expires).then_some(place),
+        };
+        seen.clients.insert(name.to_owned(), client);
+        return;
+    };
+    if client.plan.as_ref() != plan {
+        let problem = Problem::new(place, "two keys of one name have different plans");
+        let problem = first_at(check, problem, client.place);
+        check.refuse(problem.note("a client has one plan, whichever of its keys it shows"));
+    }
+    match client.unending {
+        Some(first) if !expires => {
+            let problem = Problem::new(place, "two keys of one name never expire");
+            let note = "give the old key of a client an `expires`, or another client another name";
+            let problem = first_at(check, problem, first);
+            check.refuse(problem.note(note));
         }
-        check.refuse(problem);
+        None if !expires => client.unending = Some(place),
+        Some(_) | None => {}
     }
 }
 
-/// Whether a plan's name can be shown. What has digits or capitals may be an API key that stands in the wrong place.
-fn is_plain_word(name: &str) -> bool {
+/// Adds where the first one is.
+fn first_at(check: &Check<'_>, problem: Problem, first: Option<Place>) -> Problem {
+    match first {
+        Some(first) => problem.note(format!("the first is at {}", check.source.at(first))),
+        None => problem,
+    }
+}
+
+/// Whether a name of a plan or a key can be shown. What has digits or capitals may be an API key that stands in the wrong place.
+pub(crate) fn is_plain_word(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_lowercase() || matches!(c, '_' | '-');
     name.len() <= 24 && name.chars().all(is_plain)
 }

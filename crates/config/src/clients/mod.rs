@@ -1,25 +1,28 @@
 //! Who is calling: the sources of clients, and the proxies that are believed (`clients`, `trusted_proxies`, `forward_client`).
 
+pub(crate) mod certificate;
 pub(crate) mod ip;
 pub(crate) mod keys;
 pub(crate) mod tokens;
 
-use std::collections::HashMap;
-use std::net::IpAddr;
+use std::sync::Arc;
 
 use http::HeaderName;
-use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_tower::api_keys::{ApiKeys, UnknownKey};
-use tidegate_tower::{AddressFrom, ClientPlans, ClientSource, Clients, TrustedProxies};
+use tidegate_tower::{
+    AddressFrom, ClientPlans, ClientSource, Clients, PlanMembers, TrustedProxies,
+};
 use tidegate_yaml::{Place, Problem, Spanned};
 
 use crate::check::Check;
-use crate::clients::ip::{AddressSource, Ip, PrefixLength, nobody_tells};
-use crate::clients::keys::{ApiKey, KeyFile, key_file, listed_keys};
-use crate::clients::tokens::{JwksPlan, Jwt, token_source};
-use crate::value::{Fault, Scalar, Value};
+use crate::clients::certificate::{CertificateSource, certificate_source};
+use crate::clients::ip::{AddressSource, Ip, nobody_tells};
+use crate::clients::keys::{ApiKey, KeyFile, SeenKeys, key_file, listed_keys};
+use crate::clients::tokens::{JwksPlan, Jwt, claims, token_source};
+use crate::value::Scalar;
+use crate::value::net::{Network, PrefixLength};
 
 /// A place to look for a client; exactly one of these.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -33,6 +36,8 @@ pub(crate) struct WrittenSource {
     pub(crate) user_id: Option<UserId>,
     /// A user ID in a signed token.
     pub(crate) jwt: Option<Jwt>,
+    /// A name in a verified client certificate.
+    pub(crate) client_cert: Option<CertificateSource>,
     /// The caller's address.
     pub(crate) ip: Option<Ip>,
 }
@@ -59,29 +64,6 @@ impl WrittenClients<'_> {
 pub(crate) struct UserId {
     /// The header. Default: X-User-Id.
     pub(crate) header: Option<Scalar<HeaderName>>,
-}
-
-/// The addresses of trusted proxies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Network(pub(crate) IpNet);
-
-impl Value for Network {
-    const NAME: &'static str = "Network";
-    const WHAT: &'static str = "a network";
-    const ALLOWED: &'static str = "an IP address, or a network such as 10.0.0.0/8 or fd00::/8";
-
-    fn read(text: &str) -> Result<Self, Fault> {
-        let address = || text.parse::<IpAddr>().ok().map(IpNet::from);
-        let network: IpNet = text.parse().ok().or_else(address).ok_or(Fault::Form)?;
-        if network.trunc() != network {
-            // 10.1.2.3/8 is as likely to mean one address as to mean all of 10.
-            let (all, one) = (network.trunc(), network.addr());
-            return Err(Fault::Quoting(format!(
-                "this may mean the network {all} or the address {one}: write one of them"
-            )));
-        }
-        Ok(Self(network))
-    }
 }
 
 const API_KEY_HEADER: HeaderName = HeaderName::from_static("x-api-key");
@@ -117,13 +99,6 @@ const RESERVED: [&str; 22] = [
     "x-request-id",
 ];
 
-/// The keys of all sources: by name and by hash, and where each is listed.
-#[derive(Default)]
-pub(crate) struct SeenKeys {
-    names: HashMap<String, Option<Place>>,
-    hashes: HashMap<[u8; 32], Option<Place>>,
-}
-
 /// What sources take their keys from while the gateway runs.
 #[derive(Default)]
 pub(crate) struct WatchedKeys {
@@ -155,10 +130,13 @@ pub(crate) fn clients(
         forward_client: written
             .forward_client
             .and_then(|scalar| naming_header(check, scalar)),
+        // Of those that the sources name, once these are known.
+        members: PlanMembers::default(),
     };
     let mut proxy_protocol = false;
     let mut reread = WatchedKeys::default();
     let mut seen = SeenKeys::default();
+    let mut all_claims = Vec::new();
     let mut address_at = None;
     for placed in written.sources {
         if let Some(at) = address_at {
@@ -185,8 +163,14 @@ pub(crate) fn clients(
                 clients.sources.extend(source);
             }
             Kind::Jwt(jwt) => {
-                let source = token_source(check, jwt, placed.place, plans, &mut reread.jwks);
+                let claims = claims(check, jwt);
+                all_claims.extend(claims.iter().cloned());
+                let jwks = &mut reread.jwks;
+                let source = token_source(check, jwt, placed.place, plans, claims, jwks);
                 clients.sources.extend(source);
+            }
+            Kind::Certificate(written) => {
+                clients.sources.extend(certificate_source(check, written));
             }
             Kind::Ip(ip) => {
                 address_at = Some(placed.place);
@@ -212,6 +196,7 @@ pub(crate) fn clients(
     }
     Callers {
         clients,
+        claims: all_claims,
         proxy_protocol,
         reread,
     }
@@ -223,19 +208,22 @@ fn kind<'f>(check: &mut Check<'_>, source: &'f Spanned<WrittenSource>) -> Option
         api_key,
         user_id,
         jwt,
+        client_cert,
         ip,
     } = &source.value;
     let kinds = [
         api_key.as_ref().map(Kind::ApiKey),
         user_id.as_ref().map(Kind::UserId),
         jwt.as_ref().map(Kind::Jwt),
+        client_cert.as_ref().map(Kind::Certificate),
         ip.as_ref().map(Kind::Ip),
     ];
     let mut kinds = kinds.into_iter().flatten();
     let (first, second) = (kinds.next(), kinds.next());
     if first.is_none() || second.is_some() {
         let problem = Problem::new(source.place, "a client source is exactly one of its kinds");
-        let note = "allowed here: api_key, user_id, jwt or ip, each behind a `-` of its own";
+        let note =
+            "allowed here: api_key, user_id, jwt, client_cert or ip, each behind a `-` of its own";
         check.refuse(problem.note(note));
         return None;
     }
@@ -309,7 +297,7 @@ fn told_apart(check: &mut Check<'_>, written: WrittenClients<'_>, clients: &Clie
     let shown = clients.sources.iter().filter_map(|source| match source {
         ClientSource::ApiKey { header, .. } => Some(header),
         ClientSource::Token(tokens) => Some(tokens.header()),
-        ClientSource::UserId { .. } | ClientSource::Ip => None,
+        ClientSource::UserId { .. } | ClientSource::Certificate(_) | ClientSource::Ip => None,
     });
     for (index, name) in named.iter().enumerate() {
         if shown.clone().any(|shown| shown == *name) || named[..index].contains(name) {
@@ -342,6 +330,8 @@ fn unbelieved(check: &mut Check<'_>, place: Option<Place>) {
 /// What a configuration says of callers.
 pub(crate) struct Callers {
     pub(crate) clients: Clients,
+    /// The claims of tokens that limits may be counted per.
+    pub(crate) claims: Vec<Arc<str>>,
     pub(crate) proxy_protocol: bool,
     pub(crate) reread: WatchedKeys,
 }
@@ -351,6 +341,7 @@ enum Kind<'f> {
     ApiKey(&'f ApiKey),
     UserId(&'f UserId),
     Jwt(&'f Jwt),
+    Certificate(&'f CertificateSource),
     Ip(&'f Ip),
 }
 

@@ -19,8 +19,9 @@ use tokio::sync::Notify;
 
 use crate::check::Check;
 use crate::pem::{authorities, unreadable, unusable};
+use crate::value::client::ClaimName;
 use crate::value::net::http_url;
-use crate::value::word::{FilePath, choice};
+use crate::value::word::FilePath;
 use crate::value::{Fault, Scalar, Value};
 
 /// Signed tokens.
@@ -29,7 +30,7 @@ use crate::value::{Fault, Scalar, Value};
 pub(crate) struct Jwt {
     /// The header; in Authorization behind `Bearer`. Default: Authorization.
     pub(crate) header: Option<Scalar<HeaderName>>,
-    /// The signatures that are accepted: HS256, RS256, ES256, EdDSA.
+    /// The signatures that are accepted: HS256, RS256, RS384, RS512, PS256, ES256, ES384, EdDSA.
     pub(crate) algorithms: Spanned<Vec<Scalar<Signature>>>,
     /// The key: a secret for HS256, else a public key in PEM. Either this or `jwks_url`.
     pub(crate) key_file: Option<Scalar<FilePath>>,
@@ -45,25 +46,15 @@ pub(crate) struct Jwt {
     pub(crate) audience: Option<Scalar<Words>>,
     /// How far clocks may differ. Default: 60s.
     pub(crate) leeway: Option<Scalar<Duration>>,
-    /// The claim that holds the user ID. Default: sub.
+    /// The claim that holds the user ID; in all names of claims, a dot leads into an object. Default: sub.
     pub(crate) claim: Option<Scalar<Words>>,
     /// The claim that holds the name of the user's plan. Default: none, and no token gives a plan.
     pub(crate) plan_claim: Option<Scalar<Words>>,
+    /// The claims that limits may be counted per, as `claim:NAME`. Default: none.
+    pub(crate) claims: Option<Vec<Scalar<ClaimName>>>,
     /// What becomes of a token that is not valid: fall_through or reject. Default: fall_through.
     pub(crate) invalid: Option<Scalar<InvalidToken>>,
 }
-
-choice!(
-    InvalidToken,
-    "InvalidToken",
-    "what can be done with invalid tokens",
-    [
-        ("fall_through", Self::FallThrough),
-        ("reject", Self::Reject),
-    ]
-);
-
-choice!(Signature, "Signature", "a signature algorithm", Self::ALL);
 
 /// Text that is compared as it is: an issuer, an audience, a claim's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -166,11 +157,28 @@ const SECRET: usize = 32;
 /// The claim that names the subject of a token (RFC 7519, 4.1.2).
 const SUBJECT: &str = "sub";
 
+/// The claims that limits may be counted per, each once.
+pub(crate) fn claims(check: &mut Check<'_>, jwt: &Jwt) -> Arc<[Arc<str>]> {
+    let mut claims: Vec<Arc<str>> = Vec::new();
+    for scalar in jwt.claims.iter().flatten() {
+        let Some(ClaimName(name)) = check.read(scalar) else {
+            continue;
+        };
+        if claims.iter().any(|known| **known == *name) {
+            let message = format!("the claim `{}` is here twice", scalar.raw);
+            check.refuse(Problem::new(scalar.place, message));
+        }
+        claims.push(name.into());
+    }
+    claims.into()
+}
+
 pub(crate) fn token_source(
     check: &mut Check<'_>,
     jwt: &Jwt,
     place: Option<Place>,
     plans: &ClientPlans,
+    claims: Arc<[Arc<str>]>,
     jwks: &mut Vec<JwksPlan>,
 ) -> Option<ClientSource> {
     let header = match &jwt.header {
@@ -205,6 +213,7 @@ pub(crate) fn token_source(
         leeway: leeway.as_secs(),
         claim: claim.unwrap_or_else(|| SUBJECT.to_owned()),
         plan_claim: words(check.read_some(jwt.plan_claim.as_ref())),
+        claims,
         plans: plans.clone(),
         invalid: check.read_some(jwt.invalid.as_ref()).unwrap_or_default(),
     };
@@ -264,8 +273,17 @@ fn one_kind_of_key(check: &mut Check<'_>, signatures: &[Signature], place: Optio
             place,
             "a `jwt` source with a `key_file` has exactly one algorithm",
         )
-        .note("allowed here: one of HS256, RS256, ES256, EdDSA"),
+        .note(format!("allowed here: one of {}", names(|_| true))),
     );
+}
+
+/// The names of some signatures.
+fn names(are_meant: impl Fn(Signature) -> bool) -> String {
+    let meant = Signature::ALL
+        .into_iter()
+        .filter(|(_, one)| are_meant(*one));
+    let names: Vec<_> = meant.map(|(name, _)| name).collect();
+    names.join(", ")
 }
 
 /// The set at a URL, which is fetched once the gateway runs.
@@ -304,7 +322,8 @@ fn public_keys(check: &mut Check<'_>, jwt: &Jwt, signatures: &[Signature]) {
             jwt.algorithms.place,
             "the keys at a `jwks_url` are public, and verify signatures of public keys only",
         );
-        check.refuse(problem.note("allowed here: any of RS256, ES256, EdDSA"));
+        let public = names(|signature| !signature.is_by_secret());
+        check.refuse(problem.note(format!("allowed here: any of {public}")));
     }
 }
 

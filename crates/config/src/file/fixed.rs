@@ -67,6 +67,9 @@ pub(crate) fn unchanged(check: &mut Check<'_>, file: &File, now: &Fixed, before:
     kept(check, "store", store, now.store == before.store);
     kept(check, "secret", secret, now.secret == before.secret);
     kept(check, "log", log, now.log == before.log);
+    let overrides = file.overrides_file.as_ref().and_then(|file| file.place);
+    let is_kept = now.overrides_file == before.overrides_file;
+    kept(check, "overrides_file", overrides, is_kept);
 }
 
 fn kept(check: &mut Check<'_>, key: &str, place: Option<Place>, is_kept: bool) {

@@ -11,15 +11,17 @@ use aws_lc_rs::digest::{SHA256, digest};
 use http::{HeaderName, StatusCode};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tidegate_tower::{Answers, Policy};
+use tidegate_tower::{AccessLists, Answers, Policy};
 use tidegate_yaml::{ConfigError, Source, Spanned, Warning};
 
+use crate::access::list::KnownClients;
+use crate::access::{RequireWord, WrittenAccess, file_access, policy_access};
 use crate::admin::Admin;
-use crate::answers::{Headers, HeadersWord, WrittenReject};
+use crate::answers::{Headers, WrittenReject};
 use crate::bounds::timeouts::WrittenTimeouts;
 use crate::bounds::{BodyLimit, MemoryLimit, timeouts};
 use crate::check::Check;
-use crate::clients::{Network, WrittenClients, WrittenSource};
+use crate::clients::{WrittenClients, WrittenSource};
 use crate::fixed::Fixed;
 use crate::limits::WrittenLimit;
 use crate::limits::plans::Plans;
@@ -33,8 +35,11 @@ use crate::store::{SecretText, Store, StoreWord};
 use crate::tracing::Tracing;
 use crate::upstreams::Upstream;
 use crate::value::Scalar;
+use crate::value::answers::HeadersWord;
+use crate::value::client::ListedText;
+use crate::value::net::Network;
 use crate::value::number::Connections;
-use crate::value::word::LimitName;
+use crate::value::word::{FilePath, LimitName};
 use crate::{
     admin, answers, bounds, clients, limits, listeners, log, routes, store, tracing, upstreams,
 };
@@ -58,6 +63,16 @@ pub(crate) struct File {
     pub(crate) clients: Option<Vec<Spanned<WrittenSource>>>,
     /// The header that tells upstreams who is calling, such as X-Client-Id; clients cannot send it. Default: none.
     pub(crate) forward_client: Option<Scalar<HeaderName>>,
+    /// Networks, addresses and clients that are answered with 403, before any limit. Default: none.
+    pub(crate) deny: Option<Vec<Scalar<ListedText>>>,
+    /// A file with more networks and addresses, one a line; reread when it changes. Default: none.
+    pub(crate) deny_file: Option<Scalar<FilePath>>,
+    /// Networks, addresses and clients that are charged to no limit. Default: none.
+    pub(crate) exempt: Option<Vec<Scalar<ListedText>>>,
+    /// With `store: memory`, the file in which overrides that are set at run time are kept. Default: none; they end with the process.
+    pub(crate) overrides_file: Option<Scalar<FilePath>>,
+    /// What requests must show: none, api_key, jwt or verified; 401 without. Default: none.
+    pub(crate) require: Option<Scalar<RequireWord>>,
     /// The limits, by name. Each is one budget per client, shared by all routes that list it.
     pub(crate) limits: Option<Named<WrittenLimit>>,
     /// Named quotas that replace those of limits for a class of clients: by plan, then by limit.
@@ -66,6 +81,8 @@ pub(crate) struct File {
     pub(crate) always: Option<Vec<Scalar<LimitName>>>,
     /// The headers that tell of limits: x-ratelimit, none, or `{ reset, ietf }`. Default: x-ratelimit.
     pub(crate) headers: Option<SingleOr<HeadersWord, Headers>>,
+    /// Whether answers carry the request ID as X-Request-Id. Default: true.
+    pub(crate) request_id_in_answers: Option<Scalar<bool>>,
     /// What a refusal by a limit looks like. Default: 429 with problem details.
     pub(crate) reject: Option<WrittenReject>,
     /// The routes; the first match wins.
@@ -96,6 +113,14 @@ impl File {
             trusted_proxies: self.trusted_proxies.as_deref(),
             sources: self.clients.as_deref().unwrap_or_default(),
             forward_client: self.forward_client.as_ref(),
+        }
+    }
+
+    fn access(&self) -> WrittenAccess<'_> {
+        WrittenAccess {
+            exempt: self.exempt.as_deref(),
+            deny: self.deny.as_deref(),
+            require: self.require.as_ref(),
         }
     }
 
@@ -139,12 +164,17 @@ fn plan(check: &mut Check<'_>, file: &File) -> Option<Plan> {
     let (listen, mut taken) = listeners::addresses(check, file.listen.as_ref());
     let admin = admin::admin(check, file.admin.as_ref(), &mut taken);
     let plans = limits::plans::plan_names(check, file.plans.as_ref());
-    let callers = clients::clients(check, clients, &plans);
+    let mut callers = clients::clients(check, clients, &plans);
+    let known = KnownClients::of(&callers, clients.has_proxies());
+    callers.clients.members = limits::plans::members(check, file.plans.as_ref(), &plans, &known);
+    let access = file_access(check, file.access(), file.deny_file.as_ref(), &known);
     let (store, shared) = store::store(check, file.store.as_ref());
     let secret = store::secret(check, file.secret.as_ref(), store.as_ref());
-    let (limits, mut rules) = limits::limits(check, written, clients, shared);
+    let claims = &callers.claims;
+    let (limits, mut rules) = limits::limits(check, written, clients, &known, claims, shared);
     limits::plans::plans(check, file.plans.as_ref(), &plans, written, &mut rules);
     listeners::untrusted_proxy(check, file.listen.as_ref(), clients, &listen, &rules);
+    listeners::unasked_certificates(check, clients, &listen);
     admin::open_admin(check, file.admin.as_ref(), admin.as_ref());
     store::redis::uncounted_gateways(check, file.redis(), &limits);
     let always = limits::always(check, file.always.as_deref(), &rules);
@@ -153,14 +183,19 @@ fn plan(check: &mut Check<'_>, file: &File) -> Option<Plan> {
     let unmatched = Policy {
         route: "none".into(),
         always: always.len(),
+        access: policy_access(&access, &AccessLists::default(), &always, always.len()),
         rules: always.into(),
         answers,
     };
     let no_route = file.unmatched.as_ref();
     let no_route = no_route.map(|answer| answers::refusal(check, answer, StatusCode::NOT_FOUND));
+    let request_id_in_answers = check.read_some(file.request_id_in_answers.as_ref());
+    let request_id_in_answers = request_id_in_answers.unwrap_or(true);
     let timeouts = timeouts::timeouts(check, file.timeouts.as_ref());
     let defaults = RouteDefaults {
         clients: &callers.clients,
+        known: &known,
+        access: &access,
         unmatched: &unmatched,
         max_body: bounds::max_body(check, file.max_body.as_ref()),
         timeouts,
@@ -177,11 +212,13 @@ fn plan(check: &mut Check<'_>, file: &File) -> Option<Plan> {
     limits::unused_limits(check, written, file.listed_limits());
     limits::plans::unused_plans(check, file.plans.as_ref(), clients);
     let (admin, store, log) = (admin?, store?, log::log(check, file.log.as_ref()));
+    let overrides_file = store::overrides_file(check, file.overrides_file.as_ref(), &store);
     let fixed = Fixed {
         store: fixed::fixed_store(check, file, &store),
         secret: secret.clone(),
         admin: admin.address,
         log: log.clone(),
+        overrides_file: overrides_file.clone(),
     };
     Some(Plan {
         version: version(check.source.text()),
@@ -189,13 +226,17 @@ fn plan(check: &mut Check<'_>, file: &File) -> Option<Plan> {
         listen,
         admin,
         clients: callers.clients,
+        plans,
         proxy_protocol: callers.proxy_protocol,
         key_files: callers.reread.key_files,
+        deny_file: access.deny_file,
+        overrides_file,
         jwks: callers.reread.jwks,
         store,
         secret,
         unmatched,
         no_route,
+        request_id_in_answers,
         limits,
         routes,
         timeouts,

@@ -14,6 +14,7 @@ use tidegate_yaml::{Place, Problem, Spanned};
 
 use crate::check::Check;
 use crate::limits::WrittenLimit;
+use crate::limits::cost::WrittenCost;
 use crate::shape::SingleOr;
 use crate::value::word::LimitName;
 use crate::value::{Fault, Scalar, Value};
@@ -113,13 +114,23 @@ pub(crate) fn reserving(limit: &WrittenLimit) -> Option<(&'static str, Option<Pl
     }
     match &limit.cost {
         Some(SingleOr::Block(block)) => {
+            let (told, _) = told_by_answer(&block.value)?;
             let reserve = block.value.reserve.as_ref();
-            let told = block.value.response_header.as_ref();
-            let place = reserve.map_or(told?.place, |scalar| scalar.place);
-            Some(("a cost from the answer", place))
+            Some((
+                "a cost from the answer",
+                reserve.map_or(told, |scalar| scalar.place),
+            ))
         }
         _ => None,
     }
+}
+
+/// Where it stands which part of the answer says what a request costs, and the name of the key; none if no part does.
+fn told_by_answer(cost: &WrittenCost) -> Option<(Option<Place>, &'static str)> {
+    let header = cost.response_header.as_ref();
+    let header = header.map(|scalar| (scalar.place, "response_header"));
+    let json = cost.response_json.as_ref();
+    header.or_else(|| json.map(|scalar| (scalar.place, "response_json")))
 }
 
 pub(crate) fn action(
@@ -198,15 +209,15 @@ pub(crate) fn reserves_fit(
         return;
     };
     let told = match &limit.cost {
-        Some(SingleOr::Block(block)) => block.value.response_header.as_ref(),
+        Some(SingleOr::Block(block)) => told_by_answer(&block.value),
         _ => None,
     };
-    if let Some(scalar) = told.filter(|_| limit.count.is_some()) {
+    if let Some((place, key)) = told.filter(|_| limit.count.is_some()) {
         let problem = Problem::new(
-            scalar.place,
-            "a charge is settled by a status or by a header, not by both",
+            place,
+            "a charge is settled by the status of the answer or by its cost, not by both",
         );
-        check.refuse(problem.note("leave out `count`, or `response_header` and `reserve`"));
+        check.refuse(problem.note(format!("leave out `count`, or `{key}` and `reserve`")));
     }
     if quota.is_queue() || quota.lease().is_some() {
         let message = format!("a {} cannot have {what}", quota.algorithm());

@@ -4,7 +4,7 @@ use http::HeaderName;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_core::Quota;
-use tidegate_tower::Cost;
+use tidegate_tower::{Cost, JsonPath};
 use tidegate_yaml::{Place, Problem};
 
 use crate::check::Check;
@@ -14,7 +14,7 @@ use crate::shape::SingleOr;
 use crate::value::Scalar;
 use crate::value::number::Count;
 
-/// A cost that differs from request to request: either `header` and `max`, or `response_header` and `reserve`.
+/// A cost that differs from request to request: `header` and `max`, or `reserve` with `response_header` or `response_json`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Cost")]
@@ -26,6 +26,9 @@ pub(crate) struct WrittenCost {
     pub(crate) max: Option<Scalar<Count>>,
     /// The header of the answer that says it, from 0 up; without it a request costs what was reserved.
     pub(crate) response_header: Option<Scalar<HeaderName>>,
+    /// The path to the number in the answer's JSON body, or in its events, that says it; without one a request costs what was
+    /// reserved.
+    pub(crate) response_json: Option<Scalar<JsonPath>>,
     /// What is charged until then.
     pub(crate) reserve: Option<Scalar<Count>>,
 }
@@ -62,10 +65,11 @@ fn told(
         header,
         max,
         response_header,
+        response_json,
         reserve,
     } = written;
-    match (header, max, response_header, reserve) {
-        (Some(header), Some(max), None, None) => {
+    match (header, max, response_header, response_json, reserve) {
+        (Some(header), Some(max), None, None, None) => {
             let name = check.read(header);
             let max = at_least_1(check, max, "max");
             if !clients.has_proxies() {
@@ -79,7 +83,7 @@ fn told(
                 max: max?,
             })
         }
-        (None, None, Some(header), Some(scalar)) => {
+        (None, None, Some(header), None, Some(scalar)) => {
             let name = check.read(header);
             let reserve = at_least_1(check, scalar, "reserve");
             let cost = Cost::Answer {
@@ -91,12 +95,23 @@ fn told(
             }
             Some(cost)
         }
+        (None, None, None, Some(path), Some(scalar)) => {
+            let path = check.read(path);
+            let reserve = at_least_1(check, scalar, "reserve");
+            let cost = Cost::Body {
+                path: path?,
+                reserve: reserve?,
+            };
+            if let Some(quota) = quota {
+                fits(check, &cost, quota, scalar.place);
+            }
+            Some(cost)
+        }
         _ => {
             let problem = Problem::new(place, "this is not a valid cost");
-            check.refuse(
-                problem
-                    .note("allowed here: `header` and `max`, or `response_header` and `reserve`"),
-            );
+            check.refuse(problem.note(
+                "allowed here: `header` and `max`, or `reserve` with `response_header` or `response_json`",
+            ));
             None
         }
     }
@@ -105,8 +120,8 @@ fn told(
 /// Refuses a cost that is the same for every request, and never fits.
 pub(crate) fn fits(check: &mut Check<'_>, cost: &Cost, quota: &Quota, place: Option<Place>) {
     let capacity = quota.capacity();
-    if let Cost::Fixed(cost) | Cost::Answer { reserve: cost, .. } = cost
-        && *cost > capacity
+    if let Some(cost) = cost.at_first()
+        && cost > capacity
     {
         check.refuse(Problem::new(
             place,

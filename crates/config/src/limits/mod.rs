@@ -14,7 +14,6 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::HeaderName;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_core::{Block, Micros, Quota, micros};
@@ -22,8 +21,9 @@ use tidegate_store::{Limit, Mode, OnFailure};
 use tidegate_tower::{Per, Rule};
 use tidegate_yaml::{Place, Problem, Spanned};
 
+use crate::access::limit_lists;
+use crate::access::list::KnownClients;
 use crate::check::Check;
-use crate::clients::ip::PrefixLength;
 use crate::clients::{IPV6_PREFIX, WrittenClients};
 use crate::limits::action::{
     ActionWord, Counted, WrittenAction, action, count, reserves_fit, reserving,
@@ -34,9 +34,11 @@ use crate::limits::numbers::Numbers;
 use crate::limits::quota::{algorithms, quota};
 use crate::shape::{Named, SingleOr};
 use crate::store::StoreDefaults;
+use crate::value::Scalar;
+use crate::value::client::ListedText;
+use crate::value::net::PrefixLength;
 use crate::value::number::Count;
 use crate::value::word::LimitName;
-use crate::value::{Fault, Scalar, Value};
 
 macro_rules! limit {
     ($($(#[$doc:meta])* $key:ident: $numbers:ty,)*) => {
@@ -58,6 +60,10 @@ macro_rules! limit {
             pub(crate) block: Option<Scalar<Duration>>,
             /// Whether requests that are refused meanwhile begin the block anew. Default: false.
             pub(crate) extend: Option<Scalar<bool>>,
+            /// Networks, addresses and clients that are not charged to it. Default: none.
+            pub(crate) exempt: Option<Vec<Scalar<ListedText>>>,
+            /// Networks, addresses and clients that are answered with 403 where it is charged. Default: none.
+            pub(crate) deny: Option<Vec<Scalar<ListedText>>>,
             /// What decides when Redis does not. Default: the store's.
             pub(crate) on_failure: Option<Scalar<OnFailure>>,
             /// How gateways share it: exact, leased, synced or local. Default: the store's.
@@ -76,32 +82,6 @@ macro_rules! limit {
 
 algorithms!(limit);
 
-impl Value for Per {
-    const NAME: &'static str = "Per";
-    const WHAT: &'static str = "something that a limit can count per";
-    const ALLOWED: &'static str = "client, ip, ip/48, api_key, user_id, route, method, host, header:NAME, cookie:NAME, path:NAME";
-
-    fn read(text: &str) -> Result<Self, Fault> {
-        if let Some((_, plain)) = Self::PLAIN.into_iter().find(|(word, _)| *word == text) {
-            return Ok(plain);
-        }
-        if let Some(bits) = text.strip_prefix("ip/") {
-            return PrefixLength::read(bits).map(|PrefixLength(bits)| Self::Network(bits));
-        }
-        match text.split_once(':').ok_or(Fault::Form)? {
-            ("header", name) => Ok(Self::Header(HeaderName::read(name)?)),
-            ("cookie", name) => cookie_name(name).map(|name| Self::Cookie(name.into())),
-            ("path", name) => LimitName::read(name).map(|LimitName(name)| Self::Path(name.into())),
-            _ => Err(Fault::Form),
-        }
-    }
-}
-
-/// A cookie's name is a token, as a header's is, in its own case.
-fn cookie_name(name: &str) -> Result<&str, Fault> {
-    HeaderName::read(name).map(|_| name)
-}
-
 /// How long a reservation lasts that its gateway does not renew, in us: so long is charged what a gateway that died had
 /// under way.
 const RESERVED: Micros = 10_000_000;
@@ -114,6 +94,8 @@ pub(crate) fn limits(
     check: &mut Check<'_>,
     written: Option<&Named<WrittenLimit>>,
     clients: WrittenClients<'_>,
+    known: &KnownClients,
+    claims: &[Arc<str>],
     shared: StoreDefaults,
 ) -> (Vec<Arc<Limit>>, Rules) {
     let mut limits = Vec::new();
@@ -123,7 +105,7 @@ pub(crate) fn limits(
         let written = limit.algorithms();
         let whose = format!("the limit `{}`", name.raw);
         let quota = quota(check, &whose, name.place, &written);
-        let per = per(check, limit, clients);
+        let per = per(check, limit, clients, claims);
         let on_failure = check.read_some(limit.on_failure.as_ref());
         let mode = check.read_some(limit.mode.as_ref()).unwrap_or(shared.mode);
         if shared.in_memory {
@@ -134,6 +116,8 @@ pub(crate) fn limits(
         let count = count(check, limit);
         let nodelay = has_nodelay(check, limit.leaky_bucket.as_ref());
         let block = block(check, limit, mode);
+        let (exempt, deny) = (limit.exempt.as_deref(), limit.deny.as_deref());
+        let lists = limit_lists(check, exempt, deny, known);
         if let Some(quota) = &quota {
             mode_fits(check, name, limit, quota, mode);
             reserves_fit(check, name, limit, quota, mode);
@@ -163,6 +147,7 @@ pub(crate) fn limits(
                 action: action.of_refused,
                 count,
                 nodelay,
+                lists,
                 ..Rule::new(limit, per)
             }
         });
@@ -259,7 +244,12 @@ fn mode_fits(
     check.refuse(problem.note(format!("allowed here: {}", allowed.join(", "))));
 }
 
-fn per(check: &mut Check<'_>, limit: &WrittenLimit, clients: WrittenClients<'_>) -> Vec<Per> {
+fn per(
+    check: &mut Check<'_>,
+    limit: &WrittenLimit,
+    clients: WrittenClients<'_>,
+    claims: &[Arc<str>],
+) -> Vec<Per> {
     let Some(scalars) = &limit.per else {
         return vec![Per::Client];
     };
@@ -273,10 +263,12 @@ fn per(check: &mut Check<'_>, limit: &WrittenLimit, clients: WrittenClients<'_>)
             check.refuse(problem);
         }
         wider(check, &part, clients, scalar.place);
+        listed_claim(check, &part, claims, scalar);
         let mut sources = clients.sources.iter().map(|source| &source.value);
         let is_named = match part {
             Per::ApiKey => sources.any(|source| source.api_key.is_some()),
             Per::UserId => sources.any(|source| source.user_id.is_some() || source.jwt.is_some()),
+            Per::ClientCert => sources.any(|source| source.client_cert.is_some()),
             _ => true,
         };
         if !is_named {
@@ -289,6 +281,22 @@ fn per(check: &mut Check<'_>, limit: &WrittenLimit, clients: WrittenClients<'_>)
         per.push(part);
     }
     per
+}
+
+/// Refuses a claim that no source of clients reads.
+fn listed_claim(check: &mut Check<'_>, part: &Per, claims: &[Arc<str>], scalar: &Scalar<Per>) {
+    let Per::Claim(name) = part else {
+        return;
+    };
+    if claims.contains(name) {
+        return;
+    }
+    let message = format!("no `jwt` source of `clients` reads `{}`", scalar.raw);
+    let problem = Problem::new(scalar.place, message);
+    check.refuse(match claims {
+        [] => problem.note("list the claim under `claims` of a `jwt` source"),
+        claims => problem.choices(name, claims.iter().map(|claim| &**claim)),
+    });
 }
 
 /// A network is wider than the addresses that clients are anyway.

@@ -7,9 +7,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_core::{Concurrency, Quota};
 use tidegate_store::Limit;
-use tidegate_tower::{ClientPlans, Rule};
-use tidegate_yaml::Problem;
+use tidegate_tower::{ClientPlans, PlanMembers, Rule};
+use tidegate_yaml::{BlockOr, Problem, Spanned};
 
+use crate::access::list::{KnownClients, Purpose, entries, twice};
 use crate::check::Check;
 use crate::clients::WrittenClients;
 use crate::limits::bucket::has_nodelay;
@@ -18,11 +19,18 @@ use crate::limits::numbers::Numbers;
 use crate::limits::quota::{algorithms, quota};
 use crate::limits::{Rules, WrittenLimit};
 use crate::shape::{Named, SingleOr};
+use crate::value::client::ListedText;
 use crate::value::word::LimitName;
 use crate::value::{Fault, Scalar, Value};
 
-/// The plans as they are written: quotas by plan, then by limit.
-pub(crate) type Plans = Named<Named<SingleOr<Unlimited, PlanQuota>>>;
+/// The plans as they are written: quotas by plan, then by limit; and its members.
+pub(crate) type Plans = Named<Named<WrittenQuota>>;
+
+/// `unlimited` or a quota; of `members` a list.
+pub(crate) type WrittenQuota = SingleOr<Unlimited, BlockOr<PlanQuota, Scalar<ListedText>>>;
+
+/// The key of a plan that is no limit.
+const MEMBERS: &str = "members";
 
 macro_rules! plan_quota {
     ($($(#[$doc:meta])* $key:ident: $numbers:ty,)*) => {
@@ -85,7 +93,7 @@ pub(crate) fn plans(
     for (plan, quotas) in written.into_iter().flat_map(|plans| &plans.0) {
         // A name that is refused is told by `plan_names`.
         let plan = check.fill(plan).and_then(|plan| plans.called(&plan));
-        for (scalar, written) in &quotas.0 {
+        for (scalar, written) in quotas.0.iter().filter(|(key, _)| key.raw != MEMBERS) {
             let Some(LimitName(name)) = check.read(scalar) else {
                 continue;
             };
@@ -106,6 +114,48 @@ pub(crate) fn plans(
         if let Some(Some(rule)) = rules.get_mut(&name) {
             rule.plans = of_limit.into();
         }
+    }
+}
+
+/// The members of all plans, none of which is in two.
+pub(crate) fn members(
+    check: &mut Check<'_>,
+    written: Option<&Plans>,
+    plans: &ClientPlans,
+    known: &KnownClients,
+) -> PlanMembers {
+    let mut seen = HashMap::new();
+    let mut members = Vec::new();
+    for (name, quotas) in written.into_iter().flat_map(|plans| &plans.0) {
+        let plan = plans.called(&name.raw);
+        let mut lists = quotas.0.iter().filter(|(key, _)| key.raw == MEMBERS);
+        let Some((key, list)) = lists.next() else {
+            continue;
+        };
+        let Some(list) = listed(list) else {
+            let problem = Problem::new(key.place, "the members of a plan are a list");
+            let example = "allowed here: members: [10.0.0.0/8, user_id:42]; a limit of this name has no numbers in plans";
+            check.refuse(problem.note(example));
+            continue;
+        };
+        for (member, place) in entries(check, list, known, Purpose::Members) {
+            if let Some(first) = seen.insert(member.clone(), place) {
+                twice(check, place, first);
+            }
+            members.extend(plan.clone().map(|plan| (member, plan)));
+        }
+    }
+    PlanMembers::new(members)
+}
+
+/// The members that stand in a value, if it is a list.
+fn listed(written: &WrittenQuota) -> Option<&[Scalar<ListedText>]> {
+    match written {
+        SingleOr::Block(Spanned {
+            value: BlockOr::List(list),
+            ..
+        }) => Some(list),
+        SingleOr::Block(_) | SingleOr::Single(_) => None,
     }
 }
 
@@ -131,9 +181,15 @@ pub(crate) fn unused_plans(
     let given: HashSet<_> = keys
         .filter_map(|key| Some(&key.value.plan.as_ref()?.raw))
         .collect();
-    for (name, _) in plans().filter(|(name, _)| !given.contains(&name.raw)) {
+    let has_members = |quotas: &Named<WrittenQuota>| {
+        let mut lists = quotas.0.iter().filter(|(key, _)| key.raw == MEMBERS);
+        lists.any(|(_, list)| listed(list).is_some_and(|list| !list.is_empty()))
+    };
+    let unused =
+        plans().filter(|(name, quotas)| !given.contains(&name.raw) && !has_members(quotas));
+    for (name, _) in unused {
         let message = format!("no client has the plan `{}`", name.raw);
-        let note = "a listed API key gets one by `plan`, a token's user by `plan_claim`";
+        let note = "a listed API key gets one by `plan`, a token's user by `plan_claim`, networks and users by `members`";
         check.warn(Problem::new(name.place, message).note(note));
     }
 }
@@ -142,7 +198,7 @@ pub(crate) fn unused_plans(
 fn plan_quota(
     check: &mut Check<'_>,
     name: &Scalar<LimitName>,
-    written: &SingleOr<Unlimited, PlanQuota>,
+    written: &WrittenQuota,
     rule: &Rule,
     limits: Option<&Named<WrittenLimit>>,
 ) -> Option<Option<Arc<Limit>>> {
@@ -150,12 +206,17 @@ fn plan_quota(
         SingleOr::Single(word) => return check.read(word).map(|Unlimited| None),
         SingleOr::Block(block) => block,
     };
-    let written = block.value.algorithms();
+    let BlockOr::Block(numbers) = &block.value else {
+        let problem = Problem::new(block.place, "a list is no plan's quota");
+        check.refuse(problem.note(format!("allowed here: {}", Unlimited::ALLOWED)));
+        return None;
+    };
+    let written = numbers.algorithms();
     let whose = format!("the plan's quota for `{}`", name.raw);
     let own = rule.limit.quota();
     let quota = quota(check, &whose, block.place, &written)?;
     if quota.kind() == own.kind() {
-        let quota = no_more(check, &block.value, quota, rule)?;
+        let quota = no_more(check, numbers, quota, rule)?;
         let place = written.iter().find_map(|numbers| numbers.capacity_place());
         fits(check, &rule.cost, &quota, place);
         return Some(Some(Arc::new(rule.limit.with_quota(quota))));

@@ -13,6 +13,7 @@ use tidegate_yaml::{BlockOr, Place, Problem, Spanned};
 
 use crate::check::Check;
 use crate::clients::WrittenClients;
+use crate::clients::certificate::unverified;
 use crate::limits::Rules;
 use crate::listeners::tls::{ListenerTls, listener_tls};
 use crate::shape::SingleOr;
@@ -147,6 +148,20 @@ pub(crate) fn untrusted_proxy(
             "behind a load balancer or an ingress, all clients would count as one address: list its networks under \
              `trusted_proxies`. If clients connect directly, write `trusted_proxies: []`",
         ));
+    }
+}
+
+/// Warns of client sources that read certificates which no listener asks for.
+pub(crate) fn unasked_certificates(
+    check: &mut Check<'_>,
+    clients: WrittenClients<'_>,
+    listen: &[ListenerPlan],
+) {
+    let mut files = listen
+        .iter()
+        .filter_map(|listener| Some(listener.tls.as_ref()?.files()));
+    if !files.any(|files| files.clients.is_some()) {
+        unverified(check, clients);
     }
 }
 

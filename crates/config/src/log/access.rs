@@ -95,35 +95,6 @@ impl Value for AccessFormatText {
     }
 }
 
-impl Value for AccessField {
-    const NAME: &'static str = "AccessField";
-    const WHAT: &'static str = "a field of the access log";
-    const ALLOWED: &'static str = "one of the fields in docs/operations.md";
-
-    fn read(text: &str) -> Result<Self, Fault> {
-        Self::named(text).ok_or(Fault::Form)
-    }
-
-    fn words() -> impl Iterator<Item = &'static str> {
-        Self::ALL.iter().map(|field| field.name())
-    }
-}
-
-impl Value for RequestOutcome {
-    const NAME: &'static str = "Outcome";
-    const WHAT: &'static str = "an outcome of a request";
-    const ALLOWED: &'static str = "one of a few words";
-
-    fn read(text: &str) -> Result<Self, Fault> {
-        let found = Self::ALL.into_iter().find(|it| it.label() == text);
-        found.ok_or(Fault::Form)
-    }
-
-    fn words() -> impl Iterator<Item = &'static str> {
-        Self::ALL.into_iter().map(Self::label)
-    }
-}
-
 /// A status, or all of a class; both ends are included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StatusRange(pub(crate) u16, pub(crate) u16);

@@ -25,13 +25,6 @@ pub(crate) struct Log {
     pub(crate) level: Option<Scalar<Level>>,
 }
 
-choice!(
-    LogFormat,
-    "LogFormat",
-    "a log format",
-    [("text", Self::Text), ("json", Self::Json)]
-);
-
 /// How much is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Level(pub(crate) &'static str);

@@ -18,6 +18,9 @@ impl RoutePlan {
             false => "",
         };
         writeln!(text, "route:    {}{case}", self.name)?;
+        if let Some(conditions) = &self.shape.conditions {
+            conditions.explain(text)?;
+        }
         upstream(text, &self.upstream)?;
         if !self.forward.upgrades.is_empty() {
             let upgrades = self.forward.upgrades.join(", ");

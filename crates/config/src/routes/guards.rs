@@ -92,7 +92,7 @@ fn by_address(rule: &Rule) -> bool {
 /// Whether a caller of this route can send a fresh value with every request.
 fn is_made_up(per: &Per, route: &RoutePlan) -> bool {
     match per {
-        Per::Header(_) | Per::Cookie(_) | Per::Path(_) => true,
+        Per::Header(_) | Per::Cookie(_) | Per::Path(_) | Per::Query(_) => true,
         Per::Host => route
             .shape
             .host

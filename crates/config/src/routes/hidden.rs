@@ -5,6 +5,7 @@ use tidegate_yaml::{Place, Problem};
 
 use crate::check::Check;
 use crate::routes::RoutePlan;
+use crate::routes::conditions::cover;
 
 /// Refuses every route that one earlier route hides.
 pub(crate) fn hidden(check: &mut Check<'_>, routes: &[(RoutePlan, Option<Place>)]) {
@@ -54,5 +55,9 @@ fn hides(earlier: &RoutePlan, later: &RoutePlan) -> bool {
         (Some(earlier), Some(later)) => later.iter().all(|method| earlier.contains(method)),
         (Some(_), None) => false,
     };
-    host && earlier.shape.path.covers(&later.shape.path) && methods()
+    let conditions = || {
+        let (earlier, later) = (&earlier.shape.conditions, &later.shape.conditions);
+        cover(earlier.as_deref(), later.as_deref())
+    };
+    host && earlier.shape.path.covers(&later.shape.path) && methods() && conditions()
 }

@@ -7,8 +7,9 @@ use tidegate_net::pattern::PathPattern;
 use tidegate_yaml::Problem;
 
 use crate::check::Check;
-use crate::value::word::{choice, name};
-use crate::value::{Fault, Scalar, Value};
+use crate::routes::conditions::Conditions;
+use crate::value::Scalar;
+use crate::value::word::name;
 
 /// Which requests a route takes.
 #[derive(Clone, Debug)]
@@ -19,52 +20,19 @@ pub struct RouteShape {
     pub path: PathPattern,
     /// The methods it is for, with HEAD where GET is; none: any.
     pub methods: Option<Vec<Method>>,
+    /// What their queries and headers must say; none: anything.
+    pub conditions: Option<Box<Conditions>>,
     /// What becomes of encoded slashes in its paths.
     pub encoded_slashes: EncodedSlashes,
 }
 
 name!(
     /// The name of a route.
-    RouteName,
+    pub(crate) RouteName,
     "a route's name",
     "1 to 128 characters, without control characters",
     |c| !c.is_control()
 );
-
-choice!(
-    EncodedSlashes,
-    "EncodedSlashes",
-    "a treatment of encoded slashes",
-    [("reject", Self::Reject), ("keep", Self::Keep)]
-);
-
-impl Value for Method {
-    const NAME: &'static str = "Method";
-    const WHAT: &'static str = "a method";
-    const ALLOWED: &'static str = "a method in capitals, such as GET, POST or PURGE; not CONNECT";
-
-    fn read(text: &str) -> Result<Self, Fault> {
-        let in_capitals = text
-            .bytes()
-            .all(|byte| byte.is_ascii_uppercase() || byte == b'-');
-        let method = text.parse().map_err(|_| Fault::Form)?;
-        if !in_capitals || method == Self::CONNECT {
-            return Err(Fault::Form);
-        }
-        Ok(method)
-    }
-}
-
-impl Value for PathPattern {
-    const NAME: &'static str = "Path";
-    const WHAT: &'static str = "a path";
-    const ALLOWED: &'static str =
-        "a path such as /api/rides/{id}; {name} is one segment, /** at the end is any rest";
-
-    fn read(text: &str) -> Result<Self, Fault> {
-        Self::parse(text).map_err(|error| Fault::Quoting(error.to_string()))
-    }
-}
 
 /// Methods, each once, and all of them among those that are served; none: any is.
 pub(crate) fn methods(

@@ -1,6 +1,7 @@
 //! The routes: which requests, where they go, what they are charged to (`routes`). A key of a route, or a group of keys, has a file
 //! of its own here. The file has how the key is written, its values, its checks, and what the gateway does by it.
 
+mod conditions;
 pub(crate) mod cors;
 pub(crate) mod edits;
 mod explain;
@@ -13,6 +14,7 @@ mod retries;
 mod timeouts;
 pub(crate) mod upgrade;
 
+pub use conditions::Conditions;
 pub use cors::{CorsPlan, Origins};
 pub use edits::{HeaderEdits, HttpsPort, RouteEdits, UpstreamHost};
 pub use matching::RouteShape;
@@ -21,7 +23,7 @@ pub use timeouts::ForwardTimeouts;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use http::Method;
+use http::{HeaderName, Method};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_net::host::HostPattern;
@@ -32,11 +34,16 @@ use tidegate_tower::{Clients, Policy, Rule};
 use tidegate_upstream::{RetryPlan, UpstreamPlan};
 use tidegate_yaml::{Place, Problem, Spanned};
 
-use crate::answers::{Headers, HeadersWord, WrittenReject, answers};
+use crate::access::list::KnownClients;
+use crate::access::{
+    FileAccess, RequireWord, WrittenAccess, access_lists, exempt_from_nothing, policy_access,
+};
+use crate::answers::{Headers, WrittenReject, answers};
 use crate::bounds::BodyLimit;
 use crate::bounds::timeouts::Timeouts;
 use crate::check::Check;
 use crate::limits::{Rules, rules_of};
+use crate::routes::conditions::conditions;
 use crate::routes::cors::Cors;
 use crate::routes::edits::{WrittenEdits, WrittenHeaderEdits};
 use crate::routes::guards::guards;
@@ -47,10 +54,14 @@ use crate::routes::respelled::respelled;
 use crate::routes::retries::{Retries, retry_plan};
 use crate::routes::timeouts::{RouteTimeouts, forward_timeouts};
 use crate::routes::upgrade::{Protocol, upgrades};
-use crate::shape::SingleOr;
+use crate::shape::{SingleOr, Texts};
 use crate::upstreams::server::Target;
 use crate::upstreams::{Upstreams, target};
 use crate::value::Scalar;
+use crate::value::answers::HeadersWord;
+use crate::value::client::ListedText;
+use crate::value::header::HeaderText;
+use crate::value::net::{ParameterName, ParameterText};
 use crate::value::word::LimitName;
 
 /// A route: which requests, where they go, what they are charged to.
@@ -65,10 +76,20 @@ pub(crate) struct Route {
     pub(crate) path: Scalar<PathPattern>,
     /// The methods; GET is HEAD too. Default: any.
     pub(crate) methods: Option<Vec<Scalar<Method>>>,
+    /// Parameters of the query, each with the value that it must have. Default: any.
+    pub(crate) query: Option<Texts<ParameterName, Scalar<ParameterText>>>,
+    /// Headers, each with the value that it must have. Default: any.
+    pub(crate) request_has: Option<Texts<HeaderName, Scalar<HeaderText>>>,
     /// A server's URL, or the name of an entry under `upstreams`.
     pub(crate) upstream: Scalar<Target>,
     /// The limits that its requests are charged to, all or none.
     pub(crate) limits: Option<Vec<Scalar<LimitName>>>,
+    /// Networks, addresses and clients that are answered with 403, beside those of the file. Default: none.
+    pub(crate) deny: Option<Vec<Scalar<ListedText>>>,
+    /// Networks, addresses and clients that are not charged to the limits of the route. Default: none.
+    pub(crate) exempt: Option<Vec<Scalar<ListedText>>>,
+    /// What requests must show: none, api_key, jwt or verified; 401 without. Default: the file's.
+    pub(crate) require: Option<Scalar<RequireWord>>,
     /// The largest request body. Default: the file's.
     pub(crate) max_body: Option<Scalar<BodyLimit>>,
     /// The headers that tell of its limits. Default: the file's.
@@ -141,13 +162,15 @@ pub(crate) type Routes = Spanned<Vec<Spanned<Route>>>;
 /// What a route is called, and where its name or path stands.
 struct Label {
     name: String,
-    is_given: bool,
+    is_unique: bool,
     place: Option<Place>,
 }
 
 /// What routes have from the file, unless they say otherwise.
 pub(crate) struct RouteDefaults<'a> {
     pub(crate) clients: &'a Clients,
+    pub(crate) known: &'a KnownClients,
+    pub(crate) access: &'a FileAccess,
     pub(crate) unmatched: &'a Policy,
     pub(crate) max_body: Option<u64>,
     pub(crate) timeouts: Timeouts,
@@ -168,7 +191,7 @@ pub(crate) fn routes(
         let Some((plan, named)) = route_plan(check, route, rules, defaults, upstreams) else {
             continue;
         };
-        if named.is_given {
+        if named.is_unique {
             one_name(check, &mut names, &named);
         }
         routes.push((plan, named.place));
@@ -204,6 +227,7 @@ fn route_plan(
         .methods
         .as_ref()
         .map(|scalars| methods(check, scalars, None));
+    let conditions = conditions(check, route, defaults.clients);
     let upstream = target(check, &route.upstream, upstreams);
     let own = check.read_some(route.max_body.as_ref());
     let servers = upstream.as_ref().map(|upstream| &*upstream.servers);
@@ -229,16 +253,29 @@ fn route_plan(
         written.map(|written| cors::cors(check, written, served.as_deref(), answers.headers));
     let scalars = route.limits.as_deref().unwrap_or_default();
     let own_rules = rules_of(check, scalars, rules, "this route");
+    let written = WrittenAccess {
+        exempt: route.exempt.as_deref(),
+        deny: route.deny.as_deref(),
+        require: route.require.as_ref(),
+    };
+    let of_file = defaults.access.lists.require;
+    let lists = access_lists(check, written, defaults.known, of_file);
     // What was refused is left out only now, after everything else was read.
     let host = host.map_or(Some(None), |host| host.map(Some))?;
     let path = path?;
     let name = match given {
         Some(name) => name?.0,
-        None => describe(own_methods.as_deref(), host.as_ref(), &path),
+        None => describe(
+            own_methods.as_deref(),
+            host.as_ref(),
+            &path,
+            conditions.as_deref(),
+        ),
     };
     let named = Label {
         name: name.clone(),
-        is_given: route.name.is_some(),
+        // Other routes that are alike in all that their names say hide each other, and are refused as such.
+        is_unique: route.name.is_some() || conditions.is_some(),
         place: route
             .name
             .as_ref()
@@ -251,18 +288,22 @@ fn route_plan(
                 .note("list one under its `limits`, or under `always`"),
         );
     }
+    let policy = Policy {
+        route: Arc::from(name.as_str()),
+        access: policy_access(defaults.access, &lists, &all, unmatched.always),
+        rules: all.into(),
+        always: unmatched.always,
+        answers,
+    };
+    exempt_from_nothing(check, written, &policy);
     let plan = RoutePlan {
-        policy: Policy {
-            route: Arc::from(name.as_str()),
-            rules: all.into(),
-            always: unmatched.always,
-            answers,
-        },
+        policy,
         name,
         shape: RouteShape {
             host,
             path,
             methods: served,
+            conditions,
             encoded_slashes: encoded_slashes.unwrap_or_default(),
         },
         case_insensitive,
@@ -305,7 +346,7 @@ fn one_name(check: &mut Check<'_>, names: &mut HashMap<String, Option<Place>>, n
     if let Some(first) = first {
         problem = problem.note(format!("the first is at {}", check.source.at(first)));
     }
-    check.refuse(problem);
+    check.refuse(problem.note("give each a `name` of its own"));
 }
 
 /// A limit is its name's.
@@ -313,16 +354,22 @@ fn same(one: &Rule, other: &Rule) -> bool {
     Arc::ptr_eq(&one.limit, &other.limit)
 }
 
-/// The name of a route that is given none: its methods, host and path.
+/// The name of a route that is given none: its methods, host and path, and what it looks at beside these.
 fn describe(
     methods: Option<&[Method]>,
     host: Option<&impl ToString>,
     path: &impl ToString,
+    conditions: Option<&Conditions>,
 ) -> String {
     let mut name = String::new();
     if let Some(methods) = methods {
         let methods: Vec<_> = methods.iter().map(Method::as_str).collect();
         name = methods.join(",") + " ";
     }
-    name + &host.map_or_else(String::new, ToString::to_string) + &path.to_string()
+    name += &host.map_or_else(String::new, ToString::to_string);
+    name += &path.to_string();
+    if let Some(conditions) = conditions {
+        conditions.describe(&mut name);
+    }
+    name
 }

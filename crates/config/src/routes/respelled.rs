@@ -13,6 +13,7 @@ use tidegate_yaml::{Place, Problem};
 
 use crate::check::Check;
 use crate::routes::RoutePlan;
+use crate::routes::conditions::cover;
 
 /// A name that stands for any.
 const ANY: &str = "0";
@@ -89,9 +90,13 @@ fn taker(
         Some(HostPattern::Exact(host)) => host.clone(),
         Some(HostPattern::Below(suffix)) => format!("{ANY}{suffix}"),
     };
-    let serves = |other: &RoutePlan| match (&route.shape.methods, &other.shape.methods) {
-        (Some(mine), Some(theirs)) => mine.iter().any(|method| theirs.contains(method)),
-        _ => true,
+    let serves = |other: &RoutePlan| {
+        let is_served = match (&route.shape.methods, &other.shape.methods) {
+            (Some(mine), Some(theirs)) => mine.iter().any(|method| theirs.contains(method)),
+            _ => true,
+        };
+        let (theirs, mine) = (&other.shape.conditions, &route.shape.conditions);
+        is_served && cover(theirs.as_deref(), mine.as_deref())
     };
     let mut first: Option<usize> = None;
     index.at(&host, path, |here| {

@@ -3,6 +3,8 @@
 pub(crate) mod redis;
 pub(crate) mod redis_tls;
 
+use std::path::PathBuf;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_store::redis::RedisOptions;
@@ -13,6 +15,7 @@ use crate::check::Check;
 use crate::secret::Secret;
 use crate::shape::SingleOr;
 use crate::store::redis::{Redis, redis_options};
+use crate::value::word::FilePath;
 use crate::value::{Fault, Scalar, Value};
 
 /// A store that has settings.
@@ -123,6 +126,32 @@ pub(crate) fn secret(
         ));
     }
     secret
+}
+
+/// The file in which overrides are kept without Redis.
+pub(crate) fn overrides_file(
+    check: &mut Check<'_>,
+    written: Option<&Scalar<FilePath>>,
+    store: &StorePlan,
+) -> Option<PathBuf> {
+    let scalar = written?;
+    let path = check.file(scalar)?;
+    if matches!(store, StorePlan::Redis(_)) {
+        let problem = Problem::new(scalar.place, "`overrides_file` has no effect with Redis");
+        check.warn(problem.note("gateways on Redis keep overrides there, for all of them"));
+        return None;
+    }
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+    let is_missing = folder.is_some_and(|folder| !folder.is_dir());
+    if is_missing || path.is_dir() {
+        let problem = Problem::new(scalar.place, "overrides cannot be kept in this file");
+        check.refuse(problem.note(match is_missing {
+            true => "its folder does not exist; the gateway makes the file, and no folder",
+            false => "it is a folder; name a file in it, such as overrides.jsonl",
+        }));
+        return None;
+    }
+    Some(path)
 }
 
 #[cfg(test)]

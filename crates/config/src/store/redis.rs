@@ -13,7 +13,7 @@ use tidegate_yaml::{Problem, Spanned};
 use crate::check::Check;
 use crate::store::redis_tls::{RedisTls, redis_tls};
 use crate::value::number::{digits, whole};
-use crate::value::word::{choice, name};
+use crate::value::word::name;
 use crate::value::{Fault, Scalar, Value};
 
 /// How to use Redis.
@@ -100,27 +100,9 @@ impl Value for Gateways {
     }
 }
 
-choice!(
-    OnFailure,
-    "OnFailure",
-    "a rule for a Redis failure",
-    [
-        ("local", Self::Local),
-        ("open", Self::Open),
-        ("closed", Self::Closed),
-    ]
-);
-
-choice!(
-    Mode,
-    "Mode",
-    "a mode",
-    Self::ALL.map(|mode| (mode.word(), mode))
-);
-
 name!(
     /// What all keys in Redis start with; braces would choose a slot.
-    KeyPrefix,
+    pub(crate) KeyPrefix,
     "a key prefix",
     "letters, digits, `.`, `_`, `-` and `:`; 128 at most",
     |c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | ':')

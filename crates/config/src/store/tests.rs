@@ -1,6 +1,6 @@
 use super::*;
 use crate::store::redis::{KeyPrefix, RedisUrl};
-use crate::value::tests::{bad, good};
+use crate::tests::{bad, good};
 
 #[test]
 fn key_prefixes_choose_no_slot() {

@@ -22,7 +22,7 @@ use crate::upstreams::server::{Server, ServerScheme, Target};
 use crate::upstreams::tls::{WrittenUpstreamTls, system, upstream_tls};
 use crate::value::Scalar;
 use crate::value::number::{Connections, bounded};
-use crate::value::word::{LimitName, choice};
+use crate::value::word::LimitName;
 
 /// A group of servers.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -57,16 +57,6 @@ pub(crate) struct WeightedServer {
     /// How many requests it takes beside the others' own numbers. Default: 1.
     pub(crate) weight: Option<Scalar<Weight>>,
 }
-
-choice!(
-    Balance,
-    "Balance",
-    "a way to choose a server",
-    [
-        ("round_robin", Self::RoundRobin),
-        ("least_requests", Self::LeastRequests),
-    ]
-);
 
 bounded!(
     /// A server's share beside that of others.

@@ -31,6 +31,12 @@ fn an_upstream_that_no_route_leads_to() {
 }
 
 #[test]
+fn a_file_of_overrides_with_redis() {
+    let text = with(&format!("{REDIS}overrides_file: overrides.jsonl"));
+    warned(&text, ":3:17: `overrides_file` has no effect with Redis");
+}
+
+#[test]
 fn servers_that_nobody_verifies() {
     let text = "upstreams: { a: { servers: [https://h], tls: { verify: false } } }\n\
         routes: [{ path: /**, upstream: a }]\n";
@@ -84,7 +90,16 @@ fn users_that_nobody_vouches_for() {
 }
 
 #[test]
+fn certificates_that_no_listener_asks_for() {
+    let text = with("clients: [{ client_cert: {} }]");
+    warned(&text, ":2:11: this source never names a client");
+    warned(&text, "no listener asks for client certificates");
+}
+
+#[test]
 fn what_is_counted_per_something_that_no_source_names() {
+    let text = LIMIT.replace(" } }\n", ", per: [client_cert] } }\n");
+    warned(&with(&text), "no client source names a `client_cert`");
     let text = LIMIT.replace(" } }\n", ", per: [user_id] } }\n");
     warned(&with(&text), "no client source names a `user_id`");
 }
@@ -166,7 +181,13 @@ fn limits_that_only_count_what_callers_make_up() {
             .1
     };
     let b = "b: { fixed_window: { limit: 9, window: 1s }, per: ";
-    for per in ["header:x-session", "cookie:session", "path:id", "host"] {
+    for per in [
+        "header:x-session",
+        "cookie:session",
+        "path:id",
+        "query:id",
+        "host",
+    ] {
         for alone in ["[]", "[route]", "[client, \"header:X\"]"] {
             let warnings = counted(per, &format!("{b}{alone} }}"));
             let all: String = warnings.iter().map(ToString::to_string).collect();
@@ -310,4 +331,49 @@ fn routes_that_another_case_gets_around() {
         "{many}"
     );
     assert!(many.contains("of `n0` and 19 more"), "{many}");
+}
+
+#[test]
+fn lists_of_everyone_or_of_nobody() {
+    let user = "clients: [{ user_id: {} }]\n";
+    for (text, expected) in [
+        ("exempt: [0.0.0.0/0]", ":2:10: this exempts every address"),
+        ("deny: [\"::/0\"]", ":2:8: this denies every address"),
+        (
+            "plans: { a: { members: [0.0.0.0/0] } }",
+            ":2:25: every address is a member of this plan",
+        ),
+        (
+            &format!("{user}trusted_proxies: [0.0.0.0/0]\ndeny: [\"user_id:42\"]"),
+            ":4:8: nobody verifies this user ID",
+        ),
+        (
+            &format!("{user}deny: [\"user_id:42\"]"),
+            ":3:8: this entry has no effect",
+        ),
+    ] {
+        warned(&with(text), expected);
+    }
+    let route = "routes: [{ path: /**, upstream: http://127.0.0.1:9000, exempt: [10.0.0.0/8] }]";
+    warned(route, ":1:65: `exempt` has no effect on this route");
+}
+
+#[test]
+fn an_exempt_key_that_a_file_may_list_one_day() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("keys.yaml");
+    fs::write(&file, "[]").unwrap();
+    let text = format!(
+        "clients: [{{ api_key: {{ keys_file: \"{}\" }} }}]\nexempt: [api_key:later]",
+        file.display()
+    );
+    warned(&with(&text), ":3:10: there is no API key called `later`");
+}
+
+#[test]
+fn a_plan_with_members_is_somebodys() {
+    let text =
+        format!("{LIMIT}plans: {{ b: {{ members: [10.0.0.0/8], a: unlimited }} }}\nalways: [a]");
+    let (_, warnings) = parse(&with(&text)).unwrap();
+    assert!(warnings.is_empty(), "{warnings:?}");
 }

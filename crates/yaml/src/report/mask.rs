@@ -172,7 +172,7 @@ fn secrets(line: &str, below: Below) -> (Vec<(usize, usize)>, Below) {
     while let Some(key) = key(&chars, from) {
         from = key.end;
         let in_flow = chars[..key.start].contains(&'{');
-        if key.name == "keys" {
+        if matches!(key.name.as_str(), "keys" | "tokens") {
             next = Below::Keys(key.start);
             hidden.extend(bare_keys(&chars, from));
         } else if key.is_secret() {

@@ -1,5 +1,6 @@
 use super::*;
-use crate::value::tests::{bad, good};
+use crate::tests::{bad, good};
+use crate::value::Fault;
 
 #[test]
 fn hashes_are_64_digits() {

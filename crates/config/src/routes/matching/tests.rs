@@ -1,5 +1,5 @@
 use super::*;
-use crate::value::tests::{bad, good};
+use crate::tests::{bad, good};
 
 #[test]
 fn methods_are_in_capitals() {

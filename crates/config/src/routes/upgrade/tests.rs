@@ -1,5 +1,5 @@
 use super::*;
-use crate::value::tests::{bad, good};
+use crate::tests::{bad, good};
 
 #[test]
 fn protocols_are_what_an_upgrade_header_names() {

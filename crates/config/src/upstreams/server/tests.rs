@@ -1,5 +1,5 @@
 use super::*;
-use crate::value::tests::{bad, good};
+use crate::tests::{bad, good};
 
 #[test]
 fn servers_are_http_urls_without_a_path() {

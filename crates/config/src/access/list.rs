@@ -1,0 +1,233 @@
+//! Lists of networks and clients: the values of `exempt`, `deny` and `members`.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use tidegate_tower::{ClientList, ClientSource, Clients, ListedClient};
+use tidegate_yaml::{Place, Problem};
+
+use crate::check::Check;
+use crate::clients::Callers;
+use crate::clients::keys::is_plain_word;
+use crate::value::Scalar;
+use crate::value::client::ListedText;
+
+/// What a list is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Exempt,
+    Deny,
+    Members,
+}
+
+/// The clients that can have names.
+#[derive(Debug)]
+pub(crate) struct KnownClients {
+    /// The names of listed API keys; none: no source reads keys.
+    keys: Option<HashSet<Arc<str>>>,
+    /// Whether a file may list more keys one day.
+    has_key_file: bool,
+    has_tokens: bool,
+    has_certificates: bool,
+    users: Users,
+}
+
+/// Who names users by a header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Users {
+    /// Nobody: there is no such source.
+    Nobody,
+    /// Nobody, for no proxy is trusted.
+    NoProxy,
+    /// Trusted proxies.
+    Proxies,
+    /// Every client, for all are trusted.
+    Everyone,
+}
+
+impl KnownClients {
+    /// Those of these callers; `has_proxies` if any proxy is trusted.
+    pub(crate) fn of(callers: &Callers, has_proxies: bool) -> Self {
+        let clients = &callers.clients;
+        let Clients {
+            sources, trusted, ..
+        } = clients;
+        let mut known = Self {
+            keys: None,
+            has_key_file: !callers.reread.key_files.is_empty(),
+            has_tokens: false,
+            has_certificates: clients.read_certificates(),
+            users: Users::Nobody,
+        };
+        for source in sources {
+            match source {
+                ClientSource::ApiKey { keys, .. } => {
+                    known.keys.get_or_insert_default().extend(keys.names());
+                }
+                ClientSource::UserId { .. } if trusted.trust_everyone() => {
+                    known.users = Users::Everyone;
+                }
+                ClientSource::UserId { .. } if has_proxies => known.users = Users::Proxies,
+                ClientSource::UserId { .. } => known.users = Users::NoProxy,
+                ClientSource::Token(_) => known.has_tokens = true,
+                ClientSource::Certificate(_) | ClientSource::Ip => {}
+            }
+        }
+        known
+    }
+
+    /// Whether an API key may be listed.
+    pub(crate) fn has_keys(&self) -> bool {
+        self.has_key_file || self.keys.as_ref().is_some_and(|keys| !keys.is_empty())
+    }
+
+    /// Whether a source reads tokens.
+    pub(crate) const fn has_tokens(&self) -> bool {
+        self.has_tokens
+    }
+
+    /// Whether a source reads certificates.
+    pub(crate) const fn has_certificates(&self) -> bool {
+        self.has_certificates
+    }
+
+    /// Whether a user can be named.
+    pub(crate) fn has_users(&self) -> bool {
+        self.has_tokens || matches!(self.users, Users::Proxies | Users::Everyone)
+    }
+}
+
+/// Reads a list.
+pub(crate) fn client_list(
+    check: &mut Check<'_>,
+    written: Option<&[Scalar<ListedText>]>,
+    known: &KnownClients,
+    purpose: Purpose,
+) -> ClientList {
+    let entries = entries(check, written.unwrap_or_default(), known, purpose);
+    let name = check.source.name();
+    let entries = entries.into_iter().map(|(client, place)| {
+        let place = place.map_or_else(|| name.to_owned(), |place| check.source.at(place));
+        (client, Arc::from(place))
+    });
+    ClientList::new(entries)
+}
+
+/// Reads the entries of a list, each of which must be there once.
+pub(crate) fn entries(
+    check: &mut Check<'_>,
+    written: &[Scalar<ListedText>],
+    known: &KnownClients,
+    purpose: Purpose,
+) -> Vec<(ListedClient, Option<Place>)> {
+    let mut seen = HashMap::new();
+    let mut entries = Vec::new();
+    for scalar in written {
+        let entry = match may_be_secret(&scalar.raw) {
+            true => check.read_hidden(scalar),
+            false => check.read(scalar),
+        };
+        let Some(ListedText(client)) = entry else {
+            continue;
+        };
+        if let Some(first) = seen.insert(client.clone(), scalar.place) {
+            twice(check, scalar.place, first);
+            continue;
+        }
+        match &client {
+            ListedClient::Network(network) if network.prefix_len() == 0 => {
+                everyone(check, scalar.place, purpose);
+            }
+            ListedClient::Network(_) => {}
+            ListedClient::ApiKey(name) => key(check, name, scalar.place, known),
+            ListedClient::UserId(_) => user(check, scalar.place, known),
+            ListedClient::Certificate(_) if known.has_certificates => {}
+            ListedClient::Certificate(_) => check.refuse(
+                Problem::new(scalar.place, "no client source names a `client_cert`")
+                    .note("add `client_cert` under `clients`, or remove this entry"),
+            ),
+        }
+        entries.push((client, scalar.place));
+    }
+    entries
+}
+
+/// Refuses an entry that stands somewhere else as well.
+pub(crate) fn twice(check: &mut Check<'_>, place: Option<Place>, first: Option<Place>) {
+    let mut problem = Problem::new(place, "the same entry is here twice");
+    if let Some(first) = first {
+        problem = problem.note(format!("the first is at {}", check.source.at(first)));
+    }
+    check.refuse(problem);
+}
+
+/// Whether an entry may be an API key in the wrong place. Networks, and clients, are told by a `.`, `:` or `/`.
+fn may_be_secret(text: &str) -> bool {
+    !text.contains(['.', ':', '/']) && !is_plain_word(text)
+}
+
+/// Looks for an API key by its name.
+fn key(check: &mut Check<'_>, name: &str, place: Option<Place>, known: &KnownClients) {
+    let Some(keys) = &known.keys else {
+        let problem = Problem::new(place, "no client source names an `api_key`");
+        check.refuse(problem.note("add `api_key` under `clients`, or remove this entry"));
+        return;
+    };
+    if keys.contains(name) {
+        return;
+    }
+    let problem = match is_plain_word(name) {
+        true => Problem::new(place, format!("there is no API key called `{name}`")),
+        false => Problem::new(place, "there is no API key of this name").without_line(),
+    };
+    let mut names: Vec<_> = keys.iter().collect();
+    names.sort();
+    let problem = problem.choices(name, names);
+    if known.has_key_file {
+        check.warn(problem.note("the entry has no effect until a `keys_file` lists the key"));
+    } else {
+        check.refuse(problem);
+    }
+}
+
+/// Looks for somebody who names users.
+fn user(check: &mut Check<'_>, place: Option<Place>, known: &KnownClients) {
+    match known.users {
+        Users::Everyone => check.warn(
+            Problem::new(place, "nobody verifies this user ID").note(
+                "`trusted_proxies` trusts every address, so every client can send any user ID: list the networks of your proxies only",
+            ),
+        ),
+        Users::Proxies => {}
+        Users::Nobody | Users::NoProxy if known.has_tokens => {}
+        Users::NoProxy => check.warn(
+            Problem::new(place, "this entry has no effect")
+                .note("a user ID is believed from `trusted_proxies` only, and none is listed"),
+        ),
+        Users::Nobody => check.refuse(
+            Problem::new(place, "no client source names a `user_id`")
+                .note("add `user_id` or `jwt` under `clients`, or remove this entry"),
+        ),
+    }
+}
+
+fn everyone(check: &mut Check<'_>, place: Option<Place>, purpose: Purpose) {
+    let (what, note) = match purpose {
+        Purpose::Exempt => (
+            "this exempts every address",
+            "no client is limited: list the networks that need no limit",
+        ),
+        Purpose::Deny => (
+            "this denies every address",
+            "`exempt` does not admit a client that is denied",
+        ),
+        Purpose::Members => (
+            "every address is a member of this plan",
+            "change the numbers of the limits themselves",
+        ),
+    };
+    check.warn(Problem::new(place, what).note(note));
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! Who is refused, and who is charged to nothing (`deny`, `deny_file`, `exempt`, `require`).
+
+pub(crate) mod list;
+pub(crate) mod networks;
+
+use std::sync::Arc;
+
+use tidegate_tower::{Access, AccessLists, LimitLists, Policy, Required, Rule};
+use tidegate_yaml::Problem;
+
+use crate::access::list::{KnownClients, Purpose, client_list};
+use crate::access::networks::{DenyFile, deny_file};
+use crate::check::Check;
+use crate::value::Scalar;
+use crate::value::client::ListedText;
+use crate::value::word::{FilePath, choice};
+
+/// What a request must show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RequireWord {
+    Nothing,
+    Credentials(Required),
+}
+
+choice!(
+    RequireWord,
+    "Require",
+    "something that a request can be required to show",
+    [
+        ("none", Self::Nothing),
+        ("api_key", Self::Credentials(Required::ApiKey)),
+        ("jwt", Self::Credentials(Required::Token)),
+        ("verified", Self::Credentials(Required::Verified)),
+    ]
+);
+
+/// The keys about callers, of the file or of a route, as they are written.
+#[derive(Clone, Copy)]
+pub(crate) struct WrittenAccess<'f> {
+    pub(crate) exempt: Option<&'f [Scalar<ListedText>]>,
+    pub(crate) deny: Option<&'f [Scalar<ListedText>]>,
+    pub(crate) require: Option<&'f Scalar<RequireWord>>,
+}
+
+/// What the file says of callers.
+pub(crate) struct FileAccess {
+    pub(crate) lists: AccessLists,
+    pub(crate) deny_file: Option<DenyFile>,
+}
+
+/// Reads what the file says of callers.
+pub(crate) fn file_access(
+    check: &mut Check<'_>,
+    written: WrittenAccess<'_>,
+    file: Option<&Scalar<FilePath>>,
+    known: &KnownClients,
+) -> FileAccess {
+    FileAccess {
+        lists: access_lists(check, written, known, None),
+        deny_file: file.and_then(|scalar| deny_file(check, scalar)),
+    }
+}
+
+/// Reads what the file or a route says of callers; a route that does not say what it requires requires what the file does.
+pub(crate) fn access_lists(
+    check: &mut Check<'_>,
+    written: WrittenAccess<'_>,
+    known: &KnownClients,
+    of_file: Option<Required>,
+) -> AccessLists {
+    AccessLists {
+        exempt: client_list(check, written.exempt, known, Purpose::Exempt),
+        deny: client_list(check, written.deny, known, Purpose::Deny),
+        require: match written.require {
+            Some(scalar) => require(check, scalar, known),
+            None => of_file,
+        },
+    }
+}
+
+/// Reads what a limit says of callers.
+pub(crate) fn limit_lists(
+    check: &mut Check<'_>,
+    exempt: Option<&[Scalar<ListedText>]>,
+    deny: Option<&[Scalar<ListedText>]>,
+    known: &KnownClients,
+) -> LimitLists {
+    LimitLists {
+        exempt: client_list(check, exempt, known, Purpose::Exempt),
+        deny: client_list(check, deny, known, Purpose::Deny),
+    }
+}
+
+/// What the file, a route and the rules of the route say together, for [`Policy::access`].
+pub(crate) fn policy_access(
+    file: &FileAccess,
+    route: &AccessLists,
+    rules: &[Rule],
+    always: usize,
+) -> Option<Arc<Access>> {
+    let limits: Vec<_> = rules.iter().map(|rule| &rule.lists).collect();
+    let denied = file.deny_file.as_ref().map(|file| &file.networks);
+    Access::new(&file.lists, denied, route, &limits, always)
+}
+
+/// Warns of a list that frees from nothing.
+pub(crate) fn exempt_from_nothing(
+    check: &mut Check<'_>,
+    written: WrittenAccess<'_>,
+    policy: &Policy,
+) {
+    let first = written.exempt.and_then(<[_]>::first);
+    if let Some(scalar) = first.filter(|_| policy.rules.len() == policy.always) {
+        let problem = Problem::new(scalar.place, "`exempt` has no effect on this route");
+        check.warn(problem.note(
+            "it frees from the limits that the route lists, and there is none; what is under `always` stays charged",
+        ));
+    }
+}
+
+fn require(
+    check: &mut Check<'_>,
+    scalar: &Scalar<RequireWord>,
+    known: &KnownClients,
+) -> Option<Required> {
+    let RequireWord::Credentials(required) = check.read(scalar)? else {
+        return None;
+    };
+    let (can_be_met, missing) = match required {
+        Required::ApiKey => (known.has_keys(), "no client source knows an API key"),
+        Required::Token => (known.has_tokens(), "no client source reads tokens"),
+        Required::Verified => (
+            known.has_keys() || known.has_users() || known.has_certificates(),
+            "no client source verifies clients",
+        ),
+    };
+    if !can_be_met {
+        let problem = Problem::new(scalar.place, "no request can meet this");
+        check.refuse(problem.note(format!("{missing}; add one under `clients`")));
+    }
+    Some(required)
+}

@@ -1,0 +1,108 @@
+//! `deny_file`: networks in a file, one a line.
+
+use std::path::{Path, PathBuf};
+
+use tidegate_tower::{NetworkFile, NetworkTable};
+use tidegate_yaml::{ConfigError, MAX_PROBLEMS, Place, Problem, Source};
+
+use crate::check::Check;
+use crate::value::net::Network;
+use crate::value::word::FilePath;
+use crate::value::{Fault, Scalar, Value};
+
+/// What a comment begins with.
+const COMMENT: [char; 2] = ['#', ';'];
+
+/// A file with denied networks.
+#[derive(Debug, Clone)]
+pub struct DenyFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// The networks that requests are looked up in.
+    pub networks: NetworkFile,
+}
+
+/// Reads the file that a configuration names.
+pub(crate) fn deny_file(check: &mut Check<'_>, scalar: &Scalar<FilePath>) -> Option<DenyFile> {
+    let path = check.file(scalar)?;
+    match load_networks(&path) {
+        Ok(networks) => Some(DenyFile {
+            networks: NetworkFile::new(path.display().to_string(), networks),
+            path,
+        }),
+        Err(error) => {
+            let mut problem = Problem::new(scalar.place, "this file with networks is refused");
+            for line in error.to_string().lines().filter(|line| !line.is_empty()) {
+                problem = problem.note(line.trim_start().trim_start_matches("= "));
+            }
+            check.refuse(problem);
+            None
+        }
+    }
+}
+
+/// Reads a file with a network or an address in each line, and comments; each network comes with its line.
+///
+/// # Errors
+///
+/// The file cannot be read, or a line is no network.
+pub fn load_networks(path: &Path) -> Result<NetworkTable<u32>, ConfigError> {
+    let name = path.display().to_string();
+    let text = crate::read_text(path);
+    let text = text.map_err(|problem| Source::new(&name, "").refuse(vec![problem]))?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    // Places alone, as of a key file: the messages stand below a key of the configuration.
+    let source = Source::secret(&name, text);
+    if text.trim().is_empty() {
+        // What writes the file may have begun just now, and nobody would be denied meanwhile.
+        let problem = Problem::new(None, "this file is empty");
+        return Err(source.refuse(vec![
+            problem.note("a file without networks has a comment: # none"),
+        ]));
+    }
+    let mut networks = NetworkTable::default();
+    let mut problems = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let entry = line.split(COMMENT).next().unwrap_or_default();
+        let before = entry.len() - entry.trim_start().len();
+        let entry = entry.trim();
+        if entry.is_empty() {
+            continue;
+        }
+        match Network::read(entry) {
+            Ok(Network(network)) => {
+                // Of a network that is there twice the first line counts.
+                networks.insert(network, number);
+            }
+            Err(fault) if problems.len() <= MAX_PROBLEMS => {
+                let place = Place {
+                    line: number as usize,
+                    column: line[..before].chars().count() + 1,
+                    length: entry.chars().count(),
+                };
+                problems.push(problem(fault, entry, place));
+            }
+            // As many as nobody reads.
+            Err(_) => break,
+        }
+    }
+    match problems.is_empty() {
+        true => Ok(networks),
+        false => Err(source.refuse(problems)),
+    }
+}
+
+fn problem(fault: Fault, entry: &str, place: Place) -> Problem {
+    let problem = match fault {
+        Fault::Form => Problem::new(place, format!("`{entry}` is not {}", Network::WHAT)),
+        Fault::Because(reason) => Problem::new(place, reason),
+        Fault::Quoting(reason) => Problem::new(place, reason),
+    };
+    problem.note(format!(
+        "allowed here: {}; # begins a comment",
+        Network::ALLOWED
+    ))
+}
+
+#[cfg(test)]
+mod tests;

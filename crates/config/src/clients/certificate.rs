@@ -1,0 +1,41 @@
+//! `client_cert`: clients that show a certificate.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tidegate_tower::{CertificateName, ClientSource};
+use tidegate_yaml::Problem;
+
+use crate::check::Check;
+use crate::clients::WrittenClients;
+use crate::value::Scalar;
+
+/// Verified client certificates.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CertificateSource {
+    /// What in the certificate names the client: san_dns, san_uri, cn or fingerprint. Default: san_dns.
+    pub(crate) name: Option<Scalar<CertificateName>>,
+}
+
+pub(crate) fn certificate_source(
+    check: &mut Check<'_>,
+    written: &CertificateSource,
+) -> Option<ClientSource> {
+    let name = match &written.name {
+        Some(scalar) => check.read(scalar)?,
+        None => CertificateName::default(),
+    };
+    Some(ClientSource::Certificate(name))
+}
+
+/// Warns of sources that read certificates where no listener verifies any.
+pub(crate) fn unverified(check: &mut Check<'_>, clients: WrittenClients<'_>) {
+    for source in clients.sources {
+        if source.value.client_cert.is_some() {
+            check.warn(
+                Problem::new(source.place, "this source never names a client")
+                    .note("no listener asks for client certificates: set `client_ca` under `tls`"),
+            );
+        }
+    }
+}

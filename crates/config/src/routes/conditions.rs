@@ -1,0 +1,120 @@
+//! `query`, `request_has`: what a request must say in its query and headers, so that the route takes it.
+
+use std::collections::HashSet;
+use std::fmt::{self, Write as _};
+use std::hash::Hash;
+
+use http::{HeaderName, HeaderValue};
+use tidegate_net::headers::is_ours;
+use tidegate_tower::Clients;
+use tidegate_yaml::Problem;
+
+use crate::check::Check;
+use crate::routes::Route;
+use crate::value::header::HeaderText;
+use crate::value::net::{ParameterName, ParameterText};
+use crate::value::{Scalar, Value};
+
+/// What a request must say for a route to take it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Conditions {
+    /// Parameters of the query with their values, without escapes.
+    pub query: Vec<(Box<str>, Box<str>)>,
+    /// Headers with their values.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl Conditions {
+    /// Whether each request that meets `others` meets these.
+    pub(crate) fn cover(&self, others: &Self) -> bool {
+        self.query.iter().all(|one| others.query.contains(one))
+            && self.headers.iter().all(|one| others.headers.contains(one))
+    }
+
+    /// As a part of a route's name: what is looked at. The values are left out, because they may be secrets.
+    pub(crate) fn describe(&self, name: &mut String) {
+        let parameters: Vec<&str> = self.query.iter().map(|(name, _)| &**name).collect();
+        if !parameters.is_empty() {
+            name.push('?');
+            name.push_str(&parameters.join("&"));
+        }
+        for (header, _) in &self.headers {
+            name.push(' ');
+            name.push_str(header.as_str());
+        }
+    }
+
+    /// Says in a line which requests the route takes. Of headers the names alone: values may be secrets.
+    pub(crate) fn explain(&self, text: &mut String) -> fmt::Result {
+        let query = self
+            .query
+            .iter()
+            .map(|(name, value)| format!("{name}={value} in the query"));
+        let headers = self
+            .headers
+            .iter()
+            .map(|(name, _)| format!("one value of {name}"));
+        let all: Vec<_> = query.chain(headers).collect();
+        writeln!(text, "takes:    requests with {}", all.join(", "))
+    }
+}
+
+/// Whether each request that meets the later conditions meets the earlier ones; none are met by all.
+pub(crate) fn cover(earlier: Option<&Conditions>, later: Option<&Conditions>) -> bool {
+    let none = Conditions::default();
+    earlier.is_none_or(|earlier| earlier.cover(later.unwrap_or(&none)))
+}
+
+/// The conditions of a route, if it has any.
+pub(crate) fn conditions(
+    check: &mut Check<'_>,
+    route: &Route,
+    clients: &Clients,
+) -> Option<Box<Conditions>> {
+    let mut conditions = Conditions::default();
+    let mut seen = HashSet::new();
+    for (name, value) in route.query.iter().flat_map(|query| &query.0) {
+        let value = check.read(value);
+        if let Some(ParameterName(name)) =
+            once(check, name, &mut seen, |ParameterName(it)| it.clone())
+            && let Some(ParameterText(value)) = value
+        {
+            conditions.query.push((name.into(), value.into()));
+        }
+    }
+    let vouched: Vec<_> = clients.vouched_headers().cloned().collect();
+    let mut seen = HashSet::new();
+    for (name, value) in route.request_has.iter().flat_map(|headers| &headers.0) {
+        let place = name.place;
+        let value = check.read_hidden(value);
+        let Some(name) = once(check, name, &mut seen, HeaderName::clone) else {
+            continue;
+        };
+        if is_ours(&name, &vouched) {
+            let message = format!("a route cannot choose requests by the header `{name}`");
+            let note =
+                "it belongs to the connection, or says where a request or a client comes from";
+            check.refuse(Problem::new(place, message).note(note).without_line());
+        } else if let Some(HeaderText(value)) = value {
+            conditions.headers.push((name, value));
+        }
+    }
+    (conditions != Conditions::default()).then(|| Box::new(conditions))
+}
+
+/// A name that is not there before.
+fn once<T: Value, K: Eq + Hash>(
+    check: &mut Check<'_>,
+    scalar: &Scalar<T>,
+    seen: &mut HashSet<K>,
+    key: impl Fn(&T) -> K,
+) -> Option<T> {
+    let name = check.read_hidden(scalar)?;
+    if seen.insert(key(&name)) {
+        return Some(name);
+    }
+    let message = format!("`{}` is here twice", scalar.raw);
+    // The value beside it may be a secret.
+    check.refuse(Problem::new(scalar.place, message).without_line());
+    None
+}
