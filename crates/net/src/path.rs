@@ -278,6 +278,21 @@ pub fn decode(rest: &[u8]) -> Option<u8> {
     u8::try_from(digit(*high)? << 4 | digit(*low)?).ok()
 }
 
+/// A part of a path without its escapes; none if they are broken or no text.
+pub fn decoded_part(part: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(part.len());
+    let mut rest = part.as_bytes();
+    while let [first, ..] = rest {
+        let (byte, length) = match first {
+            b'%' => (decode(rest)?, 3),
+            byte => (*byte, 1),
+        };
+        bytes.push(byte);
+        rest = &rest[length..];
+    }
+    String::from_utf8(bytes).ok()
+}
+
 /// What a bare byte is in a path (RFC 3986, section 3.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {

@@ -4,6 +4,7 @@
 //! only. Whatever comes from a file is checked before it is used.
 
 mod client;
+mod client_certificate;
 mod failure;
 mod names;
 mod pem;
@@ -11,10 +12,11 @@ mod server;
 mod shown;
 
 pub use client::{Offer, Trust, UpstreamTls, https_client, reason_in, system_authorities};
+pub use client_certificate::ClientCertificate;
 pub use failure::{HandshakeFailure, handshake_failure};
 pub use pem::{CertificateFiles, FileError, authorities};
 pub use server::{ClientCertificates, ServerFiles, ServerTls};
-pub use shown::{ShownCertificate, client_certificate_ends};
+pub use shown::ShownCertificate;
 
 use std::sync::Arc;
 

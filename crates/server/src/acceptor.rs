@@ -93,13 +93,18 @@ impl<S: Service> Acceptor<S> {
         }
     }
 
-    /// A permit for a connection from this address, if it may have one.
+    /// A permit for a connection from this address, if it may have one. A denied address has none where TLS is spoken.
     fn permit(&self, ip: IpAddr) -> Result<ConnectionPermit, ConnectionRefusal> {
         if self.overload.pressure() != Pressure::None {
             return Err(ConnectionRefusal::Memory);
         }
         let service = self.service.load();
         let settings = service.settings();
+        // Without TLS the client is told why, by the answer to its request.
+        if is_denied(&**service, ip) && matches!(settings.protection(self.listener), Some(Some(_)))
+        {
+            return Err(ConnectionRefusal::Denied);
+        }
         let fits = descriptors::shares().clients;
         let bounds = Bounds {
             total: settings.max_connections.min(fits),
@@ -139,6 +144,7 @@ impl<S: Service> Acceptor<S> {
         let limit = HandshakeLimit {
             begun: &self.handshakes,
             is_proxy: |ip| service.is_proxy(ip),
+            is_denied: |ip| is_denied(&*service, ip),
         };
         let handshake = Handshake::read(stream, peer, expects_header, tls.as_deref(), limit);
         let (mut drain, mut pressure) = (self.drain.clone(), self.pressure.clone());
@@ -164,7 +170,7 @@ impl<S: Service> Acceptor<S> {
                     facts: Facts::new(
                         handshake.peer,
                         handshake.stream.is_tls(),
-                        handshake.certificate_ends,
+                        handshake.certificate,
                         drain,
                     ),
                     service: self.service.clone(),
@@ -178,6 +184,10 @@ impl<S: Service> Acceptor<S> {
                 let connection = Arc::new(connection);
                 return connection.serve(handshake.stream, handshake.is_http2).await;
             }
+            Ok(Err(HandshakeError::Denied)) => {
+                self.metrics.refused(ConnectionRefusal::Denied);
+                return;
+            }
             Ok(Err(HandshakeError::Gone)) => None,
             Ok(Err(HandshakeError::Failed(failure))) => Some(failure),
             Err(_) => tls.as_ref().map(|_| HandshakeFailure::Timeout),
@@ -187,6 +197,11 @@ impl<S: Service> Acceptor<S> {
             tracing::debug!(peer = %peer.address, reason = failure.label(), "a TLS handshake failed");
         }
     }
+}
+
+/// Whether a client that connects from `ip` is denied. A proxy connects for others.
+fn is_denied(service: &impl Service, ip: IpAddr) -> bool {
+    service.denies(ip) && !service.is_proxy(ip)
 }
 
 fn is_clients(error: &io::Error) -> bool {

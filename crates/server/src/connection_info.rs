@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use http::HeaderValue;
 use tidegate_net::headers;
+use tidegate_net::tls::ClientCertificate;
 use tokio::sync::watch;
 
 /// The connection of a request. Clones are cheap.
@@ -21,7 +22,7 @@ pub(crate) struct Facts {
     peer: Peer,
     hop: HeaderValue,
     is_tls: bool,
-    certificate_ends: Option<SystemTime>,
+    certificate: Option<ClientCertificate>,
     drain: watch::Receiver<bool>,
 }
 
@@ -37,14 +38,14 @@ impl Facts {
     pub(crate) fn new(
         peer: Peer,
         is_tls: bool,
-        certificate_ends: Option<SystemTime>,
+        certificate: Option<ClientCertificate>,
         drain: watch::Receiver<bool>,
     ) -> Arc<Self> {
         Arc::new(Self {
             peer,
             hop: headers::address(peer.address.ip()),
             is_tls,
-            certificate_ends,
+            certificate,
             drain,
         })
     }
@@ -92,9 +93,14 @@ impl ConnectionInfo {
         self.connection.is_tls
     }
 
+    /// The certificate that the client showed, and the handshake verified.
+    pub fn certificate(&self) -> Option<&ClientCertificate> {
+        self.connection.certificate.as_ref()
+    }
+
     /// Whether the client showed a certificate that has ended since.
     pub fn certificate_ended(&self) -> bool {
-        let end = self.connection.certificate_ends;
+        let end = self.certificate().and_then(|certificate| certificate.ends);
         end.is_some_and(|end| SystemTime::now() > end)
     }
 

@@ -5,11 +5,10 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use tidegate_net::proxy_protocol::{self, Start};
-use tidegate_net::tls::{self, HandshakeFailure, ServerTls};
+use tidegate_net::tls::{self, ClientCertificate, HandshakeFailure, ServerTls};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use crate::client_io::ClientIo;
@@ -28,21 +27,27 @@ pub(crate) struct Handshake {
     pub(crate) peer: Peer,
     pub(crate) stream: ClientIo,
     pub(crate) is_http2: bool,
-    /// When the client's certificate ends; none: it showed none.
-    pub(crate) certificate_ends: Option<SystemTime>,
+    /// The client's certificate; none: it showed none.
+    pub(crate) certificate: Option<ClientCertificate>,
 }
 
 /// Bounds the open handshakes of one address. Each costs a signature, or waits for its client.
-pub(crate) struct HandshakeLimit<'a, F> {
+pub(crate) struct HandshakeLimit<'a, F, D> {
     pub(crate) begun: &'a Arc<ConnectionLimit>,
     /// Proxies speak for many clients, and are not bounded.
     pub(crate) is_proxy: F,
+    /// Clients that are denied get no handshake.
+    pub(crate) is_denied: D,
 }
 
-impl<F: Fn(IpAddr) -> bool> HandshakeLimit<'_, F> {
+impl<F: Fn(IpAddr) -> bool, D: Fn(IpAddr) -> bool> HandshakeLimit<'_, F, D> {
     /// A permit for one handshake.
     fn begin(self, peer: Peer) -> Result<ConnectionPermit, HandshakeError> {
         let ip = peer.address.ip();
+        // The connection's own address was looked at when it was accepted.
+        if peer.is_named && (self.is_denied)(ip) {
+            return Err(HandshakeError::Denied);
+        }
         let bounds = Bounds {
             total: usize::MAX,
             of_ip: Some((ip, MAX_HANDSHAKES)).filter(|_| !(self.is_proxy)(ip)),
@@ -56,6 +61,8 @@ impl<F: Fn(IpAddr) -> bool> HandshakeLimit<'_, F> {
 pub(crate) enum HandshakeError {
     /// The client left, or its first bytes cannot be read.
     Gone,
+    /// The client that a PROXY protocol header names is denied.
+    Denied,
     /// The TLS handshake failed.
     Failed(HandshakeFailure),
 }
@@ -73,7 +80,7 @@ impl Handshake {
         mut peer: Peer,
         expects_header: bool,
         tls: Option<&ServerTls>,
-        limit: HandshakeLimit<'_, impl Fn(IpAddr) -> bool>,
+        limit: HandshakeLimit<'_, impl Fn(IpAddr) -> bool, impl Fn(IpAddr) -> bool>,
     ) -> Result<Self, HandshakeError> {
         if expects_header {
             let (source, first) = source(&mut stream).await?;
@@ -83,7 +90,7 @@ impl Handshake {
             });
             stream.put_back(first);
         }
-        let mut certificate_ends = None;
+        let mut certificate = None;
         let (stream, is_http2) = match tls {
             None => {
                 let (first, is_http2) = sniff(&mut stream).await?;
@@ -97,7 +104,7 @@ impl Handshake {
                     .map_err(|error| HandshakeError::Failed(tls::handshake_failure(&error)))?;
                 let (_, connection) = stream.get_ref();
                 let is_http2 = tls::is_http2(connection);
-                certificate_ends = tls::client_certificate_ends(connection);
+                certificate = ClientCertificate::of(connection);
                 (ClientIo::tls(stream), is_http2)
             }
         };
@@ -105,7 +112,7 @@ impl Handshake {
             peer,
             stream,
             is_http2,
-            certificate_ends,
+            certificate,
         })
     }
 }

@@ -6,6 +6,7 @@
 
 mod acceptor;
 mod activity;
+mod admin_connections;
 mod charging;
 mod client_body;
 mod client_io;
@@ -28,6 +29,7 @@ mod settings;
 mod stream;
 
 pub use activity::RequestGuard;
+pub use admin_connections::{AdminConnection, AdminConnections};
 pub use client_body::ClientBody;
 pub use connection_info::ConnectionInfo;
 pub use metrics::{ConnectionRefusal, ServerMetrics};

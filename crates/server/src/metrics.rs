@@ -17,16 +17,19 @@ pub enum ConnectionRefusal {
     Descriptors,
     /// The address has used up a limit with heads that are not HTTP.
     UsedUp,
+    /// The configuration denies the address.
+    Denied,
 }
 
 impl ConnectionRefusal {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Total,
         Self::Address,
         Self::Memory,
         Self::Descriptors,
         Self::UsedUp,
+        Self::Denied,
     ];
 
     /// The word for metrics: the configuration key that says so, if one does.
@@ -37,6 +40,7 @@ impl ConnectionRefusal {
             Self::Memory => "max_memory",
             Self::Descriptors => "descriptors",
             Self::UsedUp => "always",
+            Self::Denied => "deny",
         }
     }
 }

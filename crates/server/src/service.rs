@@ -30,6 +30,12 @@ pub trait Service: fmt::Debug + Send + Sync + 'static {
     /// Whether `ip` is a trusted proxy: it speaks for many clients, and its headers are believed.
     fn is_proxy(&self, ip: IpAddr) -> bool;
 
+    /// Whether clients at `ip` are refused, whatever they send. A connection with TLS is then closed before its handshake; requests
+    /// without TLS are left to [`call`](Self::call).
+    fn denies(&self, _ip: IpAddr) -> bool {
+        false
+    }
+
     /// Answers a request.
     ///
     /// The call itself must count the request: hyper drops a future unpolled if the end of the connection directly follows the

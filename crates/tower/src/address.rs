@@ -43,6 +43,11 @@ impl TrustedProxies {
         self.0.iter().any(|network| network.contains(&address))
     }
 
+    /// Whether every address of IPv4 or IPv6 is trusted.
+    pub fn trust_everyone(&self) -> bool {
+        self.0.iter().any(|network| network.prefix_len() == 0)
+    }
+
     /// The address that the request came from: the peer's, or, when the peer is trusted, the right-most hop that is
     /// not. An entry that is no address ends the walk at the last good hop, so that a caller never chooses who they
     /// are.

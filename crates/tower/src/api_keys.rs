@@ -67,11 +67,26 @@ impl ApiKeys {
         self.0.store(Arc::new(table(keys)));
     }
 
+    /// The names of all listed keys, in no order.
+    pub fn names(&self) -> Vec<Arc<str>> {
+        let table = self.0.load();
+        let names = table.values().map(|entry| entry.client.name.clone());
+        names.collect()
+    }
+
     /// Whose the listed key of this name is, if there is one; it may have expired.
     pub(crate) fn called(&self, name: &str) -> Option<KeyClient> {
         let table = self.0.load();
         let mut clients = table.values().map(|entry| &entry.client);
         clients.find(|client| &*client.name == name).cloned()
+    }
+
+    /// Whose a listed key was, if it has expired.
+    pub(crate) fn expired(&self, sha256: &[u8; 32]) -> Option<Arc<str>> {
+        let table = self.0.load();
+        let entry = table.get(sha256)?;
+        let is_known = self.client(sha256).is_some();
+        (!is_known).then(|| entry.client.name.clone())
     }
 
     /// Whose a key is, if it is listed and has not expired.

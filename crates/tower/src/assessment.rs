@@ -5,28 +5,88 @@ use std::sync::Arc;
 use http::Request;
 use tidegate_store::{Key, Limit, PerCharge};
 
-use crate::{Caller, ClientPlan, Clients, Hasher, Peer, Policy, Rule};
+use crate::access::AccessVerdict;
+use crate::client_list::ListEntry;
+use crate::overrides::{Grant, InForce};
+use crate::{Caller, CertificateNames, ClientPlan, Clients, Hasher, Overrides, Peer, Policy, Rule};
 
-/// Names the caller of a request, and computes its key and its cost for each rule of `policy`. Charges nothing.
+/// Names the caller of a request, says whether the caller is denied or exempt, and computes key and cost for each rule of `policy`,
+/// with the overrides that are in force. Charges nothing.
 pub fn assess<B>(
     policy: &Policy,
     clients: &Clients,
     hasher: &Hasher,
+    overrides: &Overrides,
     peer: Peer,
     request: &Request<B>,
 ) -> (Caller, Assessment) {
-    let caller = clients.identify(peer, request.headers());
+    let table = overrides.table.load();
+    let in_force = table.as_deref().map(|table| overrides.with(table));
+    let (caller, mut assessment) =
+        assess_admitted(policy, clients, hasher, in_force, peer, request);
+    let access = policy.access.as_ref();
+    let denied = access.and_then(|access| access.denies_address(caller.origin));
+    let blocked = || table.as_ref()?.blocks_address(caller.origin);
+    if let Some(entry) = denied.or_else(blocked) {
+        assessment.access = Some(Box::new(AccessVerdict::Denied(entry)));
+    }
+    (caller, assessment)
+}
+
+/// As [`assess`], for a request whose address is neither denied nor blocked, with the overrides that are in force.
+pub(crate) fn assess_admitted<B>(
+    policy: &Policy,
+    clients: &Clients,
+    hasher: &Hasher,
+    overrides: Option<InForce<'_>>,
+    peer: Peer,
+    request: &Request<B>,
+) -> (Caller, Assessment) {
+    let certificate = request.extensions().get::<CertificateNames>();
+    let mut caller = clients.identify_shown(peer, request.headers(), certificate);
+    // The names that the caller has shown, also if they are not what is required.
+    let blocked = overrides.and_then(|overrides| overrides.table.blocks_name(&caller));
+    let access = policy.access.as_ref();
+    let mut access = access.and_then(|access| access.judge(&mut caller, request));
+    if let Some(overrides) = overrides {
+        let is_denied = access.as_ref().is_some_and(|it| it.denied_by().is_some());
+        match blocked {
+            Some(entry) if !is_denied => access = Some(Box::new(AccessVerdict::Denied(entry))),
+            Some(_) => {}
+            None if is_denied => {}
+            None => grant(overrides, &mut caller, &mut access),
+        }
+    }
     let keys = hasher.keys(policy, &caller, request);
     let trusted = clients.trusts(peer);
     let costs = policy.rules.iter();
     let costs = costs.map(|rule| rule.cost.of(request.headers(), trusted));
-    let assessed = keys.into_iter().zip(costs).collect();
-    (caller, Assessment(assessed))
+    let charges = keys.into_iter().zip(costs).collect();
+    (caller, Assessment { charges, access })
+}
+
+/// Gives a caller what an override says.
+fn grant(overrides: InForce<'_>, caller: &mut Caller, access: &mut Option<Box<AccessVerdict>>) {
+    match overrides.table.grant(caller) {
+        Some((Grant::Exempt, entry)) => {
+            *access = Some(Box::new(AccessVerdict::exempt_from_all(entry)))
+        }
+        Some((Grant::Plan(name), _)) if caller.refused.is_none() => {
+            // A plan that the configuration does not have changes nothing.
+            if let Some(plan) = overrides.plans.called(name) {
+                caller.plan = Some(plan);
+            }
+        }
+        Some((Grant::Plan(_), _)) | None => {}
+    }
 }
 
 /// The key and the cost of a request for each rule of a policy, in order.
 #[derive(Debug)]
-pub struct Assessment(PerCharge<(Key, u64)>);
+pub struct Assessment {
+    charges: PerCharge<(Key, u64)>,
+    pub(crate) access: Option<Box<AccessVerdict>>,
+}
 
 /// A rule that a request is to be charged to.
 #[derive(Clone, Copy, Debug)]
@@ -35,8 +95,10 @@ pub struct AssessedRule<'a> {
     pub index: usize,
     /// The rule.
     pub rule: &'a Rule,
-    /// The rule's limit with the quota of the client's plan; none if the plan is unlimited there.
+    /// The rule's limit with the quota of the client's plan; none if the client is exempt, or the plan is unlimited there.
     pub limit: Option<&'a Arc<Limit>>,
+    /// Whether the client is exempt from it.
+    pub is_exempt: bool,
     /// The key that is charged.
     pub key: Key,
     /// What the request costs.
@@ -44,6 +106,11 @@ pub struct AssessedRule<'a> {
 }
 
 impl Assessment {
+    /// The entry that denies the request, if one does. Then it is charged to nothing.
+    pub fn denied_by(&self) -> Option<&ListEntry> {
+        self.access.as_ref()?.denied_by()
+    }
+
     /// The rules of `policy` that charge the request of a client with this `plan`. A request whose credentials are refused is
     /// charged to the `always` limits alone: guessing is limited, too.
     pub fn rules<'a>(
@@ -56,13 +123,18 @@ impl Assessment {
             true => &policy.rules[..policy.always],
             false => &policy.rules,
         };
-        let assessed = rules.iter().zip(self.0).enumerate();
-        assessed.map(move |(index, (rule, (key, cost)))| AssessedRule {
-            index,
-            rule,
-            limit: rule.limit_for(plan),
-            key,
-            cost,
+        let assessed = rules.iter().zip(self.charges).enumerate();
+        let access = self.access;
+        assessed.map(move |(index, (rule, (key, cost)))| {
+            let is_exempt = access.as_ref().is_some_and(|access| access.exempts(index));
+            AssessedRule {
+                index,
+                rule,
+                limit: rule.limit_for(plan).filter(|_| !is_exempt),
+                is_exempt,
+                key,
+                cost,
+            }
         })
     }
 }

@@ -1,7 +1,9 @@
-//! What a request costs at a limit: the same for all, what a trusted proxy says of each, or what its answer says.
+//! What a request costs at a limit: the same for all, what a trusted proxy says of each, or what its answer says, in a header or in
+//! its body.
 
 use http::{HeaderMap, HeaderName};
 use tidegate_core::MAX_EXACT;
+use tidegate_usage::JsonPath;
 
 /// What a request costs, in units of the limit's quota.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +24,13 @@ pub enum Cost {
         /// What is charged until then; at least 1.
         reserve: u64,
     },
+    /// What a number in the body of the answer says, from 0 up; without one what was reserved.
+    Body {
+        /// Leads to the number.
+        path: JsonPath,
+        /// What is charged until then; at least 1.
+        reserve: u64,
+    },
 }
 
 impl Default for Cost {
@@ -34,7 +43,9 @@ impl Cost {
     /// What a request with these headers is charged as; at least 1. `trusted` says whether a trusted proxy sent it.
     pub fn of(&self, headers: &HeaderMap, trusted: bool) -> u64 {
         match self {
-            Self::Fixed(cost) | Self::Answer { reserve: cost, .. } => *cost,
+            Self::Fixed(cost)
+            | Self::Answer { reserve: cost, .. }
+            | Self::Body { reserve: cost, .. } => *cost,
             Self::Header { name, max } if trusted => {
                 told(headers, name).unwrap_or(1).clamp(1, *max)
             }
@@ -42,11 +53,38 @@ impl Cost {
         }
     }
 
+    /// What every request is charged as at first; none if requests differ.
+    pub const fn at_first(&self) -> Option<u64> {
+        match self {
+            Self::Fixed(cost)
+            | Self::Answer { reserve: cost, .. }
+            | Self::Body { reserve: cost, .. } => Some(*cost),
+            Self::Header { .. } => None,
+        }
+    }
+
+    /// Which part of the answer says the cost, in words; none if no part does.
+    pub fn told_in(&self) -> Option<String> {
+        match self {
+            Self::Answer { name, .. } => Some(format!("{name} of the answer")),
+            Self::Body { path, .. } => Some(format!("{path} in the answer's body")),
+            Self::Fixed(_) | Self::Header { .. } => None,
+        }
+    }
+
+    /// Leads to what the body of the answer says, if that is asked.
+    pub const fn path(&self) -> Option<&JsonPath> {
+        match self {
+            Self::Body { path, .. } => Some(path),
+            Self::Fixed(_) | Self::Header { .. } | Self::Answer { .. } => None,
+        }
+    }
+
     /// What an answer with these headers says that its request has cost; at most [`MAX_EXACT`], which is all of any limit.
     pub(crate) fn told_by(&self, answer: &HeaderMap) -> Option<u64> {
         match self {
             Self::Answer { name, .. } => Some(told(answer, name)?.min(MAX_EXACT)),
-            Self::Fixed(_) | Self::Header { .. } => None,
+            Self::Fixed(_) | Self::Header { .. } | Self::Body { .. } => None,
         }
     }
 }

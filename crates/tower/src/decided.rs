@@ -12,7 +12,10 @@ use http::Response;
 use tidegate_core::Verdict;
 use tidegate_store::{Decision, Limit, Outcome, PerCharge};
 
-use crate::in_flight::Settled;
+use crate::access::AccessVerdict;
+use crate::body_costs::BodyCost;
+use crate::client_list::ListEntry;
+use crate::in_flight::{Body, BodySettled, InFlight, Reservation, Settled};
 use crate::{Action, Answers, Caller, Client, ClientPlan, Credentials, Policy, Rule};
 
 /// What was decided about a request, in its response's extensions.
@@ -42,6 +45,10 @@ pub struct Decided {
     pub refused: Option<Credentials>,
     /// The limit that could never admit what the request costs, if there is one: then the store was not asked.
     pub oversized: Option<Oversized>,
+    /// Whether the request was denied, or is exempt from limits; none: neither.
+    pub access: Option<Box<AccessVerdict>>,
+    /// What the body of the answer told of the cost.
+    pub body_cost: BodyCost,
 }
 
 /// A cost that a limit can never admit.
@@ -85,7 +92,19 @@ impl Decided {
             unknown_key: caller.unknown_key,
             refused: caller.refused,
             oversized: None,
+            access: None,
+            body_cost: BodyCost::NotAsked,
         }
+    }
+
+    /// The entry of `deny` that refused the request, if one did.
+    pub fn denied_by(&self) -> Option<&ListEntry> {
+        self.access.as_ref()?.denied_by()
+    }
+
+    /// The entry of `exempt` by which the request was not charged to a limit, if there is one.
+    pub fn exempt_by(&self) -> Option<&ListEntry> {
+        self.access.as_ref()?.exempt_by()
     }
 
     /// What each limit said that was asked, in the order of the rules.
@@ -130,6 +149,35 @@ impl Decided {
         self.choose();
     }
 
+    /// Settles what the head of the answer settles. The rest is in flight while the body passes.
+    pub(crate) fn settle_head<B>(
+        &mut self,
+        reservation: Reservation,
+        answer: &Response<B>,
+    ) -> Option<InFlight> {
+        let (holds, costs) = reservation.settle(answer, |settled| self.settle(settled));
+        self.body_cost = costs
+            .as_ref()
+            .map_or_else(|why| *why, |_| BodyCost::Pending);
+        let client = &self.client;
+        let body = costs.ok().map(|costs| Body {
+            costs,
+            client: client.clone(),
+        });
+        Some(InFlight::new(holds?, body))
+    }
+
+    /// Settles what the body of the answer settles: it has ended, or nobody takes more of it. `decided` takes what is left after that.
+    /// None if there is nothing to settle any more.
+    pub fn settle_body(decided: Option<&mut Self>, in_flight: &InFlight) -> Option<BodySettled> {
+        let Some(decided) = decided else {
+            return in_flight.settle(|_| {});
+        };
+        let settled = in_flight.settle(|settled| decided.settle(settled))?;
+        decided.body_cost = settled.told;
+        Some(settled)
+    }
+
     /// Chooses the limit that the headers describe.
     fn choose(&mut self) {
         let outcome = self.decision.as_ref().map(|decision| decision.outcome);
@@ -140,6 +188,9 @@ impl Decided {
 
     /// The answer to give instead of going on, if there is one.
     pub(crate) fn refusal(&self, answers: &Answers) -> Option<Response<Bytes>> {
+        if self.denied_by().is_some() {
+            return Some(refusal::denied());
+        }
         if let Some(refusal) = self.oversized.and_then(|it| self.too_costly(it)) {
             return Some(refusal);
         }

@@ -9,10 +9,13 @@
 
 use std::sync::Arc;
 
+use arc_swap::Guard;
 use http::Request;
 use tidegate_store::{Charge, Key, Limit, Mode, Outcome, PerCharge, Store};
 
+use crate::access::AccessVerdict;
 use crate::identity::Peer;
+use crate::overrides::Table;
 use crate::{Action, ClientSource, Clients, Decided, Hasher, Per, Policy, Rule};
 
 /// The rules of a policy that may refuse a request before its token is verified, as indices.
@@ -22,13 +25,21 @@ pub(crate) fn early_rules(policy: &Policy, clients: &Clients, store: &Store) -> 
         return Box::default();
     }
     let rules = policy.rules.iter().enumerate();
-    let early = rules.filter(|(_, rule)| is_early(rule, store));
+    let access = policy.access.as_ref();
+    // Who is exempt by name may be refused only when the name is known.
+    let needs_name = |index| access.is_some_and(|access| access.exempts_names(index));
+    let early = rules.filter(|(index, rule)| is_early(rule, store) && !needs_name(*index));
     early.map(|(index, _)| index).collect()
 }
 
 fn is_early(rule: &Rule, store: &Store) -> bool {
     let of_address = |per: &Per| matches!(per, Per::Ip | Per::Network(_));
-    let of_caller = |per: &Per| matches!(per, Per::Client | Per::ApiKey | Per::UserId);
+    let of_caller = |per: &Per| {
+        matches!(
+            per,
+            Per::Client | Per::ApiKey | Per::UserId | Per::ClientCert | Per::Claim(_)
+        )
+    };
     let is_by_address = rule.per.iter().any(of_address) && !rule.per.iter().any(of_caller);
     let is_same = |of_plan: &Option<Arc<Limit>>| {
         of_plan
@@ -51,12 +62,38 @@ pub(crate) struct Early<'a> {
     pub(crate) clients: &'a Clients,
     pub(crate) hasher: &'a Hasher,
     pub(crate) store: &'a Store,
+    pub(crate) overrides: Option<Guard<Arc<Table>>>,
 }
 
 impl Early<'_> {
-    /// The refusal of a request whose token need not be verified; none if it has no token, or nothing refuses it as yet.
+    /// The refusal of a request whose credentials need not be verified: its address is denied, or it has a token and a limit refuses
+    /// its address. None if nothing refuses it as yet.
     pub(crate) fn refusal<B>(&self, peer: Peer, request: &Request<B>) -> Option<Decided> {
+        self.denial(peer, request)
+            .or_else(|| self.limited(peer, request))
+    }
+
+    fn denial<B>(&self, peer: Peer, request: &Request<B>) -> Option<Decided> {
+        let access = self.policy.access.as_ref();
+        if access.is_none() && self.overrides.is_none() {
+            return None;
+        }
+        let caller = self.clients.locate(peer, request.headers());
+        let denied = access.and_then(|access| access.denies_address(caller.origin));
+        let blocked = || self.overrides.as_ref()?.blocks_address(caller.origin);
+        let entry = denied.or_else(blocked)?;
+        let mut decided = Decided::of(caller, self.policy);
+        decided.access = Some(Box::new(AccessVerdict::Denied(entry)));
+        Some(decided)
+    }
+
+    fn limited<B>(&self, peer: Peer, request: &Request<B>) -> Option<Decided> {
         if self.rules.is_empty() {
+            return None;
+        }
+        // Who is exempt by name may be refused only when the name is known.
+        let overrides = self.overrides.as_ref();
+        if overrides.is_some_and(|overrides| overrides.exempts_names()) {
             return None;
         }
         let headers = request.headers();
@@ -69,10 +106,17 @@ impl Early<'_> {
             return None;
         }
         let caller = self.clients.locate(peer, headers);
+        if overrides.is_some_and(|overrides| overrides.exempts_address(caller.origin)) {
+            return None;
+        }
         let trusted = self.clients.trusts(peer);
         let mut asked = PerCharge::<(usize, &Rule, Key, u64)>::new();
         for &index in self.rules {
             let rule = self.policy.rules.get(index)?;
+            let access = self.policy.access.as_ref();
+            if access.is_some_and(|access| access.exempts_address(caller.origin, index)) {
+                continue;
+            }
             let cost = rule.cost.of(headers, trusted);
             if cost > rule.limit.quota().capacity() {
                 return None;
@@ -80,6 +124,9 @@ impl Early<'_> {
             let hasher = self.hasher;
             let key = hasher.key(rule, self.policy, &caller, request);
             asked.push((index, rule, key, cost));
+        }
+        if asked.is_empty() {
+            return None;
         }
         let charges = asked.iter().map(|(_, rule, key, cost)| Charge {
             limit: &rule.limit,

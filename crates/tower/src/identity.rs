@@ -1,18 +1,28 @@
 //! Who is calling: the first client source that answers names the client.
 
+pub(crate) mod findings;
+pub(crate) mod members;
 pub(crate) mod named;
+pub(crate) mod required;
+mod shown;
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, Request};
 
 use crate::ClientPlan;
 use crate::address::{self, AddressFrom, TrustedProxies};
-use crate::api_keys::{self, ApiKeys, UnknownKey};
-use crate::jwt::{InvalidToken, Tokens};
+use crate::api_keys::{ApiKeys, UnknownKey};
+use crate::certificate::{CertificateName, CertificateNames};
+use crate::claims::Claims;
+use crate::client_list::{ClientList, ListEntry};
+use crate::jwt::Tokens;
 use crate::plan::NamedPlan;
+use members::PlanMembers;
+use required::Required;
+use shown::single;
 
 /// The other end of the connection, in a request's extensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,9 +45,15 @@ impl Peer {
         let is_named = true;
         Self { address, is_named }
     }
+
+    /// Where a request came from. Without a peer all requests are one caller's: too strict, and never unlimited.
+    pub(crate) fn of<B>(request: &Request<B>) -> Self {
+        let peer = request.extensions().get::<Self>().copied();
+        peer.unwrap_or(Self::connected((Ipv4Addr::UNSPECIFIED, 0).into()))
+    }
 }
 
-/// Who is calling, as typed text: `api_key:acme`, `user_id:42`, `ip:203.0.113.7`.
+/// Who is calling, as typed text: `api_key:acme`, `user_id:42`, `client_cert:billing.internal`, `ip:203.0.113.7`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Client {
     /// The name of a listed API key; never the key.
@@ -46,8 +62,22 @@ pub enum Client {
     UnlistedKey([u8; 16]),
     /// A user ID that a trusted proxy or a signed token vouches for.
     UserId(Box<str>),
+    /// A name in a verified client certificate.
+    Certificate(Arc<str>),
     /// An address; for IPv6 its prefix.
     Ip(IpAddr),
+}
+
+impl Client {
+    /// The client's entry in a list, by name. Addresses, and API keys that nobody listed, have none.
+    pub(crate) fn listed_in<'l>(&self, list: &'l ClientList) -> Option<&'l ListEntry> {
+        match self {
+            Self::ApiKey(name) => list.api_key(name),
+            Self::UserId(id) => list.user_id(id),
+            Self::Certificate(name) => list.certificate(name),
+            Self::UnlistedKey(_) | Self::Ip(_) => None,
+        }
+    }
 }
 
 impl fmt::Display for Client {
@@ -62,6 +92,7 @@ impl fmt::Display for Client {
                 write!(f, "api_key:unlisted-{start:016x}")
             }
             Self::UserId(id) => write!(f, "user_id:{id}"),
+            Self::Certificate(name) => write!(f, "client_cert:{name}"),
             Self::Ip(address) => write!(f, "ip:{address}"),
         }
     }
@@ -80,10 +111,18 @@ pub struct Caller {
     pub unknown_plan: Option<Box<str>>,
     /// The listed API key that was sent, if any.
     pub api_key: Option<Client>,
-    /// The user that a trusted proxy named, if any.
+    /// The user that a trusted proxy or a signed token named, if any.
     pub user_id: Option<Client>,
-    /// The address it came from.
+    /// The client that a verified certificate names, if any.
+    pub client_cert: Option<Client>,
+    /// The claims of valid tokens.
+    pub claims: Claims,
+    /// The address it came from; of IPv6 its prefix.
     pub ip: Client,
+    /// The same with all bits.
+    pub origin: IpAddr,
+    /// Whether a valid token was sent.
+    pub has_token: bool,
     /// Whether an API key was sent that is not listed.
     pub unknown_key: bool,
     /// The credentials that were sent and are refused; whoever sent them is nobody but their address.
@@ -99,6 +138,8 @@ pub enum Credentials {
     Token,
     /// Two values of one header that names a caller. Servers differ in which of the two they read.
     Ambiguous,
+    /// None of those that are required.
+    Missing(Required),
 }
 
 impl fmt::Display for Credentials {
@@ -107,6 +148,7 @@ impl fmt::Display for Credentials {
             Self::ApiKey => "API key",
             Self::Token => "token",
             Self::Ambiguous => "pair of credentials in one header",
+            Self::Missing(_) => "lack of credentials",
         })
     }
 }
@@ -130,6 +172,8 @@ pub enum ClientSource {
     },
     /// A user ID in a signed token.
     Token(Arc<Tokens>),
+    /// A name in a verified client certificate.
+    Certificate(CertificateName),
     /// The caller's address; always answers.
     Ip,
 }
@@ -147,6 +191,8 @@ pub struct Clients {
     pub ipv6_prefix: u8,
     /// The header that tells the upstream who is calling, if any; a client's own is removed.
     pub forward_client: Option<HeaderName>,
+    /// Who has a plan that neither a key nor a token names.
+    pub members: PlanMembers,
 }
 
 impl Clients {
@@ -161,11 +207,21 @@ impl Clients {
 
     /// The caller of a request that came from `peer`, of whom nothing but the address is looked at.
     pub(crate) fn locate(&self, peer: Peer, headers: &HeaderMap) -> Caller {
-        Caller::at(address::cut(self.origin(peer, headers), self.ipv6_prefix))
+        Caller::at(self.origin(peer, headers), self.ipv6_prefix)
     }
 
-    /// Names the caller of a request that came from `peer`.
+    /// Names the caller of a request that came from `peer`, who showed no certificate.
     pub fn identify(&self, peer: Peer, headers: &HeaderMap) -> Caller {
+        self.identify_shown(peer, headers, None)
+    }
+
+    /// Names the caller of a request that came from `peer`, who may have shown a certificate.
+    pub fn identify_shown(
+        &self,
+        peer: Peer,
+        headers: &HeaderMap,
+        certificate: Option<&CertificateNames>,
+    ) -> Caller {
         let trusted = self.trusts(peer);
         let mut caller = self.locate(peer, headers);
         let mut first = None;
@@ -191,17 +247,17 @@ impl Clients {
                     caller.by_user(id.map(|id| (id.into(), NamedPlan::Nothing)))
                 }
                 ClientSource::UserId { .. } => None,
-                ClientSource::Token(tokens) => {
-                    let user = caller.by_token(headers, tokens);
-                    caller.by_user(user)
-                }
+                ClientSource::Token(tokens) => caller.by_token(headers, tokens),
+                ClientSource::Certificate(name) => caller.by_certificate(certificate, *name),
                 ClientSource::Ip => Some((caller.ip.clone(), NamedPlan::Nothing)),
             };
             first = first.or(answer.map(|(client, plan)| (index, client, plan)));
         }
         if caller.refused.is_some() {
             // Nobody but their address, whatever else they showed.
-            (caller.api_key, caller.user_id) = (None, None);
+            (caller.api_key, caller.user_id, caller.client_cert) = (None, None, None);
+            caller.has_token = false;
+            caller.claims = Claims::default();
         } else if let Some((index, client, plan)) = first {
             caller.client = client;
             caller.named_by = Some(index);
@@ -211,6 +267,7 @@ impl Clients {
                 NamedPlan::Unknown(name) => caller.unknown_plan = Some(name),
             }
         }
+        self.members.join(&mut caller);
         caller
     }
 
@@ -219,6 +276,12 @@ impl Clients {
         let peer = peer.address.ip();
         let origin = self.trusted.origin(peer, headers, self.address_from);
         address::network(origin, 128)
+    }
+
+    /// Whether certificates name clients.
+    pub fn read_certificates(&self) -> bool {
+        let mut sources = self.sources.iter();
+        sources.any(|source| matches!(source, ClientSource::Certificate(_)))
     }
 
     /// Whether a source of tokens has no keys yet, so that it can name nobody.
@@ -231,7 +294,7 @@ impl Clients {
     pub fn vouched_headers(&self) -> impl Iterator<Item = &HeaderName> {
         let named = self.sources.iter().filter_map(|source| match source {
             ClientSource::UserId { header } => Some(header),
-            ClientSource::ApiKey { .. } | ClientSource::Token(_) | ClientSource::Ip => None,
+            _ => None,
         });
         named.chain(&self.forward_client)
     }
@@ -249,7 +312,7 @@ impl ClientSource {
         match self {
             Self::ApiKey { header, .. } | Self::UserId { header } => Some(header),
             Self::Token(tokens) => Some(tokens.header()),
-            Self::Ip => None,
+            Self::Certificate(_) | Self::Ip => None,
         }
     }
 
@@ -272,7 +335,8 @@ impl Caller {
     }
 
     /// Somebody of whom only the address is known.
-    fn at(address: IpAddr) -> Self {
+    fn at(origin: IpAddr, ipv6_prefix: u8) -> Self {
+        let address = address::cut(origin, ipv6_prefix);
         Self {
             client: Client::Ip(address),
             named_by: None,
@@ -280,69 +344,25 @@ impl Caller {
             unknown_plan: None,
             api_key: None,
             user_id: None,
+            client_cert: None,
+            claims: Claims::default(),
             ip: Client::Ip(address),
+            origin,
+            has_token: false,
             unknown_key: false,
             refused: None,
         }
     }
 
-    /// The client that an API key names, and its plan.
-    fn by_key(
-        &mut self,
-        headers: &HeaderMap,
-        header: &HeaderName,
-        keys: &ApiKeys,
-        unknown: UnknownKey,
-    ) -> Option<(Client, NamedPlan)> {
-        let mut values = headers.get_all(header).iter();
-        if values.all(|value| value.as_bytes().trim_ascii().is_empty()) {
-            // An empty key is none, not an unknown one.
-            return None;
-        }
-        let sha256 = single(headers, header).map(api_keys::hash);
-        let listed = sha256.as_ref().and_then(|sha256| keys.client(sha256));
-        if let Some(listed) = listed {
-            let plan = listed.plan.map_or(NamedPlan::Nothing, NamedPlan::Plan);
-            return Some((Client::ApiKey(listed.name), plan));
-        }
-        self.unknown_key = true;
-        match unknown {
-            UnknownKey::FallThrough => None,
-            UnknownKey::Reject => {
-                self.refused = self.refused.or(Some(Credentials::ApiKey));
-                None
-            }
-            UnknownKey::Accept => sha256.map(|sha256| {
-                let mut cut = [0; 16];
-                cut.copy_from_slice(&sha256[..16]);
-                (Client::UnlistedKey(cut), NamedPlan::Nothing)
-            }),
-        }
+    /// Refuses the credentials: the caller is nobody but an address.
+    pub(crate) fn refuse(&mut self, credentials: Credentials) {
+        self.client = self.ip.clone();
+        (self.named_by, self.plan, self.unknown_plan) = (None, None, None);
+        (self.api_key, self.user_id, self.client_cert) = (None, None, None);
+        self.has_token = false;
+        self.claims = Claims::default();
+        self.refused = Some(credentials);
     }
-
-    /// The user that a token names, and their plan.
-    fn by_token(&mut self, headers: &HeaderMap, tokens: &Tokens) -> Option<(Box<str>, NamedPlan)> {
-        let user = tokens.user(tokens.token(headers)?);
-        if user.is_none() && tokens.invalid == InvalidToken::Reject {
-            self.refused = self.refused.or(Some(Credentials::Token));
-        }
-        user
-    }
-
-    /// The client with this user ID, and their plan.
-    fn by_user(&mut self, user: Option<(Box<str>, NamedPlan)>) -> Option<(Client, NamedPlan)> {
-        let (id, plan) = user?;
-        let client = Client::UserId(id);
-        self.user_id.get_or_insert_with(|| client.clone());
-        Some((client, plan))
-    }
-}
-
-/// A header's value, trimmed, if it is there exactly once and not empty.
-fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a [u8]> {
-    let mut values = headers.get_all(name).iter();
-    let value = values.next()?.as_bytes().trim_ascii();
-    (values.next().is_none() && !value.is_empty()).then_some(value)
 }
 
 #[cfg(test)]

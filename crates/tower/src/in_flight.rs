@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Response;
+use parking_lot::Mutex;
 use tidegate_store::{Holds, Limit};
 
-use crate::Rule;
+use crate::body_costs::{BodyCost, BodyCosts};
 use crate::transmission::Transmission;
+use crate::{Client, Rule};
 
 /// In the extensions of an answer: the upstream gave none, and this one stands in its place.
 #[derive(Clone, Copy, Debug)]
@@ -17,11 +19,92 @@ pub struct Unanswered {
     pub forwarded: bool,
 }
 
-/// The places that a request holds, in its answer's extensions. Whoever serves the answer keeps this until its body has
-/// ended; when the last clone is dropped, the places are free again.
+/// What a request holds while its answer's body passes, in the answer's extensions: places, and reservations that the body settles.
+/// Whoever serves the answer keeps this until its body has ended. When the last clone is dropped, places are free again, and
+/// reservations are settled by what was [read](Self::read); [`Decided::settle_body`](crate::Decided::settle_body) does the same and says
+/// what came of it.
 #[derive(Clone, Debug)]
 pub struct InFlight {
-    _holds: Arc<Holds>,
+    held: Arc<Mutex<Held>>,
+    reads_body: bool,
+}
+
+#[derive(Debug)]
+struct Held {
+    holds: Holds,
+    body: Option<Box<Body>>,
+}
+
+/// The body that says what some of the reservations have come to.
+#[derive(Debug)]
+pub(crate) struct Body {
+    pub(crate) costs: BodyCosts,
+    pub(crate) client: Client,
+}
+
+/// What came of the body of an answer.
+#[derive(Clone, Debug)]
+pub struct BodySettled {
+    /// Whom the body charged.
+    pub client: Client,
+    /// What the body told.
+    pub told: BodyCost,
+    /// The highest of what the limits charged that the body settled.
+    pub cost: u64,
+}
+
+impl InFlight {
+    pub(crate) fn new(holds: Holds, body: Option<Body>) -> Self {
+        let reads_body = body.is_some();
+        let body = body.map(Box::new);
+        let held = Arc::new(Mutex::new(Held { holds, body }));
+        Self { held, reads_body }
+    }
+
+    /// Reads a part of the answer's body, if the body says what the request costs.
+    pub fn read(&self, part: &[u8]) {
+        if self.reads_body
+            && let Some(body) = &mut self.held.lock().body
+        {
+            body.costs.read(part);
+        }
+    }
+
+    /// Settles what the body settles; `noted` is told of each reservation. None if there is nothing to settle any more.
+    pub(crate) fn settle(&self, noted: impl FnMut(Settled<'_>)) -> Option<BodySettled> {
+        match self.reads_body {
+            true => self.held.lock().settle(noted),
+            false => None,
+        }
+    }
+}
+
+impl Held {
+    fn settle(&mut self, mut noted: impl FnMut(Settled<'_>)) -> Option<BodySettled> {
+        let Body { costs, client } = *self.body.take()?;
+        let (mut cost, mut told) = (0, BodyCost::Read);
+        self.holds.settle(|limit, reserved| {
+            let used = costs.used(limit);
+            if used.is_none() {
+                told = BodyCost::Missing;
+            }
+            let used = used.unwrap_or(reserved);
+            cost = cost.max(used);
+            noted(Settled {
+                limit,
+                reserved,
+                used,
+            });
+            used
+        });
+        Some(BodySettled { client, told, cost })
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.settle(|_| {});
+    }
 }
 
 /// A settled reservation.
@@ -56,25 +139,42 @@ impl Reservation {
         &self.transmission
     }
 
-    /// Settles it by the answer's head; `noted` is told of each reservation.
+    /// Settles it by the answer's head, but for what the answer's body settles; `noted` is told of each reservation. Returns what is still
+    /// held, and what reads the body, or what is known without that.
     pub(crate) fn settle<B>(
         mut self,
         answer: &Response<B>,
         mut noted: impl FnMut(Settled<'_>),
-    ) -> Option<InFlight> {
-        let mut holds = self.holds.take()?;
-        holds.settle(|limit, reserved| {
-            let used = used(&self.rules, limit, answer).unwrap_or(reserved);
+    ) -> (Option<Holds>, Result<BodyCosts, BodyCost>) {
+        let Some(mut holds) = self.holds.take() else {
+            return (None, Err(BodyCost::NotAsked));
+        };
+        let costs = match unanswered(answer) {
+            Some(_) => Err(BodyCost::NotAsked),
+            None => BodyCosts::of(&self.rules, answer),
+        };
+        // Limits that ask the body may be unlimited for this client.
+        let mut is_asked = false;
+        holds.settle_known(|limit, reserved| {
+            let rule = rule(&self.rules, limit);
+            if rule.is_some_and(|rule| rule.cost.path().is_some()) {
+                is_asked = true;
+                if costs.is_ok() {
+                    return None;
+                }
+            }
+            let used = used(rule, answer).unwrap_or(reserved);
             noted(Settled {
                 limit,
                 reserved,
                 used,
             });
-            used
+            Some(used)
         });
-        Some(InFlight {
-            _holds: Arc::new(holds),
-        })
+        match is_asked {
+            true => (Some(holds), costs),
+            false => (Some(holds), Err(BodyCost::NotAsked)),
+        }
     }
 
     /// Nobody waits for the answer. Reservations stay charged, and places are held for `time`.
@@ -96,14 +196,22 @@ impl Drop for Reservation {
     }
 }
 
-/// What a request has come to under a limit; none: what was reserved.
-fn used<B>(rules: &[Rule], limit: &Limit, answer: &Response<B>) -> Option<u64> {
-    if let Some(unanswered) = answer.extensions().get::<Unanswered>() {
+/// Whether this answer stands in the place of the upstream's.
+fn unanswered<B>(answer: &Response<B>) -> Option<&Unanswered> {
+    answer.extensions().get()
+}
+
+/// The rule of a limit.
+fn rule<'a>(rules: &'a [Rule], limit: &Limit) -> Option<&'a Rule> {
+    rules.iter().find(|rule| rule.limit.name() == limit.name())
+}
+
+/// What a request has come to under the limit of this rule; none: what was reserved.
+fn used<B>(rule: Option<&Rule>, answer: &Response<B>) -> Option<u64> {
+    if let Some(unanswered) = unanswered(answer) {
         return (!unanswered.forwarded).then_some(0);
     }
-    let rule = rules
-        .iter()
-        .find(|rule| rule.limit.name() == limit.name())?;
+    let rule = rule?;
     match &rule.count {
         None => rule.cost.told_by(answer.headers()),
         Some(statuses) => {

@@ -14,7 +14,7 @@ use http::{HeaderName, Method, Request};
 use tidegate_store::{Key, PerCharge};
 
 use crate::address;
-use crate::{Caller, Client, PathValues, Per, Policy, Rule};
+use crate::{Caller, Client, PathValues, Per, Policy, QueryValue, Rule};
 
 /// Hashes clients and other parts of keys with a secret (HMAC-SHA256, cut to 128 bits).
 ///
@@ -48,6 +48,11 @@ impl Hasher {
         hash[..8].iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
+    /// What the keys of all limits of a client have in common.
+    pub fn tag(&self, client: &Client) -> [u8; 16] {
+        self.0.load().client(client)
+    }
+
     /// Whom each rule of `policy` counts this request for, in order.
     pub fn keys<B>(
         &self,
@@ -72,7 +77,7 @@ impl Hasher {
         let secret = self.0.load();
         let own = rule.per.iter().position(|per| per.is_callers());
         let tag = match own {
-            Some(index) => secret.client(&counted(caller, &rule.per[index])),
+            Some(index) => secret.own(caller, &rule.per[index]),
             None => secret.digest(|parts| parts.add("limit", rule.limit.name().as_bytes())),
         };
         let others = || rule.per.iter().enumerate().filter(|(i, _)| Some(*i) != own);
@@ -82,9 +87,13 @@ impl Hasher {
             secret.digest(|parts| {
                 for (_, per) in others() {
                     match per {
-                        Per::Client | Per::Ip | Per::Network(_) | Per::ApiKey | Per::UserId => {
-                            parts.add_client(&counted(caller, per))
-                        }
+                        Per::Client
+                        | Per::Ip
+                        | Per::Network(_)
+                        | Per::ApiKey
+                        | Per::UserId
+                        | Per::ClientCert => parts.add_client(&counted(caller, per)),
+                        Per::Claim(name) => parts.add_claim(caller, name),
                         Per::Route => parts.add("route", policy.route.as_bytes()),
                         Per::Method => parts.add("method", method(request.method()).as_bytes()),
                         Per::Host => parts.add("host", &host(request)),
@@ -98,6 +107,10 @@ impl Hasher {
                         },
                         Per::Path(name) => match path_value(request, name) {
                             Some(value) => parts.add_named("path", name, value.as_bytes()),
+                            None => parts.add_client(&caller.ip),
+                        },
+                        Per::Query(name) => match query_value(request, name) {
+                            Some(value) => parts.add_named("query", name, &value),
                             None => parts.add_client(&caller.ip),
                         },
                     }
@@ -114,6 +127,14 @@ impl Secret {
         Self {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
             key: hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()),
+        }
+    }
+
+    /// The hash of something that is the caller's own.
+    fn own(&self, caller: &Caller, per: &Per) -> [u8; 16] {
+        match per {
+            Per::Claim(name) => self.digest(|parts| parts.add_claim(caller, name)),
+            _ => self.client(&counted(caller, per)),
         }
     }
 
@@ -148,11 +169,23 @@ impl Parts {
         self.add("value", value);
     }
 
+    /// A claim of the caller's token; without one, the caller's address.
+    fn add_claim(&mut self, caller: &Caller, name: &str) {
+        let Some(value) = caller.claims.value(name) else {
+            return self.add_client(&caller.ip);
+        };
+        self.add("claim", name.as_bytes());
+        for member in value.members() {
+            self.add("value", member.as_bytes());
+        }
+    }
+
     fn add_client(&mut self, client: &Client) {
         match client {
             Client::ApiKey(name) => self.add("api_key", name.as_bytes()),
             Client::UnlistedKey(hash) => self.add("unlisted_key", hash),
             Client::UserId(id) => self.add("user_id", id.as_bytes()),
+            Client::Certificate(name) => self.add("client_cert", name.as_bytes()),
             Client::Ip(std::net::IpAddr::V4(address)) => self.add("ip", &address.octets()),
             Client::Ip(std::net::IpAddr::V6(address)) => self.add("ip", &address.octets()),
         }
@@ -165,6 +198,7 @@ fn counted<'a>(caller: &'a Caller, per: &Per) -> Cow<'a, Client> {
         Per::Client => Some(&caller.client),
         Per::ApiKey => caller.api_key.as_ref(),
         Per::UserId => caller.user_id.as_ref(),
+        Per::ClientCert => caller.client_cert.as_ref(),
         Per::Network(bits) => return Cow::Owned(network(&caller.ip, *bits)),
         _ => None,
     };
@@ -201,6 +235,14 @@ fn path_value<'a, B>(request: &'a Request<B>, name: &str) -> Option<&'a str> {
     let PathValues(values) = request.extensions().get()?;
     let (_, value) = values.iter().find(|(known, _)| **known == *name)?;
     Some(value)
+}
+
+/// A value of the query, if its name is there exactly once.
+fn query_value<'a, B>(request: &'a Request<B>, name: &str) -> Option<Cow<'a, [u8]>> {
+    match QueryValue::of(request.uri().query()?, name) {
+        QueryValue::One(value) => Some(value).filter(|value| !value.is_empty()),
+        QueryValue::Missing | QueryValue::Several => None,
+    }
 }
 
 /// The method to count under: a `HEAD` is a `GET` without its body, and all that a client may invent are one.

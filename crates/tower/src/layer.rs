@@ -1,8 +1,10 @@
 //! The tower layer: one route's limits in front of one service.
 
+mod rule_charges;
+
 use std::convert::Infallible;
 use std::future::{Future, ready};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -12,13 +14,13 @@ use http::{Request, Response};
 use tidegate_store::{MemoryStore, Store};
 use tower::{Layer, Service};
 
-use crate::assessment::{AssessedRule, Assessment, assess};
-use crate::charges::{RuleCharge, RuleCharges};
+use crate::assessment::{Assessment, assess_admitted};
 use crate::early::{Early, early_rules};
 use crate::exchange::Exchange;
 use crate::in_flight::Reservation;
 use crate::waiting::Admission;
-use crate::{Caller, Clients, Decided, Hasher, Oversized, Peer, Policy, Rule, WaitQueues};
+use crate::{Caller, Clients, Decided, Hasher, Overrides, Peer, Policy, Rule, WaitQueues};
+use rule_charges::rule_charges;
 
 /// Makes [`RateLimit`] services for one route.
 ///
@@ -45,6 +47,7 @@ use crate::{Caller, Clients, Decided, Hasher, Oversized, Peer, Policy, Rule, Wai
 ///     route: "all".into(),
 ///     rules: [Rule::new(limit, &[Per::Ip][..])].into(),
 ///     always: 0,
+///     access: None,
 ///     answers: Answers::default(),
 /// };
 /// let clients = Clients {
@@ -53,6 +56,7 @@ use crate::{Caller, Clients, Decided, Hasher, Oversized, Peer, Policy, Rule, Wai
 ///     address_from: AddressFrom::default(),
 ///     ipv6_prefix: 64,
 ///     forward_client: None,
+///     members: Default::default(),
 /// };
 /// let store = Store::Memory(Arc::new(MemoryStore::default()));
 /// let layer = RateLimitLayer::new(
@@ -87,6 +91,7 @@ struct Enforced {
     hasher: Hasher,
     store: Store,
     wait_queues: WaitQueues,
+    overrides: Overrides,
     /// The rules that may refuse a request before its token is verified.
     early: Box<[usize]>,
     /// Whether a request that is refused may wait, one that is admitted may have to, and one may hold something.
@@ -105,6 +110,19 @@ impl RateLimitLayer {
         store: Store,
         wait_queues: WaitQueues,
     ) -> Self {
+        let overrides = Overrides::default();
+        Self::with_overrides(policy, clients, hasher, store, wait_queues, overrides)
+    }
+
+    /// As [`new`](Self::new), with overrides that may change at any time.
+    pub fn with_overrides(
+        policy: Policy,
+        clients: Arc<Clients>,
+        hasher: Hasher,
+        store: Store,
+        wait_queues: WaitQueues,
+        overrides: Overrides,
+    ) -> Self {
         let any = |is: fn(&Rule) -> bool| policy.rules.iter().any(is);
         let (may_wait, queues) = (any(Rule::may_wait), any(Rule::queues));
         Self(Arc::new(Enforced {
@@ -117,6 +135,7 @@ impl RateLimitLayer {
             hasher,
             store,
             wait_queues,
+            overrides,
         }))
     }
 }
@@ -135,8 +154,9 @@ impl<S> Layer<S> for RateLimitLayer {
 /// Charges each request to its limits before the inner service sees it.
 ///
 /// A request must carry its [`Peer`] in its extensions. One that holds something carries a
-/// [`Transmission`](crate::Transmission), which says whether it was forwarded. An answer of the inner service that stands for none carries [`Unanswered`](crate::Unanswered), and an answer of
-/// this one may carry an [`InFlight`](crate::InFlight). An answer whose [`Decided::action`] is
+/// [`Transmission`](crate::Transmission), which says whether it was forwarded. An answer of the inner service that stands for none carries
+/// [`Unanswered`](crate::Unanswered). An answer of this one may carry an [`InFlight`](crate::InFlight): whoever serves the answer keeps it
+/// until the body has ended, and gives it each part of the body to read. An answer whose [`Decided::action`] is
 /// [`Action::Drop`](crate::Action::Drop) is not to be sent: whoever serves the connection closes it instead.
 ///
 /// A client that leaves while the store is asked may have been charged: the script cannot be called back. What it was given to
@@ -167,7 +187,7 @@ where
         let clone = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, clone);
         let enforced = self.enforced.clone();
-        let peer = peer_of(&request);
+        let peer = Peer::of(&request);
         if let Some(decided) = enforced.early(peer, &request)
             && let Some(refusal) = enforced.refusal(&decided)
         {
@@ -221,7 +241,7 @@ impl Enforced {
         }
     }
 
-    /// What refuses a request by its address alone, so that its token need not be verified.
+    /// What refuses a request by its address alone, so that its credentials need not be verified.
     fn early<B>(&self, peer: Peer, request: &Request<B>) -> Option<Decided> {
         let early = Early {
             policy: &self.policy,
@@ -229,6 +249,7 @@ impl Enforced {
             clients: &self.clients,
             hasher: &self.hasher,
             store: &self.store,
+            overrides: self.overrides.table.load(),
         };
         early.refusal(peer, request)
     }
@@ -237,7 +258,7 @@ impl Enforced {
     async fn decide(&self, caller: Caller, assessment: Assessment) -> Given {
         let admission = self.admission(caller.address());
         let mut decided = Decided::of(caller, &self.policy);
-        let Some(rule_charges) = self.rule_charges(&mut decided, assessment) else {
+        let Some(rule_charges) = rule_charges(&self.policy, &mut decided, assessment) else {
             return (decided, None);
         };
         let room = match self.queues {
@@ -276,7 +297,7 @@ impl Enforced {
     ) -> Given {
         let admission = self.admission(caller.address());
         let mut decided = Decided::of(caller, &self.policy);
-        let Some(rule_charges) = self.rule_charges(&mut decided, assessment) else {
+        let Some(rule_charges) = rule_charges(&self.policy, &mut decided, assessment) else {
             return (decided, None);
         };
         let mut reply = admission.ask_at_once(memory, &rule_charges);
@@ -318,11 +339,10 @@ impl Enforced {
         mut decided: Decided,
         reservation: Option<Reservation>,
     ) -> Response<R> {
-        if let Some(reservation) = reservation {
-            let in_flight = reservation.settle(&response, |settled| decided.settle(settled));
-            if let Some(in_flight) = in_flight {
-                response.extensions_mut().insert(in_flight);
-            }
+        if let Some(reservation) = reservation
+            && let Some(in_flight) = decided.settle_head(reservation, &response)
+        {
+            response.extensions_mut().insert(in_flight);
         }
         decided.write_headers(&mut response, &self.policy.answers);
         response.extensions_mut().insert(decided);
@@ -331,7 +351,10 @@ impl Enforced {
 
     /// Names the caller, and computes what each rule charges.
     fn assess<B>(&self, peer: Peer, request: &Request<B>) -> (Caller, Assessment) {
-        assess(&self.policy, &self.clients, &self.hasher, peer, request)
+        let table = self.overrides.table.load();
+        let overrides = table.as_deref().map(|table| self.overrides.with(table));
+        let (policy, clients) = (&self.policy, &self.clients);
+        assess_admitted(policy, clients, &self.hasher, overrides, peer, request)
     }
 
     const fn admission(&self, address: IpAddr) -> Admission<'_> {
@@ -343,52 +366,6 @@ impl Enforced {
             holds: self.holds,
         }
     }
-
-    /// What the request is to be charged to; nothing if it costs more than a limit can ever admit, or is charged nowhere.
-    fn rule_charges(
-        &self,
-        decided: &mut Decided,
-        assessment: Assessment,
-    ) -> Option<RuleCharges<'_>> {
-        let mut rule_charges = RuleCharges::new();
-        let (is_refused, plan) = (decided.refused.is_some(), decided.plan.as_ref());
-        for assessed in assessment.rules(&self.policy, is_refused, plan) {
-            let AssessedRule {
-                index,
-                rule,
-                limit,
-                key,
-                cost,
-            } = assessed;
-            // A limit that the client's plan does not have is not asked.
-            let Some(limit) = limit else {
-                continue;
-            };
-            if cost > limit.quota().capacity() {
-                if limit.is_observed() {
-                    continue;
-                }
-                decided.charged.clear();
-                decided.oversized = Some(Oversized { index, cost });
-                return None;
-            }
-            decided.charged.push(index);
-            decided.cost = decided.cost.max(cost);
-            rule_charges.push(RuleCharge {
-                rule,
-                limit,
-                key,
-                cost,
-            });
-        }
-        (!rule_charges.is_empty()).then_some(rule_charges)
-    }
-}
-
-/// Where a request came from. Without a peer all requests are one caller's: too strict, and never unlimited.
-fn peer_of<B>(request: &Request<B>) -> Peer {
-    let peer = request.extensions().get::<Peer>().copied();
-    peer.unwrap_or(Peer::connected((Ipv4Addr::UNSPECIFIED, 0).into()))
 }
 
 #[cfg(test)]

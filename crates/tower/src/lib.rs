@@ -11,11 +11,17 @@
 // The type of a future that asks Redis is about as deep as the default allows.
 #![recursion_limit = "256"]
 
+mod accept_encoding;
+mod access;
 mod address;
 mod answers;
 pub mod api_keys;
 mod assessment;
+mod body_costs;
+mod certificate;
 mod charges;
+mod claims;
+mod client_list;
 mod cost;
 mod decided;
 mod early;
@@ -25,7 +31,10 @@ mod in_flight;
 pub mod jwt;
 mod key;
 mod layer;
+mod networks;
+mod overrides;
 mod plan;
+mod query;
 mod retries;
 mod rule;
 mod shares;
@@ -33,22 +42,35 @@ mod transmission;
 mod wait_queues;
 mod waiting;
 
+pub use accept_encoding::accept_readable;
+pub use access::{Access, AccessLists, AccessVerdict, Exemption, LimitLists, Preflight};
 pub use address::{AddressFrom, TrustedProxies};
 pub use answers::{Answers, RateLimitHeaders, Reject, Reset};
 pub use assessment::{AssessedRule, Assessment, assess};
+pub use body_costs::BodyCost;
+pub use certificate::{CertificateName, CertificateNames};
+pub use claims::{ClaimValue, Claims};
+pub use client_list::{ClientList, ListEntry, ListedClient, NetworkFile};
 pub use cost::Cost;
 pub use decided::headers::{
     RATELIMIT, RATELIMIT_POLICY, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET,
 };
 pub use decided::refusal::{ProblemError, problem};
 pub use decided::{Decided, LimitVerdict, Oversized};
+pub use identity::findings::Finding;
+pub use identity::members::PlanMembers;
 pub use identity::named::UnknownClient;
+pub use identity::required::Required;
 pub use identity::{Caller, Client, ClientSource, Clients, Credentials, Peer};
-pub use in_flight::{InFlight, Unanswered};
+pub use in_flight::{BodySettled, InFlight, Unanswered};
 pub use key::Hasher;
 pub use layer::{RateLimit, RateLimitLayer};
+pub use networks::NetworkTable;
+pub use overrides::{OverrideAction, OverrideTable, Overrides};
 pub use plan::{ClientPlan, ClientPlans};
+pub use query::{QueryValue, query_values};
 pub use rule::budget::Budget;
 pub use rule::{Action, PathValues, Per, Policy, Rule};
+pub use tidegate_usage::{JsonPath, PathError};
 pub use transmission::Transmission;
 pub use wait_queues::{MAX_ABANDONED, MAX_IN_QUEUE, MAX_SETTLING, MAX_WAITING, WaitQueues};

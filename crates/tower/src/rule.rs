@@ -9,6 +9,7 @@ use std::time::Duration;
 use http::{HeaderName, StatusCode};
 use tidegate_store::Limit;
 
+use crate::access::{Access, LimitLists};
 use crate::{Answers, ClientPlan, Cost};
 
 /// One thing that a limit is counted per. Whatever is missing in a request counts under the caller's address.
@@ -24,6 +25,10 @@ pub enum Per {
     ApiKey,
     /// The user ID.
     UserId,
+    /// The name in a verified client certificate.
+    ClientCert,
+    /// A claim of a verified token.
+    Claim(Arc<str>),
     /// The route's name.
     Route,
     /// The request's method; `HEAD` counts as `GET`.
@@ -36,15 +41,18 @@ pub enum Per {
     Cookie(Arc<str>),
     /// What stands in the path for a `{name}` of the route.
     Path(Arc<str>),
+    /// The value of a parameter of the query, which nobody verifies.
+    Query(Arc<str>),
 }
 
 impl Per {
     /// Those that have no name of their own, as they are written in YAML.
-    pub const PLAIN: [(&'static str, Self); 7] = [
+    pub const PLAIN: [(&'static str, Self); 8] = [
         ("client", Self::Client),
         ("ip", Self::Ip),
         ("api_key", Self::ApiKey),
         ("user_id", Self::UserId),
+        ("client_cert", Self::ClientCert),
         ("route", Self::Route),
         ("method", Self::Method),
         ("host", Self::Host),
@@ -54,7 +62,13 @@ impl Per {
     pub const fn is_callers(&self) -> bool {
         matches!(
             self,
-            Self::Client | Self::Ip | Self::Network(_) | Self::ApiKey | Self::UserId
+            Self::Client
+                | Self::Ip
+                | Self::Network(_)
+                | Self::ApiKey
+                | Self::UserId
+                | Self::ClientCert
+                | Self::Claim(_)
         )
     }
 }
@@ -63,9 +77,11 @@ impl fmt::Display for Per {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Network(bits) => write!(f, "ip/{bits}"),
+            Self::Claim(name) => write!(f, "claim:{name}"),
             Self::Header(name) => write!(f, "header:{name}"),
             Self::Cookie(name) => write!(f, "cookie:{name}"),
             Self::Path(name) => write!(f, "path:{name}"),
+            Self::Query(name) => write!(f, "query:{name}"),
             plain => {
                 let name = Self::PLAIN.iter().find(|(_, known)| known == plain);
                 f.write_str(name.map_or("", |(name, _)| name))
@@ -104,10 +120,12 @@ pub struct Rule {
     /// What becomes of a request that is refused.
     pub action: Action,
     /// The statuses of answers that stay charged; none: every request does. Its limit then
-    /// [reserves](Limit::reserving), as it does where the [cost](Cost::Answer) is told by answers.
+    /// [reserves](Limit::reserving), as it does where the [cost](Cost) is told by answers.
     pub count: Option<Arc<[StatusCode]>>,
     /// Whether what a leaky bucket admits goes on at once, and not when its turn comes.
     pub nodelay: bool,
+    /// Who is not charged to the limit, and who is refused where it is charged; for [`Access::new`].
+    pub lists: LimitLists,
 }
 
 impl Rule {
@@ -121,6 +139,7 @@ impl Rule {
             action: Action::default(),
             count: None,
             nodelay: false,
+            lists: LimitLists::default(),
         }
     }
 
@@ -169,6 +188,8 @@ pub struct Policy {
     pub rules: Arc<[Rule]>,
     /// How many of the first are charged on every request, also on one whose credentials are refused.
     pub always: usize,
+    /// Who is refused, and who is exempt from which of the rules; none: nobody.
+    pub access: Option<Arc<Access>>,
     /// How it answers.
     pub answers: Answers,
 }

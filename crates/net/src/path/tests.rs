@@ -342,3 +342,19 @@ fn an_error_repeats_nothing_of_the_path() {
     let error = normal("/SECRET%zz").unwrap_err();
     assert!(!error.to_string().contains("SECRET"));
 }
+
+#[test]
+fn names_are_decoded_once() {
+    for (part, name) in [
+        ("api_key:acme", Some("api_key:acme")),
+        ("user_id:a%2Fb%20%C3%bc", Some("user_id:a/b ü")),
+        ("%2525", Some("%25")),
+        ("a+b", Some("a+b")),
+        ("%", None),
+        ("a%2", None),
+        ("%+1x", None),
+        ("%ff", None),
+    ] {
+        assert_eq!(decoded_part(part).as_deref(), name, "{part}");
+    }
+}

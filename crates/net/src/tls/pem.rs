@@ -75,7 +75,7 @@ pub fn authorities(path: &Path) -> Result<RootCertStore, FileError> {
 }
 
 /// The certificates of a file; none if it holds none, or one that is broken.
-fn certificates(path: &Path) -> Result<Option<Vec<CertificateDer<'static>>>, FileError> {
+pub(super) fn certificates(path: &Path) -> Result<Option<Vec<CertificateDer<'static>>>, FileError> {
     let pem = read(path)?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
     Ok(found.ok().filter(|found| !found.is_empty()))

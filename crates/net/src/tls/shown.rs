@@ -2,7 +2,6 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rustls::CommonState;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::sign::CertifiedKey;
 use webpki::{EndEntityCert, Error, KeyUsage};
@@ -26,11 +25,6 @@ impl ShownCertificate {
     }
 }
 
-/// When the first certificate ends of those that a client showed; none if it showed none.
-pub fn client_certificate_ends(connection: &CommonState) -> Option<SystemTime> {
-    connection.peer_certificates()?.iter().filter_map(end).min()
-}
-
 /// The names that a certificate is for, in one spelling.
 pub(super) fn names_in(key: &CertifiedKey) -> Vec<String> {
     let certificate = key.cert.first();
@@ -47,7 +41,7 @@ pub(super) fn normal(name: &str) -> String {
 
 /// When a certificate ends. A verifier looks at the certificate's times first, and says when it ended if it has by then. So the
 /// verifier is asked about the end of all time, with no authority to trust.
-fn end(certificate: &CertificateDer<'_>) -> Option<SystemTime> {
+pub(super) fn end(certificate: &CertificateDer<'_>) -> Option<SystemTime> {
     let certificate = EndEntityCert::try_from(certificate).ok()?;
     let at_last = UnixTime::since_unix_epoch(Duration::from_secs(u64::MAX));
     let usage = KeyUsage::server_auth();

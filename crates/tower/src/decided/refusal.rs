@@ -7,6 +7,7 @@ use tidegate_core::{Micros, Verdict};
 use tidegate_store::{Limit, PerCharge};
 
 use super::headers::digits;
+use crate::identity::required::Required;
 use crate::{Credentials, Reject, Rule};
 
 const COST_EXCEEDS_LIMIT: &str = "cost_exceeds_limit";
@@ -100,11 +101,31 @@ pub(crate) fn unauthorized(credentials: Credentials) -> Response<Bytes> {
             "The token is not valid.",
             "Bearer realm=\"tidegate\", error=\"invalid_token\"",
         ),
+        Credentials::Missing(required) => missing(required),
     };
     let mut response = problem(StatusCode::UNAUTHORIZED, error, detail);
     let challenge = HeaderValue::from_static(challenge);
     response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
     response
+}
+
+/// The `error`, the detail and the challenge of a 401 for want of credentials.
+const fn missing(required: Required) -> (&'static str, &'static str, &'static str) {
+    let (detail, challenge) = match required {
+        Required::ApiKey => ("An API key is required.", "ApiKey realm=\"tidegate\""),
+        Required::Token => ("A token is required.", "Bearer realm=\"tidegate\""),
+        Required::Verified => (
+            "An API key or a token is required.",
+            "ApiKey realm=\"tidegate\", Bearer realm=\"tidegate\"",
+        ),
+    };
+    ("credentials_required", detail, challenge)
+}
+
+/// 403: the client is listed under `deny`.
+pub(crate) fn denied() -> Response<Bytes> {
+    let detail = "This client is denied access.";
+    problem(StatusCode::FORBIDDEN, "denied", detail)
 }
 
 /// 503: a limit that stays closed without a store has none at the moment.

@@ -25,6 +25,7 @@ fn clients() -> Clients {
         address_from: AddressFrom::default(),
         ipv6_prefix: 64,
         forward_client: None,
+        members: Default::default(),
     }
 }
 
@@ -65,6 +66,7 @@ impl Bench {
             route: "route".into(),
             rules: self.rules.to_vec().into(),
             always: 0,
+            access: None,
             answers: Answers::default(),
         }
     }

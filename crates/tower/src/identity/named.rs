@@ -1,13 +1,16 @@
 //! Callers by name: whom `api_key:acme` stands for.
 
+use std::net::Ipv4Addr;
+
 use super::{Caller, Client, ClientSource, Clients};
 use crate::address;
+use crate::claims::Claims;
 
 /// Why a name stands for nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownClient {
     /// It is not written as clients are.
-    #[error("a client is written api_key:NAME, user_id:ID or ip:ADDRESS")]
+    #[error("a client is written api_key:NAME, user_id:ID, client_cert:NAME or ip:ADDRESS")]
     Form,
     /// What follows `ip:` is no address.
     #[error("what follows ip: is not an IPv4 or IPv6 address")]
@@ -18,6 +21,9 @@ pub enum UnknownClient {
     /// No source of clients names users.
     #[error("no user has a budget here: nothing under `clients` names users")]
     UserId,
+    /// No source of clients reads certificates.
+    #[error("no certificate has a budget here: nothing under `clients` reads certificates")]
+    Certificate,
 }
 
 impl Caller {
@@ -33,7 +39,7 @@ impl Caller {
             return Err(UnknownClient::Form);
         }
         let mut sources = clients.sources.iter();
-        match kind {
+        let mut caller = match kind {
             "api_key" => {
                 let listed = sources.find_map(|source| match source {
                     ClientSource::ApiKey { keys, .. } => keys.called(value),
@@ -41,11 +47,11 @@ impl Caller {
                 });
                 let listed = listed.ok_or(UnknownClient::ApiKey)?;
                 let client = Client::ApiKey(listed.name);
-                Ok(Self {
+                Self {
                     api_key: Some(client.clone()),
                     plan: listed.plan,
                     ..Self::only(client)
-                })
+                }
             }
             "user_id" => {
                 let names_users = |source: &ClientSource| {
@@ -55,30 +61,45 @@ impl Caller {
                     return Err(UnknownClient::UserId);
                 }
                 let client = Client::UserId(value.into());
-                Ok(Self {
+                Self {
                     user_id: Some(client.clone()),
                     ..Self::only(client)
-                })
+                }
+            }
+            "client_cert" => {
+                if !clients.read_certificates() {
+                    return Err(UnknownClient::Certificate);
+                }
+                let client = Client::Certificate(value.into());
+                Self {
+                    client_cert: Some(client.clone()),
+                    ..Self::only(client)
+                }
             }
             "ip" => {
                 let address = value.parse().map_err(|_| UnknownClient::Address)?;
-                let address = address::network(address, clients.ipv6_prefix);
-                Ok(Self::only(Client::Ip(address)))
+                Self::at(address::network(address, 128), clients.ipv6_prefix)
             }
-            _ => Err(UnknownClient::Form),
-        }
+            _ => return Err(UnknownClient::Form),
+        };
+        clients.members.join(&mut caller);
+        Ok(caller)
     }
 
     /// Somebody who is this client and, as far as is known, nothing else.
     fn only(client: Client) -> Self {
         Self {
             ip: client.clone(),
+            origin: Ipv4Addr::UNSPECIFIED.into(),
+            has_token: false,
             client,
             named_by: None,
             plan: None,
             unknown_plan: None,
             api_key: None,
             user_id: None,
+            client_cert: None,
+            claims: Claims::default(),
             unknown_key: false,
             refused: None,
         }

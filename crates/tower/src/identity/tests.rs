@@ -2,7 +2,7 @@ use std::time::{Duration, SystemTime};
 
 use super::*;
 use crate::ClientPlans;
-use crate::api_keys::ListedKey;
+use crate::api_keys::{self, ListedKey};
 
 /// Whoever makes something up.
 mod made_up;
@@ -41,6 +41,7 @@ fn clients() -> Clients {
         address_from: AddressFrom::default(),
         ipv6_prefix: 64,
         forward_client: None,
+        members: Default::default(),
     }
 }
 

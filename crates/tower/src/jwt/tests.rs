@@ -5,9 +5,11 @@ use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der, PublicKeyX509Der};
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize};
 use aws_lc_rs::signature::{
-    ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _,
+    ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair,
+    EcdsaSigningAlgorithm, Ed25519KeyPair, KeyPair as _,
 };
-use jsonwebtoken::{EncodingKey, Header, encode};
+use jsonwebtoken::jwk::Jwk;
+use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::json;
 
 use super::*;
@@ -48,11 +50,18 @@ impl Signer {
     }
 
     fn es256() -> Self {
-        let signing = &ECDSA_P256_SHA256_FIXED_SIGNING;
+        Self::ecdsa(Signature::Es256, &ECDSA_P256_SHA256_FIXED_SIGNING)
+    }
+
+    fn es384() -> Self {
+        Self::ecdsa(Signature::Es384, &ECDSA_P384_SHA384_FIXED_SIGNING)
+    }
+
+    fn ecdsa(signature: Signature, signing: &'static EcdsaSigningAlgorithm) -> Self {
         let private = EcdsaKeyPair::generate_pkcs8(signing, &SystemRandom::new()).unwrap();
         let pair = EcdsaKeyPair::from_pkcs8(signing, private.as_ref()).unwrap();
         Self {
-            signature: Signature::Es256,
+            signature,
             key: EncodingKey::from_ec_der(private.as_ref()),
             file: public_pem(pair.public_key()),
         }
@@ -68,14 +77,24 @@ impl Signer {
         }
     }
 
-    /// One of each kind, the same in all tests.
-    fn all() -> &'static [Self; 4] {
-        static ALL: LazyLock<[Signer; 4]> = LazyLock::new(|| {
+    /// The same key for another signature.
+    fn for_signature(&self, signature: Signature) -> Self {
+        Self {
+            signature,
+            key: self.key.clone(),
+            file: self.file.clone(),
+        }
+    }
+
+    /// One of each kind of key, the same in all tests.
+    fn all() -> &'static [Self; 5] {
+        static ALL: LazyLock<[Signer; 5]> = LazyLock::new(|| {
             [
                 Signer::hs256(SECRET),
                 Signer::rs256(),
                 Signer::es256(),
                 Signer::eddsa(),
+                Signer::es384(),
             ]
         });
         &ALL
@@ -111,6 +130,7 @@ fn rules(signature: Signature) -> TokenRules {
         leeway: 60,
         claim: "sub".to_owned(),
         plan_claim: None,
+        claims: Arc::default(),
         plans: ClientPlans::default(),
         invalid: InvalidToken::FallThrough,
     }
@@ -146,7 +166,7 @@ fn of_42_and(more: Value) -> Value {
 
 /// The user that a token names here.
 fn user(tokens: &Tokens, token: &str) -> Option<String> {
-    tokens.user(token.as_bytes()).map(|(id, _)| id.into())
+    tokens.user(token.as_bytes()).map(|user| user.id.into())
 }
 
 fn is_42(tokens: &Tokens, token: &str) -> bool {
@@ -202,15 +222,29 @@ fn headers(values: &[(HeaderName, &str)]) -> HeaderMap {
         })
 }
 
+/// The signatures of RSA keys.
+const RSA: [Signature; 4] = [
+    Signature::Rs256,
+    Signature::Rs384,
+    Signature::Rs512,
+    Signature::Ps256,
+];
+
+/// Whether both are made with the same kind of key.
+fn is_same_kind(one: Signature, other: Signature) -> bool {
+    one == other || [one, other].iter().all(|signature| RSA.contains(signature))
+}
+
 #[test]
 fn a_token_of_each_kind_names_its_user() {
-    assert_eq!(
-        Signature::ALL.map(|(_, one)| one),
-        Signer::all().each_ref().map(|s| s.signature)
-    );
-    for signer in Signer::all() {
+    for (name, signature) in Signature::ALL {
+        let mut signers = Signer::all().iter();
+        let signer = signers.find(|signer| is_same_kind(signer.signature, signature));
+        let signer = signer.unwrap().for_signature(signature);
         let token = signer.sign(&of_42());
-        assert!(is_42(&signer.tokens(), &token), "{:?}", signer.signature);
+        assert!(is_42(&signer.tokens(), &token), "{name}");
+        let header = jsonwebtoken::decode_header(&token).unwrap();
+        assert_eq!(format!("{:?}", header.alg), name);
     }
 }
 
@@ -219,7 +253,7 @@ fn a_key_of_the_wrong_kind_is_no_key() {
     for signer in Signer::all() {
         for (name, signature) in Signature::ALL {
             // A public key is no secret, though its text could pass for one.
-            let fits = signature == signer.signature;
+            let fits = is_same_kind(signature, signer.signature);
             let keys = TokenKeys::from_file(&[signature], &signer.file);
             assert_eq!(keys.is_ok(), fits, "{:?} for {name}", signer.signature);
         }

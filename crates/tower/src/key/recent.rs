@@ -62,7 +62,7 @@ pub(super) fn hash(secret: u64, client: &Client, compute: impl FnOnce() -> [u8; 
 
 fn name_length(client: &Client) -> usize {
     match client {
-        Client::ApiKey(name) => name.len(),
+        Client::ApiKey(name) | Client::Certificate(name) => name.len(),
         Client::UserId(id) => id.len(),
         Client::UnlistedKey(_) | Client::Ip(_) => 0,
     }

@@ -5,7 +5,7 @@ use tidegate_core::FixedWindow;
 use tidegate_store::{Limit, OnFailure};
 
 use super::*;
-use crate::Answers;
+use crate::{Answers, Claims};
 
 /// Values that callers choose.
 mod values;
@@ -28,13 +28,17 @@ fn caller(client: Client) -> Caller {
     Caller {
         api_key: Some(client.clone()).filter(|client| matches!(client, Client::ApiKey(_))),
         user_id: Some(client.clone()).filter(|client| matches!(client, Client::UserId(_))),
+        client_cert: Some(client.clone()).filter(|it| matches!(it, Client::Certificate(_))),
         client,
+        claims: Claims::default(),
         ip: ip("192.0.2.1"),
         named_by: None,
         plan: None,
         unknown_plan: None,
         unknown_key: false,
         refused: None,
+        origin: [192, 0, 2, 1].into(),
+        has_token: false,
     }
 }
 
@@ -48,6 +52,7 @@ fn key(per: &[Per], route: &str, client: Client, request: &Request<()>) -> Key {
         route: route.into(),
         rules: [rule("limit", per)].into(),
         always: 0,
+        access: None,
         answers: Answers::default(),
     };
     Hasher::new("secret").keys(&policy, &caller(client), request)[0]
@@ -121,6 +126,7 @@ fn a_request_of_several_limits_is_counted_as_by_each_alone() {
         route: "route".into(),
         rules: per.map(|per| rule("limit", per)).into(),
         always: 0,
+        access: None,
         answers: Answers::default(),
     };
     let together = Hasher::new("secret").keys(&policy, &caller(user("42")), &get("host"));
@@ -149,6 +155,7 @@ fn a_limit_for_all_is_one_and_no_other_limits() {
             route: "route".into(),
             rules: [rule(name, &[])].into(),
             always: 0,
+            access: None,
             answers: Answers::default(),
         };
         Hasher::new("secret").keys(&policy, &caller(client), &get("host"))[0]
@@ -197,6 +204,7 @@ fn another_secret_makes_other_hashes() {
         route: "route".into(),
         rules: [rule("limit", &[Per::Client, Per::Route])].into(),
         always: 0,
+        access: None,
         answers: Answers::default(),
     };
     let with = |secret| Hasher::new(secret).keys(&policy, &caller(user("42")), &get("host"))[0];
@@ -211,6 +219,7 @@ fn another_secret_is_used_by_all_clones_and_told_apart_without_being_told() {
         route: "route".into(),
         rules: [rule("limit", &[Per::Client])].into(),
         always: 0,
+        access: None,
         answers: Answers::default(),
     };
     let of = |hasher: &Hasher| hasher.keys(&policy, &caller(user("42")), &get("host"))[0];

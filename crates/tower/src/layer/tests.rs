@@ -28,6 +28,7 @@ fn clients() -> Clients {
         address_from: AddressFrom::default(),
         ipv6_prefix: 64,
         forward_client: None,
+        members: Default::default(),
     }
 }
 
@@ -54,6 +55,7 @@ impl Bench {
             route: "route".into(),
             rules: rules.collect(),
             always: 0,
+            access: None,
             answers: Answers::default(),
         };
         Self::of(policy, clients())
@@ -180,6 +182,7 @@ async fn the_inner_service_is_told_the_client_where_it_is_to_be_forwarded() {
         route: "route".into(),
         rules: [].into(),
         always: 0,
+        access: None,
         answers: Answers::default(),
     };
     let told = Clients {
@@ -223,6 +226,7 @@ fn planned() -> Bench {
         route: "route".into(),
         rules: [second, first, rule("third", 9, &[Per::Client])].into(),
         always: 0,
+        access: None,
         answers: Answers::default(),
     };
     let clients = Clients {
@@ -269,6 +273,7 @@ async fn the_strongest_action_of_the_limits_that_refuse_wins() {
             route: "route".into(),
             rules: rules.collect(),
             always: 0,
+            access: None,
             answers: Answers::default(),
         };
         let bench = Bench::of(policy, clients());
@@ -315,6 +320,7 @@ async fn who_finds_no_room_to_wait_is_charged_to_nothing() {
         ]
         .into(),
         always: 0,
+        access: None,
         answers: Answers::default(),
     };
     let bench = Bench::of(policy, clients());

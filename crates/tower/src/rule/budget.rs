@@ -32,11 +32,18 @@ impl Per {
     const fn is_told_by(&self, client: &Client) -> bool {
         match self {
             Self::Client | Self::Route => true,
-            Self::Ip | Self::Network(_) => matches!(client, Client::Ip(_)),
+            // A token says which claims a client has. An address alone has none.
+            Self::Ip | Self::Network(_) | Self::Claim(_) => matches!(client, Client::Ip(_)),
             // Who has none counts under the address.
-            Self::ApiKey => !matches!(client, Client::UserId(_)),
+            Self::ApiKey => !matches!(client, Client::UserId(_) | Client::Certificate(_)),
+            Self::ClientCert => matches!(client, Client::Certificate(_) | Client::Ip(_)),
             Self::UserId => matches!(client, Client::UserId(_) | Client::Ip(_)),
-            Self::Method | Self::Host | Self::Header(_) | Self::Cookie(_) | Self::Path(_) => false,
+            Self::Method
+            | Self::Host
+            | Self::Header(_)
+            | Self::Cookie(_)
+            | Self::Path(_)
+            | Self::Query(_) => false,
         }
     }
 }

@@ -1,4 +1,6 @@
 use super::*;
+use crate::api_keys::{ApiKeys, UnknownKey};
+use crate::{AddressFrom, ClientSource, Clients, Credentials, Peer, PlanMembers, TrustedProxies};
 
 /// Whether a token with these claims, signed with [`SECRET`], is taken for user 42.
 fn taken(tokens: &Tokens, claims: Value) -> bool {
@@ -195,8 +197,7 @@ fn a_claim_may_name_the_plan_and_one_that_nobody_defined_is_told() {
     };
     let told = |claim, more| {
         let token = Signer::hs256(SECRET).sign(&of_42_and(more));
-        let (_, told) = tokens(claim).user(token.as_bytes()).unwrap();
-        told
+        tokens(claim).user(token.as_bytes()).unwrap().plan
     };
     let gold = || NamedPlan::Plan(plans.called("gold").unwrap());
     let plan = Some("https://id.example/plan");
@@ -224,4 +225,58 @@ fn a_claim_may_name_the_plan_and_one_that_nobody_defined_is_told() {
         let told = told(Some("plan"), json!({ "plan": claim }));
         assert_eq!(told, NamedPlan::Unknown(name.into()));
     }
+}
+
+#[test]
+fn a_dot_in_the_name_of_a_claim_leads_into_an_object() {
+    let plans = ClientPlans::new(["gold"]);
+    let tokens = by_secret(|rules| {
+        rules.claim = "account.id".to_owned();
+        rules.plan_claim = Some("account.plan".to_owned());
+        rules.claims = ["account.org".into(), "scopes".into()].into();
+        rules.plans = plans.clone();
+    });
+    let account = json!({ "id": "7", "plan": "gold", "org": 3 });
+    let claims = of_42_and(json!({ "account": account, "scopes": ["b", "a"] }));
+    let token = Signer::hs256(SECRET).sign(&claims);
+    let user = tokens.user(token.as_bytes()).unwrap();
+    assert_eq!(&*user.id, "7");
+    assert_eq!(user.plan, NamedPlan::Plan(plans.called("gold").unwrap()));
+    let shown = |name| user.claims.value(name).map(ToString::to_string);
+    assert_eq!(shown("account.org").as_deref(), Some("3"));
+    assert_eq!(shown("scopes").as_deref(), Some("a, b"));
+    assert_eq!(shown("sub"), None, "nobody asked for it");
+}
+
+/// Who shows a key that is refused has nothing of their token, so limits per claim count their address.
+#[test]
+fn a_refused_key_leaves_nothing_of_a_token_beside_it() {
+    const KEY: HeaderName = HeaderName::from_static("x-api-key");
+    let tokens = by_secret(|rules| rules.claims = ["tenant".into()].into());
+    let key = ClientSource::ApiKey {
+        header: KEY,
+        keys: ApiKeys::new([]),
+        unknown: UnknownKey::Reject,
+    };
+    let clients = Clients {
+        sources: vec![ClientSource::Token(tokens.into()), key],
+        trusted: TrustedProxies::new(Vec::new()),
+        address_from: AddressFrom::default(),
+        ipv6_prefix: 64,
+        forward_client: None,
+        members: PlanMembers::default(),
+    };
+    let token = Signer::hs256(SECRET).sign(&of_42_and(json!({ "tenant": "acme" })));
+    let bearer = format!("Bearer {token}");
+    let by = |sent: &[(HeaderName, &str)]| {
+        let peer = Peer::connected(([192, 0, 2, 1], 4711).into());
+        clients.identify(peer, &headers(sent))
+    };
+    let caller = by(&[(AUTHORIZATION, &bearer)]);
+    assert_eq!(caller.claims.value("tenant").unwrap().to_string(), "acme");
+    assert!(caller.has_token);
+    let refused = by(&[(AUTHORIZATION, &bearer), (KEY, "made-up")]);
+    assert_eq!(refused.refused, Some(Credentials::ApiKey));
+    assert_eq!(refused.claims, Claims::default());
+    assert_eq!((refused.user_id, refused.has_token), (None, false));
 }

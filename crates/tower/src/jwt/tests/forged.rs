@@ -17,6 +17,7 @@ fn a_token_of_another_key_is_none() {
         Signer::rs256(),
         Signer::es256(),
         Signer::eddsa(),
+        Signer::es384(),
     ]
     .iter()
     .zip(Signer::all())
@@ -40,6 +41,32 @@ fn a_token_of_another_algorithm_is_none() {
     let header = Header::new(Algorithm::HS512);
     let token = encode(&header, &of_42(), &EncodingKey::from_secret(SECRET)).unwrap();
     assert!(!is_42(&by_secret(|_| ()), &token), "of the same key, too");
+}
+
+/// An RSA key can make four kinds of signatures. The configuration says which one it makes here, whatever the token says.
+#[test]
+fn a_token_of_another_algorithm_of_the_same_key_is_none() {
+    let rsa = &Signer::all()[1];
+    for own in RSA {
+        let tokens = rsa.for_signature(own).tokens();
+        for other in RSA {
+            let token = rsa.for_signature(other).sign(&of_42());
+            assert_eq!(is_42(&tokens, &token), own == other, "{own:?} {other:?}");
+        }
+    }
+    // Nor where several are accepted: the file's one key is for the first.
+    let mut rules = rules(Signature::Ps256);
+    rules.signatures.extend(RSA);
+    let keys = TokenKeys::from_file(&rules.signatures, &rsa.file).unwrap();
+    let tokens = Tokens::new(rules, keys);
+    for other in RSA {
+        let token = rsa.for_signature(other).sign(&of_42());
+        assert_eq!(
+            is_42(&tokens, &token),
+            other == Signature::Ps256,
+            "{other:?}"
+        );
+    }
 }
 
 #[test]

@@ -255,3 +255,68 @@ fn an_rsa_key_that_is_too_short_leaves_the_keys_that_were_known() {
     assert!(replace(&tokens, signer.signature, &[short]).is_err());
     assert!(is_42(&tokens, &signer.sign_as(Some("a"), &of_42())));
 }
+
+/// Where a key does not say what it is for, the configuration does: the first algorithm that fits the key.
+#[test]
+fn a_key_of_a_set_verifies_one_algorithm() {
+    let rsa = &Signer::all()[1];
+    let taken = |signatures: &[Signature], alg: Option<&str>| {
+        let mut jwk = without(&rsa.jwk(Some("a")), "alg");
+        if let Some(alg) = alg {
+            jwk["alg"] = alg.into();
+        }
+        let mut rules = rules(Signature::Rs256);
+        rules.signatures = signatures.to_vec();
+        let tokens = Tokens::new(rules, TokenKeys::default());
+        let set = json!({ "keys": [jwk] }).to_string();
+        tokens.keys.replace(signatures, set.as_bytes()).ok()?;
+        let mut taken = RSA.into_iter().filter(|signature| {
+            let token = rsa.for_signature(*signature).sign_as(Some("a"), &of_42());
+            is_42(&tokens, &token)
+        });
+        let first = taken.next();
+        assert_eq!(taken.next(), None, "{signatures:?} {alg:?}");
+        first
+    };
+    use Signature::{Es256, Ps256, Rs256, Rs384, Rs512};
+    assert_eq!(taken(&[Es256, Ps256, Rs256], None), Some(Ps256));
+    assert_eq!(taken(&[Rs512, Rs384], None), Some(Rs512));
+    assert_eq!(taken(&[Ps256, Rs256], Some("RS256")), Some(Rs256));
+    assert_eq!(taken(&[Rs256, Rs384], Some("RS384")), Some(Rs384));
+    assert_eq!(taken(&[Rs256, Rs384], Some("RS512")), None);
+    assert_eq!(taken(&[Es256], None), None);
+}
+
+#[test]
+fn a_curve_is_for_its_own_algorithm() {
+    let both = [Signature::Es256, Signature::Es384];
+    for signer in [&Signer::all()[2], &Signer::all()[4]] {
+        let jwk = signer.jwk(None);
+        for jwk in [jwk.clone(), without(&jwk, "alg")] {
+            let mut rules = rules(Signature::Es256);
+            rules.signatures = both.to_vec();
+            let tokens = Tokens::new(rules, TokenKeys::default());
+            let set = json!({ "keys": [jwk] }).to_string();
+            assert_eq!(tokens.keys.replace(&both, set.as_bytes()), Ok(1));
+            assert!(
+                is_42(&tokens, &signer.sign(&of_42())),
+                "{:?}",
+                signer.signature
+            );
+        }
+        for wrong in both.iter().filter(|wrong| **wrong != signer.signature) {
+            let tokens = Tokens::new(rules(*wrong), TokenKeys::default());
+            for jwk in [
+                without(&jwk, "alg"),
+                with(&jwk, "alg", "ES256"),
+                with(&jwk, "alg", "ES384"),
+            ] {
+                assert_eq!(
+                    replace(&tokens, *wrong, &[jwk]),
+                    Err(InvalidKey),
+                    "{wrong:?}"
+                );
+            }
+        }
+    }
+}

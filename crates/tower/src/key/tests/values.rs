@@ -10,6 +10,7 @@ fn at(address: &str, per: &[Per], request: &Request<()>) -> Key {
         route: "route".into(),
         rules: [rule("limit", per)].into(),
         always: 0,
+        access: None,
         answers: Answers::default(),
     };
     let caller = Caller {
@@ -19,14 +20,14 @@ fn at(address: &str, per: &[Per], request: &Request<()>) -> Key {
     Hasher::new("secret").keys(&policy, &caller, request)[0]
 }
 
-/// One who is seen through three windows: a header, a cookie and a part of the path of the same name.
+/// One who is seen through four windows: a header, a cookie, a part of the path, and a part of the query of the same name.
 struct Window {
     per: Per,
     /// A request with this value, or none.
     request: fn(Option<&[u8]>) -> Request<()>,
 }
 
-fn windows() -> [Window; 3] {
+fn windows() -> [Window; 4] {
     [
         Window {
             per: Per::Header(TENANT),
@@ -50,7 +51,20 @@ fn windows() -> [Window; 3] {
                 request
             },
         },
+        Window {
+            per: Per::Query("x-tenant".into()),
+            request: with_query,
+        },
     ]
+}
+
+fn with_query(value: Option<&[u8]>) -> Request<()> {
+    let mut request = get("host");
+    if let Some(value) = value {
+        let escaped: String = value.iter().map(|byte| format!("%{byte:02X}")).collect();
+        *request.uri_mut() = format!("/?x-tenant={escaped}").parse().unwrap();
+    }
+    request
 }
 
 fn with_header(name: HeaderName, value: Option<&[u8]>) -> Request<()> {
@@ -105,7 +119,7 @@ fn a_value_that_is_missing_is_the_callers_address() {
 
 #[test]
 fn an_empty_value_is_missing() {
-    let [header, cookie, _] = windows();
+    let [header, cookie, ..] = windows();
     for Window { per, request } in [header, cookie] {
         let of = |value| at("192.0.2.1", std::slice::from_ref(&per), &request(value));
         assert_eq!(of(Some(b"")), of(None), "{per}");
@@ -126,10 +140,10 @@ fn a_value_of_one_kind_is_none_of_another() {
             )
         })
         .collect();
-    assert_eq!(distinct(&x), 3);
+    assert_eq!(distinct(&x), 4);
     let all = windows().map(|window| window.per);
-    let one_of_three = windows().map(|window| at("192.0.2.1", &all, &(window.request)(Some(b"x"))));
-    assert_eq!(distinct(&one_of_three), 3);
+    let one_of_all = windows().map(|window| at("192.0.2.1", &all, &(window.request)(Some(b"x"))));
+    assert_eq!(distinct(&one_of_all), 4);
     let named = |name: &'static str| {
         let name = HeaderName::from_static(name);
         at(
@@ -151,6 +165,32 @@ fn a_header_that_comes_twice_is_missing() {
         at("192.0.2.1", &per, &get("host"))
     );
     assert_ne!(at("192.0.2.1", &per, &twice), at("192.0.2.2", &per, &twice));
+}
+
+#[test]
+fn a_parameter_counts_under_its_one_value_however_it_is_spelled() {
+    let per = [Per::Query("index".into())];
+    let of = |query: &str| {
+        let mut request = get("host");
+        *request.uri_mut() = format!("/search?{query}").parse().unwrap();
+        at("192.0.2.1", &per, &request)
+    };
+    let plain = of("index=a%20b");
+    for same in ["index=a+b", "q=x&index=a%20b&r", "%69ndex=%61%20%62"] {
+        assert_eq!(of(same), plain, "{same}");
+    }
+    let missing = at("192.0.2.1", &per, &get("host"));
+    for none in [
+        "",
+        "index=",
+        "index",
+        "Index=a",
+        "index=a&index=b",
+        "index=a&index=a",
+    ] {
+        assert_eq!(of(none), missing, "{none}");
+    }
+    assert_ne!(of("index=A%20B"), plain);
 }
 
 #[test]
@@ -249,6 +289,8 @@ fn kinds_of_clients_never_meet() {
     let same = [
         of_client(user("x")),
         of_client(Client::ApiKey("x".into())),
+        of_client(Client::Certificate("x".into())),
+        of_client(Client::Certificate("192.0.2.1".into())),
         of_client(Client::UserId("unlisted-00000000".into())),
         of_client(Client::ApiKey("unlisted-00000000".into())),
         of_client(Client::UnlistedKey([0; 16])),
@@ -299,6 +341,7 @@ fn a_second_part_of_a_caller_is_that_part_and_no_other() {
             route: "route".into(),
             rules: [rule("limit", per)].into(),
             always: 0,
+            access: None,
             answers: Answers::default(),
         };
         let caller = Caller {
@@ -319,4 +362,59 @@ fn a_second_part_of_a_caller_is_that_part_and_no_other() {
         by_address("192.0.2.1"),
         "a missing user is the address"
     );
+}
+
+/// Where a limit per claim counts somebody whose token has these claims.
+fn by_claim(claims: &serde_json::Value, address: &str, per: &[Per]) -> Key {
+    let policy = Policy {
+        route: "route".into(),
+        rules: [rule("limit", per)].into(),
+        always: 0,
+        access: None,
+        answers: Answers::default(),
+    };
+    let names: [std::sync::Arc<str>; 2] = ["tenant".into(), "team".into()];
+    let caller = Caller {
+        claims: Claims::of(&names, claims.as_object().unwrap()),
+        ip: ip(address),
+        ..caller(user("42"))
+    };
+    Hasher::new("secret").keys(&policy, &caller, &get("host"))[0]
+}
+
+#[test]
+fn a_claim_is_counted_by_its_value_and_by_the_address_without_one() {
+    use serde_json::json;
+    let tenant = [Per::Claim("tenant".into())];
+    let of = |claims, address| by_claim(&claims, address, &tenant);
+    let acme = of(json!({ "tenant": "acme" }), "192.0.2.1");
+    assert_eq!(acme, of(json!({ "tenant": "acme" }), "192.0.2.2"));
+    assert_eq!(acme, of(json!({ "tenant": ["acme"] }), "192.0.2.2"));
+    let others = [
+        acme,
+        of(json!({ "tenant": "umbrella" }), "192.0.2.1"),
+        of(json!({ "tenant": ["acme", "umbrella"] }), "192.0.2.1"),
+        of(json!({ "tenant": "acme, umbrella" }), "192.0.2.1"),
+        of(json!({ "tenant": "192.0.2.1" }), "192.0.2.1"),
+        of(json!({ "team": "acme" }), "192.0.2.1"),
+        of(json!({ "team": "acme" }), "192.0.2.2"),
+        by_claim(
+            &json!({ "team": "acme" }),
+            "192.0.2.1",
+            &[Per::Claim("team".into())],
+        ),
+    ];
+    assert_eq!(distinct(&others), others.len());
+    let without = of(json!({}), "192.0.2.1");
+    assert_eq!(without, at("192.0.2.1", &[Per::Ip], &get("host")));
+}
+
+#[test]
+fn a_claim_beside_the_client_splits_its_budget() {
+    use serde_json::json;
+    let both = [Per::Client, Per::Claim("tenant".into())];
+    let of = |claims| by_claim(&claims, "192.0.2.1", &both);
+    let (acme, umbrella) = (json!({ "tenant": "acme" }), json!({ "tenant": "umbrella" }));
+    assert_eq!(of(acme.clone()).tag, of(umbrella.clone()).tag);
+    assert_ne!(of(acme).rest, of(umbrella).rest);
 }

@@ -23,6 +23,7 @@ fn strict(always: u64, route: u64) -> Bench {
         leeway: 60,
         claim: "sub".to_owned(),
         plan_claim: None,
+        claims: Arc::default(),
         plans: ClientPlans::default(),
         invalid: InvalidToken::Reject,
     };
@@ -36,6 +37,7 @@ fn strict(always: u64, route: u64) -> Bench {
         ]
         .into(),
         always: 1,
+        access: None,
         answers: Answers::default(),
     };
     let clients = Clients {
@@ -137,6 +139,7 @@ async fn a_401_needs_no_limits() {
     let enforced = &bench.layer.0;
     let policy = Policy {
         always: 0,
+        access: None,
         ..enforced.policy.clone()
     };
     let store = enforced.store.clone();

@@ -20,6 +20,7 @@ fn clients(sources: Vec<ClientSource>) -> Clients {
         address_from: AddressFrom::XForwardedFor,
         ipv6_prefix: 64,
         forward_client: None,
+        members: Default::default(),
     }
 }
 
@@ -65,6 +66,7 @@ fn every_per() -> Vec<Per> {
         Per::Header(KEY),
         Per::Cookie("session".into()),
         Per::Path("id".into()),
+        Per::Query("id".into()),
     ];
     plain.chain(others).collect()
 }
@@ -76,9 +78,9 @@ fn a_name_counts_where_requests_of_the_client_do() {
     for (name, headers, told) in [
         ("api_key:acme", vec![(KEY, "acme-key")], 3),
         ("user_id:42", vec![(USER, "42")], 3),
-        ("ip:203.0.113.7", vec![], 6),
-        ("ip:2001:db8::ffff:1", vec![], 6),
-        ("ip:::ffff:203.0.113.7", vec![], 6),
+        ("ip:203.0.113.7", vec![], 7),
+        ("ip:2001:db8::ffff:1", vec![], 7),
+        ("ip:::ffff:203.0.113.7", vec![], 7),
     ] {
         let named = Caller::named(&clients, name).unwrap();
         let from = addresses[usize::from(name.contains("db8"))];
@@ -95,6 +97,7 @@ fn a_name_counts_where_requests_of_the_client_do() {
                 route: "route".into(),
                 rules: [rule].into(),
                 always: 0,
+                access: None,
                 answers: Answers::default(),
             };
             let hasher = Hasher::new("secret");

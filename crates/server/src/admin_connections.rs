@@ -1,0 +1,165 @@
+//! The connections of the admin port: few, short-lived, and none of them keeps the next one waiting.
+//!
+//! When there are as many as there may be, of one address or in all, the one that has been idle for longest gives way. So
+//! whoever holds connections silences no probe.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use tokio::task::AbortHandle;
+
+use tidegate_net::descriptors;
+
+/// AdminConnections at once, in all and of one address: probes and scrapers are few.
+const MOST: usize = 64;
+const MOST_OF_IP: usize = 16;
+
+/// What stands for "an answer is being made" in place of a time.
+const BUSY: u64 = u64::MAX;
+
+/// All connections that are open.
+#[derive(Debug, Default)]
+pub struct AdminConnections {
+    open: Mutex<Vec<Open>>,
+    // Counts what happens, which orders it.
+    clock: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Open {
+    id: u64,
+    ip: IpAddr,
+    // Since when it is idle, or `BUSY`.
+    idle_since: Arc<AtomicU64>,
+    task: AbortHandle,
+}
+
+/// A connection, in its own eyes; it is open until this is dropped.
+#[derive(Debug)]
+pub struct AdminConnection {
+    connections: Arc<AdminConnections>,
+    id: u64,
+    idle_since: Arc<AtomicU64>,
+}
+
+impl AdminConnections {
+    /// Opens a connection from an address, which `serve` begins to serve. It is closed at once if no other can give way.
+    pub fn open(self: &Arc<Self>, ip: IpAddr, serve: impl FnOnce(AdminConnection) -> AbortHandle) {
+        let ip = ip.to_canonical();
+        let id = self.tick();
+        // Held until the new one is in the list: it may end before that, and then waits here.
+        let mut open = self.open.lock();
+        let of_ip = open.iter().filter(|one| one.ip == ip).count();
+        let gives_way = |one: &Open| of_ip < MOST_OF_IP || one.ip == ip;
+        let is_full = of_ip >= MOST_OF_IP || open.len() >= MOST.min(descriptors::shares().admin);
+        if is_full {
+            let candidates = open.iter().enumerate().filter(|(_, one)| gives_way(one));
+            let idle = candidates.map(|(at, one)| (one.idle_since.load(Ordering::Relaxed), at));
+            let Some((_, at)) = idle.filter(|(since, _)| *since != BUSY).min() else {
+                return;
+            };
+            open.swap_remove(at).task.abort();
+        }
+        let idle_since = Arc::new(AtomicU64::new(id));
+        let task = serve(AdminConnection {
+            connections: self.clone(),
+            id,
+            idle_since: idle_since.clone(),
+        });
+        open.push(Open {
+            id,
+            ip,
+            idle_since,
+            task,
+        });
+    }
+
+    fn tick(&self) -> u64 {
+        self.clock.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+impl AdminConnection {
+    /// A request has come: the connection does not give way until it is [`idle`](Self::idle) again.
+    pub fn busy(&self) {
+        self.idle_since.store(BUSY, Ordering::Relaxed);
+    }
+
+    /// The answer is made. A client that does not take it holds the connection for no longer than others need it.
+    pub fn idle(&self) {
+        let now = self.connections.tick();
+        self.idle_since.store(now, Ordering::Relaxed);
+    }
+}
+
+impl Drop for AdminConnection {
+    fn drop(&mut self) {
+        self.connections.open.lock().retain(|one| one.id != self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::pending;
+
+    /// Opens a connection that is served for ever.
+    fn open(connections: &Arc<AdminConnections>, ip: &str) {
+        let ip = ip.parse().unwrap();
+        connections.open(ip, |connection| {
+            let served = async move {
+                let _connection = connection;
+                pending::<()>().await;
+            };
+            tokio::spawn(served).abort_handle()
+        });
+    }
+
+    fn count(connections: &Arc<AdminConnections>, ip: &str) -> usize {
+        let ip: IpAddr = ip.parse().unwrap();
+        let open = connections.open.lock();
+        open.iter().filter(|one| one.ip == ip).count()
+    }
+
+    #[tokio::test]
+    async fn an_address_has_a_share_and_others_give_way_to_it() {
+        let connections = Arc::new(AdminConnections::default());
+        for _ in 0..100 {
+            open(&connections, "192.0.2.1");
+        }
+        assert_eq!(count(&connections, "192.0.2.1"), MOST_OF_IP);
+        for n in 0..100 {
+            open(&connections, &format!("198.51.100.{n}"));
+        }
+        assert_eq!(connections.open.lock().len(), MOST);
+        open(&connections, "::ffff:192.0.2.1");
+        assert_eq!(count(&connections, "192.0.2.1"), 1);
+    }
+
+    #[tokio::test]
+    async fn one_that_is_served_does_not_give_way() {
+        let connections = Arc::new(AdminConnections::default());
+        open(&connections, "192.0.2.1");
+        let first = connections.open.lock()[0].idle_since.clone();
+        first.store(BUSY, Ordering::Relaxed);
+        for _ in 0..MOST_OF_IP {
+            open(&connections, "192.0.2.1");
+        }
+        let is_there = |connections: &Arc<AdminConnections>| {
+            let open = connections.open.lock();
+            open.iter().any(|one| Arc::ptr_eq(&one.idle_since, &first))
+        };
+        assert!(is_there(&connections));
+        let all = connections.open.lock();
+        all.iter()
+            .for_each(|one| one.idle_since.store(BUSY, Ordering::Relaxed));
+        drop(all);
+        // Nobody gives way: the next one is closed.
+        let before = connections.clock.load(Ordering::Relaxed);
+        open(&connections, "192.0.2.1");
+        let open = connections.open.lock();
+        assert!(open.iter().all(|one| one.id < before));
+    }
+}

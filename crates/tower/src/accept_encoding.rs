@@ -1,0 +1,72 @@
+//! Which compression an upstream may use where the gateway reads the answer's body.
+
+use http::header::ACCEPT_ENCODING;
+use http::{HeaderMap, HeaderValue};
+
+/// Has the upstream compress its answer by gzip if the client accepts that, and else not at all. The gateway can read no other
+/// compression.
+///
+/// `headers` are those of the request.
+pub fn accept_readable(headers: &mut HeaderMap) {
+    let encoding = match takes_gzip(headers) {
+        true => "gzip",
+        false => "identity",
+    };
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(encoding));
+}
+
+/// Whether the client takes gzip (RFC 9110, 12.5.3).
+fn takes_gzip(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(ACCEPT_ENCODING).iter();
+    let codings = values.filter_map(|value| value.to_str().ok());
+    let codings = codings.flat_map(|value| value.split(','));
+    let mut any = false;
+    for coding in codings {
+        let mut parts = coding.split(';').map(str::trim);
+        let name = parts.next().unwrap_or_default();
+        let is_taken = !parts.any(is_zero);
+        if name.eq_ignore_ascii_case("gzip") || name.eq_ignore_ascii_case("x-gzip") {
+            return is_taken;
+        }
+        any |= name == "*" && is_taken;
+    }
+    any
+}
+
+/// Whether this parameter says that the coding is not taken.
+fn is_zero(parameter: &str) -> bool {
+    let quality = parameter.split_once('=');
+    let quality = quality.filter(|(name, _)| name.trim().eq_ignore_ascii_case("q"));
+    quality.is_some_and(|(_, value)| value.trim().parse().is_ok_and(|value: f32| value == 0.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gzip_is_asked_for_where_the_client_takes_it() {
+        for (accepted, expected) in [
+            (&["gzip"][..], "gzip"),
+            (&["br, GZIP;q=0.5, zstd"], "gzip"),
+            (&["br", "x-gzip"], "gzip"),
+            (&["*"], "gzip"),
+            (&["br, *;q=0.1"], "gzip"),
+            (&["gzip;q=1, *;q=0"], "gzip"),
+            (&[], "identity"),
+            (&[""], "identity"),
+            (&["br, zstd, deflate"], "identity"),
+            (&["gzip;q=0"], "identity"),
+            (&["*, gzip; Q=0.000"], "identity"),
+            (&["gzipped, agzip"], "identity"),
+        ] {
+            let mut headers = HeaderMap::new();
+            for value in accepted {
+                headers.append(ACCEPT_ENCODING, value.parse().unwrap());
+            }
+            accept_readable(&mut headers);
+            let told: Vec<_> = headers.get_all(ACCEPT_ENCODING).iter().collect();
+            assert_eq!(told, [expected], "{accepted:?}");
+        }
+    }
+}

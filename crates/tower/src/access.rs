@@ -1,0 +1,209 @@
+//! Who is refused, and who is charged to nothing: what `deny`, `require` and `exempt` say of a request's caller.
+//!
+//! `deny` is asked first, `require` second, `exempt` last. So a client that is listed twice gets what is stricter.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use http::Request;
+
+use crate::client_list::{ClientList, ListEntry, NetworkFile};
+use crate::identity::required::Required;
+use crate::{Caller, Credentials};
+
+/// What the whole gateway, or one route, says of callers.
+#[derive(Clone, Debug, Default)]
+pub struct AccessLists {
+    /// Clients whose requests are answered with 403.
+    pub deny: ClientList,
+    /// Clients that are charged to nothing: of the gateway to no limit at all, of a route to none that the route lists.
+    pub exempt: ClientList,
+    /// What a request must show.
+    pub require: Option<Required>,
+}
+
+/// What one limit says of callers.
+#[derive(Clone, Debug, Default)]
+pub struct LimitLists {
+    /// Clients whose requests are answered with 403 wherever the limit is charged.
+    pub deny: ClientList,
+    /// Clients that are not charged to it.
+    pub exempt: ClientList,
+}
+
+/// In the extensions of a request that nobody sends credentials with: a CORS preflight that the gateway answers itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Preflight;
+
+/// Who is refused on one route, and who is charged to which of its limits.
+#[derive(Debug)]
+pub struct Access {
+    deny: Vec<ClientList>,
+    deny_file: Option<NetworkFile>,
+    require: Option<Required>,
+    /// By rule, each with the widest first: for all limits, for those of the route, for this limit.
+    exempt: Box<[Vec<ClientList>]>,
+    has_exempt: bool,
+}
+
+impl Access {
+    /// What the gateway, the route and the route's limits say together; none: nothing. The first `always` limits are charged on every
+    /// route, so what a route says of exempt clients does not free from them.
+    pub fn new(
+        gateway: &AccessLists,
+        deny_file: Option<&NetworkFile>,
+        route: &AccessLists,
+        limits: &[&LimitLists],
+        always: usize,
+    ) -> Option<Arc<Self>> {
+        let deny = [&gateway.deny, &route.deny].into_iter();
+        let deny = deny.chain(limits.iter().map(|limit| &limit.deny));
+        let exempt = limits.iter().enumerate().map(|(index, limit)| {
+            let of_route = Some(&route.exempt).filter(|_| index >= always);
+            let widest_first = [Some(&gateway.exempt), of_route, Some(&limit.exempt)];
+            not_empty(widest_first.into_iter().flatten())
+        });
+        let exempt: Box<[_]> = exempt.collect();
+        let access = Self {
+            deny: not_empty(deny),
+            deny_file: deny_file.cloned(),
+            require: route.require,
+            has_exempt: exempt.iter().any(|lists| !lists.is_empty()),
+            exempt,
+        };
+        let says = !access.deny.is_empty()
+            || access.deny_file.is_some()
+            || access.require.is_some()
+            || access.has_exempt;
+        says.then(|| Arc::new(access))
+    }
+
+    /// The entry that denies an address, whoever calls from there.
+    pub fn denies_address(&self, address: IpAddr) -> Option<ListEntry> {
+        let listed = self.deny.iter().find_map(|list| list.address(address));
+        let in_file = || self.deny_file.as_ref()?.address(address);
+        listed.cloned().or_else(in_file)
+    }
+
+    /// The entry that denies a caller by name: by any that the caller has shown to have.
+    fn denies_name(&self, caller: &Caller) -> Option<&ListEntry> {
+        let names = [
+            Some(&caller.client),
+            caller.api_key.as_ref(),
+            caller.user_id.as_ref(),
+            caller.client_cert.as_ref(),
+        ];
+        let mut names = names.into_iter().flatten();
+        names.find_map(|name| self.deny.iter().find_map(|list| name.listed_in(list)))
+    }
+
+    /// The entry by which a caller is not charged to the rule with this index. Of several names that a caller has, only the one that
+    /// counts as the client exempts.
+    pub fn exempts(&self, caller: &Caller, index: usize) -> Option<&ListEntry> {
+        let lists = self.exempt.get(index)?;
+        let by_address = || lists.iter().find_map(|list| list.address(caller.origin));
+        let by_name = || lists.iter().find_map(|list| caller.client.listed_in(list));
+        by_address().or_else(by_name)
+    }
+
+    /// Whether an address alone exempts from the rule with this index.
+    pub(crate) fn exempts_address(&self, address: IpAddr, index: usize) -> bool {
+        let mut lists = self.exempt.get(index).into_iter().flatten();
+        lists.any(|list| list.address(address).is_some())
+    }
+
+    /// Whether it takes a caller's name to know who is exempt from the rule with this index.
+    pub(crate) fn exempts_names(&self, index: usize) -> bool {
+        let mut lists = self.exempt.get(index).into_iter().flatten();
+        lists.any(ClientList::has_names)
+    }
+
+    /// What becomes of a caller whose address is not denied.
+    pub(crate) fn judge<B>(
+        &self,
+        caller: &mut Caller,
+        request: &Request<B>,
+    ) -> Option<Box<AccessVerdict>> {
+        if let Some(entry) = self.denies_name(caller) {
+            return Some(Box::new(AccessVerdict::Denied(entry.clone())));
+        }
+        if let Some(required) = self.require
+            && caller.refused.is_none()
+            && !required.is_shown_by(caller)
+            && request.extensions().get::<Preflight>().is_none()
+        {
+            caller.refuse(Credentials::Missing(required));
+        }
+        if !self.has_exempt {
+            return None;
+        }
+        let mut exempt = Exemption::default();
+        for index in 0..self.exempt.len() {
+            if let Some(entry) = self.exempts(caller, index) {
+                exempt.rules |= 1 << index;
+                exempt.entry.get_or_insert_with(|| entry.clone());
+            }
+        }
+        (exempt.rules != 0).then(|| Box::new(AccessVerdict::Exempt(exempt)))
+    }
+}
+
+/// What becomes of a request by the lists that its caller is on.
+#[derive(Clone, Debug)]
+pub enum AccessVerdict {
+    /// It is answered with 403, because of this entry.
+    Denied(ListEntry),
+    /// It is not charged to some limits.
+    Exempt(Exemption),
+}
+
+/// Limits that a request is not charged to.
+#[derive(Clone, Debug, Default)]
+pub struct Exemption {
+    /// One bit per rule; there are at most [`tidegate_store::MAX_CHARGES`].
+    rules: u64,
+    /// The entry that exempts from the first of these.
+    entry: Option<ListEntry>,
+}
+
+impl AccessVerdict {
+    /// The request is charged to nothing, because of this entry.
+    pub(crate) const fn exempt_from_all(entry: ListEntry) -> Self {
+        Self::Exempt(Exemption {
+            rules: u64::MAX,
+            entry: Some(entry),
+        })
+    }
+
+    /// The entry that denies the request, if one does.
+    pub const fn denied_by(&self) -> Option<&ListEntry> {
+        match self {
+            Self::Denied(entry) => Some(entry),
+            Self::Exempt(_) => None,
+        }
+    }
+
+    /// The entry that exempts the request from a limit, if one does.
+    pub const fn exempt_by(&self) -> Option<&ListEntry> {
+        match self {
+            Self::Denied(_) => None,
+            Self::Exempt(exemption) => exemption.entry.as_ref(),
+        }
+    }
+
+    /// Whether the request is not charged to the rule with this index.
+    pub(crate) const fn exempts(&self, index: usize) -> bool {
+        match self {
+            Self::Denied(_) => false,
+            Self::Exempt(exemption) => exemption.rules & (1 << index) != 0,
+        }
+    }
+}
+
+/// The lists that have entries.
+fn not_empty<'l>(lists: impl Iterator<Item = &'l ClientList>) -> Vec<ClientList> {
+    lists.filter(|list| !list.is_empty()).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests;

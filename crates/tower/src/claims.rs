@@ -1,0 +1,109 @@
+//! Claims of verified tokens, which limits are counted per.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+/// The most members of an array that is a value.
+const MAX_MEMBERS: usize = 64;
+
+/// The claims of a caller's token that the configuration names, and the token has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Claims(Box<[(Arc<str>, ClaimValue)]>);
+
+/// What a claim says: one text, or a set of texts in order. An array is the set of its members, so their order and number do not
+/// matter, and an array of one member is that member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimValue(Box<[Box<str>]>);
+
+impl Claims {
+    /// Those of a token's claims that have these names, and values that limits can be counted per.
+    pub(crate) fn of(names: &[Arc<str>], claims: &Map<String, Value>) -> Self {
+        let named = names.iter().filter_map(|name| {
+            let value = ClaimValue::of(at(claims, name)?)?;
+            Some((name.clone(), value))
+        });
+        Self(named.collect())
+    }
+
+    /// The value of a claim; none if no verified token has it.
+    pub fn value(&self, name: &str) -> Option<&ClaimValue> {
+        let named = self.0.iter().find(|(known, _)| **known == *name);
+        named.map(|(_, value)| value)
+    }
+
+    /// Takes the claims of another token. A claim that is known keeps its value.
+    pub(crate) fn add(&mut self, others: Self) {
+        if self.0.is_empty() {
+            *self = others;
+            return;
+        }
+        let mut all = std::mem::take(&mut self.0).into_vec();
+        for (name, value) in others.0 {
+            if all.iter().all(|(known, _)| *known != name) {
+                all.push((name, value));
+            }
+        }
+        self.0 = all.into();
+    }
+}
+
+impl ClaimValue {
+    fn of(value: &Value) -> Option<Self> {
+        let Value::Array(members) = value else {
+            return Some(Self([member(value)?].into()));
+        };
+        if members.is_empty() || members.len() > MAX_MEMBERS {
+            return None;
+        }
+        let members: Option<Vec<Box<str>>> = members.iter().map(member).collect();
+        let mut members = members?;
+        members.sort_unstable();
+        members.dedup();
+        Some(Self(members.into()))
+    }
+
+    /// Its texts, in order; at least one.
+    pub fn members(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.0.iter().map(|member| &**member)
+    }
+}
+
+impl fmt::Display for ClaimValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join(", "))
+    }
+}
+
+/// The claim of this name: as it is, or as the member of an object that each dot leads into.
+pub(crate) fn at<'a>(claims: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
+    if let Some(value) = claims.get(name) {
+        return Some(value);
+    }
+    let (object, rest) = name.split_once('.')?;
+    at(claims.get(object)?.as_object()?, rest)
+}
+
+/// A claim that is an ID: a text or a whole number.
+pub(crate) fn text(value: &Value) -> Option<Box<str>> {
+    match value {
+        // Control characters have no business in logs and headers, where IDs go.
+        Value::String(id) if !id.is_empty() && !id.contains(char::is_control) => {
+            Some(id.as_str().into())
+        }
+        Value::Number(id) if !id.is_f64() => Some(id.to_string().into()),
+        _ => None,
+    }
+}
+
+fn member(value: &Value) -> Option<Box<str>> {
+    match value {
+        Value::Bool(true) => Some("true".into()),
+        Value::Bool(false) => Some("false".into()),
+        other => text(other),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! Why sources named nobody, for `tidegate explain`. No request asks for it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use http::HeaderMap;
+
+use super::{ClientSource, Clients, Peer, single};
+use crate::api_keys::{self, UnknownKey};
+use crate::certificate::CertificateNames;
+use crate::jwt::TokenFault;
+
+/// Why a source named nobody, though the request has its header. Nothing in it is of the request's text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// The header is there more than once.
+    Twice,
+    /// The header is empty.
+    Empty,
+    /// The key is not listed.
+    UnlistedKey,
+    /// The key was that of this client, and has expired.
+    ExpiredKey(Arc<str>),
+    /// The header is believed from trusted proxies only.
+    Untrusted,
+    /// The header is no text.
+    NoText,
+    /// The header has credentials of another kind than a bearer token.
+    OtherScheme,
+    /// The token names nobody.
+    Token(TokenFault),
+    /// The certificate has no name of the kind that counts.
+    NoName,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Twice => f.write_str("it is there more than once"),
+            Self::Empty => f.write_str("it is empty"),
+            Self::UnlistedKey => f.write_str("the key is not listed"),
+            Self::ExpiredKey(name) => write!(f, "the key of {name} has expired"),
+            Self::Untrusted => f.write_str("it is believed from `trusted_proxies` only"),
+            Self::NoText => f.write_str("it is no text"),
+            Self::OtherScheme => f.write_str("its scheme is not Bearer"),
+            Self::Token(fault) => fault.fmt(f),
+            Self::NoName => f.write_str("it has no such name"),
+        }
+    }
+}
+
+impl Clients {
+    /// Why each source named nobody, by its index. A source has none if it named somebody, or what it reads is not there.
+    pub fn findings(
+        &self,
+        peer: Peer,
+        headers: &HeaderMap,
+        certificate: Option<&CertificateNames>,
+    ) -> Vec<(usize, Finding)> {
+        let trusted = self.trusts(peer);
+        let finding = |source: &ClientSource| match source {
+            ClientSource::Certificate(name) => {
+                let has_name = certificate?.get(*name).is_some();
+                (!has_name).then_some(Finding::NoName)
+            }
+            other => other.finding(headers, trusted),
+        };
+        let sources = self.sources.iter().enumerate();
+        sources
+            .filter_map(|(index, source)| Some((index, finding(source)?)))
+            .collect()
+    }
+}
+
+impl ClientSource {
+    fn finding(&self, headers: &HeaderMap, trusted: bool) -> Option<Finding> {
+        let header = self.header()?;
+        if !headers.contains_key(header) {
+            return None;
+        }
+        if self.is_ambiguous(headers, trusted) {
+            return Some(Finding::Twice);
+        }
+        if matches!(self, Self::UserId { .. }) && !trusted {
+            return Some(Finding::Untrusted);
+        }
+        let Some(value) = single(headers, header) else {
+            return Some(Finding::Empty);
+        };
+        match self {
+            Self::ApiKey { keys, unknown, .. } => {
+                let sha256 = api_keys::hash(value);
+                if keys.client(&sha256).is_some() || *unknown == UnknownKey::Accept {
+                    return None;
+                }
+                Some(match keys.expired(&sha256) {
+                    Some(name) => Finding::ExpiredKey(name),
+                    None => Finding::UnlistedKey,
+                })
+            }
+            Self::UserId { .. } => std::str::from_utf8(value).err().map(|_| Finding::NoText),
+            Self::Token(tokens) => match tokens.token(headers) {
+                None => Some(Finding::OtherScheme),
+                Some(_) => tokens.fault(headers).map(Finding::Token),
+            },
+            // They read no header.
+            Self::Certificate(_) | Self::Ip => None,
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What a caller shows to be believed: a key, a token, a certificate, or a user ID of a trusted proxy.
+
+use http::{HeaderMap, HeaderName};
+
+use super::{Caller, Client, Credentials};
+use crate::api_keys::{self, ApiKeys, UnknownKey};
+use crate::certificate::{CertificateName, CertificateNames};
+use crate::jwt::{InvalidToken, TokenUser, Tokens};
+use crate::plan::NamedPlan;
+
+impl Caller {
+    /// The client that an API key names, and its plan.
+    pub(super) fn by_key(
+        &mut self,
+        headers: &HeaderMap,
+        header: &HeaderName,
+        keys: &ApiKeys,
+        unknown: UnknownKey,
+    ) -> Option<(Client, NamedPlan)> {
+        let mut values = headers.get_all(header).iter();
+        if values.all(|value| value.as_bytes().trim_ascii().is_empty()) {
+            // An empty key is none, not an unknown one.
+            return None;
+        }
+        let sha256 = single(headers, header).map(api_keys::hash);
+        let listed = sha256.as_ref().and_then(|sha256| keys.client(sha256));
+        if let Some(listed) = listed {
+            let plan = listed.plan.map_or(NamedPlan::Nothing, NamedPlan::Plan);
+            return Some((Client::ApiKey(listed.name), plan));
+        }
+        self.unknown_key = true;
+        match unknown {
+            UnknownKey::FallThrough => None,
+            UnknownKey::Reject => {
+                self.refused = self.refused.or(Some(Credentials::ApiKey));
+                None
+            }
+            UnknownKey::Accept => sha256.map(|sha256| {
+                let mut cut = [0; 16];
+                cut.copy_from_slice(&sha256[..16]);
+                (Client::UnlistedKey(cut), NamedPlan::Nothing)
+            }),
+        }
+    }
+
+    /// The client that a token names, and their plan.
+    pub(super) fn by_token(
+        &mut self,
+        headers: &HeaderMap,
+        tokens: &Tokens,
+    ) -> Option<(Client, NamedPlan)> {
+        let user = tokens.user(tokens.token(headers)?);
+        if user.is_none() && tokens.invalid == InvalidToken::Reject {
+            self.refused = self.refused.or(Some(Credentials::Token));
+        }
+        let TokenUser { id, plan, claims } = user?;
+        self.has_token = true;
+        self.claims.add(claims);
+        self.by_user(Some((id, plan)))
+    }
+
+    /// The client that a certificate names.
+    pub(super) fn by_certificate(
+        &mut self,
+        certificate: Option<&CertificateNames>,
+        name: CertificateName,
+    ) -> Option<(Client, NamedPlan)> {
+        let client = Client::Certificate(certificate?.get(name)?.clone());
+        self.client_cert.get_or_insert_with(|| client.clone());
+        Some((client, NamedPlan::Nothing))
+    }
+
+    /// The client with this user ID, and their plan.
+    pub(super) fn by_user(
+        &mut self,
+        user: Option<(Box<str>, NamedPlan)>,
+    ) -> Option<(Client, NamedPlan)> {
+        let (id, plan) = user?;
+        let client = Client::UserId(id);
+        self.user_id.get_or_insert_with(|| client.clone());
+        Some((client, plan))
+    }
+}
+
+/// A header's value, trimmed, if it is there exactly once and not empty.
+pub(super) fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a [u8]> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next()?.as_bytes().trim_ascii();
+    (values.next().is_none() && !value.is_empty()).then_some(value)
+}

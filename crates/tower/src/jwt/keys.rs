@@ -1,0 +1,185 @@
+//! The keys that tokens are verified with: read from a file, or from a JWK set.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arc_swap::{ArcSwap, Guard};
+use jsonwebtoken::jwk::{AlgorithmParameters, Jwk, KeyAlgorithm, PublicKeyUse};
+use jsonwebtoken::{Algorithm, DecodingKey};
+use serde_json::Value;
+
+use super::Signature;
+
+/// The smallest RSA key that verifies anything: 2,048 bits (RFC 7518, 3.3), in bytes.
+const RSA_BYTES: usize = 256;
+
+/// The keys that tokens are verified with; cheap to clone, and all clones see a replacement.
+#[derive(Clone, Default)]
+pub struct TokenKeys {
+    keys: Arc<ArcSwap<Vec<Key>>>,
+    /// Called for a token that names a key which is not among them.
+    missed: Option<Arc<dyn Fn() + Send + Sync>>,
+}
+
+/// One key. It verifies one kind of signature: with another, what one algorithm makes safe may be forged by the other (RFC 8725, 3.1).
+pub(super) struct Key {
+    pub(super) id: Option<String>,
+    signature: Signature,
+    pub(super) key: DecodingKey,
+}
+
+/// Why a file or a key set holds no key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InvalidKey;
+
+impl fmt::Display for InvalidKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("there is no key for these algorithms in it")
+    }
+}
+
+impl std::error::Error for InvalidKey {}
+
+impl fmt::Debug for TokenKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TokenKeys({})", self.keys.load().len())
+    }
+}
+
+impl TokenKeys {
+    /// No keys as yet: no token is valid until [`replace`](Self::replace) brings some.
+    ///
+    /// `missed` is called whenever a token that could be accepted names a key which is not among them. It runs while the
+    /// request does, so it must not wait for anything.
+    pub fn awaited(missed: impl Fn() + Send + Sync + 'static) -> Self {
+        Self {
+            keys: Arc::default(),
+            missed: Some(Arc::new(missed)),
+        }
+    }
+
+    /// The one key of a file, for the first of these signatures: a secret for HS256, else a public key in PEM.
+    ///
+    /// # Errors
+    ///
+    /// The file holds no key for these signatures.
+    pub fn from_file(signatures: &[Signature], content: &[u8]) -> Result<Self, InvalidKey> {
+        let signature = *signatures.first().ok_or(InvalidKey)?;
+        let key = match signature {
+            Signature::Hs256 => match content.trim_ascii_end() {
+                // A public key is everybody's, and so would be tokens that are signed with it.
+                [] | [b'-', b'-', b'-', b'-', b'-', ..] => return Err(InvalidKey),
+                secret => Ok(DecodingKey::from_secret(secret)),
+            },
+            Signature::Rs256 | Signature::Rs384 | Signature::Rs512 | Signature::Ps256 => {
+                if is_private(content) || pem_length(content) < RSA_BYTES {
+                    return Err(InvalidKey);
+                }
+                DecodingKey::from_rsa_pem(content)
+            }
+            Signature::Es256 | Signature::Es384 => DecodingKey::from_ec_pem(content),
+            Signature::EdDsa => DecodingKey::from_ed_pem(content),
+        };
+        let key = key.ok().filter(|key| signature.fits(key));
+        let key = Key {
+            id: None,
+            signature,
+            key: key.ok_or(InvalidKey)?,
+        };
+        Ok(Self {
+            keys: Arc::new(ArcSwap::from_pointee(vec![key])),
+            missed: None,
+        })
+    }
+
+    /// Replaces all known keys by those of a JWK set (RFC 7517), and returns how many they are. If the set holds none, the keys
+    /// before stay. A key verifies the signature that it names, or the first of `signatures` that fits it.
+    ///
+    /// # Errors
+    ///
+    /// The set is not a JWK set. The keys before stay.
+    pub fn replace(&self, signatures: &[Signature], set: &[u8]) -> Result<usize, InvalidKey> {
+        let mut set: Value = serde_json::from_slice(set).map_err(|_| InvalidKey)?;
+        let Some(Value::Array(jwks)) = set.get_mut("keys").map(Value::take) else {
+            return Err(InvalidKey);
+        };
+        // A set may hold keys of kinds that are not known here (RFC 7517, 5).
+        let jwks = jwks
+            .into_iter()
+            .filter_map(|jwk| serde_json::from_value(jwk).ok());
+        let keys: Vec<Key> = jwks
+            .filter_map(|jwk| Key::from_jwk(signatures, &jwk))
+            .collect();
+        let count = keys.len();
+        if count == 0 {
+            return Err(InvalidKey);
+        }
+        self.keys.store(Arc::new(keys));
+        Ok(count)
+    }
+
+    /// The keys that are known now.
+    pub(super) fn load(&self) -> Guard<Arc<Vec<Key>>> {
+        self.keys.load()
+    }
+
+    /// Says that a token names a key which is not known.
+    pub(super) fn tell_missed(&self) {
+        if let Some(missed) = &self.missed {
+            missed();
+        }
+    }
+}
+
+/// A private key is no business of a gateway's.
+fn is_private(pem: &[u8]) -> bool {
+    pem.windows(11).any(|word| word == b"PRIVATE KEY")
+}
+
+/// How many bytes a PEM file's content is, about: what it adds to an RSA key's modulus is less than a hundred.
+fn pem_length(pem: &[u8]) -> usize {
+    let lines = pem.split(|byte| *byte == b'\n');
+    let content = lines.filter(|line| !line.starts_with(b"-----"));
+    base64_length(content.map(|line| line.trim_ascii().len()).sum())
+}
+
+const fn base64_length(digits: usize) -> usize {
+    digits * 3 / 4
+}
+
+impl Key {
+    fn from_jwk(signatures: &[Signature], jwk: &Jwk) -> Option<Self> {
+        let public_use = &jwk.common.public_key_use;
+        let verifies = matches!(public_use, None | Some(PublicKeyUse::Signature));
+        // A secret that is empty is everybody's, and a short RSA key verifies nothing.
+        let usable = match &jwk.algorithm {
+            AlgorithmParameters::OctetKey(key) => !key.value.is_empty(),
+            AlgorithmParameters::RSA(key) => base64_length(key.n.len()) >= RSA_BYTES,
+            _ => true,
+        };
+        if !verifies || !usable {
+            return None;
+        }
+        let key = DecodingKey::from_jwk(jwk).ok()?;
+        let named = jwk.common.key_algorithm;
+        let is_named = |signature: &Signature| {
+            named.is_none_or(|named| named == KeyAlgorithm::from(signature.algorithm()))
+        };
+        let mut signatures = signatures.iter().copied();
+        let signature = signatures.find(|one| is_named(one) && one.fits(&key))?;
+        Some(Self {
+            id: jwk.common.key_id.clone(),
+            signature,
+            key,
+        })
+    }
+
+    /// Whether a token with this header may be signed with it.
+    pub(super) fn may_have_signed(&self, algorithm: Algorithm, id: Option<&str>) -> bool {
+        let named = match (&self.id, id) {
+            (Some(own), Some(id)) => own == id,
+            _ => true,
+        };
+        named && self.signature.algorithm() == algorithm
+    }
+}

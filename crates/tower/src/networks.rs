@@ -1,0 +1,130 @@
+//! Networks by address, found in a number of steps that does not grow with the number of networks.
+//!
+//! All networks of one length are in one hash table. An address is looked up once per length that is there, the longest first: at most 33
+//! times for IPv4, and 129 times for IPv6.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use foldhash::fast::RandomState;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+
+/// The length of the network of all IPv4 addresses that are written as IPv6.
+const MAPPED: u8 = 96;
+
+/// Networks, each with a value.
+#[derive(Clone, Debug)]
+pub struct NetworkTable<T> {
+    v4: Vec<Length<u32, T>>,
+    v6: Vec<Length<u128, T>>,
+    count: usize,
+}
+
+/// All networks of one length.
+#[derive(Clone, Debug)]
+struct Length<A, T> {
+    bits: u8,
+    mask: A,
+    networks: HashMap<A, T, RandomState>,
+}
+
+impl<T> Default for NetworkTable<T> {
+    fn default() -> Self {
+        Self {
+            v4: Vec::new(),
+            v6: Vec::new(),
+            count: 0,
+        }
+    }
+}
+
+impl<T> NetworkTable<T> {
+    /// Adds a network, unless it is there: then the value of before stays, and is returned. IPv4 that is written as IPv6 is IPv4.
+    pub fn insert(&mut self, network: IpNet, value: T) -> Option<&T> {
+        let (known, is_new) = match folded(network) {
+            IpNet::V4(network) => {
+                let (bits, mask) = (network.prefix_len(), network.netmask().to_bits());
+                insert(&mut self.v4, bits, mask, network.network().to_bits(), value)
+            }
+            IpNet::V6(network) => {
+                let (bits, mask) = (network.prefix_len(), network.netmask().to_bits());
+                insert(&mut self.v6, bits, mask, network.network().to_bits(), value)
+            }
+        };
+        self.count += usize::from(is_new);
+        Some(known).filter(|_| !is_new)
+    }
+
+    /// The longest network that holds an address, with its value. IPv4 that is written as IPv6 is IPv4.
+    pub fn find(&self, address: IpAddr) -> Option<(IpNet, &T)> {
+        match address.to_canonical() {
+            IpAddr::V4(address) => {
+                let bits = address.to_bits();
+                self.v4.iter().find_map(|length| {
+                    let start = bits & length.mask;
+                    let value = length.networks.get(&start)?;
+                    let network = Ipv4Net::new(Ipv4Addr::from_bits(start), length.bits).ok()?;
+                    Some((network.into(), value))
+                })
+            }
+            IpAddr::V6(address) => {
+                let bits = address.to_bits();
+                self.v6.iter().find_map(|length| {
+                    let start = bits & length.mask;
+                    let value = length.networks.get(&start)?;
+                    let network = Ipv6Net::new(Ipv6Addr::from_bits(start), length.bits).ok()?;
+                    Some((network.into(), value))
+                })
+            }
+        }
+    }
+
+    /// How many networks there are.
+    pub const fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there is none.
+    pub const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+}
+
+/// Adds a network to those of its length; returns the value that is there then, and whether it is new.
+fn insert<A: Copy + Eq + Hash, T>(
+    lengths: &mut Vec<Length<A, T>>,
+    bits: u8,
+    mask: A,
+    start: A,
+    value: T,
+) -> (&T, bool) {
+    // The longest first.
+    let at = lengths.partition_point(|length| length.bits > bits);
+    if lengths.get(at).is_none_or(|length| length.bits != bits) {
+        let networks = HashMap::default();
+        let length = Length {
+            bits,
+            mask,
+            networks,
+        };
+        lengths.insert(at, length);
+    }
+    let networks = &mut lengths[at].networks;
+    let is_new = !networks.contains_key(&start);
+    (networks.entry(start).or_insert(value), is_new)
+}
+
+/// The network of IPv4 that a network of IPv6 stands for, if it stands for one.
+fn folded(network: IpNet) -> IpNet {
+    let IpNet::V6(v6) = network else {
+        return network;
+    };
+    let v4 = v6.network().to_ipv4_mapped();
+    let v4 = v4.filter(|_| v6.prefix_len() >= MAPPED);
+    let v4 = v4.and_then(|start| Ipv4Net::new(start, v6.prefix_len() - MAPPED).ok());
+    v4.map_or(network, IpNet::V4)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+use super::*;
+
+fn table(networks: &[&str]) -> NetworkTable<usize> {
+    let mut table = NetworkTable::default();
+    for (at, network) in networks.iter().enumerate() {
+        assert_eq!(
+            table.insert(network.parse().unwrap(), at),
+            None,
+            "{network}"
+        );
+    }
+    table
+}
+
+#[track_caller]
+fn found(table: &NetworkTable<usize>, address: &str) -> Option<(String, usize)> {
+    let found = table.find(address.parse().unwrap());
+    found.map(|(network, at)| (network.to_string(), *at))
+}
+
+#[test]
+fn the_longest_network_that_holds_an_address_is_found() {
+    let table = table(&[
+        "10.0.0.0/8",
+        "10.1.0.0/16",
+        "10.1.2.3/32",
+        "2001:db8::/32",
+        "::1/128",
+    ]);
+    for (address, network) in [
+        ("10.1.2.3", Some(("10.1.2.3/32", 2))),
+        ("10.1.2.4", Some(("10.1.0.0/16", 1))),
+        ("10.255.255.255", Some(("10.0.0.0/8", 0))),
+        ("11.0.0.0", None),
+        ("::ffff:10.1.2.3", Some(("10.1.2.3/32", 2))),
+        ("2001:db8:ffff::1", Some(("2001:db8::/32", 3))),
+        ("2001:db9::", None),
+        ("::1", Some(("::1/128", 4))),
+        ("::2", None),
+    ] {
+        let network = network.map(|(network, at)| (network.to_owned(), at));
+        assert_eq!(found(&table, address), network, "{address}");
+    }
+    assert_eq!(table.len(), 5);
+}
+
+#[test]
+fn everything_and_nothing_are_networks_too() {
+    let all = table(&["0.0.0.0/0"]);
+    assert_eq!(found(&all, "255.1.2.3").unwrap().1, 0);
+    // IPv6 is not a part of IPv4.
+    assert_eq!(found(&all, "2001:db8::1"), None);
+    let none = table(&[]);
+    assert!(none.is_empty() && found(&none, "0.0.0.0").is_none());
+}
+
+#[test]
+fn a_network_that_is_written_in_two_ways_is_one() {
+    let mut table = table(&["::ffff:10.0.0.0/104"]);
+    assert_eq!(found(&table, "10.9.9.9").unwrap().0, "10.0.0.0/8");
+    assert_eq!(table.insert("10.0.0.0/8".parse().unwrap(), 7), Some(&0));
+    assert_eq!((found(&table, "10.9.9.9").unwrap().1, table.len()), (0, 1));
+}
+
+/// Whatever is in the table, it finds what a look at each network finds.
+#[test]
+fn it_finds_what_a_look_at_each_finds() {
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = || {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random
+    };
+    let mut networks: Vec<IpNet> = Vec::new();
+    let mut table = NetworkTable::default();
+    for _ in 0..2_000 {
+        // Close together, so that many lie in others.
+        let (bits, length) = (next() as u32 & 0x0fff_00ff, 8 + (next() % 25) as u8);
+        let network = IpNet::from(Ipv4Net::new(Ipv4Addr::from_bits(bits), length).unwrap()).trunc();
+        if table.insert(network, networks.len()).is_none() {
+            networks.push(network);
+        }
+    }
+    assert_eq!(table.len(), networks.len());
+    for _ in 0..20_000 {
+        let address = IpAddr::from(Ipv4Addr::from_bits(next() as u32 & 0x0fff_00ff));
+        let holds = networks.iter().filter(|network| network.contains(&address));
+        let longest = holds.max_by_key(|network| network.prefix_len());
+        let found = table
+            .find(address)
+            .map(|(network, at)| (network, networks[*at]));
+        assert_eq!(
+            found,
+            longest.map(|network| (*network, *network)),
+            "{address}"
+        );
+    }
+}

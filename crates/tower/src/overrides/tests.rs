@@ -1,0 +1,110 @@
+use super::*;
+use crate::{AddressFrom, ClientSource, Clients as Sources, Peer, TrustedProxies};
+
+fn listed(name: &str) -> ListedClient {
+    match name.split_once(':') {
+        Some(("api_key", name)) => ListedClient::ApiKey(name.into()),
+        Some(("user_id", id)) => ListedClient::UserId(id.into()),
+        _ => ListedClient::Network(name.parse().unwrap()),
+    }
+}
+
+fn table(overrides: &[(&str, OverrideAction)]) -> OverrideTable {
+    let table = OverrideTable::default();
+    let overrides = overrides.iter();
+    table.replace(overrides.map(|(name, action)| (listed(name), action.clone())));
+    table
+}
+
+/// A user that a trusted proxy names, at this address.
+fn caller(address: &str, user: &str) -> Caller {
+    let clients = Sources {
+        sources: vec![ClientSource::UserId {
+            header: http::HeaderName::from_static("x-user-id"),
+        }],
+        trusted: TrustedProxies::new(vec!["127.0.0.1/32".parse().unwrap()]),
+        address_from: AddressFrom::default(),
+        ipv6_prefix: 64,
+        forward_client: None,
+        members: Default::default(),
+    };
+    let mut headers = http::HeaderMap::new();
+    headers.insert("x-forwarded-for", address.parse().unwrap());
+    headers.insert("x-user-id", user.parse().unwrap());
+    clients.identify(Peer::connected(([127, 0, 0, 1], 1).into()), &headers)
+}
+
+fn plan(name: &str) -> OverrideAction {
+    OverrideAction::Plan(name.into())
+}
+
+#[test]
+fn nothing_is_found_where_there_is_nothing() {
+    let overrides = table(&[]);
+    assert!(overrides.load().is_none());
+    overrides.replace([(listed("10.0.0.0/8"), OverrideAction::Block)].into_iter());
+    assert!(overrides.load().is_some());
+    let same = overrides.clone();
+    same.replace(std::iter::empty());
+    assert!(overrides.load().is_none());
+}
+
+#[test]
+fn a_name_comes_before_a_network_and_a_long_network_before_a_short_one() {
+    let overrides = table(&[
+        ("user_id:42", plan("name")),
+        ("10.0.0.0/8", plan("short")),
+        ("10.1.0.0/16", OverrideAction::Exempt),
+        ("2001:db8::7", plan("one")),
+    ]);
+    let table = overrides.load().unwrap();
+    let name = |name: &str| Grant::Plan(name.into());
+    for (address, user, granted) in [
+        ("10.1.2.3", "42", Some((name("name"), "user_id:42"))),
+        ("10.1.2.3", "43", Some((Grant::Exempt, "10.1.0.0/16"))),
+        ("10.2.2.3", "43", Some((name("short"), "10.0.0.0/8"))),
+        ("2001:db8::7", "43", Some((name("one"), "2001:db8::7"))),
+        ("2001:db8::8", "43", None),
+        ("192.0.2.1", "4", None),
+    ] {
+        let found = table.grant(&caller(address, user));
+        let found = found.map(|(grant, entry)| (grant.clone(), entry.text.to_string()));
+        let granted = granted.map(|(grant, text)| (grant, text.to_owned()));
+        assert_eq!(found, granted, "{address} {user}");
+    }
+    assert!(table.exempts_address("10.1.2.3".parse().unwrap()));
+    assert!(!table.exempts_address("10.2.2.3".parse().unwrap()));
+    assert!(!table.exempts_names());
+}
+
+#[test]
+fn a_block_holds_whatever_else_is_granted() {
+    let overrides = table(&[
+        ("user_id:42", OverrideAction::Block),
+        ("api_key:acme", OverrideAction::Exempt),
+        ("10.0.0.0/8", OverrideAction::Block),
+        ("10.1.0.0/16", OverrideAction::Exempt),
+    ]);
+    let table = overrides.load().unwrap();
+    let blocked = |address: &str| table.blocks_address(address.parse().unwrap());
+    assert_eq!(&*blocked("10.1.2.3").unwrap().text, "10.0.0.0/8");
+    assert_eq!(blocked("192.0.2.1"), None);
+    let mut both = caller("192.0.2.1", "42");
+    assert!(table.blocks_name(&both).is_some());
+    // Its key counts as the client, and the other name is blocked.
+    let key = Client::ApiKey("acme".into());
+    (both.client, both.api_key) = (key.clone(), Some(key));
+    assert_eq!(&*table.blocks_name(&both).unwrap().text, "user_id:42");
+    assert!(table.blocks_name(&caller("192.0.2.1", "43")).is_none());
+    assert!(table.exempts_names());
+}
+
+#[test]
+fn a_key_that_is_not_listed_is_known_by_the_name_in_the_log() {
+    let mut unlisted = caller("192.0.2.1", "43");
+    unlisted.client = Client::UnlistedKey([7; 16]);
+    let name = unlisted.client.to_string();
+    let overrides = table(&[(&name, OverrideAction::Block)]);
+    let found = overrides.load().unwrap().blocks_name(&unlisted);
+    assert_eq!(&*found.unwrap().text, name);
+}

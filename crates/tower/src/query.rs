@@ -1,0 +1,73 @@
+//! The query of a request: names and their values, as forms are written (WHATWG URL, 5.1).
+//!
+//! `&` separates parameters, and the first `=` ends a name. `+` is a blank. Escapes are decoded once, in names too, and a broken
+//! escape stays as it is. Names are told apart by the letter.
+
+use std::borrow::Cow;
+
+/// What a query says under one name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum QueryValue<'a> {
+    /// The name is not there.
+    Missing,
+    /// The name is there once, with this value, which may be empty.
+    One(Cow<'a, [u8]>),
+    /// The name is there more than once. Servers differ in which of the values they read.
+    Several,
+}
+
+impl<'a> QueryValue<'a> {
+    /// What `query` says under `name`, which is written without escapes.
+    pub fn of(query: &'a str, name: &str) -> Self {
+        let mut values = query_values(query, name);
+        match (values.next(), values.next()) {
+            (None, _) => Self::Missing,
+            (Some(value), None) => Self::One(value),
+            (Some(_), Some(_)) => Self::Several,
+        }
+    }
+}
+
+/// All values that a query has under `name`, which is written without escapes.
+pub fn query_values<'a>(query: &'a str, name: &str) -> impl Iterator<Item = Cow<'a, [u8]>> {
+    let parameters = query.as_bytes().split(|byte| *byte == b'&');
+    parameters.filter_map(move |parameter| {
+        let equals = parameter.iter().position(|byte| *byte == b'=');
+        let end = equals.unwrap_or(parameter.len());
+        if !decoded(&parameter[..end]).eq(name.bytes()) {
+            return None;
+        }
+        let value = parameter.get(end + 1..).unwrap_or_default();
+        Some(match value.iter().any(|byte| matches!(byte, b'%' | b'+')) {
+            true => Cow::Owned(decoded(value).collect()),
+            false => Cow::Borrowed(value),
+        })
+    })
+}
+
+fn decoded(text: &[u8]) -> impl Iterator<Item = u8> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let (&first, after) = rest.split_first()?;
+        if first == b'%'
+            && let Some(byte) = escaped(after)
+        {
+            rest = &after[2..];
+            return Some(byte);
+        }
+        rest = after;
+        Some(if first == b'+' { b' ' } else { first })
+    })
+}
+
+/// The byte that two hexadecimal digits stand for.
+fn escaped(digits: &[u8]) -> Option<u8> {
+    let [high, low, ..] = digits else {
+        return None;
+    };
+    let digit = |byte: &u8| char::from(*byte).to_digit(16);
+    u8::try_from(digit(high)? << 4 | digit(low)?).ok()
+}
+
+#[cfg(test)]
+mod tests;
