@@ -1,12 +1,14 @@
 //! The admin port: is it alive, is it ready, what has it counted, and how does a client stand.
 
 mod access;
+mod audit;
 mod clients;
 mod config;
-mod connections;
+mod overrides;
 mod page;
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +17,7 @@ use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE, SET_COOKIE};
+use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
@@ -27,11 +30,12 @@ use tokio::time::{Instant, timeout};
 
 use crate::status::LiveStatus;
 use access::Access;
+use audit::Audit;
 use clients::Question;
 pub(crate) use config::RunningConfig;
-use connections::{Connection, Connections};
 use page::{Answer, Page};
-use tidegate_server::Pressure;
+use tidegate_overrides::port::Asked;
+use tidegate_server::{AdminConnection, AdminConnections, Pressure};
 use tidegate_status::page::Part;
 use tidegate_telemetry::metrics::Format;
 
@@ -71,11 +75,11 @@ impl Admin {
 
 /// Serves the admin port for as long as the future is polled.
 pub(crate) async fn serve(listener: TcpListener, admin: Arc<Admin>) {
-    let connections = Arc::new(Connections::default());
+    let connections = Arc::new(AdminConnections::default());
     loop {
         match listener.accept().await {
             Ok((socket, peer)) => connections.open(peer.ip(), |connection| {
-                let served = serve_connection(socket, connection, admin.clone());
+                let served = serve_connection(socket, peer, connection, admin.clone());
                 // A probe that goes away is no event.
                 let served = async { drop(timeout(LIFETIME, served).await) };
                 tokio::spawn(served).abort_handle()
@@ -90,7 +94,8 @@ pub(crate) async fn serve(listener: TcpListener, admin: Arc<Admin>) {
 
 async fn serve_connection(
     socket: TcpStream,
-    connection: Connection,
+    peer: SocketAddr,
+    connection: AdminConnection,
     admin: Arc<Admin>,
 ) -> hyper::Result<()> {
     let connection = &connection;
@@ -99,7 +104,7 @@ async fn serve_connection(
         let admin = admin.clone();
         async move {
             connection.busy();
-            let answer = admin.answer(&request, ends).await;
+            let answer = admin.answer(request, peer, ends).await;
             connection.idle();
             Ok::<_, Infallible>(answer)
         }
@@ -113,28 +118,38 @@ async fn serve_connection(
 }
 
 impl Admin {
-    async fn answer(&self, request: &Request<Incoming>, ends: Instant) -> Response<Answer> {
-        let path = request.uri().path();
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        peer: SocketAddr,
+        ends: Instant,
+    ) -> Response<Answer> {
+        let (head, body) = request.into_parts();
+        let path = head.uri.path();
         if let Some(question) = Question::of(path) {
-            return self.client(&question, request).await.map(at_once);
+            return self.client(&question, &head, peer).await.map(at_once);
+        }
+        if let Some(asked) = Asked::of(path) {
+            return self.overrides(asked, &head, body, peer).await.map(at_once);
         }
         let snapshot = self.status.current.load_full();
         let access = Access::new(&snapshot.admin, &self.sessions);
-        if let Some(refusal) = access.open_refusal(request.headers()) {
+        if let Some(refusal) = access.open_refusal(&head.headers) {
             return refusal.map(at_once);
         }
-        if ![Method::GET, Method::HEAD].contains(request.method()) {
+        if ![Method::GET, Method::HEAD].contains(&head.method) {
             let mut refusal = text(StatusCode::METHOD_NOT_ALLOWED, "only GET is served here\n");
             let allowed = HeaderValue::from_static("GET, HEAD");
             refusal.headers_mut().insert(ALLOW, allowed);
             return refusal.map(at_once);
         }
         if let Some(part) = Part::of(path) {
-            if let Some(refusal) = access.refusal(request.method(), request.headers()) {
-                return refusal.map(at_once);
-            }
+            let asker = match access.asker(&head.method, &head.headers) {
+                Ok(asker) => asker,
+                Err(refusal) => return (*refusal).map(at_once),
+            };
             let mut answer = self.page.answer(part, ends);
-            if let Some(cookie) = access.cookie().filter(|_| part == Part::Document) {
+            if let Some(cookie) = access.cookie(asker).filter(|_| part == Part::Document) {
                 answer.headers_mut().insert(SET_COOKIE, cookie);
             }
             return answer;
@@ -142,13 +157,14 @@ impl Admin {
         let answer = match path {
             "/healthz" => text(StatusCode::OK, "ok\n"),
             "/readyz" => self.ready().await,
-            "/metrics" => self.metrics(Format::accepted(request.headers())),
-            "/config" => access
-                .refusal(request.method(), request.headers())
-                .unwrap_or_else(|| config::answer(&snapshot)),
+            "/metrics" => self.metrics(Format::accepted(&head.headers)),
+            "/config" => match access.asker(&head.method, &head.headers) {
+                Ok(_) => config::answer(&snapshot),
+                Err(refusal) => *refusal,
+            },
             _ => text(
                 StatusCode::NOT_FOUND,
-                "there are /, /status.json, /events, /healthz, /readyz, /metrics, /config and /clients/{name}\n",
+                "there are /, /status.json, /events, /healthz, /readyz, /metrics, /config, /overrides and /clients/{name}\n",
             ),
         };
         answer.map(at_once)
@@ -158,17 +174,46 @@ impl Admin {
     async fn client(
         &self,
         question: &Question<'_>,
-        request: &Request<Incoming>,
+        head: &Parts,
+        from: SocketAddr,
     ) -> Response<Bytes> {
         let snapshot = self.status.current.load_full();
         let access = Access::new(&snapshot.admin, &self.sessions);
-        if let Some(refusal) = access.refusal(request.method(), request.headers()) {
-            return refusal;
-        }
-        if !question.methods().contains(request.method()) {
+        let asker = match access.asker(&head.method, &head.headers) {
+            Ok(asker) => asker,
+            Err(refusal) => return *refusal,
+        };
+        if !question.methods().contains(&head.method) {
             return clients::method_not_allowed(question.allow());
         }
-        question.answer(&snapshot.budgets).await
+        let audit = Audit {
+            asker,
+            from,
+            status: &self.status,
+        };
+        question.answer(&snapshot.budgets, &audit).await
+    }
+
+    /// About overrides, for those who may ask.
+    async fn overrides(
+        &self,
+        asked: Asked<'_>,
+        head: &Parts,
+        body: Incoming,
+        from: SocketAddr,
+    ) -> Response<Bytes> {
+        let snapshot = self.status.current.load_full();
+        let access = Access::new(&snapshot.admin, &self.sessions);
+        let asker = match access.asker(&head.method, &head.headers) {
+            Ok(asker) => asker,
+            Err(refusal) => return *refusal,
+        };
+        let audit = Audit {
+            asker,
+            from,
+            status: &self.status,
+        };
+        overrides::answer(asked, head, body, &snapshot, &audit).await
     }
 
     /// Ready to take requests: not stopping, taking connections, users can be told apart, and the store answers.

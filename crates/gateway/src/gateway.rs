@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ use crate::runtime::{Inherited, StartError, redis_outage, redis_watch};
 use crate::status::LiveStatus;
 use tidegate_config::{Plan, Secret, StorePlan};
 use tidegate_net::descriptors;
+use tidegate_overrides::LiveOverrides;
 use tidegate_server::{Listener, ListenerName, Server, ServerParts, watch_memory};
 use tidegate_telemetry::access_log::{AccessLog, AccessLogSettings, Collector, LogFile, Sink};
 use tidegate_telemetry::metrics::GatewayMetrics;
@@ -97,6 +99,11 @@ impl Gateway {
                 (Store::Redis(store.clone()), hasher, Some((shared, store)))
             }
         };
+        let overrides_file = plan.overrides_file.as_deref();
+        let overrides = LiveOverrides::start(&store, &hasher, overrides_file).await;
+        let overrides = overrides.map_err(|error| {
+            StartError::Overrides(overrides_file.unwrap_or(Path::new("")).to_owned(), error)
+        })?;
         let (access_log, log_collector) = start_access_log(plan.log.access.as_ref())?;
         let wait_queues = WaitQueues::default();
         let runtime = Runtime {
@@ -107,6 +114,7 @@ impl Gateway {
             access_log,
             request_ids: Arc::default(),
             overload: Arc::default(),
+            overrides,
         };
         // Ports and Redis are open by now, and what is left is shared.
         if let Some(misfit) = descriptors::shares().misfit(plan.max_connections) {
@@ -140,6 +148,7 @@ impl Gateway {
             parts.runtime.store.clone(),
             parts.runtime.metrics.clone(),
             parts.server.clone(),
+            parts.runtime.overrides.clone(),
         ));
         let admin_port = Admin::new(status.clone(), stopping.subscribe());
         let admin_port = Arc::new(admin_port.map_err(|_| StartError::Random)?);
@@ -204,6 +213,8 @@ impl Gateway {
             watch_memory(&overload, || snapshot.load().max_memory).await;
         });
         let renewing = tokio::spawn(renew(runtime.store.clone()));
+        let overrides = runtime.overrides.overrides.clone();
+        let overriding = tokio::spawn(async move { overrides.keep().await });
         let metrics = runtime.metrics.clone();
         let settling = tokio::spawn(async move {
             if let Some((secret, store)) = self.shared_secret {
@@ -236,6 +247,7 @@ impl Gateway {
             );
         }
         renewing.abort();
+        overriding.abort();
         sweeper.abort();
         looking.abort();
         sampling.abort();

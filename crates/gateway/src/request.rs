@@ -1,5 +1,6 @@
 //! What the gateway itself does with a request, between its head and the limits. `stack` has the order.
 
+pub(crate) mod conditions;
 pub(crate) mod cors;
 pub(crate) mod grpc;
 pub(crate) mod info;

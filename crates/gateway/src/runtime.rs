@@ -2,14 +2,11 @@
 //!
 //! - [`snapshot`]: everything that a reload swaps; [`build`]: what outlives it, and how a plan becomes a snapshot
 //! - [`reload`]: the swap; [`sockets`]: ports
-//! - the rest: background tasks, and the files, key sets and Redis that they watch
+//! - the rest: background tasks, and the files and Redis that they watch
 
 pub(crate) mod background;
 pub(crate) mod budgets;
 pub(crate) mod build;
-mod certificate_watch;
-pub(crate) mod jwks;
-mod key_files;
 pub(crate) mod limit_keys;
 pub(crate) mod redis_outage;
 pub(crate) mod redis_watch;

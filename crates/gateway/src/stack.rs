@@ -6,20 +6,24 @@
 
 mod unparsed;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::header::{CONNECTION, HOST, ORIGIN};
-use http::{HeaderValue, Request, Response, StatusCode, Version};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
 use tidegate_server::{ClientBody, ConnectionInfo, Dropped, Overload, Pressure, RequestGuard};
 use tidegate_store::Store;
-use tidegate_tower::{Clients, Hasher, Policy, RateLimit, RateLimitLayer, Reject, WaitQueues};
+use tidegate_tower::{
+    Access, Clients, Hasher, OverrideTable, Overrides, Peer, Policy, Preflight, RateLimit,
+    RateLimitLayer, Reject, WaitQueues,
+};
 use tower::{Service as _, ServiceBuilder};
 
 use crate::body::Body;
 use crate::forward::{Forward, Forwarding, X_REQUEST_ID};
 use crate::request::cors::Cors;
 use crate::request::grpc;
-use crate::request::info::{RequestInfo, peer};
+use crate::request::info::{RequestInfo, certificate_names, peer};
 use crate::request::problem::Problem;
 use crate::request::record::{AnsweredBy, Ended, RequestEnd};
 use crate::request::routes::Routes;
@@ -46,10 +50,15 @@ pub(crate) struct Stack {
     pub(crate) unmatched: UnmatchedStack,
     pub(crate) unmatched_metrics: Arc<RouteMetrics>,
     pub(crate) clients: Arc<Clients>,
+    /// Who is denied on every route; none: nobody.
+    pub(crate) access: Option<Arc<Access>>,
+    pub(crate) overrides: OverrideTable,
     pub(crate) metrics: Arc<GatewayMetrics>,
     pub(crate) access_log: AccessLog,
     pub(crate) traces: Traces,
     pub(crate) request_ids: Arc<RequestIds>,
+    /// Whether answers carry the request ID.
+    pub(crate) request_id_in_answers: bool,
 }
 
 /// A route with everything that serves it.
@@ -71,6 +80,8 @@ pub(crate) struct Begun {
     connection: ConnectionInfo,
     end: RequestEnd,
     next: Next,
+    /// For the answer, if answers carry it.
+    request_id: Option<RequestId>,
 }
 
 /// What is to be done with a request.
@@ -100,18 +111,21 @@ impl Stack {
         connection: ConnectionInfo,
         guard: RequestGuard,
     ) -> Begun {
+        let request_id = self.request_id(&request, &connection);
+        let answer_id = self.request_id_in_answers.then(|| request_id.clone());
         // Shed: first, because where memory is short nothing else may be done for a request. It is only recorded.
         if self.overload.pressure() == Pressure::Full {
-            let record = self.access_log.is_on().then(|| {
-                let request_id = self.request_id(&request, &connection);
-                self.record(&request, &request_id, None, &connection, false)
-            });
+            let record = self
+                .access_log
+                .is_on()
+                .then(|| self.record(&request, &request_id, None, &connection, false));
             let (log, metrics) = (self.access_log.clone(), self.unmatched_metrics.clone());
             return Begun {
                 request,
                 connection,
                 end: RequestEnd::begin(record, None, log, metrics, guard),
                 next: Next::Shed,
+                request_id: answer_id,
             };
         }
         // Target: host, path and framing are checked once, so that all that follows reads the same.
@@ -125,7 +139,6 @@ impl Stack {
             Ok((found, rewritten(&request, &target)))
         });
         // Record: from here on the request is counted and logged, whatever becomes of it.
-        let request_id = self.request_id(&request, &connection);
         let route = found.as_ref().ok().map(|(found, _)| found.route);
         let trace = self
             .traces
@@ -160,6 +173,9 @@ impl Stack {
                     request.extensions_mut().insert(values);
                 }
                 info.is_preflight = found.is_preflight;
+                if found.is_preflight {
+                    request.extensions_mut().insert(Preflight);
+                }
                 Next::Serve(found.at)
             }
             Err(problem) => {
@@ -170,12 +186,19 @@ impl Stack {
             }
         };
         request.extensions_mut().insert(peer(&connection));
+        if let Some(certificate) = connection.certificate()
+            && self.clients.read_certificates()
+        {
+            let names = certificate_names(certificate);
+            request.extensions_mut().insert(names);
+        }
         request.extensions_mut().insert(info);
         Begun {
             request,
             connection,
             end,
             next,
+            request_id: answer_id,
         }
     }
 
@@ -186,6 +209,7 @@ impl Stack {
             connection,
             mut end,
             next,
+            request_id,
         } = begun;
         // gRPC: around all others, because a gRPC client understands no other answers than its own, whoever refuses its call.
         let call = grpc::call(&request);
@@ -197,6 +221,7 @@ impl Stack {
                 if let Some(kind) = call {
                     response = grpc::translate(response, kind, None);
                 }
+                identify(&mut response, request_id);
                 return Ok(response.map(|body| Ended::new(body, end)));
             }
             Next::Serve(route) => {
@@ -232,6 +257,7 @@ impl Stack {
             }
             (AnsweredBy::Gateway | AnsweredBy::Upstream, _) => {}
         }
+        identify(&mut response, request_id);
         let Some(tunnel) = response.body_mut().take_tunnel() else {
             return Ok(response.map(|body| Ended::new(body, end)));
         };
@@ -245,6 +271,14 @@ impl Stack {
             drop(closed);
         });
         Ok(response.map(Ended::without_end))
+    }
+
+    /// Whether all requests are denied of a client at this address, which is no proxy.
+    pub(crate) fn denies(&self, ip: IpAddr) -> bool {
+        let peer = Peer::connected((ip, 0).into());
+        let address = || self.clients.origin(peer, &HeaderMap::new());
+        let denied = |access: &Arc<Access>| access.denies_address(address()).is_some();
+        self.access.as_ref().is_some_and(denied) || self.overrides.blocks(address)
     }
 
     /// The access log's record of a request that has just begun.
@@ -274,6 +308,14 @@ impl Stack {
     }
 }
 
+/// Writes the request ID on an answer, in place of the upstream's own: the access log has this one.
+fn identify<B>(response: &mut Response<B>, id: Option<RequestId>) {
+    if let Some(id) = id {
+        let id = id.into_header();
+        response.headers_mut().insert(X_REQUEST_ID, id);
+    }
+}
+
 fn serve(route: &Route, request: Request<ClientBody>) -> impl Future<Output = Response<Body>> {
     // Every layer of a stack is always ready: what has to wait waits in its future.
     let answer = route.stack.clone().call(request);
@@ -298,6 +340,7 @@ pub(crate) struct Enforcement {
     pub(crate) hasher: Hasher,
     pub(crate) store: Store,
     pub(crate) wait_queues: WaitQueues,
+    pub(crate) overrides: Overrides,
 }
 
 impl Enforcement {
@@ -319,12 +362,13 @@ impl Enforcement {
     }
 
     fn limits(&self, policy: Policy) -> RateLimitLayer {
-        RateLimitLayer::new(
+        RateLimitLayer::with_overrides(
             policy,
             self.clients.clone(),
             self.hasher.clone(),
             self.store.clone(),
             self.wait_queues.clone(),
+            self.overrides.clone(),
         )
     }
 }

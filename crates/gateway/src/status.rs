@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use tidegate_overrides::LiveOverrides;
 use tidegate_server::Server;
 use tidegate_status::document::Status;
 use tidegate_store::Store;
@@ -29,6 +30,7 @@ pub(crate) struct LiveStatus {
     pub(crate) store: Store,
     metrics: Arc<GatewayMetrics>,
     server: Arc<Server<Snapshot>>,
+    pub(crate) overrides: LiveOverrides,
     started: Instant,
     board: Mutex<Option<StatusBoard>>,
     written: Mutex<Written>,
@@ -52,12 +54,14 @@ impl LiveStatus {
         store: Store,
         metrics: Arc<GatewayMetrics>,
         server: Arc<Server<Snapshot>>,
+        overrides: LiveOverrides,
     ) -> Self {
         Self {
             current,
             store,
             metrics,
             server,
+            overrides,
             started: Instant::now(),
             board: Mutex::default(),
             written: Mutex::default(),
@@ -72,7 +76,12 @@ impl LiveStatus {
         loop {
             let snapshot = self.current.load_full();
             let view = self.view(&snapshot);
-            let tick = self.with_board(&view, |board| board.second(&view));
+            let tick = self.with_board(&view, |board| {
+                for text in self.overrides.events() {
+                    board.happened("override", text);
+                }
+                board.second(&view)
+            });
             if tick % TURN == 1 {
                 let used = timeout(PATIENCE, snapshot.budgets.shared_use()).await;
                 let used = used.ok().and_then(Result::ok).unwrap_or_default();
@@ -81,6 +90,12 @@ impl LiveStatus {
             self.ticks.send_replace(tick);
             every.tick().await;
         }
+    }
+
+    /// Notes an event that no sample shows.
+    pub(crate) fn happened(&self, kind: &str, text: String) {
+        let snapshot = self.current.load_full();
+        self.with_board(&self.view(&snapshot), |board| board.happened(kind, text));
     }
 
     /// The number of the last sample, for those that wait for the next.
@@ -95,7 +110,8 @@ impl LiveStatus {
         if written.tick != tick {
             let snapshot = self.current.load_full();
             let view = self.view(&snapshot);
-            let status = self.with_board(&view, |board| board.document(&view));
+            let mut status = self.with_board(&view, |board| board.document(&view));
+            status.overrides = self.overrides.document();
             // Numbers and strings always become JSON.
             let json = |status: &Status| serde_json::to_vec(status).unwrap_or_default().into();
             *written = Written {

@@ -2,9 +2,10 @@
 //!
 //! - Health and metrics: whoever reaches the port by an address, as `localhost`, or by a name that is listed. A web page that
 //!   was given a name for this address (DNS rebinding) asks by that name.
-//! - Clients, the configuration and the status page: whoever has the token, and without one whoever is on this machine. A browser
+//! - Clients, the configuration and the status page: whoever has a token, and without tokens whoever is on this machine. A browser
 //!   sends the token as a password, or the cookie that the status page set. In both cases it must be the status page itself that
 //!   asks.
+//! - A change: whoever has a token with the role `write`, and without tokens whoever is on this machine.
 
 use std::net::IpAddr;
 
@@ -13,9 +14,9 @@ use aws_lc_rs::hmac;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, HOST, ORIGIN, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
-use tidegate_tower::problem;
+use tidegate_tower::{api_keys, problem};
 
-use tidegate_config::{AdminPlan, Secret};
+use tidegate_config::{AdminPlan, AdminToken, Role};
 use tidegate_net::basic;
 use tidegate_net::host::{HostPattern, host_of};
 
@@ -25,10 +26,29 @@ const SESSION: &str = "tidegate_session";
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asker<'a> {
+    /// Whoever has this token.
+    Token(&'a AdminToken),
+    /// Whoever is on this machine, because there are no tokens.
+    Local,
+}
+
+impl Asker<'_> {
+    /// What audit lines call them. No token has the second name, which has a blank.
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::Token(token) => &token.name,
+            Self::Local => "no token",
+        }
+    }
+}
+
 /// The rule of one admin port.
 #[derive(Debug)]
 pub(super) struct Access<'a> {
-    token: Option<&'a Secret>,
+    tokens: &'a [AdminToken],
     is_loopback: bool,
     hosts: &'a [HostPattern],
     sessions: &'a hmac::Key,
@@ -38,7 +58,7 @@ impl<'a> Access<'a> {
     /// The cookies of this process's status page are signed with `sessions`.
     pub(super) fn new(plan: &'a AdminPlan, sessions: &'a hmac::Key) -> Self {
         Self {
-            token: plan.token.as_ref(),
+            tokens: &plan.tokens,
             is_loopback: plan.address.ip().to_canonical().is_loopback(),
             hosts: &plan.hosts,
             sessions,
@@ -47,7 +67,7 @@ impl<'a> Access<'a> {
 
     /// The answer to a request about health or metrics in place of a page, if there is one.
     pub(super) fn open_refusal(&self, headers: &HeaderMap) -> Option<Response<Bytes>> {
-        let is_refused = self.may_be_of_a_page(headers) && !self.has_bearer(headers);
+        let is_refused = self.may_be_of_a_page(headers) && self.by_bearer(headers).is_none();
         is_refused.then(|| {
             problem(
                 StatusCode::FORBIDDEN,
@@ -58,39 +78,58 @@ impl<'a> Access<'a> {
         })
     }
 
-    /// The answer to a request about clients or the configuration in place of a page, if there is one.
-    pub(super) fn refusal(&self, method: &Method, headers: &HeaderMap) -> Option<Response<Bytes>> {
-        if self.has_bearer(headers) {
-            return None;
-        }
+    /// Who asks about clients or the configuration, or wants to change something.
+    ///
+    /// # Errors
+    ///
+    /// They may not; the answer that says so.
+    pub(super) fn asker(
+        &self,
+        method: &Method,
+        headers: &HeaderMap,
+    ) -> Result<Asker<'a>, Box<Response<Bytes>>> {
+        let reads = [Method::GET, Method::HEAD].contains(method);
         let is_foreign = self.may_be_of_a_page(headers);
-        if self.token.is_some() {
+        if !self.tokens.is_empty() {
             // What a browser sends by itself is no consent: a change must come from a page of ours.
-            let reads = [Method::GET, Method::HEAD].contains(method);
             let is_ours = !is_foreign && (reads || headers.contains_key(ORIGIN));
-            return (!is_ours || !self.has_password(headers)).then(unauthorized);
+            let by_browser = || is_ours.then(|| self.by_browser(headers)).flatten();
+            let token = self.by_bearer(headers).or_else(by_browser);
+            let token = token.ok_or_else(|| Box::new(unauthorized()))?;
+            return match reads || token.role == Role::Write {
+                true => Ok(Asker::Token(token)),
+                false => Err(Box::new(problem(
+                    StatusCode::FORBIDDEN,
+                    "admin_role_needed",
+                    "This token may look, and change nothing. A change needs a token with `role: write`.",
+                ))),
+            };
         }
         if !self.is_loopback {
-            return Some(problem(
+            return Err(Box::new(problem(
                 StatusCode::FORBIDDEN,
                 "admin_token_needed",
                 "This port is open to other machines, so client data needs a token. Set one: \
                  admin: { address: …, token: \"${ADMIN_TOKEN}\" }; or listen on a loopback address.",
-            ));
+            )));
         }
-        is_foreign.then(|| {
-            problem(
+        if is_foreign {
+            return Err(Box::new(problem(
                 StatusCode::FORBIDDEN,
                 "not_for_pages",
                 "Without a token, only the status page itself gets client data. Set one: \
                  admin: { address: …, token: \"${ADMIN_TOKEN}\" }.",
-            )
-        })
+            )));
+        }
+        Ok(Asker::Local)
     }
 
-    /// The cookie with which the status page may ask on; none: it needs none.
-    pub(super) fn cookie(&self) -> Option<HeaderValue> {
-        let session = self.session()?;
+    /// The cookie with which the status page may ask on for them; none: it needs none.
+    pub(super) fn cookie(&self, asker: Asker<'_>) -> Option<HeaderValue> {
+        let Asker::Token(token) = asker else {
+            return None;
+        };
+        let session = self.session(token);
         let cookie = format!("{SESSION}={session}; HttpOnly; SameSite=Strict; Path=/");
         let mut cookie = HeaderValue::try_from(cookie).ok()?;
         cookie.set_sensitive(true);
@@ -98,34 +137,46 @@ impl<'a> Access<'a> {
     }
 
     /// The value of the cookie: it proves the token, and does not tell it.
-    fn session(&self) -> Option<String> {
-        let signature = hmac::sign(self.sessions, self.token?.expose().as_bytes());
+    fn session(&self, token: &AdminToken) -> String {
+        let signature = hmac::sign(self.sessions, &token.sha256);
         let bytes = signature.as_ref().iter();
-        Some(bytes.map(|byte| format!("{byte:02x}")).collect())
+        bytes.map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Whether a request carries the token, compared in the time that every wrong one takes.
-    fn has_bearer(&self, headers: &HeaderMap) -> bool {
+    /// The token that a request carries as `Authorization: Bearer`.
+    fn by_bearer(&self, headers: &HeaderMap) -> Option<&'a AdminToken> {
         let bearer = authorization(headers).and_then(|value| {
             let (scheme, shown) = value.split_at_checked(b"Bearer ".len())?;
             let is_bearer = scheme.eq_ignore_ascii_case(b"Bearer ");
             is_bearer.then(|| shown.trim_ascii())
         });
-        bearer.is_some_and(|shown| self.is_token(shown))
+        self.known(bearer?)
     }
 
-    /// Whether a request carries the token as a password, or the cookie of whoever did.
-    fn has_password(&self, headers: &HeaderMap) -> bool {
+    /// The token that a request carries as a password, or by the cookie of whoever did.
+    fn by_browser(&self, headers: &HeaderMap) -> Option<&'a AdminToken> {
         let password = authorization(headers).and_then(basic::password);
-        password.is_some_and(|shown| self.is_token(&shown))
-            || self.session().is_some_and(|session| {
+        let by_cookie = || {
+            self.tokens.iter().find(|token| {
+                let session = self.session(token);
                 basic::cookies(headers, SESSION).any(|shown| is_equal(shown, session.as_bytes()))
             })
+        };
+        password
+            .and_then(|shown| self.known(&shown))
+            .or_else(by_cookie)
     }
 
-    fn is_token(&self, shown: &[u8]) -> bool {
-        self.token
-            .is_some_and(|token| is_equal(shown, token.expose().as_bytes()))
+    /// The token that is shown, if it is one. All are compared, each in the time that every wrong one takes.
+    fn known(&self, shown: &[u8]) -> Option<&'a AdminToken> {
+        let sha256 = api_keys::hash(shown);
+        let mut found = None;
+        for token in self.tokens {
+            if is_equal(&sha256, &token.sha256) {
+                found = Some(token);
+            }
+        }
+        found
     }
 
     /// Whether a browser may send this for a page of somebody else's: it says so, or asks under a name of the page's choice. A
@@ -178,7 +229,7 @@ fn unauthorized() -> Response<Bytes> {
     let mut response = problem(
         StatusCode::UNAUTHORIZED,
         "admin_token_needed",
-        "Client data needs the token of the admin port: in the header Authorization: Bearer TOKEN, or as the password of any user.",
+        "Client data needs a token of the admin port: in the header Authorization: Bearer TOKEN, or as the password of any user.",
     );
     // One header: some clients read the first only.
     let challenges = HeaderValue::from_static(

@@ -3,16 +3,15 @@
 use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Method, Response, StatusCode};
+use tidegate_status::client::Report;
 use tidegate_tower::{UnknownClient, problem};
 
+use super::audit::Audit;
 use crate::runtime::budgets::{Budgets, NoReport};
-use tidegate_net::path;
-use tidegate_net::text::cut;
+use tidegate_net::path::decoded_part;
 
 /// What stands before a client's name.
 const CLIENTS: &str = "/clients/";
-/// How much of a client's name is logged, in bytes.
-const MAX_NAME: usize = 128;
 
 /// What is asked of a client, and whose.
 #[derive(Debug, PartialEq, Eq)]
@@ -49,24 +48,18 @@ impl<'a> Question<'a> {
         }
     }
 
-    pub(super) async fn answer(&self, budgets: &Budgets) -> Response<Bytes> {
-        let Some(name) = decoded(self.name) else {
+    pub(super) async fn answer(&self, budgets: &Budgets, audit: &Audit<'_>) -> Response<Bytes> {
+        let Some(name) = decoded_part(self.name) else {
             return refusal(&NoReport::Client(UnknownClient::Form));
         };
         let report = match self.resets {
-            true => budgets.reset(&name).await,
+            true => reset(budgets, &name, audit).await,
             false => budgets.show(&name).await,
         };
         let report = match report {
             Ok(report) => report,
             Err(error) => return refusal(&error),
         };
-        if self.resets {
-            let limits = report.limits.len();
-            // As text, which is quoted: whoever asks chooses the name.
-            let client = &*cut(&report.client, MAX_NAME).into_cow();
-            tracing::info!(client, limits, "a client's budgets were reset");
-        }
         // Numbers and strings always become JSON.
         let mut response = Response::new(serde_json::to_vec(&report).unwrap_or_default().into());
         let headers = response.headers_mut();
@@ -74,6 +67,18 @@ impl<'a> Question<'a> {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         response
     }
+}
+
+/// Resets a client's budgets, which is told.
+async fn reset(budgets: &Budgets, name: &str, audit: &Audit<'_>) -> Result<Report, NoReport> {
+    // A client who is nobody is no event.
+    let before = budgets.show(name).await?;
+    let after = budgets.reset(name).await;
+    match &after {
+        Ok(after) => audit.reset(&before, after),
+        Err(error) => audit.reset_failed(&before.client, error),
+    }
+    after
 }
 
 /// 405, for a path that is served by other methods.
@@ -93,27 +98,12 @@ fn refusal(why: &NoReport) -> Response<Bytes> {
         NoReport::Client(UnknownClient::Form | UnknownClient::Address) => {
             (StatusCode::BAD_REQUEST, "bad_client_name")
         }
-        NoReport::Client(UnknownClient::ApiKey | UnknownClient::UserId) => {
-            (StatusCode::NOT_FOUND, "unknown_client")
-        }
+        NoReport::Client(
+            UnknownClient::ApiKey | UnknownClient::UserId | UnknownClient::Certificate,
+        ) => (StatusCode::NOT_FOUND, "unknown_client"),
         NoReport::Store(_) => (StatusCode::SERVICE_UNAVAILABLE, "store_unavailable"),
     };
     problem(status, error, &why.to_string())
-}
-
-/// A part of a path without its escapes; none if they are broken or no text.
-fn decoded(part: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(part.len());
-    let mut rest = part.as_bytes();
-    while let [first, ..] = rest {
-        let (byte, length) = match first {
-            b'%' => (path::decode(rest)?, 3),
-            byte => (*byte, 1),
-        };
-        bytes.push(byte);
-        rest = &rest[length..];
-    }
-    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]
@@ -140,22 +130,6 @@ mod tests {
             "/clients/a/",
         ] {
             assert_eq!(question(path), None, "{path}");
-        }
-    }
-
-    #[test]
-    fn names_are_decoded_once() {
-        for (part, name) in [
-            ("api_key:acme", Some("api_key:acme")),
-            ("user_id:a%2Fb%20%C3%bc", Some("user_id:a/b ü")),
-            ("%2525", Some("%25")),
-            ("a+b", Some("a+b")),
-            ("%", None),
-            ("a%2", None),
-            ("%+1x", None),
-            ("%ff", None),
-        ] {
-            assert_eq!(decoded(part).as_deref(), name, "{part}");
         }
     }
 }

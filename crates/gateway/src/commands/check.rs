@@ -1,16 +1,19 @@
 //! `tidegate check`: would it start, and what looks wrong.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
 use clap::Args;
-use http::Method;
 
-use super::{Failure, connect, running};
+use super::{Failure, connect};
 use crate::admin::RunningConfig;
 use crate::runtime::limit_keys::{self, LimitKeys};
 use tidegate_config::{Plan, StorePlan};
 use tidegate_net::descriptors;
+use tidegate_overrides::api::Shown;
+use tidegate_remote::overrides;
+use tidegate_remote::port::{self, AdminPort, Call};
 
 /// What is checked beside the file.
 #[derive(Debug, Args)]
@@ -75,12 +78,33 @@ fn too_many_connections(plan: &Plan) -> Option<String> {
     Some(format!("warning: {misfit}"))
 }
 
-/// One warning per limit that a reload of the running gateway would start anew.
+/// What a reload of the running gateway would change: limits that it starts anew, and overrides that have no effect any more.
 fn restarts(plan: &Plan) -> Result<Vec<String>, Failure> {
-    let running: RunningConfig = running::ask(&plan.admin, Method::GET, "/config")?;
+    let admin = AdminPort::of(&plan.admin)?;
+    let running: RunningConfig = port::ask(&admin, Call::get("/config"))?;
     let changes = limit_keys::changes(&running.limits, &LimitKeys::of(plan));
-    let warning = |change| format!("warning: a reload starts {change}");
-    Ok(changes.iter().map(warning).collect())
+    let mut warnings: Vec<_> = changes
+        .iter()
+        .map(|change| format!("warning: a reload starts {change}"))
+        .collect();
+    warnings.extend(lost_plans(plan, &overrides::all(&admin)?.overrides));
+    Ok(warnings)
+}
+
+/// One warning per plan that overrides name and this configuration does not have.
+fn lost_plans(plan: &Plan, overrides: &[Shown]) -> Vec<String> {
+    let mut lost = BTreeMap::<&str, usize>::new();
+    let named = overrides.iter().filter_map(|it| it.plan.as_deref());
+    for name in named.filter(|name| plan.plans.called(name).is_none()) {
+        *lost.entry(name).or_default() += 1;
+    }
+    let warning = |(name, count)| {
+        let count = counted(count, "override");
+        format!(
+            "warning: {count} with the plan `{name}`, which is not defined here: after a reload such an override changes nothing"
+        )
+    };
+    lost.into_iter().map(warning).collect()
 }
 
 fn counted(count: usize, what: &str) -> String {

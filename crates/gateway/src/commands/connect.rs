@@ -9,8 +9,8 @@ use tidegate_store::redis::RedisOptions;
 use tokio::task::JoinSet;
 
 use super::{Failure, run};
-use crate::runtime::jwks::Jwks;
 use tidegate_config::{Plan, StorePlan};
+use tidegate_keys::jwks::Jwks;
 use tidegate_upstream::{ServerPlan, reach};
 
 /// How long Redis may take to answer, once there was time for a connection.

@@ -1,21 +1,33 @@
 //! `tidegate explain`: what a request would meet. Charges nothing, asks nobody.
 
+mod caller;
+mod overriding;
+mod passed;
+
 use std::fmt::Write as _;
 use std::net::IpAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
 use http::header::HOST;
 use http::{HeaderName, HeaderValue, Method, Request, Uri};
-use tidegate_store::Charge;
+use tidegate_net::tls::ClientCertificate;
+use tidegate_store::{Charge, Limit};
 use tidegate_tower::{
-    Action, AssessedRule, Caller, ClientSource, Cost, Credentials, Hasher, Peer, Per, Rule, assess,
+    Action, AssessedRule, Assessment, CertificateNames, ClientPlan, ClientSource, Credentials,
+    Hasher, ListEntry, Overrides, Peer, Per, Preflight, Rule, assess,
 };
 
 use super::Failure;
+use crate::request::info::certificate_names;
 use crate::request::routes::Routes;
 use crate::request::target::Target;
+use caller::{claims, named_by, not_by};
+pub(super) use overriding::Overriding;
+use passed::passed_over;
 use tidegate_config::{Plan, StorePlan};
+use tidegate_remote::port::TokenSource;
 
 /// The request to explain.
 #[derive(Debug, Args)]
@@ -31,18 +43,43 @@ pub(super) struct Question {
     /// The address that the request comes from.
     #[arg(long, default_value = "127.0.0.1")]
     peer: IpAddr,
+    /// The certificate that the client shows, in PEM. It is not verified here.
+    #[arg(long, value_name = "FILE")]
+    client_cert: Option<PathBuf>,
+    /// The admin port of a gateway, such as http://10.0.0.5:9901. Asks it which overrides are in force; without it, the answer is that
+    /// of the configuration alone.
+    #[arg(long, value_name = "URL")]
+    admin: Option<String>,
+    #[command(flatten)]
+    token: TokenSource,
 }
 
 /// Prints route, client, limits and keys.
 pub(super) fn run(config: &Path, question: &Question) -> Result<(), Failure> {
     let (plan, _) = super::load(config)?;
-    super::print(&explain(&plan, question));
+    let certificate = question.client_cert.as_ref();
+    let certificate = certificate.map(|file| ClientCertificate::read(file));
+    let certificate = certificate.transpose().map_err(Failure::usage)?;
+    let names = certificate.as_ref().map(certificate_names);
+    let overriding = match &question.admin {
+        None => Overriding::default(),
+        Some(url) => Overriding::ask(&question.token.ports(std::slice::from_ref(url), config)?)?,
+    };
+    super::print(&explain(&plan, question, names, &overriding));
     Ok(())
 }
 
 /// What is printed.
-pub(super) fn explain(plan: &Plan, question: &Question) -> String {
+pub(super) fn explain(
+    plan: &Plan,
+    question: &Question,
+    certificate: Option<CertificateNames>,
+    overriding: &Overriding,
+) -> String {
     let mut request = question.request();
+    if let Some(names) = certificate {
+        request.extensions_mut().insert(names);
+    }
     let routes = Routes::new(&plan.routes, |route| route);
     let target = Target::of(&request);
     let found = target
@@ -50,6 +87,7 @@ pub(super) fn explain(plan: &Plan, question: &Question) -> String {
         .map_err(Clone::clone)
         .and_then(|target| routes.of(&request, target));
     let is_preflight = found.as_ref().is_ok_and(|found| found.is_preflight);
+    let taken = found.as_ref().map_or(usize::MAX, |found| found.at);
     let found = found.map(|found| (found.route, found.values));
     let mut text = String::new();
     // Writing to a String cannot fail.
@@ -57,6 +95,14 @@ pub(super) fn explain(plan: &Plan, question: &Question) -> String {
         Ok((route, _)) => route.explain(&mut text),
         Err(problem) => writeln!(text, "route:    none; answered {}", problem.status),
     };
+    if let Ok(target) = &target
+        && !is_preflight
+    {
+        let passed = routes.here(target).take_while(|at| *at < taken);
+        let _ = passed
+            .map(|at| routes.at(at))
+            .try_for_each(|route| passed_over(&mut text, route, target, &question.method));
+    }
     if is_preflight {
         let _ = writeln!(
             text,
@@ -66,6 +112,9 @@ pub(super) fn explain(plan: &Plan, question: &Question) -> String {
     let policy = found
         .as_ref()
         .map_or(&plan.unmatched, |(route, _)| &route.policy);
+    if is_preflight {
+        request.extensions_mut().insert(Preflight);
+    }
     if let Ok((_, Some(values))) = &found {
         let values = values.clone();
         request.extensions_mut().insert(values);
@@ -73,13 +122,18 @@ pub(super) fn explain(plan: &Plan, question: &Question) -> String {
     let peer = Peer::named((question.peer, 0).into());
     let secret = plan.secret.as_ref();
     let hasher = Hasher::new(secret.map_or("", |secret| secret.expose()));
-    let (caller, assessment) = assess(policy, &plan.clients, &hasher, peer, &request);
+    let overrides = Overrides {
+        table: overriding.table(),
+        plans: plan.plans.clone(),
+    };
+    let (caller, assessment) = assess(policy, &plan.clients, &hasher, &overrides, peer, &request);
     let undecided = plan.clients.sources.iter().any(|source| {
         matches!(source, ClientSource::Token(tokens) if tokens.is_undecided(request.headers()))
     });
     if undecided {
         let reason = "the key set of its token is fetched by running gateways only";
         let _ = writeln!(text, "client:   not known here: {reason}");
+        denied(&mut text, &assessment);
         return text;
     }
     let _ = writeln!(
@@ -88,6 +142,8 @@ pub(super) fn explain(plan: &Plan, question: &Question) -> String {
         caller.client,
         named_by(plan, &caller)
     );
+    not_by(&mut text, plan, peer, &request);
+    overriding.explain(&mut text, &overrides, &caller);
     if let Some(plan) = &caller.plan {
         let _ = writeln!(text, "plan:     {plan}");
     } else if let Some(unknown) = &caller.unknown_plan {
@@ -96,14 +152,21 @@ pub(super) fn explain(plan: &Plan, question: &Question) -> String {
             "plan:     none, for `{unknown}` is not defined: the limits' own quotas"
         );
     }
+    if denied(&mut text, &assessment) {
+        return text;
+    }
+    claims(&mut text, &policy.rules, &caller);
     if let Some(credentials) = caller.refused {
-        let status = match credentials {
-            Credentials::ApiKey | Credentials::Token => 401,
-            Credentials::Ambiguous => 400,
+        let why = match credentials {
+            Credentials::ApiKey | Credentials::Token => {
+                format!("401, for this {credentials} is refused")
+            }
+            Credentials::Ambiguous => format!("400, for this {credentials} is refused"),
+            Credentials::Missing(required) => format!("401, for `require: {required}` is not met"),
         };
         let _ = writeln!(
             text,
-            "answer:   {status}, for this {credentials} is refused; only what is under `always` is charged"
+            "answer:   {why}; only what is under `always` is charged"
         );
     }
     let is_made = secret.is_none() && matches!(plan.store, StorePlan::Redis(_));
@@ -118,11 +181,25 @@ pub(super) fn explain(plan: &Plan, question: &Question) -> String {
     for assessed in assessment.rules(policy, is_refused, caller.plan.as_ref()) {
         let AssessedRule {
             rule,
+            index,
             limit,
             key,
             cost,
-            ..
+            is_exempt,
         } = assessed;
+        if is_exempt {
+            let access = policy.access.as_ref();
+            let entry = access.and_then(|access| access.exempts(&caller, index));
+            let by = entry.map(|ListEntry { text, place }| format!(": {text} ({place})"));
+            let by = by.or_else(|| Some(format!(": override for {}", overrides.of(&caller)?.0)));
+            let _ = writeln!(
+                text,
+                "limit:    {}, not charged, for the client is exempt{}",
+                rule.limit.name(),
+                by.unwrap_or_default()
+            );
+            continue;
+        }
         let Some(limit) = limit else {
             let _ = writeln!(
                 text,
@@ -134,13 +211,14 @@ pub(super) fn explain(plan: &Plan, question: &Question) -> String {
         let charge = Charge { limit, key, cost };
         let _ = writeln!(
             text,
-            "limit:    {}, a {} of {}, per {}{}{}\n  key:    {}",
+            "limit:    {}, a {} of {}, per {}{}{}\n  quota:  {}\n  key:    {}",
             limit.name(),
             limit.quota().algorithm(),
             limit.quota().capacity(),
             per_list(&rule.per),
             costs(rule, cost, limit.quota().capacity()),
             does(rule),
+            quota(rule, limit, caller.plan.as_ref()),
             if is_made {
                 "not known here: it is hashed with the secret that the gateways made in Redis"
                     .to_owned()
@@ -152,30 +230,43 @@ pub(super) fn explain(plan: &Plan, question: &Question) -> String {
     text
 }
 
-/// Which source named the client, and by what.
-fn named_by(plan: &Plan, caller: &Caller) -> String {
-    let source = caller
-        .named_by
-        .and_then(|index| plan.clients.sources.get(index));
-    match source {
-        Some(ClientSource::ApiKey { header, .. }) => {
-            format!("named by api_key: the header {header}")
-        }
-        Some(ClientSource::UserId { header }) => {
-            format!("named by user_id: the header {header} of a trusted proxy")
-        }
-        Some(ClientSource::Token(tokens)) => {
-            format!("named by jwt: the header {}", tokens.header())
-        }
-        Some(ClientSource::Ip) => "named by ip".to_owned(),
-        None => "because no source named a client".to_owned(),
+/// Says by which entry the request is denied, if it is.
+fn denied(text: &mut String, assessment: &Assessment) -> bool {
+    let Some(entry) = assessment.denied_by() else {
+        return false;
+    };
+    let ListEntry { text: name, place } = entry;
+    // Writing to a String cannot fail.
+    let _ = match entry.is_override() {
+        true => writeln!(
+            text,
+            "answer:   403, for an override blocks {name}; nothing is charged"
+        ),
+        false => writeln!(
+            text,
+            "answer:   403, for `deny` lists {name} ({place}); nothing is charged"
+        ),
+    };
+    true
+}
+
+/// The numbers of a limit, and whose they are if a plan replaced the limit's own.
+fn quota(rule: &Rule, limit: &Limit, plan: Option<&ClientPlan>) -> String {
+    let mut text = limit.quota().written();
+    if let Some(block) = limit.block() {
+        let span = humantime::format_duration(Duration::from_micros(block.span));
+        let _ = write!(text, ", block {span}");
     }
+    if let Some(plan) = plan.filter(|_| !std::ptr::eq(limit, &*rule.limit)) {
+        let _ = write!(text, "; of the plan {plan}");
+    }
+    text
 }
 
 /// What a request costs, where that says something.
 fn costs(rule: &Rule, cost: u64, capacity: u64) -> String {
-    if let Cost::Answer { name, .. } = &rule.cost {
-        return format!("; reserves {cost} until {name} of the answer says what it costs");
+    if let Some(place) = rule.cost.told_in() {
+        return format!("; reserves {cost} until {place} says what it costs");
     }
     match cost {
         // It refuses nobody.

@@ -1,9 +1,10 @@
 //! `tidegate keys`: makes API keys and their entries.
 
+use std::fmt::Write as _;
 use std::io::{self, BufRead as _};
 
 use aws_lc_rs::rand;
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use tidegate_tower::api_keys;
 
 use super::Failure;
@@ -15,29 +16,35 @@ const BYTES: usize = 24;
 #[derive(Debug, Subcommand)]
 pub(super) enum Task {
     /// Makes a key. Prints it once, with its entry for the configuration.
-    New {
-        /// The name of the client.
-        #[arg(value_parser = tidegate_config::key_name)]
-        name: String,
-    },
+    New(Client),
     /// Reads a key from standard input. Prints its entry.
-    Hash {
-        /// The name of the client.
-        #[arg(value_parser = tidegate_config::key_name)]
-        name: String,
-    },
+    Hash(Client),
+}
+
+/// Whose key it is.
+#[derive(Debug, Args)]
+pub(super) struct Client {
+    /// The name of the client.
+    #[arg(value_parser = tidegate_config::key_name)]
+    name: String,
+    /// The plan of the client.
+    #[arg(long, value_parser = tidegate_config::plan_name)]
+    plan: Option<String>,
+    /// When the key expires, in UTC: 2027-01-31 or 2027-01-31T12:00:00Z.
+    #[arg(long, value_parser = tidegate_config::key_expiry)]
+    expires: Option<String>,
 }
 
 /// Prints what was asked for.
 pub(super) fn run(task: &Task) -> Result<(), Failure> {
     match task {
-        Task::New { name } => {
+        Task::New(client) => {
             let mut bytes = [0; BYTES];
             rand::fill(&mut bytes).map_err(|_| Failure::failed("there are no random numbers"))?;
             let key = format!("tg_{}", hex(&bytes));
-            super::print(&format!("key:   {key}\nentry: {}\n", entry(name, &key)));
+            super::print(&format!("key:   {key}\nentry: {}\n", client.entry(&key)));
         }
-        Task::Hash { name } => {
+        Task::Hash(client) => {
             let mut line = String::new();
             io::stdin()
                 .lock()
@@ -47,25 +54,34 @@ pub(super) fn run(task: &Task) -> Result<(), Failure> {
             if key.is_empty() {
                 return Err(Failure::usage("there is no key on standard input"));
             }
-            super::print(&format!("{}\n", entry(name, key)));
+            super::print(&format!("{}\n", client.entry(key)));
         }
     }
     Ok(())
 }
 
-/// What stands under `keys`, or in a `keys_file`.
-fn entry(name: &str, key: &str) -> String {
-    let hash = hex(&api_keys::hash(key.as_bytes()));
-    // Quoted as JSON, which is YAML, where it is more than a plain word.
-    let plain = name
-        .chars()
-        .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
-    let name = if plain {
-        name.to_owned()
-    } else {
-        serde_json::Value::from(name).to_string()
-    };
-    format!("- {{ name: {name}, hash: \"sha256:{hash}\" }}")
+impl Client {
+    /// What stands under `keys`, or in a `keys_file`.
+    fn entry(&self, key: &str) -> String {
+        let hash = hex(&api_keys::hash(key.as_bytes()));
+        let mut entry = format!("- {{ name: {}, hash: \"sha256:{hash}\"", word(&self.name));
+        let more = [("expires", &self.expires), ("plan", &self.plan)];
+        for (key, value) in more {
+            if let Some(value) = value {
+                let _ = write!(entry, ", {key}: {}", word(value));
+            }
+        }
+        entry + " }"
+    }
+}
+
+/// A text as YAML has it: quoted as JSON, where it is more than a plain word.
+fn word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    match text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => serde_json::Value::from(text).to_string(),
+    }
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -3,7 +3,6 @@
 //! Exit status: 0 done, 1 failed, 2 wrong arguments or configuration.
 
 mod check;
-mod client;
 mod connect;
 mod demo;
 mod explain;
@@ -11,16 +10,17 @@ mod init;
 mod keys;
 mod reload;
 mod run;
-mod running;
 mod systemd;
-mod top;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use tidegate_config::{Plan, Warning};
+#[cfg(test)]
+use tidegate_config::Plan;
+use tidegate_config::Warning;
+use tidegate_remote::{Failure, client, environment, load, overrides, print, top};
 use tidegate_telemetry::log;
 
 /// A reverse proxy that enforces rate limits in front of an HTTP API.
@@ -50,7 +50,10 @@ impl Cli {
     /// What `tidegate explain` prints with this configuration, if that is the command.
     pub(crate) fn explained(&self, plan: &Plan) -> Option<String> {
         match &self.command {
-            Some(Command::Explain(question)) => Some(explain::explain(plan, question)),
+            Some(Command::Explain(question)) => {
+                let overrides = explain::Overriding::default();
+                Some(explain::explain(plan, question, None, &overrides))
+            }
             _ => None,
         }
     }
@@ -68,8 +71,10 @@ enum Command {
     Check(check::Options),
     /// Prints the route, client, limits and keys of a request. Sends and charges nothing.
     Explain(explain::Question),
-    /// Shows or resets the budgets of one client on a running gateway.
+    /// Shows or resets the budgets of one client, or changes what is in force for it, on a running gateway.
     Client(client::Question),
+    /// Shows, saves or sets all overrides of a running gateway.
+    Overrides(overrides::Question),
     /// Shows clients, limits and servers of running gateways in the terminal, live.
     Top(top::View),
     /// Makes an API key, or the configuration entry of a key.
@@ -77,31 +82,6 @@ enum Command {
     Keys(keys::Task),
     /// Prints the JSON Schema of the configuration, for completion in editors.
     Schema,
-}
-
-/// Why a command ended early: a text for people, and the exit status that it means.
-#[derive(Debug)]
-struct Failure {
-    message: String,
-    status: u8,
-}
-
-impl Failure {
-    /// Wrong arguments or configuration.
-    fn usage(error: impl ToString) -> Self {
-        Self {
-            message: error.to_string(),
-            status: 2,
-        }
-    }
-
-    /// The command could not do what it was asked to.
-    fn failed(error: impl ToString) -> Self {
-        Self {
-            message: error.to_string(),
-            status: 1,
-        }
-    }
 }
 
 /// Runs the command that the arguments name.
@@ -114,6 +94,7 @@ pub fn main() -> ExitCode {
         Command::Check(options) => check::run(&cli.config, &options),
         Command::Explain(question) => explain::run(&cli.config, &question),
         Command::Client(question) => client::run(&cli.config, &question),
+        Command::Overrides(question) => overrides::run(&cli.config, &question),
         Command::Top(view) => top::run(&cli.config, &view),
         Command::Keys(task) => keys::run(&task),
         Command::Schema => schema(),
@@ -132,21 +113,6 @@ pub fn main() -> ExitCode {
             ExitCode::from(failure.status)
         }
     }
-}
-
-/// Loads the configuration with the variables of this process's environment.
-fn load(path: &std::path::Path) -> Result<(Plan, Vec<Warning>), Failure> {
-    tidegate_config::load(path, environment).map_err(Failure::usage)
-}
-
-fn environment(name: &str) -> Option<String> {
-    std::env::var(name).ok()
-}
-
-/// Prints to standard output; a reader that has gone away is none of our concern.
-fn print(text: &str) {
-    use std::io::Write as _;
-    let _ = std::io::stdout().lock().write_all(text.as_bytes());
 }
 
 fn schema() -> Result<(), Failure> {

@@ -10,6 +10,23 @@ use crate::runtime::Reloader;
 
 use tidegate_net::file_stamp::{EVERY, Stamp};
 
+/// Why a configuration is loaded anew.
+#[derive(Clone, Copy, Debug)]
+enum Cause {
+    Signal,
+    File,
+}
+
+impl Cause {
+    /// The word of audit lines.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Signal => "signal",
+            Self::File => "file",
+        }
+    }
+}
+
 /// What tells that a reload is due.
 #[derive(Debug)]
 pub(super) struct Reloads {
@@ -35,13 +52,16 @@ impl Reloads {
     pub(super) async fn follow(mut self, reloader: Reloader) -> ! {
         let mut every = tokio::time::interval(EVERY);
         loop {
-            tokio::select! {
-                _ = self.hangups.recv() => {}
-                _ = every.tick() => if !self.has_changed() { continue },
-            }
+            let cause = tokio::select! {
+                _ = self.hangups.recv() => Cause::Signal,
+                _ = every.tick() => match self.has_changed() {
+                    true => Cause::File,
+                    false => continue,
+                },
+            };
             self.loaded = Stamp::of(&self.path);
             self.found = self.loaded;
-            self.reload(&reloader).await;
+            self.reload(&reloader, cause).await;
         }
     }
 
@@ -52,8 +72,9 @@ impl Reloads {
         self.found != self.loaded && self.found == before
     }
 
-    async fn reload(&self, reloader: &Reloader) {
+    async fn reload(&self, reloader: &Reloader, cause: Cause) {
         systemd::reloading();
+        let before = reloader.version();
         let path = self.path.clone();
         let load = move |fixed: &_| tidegate_config::reload(&path, super::environment, fixed);
         match reloader.reload(load).await {
@@ -61,11 +82,24 @@ impl Reloads {
                 for warning in warnings {
                     tracing::warn!("{}", in_one_line(&warning));
                 }
-                tracing::info!(file = %self.path.display(), "configuration reloaded");
+                tracing::info!(
+                    target: "audit",
+                    action = "reload",
+                    cause = cause.word(),
+                    file = %self.path.display(),
+                    before,
+                    after = reloader.version(),
+                    "configuration reloaded"
+                );
                 systemd::ready();
             }
             Err(error) => {
                 tracing::error!(
+                    target: "audit",
+                    action = "reload",
+                    cause = cause.word(),
+                    file = %self.path.display(),
+                    before,
                     %error,
                     "configuration rejected; the previous configuration stays active"
                 );

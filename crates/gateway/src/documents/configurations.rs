@@ -33,6 +33,7 @@ impl Folder {
         fs::write(path("ca.pem"), authority.pem()).unwrap();
         fs::write(path("issuer.pem"), ISSUER).unwrap();
         fs::write(path("keys.yaml"), KEYS).unwrap();
+        fs::write(path("denied.txt"), "# none\n").unwrap();
         Self(folder)
     }
 

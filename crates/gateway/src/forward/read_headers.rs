@@ -7,7 +7,7 @@ use http::HeaderName;
 use tidegate_net::headers::{folded, is_odd};
 use tidegate_tower::{Clients, Cost, Per, Rule};
 
-/// The headers that name callers or that limits are counted by, on one route.
+/// The headers that name callers, that limits are counted by on one route, or that choose routes.
 #[derive(Debug)]
 pub(crate) struct ReadHeaders {
     /// Those that name a user or the client: only trusted peers may send them.
@@ -19,8 +19,8 @@ pub(crate) struct ReadHeaders {
 }
 
 impl ReadHeaders {
-    /// Those of these client sources and of a route with these rules.
-    pub(crate) fn new(clients: &Clients, rules: &[Rule]) -> Self {
+    /// Those of these client sources and of a route with these rules; `matched` choose routes.
+    pub(crate) fn new(clients: &Clients, rules: &[Rule], matched: &[HeaderName]) -> Self {
         let costs = rules.iter().filter_map(|rule| match &rule.cost {
             Cost::Header { name, .. } => Some(name),
             _ => None,
@@ -31,6 +31,7 @@ impl ReadHeaders {
             _ => None,
         });
         let all = clients.read_headers().chain(costs).chain(counted);
+        let all = all.chain(matched);
         let all = all.map(|name| (name.clone(), folded(name.as_str()).into()));
         let all: Box<[(HeaderName, Box<str>)]> = all.collect();
         Self {

@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, V
 use http_body::Body as _;
 use hyper::body::Incoming;
 use prometheus_client::metrics::counter::Counter;
-use tidegate_tower::{Clients, Transmission, Unanswered};
+use tidegate_tower::{Clients, Transmission, Unanswered, accept_readable};
 use tower::Service;
 
 use super::edits;
@@ -44,6 +44,8 @@ pub(crate) struct Forwarding {
     pub(crate) clients: Arc<Clients>,
     /// The headers that the route's limits rest on.
     pub(crate) read: Arc<ReadHeaders>,
+    /// Whether a limit reads the bodies of answers.
+    pub(crate) reads_bodies: bool,
     /// Counts request bodies that came too slowly.
     pub(crate) slow_bodies: Counter,
 }
@@ -264,6 +266,9 @@ impl Forwarding {
                 trace.write(&mut head.headers);
             }
             edits::edit(&mut head.headers, &self.settings.edits.request_headers);
+        }
+        if self.reads_bodies {
+            accept_readable(&mut head.headers);
         }
         head.version = Version::HTTP_11;
         if let UpstreamHost::Fixed(host) = &self.settings.edits.upstream_host {

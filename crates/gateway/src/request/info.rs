@@ -1,7 +1,8 @@
 //! Facts of a request that all layers read.
 
+use tidegate_net::tls::ClientCertificate;
 use tidegate_server::ConnectionInfo;
-use tidegate_tower::Peer;
+use tidegate_tower::{CertificateNames, Peer};
 
 use super::problem::Problem;
 use tidegate_telemetry::RequestId;
@@ -20,6 +21,16 @@ pub(crate) struct RequestInfo {
     pub(crate) problem: Option<Problem>,
     /// The trace that it belongs to, if requests are traced.
     pub(crate) trace: Option<TraceContext>,
+}
+
+/// The names in a client's certificate as client sources know them.
+pub(crate) fn certificate_names(certificate: &ClientCertificate) -> CertificateNames {
+    CertificateNames {
+        san_dns: certificate.san_dns.clone(),
+        san_uri: certificate.san_uri.clone(),
+        cn: certificate.cn.clone(),
+        fingerprint: Some(certificate.fingerprint.clone()),
+    }
 }
 
 /// The peer as limits know it.

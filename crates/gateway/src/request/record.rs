@@ -30,7 +30,7 @@ pub(crate) struct RequestEnd {
     status: Option<StatusCode>,
     access_log: AccessLog,
     metrics: Arc<RouteMetrics>,
-    // What the request holds is free again at its end.
+    // What the request holds is free again at its end, or settled by the body of the answer.
     in_flight: Option<InFlight>,
     guard: RequestGuard,
 }
@@ -83,11 +83,15 @@ impl RequestEnd {
         let dropped = decided
             .as_ref()
             .is_some_and(|decided| decided.action() == Some(Action::Drop));
+        let denied = decided
+            .as_ref()
+            .is_some_and(|decided| decided.denied_by().is_some());
         let sent = forwarded.as_ref();
         let status = Some(response.status()).filter(|_| !dropped);
         self.status = status;
         self.outcome = match (decision.map(|decision| decision.outcome), sent) {
             _ if dropped => RequestOutcome::Dropped,
+            _ if denied => RequestOutcome::Denied,
             (Some(Outcome::Refused), _) => RequestOutcome::Limited,
             (Some(Outcome::Unavailable), _) => RequestOutcome::Unavailable,
             (_, Some(forwarded)) if forwarded.answered => RequestOutcome::Forwarded,
@@ -134,10 +138,13 @@ impl RequestEnd {
         }
     }
 
-    /// So many bytes of the answer's body were handed on.
-    pub(crate) fn sent(&mut self, bytes: u64) {
+    /// This part of the answer's body was handed on.
+    pub(crate) fn sent(&mut self, part: &[u8]) {
         if let Some(record) = &mut self.record {
-            record.sent(bytes);
+            record.sent(part.len() as u64);
+        }
+        if let Some(in_flight) = &self.in_flight {
+            in_flight.read(part);
         }
     }
 
@@ -166,6 +173,12 @@ impl Drop for RequestEnd {
     fn drop(&mut self) {
         if self.guard.is_cut() {
             self.too_slow();
+        }
+        if let Some(in_flight) = &self.in_flight {
+            let decided = self.record.as_mut().and_then(|it| it.decided_mut());
+            if let Some(settled) = Decided::settle_body(decided, in_flight) {
+                self.metrics.settled_by_body(&settled);
+            }
         }
         let took = self.started.elapsed();
         self.metrics.ended(self.outcome, self.status, took);
@@ -227,7 +240,7 @@ impl HttpBody for Ended {
         if let Some((Ok(frame), end)) = frame.as_ref().zip(self.end.as_mut())
             && let Some(data) = frame.data_ref()
         {
-            end.sent(data.len() as u64);
+            end.sent(data);
         }
         Poll::Ready(frame)
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use http::{HeaderValue, Method, Request, StatusCode};
 use tidegate_tower::{PathValues, Per};
 
+use super::conditions::{Met, Said};
 use super::cors;
 use super::problem::Problem;
 use super::target::{BAD_PATH, Target};
@@ -27,6 +28,15 @@ struct Place {
     has_cors: bool,
     // The names in the path that limits are counted per.
     counted: Vec<Arc<str>>,
+}
+
+/// Of which request the route is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    /// The request itself.
+    Itself,
+    /// The request that it asks about, as a CORS preflight.
+    Preflight,
 }
 
 /// A route that a request takes.
@@ -95,8 +105,8 @@ impl<T> Routes<T> {
         request: &Request<B>,
         target: &Target<'_>,
     ) -> Result<RouteMatch<'_, T>, Problem> {
-        let asked =
-            cors::asked(request).and_then(|method| self.first(target, &method).ok().flatten());
+        let asked = cors::asked(request)
+            .and_then(|method| self.first(target, &method, Asked::Preflight).ok().flatten());
         let asked = asked.map(|at| (at, &self.routes[at]));
         if let Some((at, (place, route))) = asked.filter(|(_, (place, _))| place.has_cors) {
             return Ok(RouteMatch {
@@ -115,7 +125,7 @@ impl<T> Routes<T> {
         target: &Target<'_>,
         method: &Method,
     ) -> Result<RouteMatch<'_, T>, Problem> {
-        if let Some(at) = self.first(target, method)? {
+        if let Some(at) = self.first(target, method, Asked::Itself)? {
             let (place, route) = &self.routes[at];
             return Ok(RouteMatch {
                 at,
@@ -126,6 +136,8 @@ impl<T> Routes<T> {
         }
         let mut allowed: Vec<&str> = self
             .here(target)
+            .map(|at| &self.routes[at].0)
+            .filter(|place| place.is_met(target, Asked::Itself) == Met::Yes)
             .flat_map(|place| place.shape.methods.iter().flatten())
             .map(Method::as_str)
             .collect();
@@ -136,15 +148,32 @@ impl<T> Routes<T> {
         }
     }
 
-    /// The number of the first route for a method; refused is a path that it does not take.
-    fn first(&self, target: &Target<'_>, method: &Method) -> Result<Option<usize>, Problem> {
+    /// The number of the first route for a method; refused is a path that it does not take, and a request of which nobody can say
+    /// whether the route takes it.
+    fn first(
+        &self,
+        target: &Target<'_>,
+        method: &Method,
+        asked: Asked,
+    ) -> Result<Option<usize>, Problem> {
         let mut first = self.routes.len();
+        let mut is_clear = true;
         self.index.at(&target.host, &target.path, |here| {
-            let serves = |at: &&usize| self.routes[**at].0.serves(method);
-            if let Some(&at) = here.iter().find(serves) {
-                first = first.min(at);
+            for &at in here.iter().take_while(|at| **at < first) {
+                let place = &self.routes[at].0;
+                if !place.serves(method) {
+                    continue;
+                }
+                let met = place.is_met(target, asked);
+                if met != Met::No {
+                    (first, is_clear) = (at, met == Met::Yes);
+                    break;
+                }
             }
         });
+        if !is_clear {
+            return Err(UNCLEAR);
+        }
         let found = self.routes.get(first);
         if target.encoded_slashes == EncodedSlashes::Keep
             && found.is_none_or(|(place, _)| place.shape.encoded_slashes == EncodedSlashes::Reject)
@@ -154,13 +183,13 @@ impl<T> Routes<T> {
         Ok(found.map(|_| first))
     }
 
-    /// The places of all routes that hold a target, in order.
-    fn here(&self, target: &Target<'_>) -> impl Iterator<Item = &Place> {
+    /// The numbers of all routes that hold a target's host and path, in order.
+    pub(crate) fn here(&self, target: &Target<'_>) -> impl Iterator<Item = usize> {
         let mut all = Vec::new();
         self.index
             .at(&target.host, &target.path, |here| all.extend(here));
         all.sort_unstable();
-        all.into_iter().map(|at: usize| &self.routes[at].0)
+        all.into_iter()
     }
 }
 
@@ -185,6 +214,19 @@ impl Place {
         Some(PathValues(self.counted.iter().filter_map(value).collect()))
     }
 
+    /// Whether the query and the headers are as the route asks.
+    fn is_met(&self, target: &Target<'_>, asked: Asked) -> Met {
+        let Some(conditions) = &self.shape.conditions else {
+            return Met::Yes;
+        };
+        let said = Said {
+            query: target.query,
+            headers: target.headers,
+            is_preflight: asked == Asked::Preflight,
+        };
+        said.meets(conditions)
+    }
+
     fn serves(&self, method: &Method) -> bool {
         let methods = self.shape.methods.as_ref();
         methods.is_none_or(|methods| methods.contains(method))
@@ -200,6 +242,12 @@ fn counted(plan: &RoutePlan) -> Vec<Arc<str>> {
     });
     names.collect()
 }
+
+const UNCLEAR: Problem = Problem::new(
+    StatusCode::BAD_REQUEST,
+    "ambiguous_request",
+    "A parameter or a header that chooses the route is there more than once.",
+);
 
 const NOT_FOUND: Problem = Problem::new(
     StatusCode::NOT_FOUND,

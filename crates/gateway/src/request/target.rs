@@ -22,7 +22,7 @@ const MAX_HEADER_BYTES: usize = 32 * 1024;
 /// The most elements of a header that is a list and is read here.
 const MAX_ELEMENTS: usize = 100;
 
-/// A request's host and path in the one spelling that routes, keys and upstreams see.
+/// A request's host and path in the one spelling that routes, keys and upstreams see; beside them its query and headers.
 #[derive(Debug)]
 pub(crate) struct Target<'a> {
     /// Lower-case, without port.
@@ -30,6 +30,9 @@ pub(crate) struct Target<'a> {
     pub(crate) path: Cow<'a, str>,
     /// Whether the path holds a slash in disguise, which only some routes take.
     pub(crate) encoded_slashes: EncodedSlashes,
+    /// As it was sent.
+    pub(crate) query: Option<&'a str>,
+    pub(crate) headers: &'a HeaderMap,
 }
 
 impl<'a> Target<'a> {
@@ -56,6 +59,8 @@ impl<'a> Target<'a> {
             host,
             path: path.map_err(|_| BAD_PATH)?,
             encoded_slashes,
+            query: request.uri().query(),
+            headers: request.headers(),
         })
     }
 }

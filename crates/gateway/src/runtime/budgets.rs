@@ -7,11 +7,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use http::Request;
-use serde::{Deserialize, Serialize};
-use tidegate_store::{Charge, Key, Limit, Outlook, Store, StoreError};
+use tidegate_status::client::{
+    Decides, KnownHere, LastSaid, Overridden, Report, Standing, Unlisted,
+};
+use tidegate_store::{Charge, Key, Limit, LocalView, Mode, OnFailure, Outlook, Store, StoreError};
 use tidegate_tower::{
-    Budget, Caller, Client, ClientPlan, ClientSource, Clients, Hasher, Per, Policy, Rule,
-    UnknownClient,
+    Budget, Caller, Client, ClientPlan, ClientSource, Clients, Hasher, Overrides, Per, Policy,
+    Rule, UnknownClient,
 };
 
 /// What a gateway charges requests to, and where.
@@ -22,62 +24,7 @@ pub(crate) struct Budgets {
     pub(crate) clients: Arc<Clients>,
     pub(crate) hasher: Hasher,
     pub(crate) store: Store,
-}
-
-/// What is known of a client: the answer of the admin port, and what `tidegate client` reads.
-#[derive(Debug, Deserialize, Serialize)]
-pub(crate) struct Report {
-    /// Who it is, as limits know them.
-    pub(crate) client: String,
-    /// The client's plan.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) plan: Option<String>,
-    /// Whether only a token tells the client's plan, so that the limits' own numbers stand here.
-    #[serde(default)]
-    pub(crate) plan_by_token: bool,
-    /// The client's own budgets.
-    pub(crate) limits: Vec<Standing>,
-    /// Limits that the client's plan takes away.
-    #[serde(default)]
-    pub(crate) unlimited: Vec<String>,
-    /// Limits of which the client may have many budgets, one for each value that requests bring along.
-    pub(crate) unlisted: Vec<Unlisted>,
-    /// Limits that the client shares with others.
-    pub(crate) shared: Vec<String>,
-}
-
-/// How a client stands with one limit.
-#[derive(Debug, Deserialize, Serialize)]
-pub(crate) struct Standing {
-    pub(crate) name: String,
-    /// The route, for a limit that is counted per route.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) route: Option<String>,
-    pub(crate) algorithm: String,
-    pub(crate) per: Vec<String>,
-    /// The capacity, queue or limit.
-    pub(crate) limit: u64,
-    pub(crate) remaining: u64,
-    /// When all of it will be back, in epoch seconds, rounded up. For places that requests hold, it is when the last one lapses
-    /// that is not renewed.
-    pub(crate) reset: u64,
-    /// Whether a request that costs 1 would be allowed.
-    pub(crate) allowed: bool,
-    /// Whether the limit only observes, and refuses nobody.
-    #[serde(default)]
-    pub(crate) observed: bool,
-    /// Whether only this gateway's own requests are counted here (`mode: local`, `store: memory`).
-    #[serde(default)]
-    pub(crate) this_gateway_only: bool,
-    /// In how many seconds it will be, rounded up; 0: at once.
-    pub(crate) retry_after: u64,
-}
-
-/// A limit that cannot be listed.
-#[derive(Debug, Deserialize, Serialize)]
-pub(crate) struct Unlisted {
-    pub(crate) name: String,
-    pub(crate) per: Vec<String>,
+    pub(crate) overrides: Overrides,
 }
 
 /// Why there is no report.
@@ -93,6 +40,7 @@ pub(crate) enum NoReport {
 struct Found<'a> {
     client: Client,
     plan: Option<ClientPlan>,
+    overridden: Option<Overridden>,
     own: Vec<Own<'a>>,
     unlimited: Vec<String>,
     unlisted: Vec<Unlisted>,
@@ -110,14 +58,14 @@ impl Budgets {
     /// How the client called `name` stands now; charges nothing.
     pub(crate) async fn show(&self, name: &str) -> Result<Report, NoReport> {
         let found = self.find(name)?;
-        self.report(found).await
+        Ok(self.report(found).await)
     }
 
     /// Lets all listed budgets of the client called `name` begin anew, and shows them.
     pub(crate) async fn reset(&self, name: &str) -> Result<Report, NoReport> {
         let found = self.find(name)?;
         self.store.reset(&found.charges()).await?;
-        self.report(found).await
+        Ok(self.report(found).await)
     }
 
     /// How much of each limit is used that all clients share, from 0 to 1. For a limit per route, it is the use on the route where
@@ -154,28 +102,46 @@ impl Budgets {
         Ok(used)
     }
 
-    async fn report(&self, found: Found<'_>) -> Result<Report, NoReport> {
-        let outlooks = self.store.peek(&found.charges()).await?;
-        let standings = found.own.iter().zip(&outlooks);
-        Ok(Report {
+    /// How the client stands: as the store says, or, while that does not answer, as far as this gateway knows by itself.
+    async fn report(&self, found: Found<'_>) -> Report {
+        let charges = found.charges();
+        let own = found.own.iter();
+        let (limits, without_store) = match self.store.peek(&charges).await {
+            Ok(outlooks) => {
+                let standings = own.zip(&outlooks);
+                let standings = standings.map(|(own, outlook)| own.standing(outlook));
+                (standings.collect(), None)
+            }
+            Err(error) => {
+                let views = self.store.peek_here(&charges);
+                let standings = own.zip(&views).map(|(own, view)| own.known_here(view));
+                (standings.collect(), Some(error.to_string()))
+            }
+        };
+        Report {
             client: found.client.to_string(),
+            plan_by_token: found.overridden.is_none() && self.plan_by_token(&found.client),
             plan: found.plan.map(|plan| plan.name().to_owned()),
-            plan_by_token: self.plan_by_token(&found.client),
-            limits: standings
-                .map(|(own, outlook)| own.standing(outlook))
-                .collect(),
+            overridden: found.overridden,
+            without_store,
+            limits,
             unlimited: found.unlimited,
             unlisted: found.unlisted,
             shared: found.shared,
-        })
+        }
     }
 
     /// Every budget that requests of this client could be charged to, each once, in the order of the routes.
     fn find(&self, name: &str) -> Result<Found<'_>, UnknownClient> {
-        let caller = Caller::named(&self.clients, name)?;
+        let mut caller = Caller::named(&self.clients, name)?;
+        let overridden = self.overrides.apply(&mut caller);
         let mut found = Found {
             client: caller.client.clone(),
             plan: caller.plan.clone(),
+            overridden: overridden.map(|(name, action)| Overridden {
+                by: name.to_string(),
+                does: action.to_string(),
+            }),
             own: Vec::new(),
             unlimited: Vec::new(),
             unlisted: Vec::new(),
@@ -227,6 +193,7 @@ impl Budgets {
             route: policy.route.clone(),
             rules: [rule.clone()].into(),
             always: 0,
+            access: None,
             answers: policy.answers.clone(),
         };
         // Nothing in it counts: what does only in a request is not the client's own.
@@ -257,13 +224,56 @@ impl Own<'_> {
             per: words(&self.rule.per),
             limit: limit.quota().capacity(),
             remaining: verdict.remaining,
-            reset: (outlook.now + verdict.reset).div_ceil(1_000_000),
+            reset: seconds(outlook.now + verdict.reset),
             allowed: verdict.allowed,
             observed: limit.is_observed(),
             this_gateway_only: outlook.here,
-            retry_after: verdict.retry_after.div_ceil(1_000_000),
+            retry_after: seconds(verdict.retry_after),
+            known_here: None,
         }
     }
+
+    /// What this gateway goes by while the store does not answer.
+    fn known_here(&self, view: &LocalView) -> Standing {
+        let decides = match (self.limit.mode(), self.limit.on_failure()) {
+            (Mode::Local, _) => Decides::Gateway,
+            (_, OnFailure::Local) => Decides::Share,
+            (_, OnFailure::Open) => Decides::Open,
+            (_, OnFailure::Closed) => Decides::Closed,
+        };
+        let has_slice = view.leased.is_some_and(|left| left > 0);
+        let last = view.last.map(|last| LastSaid {
+            seconds_ago: last.age.as_secs(),
+            remaining: last.remaining,
+            refused_for: seconds(last.retry_after),
+        });
+        let standing = self.standing(&view.outlook);
+        let allowed = match decides {
+            Decides::Gateway | Decides::Share => standing.allowed || has_slice,
+            Decides::Open => true,
+            Decides::Closed => has_slice,
+        };
+        Standing {
+            limit: view.capacity,
+            allowed,
+            retry_after: match allowed {
+                true => 0,
+                false => standing.retry_after.max(1),
+            },
+            this_gateway_only: decides == Decides::Gateway,
+            known_here: Some(KnownHere {
+                decides,
+                leased: view.leased,
+                last,
+            }),
+            ..standing
+        }
+    }
+}
+
+/// Whole seconds, rounded up.
+const fn seconds(micros: u64) -> u64 {
+    micros.div_ceil(1_000_000)
 }
 
 fn words(per: &[Per]) -> Vec<String> {

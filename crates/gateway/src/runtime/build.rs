@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
+use http::HeaderName;
 use jiff::Timestamp;
 use tidegate_store::Store;
-use tidegate_tower::{Hasher, Rule, WaitQueues};
+use tidegate_tower::{Hasher, Overrides, Rule, WaitQueues};
 
 use super::budgets::Budgets;
-use super::jwks::Jwks;
 use super::limit_keys::LimitKeys;
 use super::snapshot::Snapshot;
 use super::start_error::StartError;
@@ -19,6 +19,8 @@ use crate::request::routes::Routes;
 use crate::stack::{Enforcement, Route, Stack};
 use tidegate_config::Plan;
 use tidegate_config::routes::RoutePlan;
+use tidegate_keys::jwks::Jwks;
+use tidegate_overrides::LiveOverrides;
 use tidegate_server::{ListenerName, Overload, Settings, Timeouts};
 use tidegate_telemetry::RequestIds;
 use tidegate_telemetry::access_log::AccessLog;
@@ -36,6 +38,7 @@ pub(crate) struct Runtime {
     pub(crate) access_log: AccessLog,
     pub(crate) request_ids: Arc<RequestIds>,
     pub(crate) overload: Arc<Overload>,
+    pub(crate) overrides: LiveOverrides,
 }
 
 impl Runtime {
@@ -52,18 +55,24 @@ impl Runtime {
         let jwks = jwks.map(|set| set.map(Arc::new));
         let jwks = jwks.collect::<io::Result<_>>();
         let jwks = jwks.map_err(StartError::Authorities)?;
+        let overrides = Overrides {
+            table: self.overrides.table.clone(),
+            plans: plan.plans,
+        };
         let enforcement = Enforcement {
             clients: Arc::new(plan.clients),
             hasher: self.hasher.clone(),
             store: self.store.clone(),
             wait_queues: self.wait_queues.clone(),
+            overrides: overrides.clone(),
         };
         let metrics = &self.metrics;
         let traces = before.map(|before| &before.stack.traces);
         let traces = Traces::start(plan.tracing, traces, || metrics.traces());
         let traces = traces.map_err(StartError::Collector)?;
         let upstreams = upstreams(&plan.routes, before, metrics);
-        let make = |route| make_route(route, &enforcement, &upstreams, metrics);
+        let matched = matched_headers(&plan.routes);
+        let make = |route| make_route(route, &enforcement, &upstreams, &matched, metrics);
         let unmatched = plan.unmatched;
         let routes = plan.routes.iter().map(|route| route.policy.clone());
         let budgets = Budgets {
@@ -71,16 +80,20 @@ impl Runtime {
             clients: enforcement.clients.clone(),
             hasher: self.hasher.clone(),
             store: self.store.clone(),
+            overrides,
         };
         let stack = Stack {
             routes: Routes::new(&plan.routes, make),
             unmatched_metrics: route_metrics(metrics, &unmatched.route, &unmatched.rules),
+            access: unmatched.access.clone(),
+            overrides: self.overrides.table.clone(),
             unmatched: enforcement.unmatched(unmatched, plan.no_route),
             clients: enforcement.clients.clone(),
             metrics: metrics.clone(),
             access_log: self.access_log.clone(),
             traces,
             request_ids: self.request_ids.clone(),
+            request_id_in_answers: plan.request_id_in_answers,
             overload: self.overload.clone(),
         };
         let names = ListenerName::all(plan.listen.iter().map(|listener| listener.address));
@@ -102,6 +115,7 @@ impl Runtime {
             server,
             max_memory: plan.max_memory,
             key_files: plan.key_files,
+            deny_file: plan.deny_file,
             jwks,
             upstreams,
             limit_keys,
@@ -135,14 +149,17 @@ fn make_route(
     plan: &RoutePlan,
     enforcement: &Enforcement,
     upstreams: &HashMap<Arc<str>, Arc<Upstream>>,
+    matched: &[HeaderName],
     metrics: &GatewayMetrics,
 ) -> Route {
+    let rules = &plan.policy.rules;
     let forwarding = Forwarding {
         settings: plan.forward.clone(),
         upstream: upstreams[&plan.upstream.name].clone(),
         retries: plan.forward.retries.map(Retries::new),
         clients: enforcement.clients.clone(),
-        read: Arc::new(ReadHeaders::new(&enforcement.clients, &plan.policy.rules)),
+        read: Arc::new(ReadHeaders::new(&enforcement.clients, rules, matched)),
+        reads_bodies: rules.iter().any(|rule| rule.cost.path().is_some()),
         slow_bodies: metrics.connections().slow_bodies(),
     };
     let metrics = route_metrics(metrics, &plan.policy.route, &plan.policy.rules);
@@ -153,6 +170,18 @@ fn make_route(
         cors: plan.cors.as_ref().map(Cors::new),
         metrics,
     }
+}
+
+/// The headers that choose routes. No route's upstream may take another header for one of them.
+fn matched_headers(routes: &[RoutePlan]) -> Vec<HeaderName> {
+    let conditions = routes
+        .iter()
+        .filter_map(|route| route.shape.conditions.as_ref());
+    let headers = conditions.flat_map(|conditions| &conditions.headers);
+    let mut names: Vec<_> = headers.map(|(name, _)| name.clone()).collect();
+    names.sort_by(|one, other| one.as_str().cmp(other.as_str()));
+    names.dedup();
+    names
 }
 
 fn route_metrics(metrics: &GatewayMetrics, route: &Arc<str>, rules: &[Rule]) -> Arc<RouteMetrics> {

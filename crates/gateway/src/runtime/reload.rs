@@ -59,6 +59,11 @@ impl Reloader {
         Self(parts)
     }
 
+    /// The version of the configuration in force.
+    pub fn version(&self) -> String {
+        self.0.current.load().version.clone()
+    }
+
     /// Loads a configuration that keeps what is fixed, and puts it in force, once the gateway runs.
     ///
     /// Connections stay open and requests under way end as they began; each request from here on meets the new plan. If

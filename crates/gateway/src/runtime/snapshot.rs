@@ -13,13 +13,12 @@ use jiff::Timestamp;
 use tokio::task::JoinSet;
 
 use super::budgets::Budgets;
-use super::certificate_watch;
-use super::jwks::{self, Jwks};
-use super::key_files;
 use super::limit_keys::LimitKeys;
 use crate::request::record::Ended;
 use crate::stack::Stack;
-use tidegate_config::{AdminPlan, KeyFile};
+use tidegate_config::{AdminPlan, DenyFile, KeyFile};
+use tidegate_keys::jwks::{self, Jwks};
+use tidegate_keys::{certificate_watch, deny_file, key_files};
 use tidegate_net::tls::ShownCertificate;
 use tidegate_server::{
     ClientBody, ConnectionInfo, Dropped, ListenerName, RefusedHead, RequestGuard, Service,
@@ -40,6 +39,7 @@ pub(crate) struct Snapshot {
     pub(crate) server: Settings,
     pub(crate) max_memory: Option<u64>,
     pub(crate) key_files: Vec<KeyFile>,
+    pub(crate) deny_file: Option<DenyFile>,
     pub(crate) jwks: Vec<Arc<Jwks>>,
     pub(crate) upstreams: HashMap<Arc<str>, Arc<Upstream>>,
     /// Compared with those of the next plan.
@@ -62,6 +62,7 @@ impl Snapshot {
     pub(crate) fn watch(&self, metrics: &Arc<GatewayMetrics>) -> JoinSet<()> {
         let mut watches = JoinSet::new();
         watches.spawn(key_files::watch(self.key_files.clone(), metrics.clone()));
+        watches.spawn(deny_file::watch(self.deny_file.clone(), metrics.clone()));
         let secured = self
             .server
             .listeners
@@ -85,6 +86,10 @@ impl Service for Snapshot {
 
     fn is_proxy(&self, ip: IpAddr) -> bool {
         self.stack.clients.trusted.contains(ip)
+    }
+
+    fn denies(&self, ip: IpAddr) -> bool {
+        self.stack.denies(ip)
     }
 
     fn call(

@@ -24,6 +24,8 @@ pub enum StartError {
     Random,
     /// The file of the access log cannot be opened.
     AccessLog(PathBuf, io::Error),
+    /// The file of overrides cannot be read or written.
+    Overrides(PathBuf, io::Error),
     /// A thread could not be started.
     Thread(io::Error),
 }
@@ -67,6 +69,11 @@ impl fmt::Display for StartError {
             Self::AccessLog(path, error) => write!(
                 f,
                 "cannot open the access log {}: {error}; `log.access.file` must be a file that the gateway may write",
+                path.display()
+            ),
+            Self::Overrides(path, error) => write!(
+                f,
+                "cannot use the file of overrides {}: {error}; `overrides_file` must be a file that the gateway may write",
                 path.display()
             ),
             Self::Thread(error) => write!(f, "cannot start a thread: {error}"),

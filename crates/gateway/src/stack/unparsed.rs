@@ -7,7 +7,7 @@ use tidegate_store::Outcome;
 use tidegate_tower::Decided;
 use tower::Service as _;
 
-use super::Stack;
+use super::{Stack, identify};
 use crate::request::info::{RequestInfo, peer};
 use crate::request::problem::Problem;
 use crate::request::record::{AnsweredBy, Ended, RequestEnd};
@@ -27,6 +27,7 @@ impl Stack {
         let mut request = Request::new(());
         *request.method_mut() = Method::from_bytes(b"-").unwrap_or_default();
         let request_id = self.request_ids.next();
+        let answer_id = self.request_id_in_answers.then(|| request_id.clone());
         let record = self.access_log.is_on().then(|| {
             self.record(&request, &request_id, None, connection, false)
                 .unparsed()
@@ -54,6 +55,7 @@ impl Stack {
             let response = None;
             return RefusedHead { response, used_up };
         }
+        identify(&mut response, answer_id);
         RefusedHead {
             response: Some(response.map(|body| Ended::new(body, end))),
             used_up,

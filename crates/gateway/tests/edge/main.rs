@@ -13,7 +13,9 @@ mod h2c;
 mod raw_h2c;
 
 // Towards clients.
+mod certificate_names;
 mod client_certificates;
+mod denied;
 mod descriptors;
 mod flow_control;
 mod frames;

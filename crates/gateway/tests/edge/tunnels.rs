@@ -1,6 +1,7 @@
 //! Tunnels: who gets one, what passes, and what does not.
 
-use tidegate_testkit::{Client, Message, RawClient, RawUpstream, Speaks};
+use http::Request;
+use tidegate_testkit::{Client, Message, RawClient, RawUpstream, Speaks, body};
 use tokio::net::TcpStream;
 
 use crate::bench::{
@@ -49,6 +50,7 @@ async fn bytes_go_both_ways_and_the_tunnel_is_counted_while_it_is_open() {
             "{line} in {head}"
         );
     }
+    assert!(head.contains("\r\nx-request-id: "), "{head}");
     for words in ["one", "two", &"x".repeat(300_000)] {
         echoes(&mut client, words).await;
     }
@@ -84,6 +86,26 @@ async fn words_that_came_before_the_answer_are_not_lost() {
         .await
         .unwrap();
     assert_eq!(&heard, b"early");
+}
+
+/// A tunnel was admitted: an override that blocks its client leaves it open, and no other is opened.
+#[tokio::test]
+async fn a_tunnel_of_a_client_that_is_blocked_stays_open() {
+    let upstream = tunnelling(Speaks::Http1);
+    let gateway = gateway(upstream.url(), TUNNELS).await;
+    let mut client = TcpStream::connect(gateway.address).await.unwrap();
+    let head = switch(&mut client, "").await;
+    assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
+    let block = Request::put("/overrides/127.0.0.1");
+    let block = block.body(body::full(r#"{"action":"block","for":"never"}"#));
+    let client_of_port = Client::fresh(gateway.admin).knows("etag");
+    let answer = client_of_port.request(block.unwrap()).await;
+    assert_eq!(answer.status, 200);
+    echoes(&mut client, "still here").await;
+    let mut other = TcpStream::connect(gateway.address).await.unwrap();
+    let head = switch(&mut other, "").await;
+    assert!(head.starts_with("HTTP/1.1 403 "), "{head}");
+    echoes(&mut client, "and here").await;
 }
 
 /// A server that would rather speak HTTP/2 is asked in HTTP/1, on a connection of its own.

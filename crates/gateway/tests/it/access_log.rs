@@ -6,7 +6,8 @@ use http::{Method, Request, Response};
 use serde_json::{Value, json};
 use tidegate_testkit::{Client, Process, RawClient, RedisServer, Upstream, body};
 
-use crate::kit::{LONG, exact, get, send};
+use crate::kit::{LONG, exact, get, sample, send, until};
+use crate::status::browser;
 use crate::support::GatewayProcess;
 
 /// The access lines so far, once there are `count` of them.
@@ -135,6 +136,43 @@ routes:
             "a query was logged: {line}"
         );
     }
+}
+
+/// The word of a refusal that Redis was not asked about again: in the log, the metrics and the status document.
+#[tokio::test]
+async fn a_remembered_refusal_says_so() {
+    let redis = RedisServer::start().await;
+    let upstream = Upstream::ok();
+    let gateway = GatewayProcess::start(&format!(
+        "
+{}
+limits: {{ one: {{ fixed_window: {{ limit: 1, window: 31d }} }} }}
+routes: [{{ path: /**, upstream: \"{}\", limits: [one] }}]
+",
+        exact(&redis),
+        upstream.url()
+    ))
+    .await;
+    let client = Client::new(gateway.address);
+    let counted =
+        "tidegate_decisions_total{limit=\"one\",verdict=\"refused\",decided_by=\"remembered\"}";
+    // On a busy machine more than a second may pass between two requests, and Redis is asked again.
+    until("a refusal is remembered", async || {
+        get(&client, "/", &[]).await;
+        sample(gateway.admin, counted).await > 0
+    })
+    .await;
+    let pattern = "\"decided_by\":\"remembered\"";
+    let line = gateway.process.wait_for_line(pattern, LONG).await;
+    let line: Value = serde_json::from_str(&line).unwrap();
+    let told = fields(&line, ["status", "outcome", "limit", "store_us"]);
+    assert_eq!(told, json!([429, "limited", "one", null]));
+    until("the status document has it", async || {
+        let answer = browser(gateway.admin).get("/status.json").await;
+        let status: Value = serde_json::from_str(answer.text()).unwrap();
+        status["limits"][0]["decided_by"]["remembered"].as_u64() > Some(0)
+    })
+    .await;
 }
 
 #[tokio::test]

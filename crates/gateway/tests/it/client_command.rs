@@ -3,10 +3,10 @@
 use std::process::{Command, Output};
 
 use tempfile::TempDir;
-use tidegate_testkit::Upstream;
+use tidegate_testkit::{RedisServer, Upstream};
 
 use crate::callers::listed;
-use crate::kit::get;
+use crate::kit::{get, ready};
 use crate::support::TestGateway;
 
 const TOKEN: &str = "k7-Vq+0pE/2s=hunter2";
@@ -67,10 +67,20 @@ impl Running {
 
 /// Status, standard output and standard error of `tidegate client`.
 async fn client(folder: &TempDir, arguments: &[&str]) -> (Option<i32>, String, String) {
+    client_with(folder, arguments, &[]).await
+}
+
+/// As [`client`], with these variables in its environment.
+async fn client_with(
+    folder: &TempDir,
+    arguments: &[&str],
+    variables: &[(&str, &str)],
+) -> (Option<i32>, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
     command
         .arg("client")
         .args(arguments)
+        .envs(variables.iter().copied())
         .current_dir(folder.path());
     let output = tokio::task::spawn_blocking(move || command.output());
     let Output {
@@ -149,6 +159,132 @@ async fn it_shows_and_resets_by_the_configuration_of_the_gateway() {
         assert_eq!(words(&out)[2][3..], ["500", "500", "now", "now"], "{out}");
         running.stop().await;
     }
+}
+
+/// From another machine: by the port's URL and the token alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_needs_no_configuration_where_the_port_is_named() {
+    const VARIABLE: &str = "TIDEGATE_ADMIN_TOKEN";
+    let admin = format!("{{ address: \"127.0.0.1:0\", token: \"{TOKEN}\" }}");
+    let mut running = Running::start(&admin).await;
+    let port = running.gateway.as_ref().unwrap().admin.port();
+    let url = format!("http://127.0.0.1:{port}");
+    let asked = ["api_key:alpha", "show", "--admin", &url];
+    let empty = tempfile::tempdir().unwrap();
+    let broken = folder("limits: { this is no configuration");
+    let needs_variables = folder(&format!(
+        "secret: \"${{TIDEGATE_NOT_SET}}\"\n{}",
+        rest(&url)
+    ));
+    for folder in [&empty, &broken, &needs_variables] {
+        let (status, out, err) = client_with(folder, &asked, &[(VARIABLE, TOKEN)]).await;
+        assert_eq!((status, &*err), (Some(0), ""));
+        assert!(
+            out.starts_with("api_key:alpha, of the plan gold\n"),
+            "{out}"
+        );
+        // A file may end with a line end.
+        std::fs::write(folder.path().join("token"), format!("{TOKEN}\n")).unwrap();
+        let by_file = [&asked[..], &["--token-file", "token"]].concat();
+        let (status, out, err) = client_with(folder, &by_file, &[(VARIABLE, "other")]).await;
+        assert_eq!((status, &*err), (Some(0), ""));
+        assert!(out.starts_with("api_key:alpha"), "{out}");
+        // Without a token, and with a wrong one.
+        for variables in [&[][..], &[(VARIABLE, "hunter2")]] {
+            let (status, _, err) = client_with(folder, &asked, variables).await;
+            assert_eq!(status, Some(1), "{err}");
+            assert!(err.contains("401") && err.contains(VARIABLE), "{err}");
+            assert!(!err.contains("hunter2"), "{err}");
+        }
+    }
+    // The token of a configuration that can be read is sent, as `top` does.
+    let (status, _, err) = client(&running.folder, &asked).await;
+    assert_eq!((status, &*err), (Some(0), ""));
+    for (wrong, word) in [
+        (vec!["--admin", "127.0.0.1:9901"], "http://HOST:PORT"),
+        (vec!["--admin", &url, "--token-file", "missing"], "missing"),
+        (vec!["--admin", &url, "--token-file", "."], "."),
+    ] {
+        let arguments = [&["api_key:alpha", "show"][..], &wrong].concat();
+        let (status, _, err) = client(&empty, &arguments).await;
+        assert_eq!(status, Some(2), "{err}");
+        assert!(err.contains(word), "{err}");
+    }
+    for variables in [
+        [(VARIABLE, "hunter2 hunter3")],
+        [(VARIABLE, "\u{1}hunter2")],
+    ] {
+        let (status, _, err) = client_with(&empty, &asked, &variables).await;
+        assert_eq!(status, Some(2), "{err}");
+        assert!(err.contains(VARIABLE) && !err.contains("hunter2"), "{err}");
+    }
+    running.stop().await;
+}
+
+/// In an outage of Redis it says what the gateway knows, and that it is that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_redis_it_shows_what_the_gateway_knows_by_itself() {
+    let (redis, upstream) = (RedisServer::start().await, Upstream::ok());
+    let gateway = TestGateway::start(&format!(
+        "
+store: {{ redis: {{ url: \"{}\", timeout: 5s, gateways: 2 }} }}
+limits:
+  shared: {{ fixed_window: {{ limit: 8, window: 31d }} }}
+  lent: {{ fixed_window: {{ limit: 900, window: 31d }}, mode: leased }}
+  alone: {{ fixed_window: {{ limit: 9, window: 31d }}, mode: local }}
+  open: {{ fixed_window: {{ limit: 9, window: 31d }}, on_failure: open }}
+  closed: {{ fixed_window: {{ limit: 1, window: 31d }}, on_failure: closed }}
+routes:
+  - {{ path: /all, upstream: \"{1}\", limits: [shared, lent, alone, open] }}
+  - {{ path: /closed, upstream: \"{1}\", limits: [closed] }}
+",
+        redis.url(),
+        upstream.url()
+    ))
+    .await;
+    let asking = tidegate_testkit::Client::new(gateway.address);
+    for (path, status) in [
+        ("/all", 200),
+        ("/all", 200),
+        ("/closed", 200),
+        ("/closed", 429),
+    ] {
+        assert_eq!(get(&asking, path, &[]).await, status);
+    }
+    let url = format!("http://{}", gateway.admin);
+    let asked = ["ip:127.0.0.1", "show", "--admin", &url];
+    let empty = tempfile::tempdir().unwrap();
+    let (status, out, _) = client(&empty, &asked).await;
+    assert_eq!(status, Some(0));
+    assert!(!out.contains("Redis"), "{out}");
+    redis.stop();
+    ready(gateway.admin, 503).await;
+    let (status, out, err) = client(&empty, &asked).await;
+    assert_eq!((status, &*err), (Some(0), ""));
+    let head = "ip:127.0.0.1\nthere is no connection to Redis: this is what this gateway knows by itself\n";
+    assert!(out.starts_with(head), "{out}");
+    let rows = words(&out);
+    let row = |name| rows.iter().find(|row| row[0] == name).unwrap();
+    // Half of what Redis said was left, of half of the quota.
+    assert_eq!(row("shared")[3..5], ["3", "4"]);
+    assert_eq!(row("alone")[3..5], ["7", "9"]);
+    assert_eq!(row("open")[3..], ["-", "-", "-", "now"]);
+    assert_eq!(row("closed")[3..], ["-", "-", "-", "with Redis"]);
+    for line in [
+        "\ndecided here, by this gateway's share: shared, lent\n",
+        "\nnot limited without Redis: open\n",
+        "\nanswered 503 without Redis: closed\n",
+        "\nborrowed from Redis, and spent first: lent, ",
+        "\nRedis said last: shared, 6 left, ",
+        "\nRedis said last: closed, refused for ",
+        "\ncounted by this gateway alone: alone\n",
+    ] {
+        assert!(out.contains(line), "{line} is not in:\n{out}");
+    }
+    let (status, _, err) = client(&empty, &["ip:127.0.0.1", "reset", "--admin", &url]).await;
+    assert_eq!(status, Some(1), "{err}");
+    assert!(err.contains("503"), "{err}");
+    gateway.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -156,6 +156,9 @@ fn the_schema_is_one_and_knows_every_key() {
             "admin",
             "always",
             "clients",
+            "deny",
+            "deny_file",
+            "exempt",
             "forward_client",
             "headers",
             "limits",
@@ -165,8 +168,11 @@ fn the_schema_is_one_and_knows_every_key() {
             "max_connections",
             "max_connections_per_ip",
             "max_memory",
+            "overrides_file",
             "plans",
             "reject",
+            "request_id_in_answers",
+            "require",
             "routes",
             "secret",
             "store",
@@ -276,4 +282,40 @@ async fn an_address_of_another_machine_is_told_from_a_port_in_use() {
     let (_folder, file) = file(&format!("listen: 192.0.2.1:8080\n{GOOD}"));
     let line = refused(&file, "error: cannot listen on 192.0.2.1:8080: ").await;
     assert!(line.contains("no such address"), "{line}");
+}
+
+#[test]
+fn a_new_key_comes_with_the_entry_to_paste() {
+    let keys = |arguments: &[&str]| ended(&mut tidegate(&[&["keys"], arguments].concat()));
+    let (status, told, _) = keys(&["new", "acme inc", "--plan", "gold"]);
+    assert_eq!(status, Some(2), "a name has no blanks: {told}");
+    let end = "2999-01-31T12:00:00Z";
+    let (status, told, error) = keys(&["new", "acme", "--plan", "gold", "--expires", end]);
+    assert_eq!((status, &*error), (Some(0), ""));
+    let (key, entry) = told.trim_end().split_once("\nentry: ").unwrap();
+    let key = key.strip_prefix("key:   ").unwrap();
+    let hash = crate::callers::sha256(key);
+    let expected =
+        format!("- {{ name: acme, hash: \"sha256:{hash}\", expires: \"{end}\", plan: gold }}");
+    assert_eq!(entry, expected);
+    // The entry is one that a configuration takes.
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("keys.yaml"), entry).unwrap();
+    let file = folder.path().join("gateway.yaml");
+    let yaml = "clients: [{ api_key: { keys_file: keys.yaml } }]\n\
+         plans: { gold: { own: unlimited } }\n\
+         limits: { own: { fixed_window: { limit: 1, window: 1h } } }\n\
+         routes: [{ path: /**, upstream: \"http://127.0.0.1:9000\", limits: [own] }]\n";
+    std::fs::write(&file, yaml).unwrap();
+    let (status, told, error) = check(&file);
+    assert_eq!(status, Some(0), "{told}{error}");
+    for (arguments, why) in [
+        (&["--expires", "2021-01-31"][..], "this time is over"),
+        (&["--expires", "soon"], "2027-01-31"),
+        (&["--plan", "gold plated"], "letters, digits"),
+    ] {
+        let (status, _, error) = keys(&[&["new", "acme"], arguments].concat());
+        assert_eq!(status, Some(2), "{arguments:?}");
+        assert!(error.contains(why), "{error}");
+    }
 }

@@ -100,8 +100,11 @@ fn it_names_route_client_limits_and_keys() {
             "upstream: http://127.0.0.1:9000",
             "client:   api_key:alpha, named by api_key: the header x-api-key",
             "limit:    guard, a token_bucket of 200, per ip",
+            "  quota:  capacity 200, refill 100/h",
             "limit:    own, a fixed_window of 60, per client",
+            "  quota:  limit 60, window 31d",
             "limit:    split, a leaky_bucket of 5, per client, route; what it admits waits for its turn",
+            "  quota:  queue 5, drain 1/h",
         ]
     );
     for (key, name) in keys.iter().zip([
@@ -135,14 +138,17 @@ fn what_no_route_takes_meets_what_is_always_charged() {
         ),
         (&["GET", "/rides/5"], "404 Not Found"),
     ] {
-        let lines = asked.explain(arguments);
+        let mut lines = asked.explain(arguments);
         assert_eq!(lines[0], format!("route:    none; answered {status}"));
+        if status.starts_with("405") {
+            assert_eq!(lines.remove(1), "passed:   rides, which serves GET, HEAD");
+        }
         assert_eq!(
             lines[1],
             "client:   ip:127.0.0.1, because no source named a client"
         );
         assert!(lines[2].starts_with("limit:    guard,"), "{lines:?}");
-        assert_eq!(lines.len(), 4, "{lines:?}");
+        assert_eq!(lines.len(), 5, "{lines:?}");
     }
 }
 
@@ -264,6 +270,7 @@ routes:
     let expected = [
         "plan:     gold",
         "limit:    burst, a token_bucket of 200, per client",
+        "  quota:  capacity 200, refill 100/s; of the plan gold",
         "limit:    daily, unlimited under this plan",
     ];
     assert_eq!(gold, expected);
@@ -275,7 +282,9 @@ routes:
     assert_eq!(bearer("gold"), expected);
     let own = [
         "limit:    burst, a token_bucket of 20, per client",
+        "  quota:  capacity 20, refill 10/s",
         "limit:    daily, a fixed_window of 60, per client",
+        "  quota:  limit 60, window 1d",
     ];
     assert_eq!(lines(&[]), own);
     let unknown = bearer("platinum");
@@ -323,8 +332,11 @@ limits:
   paced: { token_bucket: { capacity: 9, refill: 1/h }, action: { delay: { max: 2s } } }
   failed: { fixed_window: { limit: 4, window: 1h }, count: { status: [401, 403] } }
   told: { fixed_window: { limit: 50, window: 1h }, cost: { response_header: X-Cost, reserve: 10 } }
+  tokens: { fixed_window: { limit: 50, window: 1h }, cost: { response_json: usage.total_tokens, reserve: 20 } }
   new: { fixed_window: { limit: 1, window: 1h }, cost: 1, action: observe }
-routes: [{ path: /**, upstream: http://h, limits: [queue, places, paced, failed, told, new] }]
+  blocks: { sliding_window_log: { limit: 3, window: 90s }, block: 30m }
+  month: { fixed_window: { limit: 8, window: 1mo, zone: Asia/Jakarta } }
+routes: [{ path: /**, upstream: http://h, limits: [queue, places, paced, failed, told, tokens, new, blocks, month] }]
 ";
     let lines = Asked::new(limits).explain(&["GET", "/"]);
     let told: Vec<_> = lines
@@ -339,9 +351,28 @@ routes: [{ path: /**, upstream: http://h, limits: [queue, places, paced, failed,
             "paced, a token_bucket of 9, per client; what it refuses waits for up to 2s",
             "failed, a fixed_window of 4, per client; counts answers with 401, 403",
             "told, a fixed_window of 50, per client; reserves 10 until x-cost of the answer says what it costs",
+            "tokens, a fixed_window of 50, per client; reserves 20 until usage.total_tokens in the answer's body says what it costs",
             "new, a fixed_window of 1, per client; only observes",
+            "blocks, a sliding_window_log of 3, per client",
+            "month, a calendar_window of 8, per client",
         ]
     );
+    let quotas: Vec<_> = lines
+        .iter()
+        .filter_map(|line| line.strip_prefix("  quota:  "))
+        .collect();
+    let expected = [
+        "queue 5, drain 1/h",
+        "limit 3, lease 10s",
+        "capacity 9, refill 1/h",
+        "limit 4, window 1h",
+        "limit 50, window 1h",
+        "limit 50, window 1h",
+        "limit 1, window 1h",
+        "limit 3, window 90s, block 30m",
+        "limit 8, window 1mo, zone Asia/Jakarta",
+    ];
+    assert_eq!(quotas, expected);
 }
 
 #[test]
@@ -367,4 +398,70 @@ fn it_tells_what_a_route_changes_and_no_secret() {
     ];
     assert_eq!(lines[..expected.len()], expected);
     assert!(!lines.concat().contains("hunter2"));
+}
+
+#[test]
+fn it_tells_why_earlier_routes_did_not_take_a_request() {
+    let asked = Asked::new(
+        "
+limits: { own: { fixed_window: { limit: 9, window: 1h } } }
+routes:
+  - name: second
+    path: /v1/**
+    query: { mode: live }
+    request_has: { X-Api-Version: hidden-2 }
+    upstream: http://127.0.0.1:9000
+    limits: [own]
+  - { name: posted, path: /v1/**, methods: [POST], upstream: \"http://127.0.0.1:9000\", limits: [own] }
+  - { name: elsewhere, path: /v2, upstream: \"http://127.0.0.1:9000\", limits: [own] }
+  - { name: rest, path: /v1/orders, query: { mode: test }, upstream: \"http://127.0.0.1:9000\", limits: [own] }
+",
+    );
+    let version = ["-H", "X-Api-Version: hidden-2"];
+    let told = |arguments: &[&str]| {
+        let lines = asked.explain(arguments);
+        assert!(!lines.concat().contains("hidden-2"), "{lines:?}");
+        let lines = lines.into_iter().filter(|line| {
+            ["route:", "passed:", "takes:"]
+                .iter()
+                .any(|word| line.starts_with(word))
+        });
+        lines.collect::<Vec<_>>()
+    };
+    let live = [&["GET", "/v1/orders?mode=live"][..], &version].concat();
+    assert_eq!(
+        told(&live),
+        [
+            "route:    second",
+            "takes:    requests with mode=live in the query, one value of x-api-version",
+        ]
+    );
+    assert_eq!(
+        told(&["GET", "/v1/orders?mode=test"]),
+        [
+            "route:    rest",
+            "takes:    requests with mode=test in the query",
+            "passed:   second, for the query has no mode=live",
+            "passed:   second, for there is no x-api-version",
+            "passed:   posted, which serves POST",
+        ]
+    );
+    let other = ["GET", "/v1/orders?mode=live", "-H", "X-Api-Version: 3"];
+    assert_eq!(
+        told(&other),
+        [
+            "route:    none; answered 405 Method Not Allowed",
+            "passed:   second, for x-api-version has another value",
+            "passed:   posted, which serves POST",
+            "passed:   rest, for the query has no mode=test",
+        ]
+    );
+    let twice = [&["GET", "/v1/orders?mode=live&mode=a"][..], &version].concat();
+    assert_eq!(
+        told(&twice)[..2],
+        [
+            "route:    none; answered 400 Bad Request",
+            "passed:   second, for the query repeats mode",
+        ]
+    );
 }

@@ -307,3 +307,58 @@ routes:
     until(1_000_000).await;
     bench.stop().await;
 }
+
+/// Who changes keys is one client all the while, with one budget.
+#[tokio::test]
+async fn a_client_with_two_keys_has_one_budget_until_the_old_key_ends() {
+    let soon = SystemTime::now() + Duration::from_secs(3);
+    let old = ending("old", soon).replace("name: old", "name: acme");
+    let new = format!("- {}\n", listed("new").replace("name: new", "name: acme"));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("keys.yaml");
+    fs::write(&file, &old).unwrap();
+    let bench = Bench::start(&format!(
+        "
+clients: [{{ api_key: {{ keys_file: \"{}\", unknown: reject }} }}]
+forward_client: X-Client-Id
+limits: {{ own: {{ fixed_window: {{ limit: 1000000, window: 31d }} }} }}
+routes:
+  - {{ path: /**, upstream: UPSTREAM, limits: [own] }}
+",
+        file.display()
+    ))
+    .await;
+    let client = Client::new(bench.gateway.address).knows("www-authenticate");
+    let left = async |key: &str| {
+        let answer = ask(&client, "/", &[("x-api-key", key)]).await;
+        let left = number(&answer, "x-ratelimit-remaining");
+        left.filter(|_| answer.status == 200)
+    };
+    assert_eq!(left("old-key").await, Some(999_999));
+    assert_eq!(left("new-key").await, None);
+    fs::write(&file, format!("{old}{new}")).unwrap();
+    let deadline = Instant::now() + LONG;
+    let mut expected = 999_998;
+    loop {
+        assert!(Instant::now() < deadline, "the new key should be known");
+        match left("new-key").await {
+            Some(left) => break assert_eq!(left, expected),
+            None => tokio::time::sleep(Duration::from_millis(10)).await,
+        }
+    }
+    // The old one goes on until its end, and takes from the same budget.
+    while let Some(left) = left("old-key").await {
+        expected -= 1;
+        assert_eq!(left, expected);
+        assert!(Instant::now() < deadline, "the old key should end");
+    }
+    assert!(
+        SystemTime::now() + Duration::from_secs(1) >= soon,
+        "it ended early"
+    );
+    assert_eq!(left("new-key").await, Some(expected - 1));
+    let arrivals = bench.upstream.requests();
+    let is_acme = |name| name == Some("api_key:acme");
+    assert!(arrivals.iter().all(|it| is_acme(it.header("x-client-id"))));
+    bench.stop().await;
+}

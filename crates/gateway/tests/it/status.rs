@@ -21,7 +21,7 @@ routes:
 ";
 
 /// A client that knows the headers of pages.
-fn browser(admin: SocketAddr) -> Client {
+pub(crate) fn browser(admin: SocketAddr) -> Client {
     let headers = [
         "content-security-policy",
         "x-content-type-options",

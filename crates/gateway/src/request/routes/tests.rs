@@ -1,6 +1,7 @@
-use http::Request;
 use http::header::{ALLOW, HOST};
+use http::{HeaderName, Request};
 
+use tidegate_config::routes::Conditions;
 use tidegate_net::host::HostPattern;
 use tidegate_net::pattern::PathPattern;
 
@@ -17,9 +18,16 @@ fn in_turn(routes: &[RouteShape], target: &Target<'_>, method: &Method) -> Resul
         let methods = shape.methods.as_ref();
         methods.is_none_or(|methods| methods.contains(method))
     };
+    let met = |shape: &RouteShape| {
+        let conditions = shape.conditions.as_ref();
+        conditions.map_or(Met::Yes, |conditions| says(target, conditions))
+    };
     let found = routes
         .iter()
-        .position(|shape| holds(shape) && serves(shape));
+        .position(|shape| holds(shape) && serves(shape) && met(shape) != Met::No);
+    if found.is_some_and(|at| met(&routes[at]) == Met::Unclear) {
+        return Err(UNCLEAR);
+    }
     if target.encoded_slashes == EncodedSlashes::Keep
         && found.is_none_or(|at| routes[at].encoded_slashes == EncodedSlashes::Reject)
     {
@@ -29,6 +37,7 @@ fn in_turn(routes: &[RouteShape], target: &Target<'_>, method: &Method) -> Resul
         return Ok(found);
     }
     let mut allowed: Vec<&str> = here()
+        .filter(|shape| met(shape) == Met::Yes)
         .flat_map(|shape| shape.methods.iter().flatten())
         .map(Method::as_str)
         .collect();
@@ -119,8 +128,54 @@ fn route(random: &mut Random) -> RouteShape {
         host,
         path: pattern(random),
         methods,
+        conditions: conditions(random),
         encoded_slashes: [EncodedSlashes::Reject, EncodedSlashes::Keep][random.below(2)],
     }
+}
+
+/// What the conditions of these tests mean: one parameter and one header, each with one value.
+fn says(target: &Target<'_>, conditions: &Conditions) -> Met {
+    let query = target.query.unwrap_or_default();
+    let values = |name: &str| {
+        let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+        let values = pairs.filter(|(found, _)| *found == name);
+        values
+            .map(|(_, value)| value.to_owned())
+            .collect::<Vec<_>>()
+    };
+    let query = conditions.query.iter();
+    let query = query.map(|(name, value)| (values(name), value.to_string()));
+    let headers = conditions.headers.iter().map(|(name, value)| {
+        let found = target.headers.get_all(name).iter();
+        let found = found.map(|value| value.to_str().unwrap().to_owned());
+        (found.collect(), value.to_str().unwrap().to_owned())
+    });
+    let all: Vec<(Vec<String>, String)> = query.chain(headers).collect();
+    if all.iter().any(|(found, value)| !found.contains(value)) {
+        Met::No
+    } else if all.iter().any(|(found, _)| found.len() > 1) {
+        Met::Unclear
+    } else {
+        Met::Yes
+    }
+}
+
+const VERSION: HeaderName = HeaderName::from_static("x-version");
+
+fn conditions(random: &mut Random) -> Option<Box<Conditions>> {
+    let mut conditions = Conditions::default();
+    match random.below(6) {
+        0 | 1 => {
+            let value = random.pick(&["a", "b"]);
+            conditions.query.push(("mode".into(), value.into()));
+        }
+        2 => {
+            let value = HeaderValue::from_static(["1", "2"][random.below(2)]);
+            conditions.headers.push((VERSION, value));
+        }
+        _ => return None,
+    }
+    Some(conditions.into())
 }
 
 fn request(random: &mut Random) -> Request<()> {
@@ -132,12 +187,15 @@ fn request(random: &mut Random) -> Request<()> {
     if random.below(4) != 0 {
         path.truncate((path.len() - 1).max(1));
     }
-    Request::builder()
+    path += random.pick(&["", "?mode=a", "?mode=b&x=y", "?mode=c", "?mode=a&mode=b"]);
+    let mut request = Request::builder()
         .method(&METHODS[random.below(METHODS.len())])
         .uri(path)
-        .header(HOST, random.pick(&ASKED_HOSTS))
-        .body(())
-        .unwrap()
+        .header(HOST, random.pick(&ASKED_HOSTS));
+    for _ in 0..random.below(3) {
+        request = request.header(VERSION, ["1", "2"][random.below(2)]);
+    }
+    request.body(()).unwrap()
 }
 
 /// Status, problem and `Allow`.

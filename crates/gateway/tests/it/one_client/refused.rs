@@ -73,7 +73,7 @@ async fn looking_is_a_get_and_resetting_a_post() {
 }
 
 #[tokio::test]
-async fn without_redis_nothing_is_told_or_taken_back() {
+async fn without_redis_it_says_what_it_knows_by_itself_and_takes_nothing_back() {
     let redis = RedisServer::start().await;
     let url = redis.url();
     let bench = Bench::of_limit(
@@ -84,21 +84,36 @@ async fn without_redis_nothing_is_told_or_taken_back() {
     assert_eq!(bench.client.get("/").await.status, 200);
     redis.stop();
     ready(bench.gateway.admin, 503).await;
-    for (method, path) in [(Method::GET, ""), (Method::POST, "/reset")] {
-        let path = format!("/clients/ip:127.0.0.1{path}");
-        let answer = asked(bench.gateway.admin, method, &path).await;
-        assert_eq!(answer.status, 503);
-        assert!(answer.text().contains("store_unavailable"), "{answer:?}");
-    }
+    let answer = asked(
+        bench.gateway.admin,
+        Method::POST,
+        "/clients/ip:127.0.0.1/reset",
+    )
+    .await;
+    assert_eq!(answer.status, 503);
+    assert!(answer.text().contains("store_unavailable"), "{answer:?}");
+    let told = show(&bench, "ip:127.0.0.1").await;
+    assert_eq!(told["without_store"], "there is no connection to Redis");
+    let limit = &told["limits"][0];
+    assert_eq!(limit["known_here"]["decides"], "share");
+    assert_eq!(limit["known_here"]["last"]["remaining"], 1);
+    // What Redis said last is gone on from.
+    assert_eq!(left(&told), these([("it", 1)]));
+    assert_eq!(bench.client.get("/").await.status, 200);
+    let told = show(&bench, "ip:127.0.0.1").await;
+    assert_eq!(left(&told), these([("it", 0)]));
+    assert_eq!(told["limits"][0]["allowed"], false);
+    assert_eq!(bench.client.get("/").await.status, 429);
     redis.restart().await;
     ready(bench.gateway.admin, 200).await;
     let deadline = Instant::now() + LONG;
     loop {
-        let answer = asked(bench.gateway.admin, Method::GET, "/clients/ip:127.0.0.1").await;
-        if answer.status == 200 {
+        let told = show(&bench, "ip:127.0.0.1").await;
+        if told["without_store"].is_null() {
+            assert!(told["limits"][0]["known_here"].is_null(), "{told}");
             break;
         }
-        assert!(Instant::now() < deadline, "{answer:?}");
+        assert!(Instant::now() < deadline, "{told}");
     }
     // Another address is another client, here as everywhere.
     assert_eq!(at(&bench, 9).get("/").await.status, 200);

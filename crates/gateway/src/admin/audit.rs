@@ -1,0 +1,139 @@
+//! Who changed what through the admin port: a line of the log for each change, and an event of the status page.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+
+use tidegate_net::text::cut;
+use tidegate_overrides::api::Shown;
+use tidegate_overrides::port::Changed;
+use tidegate_overrides::{ChangeError, Override};
+use tidegate_status::client::Report;
+
+use super::access::Asker;
+use crate::runtime::budgets::NoReport;
+use crate::status::LiveStatus;
+
+/// How much of a client's name is logged, in bytes.
+const MAX_NAME: usize = 128;
+/// How much of a client's budgets is logged, in bytes.
+const MAX_BUDGETS: usize = 1_024;
+
+/// Who asks for a change, and where it is told.
+#[derive(Debug)]
+pub(super) struct Audit<'a> {
+    pub(super) asker: Asker<'a>,
+    pub(super) from: SocketAddr,
+    pub(super) status: &'a LiveStatus,
+}
+
+impl Audit<'_> {
+    /// A client's budgets were reset.
+    pub(super) fn reset(&self, before: &Report, after: &Report) {
+        let by = self.by();
+        // As text, which is quoted: whoever asks chooses the name.
+        let client = &*cut(&after.client, MAX_NAME).into_cow();
+        let (was, is) = (budgets(before), budgets(after));
+        let (before, after) = (
+            &*cut(&was, MAX_BUDGETS).into_cow(),
+            &*cut(&is, MAX_BUDGETS).into_cow(),
+        );
+        tracing::info!(
+            target: "audit",
+            action = "reset",
+            by,
+            from = %self.from,
+            client,
+            before,
+            after,
+            "a client's budgets were reset"
+        );
+        let text = format!("The budgets of {client} were reset by {by}.");
+        self.status.happened("reset", text);
+    }
+
+    /// The name of whoever asks.
+    pub(super) fn by(&self) -> &str {
+        self.asker.name()
+    }
+
+    /// Overrides were set or cleared. Their events come from the overrides themselves, because other gateways have them, too.
+    pub(super) async fn overridden(&self, changed: &[Changed]) {
+        for (number, change) in changed.iter().enumerate() {
+            // A long list keeps no request waiting.
+            if number % 100 == 99 {
+                tokio::task::yield_now().await;
+            }
+            let name = change.subject.to_string();
+            let client = &*cut(&name, MAX_NAME).into_cow();
+            let (before, after) = (
+                written(change.before.as_ref()),
+                written(change.after.as_ref()),
+            );
+            let (before, after, reason) = (&*before, &*after, &*change.reason);
+            tracing::info!(
+                target: "audit",
+                action = "override",
+                by = self.by(),
+                from = %self.from,
+                client,
+                before,
+                after,
+                reason,
+                "an override was changed"
+            );
+        }
+    }
+
+    /// A change of overrides failed: nobody knows how much of it was made.
+    pub(super) fn override_failed(&self, whom: &str, error: &ChangeError) {
+        let client = &*cut(whom, MAX_NAME).into_cow();
+        tracing::warn!(
+            target: "audit",
+            action = "override",
+            by = self.by(),
+            from = %self.from,
+            client,
+            %error,
+            "the change of an override failed; it may have been made"
+        );
+    }
+
+    /// A reset failed: nobody knows how much of it was done.
+    pub(super) fn reset_failed(&self, name: &str, error: &NoReport) {
+        let by = self.by();
+        let client = &*cut(name, MAX_NAME).into_cow();
+        tracing::warn!(
+            target: "audit",
+            action = "reset",
+            by,
+            from = %self.from,
+            client,
+            %error,
+            "the reset of a client's budgets failed; some may be reset"
+        );
+    }
+}
+
+/// An override in one text, such as `plan gold until 2026-11-24T08:30:00Z`; `none` if there is none.
+fn written(it: Option<&Override>) -> String {
+    let shown = it.map(Shown::of);
+    shown.map_or_else(
+        || "none".to_owned(),
+        |it| format!("{} until {}", it.does(), it.until),
+    )
+}
+
+/// What is left of each budget, such as `ride-burst 3/20, daily on rides 7/50`.
+fn budgets(report: &Report) -> String {
+    let mut text = String::new();
+    for limit in &report.limits {
+        let comma = if text.is_empty() { "" } else { ", " };
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{comma}{}", limit.name);
+        if let Some(route) = &limit.route {
+            let _ = write!(text, " on {route}");
+        }
+        let _ = write!(text, " {}/{}", limit.remaining, limit.limit);
+    }
+    text
+}

@@ -1,0 +1,55 @@
+//! `/overrides` and `/overrides/{name}`: what operators set at run time.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Response, StatusCode};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
+use tidegate_overrides::port::{Asked, MAX_BODY, Port, Question};
+use tidegate_tower::problem;
+use tokio::time::timeout;
+
+use super::audit::Audit;
+use crate::runtime::snapshot::Snapshot;
+
+/// How long a body may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Answers whoever may ask, and tells of what was changed.
+pub(super) async fn answer(
+    asked: Asked<'_>,
+    head: &Parts,
+    body: Incoming,
+    snapshot: &Snapshot,
+    audit: &Audit<'_>,
+) -> Response<Bytes> {
+    let read = timeout(PATIENCE, Limited::new(body, MAX_BODY).collect()).await;
+    let Ok(Ok(body)) = read else {
+        return problem(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "bad_body",
+            "The body has more than 8 MB, or did not come within 10 s.",
+        );
+    };
+    let port = Port {
+        overrides: &audit.status.overrides.overrides,
+        plans: &snapshot.budgets.overrides.plans,
+        ipv6_prefix: snapshot.budgets.clients.ipv6_prefix,
+    };
+    let question = Question {
+        asked,
+        method: &head.method,
+        query: head.uri.query().unwrap_or_default(),
+        headers: &head.headers,
+        body: body.to_bytes(),
+        by: audit.by(),
+    };
+    let answered = port.answer(question).await;
+    audit.overridden(&answered.changed).await;
+    if let Some((whom, error)) = &answered.failed {
+        audit.override_failed(whom, error);
+    }
+    answered.response
+}

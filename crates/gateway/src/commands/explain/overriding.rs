@@ -1,0 +1,57 @@
+//! The overrides of a running gateway, and which of them a request meets.
+
+use std::fmt::Write as _;
+
+use tidegate_overrides::api::Shown;
+use tidegate_overrides::{Subject, listed};
+use tidegate_remote::Failure;
+use tidegate_remote::overrides;
+use tidegate_remote::port::AdminPort;
+use tidegate_tower::{Caller, OverrideTable, Overrides};
+
+/// The overrides of a running gateway.
+#[derive(Debug, Default)]
+pub(crate) struct Overriding {
+    table: OverrideTable,
+    shown: Vec<Shown>,
+}
+
+impl Overriding {
+    /// Asks the gateway that has this port.
+    pub(super) fn ask(ports: &[AdminPort]) -> Result<Self, Failure> {
+        let mut overriding = Self::default();
+        for port in ports {
+            overriding.shown.extend(overrides::all(port)?.overrides);
+        }
+        let found = overriding.shown.iter().filter_map(|it| {
+            // A name that is shown has its whole length.
+            let subject = Subject::parse(&it.name, 128).ok()?;
+            Some((listed(subject), it.effect()?))
+        });
+        overriding.table.replace(found);
+        Ok(overriding)
+    }
+
+    /// As requests meet them.
+    pub(super) fn table(&self) -> OverrideTable {
+        self.table.clone()
+    }
+
+    /// Says which override holds for the caller, if one does.
+    pub(super) fn explain(&self, text: &mut String, overrides: &Overrides, caller: &Caller) {
+        let Some((name, action)) = overrides.of(caller) else {
+            return;
+        };
+        let shown = self.shown.iter().find(|it| it.name == *name);
+        let why = shown.map(|it| match &*it.reason {
+            "" => format!(", until {}", it.until),
+            reason => format!(", until {}: {reason}", it.until),
+        });
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "override: {action}, for {name}{}",
+            why.unwrap_or_default()
+        );
+    }
+}

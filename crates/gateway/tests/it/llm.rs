@@ -1,0 +1,92 @@
+//! examples/llm, as it is shipped: its API and its configuration.
+
+use std::path::Path;
+use std::process::Command;
+
+use http::Request;
+use tidegate_testkit::{Answer, Client, Process, body};
+
+use crate::kit::{LONG, page, until};
+use crate::support::TestGateway;
+
+/// The example's API, on a port of its own.
+async fn api(folder: &Path) -> (Process, String) {
+    let mut command = Command::new("python3");
+    command.arg("-u").arg(folder.join("api.py")).arg("0");
+    let process = Process::spawn(command);
+    let line = process.wait_for_line("listens on port", LONG).await;
+    let (_, port) = line.rsplit_once(' ').unwrap();
+    let address = format!("127.0.0.1:{port}");
+    (process, address)
+}
+
+async fn ask(client: &Client, key: &str, request: &str) -> Answer {
+    let request = Request::post("/v1/chat/completions")
+        .header("x-api-key", key)
+        .body(body::full(request.to_owned()));
+    client.request(request.unwrap()).await
+}
+
+/// The tokens that a client has left.
+async fn left(gateway: &TestGateway, client: &str) -> u64 {
+    let (_, report) = page(gateway.admin, &format!("/clients/{client}")).await;
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    let mut limits = report["limits"].as_array().unwrap().iter();
+    let tokens = limits.find(|limit| limit["name"] == "tokens").unwrap();
+    tokens["remaining"].as_u64().unwrap()
+}
+
+#[tokio::test]
+async fn tokens_are_charged_as_the_answers_tell_them() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/llm");
+    let (_api, address) = api(&folder).await;
+    let shipped = std::fs::read_to_string(folder.join("gateway.yaml")).unwrap();
+    let own = |line: &&str| !line.starts_with("listen:") && !line.starts_with("admin:");
+    let yaml: Vec<_> = shipped.lines().filter(own).collect();
+    let yaml = yaml.join("\n");
+    assert!(yaml.contains("${LLM_API:-127.0.0.1:9000}"));
+    // What refills meanwhile is left out.
+    let yaml = yaml
+        .replace("${LLM_API:-127.0.0.1:9000}", &address)
+        .replace("600/h", "1000/31d")
+        .replace("60000/h", "1000/31d");
+    let gateway = TestGateway::start(&yaml).await;
+    let client = Client::new(gateway.address)
+        .knows("server")
+        .knows("www-authenticate");
+    let has_left = async |client: &str, expected: u64| {
+        until(&format!("{client} has {expected} left"), async || {
+            left(&gateway, client).await == expected
+        })
+        .await;
+    };
+
+    let prompt = r#""messages":[{"role":"user","content":"what does it cost"}]"#;
+    let answer = ask(
+        &client,
+        "free-key",
+        &format!("{{{prompt},\"max_tokens\":16}}"),
+    )
+    .await;
+    assert_eq!(answer.status, 200);
+    has_left("api_key:free", 480).await;
+
+    let stream = format!("{{{prompt},\"max_tokens\":26,\"stream\":true}}");
+    let answer = ask(&client, "free-key", &stream).await;
+    assert!(answer.text().ends_with("data: [DONE]\n\n"));
+    assert_eq!(answer.header("content-type"), Some("text/event-stream"));
+    has_left("api_key:free", 450).await;
+
+    // More than is left: the client owes, and is refused.
+    let long = format!("{{{prompt},\"max_tokens\":996}}");
+    assert_eq!(ask(&client, "free-key", &long).await.status, 200);
+    has_left("api_key:free", 0).await;
+    let refused = ask(&client, "free-key", &long).await;
+    assert_eq!(refused.status, 429);
+    assert!(refused.header("retry-after").is_some());
+
+    assert_eq!(ask(&client, "gold-key", &long).await.status, 200);
+    has_left("api_key:gold", 49_000).await;
+    assert_eq!(ask(&client, "no-key", &long).await.status, 401);
+    gateway.stop().await;
+}

@@ -1,0 +1,316 @@
+//! Overrides at run time: what operators set for a client or a network, on both stores, and on several gateways.
+
+mod audit;
+mod commands;
+mod precedence;
+mod shared;
+mod under_way;
+
+use std::net::SocketAddr;
+
+use http::{Method, Request};
+use serde_json::{Value, json};
+use tidegate_testkit::{Answer, Client, RedisServer, Upstream, body};
+
+use crate::callers::{TRUST, ask, listed};
+use crate::kit::{Bench, get, on_both_stores, page, sample, shown, told, until};
+use crate::support::TestGateway;
+
+/// A change through the admin port.
+async fn change(
+    admin: SocketAddr,
+    method: Method,
+    name: &str,
+    headers: &[(&str, &str)],
+    wanted: &Value,
+) -> Answer {
+    let mut request = Request::builder()
+        .method(method)
+        .uri(format!("/overrides/{name}"));
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let body = match wanted {
+        Value::Null => body::empty(),
+        wanted => body::full(wanted.to_string()),
+    };
+    let client = Client::fresh(admin).knows("etag").knows("www-authenticate");
+    client.request(request.body(body).unwrap()).await
+}
+
+/// Sets an override, and returns it.
+async fn set(admin: SocketAddr, name: &str, wanted: Value) -> Value {
+    let answer = change(admin, Method::PUT, name, &[], &wanted).await;
+    assert_eq!(answer.status, 200, "{name} {wanted}: {}", answer.text());
+    serde_json::from_str(answer.text()).unwrap()
+}
+
+async fn clear(admin: SocketAddr, name: &str) {
+    let answer = change(admin, Method::DELETE, name, &[], &Value::Null).await;
+    assert_eq!(answer.status, 200, "{name}: {}", answer.text());
+}
+
+fn block() -> Value {
+    json!({ "action": "block", "for": "never" })
+}
+
+fn exempt() -> Value {
+    json!({ "action": "exempt", "for": "1h" })
+}
+
+fn plan(name: &str) -> Value {
+    json!({ "plan": name, "for": "24h", "reason": "launch day" })
+}
+
+/// The `error` of an answer of the gateway's own.
+fn error(answer: &Answer) -> Value {
+    let problem: Value = serde_json::from_str(answer.text()).unwrap();
+    problem["error"].clone()
+}
+
+/// The names of the overrides that are in force.
+async fn names(admin: SocketAddr) -> Vec<String> {
+    let (status, text) = page(admin, "/overrides").await;
+    assert_eq!(status, 200, "{text}");
+    let list: Value = serde_json::from_str(&text).unwrap();
+    let list = list["overrides"].as_array().unwrap();
+    let name = |it: &Value| it["name"].as_str().unwrap().to_owned();
+    list.iter().map(name).collect()
+}
+
+/// One limit of 3, 9 in the plan gold, counted per client.
+fn limited(store: &str) -> String {
+    format!(
+        "
+{store}
+{TRUST}
+clients: [{{ api_key: {{ keys: [{}] }} }}, {{ user_id: {{}} }}]
+limits:
+  it: {{ fixed_window: {{ limit: 3, window: 31d }} }}
+plans: {{ gold: {{ it: {{ fixed_window: {{ limit: 9, window: 31d }} }} }} }}
+routes:
+  - {{ path: /**, upstream: UPSTREAM, limits: [it] }}
+",
+        listed("acme")
+    )
+}
+
+#[tokio::test]
+async fn a_client_gets_what_an_override_says_and_what_it_used_stays_used() {
+    on_both_stores(async |store| {
+        let bench = Bench::start(&limited(store)).await;
+        let admin = bench.gateway.admin;
+        for (name, header) in [
+            ("user_id:42", ("x-user-id", "42")),
+            ("api_key:acme", ("x-api-key", "acme-key")),
+            ("ip:192.0.2.1", ("x-forwarded-for", "192.0.2.1")),
+            ("198.51.100.0/24", ("x-forwarded-for", "198.51.100.7")),
+            ("2001:db8::/32", ("x-forwarded-for", "2001:db8::7")),
+        ] {
+            let next = async || told(&ask(&bench.client, "/", &[header]).await);
+            for left in [2, 1, 0] {
+                assert_eq!(next().await, shown(200, 3, left), "{name}");
+            }
+            assert_eq!(next().await, shown(429, 3, 0), "{name}");
+            // The next request has the plan, also if a refusal was remembered.
+            let set_up = set(admin, name, plan("gold")).await;
+            assert_eq!(
+                (&set_up["plan"], &set_up["action"]),
+                (&json!("gold"), &json!("plan"))
+            );
+            assert_eq!(next().await, shown(200, 9, 5), "{name}");
+            set(admin, name, exempt()).await;
+            for _ in 0..7 {
+                assert_eq!(next().await, (200, None, None), "{name}");
+            }
+            set(admin, name, block()).await;
+            let answer = ask(&bench.client, "/", &[header]).await;
+            assert_eq!(
+                (answer.status.as_u16(), error(&answer)),
+                (403, json!("denied"))
+            );
+            assert_eq!(told(&answer), (403, None, None));
+            clear(admin, name).await;
+            assert_eq!(next().await, shown(429, 3, 0), "{name}");
+        }
+        assert_eq!(names(admin).await, [""; 0]);
+        bench.stop().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_override_is_shown_listed_and_ends() {
+    on_both_stores(async |store| {
+        let bench = Bench::start(&limited(store)).await;
+        let admin = bench.gateway.admin;
+        let short = json!({ "action": "block", "for": "700ms" });
+        let shown = set(admin, "user_id:1", short).await;
+        let one = change(admin, Method::GET, "user_id:1", &[], &Value::Null).await;
+        assert_eq!(one.status, 200);
+        assert_eq!(serde_json::from_str::<Value>(one.text()).unwrap(), shown);
+        set(admin, "10.0.0.0%2F8", plan("gold")).await;
+        set(admin, "user_id:a%2Fb%20%C3%BC", exempt()).await;
+        assert_eq!(names(admin).await.len(), 3);
+        let (_, report) = page(admin, "/clients/ip:10.1.2.3").await;
+        let report: Value = serde_json::from_str(&report).unwrap();
+        let overridden = json!({ "by": "10.0.0.0/8", "does": "plan gold" });
+        assert_eq!(
+            (&report["plan"], &report["overridden"]),
+            (&json!("gold"), &overridden)
+        );
+        until("it ends", async || {
+            get(&bench.client, "/", &[("x-user-id", "1")]).await == 200
+        })
+        .await;
+        assert_eq!(names(admin).await, ["user_id:a/b ü", "10.0.0.0/8"]);
+        assert_eq!(page(admin, "/overrides/user_id:1").await.0, 404);
+        bench.stop().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_blocked_request_is_counted_as_denied() {
+    let bench = Bench::start(&limited("")).await;
+    let admin = bench.gateway.admin;
+    set(admin, "user_id:7", block()).await;
+    set(admin, "198.51.100.0/24", block()).await;
+    for header in [("x-user-id", "7"), ("x-forwarded-for", "198.51.100.9")] {
+        assert_eq!(get(&bench.client, "/", &[header]).await, 403);
+    }
+    let denied = "tidegate_requests_total{route=\"/**\",outcome=\"denied\",status=\"4xx\"}";
+    assert_eq!(sample(admin, denied).await, 2);
+    assert_eq!(bench.upstream.count(), 0);
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_set_is_refused() {
+    let bench = Bench::start(&limited("")).await;
+    let admin = bench.gateway.admin;
+    for (name, wanted, detail) in [
+        ("nobody", block(), "api_key:NAME"),
+        ("10.1.2.3%2F8", block(), "10.0.0.0"),
+        ("user_id:1", json!({ "action": "block" }), "for how long"),
+        (
+            "user_id:1",
+            json!({ "action": "block", "for": "0s" }),
+            "30m, 24h, 7d",
+        ),
+        (
+            "user_id:1",
+            json!({ "action": "block", "for": "24" }),
+            "30m, 24h, 7d",
+        ),
+        (
+            "user_id:1",
+            json!({ "plan": "silver", "for": "1h" }),
+            "gold",
+        ),
+        (
+            "user_id:1",
+            json!({ "action": "plan", "for": "1h" }),
+            "what the override does",
+        ),
+        (
+            "user_id:1",
+            json!({ "for": "1h" }),
+            "what the override does",
+        ),
+        (
+            "user_id:1",
+            json!({ "action": "dance", "for": "1h" }),
+            "cannot be read",
+        ),
+        (
+            "user_id:1",
+            json!({ "action": "block", "for": "1h", "resaon": "" }),
+            "resaon",
+        ),
+        (
+            "user_id:1",
+            json!({ "name": "user_id:2", "action": "block", "for": "1h" }),
+            "another client",
+        ),
+        (
+            "user_id:1",
+            json!({ "action": "block", "for": "1h", "reason": "a\nb" }),
+            "control",
+        ),
+        (
+            "user_id:1",
+            json!({ "action": "block", "until": "2020-01-01T00:00:00Z" }),
+            "ended already",
+        ),
+        ("user_id:1", Value::Null, "a body is needed"),
+    ] {
+        let answer = change(admin, Method::PUT, name, &[], &wanted).await;
+        assert_eq!(answer.status, 400, "{name} {wanted}");
+        assert_eq!(error(&answer), "bad_override");
+        assert!(
+            answer.text().contains(detail),
+            "{wanted}: {}",
+            answer.text()
+        );
+    }
+    for (method, path, status) in [
+        (Method::POST, "user_id:1", 405),
+        (Method::DELETE, "user_id:1", 404),
+    ] {
+        let answer = change(admin, method, path, &[], &Value::Null).await;
+        assert_eq!(answer.status, status, "{path}");
+    }
+    for query in ["?limit=0", "?limit=10001", "?after=x", "?all"] {
+        assert_eq!(
+            page(admin, &format!("/overrides{query}")).await.0,
+            400,
+            "{query}"
+        );
+    }
+    assert_eq!(names(admin).await, [""; 0]);
+    bench.stop().await;
+}
+
+/// Without Redis, a file keeps them.
+#[tokio::test]
+async fn overrides_are_kept_in_a_file_if_one_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("overrides.jsonl");
+    let upstream = Upstream::ok();
+    let yaml = limited(&format!("overrides_file: {}", file.display()));
+    let yaml = yaml.replace("UPSTREAM", &upstream.url());
+    for round in 0..2 {
+        let gateway = TestGateway::start(&yaml).await;
+        if round == 0 {
+            set(gateway.admin, "user_id:1", block()).await;
+            set(gateway.admin, "user_id:2", block()).await;
+            clear(gateway.admin, "user_id:2").await;
+        }
+        let client = Client::new(gateway.address);
+        for (id, status) in [("1", 403), ("2", 200)] {
+            assert_eq!(get(&client, "/", &[("x-user-id", id)]).await, status);
+        }
+        gateway.stop().await;
+    }
+    assert!(std::fs::read_to_string(file).unwrap().contains("user_id:1"));
+}
+
+#[tokio::test]
+async fn a_change_that_redis_does_not_answer_is_refused_and_what_is_known_stays() {
+    let redis = RedisServer::start().await;
+    let url = redis.url();
+    let store = format!("store: {{ redis: {{ url: \"{url}\", on_failure: open }} }}\n");
+    let bench = Bench::start(&limited(&store)).await;
+    let admin = bench.gateway.admin;
+    set(admin, "user_id:1", block()).await;
+    redis.stop();
+    let answer = change(admin, Method::DELETE, "user_id:1", &[], &Value::Null).await;
+    assert_eq!(
+        (answer.status.as_u16(), error(&answer)),
+        (503, json!("store_unavailable"))
+    );
+    assert_eq!(get(&bench.client, "/", &[("x-user-id", "1")]).await, 403);
+    assert_eq!(names(admin).await, ["user_id:1"]);
+    bench.stop().await;
+}

@@ -1,0 +1,222 @@
+//! `tidegate client` and `tidegate overrides`, against a running gateway.
+
+use std::process::{Command, Output, Stdio};
+
+use super::*;
+
+/// Status, standard output and standard error of the command.
+async fn tidegate(arguments: &[&str], input: &str) -> (Option<i32>, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.args(arguments).current_dir(std::env::temp_dir());
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let input = input.to_owned();
+    let output = tokio::task::spawn_blocking(move || {
+        use std::io::Write as _;
+        let mut child = command.spawn().unwrap();
+        // It may end before it has read anything.
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        child.wait_with_output().unwrap()
+    });
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = output.await.unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (status.code(), text(stdout), text(stderr))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn overrides_are_set_listed_and_cleared() {
+    let bench = Bench::start(&limited("")).await;
+    let url = format!("http://{}", bench.gateway.admin);
+    let run = async |arguments: &[&str]| {
+        let arguments = [arguments, &["--admin", &url]].concat();
+        tidegate(&arguments, "").await
+    };
+    let (status, out, err) = run(&[
+        "client",
+        "api_key:acme",
+        "plan",
+        "gold",
+        "--for",
+        "24h",
+        "--reason",
+        "launch day",
+    ])
+    .await;
+    assert_eq!((status, &*err), (Some(0), ""));
+    assert!(out.starts_with("api_key:acme: plan gold until 20"), "{out}");
+    assert!(
+        out.contains("note: overrides of this gateway end with its process"),
+        "{out}"
+    );
+    let (_, out, _) = run(&["client", "10.0.0.0/8", "block", "--for", "never"]).await;
+    assert!(out.starts_with("10.0.0.0/8: block until never\n"), "{out}");
+    let (_, out, _) = run(&["client", "user_id:a b", "exempt", "--for", "7d"]).await;
+    assert!(out.starts_with("user_id:a b: exempt until 20"), "{out}");
+    let (_, out, _) = run(&["overrides", "list"]).await;
+    let lines: Vec<&str> = out.lines().collect();
+    assert_eq!(lines.len(), 5, "{out}");
+    assert!(
+        lines[1].starts_with("api_key:acme") && lines[1].ends_with("launch day"),
+        "{out}"
+    );
+    let (_, out, _) = run(&["client", "api_key:acme", "show"]).await;
+    assert!(
+        out.contains("\noverride for api_key:acme: plan gold\n"),
+        "{out}"
+    );
+    // Lost updates.
+    let (status, _, err) = run(&[
+        "client",
+        "user_id:a b",
+        "block",
+        "--for",
+        "1h",
+        "--expect",
+        "none",
+    ])
+    .await;
+    assert_eq!(status, Some(1));
+    assert!(err.contains("412"), "{err}");
+    let (status, out, _) = run(&["client", "user_id:a b", "clear", "--reason", "done"]).await;
+    assert_eq!(
+        (status, &*out),
+        (Some(0), "user_id:a b: exempt is cleared\n")
+    );
+    let (status, _, err) = run(&["client", "user_id:a b", "clear"]).await;
+    assert_eq!(status, Some(1));
+    assert!(err.contains("No override is in force"), "{err}");
+    // Arguments that do not belong together.
+    for arguments in [
+        &["client", "user_id:1", "block"][..],
+        &["client", "user_id:1", "plan", "--for", "1h"],
+        &["client", "user_id:1", "block", "gold", "--for", "1h"],
+        &["client", "user_id:1", "clear", "--for", "1h"],
+        &["client", "user_id:1", "show", "--reason", "x"],
+        &[
+            "client",
+            "user_id:1",
+            "block",
+            "--for",
+            "1h",
+            "--expect",
+            "x",
+        ],
+        &["overrides", "load"],
+        &["overrides", "list", "file"],
+    ] {
+        let (status, _, err) = run(arguments).await;
+        assert_eq!(status, Some(2), "{arguments:?}: {err}");
+    }
+    bench.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dump_is_loaded_elsewhere() {
+    let one = Bench::start(&limited("")).await;
+    let wanted = (0..2_500).map(|index| {
+        json!({ "name": format!("user_id:{index}"), "plan": "gold", "for": "never", "reason": "why" })
+    });
+    let wanted = json!({ "overrides": wanted.collect::<Vec<_>>() });
+    let url = format!("http://{}", one.gateway.admin);
+    let (status, out, err) = tidegate(
+        &["overrides", "load", "-", "--admin", &url],
+        &wanted.to_string(),
+    )
+    .await;
+    assert_eq!((status, &*out, &*err), (Some(0), "set: 2500\n", ""));
+    let (status, dump, _) = tidegate(&["overrides", "dump", "--admin", &url], "").await;
+    assert_eq!((status, dump.lines().count()), (Some(0), 2_502));
+
+    let redis = RedisServer::start().await;
+    let other = Bench::start(&limited(&crate::kit::exact(&redis))).await;
+    let url = format!("http://{}", other.gateway.admin);
+    let dump = dump.replacen("user_id:7\"", "nobody\"", 1);
+    let dump = dump.replacen("\"never\"", "\"2020-01-01T00:00:00Z\"", 1);
+    let (status, out, err) = tidegate(&["overrides", "load", "-", "--admin", &url], &dump).await;
+    assert_eq!((status, &*out), (Some(1), "set: 2498\nended already: 1\n"));
+    assert!(err.contains("refused: 1\n  nobody: "), "{err}");
+    let answer = ask(&other.client, "/", &[("x-user-id", "2499")]).await;
+    assert_eq!(told(&answer), shown(200, 9, 8));
+    one.stop().await;
+    other.stop().await;
+}
+
+/// `explain` asks a running gateway, if one is named.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn explain_says_which_override_holds() {
+    let bench = Bench::start(&limited("")).await;
+    let admin = bench.gateway.admin;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gateway.yaml");
+    let yaml = limited("").replace("UPSTREAM", "http://127.0.0.1:1");
+    std::fs::write(&file, yaml).unwrap();
+    let file = file.to_str().unwrap();
+    let url = format!("http://{admin}");
+    let explain = async |more: &[&str]| {
+        let arguments = [
+            &["explain", "-c", file, "GET", "/", "-H", "X-User-Id: 42"],
+            more,
+        ]
+        .concat();
+        let (status, out, err) = tidegate(&arguments, "").await;
+        assert_eq!((status, &*err), (Some(0), ""));
+        out
+    };
+    let from = ["--admin", url.as_str()];
+    assert!(!explain(&from).await.contains("override"));
+    set(admin, "user_id:42", plan("gold")).await;
+    assert!(!explain(&[]).await.contains("override"));
+    let out = explain(&from).await;
+    assert!(
+        out.contains("\noverride: plan gold, for user_id:42, until 20"),
+        "{out}"
+    );
+    assert!(out.contains("launch day\nplan:     gold\n"), "{out}");
+    assert!(
+        out.contains("quota:  limit 9, window 31d; of the plan gold"),
+        "{out}"
+    );
+    set(admin, "user_id:42", exempt()).await;
+    let out = explain(&from).await;
+    assert!(
+        out.contains("not charged, for the client is exempt: override for user_id:42\n"),
+        "{out}"
+    );
+    set(admin, "127.0.0.0%2F8", block()).await;
+    let out = explain(&from).await;
+    assert!(
+        out.contains("answer:   403, for an override blocks 127.0.0.0/8"),
+        "{out}"
+    );
+    bench.stop().await;
+}
+
+/// `check --running` tells of overrides that a reload would leave without effect.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn check_tells_of_a_plan_that_overrides_name_and_the_file_lacks() {
+    let bench = Bench::start(&limited("")).await;
+    let admin = bench.gateway.admin;
+    set(admin, "user_id:42", plan("gold")).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gateway.yaml");
+    let yaml = limited("").replace("UPSTREAM", "http://127.0.0.1:1");
+    for (has_plan, warns) in [(true, false), (false, true)] {
+        let lines = yaml
+            .lines()
+            .filter(|line| has_plan || !line.starts_with("plans:"));
+        let yaml: String = lines.map(|line| format!("{line}\n")).collect();
+        std::fs::write(&file, format!("admin: {admin}\n{yaml}")).unwrap();
+        let arguments = ["check", "--running", "-c", file.to_str().unwrap()];
+        let (status, out, err) = tidegate(&arguments, "").await;
+        assert_eq!((status, &*err), (Some(0), ""));
+        let warning = "1 override with the plan `gold`, which is not defined here";
+        assert_eq!(out.contains(warning), warns, "{out}");
+    }
+    bench.stop().await;
+}
