@@ -5,7 +5,12 @@ fn listed(name: &str) -> ListedClient {
     match name.split_once(':') {
         Some(("api_key", name)) => ListedClient::ApiKey(name.into()),
         Some(("user_id", id)) => ListedClient::UserId(id.into()),
-        _ => ListedClient::Network(name.parse().unwrap()),
+        _ => {
+            // An address is a network of its own.
+            let network = name.parse::<ipnet::IpNet>();
+            let address = || name.parse::<std::net::IpAddr>().unwrap().into();
+            ListedClient::Network(network.unwrap_or_else(|_| address()))
+        }
     }
 }
 
