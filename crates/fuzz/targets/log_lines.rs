@@ -74,7 +74,16 @@ fuzz_target!(|data: &[u8]| -> Corpus {
 });
 
 /// All that an entry says, to compare.
-fn values(entry: &Entry<'_>) -> (u64, u64, Stamp, Vec<Option<Vec<u8>>>, Vec<Option<u64>>) {
+#[derive(Debug, PartialEq, Eq)]
+struct Values {
+    arrival: u64,
+    resolution: u64,
+    stamp: Stamp,
+    texts: Vec<Option<Vec<u8>>>,
+    numbers: [Option<u64>; 7],
+}
+
+fn values(entry: &Entry<'_>) -> Values {
     let text = |field: &Field| entry.text(*field).map(|text| text.bytes().into_owned());
     let numbers = [
         entry.status().map(u64::from),
@@ -85,14 +94,13 @@ fn values(entry: &Entry<'_>) -> (u64, u64, Stamp, Vec<Option<Vec<u8>>>, Vec<Opti
         entry.cost(),
         entry.waited(),
     ];
-    let texts = Field::ALL.iter().map(text).collect();
-    (
-        entry.arrival(),
-        entry.resolution(),
-        entry.stamp(),
-        texts,
-        numbers.to_vec(),
-    )
+    Values {
+        arrival: entry.arrival(),
+        resolution: entry.resolution(),
+        stamp: entry.stamp(),
+        texts: Field::ALL.iter().map(text).collect(),
+        numbers,
+    }
 }
 
 fn check(line: &[u8], entry: &Entry<'_>) {
