@@ -143,13 +143,13 @@ impl Upstream {
             };
             let once_more = retries.filter(|_| left > 0);
             let copy = once_more.map(|_| copy(request));
-            let timeout = options.timeouts.answer.checked_sub(started.elapsed());
+            let begun = Instant::now();
+            let timeout = options.timeouts.answer.checked_sub(begun - started);
             let timeout = match (timeout, once_more.and_then(|retries| retries.plan.timeout)) {
                 (None, _) => return Err(error.unwrap_or(SendError::Silent)),
                 (Some(left), Some(one)) => left.min(one),
                 (Some(left), None) => left,
             };
-            let begun = Instant::now();
             let attempt = self.attempt(&server, request, options, timeout).await;
             attempts.add(noted(server.address, begun, &attempt));
             let retry = match &attempt {

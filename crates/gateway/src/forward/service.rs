@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING, UPGRADE};
+use http::header::{CONNECTION, CONTENT_LENGTH, HOST, UPGRADE};
 use http::response::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use http_body::Body as _;
@@ -24,9 +24,9 @@ use super::request_body::{self, BodyBounds};
 use super::upgrade::Upgrade;
 use crate::body::{Body, ReceivedBody, Tunnel, UpstreamBody};
 use crate::outcome::ForwardOutcome;
+use crate::request::head::HeadCount;
 use crate::request::info::RequestInfo;
 use crate::request::problem::Problem;
-use crate::request::target::has_long_list;
 use crate::request::{cors, grpc};
 use tidegate_config::routes::{ForwardSettings, UpstreamHost};
 use tidegate_net::headers::remove_hop_by_hop;
@@ -335,18 +335,19 @@ fn wanted_upgrade(head: &Parts) -> Option<HeaderValue> {
 /// Refuses what an upstream must not send. Refused are framings that two readers could take for two things, and lists that would
 /// cost more to read than they can mean.
 fn check(headers: &HeaderMap) -> Result<(), Problem> {
-    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
-    let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
-    let framed = match (codings.next(), lengths.next()) {
-        (None, None) => true,
+    let head = HeadCount::of(headers);
+    let (codings, lengths) = (&head.transfer_encoding, &head.content_length);
+    let framed = match (codings.count, lengths.count) {
+        (0, 0) => true,
         // hyper also takes `2, 2` for one length.
-        (None, Some(length)) => {
+        (0, 1) => lengths.only().is_some_and(|length| {
             !length.is_empty() && length.as_bytes().iter().all(u8::is_ascii_digit)
-        }
-        (Some(coding), None) => coding.as_bytes().eq_ignore_ascii_case(b"chunked"),
-        (Some(_), Some(_)) => false,
+        }),
+        (1, 0) => codings
+            .only()
+            .is_some_and(|coding| coding.as_bytes().eq_ignore_ascii_case(b"chunked")),
+        _ => false,
     };
-    let framed = framed && codings.next().is_none() && lengths.next().is_none();
-    let is_good = framed && !has_long_list(headers);
+    let is_good = framed && !head.has_long_list();
     is_good.then_some(()).ok_or(UPSTREAM_FAILED)
 }

@@ -4,10 +4,10 @@
 
 use std::borrow::Cow;
 
-use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TE, TRANSFER_ENCODING, UPGRADE};
 use http::uri::Scheme;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, Version};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, Version};
 
+use super::head::{HeadCount, HeaderLines};
 use super::problem::Problem;
 use tidegate_net::host::host_of;
 use tidegate_net::path::{EncodedSlashes, PathError, normalize};
@@ -18,9 +18,6 @@ const MAX_TARGET: usize = 8 * 1024;
 const MAX_HEADERS: usize = 100;
 /// Their names and values together, in bytes.
 const MAX_HEADER_BYTES: usize = 32 * 1024;
-
-/// The most elements of a header that is a list and is read here.
-const MAX_ELEMENTS: usize = 100;
 
 /// A request's host and path in the one spelling that routes, keys and upstreams see; beside them its query and headers.
 #[derive(Debug)]
@@ -41,12 +38,13 @@ impl<'a> Target<'a> {
         if [Method::CONNECT, Method::TRACE].contains(request.method()) {
             return Err(METHOD_REFUSED);
         }
-        check_size(request.uri(), request.headers())?;
-        if has_long_list(request.headers()) {
+        let head = HeadCount::of(request.headers());
+        check_size(request.uri(), request.headers().len(), head.bytes)?;
+        if head.has_long_list() {
             return Err(BAD_LIST);
         }
-        check_framing(request.version(), request.headers())?;
-        let host = host_of(authority(request)?).ok_or(BAD_HOST)?;
+        check_framing(request.version(), &head)?;
+        let host = host_of(authority(request, &head.host)?).ok_or(BAD_HOST)?;
         let raw = request.uri().path();
         let (path, encoded_slashes) = match normalize(raw, EncodedSlashes::Reject) {
             Err(PathError::EncodedSlash) => {
@@ -84,7 +82,7 @@ pub(crate) fn rewritten<B>(
     (uri, host)
 }
 
-fn check_size(uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+fn check_size(uri: &Uri, headers: usize, header_bytes: usize) -> Result<(), Problem> {
     let path = uri.path_and_query().map_or(0, |path| path.as_str().len());
     let authority = uri
         .authority()
@@ -92,59 +90,39 @@ fn check_size(uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
     if path.max(authority) > MAX_TARGET {
         return Err(LONG_TARGET);
     }
-    let bytes: usize = headers
-        .iter()
-        .map(|(name, value)| name.as_str().len() + value.len())
-        .sum();
-    if headers.len() > MAX_HEADERS || bytes > MAX_HEADER_BYTES {
+    if headers > MAX_HEADERS || header_bytes > MAX_HEADER_BYTES {
         return Err(LARGE_HEADERS);
     }
     Ok(())
 }
 
-/// Whether a list that is read here has more elements than a request may have headers: it cannot mean more, and each costs a
-/// search.
-pub(crate) fn has_long_list(headers: &HeaderMap) -> bool {
-    let is_long = |name: HeaderName| {
-        let lines = headers.get_all(name).iter();
-        let elements = lines.map(|line| 1 + count_commas(line.as_bytes()));
-        elements.sum::<usize>() > MAX_ELEMENTS
-    };
-    [CONNECTION, TE, UPGRADE].into_iter().any(is_long)
-}
-
-fn count_commas(line: &[u8]) -> usize {
-    line.iter().filter(|byte| **byte == b',').count()
-}
-
 /// `chunked`, once, is the only coding of a transfer: others are accepted by hyper, and read differently elsewhere.
-fn check_framing(version: Version, headers: &HeaderMap) -> Result<(), Problem> {
-    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
-    if let Some(coding) = codings.next() {
-        let chunked = coding.as_bytes().eq_ignore_ascii_case(b"chunked");
-        let alone = codings.next().is_none() && !headers.contains_key(CONTENT_LENGTH);
-        if !chunked || !alone || version != Version::HTTP_11 {
+fn check_framing(version: Version, head: &HeadCount<'_>) -> Result<(), Problem> {
+    let (codings, lengths) = (&head.transfer_encoding, &head.content_length);
+    if codings.count > 0 {
+        let only = codings.only();
+        let chunked = only.is_some_and(|it| it.as_bytes().eq_ignore_ascii_case(b"chunked"));
+        if !chunked || lengths.count > 0 || version != Version::HTTP_11 {
             return Err(BAD_FRAMING);
         }
     }
-    if headers.get_all(CONTENT_LENGTH).iter().nth(1).is_some() {
+    if lengths.count > 1 {
         return Err(BAD_FRAMING);
     }
     Ok(())
 }
 
 /// The authority that a request names: in its target, or in the one Host header that it must have.
-fn authority<B>(request: &Request<B>) -> Result<&str, Problem> {
-    let mut hosts = request.headers().get_all(HOST).iter();
-    let (header, second) = (hosts.next(), hosts.next());
-    let header = header
+fn authority<'a, B>(request: &'a Request<B>, hosts: &HeaderLines<'a>) -> Result<&'a str, Problem> {
+    let header = hosts
+        .first
         .map(|host| host.to_str().map_err(|_| BAD_HOST))
         .transpose()?;
     let uri = request.uri();
     let scheme_is_ours = uri
         .scheme()
         .is_none_or(|scheme| [Scheme::HTTP, Scheme::HTTPS].contains(scheme));
-    if second.is_some() || !scheme_is_ours {
+    if hosts.count > 1 || !scheme_is_ours {
         return Err(BAD_HOST);
     }
     let in_target = uri.authority().map(|authority| authority.as_str());

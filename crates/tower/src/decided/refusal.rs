@@ -16,6 +16,9 @@ const LIMITS_UNAVAILABLE: &str = "limits_unavailable";
 /// More than most problem details take, in bytes.
 const USUAL: usize = 320;
 
+/// The headers of a refusal: these and those of the limit and the request ID. A map that grows is copied.
+const HEADERS: usize = 8;
+
 /// The `error` of the problem details in an answer, as an extension of the answer: for a log, which does not read bodies. A refusal
 /// by a limit has none, because its limit says more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,6 +181,12 @@ impl<'a> Problem<'a> {
             json.extend_from_slice(b"\":");
             // Text and numbers can always be written, and so much of them to memory.
             let _ = match member {
+                Member::Text(text) if is_plain(text) => {
+                    json.push(b'"');
+                    json.extend_from_slice(text.as_bytes());
+                    json.push(b'"');
+                    Ok(())
+                }
                 Member::Text(text) => serde_json::to_writer(&mut json, text),
                 Member::Number(number) => serde_json::to_writer(&mut json, &number),
                 Member::List(list) => serde_json::to_writer(&mut json, list),
@@ -186,6 +195,13 @@ impl<'a> Problem<'a> {
         json.push(b'}');
         json
     }
+}
+
+/// Whether a text stands in JSON as it is. All bytes are looked at, several at once, which takes a tenth of what it takes to look
+/// for the first that does not.
+fn is_plain(text: &str) -> bool {
+    let is_special = |byte: u8| (byte < 0x20) | (byte == b'"') | (byte == b'\\');
+    !text.bytes().fold(false, |any, byte| any | is_special(byte))
 }
 
 fn respond(problem: &Problem<'_>) -> Response<Bytes> {
@@ -202,6 +218,7 @@ fn answer(status: StatusCode, kind: HeaderValue, body: Bytes) -> Response<Bytes>
     let mut response = Response::new(body);
     *response.status_mut() = status;
     let headers = response.headers_mut();
+    headers.reserve(HEADERS);
     headers.insert(CONTENT_TYPE, kind);
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response

@@ -1,0 +1,70 @@
+//! What is counted in a head, in one pass over its headers: to look one name up costs as much as to pass six lines.
+
+use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TE, TRANSFER_ENCODING, UPGRADE};
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+/// The most elements of a header that is a list and is read here. A request may not have more headers, so more elements cannot
+/// mean more, and each costs a search.
+const MAX_ELEMENTS: usize = 100;
+
+/// The headers that are lists and are read here.
+static LISTS: [HeaderName; 3] = [CONNECTION, TE, UPGRADE];
+
+/// What is counted in the head of a request or of an answer.
+#[derive(Debug, Default)]
+pub(crate) struct HeadCount<'a> {
+    /// All names and values together, in bytes.
+    pub(crate) bytes: usize,
+    pub(crate) host: HeaderLines<'a>,
+    pub(crate) content_length: HeaderLines<'a>,
+    pub(crate) transfer_encoding: HeaderLines<'a>,
+    /// The elements of each of [`LISTS`].
+    elements: [usize; LISTS.len()],
+}
+
+/// The lines of one header.
+#[derive(Debug, Default)]
+pub(crate) struct HeaderLines<'a> {
+    pub(crate) first: Option<&'a HeaderValue>,
+    pub(crate) count: usize,
+}
+
+impl<'a> HeadCount<'a> {
+    pub(crate) fn of(headers: &'a HeaderMap) -> Self {
+        let mut head = Self::default();
+        for (name, value) in headers {
+            head.bytes += name.as_str().len() + value.len();
+            if *name == HOST {
+                head.host.add(value);
+            } else if *name == CONTENT_LENGTH {
+                head.content_length.add(value);
+            } else if *name == TRANSFER_ENCODING {
+                head.transfer_encoding.add(value);
+            } else if let Some(list) = LISTS.iter().position(|list| list == name) {
+                head.elements[list] += 1 + count_commas(value.as_bytes());
+            }
+        }
+        head
+    }
+
+    /// Whether a header that is a list has too many elements.
+    pub(crate) fn has_long_list(&self) -> bool {
+        self.elements.iter().any(|count| *count > MAX_ELEMENTS)
+    }
+}
+
+impl<'a> HeaderLines<'a> {
+    fn add(&mut self, value: &'a HeaderValue) {
+        self.first.get_or_insert(value);
+        self.count += 1;
+    }
+
+    /// The value, if there is exactly one line.
+    pub(crate) fn only(&self) -> Option<&'a HeaderValue> {
+        self.first.filter(|_| self.count == 1)
+    }
+}
+
+fn count_commas(line: &[u8]) -> usize {
+    line.iter().filter(|byte| **byte == b',').count()
+}
