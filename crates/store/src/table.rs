@@ -157,8 +157,9 @@ impl Table {
         extended.flatten()
     }
 
-    /// Holds the places with this ID for another lease from `now` on; they are taken again if they are missing. When they
-    /// lapse then.
+    /// Holds the slots with this ID for another lease from `now` on; they are taken again if they are missing. When they lapse
+    /// then. They count as what the request costs, also beyond the quota: a reload, or a gateway that leaves, may raise this
+    /// gateway's share while the request runs.
     pub(crate) fn hold_slots(
         &self,
         charge: &Charge<'_>,
@@ -167,7 +168,7 @@ impl Table {
         now: Micros,
     ) -> Option<Micros> {
         let (shard, key) = self.locate(charge);
-        let (units, lease) = (charge.cost.min(quota.capacity()), charge.limit.lease()?);
+        let (units, lease) = (charge.cost, charge.limit.lease()?);
         let hold = Hold { id, units, lease };
         self.shards
             .at(shard)

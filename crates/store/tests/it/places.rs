@@ -4,12 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::{Concurrency, Quota};
-use tidegate_store::{Charge, Holds, Limit, OnFailure, Outcome, RENEW_EVERY, Store, Via};
+use tidegate_store::redis::RedisOptions;
+use tidegate_store::{
+    Charge, Holds, Limit, OnFailure, Outcome, RENEW_EVERY, RedisStore, Store, Via,
+};
 use tidegate_testkit::{FaultProxy, RedisServer, Way};
 
 use crate::support::{
-    HOUR, MS, PATIENCE, SECOND, charge, connect_exact, limit, memory_store, now, redis_store,
-    wait_for,
+    HOUR, MS, PATIENCE, SECOND, charge, connect_exact, limit, memory_store, now, options,
+    redis_store, wait_for,
 };
 
 /// Short enough to wait for, and long enough for a busy machine.
@@ -328,6 +331,39 @@ async fn an_outage_adds_to_what_is_running() {
         (lapses(&server, &four).await.len() == 1).then_some(())
     })
     .await;
+}
+
+/// A request counts as all that it costs, also where the share is less when Redis goes, and a reload makes it larger later.
+#[tokio::test]
+async fn a_share_that_grows_counts_all_of_a_running_request() {
+    let server = RedisServer::start().await;
+    let options = RedisOptions {
+        gateways: Some(3),
+        remember_refusals: false,
+        ..options(&server.url(), Duration::from_millis(250))
+    };
+    let store = RedisStore::connect(options).await.unwrap();
+    let store = Store::Redis(Arc::new(store));
+    let limited = |most: u64| {
+        let quota = Quota::from(Concurrency::new(most, HOUR).unwrap());
+        Arc::new(Limit::new("places", quota, OnFailure::Local))
+    };
+    let [before, after] = [3, 6].map(limited);
+    let two = charge(&before, 1, 2);
+    let decision = store.decide(&[two]).await;
+    assert_eq!(
+        (decision.outcome, decision.via),
+        (Outcome::Admitted, Via::Store)
+    );
+    let holds = store.holds(std::iter::once((&before, two.key, two.cost)), &decision);
+    server.stop();
+    assert!(begin(&store, &before).await.is_none(), "the share is 1");
+    assert!(
+        begin(&store, &after).await.is_none(),
+        "the share is 2, and 2 are taken"
+    );
+    drop(holds);
+    assert!(begin(&store, &after).await.is_some(), "none is taken");
 }
 
 /// Places that seem to last for too long were taken before Redis's clock stepped back, or a replica behind took over.
