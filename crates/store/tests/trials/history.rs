@@ -73,6 +73,8 @@ pub(crate) struct Leeway {
     pub(crate) ahead: Micros,
     /// For so long it may stand, because it was stepped back.
     pub(crate) back: Micros,
+    /// Whether it stands after a step back: spans that end meanwhile have no end by it.
+    pub(crate) stands: bool,
 }
 
 /// A limit, with what does not change by a reload or a plan.

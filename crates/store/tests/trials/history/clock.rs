@@ -86,6 +86,7 @@ impl Clock {
                     piece.shift += ((left - entered) * window).cast_signed();
                 }
                 piece.least = before;
+                leeway.stands = true;
                 // What was used before the window that was left may count in it again.
                 leeway.back += 2 * window;
             } else {

@@ -79,6 +79,8 @@ enum Event {
     Asked,
     /// What was used was forgotten: surely, or maybe.
     Forgotten(bool),
+    /// The time stands from then on, and a block that has begun goes on to its end meanwhile.
+    Stands,
 }
 
 /// What happened to a key of a budget, in order; `but` for one request.
@@ -128,6 +130,8 @@ fn events(
     events.extend(lost.map(|span| (*span, Event::Forgotten(false))));
     let lost = history.surely_forgotten(limit, key).into_iter();
     events.extend(lost.map(|span| (span, Event::Forgotten(true))));
+    let steps = history.steps.iter().filter(|_| history.leeway.stands);
+    events.extend(steps.map(|step| (step.span, Event::Stands)));
     events.sort_by_key(|(at, _)| (at.begin, at.end));
     events
 }
@@ -173,7 +177,7 @@ pub(super) fn may_last(
             Event::Forgotten(true) if blocked.since < span.begin && span.end + age < at.begin => {
                 blocked = Blocked::default();
             }
-            Event::Forgotten(_) => blocked.surely = None,
+            Event::Forgotten(_) | Event::Stands => blocked.surely = None,
         }
     }
     at.begin < blocked.at_most
@@ -218,7 +222,7 @@ fn admitted_meanwhile(history: &History, limit: usize, key: u64) -> Option<Breac
             match event {
                 Event::Refused(left, asked) => blocked.refused(span, block, left, asked),
                 Event::Asked => blocked.maybe(span, block),
-                Event::Forgotten(_) => blocked.surely = None,
+                Event::Forgotten(_) | Event::Stands => blocked.surely = None,
             }
         }
         admitted.find_map(|(request, charge)| {

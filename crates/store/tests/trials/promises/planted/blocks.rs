@@ -94,33 +94,43 @@ fn a_block_across_a_step_of_the_clock() {
 
 #[test]
 fn a_block_lasts_longer_if_its_clock_is_stepped_back() {
-    let stepped = || {
-        let mut history = ten(exact(Kind::Log));
+    let stepped = |kind, by: i64| {
+        let mut history = ten(exact(kind));
         let span = 300 * MS;
         history.limits[0].block = Some(Block {
             span,
             extend: false,
         });
-        history.requests.push(refused(10 * MS, Via::Store));
-        let ahead = -75_000;
+        let mut first = refused(10 * MS, Via::Store);
+        // Not because of the block alone.
+        first.charges[0].verdict.as_mut().unwrap().retry_after = 1_000 * MS;
+        history.requests.push(first);
+        let ahead = -by * MS.cast_signed();
         let span = Span::at(START + 100 * MS);
         history.steps.push(Step { span, ahead });
         history
     };
-    let after = |mut request: Request| {
+    let after = |mut request: Request, by: Micros| {
         let at = &mut request.charges[0].at;
-        *at = Span::at(at.begin - 75 * MS);
+        *at = Span::at(at.begin - by * MS);
         if let Some(verdict) = &mut request.charges[0].verdict {
-            // Not because of the block alone.
             verdict.retry_after = 1_000 * MS;
         }
         request
     };
     // The block ends 385 ms after the start. Whoever is refused before that begins no other.
-    let mut within = stepped();
-    within.requests.push(after(refused(350 * MS, Via::Store)));
-    within.requests.push(after(admitted(400 * MS)));
+    let mut within = stepped(Kind::Log, 75);
+    let mut late = refused(350 * MS, Via::Store);
+    within.requests.push(after(late, 75));
+    within.requests.push(after(admitted(400 * MS), 75));
     let broken = broken_by_any_clock(&within);
+    assert!(broken.is_empty(), "{broken:?}");
+    // It is cut to its span at the step. By a clock of windows, which stands, it would not end for a second.
+    let mut stands = stepped(Kind::Counter, 1_000);
+    late = refused(101 * MS, Via::Store);
+    stands.requests.push(after(late, 1_000));
+    stands.requests.push(after(admitted(405 * MS), 1_000));
+    let broken = broken_by_any_clock(&stands);
     assert!(broken.is_empty(), "{broken:?}");
 }
 
