@@ -131,7 +131,9 @@ fn events(
     let lost = history.surely_forgotten(limit, key).into_iter();
     events.extend(lost.map(|span| (span, Event::Forgotten(true))));
     let steps = history.steps.iter().filter(|_| history.leeway.stands);
-    events.extend(steps.map(|step| (step.span, Event::Stands)));
+    // All that follows while the time stands is at one time, and the step is before it.
+    let before = |span: Span| Span::at(span.begin - 1);
+    events.extend(steps.map(|step| (before(step.span), Event::Stands)));
     events.sort_by_key(|(at, _)| (at.begin, at.end));
     events
 }
