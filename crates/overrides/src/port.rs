@@ -73,6 +73,8 @@ pub struct Answered {
     pub response: Response<Bytes>,
     /// What was changed, in the order of the changes.
     pub changed: Vec<Changed>,
+    /// How many changes were refused.
+    pub refused: usize,
     /// Whom a change was for, and why it failed: nobody knows how much of it was made.
     pub failed: Option<(String, ChangeError)>,
 }
@@ -117,6 +119,7 @@ impl Port<'_> {
         let mut answered = Answered {
             response: Response::default(),
             changed: Vec::new(),
+            refused: 0,
             failed: None,
         };
         let answer = match (&question.asked, question.method) {
@@ -129,6 +132,10 @@ impl Port<'_> {
             }
             (asked, _) => Err(method_not_allowed(asked.allow())),
         };
+        let reads = [Method::GET, Method::HEAD].contains(question.method);
+        if answer.is_err() && !reads && answered.failed.is_none() {
+            answered.refused += 1;
+        }
         answered.response = answer.unwrap_or_else(|refusal| *refusal);
         answered
     }
@@ -276,6 +283,7 @@ impl Port<'_> {
                 }
             }
         }
+        answered.refused = loaded.refused;
         Ok(json(&loaded))
     }
 

@@ -47,6 +47,10 @@ pub(super) async fn answer(
         by: audit.by(),
     };
     let answered = port.answer(question).await;
+    let metrics = snapshot.stack.metrics.overrides();
+    metrics.changed("made", answered.changed.len());
+    metrics.changed("refused", answered.refused);
+    metrics.changed("failed", answered.failed.iter().count());
     audit.overridden(&answered.changed).await;
     if let Some((whom, error)) = &answered.failed {
         audit.override_failed(whom, error);
