@@ -39,13 +39,13 @@ async fn change(
 }
 
 /// Sets an override, and returns it.
-async fn set(admin: SocketAddr, name: &str, wanted: Value) -> Value {
+pub(crate) async fn set(admin: SocketAddr, name: &str, wanted: Value) -> Value {
     let answer = change(admin, Method::PUT, name, &[], &wanted).await;
     assert_eq!(answer.status, 200, "{name} {wanted}: {}", answer.text());
     serde_json::from_str(answer.text()).unwrap()
 }
 
-async fn clear(admin: SocketAddr, name: &str) {
+pub(crate) async fn clear(admin: SocketAddr, name: &str) {
     let answer = change(admin, Method::DELETE, name, &[], &Value::Null).await;
     assert_eq!(answer.status, 200, "{name}: {}", answer.text());
 }
@@ -58,7 +58,7 @@ fn exempt() -> Value {
     json!({ "action": "exempt", "for": "1h" })
 }
 
-fn plan(name: &str) -> Value {
+pub(crate) fn plan(name: &str) -> Value {
     json!({ "plan": name, "for": "24h", "reason": "launch day" })
 }
 
@@ -183,6 +183,54 @@ async fn a_blocked_request_is_counted_as_denied() {
     assert_eq!(sample(admin, denied).await, 2);
     assert_eq!(bench.upstream.count(), 0);
     bench.stop().await;
+}
+
+/// What is in force is counted by action, also when it has ended; changes by what became of them.
+#[tokio::test]
+async fn overrides_and_their_changes_are_counted() {
+    on_both_stores(async |store| {
+        let bench = Bench::start(&limited(store)).await;
+        let admin = bench.gateway.admin;
+        let counts = async || {
+            let mut counts = Vec::new();
+            for action in ["plan", "exempt", "block"] {
+                let metric = format!("tidegate_overrides{{action=\"{action}\"}}");
+                counts.push(sample(admin, &metric).await);
+            }
+            for outcome in ["made", "refused", "failed"] {
+                let metric = format!("tidegate_override_changes_total{{outcome=\"{outcome}\"}}");
+                counts.push(sample(admin, &metric).await);
+            }
+            counts
+        };
+        assert_eq!(counts().await, [0; 6]);
+        set(admin, "user_id:1", plan("gold")).await;
+        set(admin, "user_id:2", block()).await;
+        let short = json!({ "action": "block", "for": "700ms" });
+        set(admin, "10.0.0.0%2F8", short).await;
+        assert_eq!(counts().await[3..], [3, 0, 0]);
+        // It may have ended by now.
+        assert_eq!(counts().await[..2], [1, 0]);
+        set(admin, "user_id:2", exempt()).await;
+        clear(admin, "user_id:1").await;
+        let stale = [("if-match", "\"1\"")];
+        for (name, headers, wanted) in [
+            ("user_id:2", &stale[..], block()),
+            ("nobody", &[], block()),
+            ("user_id:2", &[], Value::Null),
+        ] {
+            let answer = change(admin, Method::PUT, name, headers, &wanted).await;
+            assert!(answer.status.is_client_error(), "{answer:?}");
+        }
+        // To look changes nothing.
+        assert_eq!(page(admin, "/overrides/user_id:9").await.0, 404);
+        until("the short one ends", async || {
+            counts().await == [0, 1, 0, 5, 3, 0]
+        })
+        .await;
+        bench.stop().await;
+    })
+    .await;
 }
 
 #[tokio::test]
