@@ -119,6 +119,7 @@ impl Runtime {
             jwks,
             upstreams,
             limit_keys,
+            fixed: plan.fixed.fingerprints(),
             version: plan.version,
             since: Timestamp::now(),
         })
