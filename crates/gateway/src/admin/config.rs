@@ -7,6 +7,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Response};
 use serde::{Deserialize, Serialize};
 
+use crate::runtime::fixed;
 use crate::runtime::limit_keys::LimitKeys;
 use crate::runtime::snapshot::Snapshot;
 use tidegate_config::Plan;
@@ -40,7 +41,7 @@ impl RunningConfig {
         if self.program != PROGRAM {
             return Vec::new();
         }
-        let planned = plan.fixed.fingerprints();
+        let planned = fixed::fingerprints(plan);
         let differs = |(key, was): &(&String, &String)| planned.get(*key) != Some(*was);
         let differing = self.fixed.iter().filter(differs);
         differing.map(|(key, _)| key.as_str()).collect()
