@@ -187,15 +187,12 @@ impl Shown {
 }
 
 impl ShownList {
-    /// Those of `all`, which are in order, whose name is behind `after`; `most` of them at most.
-    pub fn of(all: &[Override], after: Option<&Subject>, most: usize, kept: Kept) -> Self {
-        let start = all.partition_point(|it| after.is_some_and(|after| it.subject <= *after));
-        let shown = &all[start..];
-        let part = &shown[..shown.len().min(most)];
-        let last = part.last().filter(|_| part.len() < shown.len());
+    /// A part of `count` overrides, which are in order. More follow it if `has_more`.
+    pub fn of(part: &[Override], has_more: bool, count: usize, kept: Kept) -> Self {
+        let last = part.last().filter(|_| has_more);
         Self {
             overrides: part.iter().map(Shown::of).collect(),
-            count: all.len(),
+            count,
             kept,
             next: last.map(|it| it.subject.to_string()),
         }

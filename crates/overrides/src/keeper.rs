@@ -176,9 +176,12 @@ impl Overrides {
 
     /// All that are in force, by name.
     pub fn list(&self) -> Vec<Override> {
-        let mut all: Vec<_> = self.replica.lock().in_force(self.now()).collect();
-        all.sort_unstable_by(|one, other| one.subject.cmp(&other.subject));
-        all
+        self.page(None, MAX_OVERRIDES).0
+    }
+
+    /// Those whose name is behind `after`, by name, `most` at most; and whether there are more.
+    pub fn page(&self, after: Option<&Subject>, most: usize) -> (Vec<Override>, bool) {
+        self.replica.lock().page(after, most, self.now())
     }
 
     /// The ones that were set last, the latest first, `most` at most.

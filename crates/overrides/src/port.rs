@@ -4,24 +4,26 @@
 
 mod answers;
 
+use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Deserializer, SeqAccess, Visitor};
 use tidegate_net::path::decoded_part;
 use tidegate_tower::{ClientPlans, problem};
 
-use crate::api::{Loaded, Shown, ShownList, Wanted, WantedList};
+use crate::api::{Loaded, Shown, ShownList, Wanted};
 use crate::exchange::Expected;
 use crate::keeper::{ChangeError, Outcome, Overrides, Wish};
 use crate::name::Subject;
 use crate::setting::Override;
 use answers::{Refusal, bad, json, method_not_allowed, none, refused, shown, why};
 
-/// The longest body, in bytes.
-pub const MAX_BODY: usize = 8 << 20;
+/// The longest body with many overrides, and with one, in bytes.
+const MAX_LOAD: usize = 8 << 20;
+const MAX_ONE: usize = 16 << 10;
 /// How many may be set at once, and how many are shown at once at most.
 const MOST: usize = 10_000;
 /// How many are shown at once if nothing is said.
@@ -104,6 +106,15 @@ impl<'a> Asked<'a> {
         }
     }
 
+    /// How many bytes of a body are read. Whoever may only look sends none, so nobody buffers it.
+    pub const fn max_body(&self, method: &Method) -> usize {
+        match (self, method) {
+            (_, &Method::GET | &Method::HEAD) => 0,
+            (Self::All, _) => MAX_LOAD,
+            (Self::One(_), _) => MAX_ONE,
+        }
+    }
+
     /// The methods by which it is asked, as `Allow` says them.
     const fn allow(&self) -> &'static str {
         match self {
@@ -166,8 +177,10 @@ impl Port<'_> {
                 _ => return Err(bad("the query may have after=NAME and limit=NUMBER")),
             }
         }
-        let (all, kept) = (self.overrides.list(), self.overrides.kept());
-        Ok(json(&ShownList::of(&all, after.as_ref(), most, kept)))
+        let (part, has_more) = self.overrides.page(after.as_ref(), most);
+        let count = self.overrides.figures().in_force.all();
+        let kept = self.overrides.kept();
+        Ok(json(&ShownList::of(&part, has_more, count, kept)))
     }
 
     async fn put(
@@ -242,11 +255,8 @@ impl Port<'_> {
         question: &Question<'_>,
         answered: &mut Answered,
     ) -> Result<Response<Bytes>, Refusal> {
-        let list: Option<WantedList> = read(&question.body)?;
+        let list: Option<Load> = read(&question.body)?;
         let list = list.ok_or_else(|| bad("a body is needed: {\"overrides\": [...]}"))?;
-        if list.overrides.len() > MOST {
-            return Err(bad("at most 10000 overrides may be set at once"));
-        }
         let (mut loaded, mut wishes, mut whose) = (Loaded::default(), Vec::new(), Vec::new());
         for wanted in list.overrides {
             let name = wanted.name.as_deref().unwrap_or_default();
@@ -309,6 +319,37 @@ impl Port<'_> {
     }
 }
 
+/// Many overrides that are wished for, no more than [`MOST`]: of others nothing is kept, because a short text can list many.
+#[derive(Debug, serde::Deserialize)]
+struct Load {
+    #[serde(deserialize_with = "at_most")]
+    overrides: Vec<Wanted>,
+}
+
+fn at_most<'de, D: Deserializer<'de>>(list: D) -> Result<Vec<Wanted>, D::Error> {
+    struct Bounded;
+    impl<'de> Visitor<'de> for Bounded {
+        type Value = Vec<Wanted>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of overrides")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+            let mut found = Vec::new();
+            while let Some(one) = list.next_element()? {
+                if found.len() == MOST {
+                    let error = "at most 10000 overrides may be set at once";
+                    return Err(serde::de::Error::custom(error));
+                }
+                found.push(one);
+            }
+            Ok(found)
+        }
+    }
+    list.deserialize_seq(Bounded)
+}
+
 /// Why an override is cleared.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -321,8 +362,15 @@ struct Reason {
 fn expected(headers: &HeaderMap) -> Result<Expected, Refusal> {
     let version = |value: &HeaderValue| {
         let text = value.to_str().ok()?.trim();
-        text.strip_prefix('"')?.strip_suffix('"')?.parse().ok()
+        let version = text.strip_prefix('"')?.strip_suffix('"')?.parse().ok();
+        // No override has the version 0, which scripts take for no override.
+        version.filter(|version| *version != 0)
     };
+    // Of two the second would not count.
+    let is_twice = |name| headers.get_all(name).iter().nth(1).is_some();
+    if is_twice(IF_MATCH) || is_twice(IF_NONE_MATCH) {
+        return Err(bad("a change may have one condition"));
+    }
     match (headers.get(IF_MATCH), headers.get(IF_NONE_MATCH)) {
         (None, None) => Ok(Expected::Any),
         (None, Some(any)) if any == "*" => Ok(Expected::Nothing),

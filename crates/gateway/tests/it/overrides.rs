@@ -320,6 +320,127 @@ async fn what_cannot_be_set_is_refused() {
     bench.stop().await;
 }
 
+/// Nobody who may only look makes the gateway buffer a body, and a short text becomes no long list.
+#[tokio::test]
+async fn bodies_and_conditions_are_bounded() {
+    let bench = Bench::start(&limited("")).await;
+    let admin = bench.gateway.admin;
+    let many = |count| json!({ "overrides": vec![json!({}); count] });
+    let long = json!({ "action": "block", "for": "1h", "reason": "x".repeat(16 << 10) });
+    for (method, name, wanted, status, detail) in [
+        (
+            Method::GET,
+            "user_id:1",
+            json!({}),
+            413,
+            "more than 0 bytes",
+        ),
+        (
+            Method::PUT,
+            "user_id:1",
+            long.clone(),
+            413,
+            "more than 16384 bytes",
+        ),
+        (
+            Method::DELETE,
+            "user_id:1",
+            long,
+            413,
+            "more than 16384 bytes",
+        ),
+        (Method::POST, "", many(10_001), 400, "at most 10000"),
+        (Method::POST, "", many(10_000), 200, "\"refused\":10000"),
+        (Method::POST, "", json!({}), 400, "missing field"),
+    ] {
+        let mut request = Request::builder().method(&method);
+        request = match name {
+            "" => request.uri("/overrides"),
+            name => request.uri(format!("/overrides/{name}")),
+        };
+        let request = request.body(body::full(wanted.to_string())).unwrap();
+        let answer = Client::fresh(admin).request(request).await;
+        assert_eq!(answer.status, status, "{method} {name}: {}", answer.text());
+        assert!(answer.text().contains(detail), "{}", answer.text());
+    }
+    let (one, other) = (("if-match", "\"1\""), ("if-match", "\"2\""));
+    for headers in [
+        &[("if-match", "\"0\"")][..],
+        &[one, other],
+        &[one, ("if-none-match", "*")],
+        &[("if-none-match", "\"1\"")],
+        &[("if-none-match", "*"), ("if-none-match", "*")],
+    ] {
+        let answer = change(admin, Method::PUT, "user_id:1", headers, &block()).await;
+        assert_eq!(answer.status, 400, "{headers:?}: {}", answer.text());
+    }
+    assert_eq!(names(admin).await, [""; 0]);
+    bench.stop().await;
+}
+
+/// Part after part, each override once.
+#[tokio::test]
+async fn a_list_is_shown_in_parts() {
+    on_both_stores(async |store| {
+        let bench = Bench::start(&limited(store)).await;
+        let admin = bench.gateway.admin;
+        let mut expected = vec!["10.0.0.0/8".to_owned()];
+        set(admin, "10.0.0.0%2F8", block()).await;
+        for id in 0..6 {
+            set(admin, &format!("user_id:{id}"), block()).await;
+            expected.push(format!("user_id:{id}"));
+        }
+        clear(admin, "user_id:3").await;
+        expected.retain(|name| name != "user_id:3");
+        let (mut found, mut after) = (Vec::new(), String::new());
+        loop {
+            let (_, text) = page(admin, &format!("/overrides?limit=2{after}")).await;
+            let part: Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(part["count"], 6);
+            let names = part["overrides"].as_array().unwrap().iter();
+            found.extend(names.map(|it| it["name"].as_str().unwrap().to_owned()));
+            let Some(next) = part["next"].as_str() else {
+                break;
+            };
+            after = format!("&after={}", next.replace('/', "%2F"));
+        }
+        assert_eq!(found.len(), 6);
+        found.sort_unstable();
+        assert_eq!(found, expected);
+        bench.stop().await;
+    })
+    .await;
+}
+
+/// The name of such a client has a part of the hash by which limits know it.
+#[tokio::test]
+async fn a_client_with_an_unlisted_key_has_an_override_at_once() {
+    on_both_stores(async |store| {
+        let yaml = limited(store)
+            .replace("keys: [", "unknown: accept, keys: [")
+            .replace("limits: [it]", "limits: [it, guard]")
+            .replace(
+                "limits:\n",
+                "limits:\n  guard: { fixed_window: { limit: 1000, window: 31d }, per: [ip] }\n",
+            );
+        let bench = Bench::start(&yaml).await;
+        let hash = crate::callers::sha256("some-key");
+        let name = format!("api_key:unlisted-{}", &hash[..16]);
+        let next = async || told(&ask(&bench.client, "/", &[("x-api-key", "some-key")]).await);
+        for left in [2, 1, 0] {
+            assert_eq!(next().await, shown(200, 3, left));
+        }
+        // It is remembered.
+        for _ in 0..2 {
+            assert_eq!(next().await, shown(429, 3, 0));
+        }
+        set(bench.gateway.admin, &name, plan("gold")).await;
+        assert_eq!(next().await, shown(200, 9, 5));
+        bench.stop().await;
+    })
+    .await;
+}
+
 /// Without Redis, a file keeps them.
 #[tokio::test]
 async fn overrides_are_kept_in_a_file_if_one_is_named() {
