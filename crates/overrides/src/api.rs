@@ -55,6 +55,9 @@ pub struct Shown {
     pub set: String,
     /// Its version.
     pub version: u64,
+    /// Why nobody may have this name, in the answer to a change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// A part of all overrides, by name.
@@ -99,6 +102,8 @@ pub struct Wanted {
     set: serde::de::IgnoredAny,
     #[serde(default, skip_serializing)]
     version: serde::de::IgnoredAny,
+    #[serde(default, skip_serializing)]
+    note: serde::de::IgnoredAny,
 }
 
 /// Many overrides that are wished for.
@@ -166,6 +171,7 @@ impl Shown {
             by: it.setting.by.to_string(),
             set: written(it.set_at()),
             version: it.version,
+            note: None,
         }
     }
 

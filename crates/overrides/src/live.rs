@@ -24,8 +24,6 @@ const MOST_EVENTS: usize = 100;
 const MOST_SHOWN: usize = 100;
 /// Changes of so many clients at once concern all.
 const MOST_CLIENTS: usize = 1_000;
-/// How the name of a client begins whose API key is not listed.
-const UNLISTED: &str = "unlisted-";
 /// How much of a name or a reason an event has, in bytes.
 const MAX_TEXT: usize = 128;
 
@@ -142,7 +140,7 @@ impl Applied {
         let tag = |change: &Change| {
             let client = match &change.subject {
                 // The name has only the start of the hash that tells the client's keys.
-                Subject::ApiKey(name) if name.starts_with(UNLISTED) => return None,
+                subject if subject.is_unlisted() => return None,
                 Subject::ApiKey(name) => Client::ApiKey(name.clone()),
                 Subject::UserId(id) => Client::UserId((&**id).into()),
                 Subject::Certificate(name) => Client::Certificate(name.clone()),

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::{IpNet, Ipv4Net};
+use tidegate_tower::{Caller, Clients, UnknownClient};
 
 /// The longest name of a client, in bytes, with what stands before it.
 pub const MAX_NAME: usize = 256;
@@ -41,7 +42,30 @@ pub enum InvalidName {
     HostBits(IpAddr),
 }
 
+/// How the name of a client begins whose API key is not listed. The rest is the start of the key's hash.
+const UNLISTED: &str = "unlisted-";
+
 impl Subject {
+    /// Whether it is a client whose API key is not listed.
+    pub(crate) fn is_unlisted(&self) -> bool {
+        matches!(self, Self::ApiKey(name) if name.starts_with(UNLISTED))
+    }
+
+    /// Why no client has this name, as far as `clients` tells. An API key may be listed later, and names may have two spellings, so this
+    /// refuses nothing.
+    pub(crate) fn doubt(&self, clients: &Clients) -> Option<String> {
+        if self.is_unlisted() || matches!(self, Self::Network(_)) {
+            return None;
+        }
+        let error = Caller::named(clients, &self.to_string()).err()?;
+        Some(match error {
+            UnknownClient::ApiKey => "no API key of this name is listed now".to_owned(),
+            UnknownClient::UserId => "nothing under `clients` names users".to_owned(),
+            UnknownClient::Certificate => "nothing under `clients` reads certificates".to_owned(),
+            other => other.to_string(),
+        })
+    }
+
     /// Whom a text names. `ip:ADDRESS` is a client: of an IPv6 address the network of `ipv6_prefix` bits, as clients are counted.
     ///
     /// # Errors

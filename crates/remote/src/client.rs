@@ -136,6 +136,9 @@ impl Question {
         let shown: Shown = port::ask(port, self.call(Method::PUT).with(&wanted)?)?;
         let kept: ShownList = port::ask(port, Call::get("/overrides?limit=1"))?;
         let mut text = format!("{}: {} until {}\n", shown.name, shown.does(), shown.until);
+        if let Some(note) = &shown.note {
+            text.push_str(&format!("note: {}: {note}\n", shown.name));
+        }
         text.push_str(note(kept.kept));
         crate::print(&text);
         Ok(())

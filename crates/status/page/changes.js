@@ -100,7 +100,8 @@ async function change() {
   if (answer.ok) {
     empty();
     const ends = status && status.overrides.kept === "process" ? " It ends with this process: overrides_file is not set." : "";
-    return say(clears ? `${one.name}: ${told(one)} is cleared.` : `${one.name}: ${told(one)}.${ends}`);
+    const doubt = one.note ? ` But ${one.note}.` : "";
+    return say(clears ? `${one.name}: ${told(one)} is cleared.` : `${one.name}: ${told(one)}.${doubt}${ends}`, doubt ? "hot" : "");
   }
   if (answer.status !== 412) return say(`Not changed: ${one.detail || `status ${answer.status}`}`, "bad");
   const now = await see(name, "Not changed: another override is in force than was shown. ", "Press again to replace it.");

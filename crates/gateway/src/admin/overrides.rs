@@ -34,7 +34,7 @@ pub(super) async fn answer(
     let port = Port {
         overrides: &audit.status.overrides.overrides,
         plans: &snapshot.budgets.overrides.plans,
-        ipv6_prefix: snapshot.budgets.clients.ipv6_prefix,
+        clients: &snapshot.budgets.clients,
     };
     let question = Question {
         asked,

@@ -320,6 +320,48 @@ async fn what_cannot_be_set_is_refused() {
     bench.stop().await;
 }
 
+/// A name that is cut off, or that nobody has, is no silent mistake.
+#[tokio::test]
+async fn a_name_that_nobody_has_is_noted() {
+    let bench = Bench::start(&limited("")).await;
+    let admin = bench.gateway.admin;
+    for (name, note) in [
+        ("api_key:acme", Value::Null),
+        (
+            "api_key:Acme",
+            json!("no API key of this name is listed now"),
+        ),
+        (
+            "api_key:acme%2F",
+            json!("no API key of this name is listed now"),
+        ),
+        ("api_key:unlisted-0123456789abcdef", Value::Null),
+        ("user_id:anybody", Value::Null),
+        (
+            "client_cert:a",
+            json!("nothing under `clients` reads certificates"),
+        ),
+        ("10.0.0.0%2F8", Value::Null),
+        ("ip:10.0.0.1", Value::Null),
+    ] {
+        let answer = set(admin, name, block()).await;
+        assert_eq!(answer["note"], note, "{name}");
+        // What was answered can be set again.
+        assert_eq!(set(admin, name, answer).await["note"], note, "{name}");
+    }
+    // `user_id:a?b` was meant.
+    for method in [Method::GET, Method::PUT, Method::DELETE] {
+        let wanted = match method {
+            Method::GET => Value::Null,
+            _ => block(),
+        };
+        let answer = change(admin, method, "user_id:anybody?b", &[], &wanted).await;
+        assert_eq!(answer.status, 400);
+        assert!(answer.text().contains("%3F"), "{}", answer.text());
+    }
+    bench.stop().await;
+}
+
 /// Nobody who may only look makes the gateway buffer a body, and a short text becomes no long list.
 #[tokio::test]
 async fn bodies_and_conditions_are_bounded() {

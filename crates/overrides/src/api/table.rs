@@ -52,6 +52,7 @@ mod tests {
             by: String::new(),
             set: "2026-11-28T08:30:00Z".to_owned(),
             version: 1,
+            note: None,
         };
         let rows = [
             of(
