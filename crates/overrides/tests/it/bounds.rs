@@ -146,3 +146,36 @@ async fn either_key_may_be_lost() {
         assert_eq!(other.list().len(), 1_200, "{key}");
     }
 }
+
+/// Two gateways restore at once: what the slower one knows does not take the place of what is newer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_restored_is_never_older() {
+    const RESTORE: &str = include_str!("../../../../lua/overrides_restore.lua");
+    let server = RedisServer::start().await;
+    let (one, _) = connect(&server.url()).await;
+    let first = set(&one, "user_id:1", plan("gold")).await;
+    let old = server.command(&["HGET", HASH, "user_id:1"]).await;
+    let old = old.as_str();
+    let second = set(&one, "user_id:1", Action::Block).await;
+    assert!(second > first);
+    let versions = format!("{HASH}:versions");
+    let most = MAX_OVERRIDES.to_string();
+    let version = first.to_string();
+    let [head, keys] = ["EVAL", "2"];
+    let late = [
+        head,
+        RESTORE,
+        keys,
+        HASH,
+        &versions,
+        &most,
+        "100000",
+        &version,
+        "user_id:1",
+        &old,
+    ];
+    server.command(&late).await;
+    let (other, _) = connect(&server.url()).await;
+    other.sync().await.unwrap();
+    assert_eq!(action(&other, "user_id:1"), Some(Action::Block));
+}
