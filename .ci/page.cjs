@@ -274,6 +274,23 @@ async function overriding(page) {
   check("it is cleared by keyboard", (await admin(`/overrides/${name}`)).status === 404);
   await event(page, "The override for user_id:scanner has ended");
 
+  // The gateway writes this name in another way.
+  await admin("/overrides/203.0.113.9", { method: "PUT", body });
+  await page.focus("#change-name");
+  await page.keyboard.type("ip:203.0.113.9");
+  await page.keyboard.press("Tab");
+  await fill(page, "block", "1h", "a scan");
+  await answered(page, "Not changed: another override");
+  await page.keyboard.press("Enter");
+  await answered(page, "203.0.113.9: block until 20");
+  check("a name that the gateway writes in another way is replaced, too", (await (await admin("/overrides/203.0.113.9")).json()).action === "block");
+  await page.focus("#change-name");
+  await page.keyboard.type("api_key:nobody");
+  await page.keyboard.press("Tab");
+  await fill(page, "exempt", "1h", "a typing error");
+  await answered(page, "But no API key of this name is listed now.");
+  for (const one of ["203.0.113.9", "api_key:nobody"]) await admin(`/overrides/${one}`, { method: "DELETE" });
+
   // From a client of the tables, and a name that a field would change.
   await page.evaluate(() => begin("user_id:a\nb"));
   const odd = await page.evaluate(() => [document.getElementById("change-name").value, document.getElementById("change-answer").textContent]);

@@ -140,14 +140,15 @@ impl Question {
             text.push_str(&format!("note: {}: {note}\n", shown.name));
         }
         text.push_str(note(kept.kept));
-        crate::print(&text);
+        crate::print(&plain(&text));
         Ok(())
     }
 
     fn clear(&self, port: &AdminPort) -> Result<(), Failure> {
         let reason = json!({ "reason": self.reason.clone().unwrap_or_default() });
         let shown: Shown = port::ask(port, self.call(Method::DELETE).with(&reason)?)?;
-        crate::print(&format!("{}: {} is cleared\n", shown.name, shown.does()));
+        let text = format!("{}: {} is cleared\n", shown.name, shown.does());
+        crate::print(&plain(&text));
         Ok(())
     }
 
@@ -164,6 +165,15 @@ impl Question {
         call.headers.extend(header);
         call
     }
+}
+
+/// Lines without what a terminal obeys, and without marks that turn the direction of writing: names may have some.
+fn plain(lines: &str) -> String {
+    let line = |char| match char {
+        '\n' => char,
+        char => tidegate_status::shown(char),
+    };
+    lines.chars().map(line).collect()
 }
 
 /// What is to be known of where overrides are kept.

@@ -77,6 +77,8 @@ async function ask(name, method, headers, body) {
 async function see(name, before, after) {
   const [answer, one] = await ask(name, "GET", {});
   replaces(answer.ok ? one : null);
+  // As the gateway writes it: of `ip:10.0.0.1` it is `10.0.0.1`.
+  if (answer.ok) byId("change-name").value = one.name;
   if (answer.ok) say(`${before}In force: ${told(one)}. ${after}`, "hot");
   return answer;
 }
