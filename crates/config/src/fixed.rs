@@ -38,3 +38,16 @@ pub(crate) struct FixedRedis {
     // Of the authorities, the certificate and its key, whose content is read at start.
     pub(crate) files: [Option<PathBuf>; 3],
 }
+
+impl Fixed {
+    /// What each key says, in words of this version of the program. Of a secret, such as a URL, it has whether there is one.
+    pub fn texts(&self) -> [(&'static str, String); 5] {
+        [
+            ("`store`", format!("{:?}", self.store)),
+            ("`secret`", format!("{:?}", self.secret)),
+            ("`log`", format!("{:?}", self.log)),
+            ("`overrides_file`", format!("{:?}", self.overrides_file)),
+            ("the address of `admin`", self.admin.to_string()),
+        ]
+    }
+}

@@ -148,7 +148,7 @@ impl Admin {
                 Ok(asker) => asker,
                 Err(refusal) => return (*refusal).map(at_once),
             };
-            let mut answer = self.page.answer(part, ends);
+            let mut answer = self.page.answer(part, asker.rights(), ends);
             if let Some(cookie) = access.cookie(asker).filter(|_| part == Part::Document) {
                 answer.headers_mut().insert(SET_COOKIE, cookie);
             }
@@ -238,6 +238,8 @@ impl Admin {
     fn metrics(&self, format: Format) -> Response<Bytes> {
         let snapshot = self.status.current.load();
         let stack = &snapshot.stack;
+        let overrides = self.status.overrides.overrides.figures().in_force;
+        stack.metrics.overrides().show(overrides.by_action());
         let metrics = stack.metrics.text(
             &self.status.store,
             snapshot.shown(),

@@ -7,6 +7,7 @@
 pub(crate) mod background;
 pub(crate) mod budgets;
 pub(crate) mod build;
+pub(crate) mod fixed;
 pub(crate) mod limit_keys;
 pub(crate) mod redis_outage;
 pub(crate) mod redis_watch;

@@ -111,7 +111,7 @@ impl LiveStatus {
             let snapshot = self.current.load_full();
             let view = self.view(&snapshot);
             let mut status = self.with_board(&view, |board| board.document(&view));
-            status.overrides = self.overrides.document();
+            status.overrides = self.overrides.document(&snapshot.budgets.overrides.plans);
             // Numbers and strings always become JSON.
             let json = |status: &Status| serde_json::to_vec(status).unwrap_or_default().into();
             *written = Written {

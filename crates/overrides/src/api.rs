@@ -55,6 +55,9 @@ pub struct Shown {
     pub set: String,
     /// Its version.
     pub version: u64,
+    /// Why nobody may have this name, in the answer to a change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// A part of all overrides, by name.
@@ -99,6 +102,8 @@ pub struct Wanted {
     set: serde::de::IgnoredAny,
     #[serde(default, skip_serializing)]
     version: serde::de::IgnoredAny,
+    #[serde(default, skip_serializing)]
+    note: serde::de::IgnoredAny,
 }
 
 /// Many overrides that are wished for.
@@ -166,6 +171,7 @@ impl Shown {
             by: it.setting.by.to_string(),
             set: written(it.set_at()),
             version: it.version,
+            note: None,
         }
     }
 
@@ -187,15 +193,12 @@ impl Shown {
 }
 
 impl ShownList {
-    /// Those of `all`, which are in order, whose name is behind `after`; `most` of them at most.
-    pub fn of(all: &[Override], after: Option<&Subject>, most: usize, kept: Kept) -> Self {
-        let start = all.partition_point(|it| after.is_some_and(|after| it.subject <= *after));
-        let shown = &all[start..];
-        let part = &shown[..shown.len().min(most)];
-        let last = part.last().filter(|_| part.len() < shown.len());
+    /// A part of `count` overrides, which are in order. More follow it if `has_more`.
+    pub fn of(part: &[Override], has_more: bool, count: usize, kept: Kept) -> Self {
+        let last = part.last().filter(|_| has_more);
         Self {
             overrides: part.iter().map(Shown::of).collect(),
-            count: all.len(),
+            count,
             kept,
             next: last.map(|it| it.subject.to_string()),
         }

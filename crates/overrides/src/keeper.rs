@@ -1,5 +1,6 @@
 //! All overrides of a gateway: changes, and what other gateways change.
 
+mod figures;
 mod keeping;
 mod syncing;
 
@@ -7,11 +8,9 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
 use tidegate_core::Micros;
 use tidegate_redis::{CallError, Shards};
 
@@ -22,6 +21,7 @@ use crate::memory;
 use crate::name::Subject;
 use crate::replica::{Change, Content, Record, Replica};
 use crate::setting::{Override, Setting};
+pub use figures::{Counts, Figures, Kept};
 
 /// A change that is wished for.
 #[derive(Clone, Debug)]
@@ -82,18 +82,6 @@ pub enum ChangeError {
     Ended,
 }
 
-/// Where overrides are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kept {
-    /// In Redis, for all gateways.
-    Redis,
-    /// In a file, for this gateway.
-    File,
-    /// In this process: they end with it.
-    Process,
-}
-
 /// From so many overrides on it takes a while to see which are in force, in which no request should wait.
 const MANY: usize = 2_000;
 
@@ -101,17 +89,6 @@ const MANY: usize = 2_000;
 pub trait Listener: Send + Sync {
     /// Other overrides are in force from now on. It is called before a change is answered.
     fn changed(&self, changes: &[Change], in_force: &mut dyn Iterator<Item = Override>);
-}
-
-/// Numbers about overrides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Figures {
-    /// How many are in force.
-    pub in_force: usize,
-    /// The highest version that is known.
-    pub version: u64,
-    /// How long ago Redis last answered; none: it never did, or there is none.
-    pub heard: Option<Duration>,
 }
 
 /// All overrides of a gateway.
@@ -122,7 +99,7 @@ pub struct Overrides {
     known: tokio::sync::Mutex<Known>,
     clock: Mutex<Option<Clock>>,
     listener: Box<dyn Listener>,
-    in_force: AtomicUsize,
+    in_force: Mutex<Counts>,
     // Up to when it was told of overrides that ended.
     told: Mutex<Micros>,
 }
@@ -178,7 +155,7 @@ impl Overrides {
             known: tokio::sync::Mutex::default(),
             clock: Mutex::default(),
             listener,
-            in_force: AtomicUsize::new(0),
+            in_force: Mutex::default(),
             told: Mutex::new(memory::now()),
         })
     }
@@ -199,9 +176,12 @@ impl Overrides {
 
     /// All that are in force, by name.
     pub fn list(&self) -> Vec<Override> {
-        let mut all: Vec<_> = self.replica.lock().in_force(self.now()).collect();
-        all.sort_unstable_by(|one, other| one.subject.cmp(&other.subject));
-        all
+        self.page(None, MAX_OVERRIDES).0
+    }
+
+    /// Those whose name is behind `after`, by name, `most` at most; and whether there are more.
+    pub fn page(&self, after: Option<&Subject>, most: usize) -> (Vec<Override>, bool) {
+        self.replica.lock().page(after, most, self.now())
     }
 
     /// The ones that were set last, the latest first, `most` at most.
@@ -213,7 +193,7 @@ impl Overrides {
     pub fn figures(&self) -> Figures {
         let clock = *self.clock.lock();
         Figures {
-            in_force: self.in_force.load(Ordering::Relaxed),
+            in_force: *self.in_force.lock(),
             version: self.replica.lock().version(),
             heard: clock.map(|clock| clock.age()),
         }
@@ -353,13 +333,14 @@ impl Overrides {
     fn tell_now(&self, changes: &[Change]) {
         let now = self.now();
         let replica = self.replica.lock();
-        let mut count = 0;
-        let mut in_force = replica.in_force(now).inspect(|_| count += 1);
+        let mut counts = Counts::default();
+        let in_force = replica.in_force(now);
+        let mut in_force = in_force.inspect(|it| counts.add(&it.setting.action));
         self.listener.changed(changes, &mut in_force);
         // Whatever the listener left.
         in_force.by_ref().for_each(drop);
         drop(in_force);
-        self.in_force.store(count, Ordering::Relaxed);
+        *self.in_force.lock() = counts;
     }
 }
 

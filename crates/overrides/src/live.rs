@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tidegate_net::text::cut;
 use tidegate_status::document;
 use tidegate_store::{Recall, Store};
-use tidegate_tower::{Client, Hasher, ListedClient, OverrideAction, OverrideTable};
+use tidegate_tower::{Client, ClientPlans, Hasher, ListedClient, OverrideAction, OverrideTable};
 
 use crate::api::Shown;
 use crate::keeper::{Listener, Overrides};
@@ -79,12 +79,12 @@ impl LiveOverrides {
         })
     }
 
-    /// How many are in force, and those that were set last, for the status page.
-    pub fn document(&self) -> document::Overrides {
+    /// How many are in force, and those that were set last, for the status page. Others may name one of `plans`.
+    pub fn document(&self, plans: &ClientPlans) -> document::Overrides {
         let latest = self.overrides.latest(MOST_SHOWN);
         let latest = latest.iter().map(Shown::of);
         document::Overrides {
-            count: self.overrides.figures().in_force,
+            count: self.overrides.figures().in_force.all(),
             latest: latest
                 .map(|it| document::Override {
                     does: it.does(),
@@ -92,7 +92,14 @@ impl LiveOverrides {
                     until: it.until,
                     by: it.by,
                     reason: it.reason,
+                    version: it.version,
                 })
+                .collect(),
+            kept: self.overrides.kept().to_string(),
+            plans: plans
+                .iter()
+                .take(MOST_SHOWN)
+                .map(|plan| plan.name().to_owned())
                 .collect(),
         }
     }
@@ -132,6 +139,8 @@ impl Applied {
         }
         let tag = |change: &Change| {
             let client = match &change.subject {
+                // The name has only the start of the hash that tells the client's keys.
+                subject if subject.is_unlisted() => return None,
                 Subject::ApiKey(name) => Client::ApiKey(name.clone()),
                 Subject::UserId(id) => Client::UserId((&**id).into()),
                 Subject::Certificate(name) => Client::Certificate(name.clone()),

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::{IpNet, Ipv4Net};
+use tidegate_tower::{Caller, Clients, UnknownClient};
 
 /// The longest name of a client, in bytes, with what stands before it.
 pub const MAX_NAME: usize = 256;
@@ -41,7 +42,30 @@ pub enum InvalidName {
     HostBits(IpAddr),
 }
 
+/// How the name of a client begins whose API key is not listed. The rest is the start of the key's hash.
+const UNLISTED: &str = "unlisted-";
+
 impl Subject {
+    /// Whether it is a client whose API key is not listed.
+    pub(crate) fn is_unlisted(&self) -> bool {
+        matches!(self, Self::ApiKey(name) if name.starts_with(UNLISTED))
+    }
+
+    /// Why no client has this name, as far as `clients` tells. An API key may be listed later, and names may have two spellings, so this
+    /// refuses nothing.
+    pub(crate) fn doubt(&self, clients: &Clients) -> Option<String> {
+        if self.is_unlisted() || matches!(self, Self::Network(_)) {
+            return None;
+        }
+        let error = Caller::named(clients, &self.to_string()).err()?;
+        Some(match error {
+            UnknownClient::ApiKey => "no API key of this name is listed now".to_owned(),
+            UnknownClient::UserId => "nothing under `clients` names users".to_owned(),
+            UnknownClient::Certificate => "nothing under `clients` reads certificates".to_owned(),
+            other => other.to_string(),
+        })
+    }
+
     /// Whom a text names. `ip:ADDRESS` is a client: of an IPv6 address the network of `ipv6_prefix` bits, as clients are counted.
     ///
     /// # Errors
@@ -131,6 +155,8 @@ mod tests {
             ("ip:::ffff:203.0.113.7", "203.0.113.7"),
             ("::ffff:10.0.0.0/104", "10.0.0.0/8"),
             ("10.0.0.0/8", "10.0.0.0/8"),
+            ("10.0.0.0/08", "10.0.0.0/8"),
+            ("::ffff:0:0/96", "0.0.0.0/0"),
             ("0.0.0.0/0", "0.0.0.0/0"),
             ("2001:DB8:0::7", "2001:db8::7"),
             ("ip:2001:db8::7", "2001:db8::/64"),
@@ -145,7 +171,8 @@ mod tests {
     #[test]
     fn what_names_nobody_is_refused() {
         let long = format!("user_id:{}", "x".repeat(MAX_NAME));
-        let first = "10.0.0.0".parse().unwrap();
+        let [first, mapped, v6] =
+            ["10.0.0.0", "::ffff:10.0.0.0", "2001:db8::"].map(|it| it.parse().unwrap());
         for (text, error) in [
             ("", InvalidName::Form),
             ("acme", InvalidName::Form),
@@ -158,7 +185,22 @@ mod tests {
             ("fe80::1%eth0", InvalidName::Form),
             ("10.0.0.0/33", InvalidName::Form),
             ("10.0.0.1 ", InvalidName::Form),
+            ("Api_Key:acme", InvalidName::Form),
+            ("api_key%3Aacme", InvalidName::Form),
+            ("IP:10.0.0.1", InvalidName::Form),
+            (" ip:10.0.0.1", InvalidName::Form),
+            ("ip: 10.0.0.1", InvalidName::Form),
+            ("010.0.0.1", InvalidName::Form),
+            ("10.1", InvalidName::Form),
+            ("0x0a000001", InvalidName::Form),
+            ("10.0.0.0/", InvalidName::Form),
+            ("10.0.0.0/+8", InvalidName::Form),
+            ("10.0.0.0/255.0.0.0", InvalidName::Form),
+            ("[2001:db8::7]", InvalidName::Form),
+            ("\u{ff11}\u{ff10}.0.0.1", InvalidName::Form),
             ("10.1.2.3/8", InvalidName::HostBits(first)),
+            ("::ffff:10.1.2.3/104", InvalidName::HostBits(mapped)),
+            ("2001:db8::7/32", InvalidName::HostBits(v6)),
             ("api_key:a\nb", InvalidName::Control),
             ("user_id:\u{9b}31m", InvalidName::Control),
             (&long, InvalidName::Long),

@@ -3,25 +3,26 @@
 //! Whoever asks may do so: that was checked before. What was changed is told with the answer, for the audit.
 
 mod answers;
+mod carried;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{IF_MATCH, IF_NONE_MATCH};
-use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
-use serde::de::DeserializeOwned;
+use http::{HeaderMap, Method, Response, StatusCode};
 use tidegate_net::path::decoded_part;
-use tidegate_tower::{ClientPlans, problem};
+use tidegate_tower::{ClientPlans, Clients, problem};
 
-use crate::api::{Loaded, Shown, ShownList, Wanted, WantedList};
+use crate::api::{Loaded, Shown, ShownList, Wanted};
 use crate::exchange::Expected;
 use crate::keeper::{ChangeError, Outcome, Overrides, Wish};
 use crate::name::Subject;
 use crate::setting::Override;
 use answers::{Refusal, bad, json, method_not_allowed, none, refused, shown, why};
+use carried::{Load, Reason, expected, read};
 
-/// The longest body, in bytes.
-pub const MAX_BODY: usize = 8 << 20;
+/// The longest body with many overrides, and with one, in bytes.
+const MAX_LOAD: usize = 8 << 20;
+const MAX_ONE: usize = 16 << 10;
 /// How many may be set at once, and how many are shown at once at most.
 const MOST: usize = 10_000;
 /// How many are shown at once if nothing is said.
@@ -62,8 +63,8 @@ pub struct Port<'a> {
     pub overrides: &'a Arc<Overrides>,
     /// The plans of its configuration.
     pub plans: &'a ClientPlans,
-    /// Of how many bits of an IPv6 address a client is.
-    pub ipv6_prefix: u8,
+    /// Who calls, by this configuration.
+    pub clients: &'a Clients,
 }
 
 /// An answer, and what has changed.
@@ -73,6 +74,8 @@ pub struct Answered {
     pub response: Response<Bytes>,
     /// What was changed, in the order of the changes.
     pub changed: Vec<Changed>,
+    /// How many changes were refused.
+    pub refused: usize,
     /// Whom a change was for, and why it failed: nobody knows how much of it was made.
     pub failed: Option<(String, ChangeError)>,
 }
@@ -102,6 +105,15 @@ impl<'a> Asked<'a> {
         }
     }
 
+    /// How many bytes of a body are read. Whoever may only look sends none, so nobody buffers it.
+    pub const fn max_body(&self, method: &Method) -> usize {
+        match (self, method) {
+            (_, &Method::GET | &Method::HEAD) => 0,
+            (Self::All, _) => MAX_LOAD,
+            (Self::One(_), _) => MAX_ONE,
+        }
+    }
+
     /// The methods by which it is asked, as `Allow` says them.
     const fn allow(&self) -> &'static str {
         match self {
@@ -117,33 +129,46 @@ impl Port<'_> {
         let mut answered = Answered {
             response: Response::default(),
             changed: Vec::new(),
+            refused: 0,
             failed: None,
         };
         let answer = match (&question.asked, question.method) {
             (Asked::All, &Method::GET | &Method::HEAD) => self.list(question.query),
             (Asked::All, &Method::POST) => self.load(&question, &mut answered).await,
-            (Asked::One(name), &Method::GET | &Method::HEAD) => self.show(name),
+            (Asked::One(name), &Method::GET | &Method::HEAD) => self.show(name, &question),
             (Asked::One(name), &Method::PUT) => self.put(name, &question, &mut answered).await,
             (Asked::One(name), &Method::DELETE) => {
                 self.delete(name, &question, &mut answered).await
             }
             (asked, _) => Err(method_not_allowed(asked.allow())),
         };
+        let reads = [Method::GET, Method::HEAD].contains(question.method);
+        if answer.is_err() && !reads && answered.failed.is_none() {
+            answered.refused += 1;
+        }
         answered.response = answer.unwrap_or_else(|refusal| *refusal);
         answered
+    }
+
+    /// Whom a path names. What stands behind a `?` in it would be lost, and the rest might name another client.
+    fn named(&self, name: &str, question: &Question<'_>) -> Result<Subject, Refusal> {
+        match question.query {
+            "" => self.subject(name),
+            _ => Err(bad("a name has no query: `?` in a name is written %3F")),
+        }
     }
 
     /// Whom a part of a path or query names.
     fn subject(&self, part: &str) -> Result<Subject, Refusal> {
         let name = decoded_part(part).unwrap_or_default();
-        let subject = Subject::parse(&name, self.ipv6_prefix);
+        let subject = Subject::parse(&name, self.clients.ipv6_prefix);
         subject.map_err(|error| bad(&error.to_string()))
     }
 
-    fn show(&self, name: &str) -> Result<Response<Bytes>, Refusal> {
-        let subject = self.subject(name)?;
+    fn show(&self, name: &str, question: &Question<'_>) -> Result<Response<Bytes>, Refusal> {
+        let subject = self.named(name, question)?;
         let found = self.overrides.get(&subject);
-        found.map_or_else(|| Err(none(&subject)), |it| Ok(shown(&it)))
+        found.map_or_else(|| Err(none(&subject)), |it| Ok(shown(&it, None)))
     }
 
     fn list(&self, query: &str) -> Result<Response<Bytes>, Refusal> {
@@ -159,8 +184,10 @@ impl Port<'_> {
                 _ => return Err(bad("the query may have after=NAME and limit=NUMBER")),
             }
         }
-        let (all, kept) = (self.overrides.list(), self.overrides.kept());
-        Ok(json(&ShownList::of(&all, after.as_ref(), most, kept)))
+        let (part, has_more) = self.overrides.page(after.as_ref(), most);
+        let count = self.overrides.figures().in_force.all();
+        let kept = self.overrides.kept();
+        Ok(json(&ShownList::of(&part, has_more, count, kept)))
     }
 
     async fn put(
@@ -169,14 +196,14 @@ impl Port<'_> {
         question: &Question<'_>,
         answered: &mut Answered,
     ) -> Result<Response<Bytes>, Refusal> {
-        let subject = self.subject(name)?;
+        let subject = self.named(name, question)?;
         let expected = expected(question.headers)?;
         let wanted: Option<Wanted> = read(&question.body)?;
         let wanted = wanted.ok_or_else(|| {
             bad("a body is needed, such as {\"plan\": \"gold\", \"for\": \"24h\"}")
         })?;
         if let Some(name) = &wanted.name
-            && Subject::parse(name, self.ipv6_prefix).as_ref() != Ok(&subject)
+            && Subject::parse(name, self.clients.ipv6_prefix).as_ref() != Ok(&subject)
         {
             return Err(bad("the body names another client than the path"));
         }
@@ -187,7 +214,7 @@ impl Port<'_> {
                 before,
                 after: Some(after),
             }) => {
-                let response = shown(&after);
+                let response = shown(&after, subject.doubt(self.clients));
                 answered.changed.push(Changed {
                     subject,
                     before,
@@ -206,7 +233,7 @@ impl Port<'_> {
         question: &Question<'_>,
         answered: &mut Answered,
     ) -> Result<Response<Bytes>, Refusal> {
-        let subject = self.subject(name)?;
+        let subject = self.named(name, question)?;
         let expected = expected(question.headers)?;
         let reason = read::<Reason>(&question.body)?.unwrap_or_default().reason;
         let reason = crate::setting::reason(&reason).map_err(|error| bad(&error.to_string()))?;
@@ -235,15 +262,13 @@ impl Port<'_> {
         question: &Question<'_>,
         answered: &mut Answered,
     ) -> Result<Response<Bytes>, Refusal> {
-        let list: Option<WantedList> = read(&question.body)?;
+        let list: Option<Load> = read(&question.body)?;
         let list = list.ok_or_else(|| bad("a body is needed: {\"overrides\": [...]}"))?;
-        if list.overrides.len() > MOST {
-            return Err(bad("at most 10000 overrides may be set at once"));
-        }
         let (mut loaded, mut wishes, mut whose) = (Loaded::default(), Vec::new(), Vec::new());
         for wanted in list.overrides {
             let name = wanted.name.as_deref().unwrap_or_default();
-            let subject = Subject::parse(name, self.ipv6_prefix).map_err(|it| it.to_string());
+            let subject =
+                Subject::parse(name, self.clients.ipv6_prefix).map_err(|it| it.to_string());
             let wish = subject.and_then(|subject| {
                 let wish = wanted.wish(subject, Expected::Any, question.by, self.plans);
                 wish.map_err(|it| it.to_string())
@@ -276,6 +301,7 @@ impl Port<'_> {
                 }
             }
         }
+        answered.refused = loaded.refused;
         Ok(json(&loaded))
     }
 
@@ -299,40 +325,4 @@ impl Port<'_> {
             Box::new(problem(StatusCode::SERVICE_UNAVAILABLE, code, &detail))
         })
     }
-}
-
-/// Why an override is cleared.
-#[derive(Debug, Default, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Reason {
-    #[serde(default)]
-    reason: String,
-}
-
-/// What must be in force, by `If-Match` or `If-None-Match`.
-fn expected(headers: &HeaderMap) -> Result<Expected, Refusal> {
-    let version = |value: &HeaderValue| {
-        let text = value.to_str().ok()?.trim();
-        text.strip_prefix('"')?.strip_suffix('"')?.parse().ok()
-    };
-    match (headers.get(IF_MATCH), headers.get(IF_NONE_MATCH)) {
-        (None, None) => Ok(Expected::Any),
-        (None, Some(any)) if any == "*" => Ok(Expected::Nothing),
-        (Some(value), None) => version(value).map(Expected::Version).ok_or_else(|| {
-            bad("If-Match is the ETag of an override, such as \"1795854600123456\"")
-        }),
-        _ => Err(bad(
-            "a change may have If-Match with a version, or If-None-Match: *",
-        )),
-    }
-}
-
-/// The JSON of a body, unless it is empty.
-fn read<T: DeserializeOwned>(body: &Bytes) -> Result<Option<T>, Refusal> {
-    if body.trim_ascii().is_empty() {
-        return Ok(None);
-    }
-    let read = serde_json::from_slice(body);
-    read.map(Some)
-        .map_err(|error| bad(&format!("the body cannot be read: {error}")))
 }

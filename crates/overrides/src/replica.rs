@@ -185,6 +185,32 @@ impl Replica {
         all.filter_map(move |(subject, record)| record.of(subject, now))
     }
 
+    /// Those in force whose name is behind `after`, by name, `most` at most; and whether there are more. It copies none but these,
+    /// because whoever may look may ask for it all the time.
+    pub(crate) fn page(
+        &self,
+        after: Option<&Subject>,
+        most: usize,
+        now: Micros,
+    ) -> (Vec<Override>, bool) {
+        let all = self.records.iter();
+        let mut found: Vec<_> = all
+            .filter(|(subject, it)| {
+                let is_behind = after.is_none_or(|after| *subject > after);
+                is_behind && matches!(it.content, Content::Set(_)) && !it.is_over(now)
+            })
+            .collect();
+        let has_more = found.len() > most;
+        if has_more {
+            found.select_nth_unstable_by(most, |(one, _), (other, _)| one.cmp(other));
+            found.truncate(most);
+        }
+        found.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        let found = found.into_iter();
+        let page = found.filter_map(|(subject, it)| it.of(subject, now));
+        (page.collect(), has_more)
+    }
+
     /// The overrides that are in force with the highest versions, `most` at most, the highest first.
     pub(crate) fn latest(&self, most: usize, now: Micros) -> Vec<Override> {
         let all = self.records.iter();

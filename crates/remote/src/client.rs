@@ -136,15 +136,19 @@ impl Question {
         let shown: Shown = port::ask(port, self.call(Method::PUT).with(&wanted)?)?;
         let kept: ShownList = port::ask(port, Call::get("/overrides?limit=1"))?;
         let mut text = format!("{}: {} until {}\n", shown.name, shown.does(), shown.until);
+        if let Some(note) = &shown.note {
+            text.push_str(&format!("note: {}: {note}\n", shown.name));
+        }
         text.push_str(note(kept.kept));
-        crate::print(&text);
+        crate::print(&plain(&text));
         Ok(())
     }
 
     fn clear(&self, port: &AdminPort) -> Result<(), Failure> {
         let reason = json!({ "reason": self.reason.clone().unwrap_or_default() });
         let shown: Shown = port::ask(port, self.call(Method::DELETE).with(&reason)?)?;
-        crate::print(&format!("{}: {} is cleared\n", shown.name, shown.does()));
+        let text = format!("{}: {} is cleared\n", shown.name, shown.does());
+        crate::print(&plain(&text));
         Ok(())
     }
 
@@ -161,6 +165,15 @@ impl Question {
         call.headers.extend(header);
         call
     }
+}
+
+/// Lines without what a terminal obeys, and without marks that turn the direction of writing: names may have some.
+fn plain(lines: &str) -> String {
+    let line = |char| match char {
+        '\n' => char,
+        char => tidegate_status::shown(char),
+    };
+    lines.chars().map(line).collect()
 }
 
 /// What is to be known of where overrides are kept.

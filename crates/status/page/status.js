@@ -260,18 +260,7 @@ function renderLists() {
     element("li", {}, element("span", { class: "soft" }, clock(event.at)), element("span", { class: `dot is-${event.state}` }, clean(event.text))),
   );
   show("events", element("ul", { class: "events" }, ...events));
-  const { count: inForce, latest } = status.overrides;
-  byId("overrides-panel").hidden = inForce === 0;
-  const overrides = latest.map((one) => [
-    clean(one.name),
-    clean(one.does),
-    [clean(one.until), "soft"],
-    [clean(one.by), "soft"],
-    [clean(one.reason), "soft"],
-  ]);
-  const kinds = [["Name", ""], ["Does", ""], ["Until", ""], ["By", "optional"], ["Reason", "optional"]];
-  show("overrides", table(kinds, overrides, "No override is in force."));
-  show("overrides-count", inForce > latest.length ? `the latest ${latest.length} of ${count(inForce)}` : count(inForce));
+  renderOverrides();
   const busy = status.routes.filter((route) => route.path !== null || route.total > 0);
   const routes = busy.map((route) => [
     element("span", { title: clean(route.path === null ? "requests that match no route" : route.path) }, clean(route.name)),
@@ -395,6 +384,7 @@ async function showClient(name, method, path) {
   const notes = [];
   if (report.without_store) notes.push(`${report.without_store}: these are this gateway's own numbers`);
   if (report.plan) notes.push(`plan ${report.plan}`);
+  if (report.overridden) notes.push(`override for ${report.overridden.by}: ${report.overridden.does}`);
   const alone = report.limits.filter((limit) => limit.this_gateway_only).map((limit) => limit.name);
   if (alone.length) notes.push(`counted by this gateway alone: ${[...new Set(alone)].join(", ")}`);
   if (report.unlimited.length) notes.push(`unlimited: ${report.unlimited.join(", ")}`);
@@ -405,8 +395,17 @@ async function showClient(name, method, path) {
   const parts = [table(columns, rows, "No limit counts this client alone.")];
   if (notes.length) parts.push(element("p", { class: "hint" }, clean(notes.join("; "))));
   parts.push(element("h3", {}, "Last refusals"), table([["Time", "time"], ["Limit", ""], ["Route", ""], ["Again", "number short"]], last, "None among the latest."));
-  const reset = element("button", { type: "button", class: "act", click: () => confirmReset(reset, name) }, "Reset budgets");
-  parts.push(reset);
+  if (rights !== "read") {
+    const reset = element("button", { type: "button", class: "act", click: () => confirmReset(reset, name) }, "Reset budgets");
+    parts.push(reset);
+  }
+  if (mayWrite) {
+    const override = () => {
+      byId("detail").close();
+      begin(name);
+    };
+    parts.push(element("button", { type: "button", class: "act", click: override }, "Set an override"));
+  }
   show("detail-body", ...parts);
 }
 

@@ -11,6 +11,8 @@ use crate::{
 const DOCUMENT: &str = include_str!("../page/index.html");
 /// The script.
 const SCRIPT: &str = include_str!("../page/status.js");
+/// The script of the form that changes overrides.
+const CHANGES: &str = include_str!("../page/changes.js");
 /// The stylesheet.
 const STYLE: &str = include_str!("../page/status.css");
 /// The icon.
@@ -50,6 +52,7 @@ impl Part {
         Some(match path {
             "/" => Self::Document,
             "/status.js" => Self::Fixed("text/javascript; charset=utf-8", SCRIPT),
+            "/changes.js" => Self::Fixed("text/javascript; charset=utf-8", CHANGES),
             "/status.css" => Self::Fixed("text/css; charset=utf-8", STYLE),
             "/icon.svg" => Self::Fixed("image/svg+xml", ICON),
             "/status.json" => Self::Json,
@@ -69,13 +72,37 @@ impl Part {
     }
 }
 
+/// What whoever looks at the page may change on it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Rights {
+    /// All, by a token that says who it is.
+    Write,
+    /// Nothing.
+    Read,
+    /// What needs no name: there is no token, and whoever is on this machine may change things.
+    Local,
+}
+
+impl Rights {
+    /// What the script reads.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Write => "write",
+            Self::Read => "read",
+            Self::Local => "local",
+        }
+    }
+}
+
+/// Where the rights of whoever looks belong in the document.
+const RIGHTS: &str = "data-rights=\"\"";
 /// Where the tables for browsers without script belong in the document.
 const PLAIN: &str = "<!-- plain -->";
 /// Rows of a table for browsers without script.
 const ROWS: usize = 20;
 
-/// The document, with tables for browsers without script.
-pub fn with_tables(status: &Status) -> String {
+/// The document for whoever has these rights, with tables for browsers without script.
+pub fn with_tables(status: &Status, rights: Rights) -> String {
     let mut tables = String::new();
     let reasons = status.health.reasons.iter();
     let health = match status.health.reasons.is_empty() {
@@ -120,7 +147,11 @@ pub fn with_tables(status: &Status) -> String {
     if status.overrides.count > 0 {
         overrides(&mut tables, &status.overrides);
     }
-    DOCUMENT.replace(PLAIN, &tables)
+    let rights = format!("data-rights=\"{}\"", rights.word());
+    // The tables come last: names in them are nobody's place.
+    DOCUMENT
+        .replacen(RIGHTS, &rights, 1)
+        .replacen(PLAIN, &tables, 1)
 }
 
 fn add(tables: &mut String, title: &str, table: &Table) {
@@ -192,8 +223,10 @@ mod tests {
                 reason: "<i>why</i>".to_owned(),
                 ..Override::default()
             }],
+            ..Overrides::default()
         };
-        let html = with_tables(&status);
+        let html = with_tables(&status, Rights::Read);
+        assert!(html.contains("<body data-rights=\"read\">"), "{html}");
         assert!(html.contains("<td>user_id:&lt;b&gt;<td>"), "{html}");
         assert!(html.contains("<td>&lt;i&gt;why&lt;/i&gt;</tr>"), "{html}");
         let tables = html.len() - DOCUMENT.len() + PLAIN.len();
@@ -209,7 +242,7 @@ mod tests {
 
     #[test]
     fn everything_is_of_the_page_itself() {
-        for text in [DOCUMENT, SCRIPT, STYLE] {
+        for text in [DOCUMENT, SCRIPT, CHANGES, STYLE] {
             for elsewhere in ["http:", "https:", "//cdn", "@import", "innerHTML", "eval("] {
                 let text = text.replace("http://www.w3.org/2000/svg", "");
                 assert!(!text.contains(elsewhere), "{elsewhere}");

@@ -12,6 +12,7 @@ mod format;
 mod jwks;
 mod limits;
 mod overload;
+mod overrides;
 mod redis;
 mod reloads;
 mod route;
@@ -50,6 +51,7 @@ use jwks::JwksFamilies;
 pub use jwks::JwksMetrics;
 pub use limits::{LimitMetrics, VerdictCount};
 use overload::OverloadMetrics;
+pub use overrides::OverrideMetrics;
 use redis::RedisMetrics;
 use reloads::ReloadMetrics;
 pub use route::{OpenTunnel, RouteMetrics};
@@ -108,6 +110,7 @@ pub struct GatewayMetrics {
     reloads: ReloadMetrics,
     key_files: Family<OutcomeLabels, Counter>,
     deny_file: DenyFileMetrics,
+    overrides: OverrideMetrics,
     jwks: JwksFamilies,
     traces: TraceFamilies,
     access_log_dropped: Counter,
@@ -144,6 +147,7 @@ impl GatewayMetrics {
             reloads: ReloadMetrics::default(),
             key_files: Family::default(),
             deny_file: DenyFileMetrics::default(),
+            overrides: OverrideMetrics::default(),
             jwks: JwksFamilies::default(),
             traces: TraceFamilies::default(),
             access_log_dropped: Counter::default(),
@@ -222,6 +226,7 @@ impl GatewayMetrics {
             self.key_files.clone(),
         );
         self.deny_file.register(registry);
+        self.overrides.register(registry);
         self.jwks.register(registry);
         self.traces.register(registry);
         registry.register(
@@ -314,6 +319,11 @@ impl GatewayMetrics {
     /// What is counted of the file with denied networks.
     pub const fn deny_file(&self) -> &DenyFileMetrics {
         &self.deny_file
+    }
+
+    /// What is counted of overrides.
+    pub const fn overrides(&self) -> &OverrideMetrics {
+        &self.overrides
     }
 
     /// The handles of the key set at `url`.

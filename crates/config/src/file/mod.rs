@@ -255,8 +255,6 @@ fn plan(check: &mut Check<'_>, file: &File) -> Option<Plan> {
 fn version(text: &str) -> String {
     let digest = digest(&SHA256, text.as_bytes());
     let start = digest.as_ref().first_chunk();
-    format!(
-        "{:016x}",
-        start.map_or(0, |start| u64::from_be_bytes(*start))
-    )
+    let start = start.map_or(0, |start| u64::from_be_bytes(*start));
+    format!("{start:016x}")
 }

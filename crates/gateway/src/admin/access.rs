@@ -19,6 +19,7 @@ use tidegate_tower::{api_keys, problem};
 use tidegate_config::{AdminPlan, AdminToken, Role};
 use tidegate_net::basic;
 use tidegate_net::host::{HostPattern, host_of};
+use tidegate_status::page::Rights;
 
 /// The cookie of the status page.
 const SESSION: &str = "tidegate_session";
@@ -41,6 +42,15 @@ impl Asker<'_> {
         match self {
             Self::Token(token) => &token.name,
             Self::Local => "no token",
+        }
+    }
+
+    /// What they may change on the status page.
+    pub(super) fn rights(&self) -> Rights {
+        match self {
+            Self::Token(token) if token.role == Role::Write => Rights::Write,
+            Self::Token(_) => Rights::Read,
+            Self::Local => Rights::Local,
         }
     }
 }
@@ -231,9 +241,9 @@ fn unauthorized() -> Response<Bytes> {
         "admin_token_needed",
         "Client data needs a token of the admin port: in the header Authorization: Bearer TOKEN, or as the password of any user.",
     );
-    // One header: some clients read the first only.
+    // One header, because some clients read the first header only. `Basic` first, because Chromium reads the first challenge only.
     let challenges = HeaderValue::from_static(
-        "Bearer realm=\"tidegate admin\", Basic realm=\"tidegate admin: any user, and the token as password\", charset=\"UTF-8\"",
+        "Basic realm=\"tidegate admin: any user, and the token as password\", charset=\"UTF-8\", Bearer realm=\"tidegate admin\"",
     );
     response.headers_mut().insert(WWW_AUTHENTICATE, challenges);
     response

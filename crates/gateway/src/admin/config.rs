@@ -1,12 +1,19 @@
 //! `/config`: which configuration is in force, and since when.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Response};
 use serde::{Deserialize, Serialize};
 
+use crate::runtime::fixed;
 use crate::runtime::limit_keys::LimitKeys;
 use crate::runtime::snapshot::Snapshot;
+use tidegate_config::Plan;
+
+/// The version of the program.
+const PROGRAM: &str = env!("CARGO_PKG_VERSION");
 
 /// The configuration in force: when it was taken, and what the keys of its limits are made of.
 #[derive(Debug, Serialize, Deserialize)]
@@ -19,6 +26,26 @@ pub(crate) struct RunningConfig {
     routes: usize,
     /// The limits that routes use.
     pub(crate) limits: Vec<LimitKeys>,
+    /// The version of the program.
+    #[serde(default)]
+    program: String,
+    /// Fingerprints of what only a restart changes, by key.
+    #[serde(default)]
+    fixed: BTreeMap<String, String>,
+}
+
+impl RunningConfig {
+    /// The keys of a plan that are not what they were when this gateway started: a reload with the plan is refused. Gateways of other
+    /// versions do not say.
+    pub(crate) fn refuses(&self, plan: &Plan) -> Vec<&str> {
+        if self.program != PROGRAM {
+            return Vec::new();
+        }
+        let planned = fixed::fingerprints(plan);
+        let differs = |(key, was): &(&String, &String)| planned.get(*key) != Some(*was);
+        let differing = self.fixed.iter().filter(differs);
+        differing.map(|(key, _)| key.as_str()).collect()
+    }
 }
 
 pub(super) fn answer(snapshot: &Snapshot) -> Response<Bytes> {
@@ -27,6 +54,8 @@ pub(super) fn answer(snapshot: &Snapshot) -> Response<Bytes> {
         since: format!("{:.0}", snapshot.since),
         routes: snapshot.stack.routes.count(),
         limits: snapshot.limit_keys.clone(),
+        program: PROGRAM.to_owned(),
+        fixed: snapshot.fixed.clone(),
     };
     // Strings always become JSON.
     let mut response = Response::new(serde_json::to_vec(&config).unwrap_or_default().into());

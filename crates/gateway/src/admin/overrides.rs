@@ -7,7 +7,7 @@ use http::request::Parts;
 use http::{Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
-use tidegate_overrides::port::{Asked, MAX_BODY, Port, Question};
+use tidegate_overrides::port::{Asked, Port, Question};
 use tidegate_tower::problem;
 use tokio::time::timeout;
 
@@ -25,18 +25,16 @@ pub(super) async fn answer(
     snapshot: &Snapshot,
     audit: &Audit<'_>,
 ) -> Response<Bytes> {
-    let read = timeout(PATIENCE, Limited::new(body, MAX_BODY).collect()).await;
+    let most = asked.max_body(&head.method);
+    let read = timeout(PATIENCE, Limited::new(body, most).collect()).await;
     let Ok(Ok(body)) = read else {
-        return problem(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "bad_body",
-            "The body has more than 8 MB, or did not come within 10 s.",
-        );
+        let detail = format!("The body has more than {most} bytes, or did not come within 10 s.");
+        return problem(StatusCode::PAYLOAD_TOO_LARGE, "bad_body", &detail);
     };
     let port = Port {
         overrides: &audit.status.overrides.overrides,
         plans: &snapshot.budgets.overrides.plans,
-        ipv6_prefix: snapshot.budgets.clients.ipv6_prefix,
+        clients: &snapshot.budgets.clients,
     };
     let question = Question {
         asked,
@@ -47,6 +45,10 @@ pub(super) async fn answer(
         by: audit.by(),
     };
     let answered = port.answer(question).await;
+    let metrics = snapshot.stack.metrics.overrides();
+    metrics.changed("made", answered.changed.len());
+    metrics.changed("refused", answered.refused);
+    metrics.changed("failed", answered.failed.iter().count());
     audit.overridden(&answered.changed).await;
     if let Some((whom, error)) = &answered.failed {
         audit.override_failed(whom, error);

@@ -10,7 +10,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use http_body::{Body, Frame};
 use http_body_util::{Either, Full};
-use tidegate_status::page::{self, Part};
+use tidegate_status::page::{self, Part, Rights};
 use tidegate_tower::problem;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -38,10 +38,13 @@ impl Page {
         Self { status, streams }
     }
 
-    /// Answers with a part. A stream ends before its connection does.
-    pub(super) fn answer(&self, part: Part, ends: Instant) -> Response<Answer> {
+    /// Answers with a part, for whoever has these rights. A stream ends before its connection does.
+    pub(super) fn answer(&self, part: Part, rights: Rights, ends: Instant) -> Response<Answer> {
         let body = match part {
-            Part::Document => Full::from(page::with_tables(&self.status.written().status)),
+            Part::Document => {
+                let status = self.status.written().status;
+                Full::from(page::with_tables(&status, rights))
+            }
             Part::Fixed(_, text) => Full::from(text),
             Part::Json => Full::from(self.status.written().whole),
             Part::Events => match self.streams.clone().try_acquire_owned() {

@@ -18,7 +18,7 @@ use tidegate_remote::port::{self, AdminPort, Call};
 /// What is checked beside the file.
 #[derive(Debug, Args)]
 pub(super) struct Options {
-    /// Asks the running gateway, through the admin port of this file, which limits a reload would reset.
+    /// Asks the running gateway, through the admin port of this file, what a reload would change, and whether it would be refused.
     #[arg(long)]
     running: bool,
     /// Connects to Redis, the servers of upstreams and key sets, without a request. Fails if one is not reached.
@@ -32,7 +32,7 @@ pub(super) fn run(config: &Path, options: &Options) -> Result<(), Failure> {
     let mut warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
     warnings.extend(too_many_connections(&plan));
     if options.running {
-        warnings.extend(restarts(&plan)?);
+        warnings.extend(changes_of_reload(&plan)?);
     }
     let mut report = String::new();
     for warning in &warnings {
@@ -78,15 +78,19 @@ fn too_many_connections(plan: &Plan) -> Option<String> {
     Some(format!("warning: {misfit}"))
 }
 
-/// What a reload of the running gateway would change: limits that it starts anew, and overrides that have no effect any more.
-fn restarts(plan: &Plan) -> Result<Vec<String>, Failure> {
+/// What a reload of the running gateway would change: limits that it starts anew, and overrides that have no effect any more. And why it
+/// would be refused.
+fn changes_of_reload(plan: &Plan) -> Result<Vec<String>, Failure> {
     let admin = AdminPort::of(&plan.admin)?;
     let running: RunningConfig = port::ask(&admin, Call::get("/config"))?;
-    let changes = limit_keys::changes(&running.limits, &LimitKeys::of(plan));
-    let mut warnings: Vec<_> = changes
+    let mut warnings: Vec<_> = running
+        .refuses(plan)
         .iter()
-        .map(|change| format!("warning: a reload starts {change}"))
+        .map(|key| format!("warning: a reload cannot change {key}, and it differs from what runs: the reload is refused; restart tidegate to change it"))
         .collect();
+    let changes = limit_keys::changes(&running.limits, &LimitKeys::of(plan));
+    let changes = changes.iter();
+    warnings.extend(changes.map(|change| format!("warning: a reload starts {change}")));
     warnings.extend(lost_plans(plan, &overrides::all(&admin)?.overrides));
     Ok(warnings)
 }

@@ -143,7 +143,11 @@ pub(super) fn explain(
         named_by(plan, &caller)
     );
     not_by(&mut text, plan, peer, &request);
-    overriding.explain(&mut text, &overrides, &caller);
+    // Under `deny` of the configuration no override holds.
+    let denied_by = assessment.denied_by();
+    if denied_by.is_none_or(ListEntry::is_override) {
+        overriding.explain(&mut text, &overrides, &caller);
+    }
     if let Some(plan) = &caller.plan {
         let _ = writeln!(text, "plan:     {plan}");
     } else if let Some(unknown) = &caller.unknown_plan {

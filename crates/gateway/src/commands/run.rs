@@ -99,7 +99,7 @@ pub(super) fn announce(gateway: &Gateway) -> io::Result<()> {
     for address in gateway.addresses()? {
         tracing::info!(%address, "listening");
     }
-    tracing::info!(address = %gateway.admin_address()?, "admin port: / (status page), /status.json, /healthz, /readyz, /metrics, /config, /clients");
+    tracing::info!(address = %gateway.admin_address()?, "admin port: / (status page), /status.json, /healthz, /readyz, /metrics, /config, /clients, /overrides");
     Ok(())
 }
 

@@ -10,6 +10,7 @@ use tidegate_store::Store;
 use tidegate_tower::{Hasher, Overrides, Rule, WaitQueues};
 
 use super::budgets::Budgets;
+use super::fixed;
 use super::limit_keys::LimitKeys;
 use super::snapshot::Snapshot;
 use super::start_error::StartError;
@@ -50,6 +51,7 @@ impl Runtime {
         before: Option<&Snapshot>,
     ) -> Result<Snapshot, StartError> {
         let limit_keys = LimitKeys::of(&plan);
+        let fixed = fixed::fingerprints(&plan);
         let known = before.map_or(&[][..], |before| &before.jwks);
         let jwks = plan.jwks.into_iter().map(|plan| Jwks::new(plan, known));
         let jwks = jwks.map(|set| set.map(Arc::new));
@@ -119,6 +121,7 @@ impl Runtime {
             jwks,
             upstreams,
             limit_keys,
+            fixed,
             version: plan.version,
             since: Timestamp::now(),
         })

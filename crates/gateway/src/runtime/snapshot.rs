@@ -3,7 +3,7 @@
 //! The server asks for it with each request, and keeps it until the answer to that request has begun. So a request meets one plan,
 //! and the parts of an old plan end with its last request.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -44,6 +44,8 @@ pub(crate) struct Snapshot {
     pub(crate) upstreams: HashMap<Arc<str>, Arc<Upstream>>,
     /// Compared with those of the next plan.
     pub(crate) limit_keys: Vec<LimitKeys>,
+    /// Fingerprints of what a reload cannot change.
+    pub(crate) fixed: BTreeMap<String, String>,
     /// Of the plan's text.
     pub(crate) version: String,
     pub(crate) since: Timestamp,

@@ -79,6 +79,10 @@ async fn a_token_may_do_what_its_role_says() {
         let basic = ("authorization", basic.as_str());
         let document = send(&client, Method::GET, "/", &[basic]).await;
         assert_eq!(document.status, 200, "{name}");
+        // The form that changes overrides is for those whose changes are taken.
+        let rights = if may_write { "write" } else { "read" };
+        let rights = format!("<body data-rights=\"{rights}\">");
+        assert!(document.text().contains(&rights), "{name}");
         let cookie = document.header("set-cookie").unwrap().to_owned();
         let cookie = ("cookie", cookie.split(';').next().unwrap());
         let own = ("origin", port.as_str());

@@ -27,6 +27,7 @@ mod key_files;
 mod matched;
 mod overrides;
 mod plans;
+mod plans_readme;
 mod proxy_protocol;
 mod queries;
 mod together;

@@ -39,13 +39,13 @@ async fn change(
 }
 
 /// Sets an override, and returns it.
-async fn set(admin: SocketAddr, name: &str, wanted: Value) -> Value {
+pub(crate) async fn set(admin: SocketAddr, name: &str, wanted: Value) -> Value {
     let answer = change(admin, Method::PUT, name, &[], &wanted).await;
     assert_eq!(answer.status, 200, "{name} {wanted}: {}", answer.text());
     serde_json::from_str(answer.text()).unwrap()
 }
 
-async fn clear(admin: SocketAddr, name: &str) {
+pub(crate) async fn clear(admin: SocketAddr, name: &str) {
     let answer = change(admin, Method::DELETE, name, &[], &Value::Null).await;
     assert_eq!(answer.status, 200, "{name}: {}", answer.text());
 }
@@ -58,7 +58,7 @@ fn exempt() -> Value {
     json!({ "action": "exempt", "for": "1h" })
 }
 
-fn plan(name: &str) -> Value {
+pub(crate) fn plan(name: &str) -> Value {
     json!({ "plan": name, "for": "24h", "reason": "launch day" })
 }
 
@@ -185,6 +185,54 @@ async fn a_blocked_request_is_counted_as_denied() {
     bench.stop().await;
 }
 
+/// What is in force is counted by action, also when it has ended; changes by what became of them.
+#[tokio::test]
+async fn overrides_and_their_changes_are_counted() {
+    on_both_stores(async |store| {
+        let bench = Bench::start(&limited(store)).await;
+        let admin = bench.gateway.admin;
+        let counts = async || {
+            let mut counts = Vec::new();
+            for action in ["plan", "exempt", "block"] {
+                let metric = format!("tidegate_overrides{{action=\"{action}\"}}");
+                counts.push(sample(admin, &metric).await);
+            }
+            for outcome in ["made", "refused", "failed"] {
+                let metric = format!("tidegate_override_changes_total{{outcome=\"{outcome}\"}}");
+                counts.push(sample(admin, &metric).await);
+            }
+            counts
+        };
+        assert_eq!(counts().await, [0; 6]);
+        set(admin, "user_id:1", plan("gold")).await;
+        set(admin, "user_id:2", block()).await;
+        let short = json!({ "action": "block", "for": "700ms" });
+        set(admin, "10.0.0.0%2F8", short).await;
+        assert_eq!(counts().await[3..], [3, 0, 0]);
+        // It may have ended by now.
+        assert_eq!(counts().await[..2], [1, 0]);
+        set(admin, "user_id:2", exempt()).await;
+        clear(admin, "user_id:1").await;
+        let stale = [("if-match", "\"1\"")];
+        for (name, headers, wanted) in [
+            ("user_id:2", &stale[..], block()),
+            ("nobody", &[], block()),
+            ("user_id:2", &[], Value::Null),
+        ] {
+            let answer = change(admin, Method::PUT, name, headers, &wanted).await;
+            assert!(answer.status.is_client_error(), "{answer:?}");
+        }
+        // To look changes nothing.
+        assert_eq!(page(admin, "/overrides/user_id:9").await.0, 404);
+        until("the short one ends", async || {
+            counts().await == [0, 1, 0, 5, 3, 0]
+        })
+        .await;
+        bench.stop().await;
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn what_cannot_be_set_is_refused() {
     let bench = Bench::start(&limited("")).await;
@@ -270,6 +318,169 @@ async fn what_cannot_be_set_is_refused() {
     }
     assert_eq!(names(admin).await, [""; 0]);
     bench.stop().await;
+}
+
+/// A name that is cut off, or that nobody has, is no silent mistake.
+#[tokio::test]
+async fn a_name_that_nobody_has_is_noted() {
+    let bench = Bench::start(&limited("")).await;
+    let admin = bench.gateway.admin;
+    for (name, note) in [
+        ("api_key:acme", Value::Null),
+        (
+            "api_key:Acme",
+            json!("no API key of this name is listed now"),
+        ),
+        (
+            "api_key:acme%2F",
+            json!("no API key of this name is listed now"),
+        ),
+        ("api_key:unlisted-0123456789abcdef", Value::Null),
+        ("user_id:anybody", Value::Null),
+        (
+            "client_cert:a",
+            json!("nothing under `clients` reads certificates"),
+        ),
+        ("10.0.0.0%2F8", Value::Null),
+        ("ip:10.0.0.1", Value::Null),
+    ] {
+        let answer = set(admin, name, block()).await;
+        assert_eq!(answer["note"], note, "{name}");
+        // What was answered can be set again.
+        assert_eq!(set(admin, name, answer).await["note"], note, "{name}");
+    }
+    // `user_id:a?b` was meant.
+    for method in [Method::GET, Method::PUT, Method::DELETE] {
+        let wanted = match method {
+            Method::GET => Value::Null,
+            _ => block(),
+        };
+        let answer = change(admin, method, "user_id:anybody?b", &[], &wanted).await;
+        assert_eq!(answer.status, 400);
+        assert!(answer.text().contains("%3F"), "{}", answer.text());
+    }
+    bench.stop().await;
+}
+
+/// Nobody who may only look makes the gateway buffer a body, and a short text becomes no long list.
+#[tokio::test]
+async fn bodies_and_conditions_are_bounded() {
+    let bench = Bench::start(&limited("")).await;
+    let admin = bench.gateway.admin;
+    let many = |count| json!({ "overrides": vec![json!({}); count] });
+    let long = json!({ "action": "block", "for": "1h", "reason": "x".repeat(16 << 10) });
+    for (method, name, wanted, status, detail) in [
+        (
+            Method::GET,
+            "user_id:1",
+            json!({}),
+            413,
+            "more than 0 bytes",
+        ),
+        (
+            Method::PUT,
+            "user_id:1",
+            long.clone(),
+            413,
+            "more than 16384 bytes",
+        ),
+        (
+            Method::DELETE,
+            "user_id:1",
+            long,
+            413,
+            "more than 16384 bytes",
+        ),
+        (Method::POST, "", many(10_001), 400, "at most 10000"),
+        (Method::POST, "", many(10_000), 200, "\"refused\":10000"),
+        (Method::POST, "", json!({}), 400, "missing field"),
+    ] {
+        let mut request = Request::builder().method(&method);
+        request = match name {
+            "" => request.uri("/overrides"),
+            name => request.uri(format!("/overrides/{name}")),
+        };
+        let request = request.body(body::full(wanted.to_string())).unwrap();
+        let answer = Client::fresh(admin).request(request).await;
+        assert_eq!(answer.status, status, "{method} {name}: {}", answer.text());
+        assert!(answer.text().contains(detail), "{}", answer.text());
+    }
+    let (one, other) = (("if-match", "\"1\""), ("if-match", "\"2\""));
+    for headers in [
+        &[("if-match", "\"0\"")][..],
+        &[one, other],
+        &[one, ("if-none-match", "*")],
+        &[("if-none-match", "\"1\"")],
+        &[("if-none-match", "*"), ("if-none-match", "*")],
+    ] {
+        let answer = change(admin, Method::PUT, "user_id:1", headers, &block()).await;
+        assert_eq!(answer.status, 400, "{headers:?}: {}", answer.text());
+    }
+    assert_eq!(names(admin).await, [""; 0]);
+    bench.stop().await;
+}
+
+/// Part after part, each override once.
+#[tokio::test]
+async fn a_list_is_shown_in_parts() {
+    on_both_stores(async |store| {
+        let bench = Bench::start(&limited(store)).await;
+        let admin = bench.gateway.admin;
+        let mut expected = vec!["10.0.0.0/8".to_owned()];
+        set(admin, "10.0.0.0%2F8", block()).await;
+        for id in 0..6 {
+            set(admin, &format!("user_id:{id}"), block()).await;
+            expected.push(format!("user_id:{id}"));
+        }
+        clear(admin, "user_id:3").await;
+        expected.retain(|name| name != "user_id:3");
+        let (mut found, mut after) = (Vec::new(), String::new());
+        loop {
+            let (_, text) = page(admin, &format!("/overrides?limit=2{after}")).await;
+            let part: Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(part["count"], 6);
+            let names = part["overrides"].as_array().unwrap().iter();
+            found.extend(names.map(|it| it["name"].as_str().unwrap().to_owned()));
+            let Some(next) = part["next"].as_str() else {
+                break;
+            };
+            after = format!("&after={}", next.replace('/', "%2F"));
+        }
+        assert_eq!(found.len(), 6);
+        found.sort_unstable();
+        assert_eq!(found, expected);
+        bench.stop().await;
+    })
+    .await;
+}
+
+/// The name of such a client has a part of the hash by which limits know it.
+#[tokio::test]
+async fn a_client_with_an_unlisted_key_has_an_override_at_once() {
+    on_both_stores(async |store| {
+        let yaml = limited(store)
+            .replace("keys: [", "unknown: accept, keys: [")
+            .replace("limits: [it]", "limits: [it, guard]")
+            .replace(
+                "limits:\n",
+                "limits:\n  guard: { fixed_window: { limit: 1000, window: 31d }, per: [ip] }\n",
+            );
+        let bench = Bench::start(&yaml).await;
+        let hash = crate::callers::sha256("some-key");
+        let name = format!("api_key:unlisted-{}", &hash[..16]);
+        let next = async || told(&ask(&bench.client, "/", &[("x-api-key", "some-key")]).await);
+        for left in [2, 1, 0] {
+            assert_eq!(next().await, shown(200, 3, left));
+        }
+        // It is remembered.
+        for _ in 0..2 {
+            assert_eq!(next().await, shown(429, 3, 0));
+        }
+        set(bench.gateway.admin, &name, plan("gold")).await;
+        assert_eq!(next().await, shown(200, 9, 5));
+        bench.stop().await;
+    })
+    .await;
 }
 
 /// Without Redis, a file keeps them.

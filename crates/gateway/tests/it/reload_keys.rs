@@ -78,6 +78,65 @@ async fn a_changed_window_is_said_before_the_reload_and_after() {
     );
 }
 
+/// What only a restart changes is said before, without the secrets in it.
+#[tokio::test]
+async fn check_says_that_a_reload_would_be_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gateway.yaml");
+    let more = |secret: &str, password: &str, timeout: &str| {
+        let url = format!("redis://:{password}@127.0.0.1:1");
+        format!(
+            "secret: {secret}
+store: {{ redis: {{ url: \"{url}\", timeout: {timeout}, on_failure: open }} }}
+"
+        )
+    };
+    let secret = "hunter2-and-25-more-characters";
+    let running = config("127.0.0.1:0", DAY) + &more(secret, "hunter2", "1s");
+    std::fs::write(&file, running).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.args(["run", "-c"]).arg(&file);
+    let process = Process::spawn(command);
+    let admin = logged_address(&process.wait_for_line("admin port", LONG).await);
+
+    let next = folder.path().join("next.yaml");
+    let start = config(&admin.to_string(), DAY);
+    let quiet = start.replace("format: json", "format: json, access: false");
+    let keep = more(secret, "hunter2", "1s");
+    let other_secrets = more("another-and-25-more-characters", "hunter3", "1s");
+    for (yaml, refused) in [
+        (format!("{start}{keep}"), &[][..]),
+        (format!("{start}{}", keep.replace("open", "closed")), &[]),
+        // Nothing of a secret is told, not even that it is another.
+        (format!("{start}{other_secrets}"), &[]),
+        (
+            format!("{start}{}", more(secret, "hunter2", "2s")),
+            &["`store`"],
+        ),
+        (
+            format!("{start}{}", keep.replace("secret:", "# secret:")),
+            &["`secret`"],
+        ),
+        (
+            format!("{quiet}{}", "store: memory\noverrides_file: o.jsonl\n"),
+            &["`log`", "`overrides_file`", "`secret`", "`store`"],
+        ),
+    ] {
+        std::fs::write(&next, yaml).unwrap();
+        let said = check(&next);
+        let lines = said
+            .lines()
+            .filter_map(|line| line.strip_prefix("warning: a reload cannot change "));
+        let keys: Vec<_> = lines.map(|line| line.split(',').next().unwrap()).collect();
+        assert_eq!(keys, refused, "{said}");
+    }
+    let (_, shown) = page(admin, "/config").await;
+    assert!(
+        !shown.contains("hunter") && shown.contains("\"fixed\""),
+        "{shown}"
+    );
+}
+
 #[test]
 fn check_says_that_no_gateway_runs() {
     let folder = tempfile::tempdir().unwrap();

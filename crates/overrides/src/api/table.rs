@@ -1,5 +1,7 @@
 //! Overrides as people read them: a row each.
 
+use tidegate_status::shown;
+
 use super::Shown;
 
 /// The rows of a table, under its heads.
@@ -27,11 +29,9 @@ pub fn table(overrides: &[Shown]) -> String {
 
 fn row(it: &Shown) -> [String; 6] {
     let does = it.does();
-    // What a gateway answers has no control characters, but who knows who answers.
-    let plain = |text: &str| -> String {
-        let shown = |c: char| if c.is_control() { ' ' } else { c };
-        text.chars().map(shown).collect()
-    };
+    // A name may have marks that turn the direction of writing, so that it looks like another name. A gateway sends no control
+    // characters, but the answer may come from another program.
+    let plain = |text: &str| -> String { text.chars().map(shown).collect() };
     let by = if it.by.is_empty() { "-" } else { &it.by };
     [&*it.name, &does, &it.until, by, &it.set, &it.reason].map(plain)
 }
@@ -52,15 +52,21 @@ mod tests {
             by: String::new(),
             set: "2026-11-28T08:30:00Z".to_owned(),
             version: 1,
+            note: None,
         };
         let rows = [
-            of("api_key:acme", Verb::Plan, Some("gold"), "a \u{1b}[2J b"),
+            of(
+                "api_key:acme",
+                Verb::Plan,
+                Some("gold"),
+                "a \u{1b}[2J \u{202e}b",
+            ),
             of("10.0.0.0/8", Verb::Block, None, ""),
         ];
         assert_eq!(
             table(&rows),
             "name          does       until  by  set                   reason\n\
-             api_key:acme  plan gold  never  -   2026-11-28T08:30:00Z  a  [2J b\n\
+             api_key:acme  plan gold  never  -   2026-11-28T08:30:00Z  a \u{fffd}[2J \u{fffd}b\n\
              10.0.0.0/8    block      never  -   2026-11-28T08:30:00Z\n"
         );
     }

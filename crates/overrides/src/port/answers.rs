@@ -77,8 +77,11 @@ fn etag(it: &Override) -> HeaderValue {
         .unwrap_or_else(|_| HeaderValue::from_static("\"0\""))
 }
 
-pub(super) fn shown(it: &Override) -> Response<Bytes> {
-    let mut response = json(&Shown::of(it));
+pub(super) fn shown(it: &Override, note: Option<String>) -> Response<Bytes> {
+    let mut response = json(&Shown {
+        note,
+        ..Shown::of(it)
+    });
     response.headers_mut().insert(ETAG, etag(it));
     response
 }

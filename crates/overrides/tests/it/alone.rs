@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use tidegate_overrides::{Action, Ends, Expected, MAX_OVERRIDES, Outcome, Overrides, Wish};
 
-use crate::support::{Told, action, change, clear, plan, set, wait_until, wish};
+use crate::support::{
+    Told, action, change, clear, one_that_ended_is_none, plan, set, wait_until, wish,
+};
 
 fn open(file: Option<&Path>) -> (Arc<Overrides>, Told) {
     let told = Told::default();
@@ -84,4 +86,9 @@ async fn overrides_end_by_themselves() {
     let over = wish("user_id:1", Action::Block, Ends::At(1));
     assert_eq!(change(&one, over).await, Outcome::Over);
     assert_eq!(change(&one, clear("user_id:1")).await, Outcome::Nothing);
+}
+
+#[tokio::test]
+async fn one_that_ended_is_none_for_any_condition() {
+    one_that_ended_is_none(&open(None).0).await;
 }

@@ -146,3 +146,65 @@ async fn either_key_may_be_lost() {
         assert_eq!(other.list().len(), 1_200, "{key}");
     }
 }
+
+/// Two gateways restore at once: what the slower one knows does not take the place of what is newer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_restored_is_never_older() {
+    const RESTORE: &str = include_str!("../../../../lua/overrides_restore.lua");
+    let server = RedisServer::start().await;
+    let (one, _) = connect(&server.url()).await;
+    let first = set(&one, "user_id:1", plan("gold")).await;
+    let old = server.command(&["HGET", HASH, "user_id:1"]).await;
+    let old = old.as_str();
+    let second = set(&one, "user_id:1", Action::Block).await;
+    assert!(second > first);
+    let versions = format!("{HASH}:versions");
+    let most = MAX_OVERRIDES.to_string();
+    let version = first.to_string();
+    let [head, keys] = ["EVAL", "2"];
+    let late = [
+        head,
+        RESTORE,
+        keys,
+        HASH,
+        &versions,
+        &most,
+        "100000",
+        &version,
+        "user_id:1",
+        &old,
+    ];
+    server.command(&late).await;
+    let (other, _) = connect(&server.url()).await;
+    other.sync().await.unwrap();
+    assert_eq!(action(&other, "user_id:1"), Some(Action::Block));
+}
+
+/// A server that took over may lack the latest changes and have others: its versions are as high, and it began with the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn behind_another_connection_all_is_compared() {
+    let server = RedisServer::start().await;
+    let (one, _) = connect(&server.url()).await;
+    set(&one, "user_id:1", Action::Block).await;
+    set(&one, "user_id:2", Action::Block).await;
+    // Until it has nothing to compare.
+    for _ in 0..3 {
+        one.sync().await.unwrap();
+    }
+    let versions = format!("{HASH}:versions");
+    server.command(&["HDEL", HASH, "user_id:1"]).await;
+    server.command(&["ZREM", &versions, "user_id:1"]).await;
+    one.sync().await.unwrap();
+    server.command(&["CLIENT", "KILL", "TYPE", "normal"]).await;
+    let deadline = std::time::Instant::now() + Duration::from_secs(30);
+    let knows = async || {
+        let _ = one.sync().await;
+        let found = server.command(&["HEXISTS", HASH, "user_id:1"]).await;
+        found.as_int() == 1
+    };
+    while !knows().await {
+        assert!(std::time::Instant::now() < deadline);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(action(&one, "user_id:1"), Some(Action::Block));
+}

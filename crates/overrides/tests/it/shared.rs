@@ -6,7 +6,8 @@ use tidegate_overrides::{Action, Ends, Expected, Outcome, Wish};
 use tidegate_testkit::{RedisCluster, RedisServer};
 
 use crate::support::{
-    action, change, clear, connect, keeping, plan, set, subject, wait_until, wish,
+    action, change, clear, connect, keeping, one_that_ended_is_none, plan, set, subject,
+    wait_until, wish,
 };
 
 /// So soon all gateways know of a change.
@@ -213,4 +214,11 @@ async fn they_are_shared_over_a_cluster() {
     set(&one, "user_id:1", plan("gold")).await;
     other.sync().await.unwrap();
     assert_eq!(action(&other, "user_id:1"), Some(plan("gold")));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_ended_is_none_for_any_condition() {
+    let server = RedisServer::start().await;
+    let (one, _) = connect(&server.url()).await;
+    one_that_ended_is_none(&one).await;
 }

@@ -125,3 +125,33 @@ pub(crate) async fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
+
+/// One that has ended is none for any condition, though its record may still be there.
+pub(crate) async fn one_that_ended_is_none(overrides: &Arc<Overrides>) {
+    let mut versions = Vec::new();
+    for name in ["user_id:1", "user_id:2", "user_id:3"] {
+        let short = Ends::After(Duration::from_millis(100));
+        let outcome = change(overrides, wish(name, Action::Block, short)).await;
+        let Outcome::Made {
+            after: Some(after), ..
+        } = outcome
+        else {
+            panic!("{outcome:?}");
+        };
+        versions.push(after.version);
+    }
+    wait_until("the last ends", || action(overrides, "user_id:3").is_none()).await;
+    let expecting = |name: &str, expected| Wish {
+        expected,
+        ..wish(name, Action::Exempt, Ends::Never)
+    };
+    let stale = expecting("user_id:1", Expected::Version(versions[0]));
+    assert_eq!(change(overrides, stale).await, Outcome::Conflict(None));
+    let outcome = change(overrides, expecting("user_id:2", Expected::Nothing)).await;
+    assert!(
+        matches!(outcome, Outcome::Made { before: None, .. }),
+        "{outcome:?}"
+    );
+    let outcome = change(overrides, clear("user_id:3")).await;
+    assert_eq!(outcome, Outcome::Nothing);
+}

@@ -10,6 +10,10 @@ pub struct Overrides {
     pub count: usize,
     /// Those that were set last, the latest first.
     pub latest: Vec<Override>,
+    /// Where they are kept: `redis`, `file`, or `process`, with which they end.
+    pub kept: String,
+    /// The plans that an override may name.
+    pub plans: Vec<String>,
 }
 
 /// An override.
@@ -26,4 +30,6 @@ pub struct Override {
     pub by: String,
     /// Why.
     pub reason: String,
+    /// Its version, for `If-Match`.
+    pub version: u64,
 }

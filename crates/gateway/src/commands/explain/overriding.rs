@@ -1,12 +1,11 @@
 //! The overrides of a running gateway, and which of them a request meets.
 
-use std::fmt::Write as _;
-
 use tidegate_overrides::api::Shown;
 use tidegate_overrides::{Subject, listed};
 use tidegate_remote::Failure;
 use tidegate_remote::overrides;
 use tidegate_remote::port::AdminPort;
+use tidegate_status::shown;
 use tidegate_tower::{Caller, OverrideTable, Overrides};
 
 /// The overrides of a running gateway.
@@ -42,16 +41,14 @@ impl Overriding {
         let Some((name, action)) = overrides.of(caller) else {
             return;
         };
-        let shown = self.shown.iter().find(|it| it.name == *name);
-        let why = shown.map(|it| match &*it.reason {
+        let found = self.shown.iter().find(|it| it.name == *name);
+        let why = found.map(|it| match &*it.reason {
             "" => format!(", until {}", it.until),
             reason => format!(", until {}: {reason}", it.until),
         });
-        // Writing to a String cannot fail.
-        let _ = writeln!(
-            text,
-            "override: {action}, for {name}{}",
-            why.unwrap_or_default()
-        );
+        let line = format!("override: {action}, for {name}{}", why.unwrap_or_default());
+        // A name or a reason may have marks that turn the direction of writing.
+        text.extend(line.chars().map(shown));
+        text.push('\n');
     }
 }

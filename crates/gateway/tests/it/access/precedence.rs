@@ -5,6 +5,7 @@ use serde_json::json;
 
 use crate::callers::{FAR, TRUST, ask, at, left, listed, token};
 use crate::kit::{Bench, on_both_stores, shown, told};
+use crate::overrides::{clear, plan, set};
 
 const SECRET: &str = "hunter2 and 25 more characters";
 
@@ -225,6 +226,48 @@ clients:
                 _ => told(&answer),
             };
             assert_eq!(found, expected, "{what}");
+        }
+        bench.stop().await;
+    })
+    .await;
+}
+
+/// A plan by an override takes the place of any other, also of a larger one, and the budget is the same.
+#[tokio::test]
+async fn a_plan_by_override_and_another_are_one_budget() {
+    on_both_stores(async |store| {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("secret");
+        std::fs::write(&file, SECRET).unwrap();
+        let bench = Bench::start(&format!(
+            "
+{store}
+{TRUST}
+clients:
+  - jwt: {{ algorithms: [HS256], key_file: \"{}\", plan_claim: tier }}
+  - api_key: {{ keys: [{}, {}, {}] }}
+{REST}",
+            file.display(),
+            listed("exempt"),
+            listed("small"),
+            listed("large").replace(" }", ", plan: large }"),
+        ))
+        .await;
+        let admin = bench.gateway.admin;
+        let claims = json!({ "sub": "1", "exp": FAR, "tier": "large" });
+        let bearer = format!("Bearer {}", token(SECRET, &claims));
+        for (name, header, other) in [
+            ("api_key:large", ("x-api-key", "large-key"), 30),
+            ("user_id:1", ("authorization", &*bearer), 30),
+            ("10.1.0.9", ("x-forwarded-for", "10.1.0.9"), 20),
+        ] {
+            let next = async || told(&ask(&bench.client, "/", &[header]).await);
+            let shown = |limit, used| shown(200, limit, limit - used);
+            assert_eq!(next().await, shown(other, 1), "{name}");
+            set(admin, name, plan("small")).await;
+            assert_eq!(next().await, shown(10, 2), "{name}");
+            clear(admin, name).await;
+            assert_eq!(next().await, shown(other, 3), "{name}");
         }
         bench.stop().await;
     })

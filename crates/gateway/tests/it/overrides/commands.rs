@@ -54,6 +54,12 @@ async fn overrides_are_set_listed_and_cleared() {
         out.contains("note: overrides of this gateway end with its process"),
         "{out}"
     );
+    let (_, out, _) = run(&["client", "api_key:Acme", "block", "--for", "1h"]).await;
+    assert!(
+        out.contains("\nnote: api_key:Acme: no API key of this name is listed now\n"),
+        "{out}"
+    );
+    run(&["client", "api_key:Acme", "clear"]).await;
     let (_, out, _) = run(&["client", "10.0.0.0/8", "block", "--for", "never"]).await;
     assert!(out.starts_with("10.0.0.0/8: block until never\n"), "{out}");
     let (_, out, _) = run(&["client", "user_id:a b", "exempt", "--for", "7d"]).await;
@@ -194,6 +200,13 @@ async fn explain_says_which_override_holds() {
         out.contains("answer:   403, for an override blocks 127.0.0.0/8"),
         "{out}"
     );
+    // Under `deny` no override holds.
+    let yaml = std::fs::read_to_string(file).unwrap();
+    std::fs::write(file, format!("deny: [\"user_id:42\"]\n{yaml}")).unwrap();
+    clear(admin, "127.0.0.0%2F8").await;
+    let out = explain(&from).await;
+    assert!(!out.contains("override"), "{out}");
+    assert!(out.contains("answer:   403"), "{out}");
     bench.stop().await;
 }
 

@@ -1,0 +1,87 @@
+//! What requests about overrides carry: conditions, and bodies of a bounded size.
+
+use std::fmt;
+
+use bytes::Bytes;
+use http::header::{IF_MATCH, IF_NONE_MATCH};
+use http::{HeaderMap, HeaderValue};
+use serde::de::{DeserializeOwned, Deserializer, SeqAccess, Visitor};
+
+use super::MOST;
+use super::answers::{Refusal, bad};
+use crate::api::Wanted;
+use crate::exchange::Expected;
+
+/// Many overrides that are wished for, no more than [`MOST`]: of others nothing is kept, because a short text can list many.
+#[derive(Debug, serde::Deserialize)]
+pub(super) struct Load {
+    #[serde(deserialize_with = "at_most")]
+    pub(super) overrides: Vec<Wanted>,
+}
+
+fn at_most<'de, D: Deserializer<'de>>(list: D) -> Result<Vec<Wanted>, D::Error> {
+    struct Bounded;
+    impl<'de> Visitor<'de> for Bounded {
+        type Value = Vec<Wanted>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of overrides")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+            let mut found = Vec::new();
+            while let Some(one) = list.next_element()? {
+                if found.len() == MOST {
+                    let error = "at most 10000 overrides may be set at once";
+                    return Err(serde::de::Error::custom(error));
+                }
+                found.push(one);
+            }
+            Ok(found)
+        }
+    }
+    list.deserialize_seq(Bounded)
+}
+
+/// Why an override is cleared.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Reason {
+    #[serde(default)]
+    pub(super) reason: String,
+}
+
+/// What must be in force, by `If-Match` or `If-None-Match`.
+pub(super) fn expected(headers: &HeaderMap) -> Result<Expected, Refusal> {
+    let version = |value: &HeaderValue| {
+        let text = value.to_str().ok()?.trim();
+        let version = text.strip_prefix('"')?.strip_suffix('"')?.parse().ok();
+        // No override has the version 0, which scripts take for no override.
+        version.filter(|version| *version != 0)
+    };
+    // Of two the second would not count.
+    let is_twice = |name| headers.get_all(name).iter().nth(1).is_some();
+    if is_twice(IF_MATCH) || is_twice(IF_NONE_MATCH) {
+        return Err(bad("a change may have one condition"));
+    }
+    match (headers.get(IF_MATCH), headers.get(IF_NONE_MATCH)) {
+        (None, None) => Ok(Expected::Any),
+        (None, Some(any)) if any == "*" => Ok(Expected::Nothing),
+        (Some(value), None) => version(value).map(Expected::Version).ok_or_else(|| {
+            bad("If-Match is the ETag of an override, such as \"1795854600123456\"")
+        }),
+        _ => Err(bad(
+            "a change may have If-Match with a version, or If-None-Match: *",
+        )),
+    }
+}
+
+/// The JSON of a body, unless it is empty.
+pub(super) fn read<T: DeserializeOwned>(body: &Bytes) -> Result<Option<T>, Refusal> {
+    if body.trim_ascii().is_empty() {
+        return Ok(None);
+    }
+    let read = serde_json::from_slice(body);
+    read.map(Some)
+        .map_err(|error| bad(&format!("the body cannot be read: {error}")))
+}

@@ -1,0 +1,168 @@
+// Overrides on the status page: the list, and the form that sets and clears them. A change names the version that it replaces, so that
+// none is lost: a new override is refused where one is in force, and another one is shown before it is replaced.
+"use strict";
+
+const form = document.getElementById("change");
+const rights = document.body.dataset.rights;
+const mayWrite = rights === "write";
+let replaced = null; // what a change replaces, if it was shown: { name, version }
+let offered = ""; // the plans that are to choose from
+
+/** Says something beside the form. */
+function say(text, style) {
+  const place = byId("change-answer");
+  place.className = style || "";
+  place.textContent = clean(text);
+}
+
+/** What an override does, until when and why, in one line. */
+function told(one) {
+  const does = one.does || (one.plan ? `plan ${one.plan}` : one.action);
+  return `${does} until ${one.until}${one.by ? `, by ${one.by}` : ""}${one.reason ? ` (${one.reason})` : ""}`;
+}
+
+function replaces(one) {
+  replaced = one && { name: one.name, version: one.version };
+  byId("change-title").textContent = replaced ? `Change the override of ${clean(replaced.name)}` : "Set an override";
+  byId("change-stop").hidden = !replaced;
+}
+
+/** A time is needed, unless the override is cleared. */
+function fit() {
+  const clears = byId("change-action").value === "clear";
+  byId("change-for").disabled = clears;
+  byId("change-for").required = !clears;
+  byId("change-send").textContent = clears ? "Clear override" : "Set override";
+}
+
+function empty() {
+  form.reset();
+  replaces(null);
+  fit();
+}
+
+/** Fills the form for a client or network. A field takes no line break: what it would change names another client. */
+function begin(name, one, clears) {
+  empty();
+  const field = byId("change-name");
+  field.value = name;
+  if (field.value !== name) {
+    field.value = "";
+    say("This name has a character that no override can have.", "bad");
+  } else {
+    say("");
+    if (one) {
+      replaces(one);
+      byId("change-action").value = clears ? "clear" : one.does;
+      fit();
+      say(`In force: ${told(one)}.`);
+    }
+  }
+  form.scrollIntoView({ block: "nearest" });
+  byId(clears ? "change-reason" : "change-action").focus();
+}
+
+/** Asks the admin port: the answer, and its document. */
+async function ask(name, method, headers, body) {
+  const answer = await fetch(`/overrides/${encodeURIComponent(name)}`, {
+    method,
+    headers: { "content-type": "application/json", ...headers },
+    body: body && JSON.stringify(body),
+    credentials: "same-origin",
+  });
+  return [answer, await answer.json().catch(() => ({}))];
+}
+
+/** Shows what is in force for a name, so that the next change replaces that. Whether anything is. */
+async function see(name, before, after) {
+  const [answer, one] = await ask(name, "GET", {});
+  replaces(answer.ok ? one : null);
+  // As the gateway writes it: of `ip:10.0.0.1` it is `10.0.0.1`.
+  if (answer.ok) byId("change-name").value = one.name;
+  if (answer.ok) say(`${before}In force: ${told(one)}. ${after}`, "hot");
+  return answer;
+}
+
+async function change() {
+  const name = byId("change-name").value;
+  const action = byId("change-action").value;
+  const reason = byId("change-reason").value.trim();
+  const clears = action === "clear";
+  if (!reason) return say("Say why.", "bad");
+  // Whoever typed another name has not seen what is in force for that.
+  if (replaced && replaced.name !== name) replaces(null);
+  if (clears && !replaced) {
+    const answer = await see(name, "", "Press again to clear it.");
+    return answer.ok ? undefined : say(`No override of the name ${name} is in force.`, "bad");
+  }
+  const condition = replaced ? { "if-match": `"${replaced.version}"` } : { "if-none-match": "*" };
+  const what = action.startsWith("plan ") ? { plan: action.slice(5) } : { action };
+  const body = clears ? { reason } : { ...what, for: byId("change-for").value.trim(), reason };
+  const [answer, one] = await ask(name, clears ? "DELETE" : "PUT", condition, body);
+  if (answer.ok) {
+    empty();
+    const ends = status && status.overrides.kept === "process" ? " It ends with this process: overrides_file is not set." : "";
+    const doubt = one.note ? ` But ${one.note}.` : "";
+    return say(clears ? `${one.name}: ${told(one)} is cleared.` : `${one.name}: ${told(one)}.${doubt}${ends}`, doubt ? "hot" : "");
+  }
+  if (answer.status !== 412) return say(`Not changed: ${one.detail || `status ${answer.status}`}`, "bad");
+  const now = await see(name, "Not changed: another override is in force than was shown. ", "Press again to replace it.");
+  return now.ok ? undefined : say("Not changed: the override was cleared, or has ended. Press again to set it.", "hot");
+}
+
+async function send(event) {
+  event.preventDefault();
+  const button = byId("change-send");
+  if (button.getAttribute("aria-busy")) return;
+  button.setAttribute("aria-busy", "true");
+  try {
+    await change();
+  } catch (error) {
+    say(`No answer: ${error.message}. It may have been changed.`, "bad");
+  }
+  button.removeAttribute("aria-busy");
+}
+
+/** The plans to choose from, and what holds without one. */
+function offer(plans) {
+  const now = JSON.stringify(plans);
+  if (offered === now) return;
+  offered = now;
+  const select = byId("change-action");
+  const chosen = select.value;
+  const options = [["", "choose"], ...plans.map((name) => [`plan ${name}`, `plan ${name}`]), ["exempt", "exempt"], ["block", "block"], ["clear", "clear"]];
+  select.replaceChildren(...options.map(([value, text]) => element("option", { value }, clean(text))));
+  select.value = options.some(([value]) => value === chosen) ? chosen : "";
+}
+
+/** A button for an override of the list. */
+function act(text, one, clears) {
+  const made = element("button", { type: "button", class: "link", click: () => begin(one.name, one, clears) }, text);
+  made.setAttribute("aria-label", `${text} the override of ${clean(one.name)}`);
+  made.dataset.key = `${text} ${one.name}`;
+  return made;
+}
+
+function renderOverrides() {
+  const { count: inForce, latest, plans } = status.overrides;
+  byId("overrides-panel").hidden = inForce === 0 && !mayWrite;
+  if (mayWrite) offer(plans);
+  const rows = latest.map((one) => {
+    const whole = (text) => element("span", { title: clean(text) }, clean(text));
+    const until = element("span", { title: one.until }, one.until.replace(/\.\d+Z$/, "Z"));
+    const cells = [whole(one.name), whole(one.does), [until, "soft"], [whole(one.by), "soft"], [whole(one.reason), "soft"]];
+    return mayWrite ? [...cells, act("Change", one, false), act("Clear", one, true)] : cells;
+  });
+  const columns = [["Name", ""], ["Does", ""], ["Until", "optional"], ["By", "optional"], ["Reason", "optional"]];
+  const acts = [["Change", "short"], ["Clear", "short"]];
+  show("overrides", table(mayWrite ? [...columns, ...acts] : columns, rows, "No override is in force."));
+  show("overrides-count", inForce > latest.length ? `the latest ${latest.length} of ${count(inForce)}` : count(inForce));
+}
+
+form.hidden = !mayWrite;
+form.addEventListener("submit", send);
+document.getElementById("change-action").addEventListener("change", fit);
+document.getElementById("change-stop").addEventListener("click", () => {
+  empty();
+  say("");
+});
