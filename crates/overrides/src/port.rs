@@ -27,6 +27,8 @@ const MAX_ONE: usize = 16 << 10;
 const MOST: usize = 10_000;
 /// How many are shown at once if nothing is said.
 const PAGE: usize = 1_000;
+/// How many bytes of an answer names and reasons take, so that readers who take no more of it hold little memory.
+const MAX_SHOWN: usize = 1 << 20;
 /// How many refusals of a load are told.
 const MAX_REASONS: usize = 20;
 
@@ -184,7 +186,10 @@ impl Port<'_> {
                 _ => return Err(bad("the query may have after=NAME and limit=NUMBER")),
             }
         }
-        let (part, has_more) = self.overrides.page(after.as_ref(), most);
+        let (mut part, mut has_more) = self.overrides.page(after.as_ref(), most);
+        let fitting = fitting(&part);
+        has_more |= fitting < part.len();
+        part.truncate(fitting);
         let count = self.overrides.figures().in_force.all();
         let kept = self.overrides.kept();
         Ok(json(&ShownList::of(&part, has_more, count, kept)))
@@ -325,4 +330,15 @@ impl Port<'_> {
             Box::new(problem(StatusCode::SERVICE_UNAVAILABLE, code, &detail))
         })
     }
+}
+
+/// How many of these fit in an answer; one at least.
+fn fitting(part: &[Override]) -> usize {
+    let mut bytes = 0;
+    let fit = part.iter().take_while(|it| {
+        // What stands beside them takes some 200.
+        bytes += it.subject.to_string().len() + it.setting.reason.len() + 200;
+        bytes <= MAX_SHOWN
+    });
+    fit.count().max(1)
 }

@@ -202,10 +202,10 @@ impl Replica {
             .collect();
         let has_more = found.len() > most;
         if has_more {
-            found.select_nth_unstable_by(most, |(one, _), (other, _)| one.cmp(other));
+            found.select_nth_unstable_by_key(most, |(subject, _)| *subject);
             found.truncate(most);
         }
-        found.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        found.sort_unstable_by_key(|(subject, _)| *subject);
         let found = found.into_iter();
         let page = found.filter_map(|(subject, it)| it.of(subject, now));
         (page.collect(), has_more)

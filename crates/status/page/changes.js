@@ -73,14 +73,15 @@ async function ask(name, method, headers, body) {
   return [answer, await answer.json().catch(() => ({}))];
 }
 
-/** Shows what is in force for a name, so that the next change replaces that. Whether anything is. */
-async function see(name, before, after) {
+/** Shows what is in force for a name, so that the next change replaces that; or says that nothing is. */
+async function see(name, before, after, nothing) {
   const [answer, one] = await ask(name, "GET", {});
   replaces(answer.ok ? one : null);
+  if (answer.status === 404) return say(nothing, "hot");
+  if (!answer.ok) return say(`Not changed: ${one.detail || `status ${answer.status}`}`, "bad");
   // As the gateway writes it: of `ip:10.0.0.1` it is `10.0.0.1`.
-  if (answer.ok) byId("change-name").value = one.name;
-  if (answer.ok) say(`${before}In force: ${told(one)}. ${after}`, "hot");
-  return answer;
+  byId("change-name").value = one.name;
+  return say(`${before}In force: ${told(one)}. ${after}`, "hot");
 }
 
 async function change() {
@@ -91,10 +92,7 @@ async function change() {
   if (!reason) return say("Say why.", "bad");
   // Whoever typed another name has not seen what is in force for that.
   if (replaced && replaced.name !== name) replaces(null);
-  if (clears && !replaced) {
-    const answer = await see(name, "", "Press again to clear it.");
-    return answer.ok ? undefined : say(`No override of the name ${name} is in force.`, "bad");
-  }
+  if (clears && !replaced) return see(name, "", "Press again to clear it.", `No override of the name ${name} is in force.`);
   const condition = replaced ? { "if-match": `"${replaced.version}"` } : { "if-none-match": "*" };
   const what = action.startsWith("plan ") ? { plan: action.slice(5) } : { action };
   const body = clears ? { reason } : { ...what, for: byId("change-for").value.trim(), reason };
@@ -106,8 +104,9 @@ async function change() {
     return say(clears ? `${one.name}: ${told(one)} is cleared.` : `${one.name}: ${told(one)}.${doubt}${ends}`, doubt ? "hot" : "");
   }
   if (answer.status !== 412) return say(`Not changed: ${one.detail || `status ${answer.status}`}`, "bad");
-  const now = await see(name, "Not changed: another override is in force than was shown. ", "Press again to replace it.");
-  return now.ok ? undefined : say("Not changed: the override was cleared, or has ended. Press again to set it.", "hot");
+  const again = clears ? "Press again to clear it." : "Press again to replace it.";
+  const gone = clears ? "The override was cleared, or has ended." : "Not changed: the override was cleared, or has ended. Press again to set it.";
+  return see(name, "Not changed: another override is in force than was shown. ", again, gone);
 }
 
 async function send(event) {

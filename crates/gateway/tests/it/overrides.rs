@@ -454,6 +454,32 @@ async fn a_list_is_shown_in_parts() {
     .await;
 }
 
+/// Whoever asks for many and reads nothing makes the gateway hold 1 MB.
+#[tokio::test]
+async fn a_part_of_a_list_is_bounded_in_bytes() {
+    let bench = Bench::start(&limited("")).await;
+    let admin = bench.gateway.admin;
+    let (pad, reason) = ("x".repeat(240), "y".repeat(512));
+    let long = |id: usize| json!({ "name": format!("user_id:{id:05}{pad}"), "action": "block", "for": "1h", "reason": reason });
+    let wanted = json!({ "overrides": (0..3_000).map(long).collect::<Vec<_>>() });
+    let load = Request::post("/overrides").body(body::full(wanted.to_string()));
+    let loaded = Client::fresh(admin).request(load.unwrap()).await;
+    assert!(loaded.text().contains("\"set\":3000"), "{}", loaded.text());
+    let (mut found, mut after) = (0, String::new());
+    loop {
+        let (_, text) = page(admin, &format!("/overrides?limit=10000{after}")).await;
+        assert!(text.len() < 1_200_000, "{}", text.len());
+        let part: Value = serde_json::from_str(&text).unwrap();
+        found += part["overrides"].as_array().unwrap().len();
+        let Some(next) = part["next"].as_str() else {
+            break;
+        };
+        after = format!("&after={next}");
+    }
+    assert_eq!(found, 3_000);
+    bench.stop().await;
+}
+
 /// The name of such a client has a part of the hash by which limits know it.
 #[tokio::test]
 async fn a_client_with_an_unlisted_key_has_an_override_at_once() {

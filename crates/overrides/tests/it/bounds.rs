@@ -172,7 +172,7 @@ async fn what_is_restored_is_never_older() {
         "100000",
         &version,
         "user_id:1",
-        &old,
+        old,
     ];
     server.command(&late).await;
     let (other, _) = connect(&server.url()).await;
