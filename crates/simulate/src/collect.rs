@@ -58,6 +58,7 @@ pub(crate) fn report(found: &Found<'_>, reader: &Reader) -> Report {
     Report {
         log,
         configurations,
+        suggested: Vec::new(),
         notes: Vec::new(),
     }
 }
@@ -121,7 +122,9 @@ fn configuration(tried: &Tried<'_>) -> ConfigurationReport {
                 refused,
             }),
             not_computable,
-            needed: SHARES.map(|share| needed(lanes, number, share)).into(),
+            needed: SHARES
+                .map(|share| needed(lanes, number, Allowed::Requests(share)))
+                .into(),
             series: series(worst),
         }
     });
@@ -146,22 +149,51 @@ fn configuration(tried: &Tried<'_>) -> ConfigurationReport {
     }
 }
 
-/// The smallest quota that refuses no more than a share in any run.
-fn needed(lanes: &[Lane<'_>], number: usize, millionths: u64) -> NeededQuota {
+/// What a quota may refuse.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Allowed {
+    /// So many of a million requests.
+    Requests(u64),
+    /// Requests of so many of a million clients.
+    Clients(u64),
+}
+
+impl Allowed {
+    /// Whether so many requests and keys of all are no more.
+    fn fits(self, [refused, of]: [u64; 2], [touched, keys]: [u64; 2]) -> bool {
+        let (part, of, allowed) = match self {
+            Self::Requests(allowed) => (refused, of, allowed),
+            Self::Clients(allowed) => (touched, keys, allowed),
+        };
+        u128::from(part) * 1_000_000 <= u128::from(of) * u128::from(allowed)
+    }
+
+    pub(crate) const fn percent(self) -> f64 {
+        let (Self::Requests(millionths) | Self::Clients(millionths)) = self;
+        millionths as f64 / 10_000.0
+    }
+}
+
+/// The smallest quota that refuses no more than is allowed in any run.
+pub(crate) fn needed(lanes: &[Lane<'_>], number: usize, allowed: Allowed) -> NeededQuota {
     let mut found = NeededQuota {
-        percent: millionths as f64 / 10_000.0,
+        percent: allowed.percent(),
         quota: None,
         capacity: None,
         refused: None,
+        clients: None,
         more_at: None,
         of: 0,
     };
     for (nth, lane) in lanes.iter().enumerate() {
-        let Some(ladder) = lane.ladders.get(number) else {
+        let stats = lane.stats.limits.get(number);
+        let (Some(ladder), Some(stats)) = (lane.ladders.get(number), stats) else {
             continue;
         };
-        found.of = ladder.tried();
-        let Some(needed) = ladder.needed(millionths) else {
+        let (of, keys) = (ladder.tried(), stats.keys.len() as u64);
+        found.of = of;
+        let needed = ladder.needed(|refused, touched| allowed.fits([refused, of], [touched, keys]));
+        let Some(needed) = needed else {
             found.more_at = ladder.largest().map(|quota| quota.capacity());
             (found.quota, found.capacity, found.refused) = (None, None, None);
             return found;
@@ -172,6 +204,7 @@ fn needed(lanes: &[Lane<'_>], number: usize, millionths: u64) -> NeededQuota {
             found.quota = Some(needed.quota.written());
             found.capacity = Some(capacity);
             found.refused = Some(needed.refused);
+            found.clients = Some(needed.touched);
         }
         // The doubt is that of both runs.
         found.more_at = match nth {

@@ -10,12 +10,15 @@ use clap::{Args, ValueEnum};
 use http::HeaderValue;
 use tidegate_logs::{Format, Reader};
 
-use crate::collect::report;
+use crate::collect::{Allowed, report};
 use crate::engine::{Replay, Steps, Trial, replay};
+use crate::html;
 use crate::lane::RetryModel;
 use crate::notes::notes;
 use crate::progress::Progress;
+use crate::report::Report;
 use crate::request::Given;
+use crate::suggest::{self, suggest};
 use crate::terminal;
 
 /// What to replay, and how to report it.
@@ -42,6 +45,12 @@ pub struct Options {
     /// What refused clients do next, which no log has.
     #[arg(long, value_enum, default_value = "none")]
     retry: Retry,
+    /// Suggests quotas that refuse no request of this share of the clients, as YAML to paste. Reads the logs once more. Default: 99%.
+    #[arg(long, value_name = "PERCENT", num_args = 0..=1, require_equals = true, default_missing_value = "99%", value_parser = percent)]
+    suggest: Option<f64>,
+    /// Writes the report as a page with charts: one file, which needs nothing else.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Prints the report as JSON.
     #[arg(long)]
     json: bool,
@@ -100,6 +109,11 @@ pub enum Failure {
 ///
 /// A log cannot be read, or limits refuse more than `--fail-over` allows.
 pub fn run(trials: &[Trial<'_>], options: &Options) -> Result<(), Failure> {
+    if options.suggest.is_some() && options.logs.iter().any(|log| log.as_os_str() == "-") {
+        return Err(Failure::Failed(
+            "--suggest reads the logs twice, which - cannot be".to_owned(),
+        ));
+    }
     let stop = Arc::new(AtomicBool::new(false));
     // A second signal ends the process at once.
     let signals = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];
@@ -125,21 +139,22 @@ pub fn run(trials: &[Trial<'_>], options: &Options) -> Result<(), Failure> {
     };
     let mut reader = options.reader()?;
     let mut progress = Progress::new(is_watched());
-    let mut go_on = |reader: &Reader| {
+    let report = report_on(trials, options, &as_asked, &mut reader, &mut |reader| {
         progress.show(reader);
         !stop.load(Ordering::Relaxed)
-    };
-    let found = replay(trials, &mut reader, &as_asked, &mut go_on).map_err(Failure::Failed)?;
+    });
     progress.end();
-    let retries = as_asked.retries == RetryModel::After;
-    let mut report = report(&found, &reader);
-    report.notes = notes(&found, reader.report(), &report.configurations, retries);
+    let report = report?;
+    if let Some(file) = &options.html {
+        let written = std::fs::write(file, html::page(&report));
+        written.map_err(|error| Failure::Failed(format!("{}: {error}", file.display())))?;
+    }
     let text = match options.json {
         true => match serde_json::to_string_pretty(&report) {
             Ok(text) => text + "\n",
             Err(error) => return Err(Failure::Failed(error.to_string())),
         },
-        false => terminal::text(&report),
+        false => terminal::text(&report) + &suggest::text(&report.suggested),
     };
     // A reader that has gone away is none of our concern.
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
@@ -149,6 +164,33 @@ pub fn run(trials: &[Trial<'_>], options: &Options) -> Result<(), Failure> {
         ))),
         _ => Ok(()),
     }
+}
+
+/// Replays the logs once, or several times if quotas are to be suggested.
+fn report_on(
+    trials: &[Trial<'_>],
+    options: &Options,
+    as_asked: &Replay<'_>,
+    reader: &mut Reader,
+    go_on: &mut dyn FnMut(&Reader) -> bool,
+) -> Result<Report, Failure> {
+    let found = replay(trials, reader, as_asked, go_on).map_err(Failure::Failed)?;
+    let retries = as_asked.retries == RetryModel::After;
+    let mut report = report(&found, reader);
+    report.notes = notes(&found, reader.report(), &report.configurations, retries);
+    if let Some(untouched) = options.suggest
+        && !found.stopped
+    {
+        let allowed = Allowed::Clients(((100.0 - untouched) * 10_000.0).round() as u64);
+        let open = || {
+            options.reader().map_err(|failure| match failure {
+                Failure::Failed(why) | Failure::Refuses(why) => why,
+            })
+        };
+        let suggested = suggest(trials, (&found, allowed), as_asked, open, go_on);
+        report.suggested = suggested.map_err(Failure::Failed)?;
+    }
+    Ok(report)
 }
 
 impl Options {

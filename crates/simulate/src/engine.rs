@@ -49,11 +49,8 @@ impl std::fmt::Debug for Trial<'_> {
 pub(crate) enum Steps {
     /// Some around that of each limit.
     Around,
-    #[allow(dead_code, reason = "for --suggest, which comes next")]
     /// These capacities, by configuration and limit.
     At(Vec<Vec<Vec<u64>>>),
-    #[allow(dead_code, reason = "for --suggest, which comes next")]
-    None,
 }
 
 /// How the log is replayed.
@@ -62,6 +59,18 @@ pub(crate) struct Replay<'p> {
     pub(crate) retries: RetryModel,
     pub(crate) steps: Steps,
     pub(crate) decisions: Option<PathBuf>,
+}
+
+impl Replay<'_> {
+    /// The same once more, which writes nothing.
+    pub(crate) fn again(&self) -> Self {
+        Self {
+            given: self.given,
+            retries: self.retries,
+            steps: Steps::Around,
+            decisions: None,
+        }
+    }
 }
 
 /// What was found out.
@@ -196,7 +205,6 @@ fn tried<'p>(
                     let capacities = capacities.get(index).and_then(|of| of.get(number));
                     Ladder::at(limit, capacities.map_or(&[], Vec::as_slice))
                 }
-                Steps::None => Ladder::none(limit),
             });
         lanes.push(Lane::new(stats, ladders.collect(), replay.retries));
     }

@@ -15,6 +15,9 @@ use crate::asked::Asked;
 /// The quotas that are tried at first, in parts of the configured one, in eighths.
 const EIGHTHS: [u64; 12] = [1, 2, 4, 6, 8, 12, 16, 24, 40, 64, 128, 512];
 
+/// The most quotas that are tried at once: each has a bit.
+const MAX_STEPS: usize = 63;
+
 /// How many requests there are between two looks for keys that have expired.
 const SWEEP: u64 = 1 << 17;
 
@@ -26,6 +29,10 @@ pub(crate) struct Ladder {
     keys: HashMap<Key, KeySteps, RandomState>,
     /// How many requests each step refuses.
     refused: Vec<u64>,
+    /// The keys that a step refused at least once, with one bit for each such step.
+    touched: HashMap<Key, u64, RandomState>,
+    /// How many keys each step refused at least once.
+    touches: Vec<u64>,
     asked: u64,
     /// Requests of clients whose plans have other quotas. They are left out.
     others: u64,
@@ -56,6 +63,8 @@ pub(crate) struct Needed {
     pub(crate) quota: Quota,
     /// How many it refuses.
     pub(crate) refused: u64,
+    /// How many keys it refuses at least once.
+    pub(crate) touched: u64,
     /// The largest quota that was tried and refuses more.
     pub(crate) above: Option<Quota>,
 }
@@ -82,11 +91,13 @@ impl Ladder {
             true => Some(quota),
             false => quota.with_capacity(*capacity).ok(),
         });
-        let steps: Vec<Quota> = steps.take(64).collect();
+        let steps: Vec<Quota> = steps.take(MAX_STEPS).collect();
         Self {
             quota,
             block: limit.block(),
             refused: vec![0; steps.len()],
+            touched: HashMap::default(),
+            touches: vec![0; steps.len()],
             steps,
             keys: HashMap::default(),
             asked: 0,
@@ -96,11 +107,6 @@ impl Ladder {
             next: 0,
             swept: 0,
         }
-    }
-
-    /// One that tries nothing.
-    pub(crate) fn none(limit: &Limit) -> Self {
-        Self::at(limit, &[])
     }
 
     /// A request is charged at every step that admits it.
@@ -159,6 +165,7 @@ impl Ladder {
             self.refused[index] += u64::from(!allowed);
             admitted |= u64::from(allowed) << index;
         }
+        self.touch(charge.key, admitted);
         if self.quota.lease().is_some() && admitted != 0 {
             let end = now + asked.service.unwrap_or(0);
             self.held.push(Reverse((end, self.next)));
@@ -170,6 +177,23 @@ impl Ladder {
             self.holds.insert(self.next, hold);
         }
         self.sweep(now);
+    }
+
+    /// Notes at which steps a key was refused for the first time.
+    fn touch(&mut self, key: Key, admitted: u64) {
+        let all = (1_u64 << self.steps.len()) - 1;
+        let refused = all & !admitted;
+        if refused == 0 {
+            return;
+        }
+        let known = self.touched.entry(key).or_default();
+        let new = refused & !*known;
+        if new != 0 {
+            *known |= new;
+            for (index, touches) in self.touches.iter_mut().enumerate() {
+                *touches += new >> index & 1;
+            }
+        }
     }
 
     /// Gives back what requests held that have ended.
@@ -211,14 +235,15 @@ impl Ladder {
         });
     }
 
-    /// The smallest quota that refuses no more than so many of a million requests; none if all that were tried refuse more.
-    pub(crate) fn needed(&self, millionths: u64) -> Option<Needed> {
-        let asked = u128::from(self.asked - self.others);
-        let fits = |refused: u64| u128::from(refused) * 1_000_000 <= asked * u128::from(millionths);
-        let at = self.refused.iter().position(|refused| fits(*refused))?;
+    /// The smallest quota of which this is true: by how many requests of all, and how many keys, it refuses. None if it is true of none
+    /// that were tried.
+    pub(crate) fn needed(&self, fits: impl Fn(u64, u64) -> bool) -> Option<Needed> {
+        let mut counts = self.refused.iter().zip(&self.touches);
+        let at = counts.position(|(refused, touched)| fits(*refused, *touched))?;
         Some(Needed {
             quota: self.steps[at],
             refused: self.refused[at],
+            touched: self.touches[at],
             above: at.checked_sub(1).map(|before| self.steps[before]),
         })
     }

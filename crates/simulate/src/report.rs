@@ -12,6 +12,9 @@ pub(crate) struct Report {
     pub(crate) log: LogReport,
     /// What each configuration would have done.
     pub(crate) configurations: Vec<ConfigurationReport>,
+    /// Quotas that are suggested.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) suggested: Vec<Suggestions>,
     /// What is to be known of these numbers.
     pub(crate) notes: Vec<String>,
 }
@@ -161,6 +164,8 @@ pub(crate) struct NeededQuota {
     pub(crate) capacity: Option<u64>,
     /// How many it would refuse.
     pub(crate) refused: Option<u64>,
+    /// Of how many clients, or other keys, it would refuse requests.
+    pub(crate) clients: Option<u64>,
     /// The largest capacity that was tried and refuses more.
     pub(crate) more_at: Option<u64>,
     /// How many were tried.
@@ -196,4 +201,36 @@ impl Report {
             refused as f64 > share * of.requests as f64
         })
     }
+}
+
+/// A suggested quota.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Suggestion {
+    /// The limit.
+    pub(crate) limit: String,
+    /// The quota, as it is written in YAML.
+    pub(crate) yaml: String,
+    /// Its capacity.
+    pub(crate) capacity: u64,
+    /// How many of the requests it would refuse, if it were the only limit.
+    pub(crate) refused: u64,
+    /// How many were tried.
+    pub(crate) of: u64,
+    /// Of how many clients, or other keys, it would refuse requests.
+    pub(crate) clients: u64,
+    /// How many there are.
+    pub(crate) of_clients: u64,
+    /// The largest capacity that was tried and refuses more than is allowed.
+    pub(crate) more_at: Option<u64>,
+}
+
+/// What is suggested for one configuration.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Suggestions {
+    /// Its file.
+    pub(crate) file: String,
+    /// The share of clients of whom no request may be refused, in percent.
+    pub(crate) untouched_percent: f64,
+    /// The limits.
+    pub(crate) limits: Vec<Suggestion>,
 }

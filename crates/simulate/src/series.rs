@@ -71,7 +71,8 @@ impl Series {
 }
 
 impl Span {
-    fn take(&mut self, other: Self) {
+    /// Takes another span in.
+    pub(crate) fn take(&mut self, other: Self) {
         self.admitted += other.admitted;
         self.refused += other.refused;
         self.used = self.used.max(other.used);

@@ -2,6 +2,7 @@
 
 mod edges;
 mod running;
+mod suggested;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -10,20 +10,20 @@ use tempfile::TempDir;
 use super::simulate;
 
 /// A folder with a log of the Combined Log Format, and configurations.
-struct Folder(TempDir);
+pub(super) struct Folder(TempDir);
 
 impl Folder {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
 
-    fn write(&self, name: &str, text: &str) -> PathBuf {
+    pub(super) fn write(&self, name: &str, text: &str) -> PathBuf {
         let file = self.0.path().join(name);
         fs::write(&file, text).unwrap();
         file
     }
 
-    fn config(&self, name: &str, limits: &str) -> PathBuf {
+    pub(super) fn config(&self, name: &str, limits: &str) -> PathBuf {
         let yaml = format!(
             "listen: 127.0.0.1:0
 clients: [{{ ip: {{}} }}]
