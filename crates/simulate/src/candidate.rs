@@ -1,22 +1,27 @@
 //! One configuration: what it asks of the limits for each request of the log.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
+use foldhash::fast::RandomState;
 use http::{Method, Request};
 use tidegate_config::Plan;
+use tidegate_config::routes::RoutePlan;
 use tidegate_core::Micros;
 use tidegate_logs::{Entry, Field};
-use tidegate_tower::{
-    Caller, Client, Cost, Credentials, Hasher, Peer, Per, Policy, Preflight, RuleCharge,
-    RuleCharges, assess_known,
-};
+use tidegate_tower::{Hasher, Policy, Preflight};
 
 use crate::asked::Asked;
-use crate::lacks::{Facts, Lack, name_lack, needs_client};
+use crate::cache::{BOUND, Cache};
+use crate::caller::{is_refused, known};
+use crate::charged::{Assessed, Place, Unasked, is_plain};
+use crate::lacks::{Facts, Lack};
 use crate::request::{Given, request, unparsed};
 use crate::router::Router;
 use crate::variants::{Variant, variants};
+
+/// Longer paths are looked at each time.
+const LONG: usize = 4_096;
 
 /// A configuration that is tried.
 pub(crate) struct Candidate<'p> {
@@ -26,8 +31,16 @@ pub(crate) struct Candidate<'p> {
     hasher: Hasher,
     /// By policy, the numbers of the limits of its rules.
     limits: Vec<Vec<u16>>,
+    /// By policy, whether what it charges depends on nothing but the caller.
+    is_plain: Vec<bool>,
+    /// Whether a query or a header chooses a route.
+    has_conditions: bool,
     /// What each log says, by where its list of fields is.
-    facts: HashMap<usize, (Facts, Vec<Variant>)>,
+    facts: HashMap<usize, (Facts, Vec<Variant>), RandomState>,
+    /// The policies of methods, hosts and paths.
+    paths: Cache<Box<[u8]>, usize>,
+    /// What is asked for callers.
+    callers: Cache<CallerKey<Box<[u8]>>, Assessed<'p>>,
     /// How often each limit could not be computed, and why.
     pub(crate) lacking: HashMap<(u16, Lack), u64>,
     pub(crate) counts: Counts,
@@ -50,12 +63,16 @@ pub(crate) struct Counts {
     pub(crate) limited_before: u64,
 }
 
-/// Who is calling, and what is missing to know it.
-struct Known {
-    caller: Caller,
-    trusted: bool,
-    client: Option<Lack>,
-    address: Option<Lack>,
+/// What tells the callers of one log apart.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct CallerKey<T> {
+    place: usize,
+    policy: usize,
+    peer: Option<IpAddr>,
+    client_ip: Option<IpAddr>,
+    is_refused: bool,
+    name: Option<T>,
+    plan: Option<T>,
 }
 
 impl<'p> Candidate<'p> {
@@ -73,16 +90,23 @@ impl<'p> Candidate<'p> {
             let rules = policy.rules.iter();
             rules.map(|rule| number(rule.limit.name())).collect()
         };
-        let policies = std::iter::once(&plan.unmatched);
-        let policies = policies.chain(plan.routes.iter().map(|route| &route.policy));
+        let policies = || {
+            let routes = plan.routes.iter().map(|route| &route.policy);
+            std::iter::once(&plan.unmatched).chain(routes)
+        };
+        let conditions = |route: &RoutePlan| route.shape.conditions.is_some();
         let secret = plan.secret.as_ref().map_or("", |secret| secret.expose());
         Self {
             plan,
             router,
             given,
             hasher: Hasher::new(secret),
-            limits: policies.map(numbers).collect(),
-            facts: HashMap::new(),
+            limits: policies().map(numbers).collect(),
+            is_plain: policies().map(is_plain).collect(),
+            has_conditions: plan.routes.iter().any(conditions),
+            facts: HashMap::default(),
+            paths: Cache::new(BOUND),
+            callers: Cache::new(usize::MAX),
             lacking: HashMap::new(),
             counts: Counts::default(),
             keeps_ids,
@@ -100,10 +124,146 @@ impl<'p> Candidate<'p> {
         }
         let place = std::ptr::from_ref(entry.fields()) as usize;
         let (plan, given) = (self.plan, self.given);
-        let (facts, variants) = self.facts.entry(place).or_insert_with(|| {
+        self.facts.entry(place).or_insert_with(|| {
             let facts = Facts::of(entry.fields(), given, plan);
             (facts, variants(plan, entry.fields(), given))
         });
+        let path = self.path(place, entry, outcome);
+        let known = path
+            .as_ref()
+            .and_then(|(hash, key)| self.paths.get(*hash, |it| it == key));
+        let assessed = match known {
+            Some(route) if self.is_plain[*route] => {
+                let policy_at = *route;
+                self.counts.unrouted += u64::from(policy_at == 0);
+                self.plain(place, policy_at, None, entry)
+            }
+            _ => self.whole(place, entry, outcome, path),
+        };
+        let mut charged = match assessed {
+            Err(Unasked::Denied) => {
+                self.counts.denied += 1;
+                return None;
+            }
+            Err(Unasked::Oversized) => {
+                self.counts.oversized += 1;
+                return None;
+            }
+            Ok(charged) => charged,
+        };
+        for lack in std::mem::take(&mut charged.lacks) {
+            *self.lacking.entry(lack).or_default() += 1;
+        }
+        let limited = is_limited(entry, outcome);
+        self.counts.limited_before += u64::from(limited);
+        let id = entry.text(Field::Id).filter(|_| self.keeps_ids);
+        let status = || entry.upstream_status().or_else(|| entry.status());
+        let cost = || entry.cost().unwrap_or(0);
+        Some(Asked {
+            charges: charged.charges,
+            limits: charged.limits,
+            client: charged.client,
+            service: service(entry).filter(|_| !limited),
+            status: if limited { None } else { status() },
+            cost: (charged.asks_cost && !limited).then(cost),
+            number,
+            id: id.map(|id| String::from_utf8_lossy(&id.bytes()).into()),
+            attempt: 0,
+        })
+    }
+
+    /// By what the route of a request is remembered; none if more than method, host and path choose it.
+    fn path(
+        &self,
+        place: usize,
+        entry: &Entry<'_>,
+        outcome: Option<&[u8]>,
+    ) -> Option<(u64, Box<[u8]>)> {
+        let (facts, _) = self.facts.get(&place)?;
+        let is_simple = !self.has_conditions
+            && facts.unsure.is_none()
+            && facts.route.is_none()
+            && outcome != Some(b"preflight");
+        let (method, path) = (entry.method()?.raw(), entry.path()?.raw());
+        let query = entry.query().map_or(&b""[..], |query| query.raw());
+        if !is_simple
+            || method == b"OPTIONS"
+            || path.len() + query.len() > LONG
+            || !query.iter().all(|byte| is_usual(*byte))
+        {
+            return None;
+        }
+        let host = entry.host().map_or(&b""[..], |host| host.raw());
+        let has_host = [u8::from(entry.host().is_some())];
+        let place = place.to_ne_bytes();
+        let parts = [&place[..], method, b" ", &has_host, host, b" ", path];
+        let key: Box<[u8]> = parts.concat().into();
+        Some((self.paths.hash(&key), key))
+    }
+
+    /// What is asked for a request of this policy, which depends on nothing but the caller.
+    fn plain(
+        &mut self,
+        place: usize,
+        policy_at: usize,
+        request: Option<&Request<()>>,
+        entry: &Entry<'_>,
+    ) -> Assessed<'p> {
+        let unknown = || Err(Unasked::Denied);
+        let Some((facts, _)) = self.facts.get(&place) else {
+            return unknown();
+        };
+        let of_policy = Place {
+            plan: self.plan,
+            policy: policy(self.plan, policy_at),
+            at: policy_at,
+            limits: &self.limits[policy_at],
+            facts,
+            hasher: &self.hasher,
+        };
+        let assess = |request: &Request<()>| {
+            let known = known(self.plan, facts, entry, self.given, request);
+            of_policy.assess(known, None, request, entry)
+        };
+        if !facts.plain_callers {
+            return match request {
+                Some(request) => assess(request),
+                None => {
+                    assess(&crate::request::request(entry, self.given).unwrap_or_else(unparsed))
+                }
+            };
+        }
+        let (name, of_plan) = (entry.client(), entry.text(Field::Plan));
+        let key = CallerKey {
+            place,
+            policy: policy_at,
+            peer: entry.peer(),
+            client_ip: entry.client_ip(),
+            is_refused: is_refused(entry),
+            name: name.as_ref().map(|name| name.raw()),
+            plan: of_plan.as_ref().map(|name| name.raw()),
+        };
+        let hash = self.callers.hash(&key);
+        if let Some(assessed) = self.callers.get(hash, |known| known.is(&key)) {
+            return assessed.clone();
+        }
+        let assessed = assess(&unparsed());
+        self.callers.put(hash, key.owned(), assessed.clone());
+        assessed
+    }
+
+    /// The same for any request.
+    fn whole(
+        &mut self,
+        place: usize,
+        entry: &Entry<'_>,
+        outcome: Option<&[u8]>,
+        path: Option<(u64, Box<[u8]>)>,
+    ) -> Assessed<'p> {
+        let (plan, given) = (self.plan, self.given);
+        let Some((facts, variants)) = self.facts.get(&place) else {
+            return Err(Unasked::Denied);
+        };
         let parsed = request(entry, given);
         let is_parsed = parsed.is_some();
         let mut request = parsed.unwrap_or_else(unparsed);
@@ -111,11 +271,11 @@ impl<'p> Candidate<'p> {
         let mut at = None;
         let preflight = || {
             let name = entry.text(Field::Route)?.bytes();
-            plan.routes
-                .iter()
-                .position(|route| *route.name.as_bytes() == *name)
+            let mut routes = plan.routes.iter();
+            routes.position(|route| *route.name.as_bytes() == *name)
         };
-        if is_parsed && outcome == Some(b"preflight") {
+        let is_preflight = is_parsed && outcome == Some(b"preflight");
+        if is_preflight {
             at = preflight();
             request.extensions_mut().insert(Preflight);
         } else if is_parsed && facts.preflight.is_some() && request.method() == Method::OPTIONS {
@@ -127,103 +287,67 @@ impl<'p> Candidate<'p> {
                 route_lack.clone_from(&facts.unsure);
             }
         }
-        if route_lack.is_some() {
-            self.counts.unsure += 1;
-        } else if at.is_none() {
-            self.counts.unrouted += 1;
-        }
+        self.counts.unsure += u64::from(route_lack.is_some());
+        self.counts.unrouted += u64::from(route_lack.is_none() && at.is_none());
         let policy_at = match (at, &route_lack) {
             (Some(at), None) => at + 1,
             _ => 0,
         };
-        let policy = policy(plan, policy_at);
+        if let Some((hash, key)) = path
+            && is_parsed
+            && route_lack.is_none()
+        {
+            self.paths.put(hash, key, policy_at);
+        }
+        if route_lack.is_none() && self.is_plain[policy_at] && !is_preflight {
+            return self.plain(place, policy_at, Some(&request), entry);
+        }
         let known = known(plan, facts, entry, given, &request);
-        let (caller, assessment) = assess_known(
-            policy,
-            &self.hasher,
-            (known.caller, known.trusted),
-            &request,
-        );
-        if assessment.denied_by().is_some() {
-            self.counts.denied += 1;
-            return None;
-        }
-        let is_refused = caller.refused.is_some();
-        let charges = assessment.charges(policy, is_refused, caller.plan.as_ref());
-        let Ok(charges) = charges else {
-            self.counts.oversized += 1;
-            return None;
+        let of_policy = Place {
+            plan,
+            policy: policy(plan, policy_at),
+            at: policy_at,
+            limits: &self.limits[policy_at],
+            facts,
+            hasher: &self.hasher,
         };
-        let limited = is_limited(entry, outcome);
-        self.counts.limited_before += u64::from(limited);
-        let mut asked = Asked {
-            charges: RuleCharges::new(),
-            limits: Default::default(),
-            client: caller.client,
-            service: service(entry).filter(|_| !limited),
-            status: entry.upstream_status().or_else(|| entry.status()),
-            cost: None,
-            number,
-            id: None,
-            attempt: 0,
-        };
-        if limited {
-            asked.status = None;
-        }
-        if self.keeps_ids {
-            let id = entry.text(Field::Id).map(|id| id.bytes().into_owned());
-            asked.id = id.map(|id| String::from_utf8_lossy(&id).into());
-        }
-        if let Some(lack) = &route_lack {
-            // Every limit that a route might have charged.
-            for number in 0..self.plan.limits.len() {
-                let is_always = charges
-                    .iter()
-                    .any(|charge| charge.rule.limit.name() == self.plan.limits[number].name());
-                if !is_always {
-                    let key = (number as u16, lack.clone());
-                    *self.lacking.entry(key).or_default() += 1;
-                }
-            }
-        }
-        let fixed = fixed_costs(&charges);
-        for mut charge in charges {
-            let limit = self.limits[policy_at][charge.index];
-            let rule = charge.rule;
-            let by_rule = facts.rules[policy_at][charge.index].as_ref();
-            let by_route = route_lack
-                .as_ref()
-                .filter(|_| rule.per.contains(&Per::Route));
-            let client = known.client.as_ref();
-            let by_client = client.filter(|_| needs_client(policy, rule));
-            let by_name = || match facts.names_client {
-                // Names beside that of the client are not in the log.
-                true => named_other(rule, &asked.client)
-                    .then(|| name_lack(rule, &plan.clients, &facts.sources))
-                    .flatten(),
-                false => name_lack(rule, &plan.clients, &facts.sources),
-            };
-            // What is missing counts under the address.
-            let by_address = known
-                .address
-                .as_ref()
-                .filter(|_| !rule.per.is_empty() && *rule.per != [Per::Route]);
-            let lack = by_rule.or(by_route).or(by_client).cloned();
-            let lack = lack.or_else(by_name).or_else(|| by_address.cloned());
-            let lack =
-                lack.or_else(|| told_cost(&mut charge, entry, facts, (fixed, known.trusted)).err());
-            if let Some(lack) = lack {
-                *self.lacking.entry((limit, lack)).or_default() += 1;
-                continue;
-            }
-            if !matches!(rule.cost, Cost::Fixed(_)) && rule.limit.reserves().is_some() && !limited {
-                asked.cost = Some(entry.cost().unwrap_or(0));
-            }
-            asked.limits.push(limit);
-            asked.charges.push(charge);
-        }
-        Some(asked)
+        of_policy.assess(known, route_lack.as_ref(), &request, entry)
     }
+}
+
+impl CallerKey<&[u8]> {
+    fn owned(&self) -> CallerKey<Box<[u8]>> {
+        CallerKey {
+            place: self.place,
+            policy: self.policy,
+            peer: self.peer,
+            client_ip: self.client_ip,
+            is_refused: self.is_refused,
+            name: self.name.map(Box::from),
+            plan: self.plan.map(Box::from),
+        }
+    }
+}
+
+impl CallerKey<Box<[u8]>> {
+    fn is(&self, other: &CallerKey<&[u8]>) -> bool {
+        self.place == other.place
+            && self.policy == other.policy
+            && self.peer == other.peer
+            && self.client_ip == other.client_ip
+            && self.is_refused == other.is_refused
+            && self.name.as_deref() == other.name
+            && self.plan.as_deref() == other.plan
+    }
+}
+
+/// Whether a byte of a query means nothing in particular.
+const fn is_usual(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(
+            byte,
+            b'-' | b'.' | b'_' | b'~' | b'%' | b'&' | b'=' | b'+' | b',' | b':' | b'/'
+        )
 }
 
 /// The policy with this number.
@@ -251,136 +375,4 @@ fn service(entry: &Entry<'_>) -> Option<Micros> {
         false => duration,
     };
     Some(ran.saturating_sub(entry.waited().unwrap_or(0)))
-}
-
-/// Names the caller as far as the line allows.
-fn known(
-    plan: &Plan,
-    facts: &Facts,
-    entry: &Entry<'_>,
-    given: &Given,
-    request: &Request<()>,
-) -> Known {
-    let peer = entry.peer().or(given.peer);
-    let address = entry.client_ip().or(peer);
-    let clients = &plan.clients;
-    let at = Peer::named((peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)), 0).into());
-    let trusted = clients.trusts(at);
-    let no_address = || Lack::from("client address (--peer names one)");
-    if facts.names_client {
-        let unknown = |client: Lack| Known {
-            caller: clients.identify(at, &http::HeaderMap::new()),
-            trusted,
-            client: Some(client),
-            address: address.is_none().then(no_address),
-        };
-        let Some(name) = entry.client() else {
-            return unknown("client: these requests ended before they were decided".into());
-        };
-        let name = name.bytes();
-        let name = String::from_utf8_lossy(&name);
-        let origin = address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
-        let listed = entry.text(Field::Plan).map(|name| name.bytes());
-        let listed = listed.and_then(|name| plan.plans.called(&String::from_utf8_lossy(&name)));
-        let has_credentials = clients.sources.len() > 1;
-        return match Caller::logged(clients, &name, origin, listed) {
-            Ok(caller) => {
-                let is_refused = entry.status() == Some(401) && entry.upstream_status().is_none();
-                let caller = match is_refused && has_credentials {
-                    true => caller.with_refused(Credentials::ApiKey),
-                    false => caller,
-                };
-                let is_address = matches!(caller.client, Client::Ip(_));
-                Known {
-                    caller,
-                    trusted,
-                    client: None,
-                    address: (address.is_none() && !is_address).then(no_address),
-                }
-            }
-            Err(error) => unknown(format!("client as this configuration knows it: {error}").into()),
-        };
-    }
-    let caller = clients.identify(at, request.headers());
-    let address = match peer {
-        None => Some(no_address()),
-        Some(_) if trusted && !facts.has_hops => {
-            Some("client address behind a trusted proxy".into())
-        }
-        Some(_) => None,
-    };
-    let before = caller.named_by.unwrap_or(clients.sources.len());
-    let asked = clients.sources.iter().zip(&facts.sources).take(before);
-    let mut lacks = asked.filter_map(|(source, lack)| {
-        // A user ID of somebody who is not trusted counts for nothing.
-        let is_asked = trusted
-            || peer.is_none()
-            || !matches!(source, tidegate_tower::ClientSource::UserId { .. });
-        lack.clone().filter(|_| is_asked)
-    });
-    let client = lacks.next().or_else(|| {
-        let is_address = matches!(caller.client, Client::Ip(_));
-        address.clone().filter(|_| is_address)
-    });
-    Known {
-        caller,
-        trusted,
-        client,
-        address,
-    }
-}
-
-/// Whether a limit is counted per a name that the client of a log may have beside its own.
-fn named_other(rule: &tidegate_tower::Rule, client: &Client) -> bool {
-    rule.per.iter().any(|per| match per {
-        // Who is an address has no name at all.
-        Per::ApiKey => matches!(client, Client::UserId(_) | Client::Certificate(_)),
-        Per::UserId => matches!(
-            client,
-            Client::ApiKey(_) | Client::UnlistedKey(_) | Client::Certificate(_)
-        ),
-        Per::ClientCert => !matches!(client, Client::Certificate(_)),
-        Per::Claim(_) => !matches!(client, Client::Ip(_)),
-        _ => false,
-    })
-}
-
-/// The highest cost of limits whose cost is fixed, and how many have another.
-fn fixed_costs(charges: &[RuleCharge<'_>]) -> (u64, usize) {
-    let told = charges
-        .iter()
-        .filter(|charge| !matches!(charge.rule.cost, Cost::Fixed(_)));
-    let fixed = charges
-        .iter()
-        .filter(|charge| matches!(charge.rule.cost, Cost::Fixed(_)));
-    let highest = fixed.map(|charge| charge.cost).max();
-    (highest.unwrap_or(0), told.count())
-}
-
-/// Takes the cost that the log has, where a header of the request told it and the log lacks the header.
-fn told_cost(
-    charge: &mut RuleCharge<'_>,
-    entry: &Entry<'_>,
-    facts: &Facts,
-    ((fixed, told), trusted): ((u64, usize), bool),
-) -> Result<(), Lack> {
-    match &charge.rule.cost {
-        Cost::Fixed(_) => return Ok(()),
-        Cost::Header { .. } if !trusted => return Ok(()),
-        Cost::Header { name, .. } if entry.fields().has_header(name.as_str()) => return Ok(()),
-        _ => {}
-    }
-    // The log has the highest cost of all limits of the request.
-    let is_told = facts.has_cost && told == 1;
-    let cost = entry.cost().unwrap_or(0);
-    if !facts.has_cost {
-        return Err("cost".into());
-    }
-    if !is_told || (cost <= fixed && fixed > 1) {
-        return Err("cost of each limit (only the highest)".into());
-    }
-    if let Cost::Header { max, .. } = &charge.rule.cost {
-        charge.cost = cost.clamp(1, *max);
-    }
-    Ok(())
 }

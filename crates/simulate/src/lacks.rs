@@ -17,6 +17,8 @@ pub(crate) type Lack = Arc<str>;
 pub(crate) struct Facts {
     /// Whether they name the client, as tidegate's own log does.
     pub(crate) names_client: bool,
+    /// Whether callers are known by nothing but what tidegate's log has of them, or their address.
+    pub(crate) plain_callers: bool,
     /// Whether they have the header that tells the address behind a trusted proxy.
     pub(crate) has_hops: bool,
     /// By source of clients, what is missing to ask it.
@@ -37,6 +39,17 @@ impl Facts {
     pub(crate) fn of(fields: &Fields, given: &Given, plan: &Plan) -> Self {
         let has = |field| fields.has(field);
         let names_client = has(Field::Client);
+        let reads = |source: &ClientSource| match source {
+            ClientSource::ApiKey { header, .. } | ClientSource::UserId { header } => {
+                fields.has_header(header.as_str())
+            }
+            // Nobody is named by these.
+            ClientSource::Token(_) => true,
+            ClientSource::Certificate(_) | ClientSource::Ip => false,
+        };
+        let by_header = plan.clients.sources.iter().any(reads)
+            || has(Field::ForwardedFor)
+            || fields.has_header("forwarded");
         let sources = plan.clients.sources.iter();
         let sources = sources.map(|source| source_lack(source, fields)).collect();
         let has_hops = match plan.clients.address_from {
@@ -57,6 +70,7 @@ impl Facts {
         });
         Self {
             names_client,
+            plain_callers: names_client || !by_header,
             has_hops,
             sources,
             route,

@@ -10,7 +10,10 @@
 //! computable for its request; nothing is guessed.
 
 mod asked;
+mod cache;
+mod caller;
 mod candidate;
+mod charged;
 mod collect;
 mod command;
 mod engine;

@@ -212,13 +212,7 @@ impl Recording {
         let lines = objects(&lines(&self.log));
         let twins = lines.iter().map(|line| {
             let id = line["id"].as_str().unwrap().to_owned();
-            (
-                id,
-                format!(
-                    "{} {} {}",
-                    line["decided_at"], line["client"], line["route"]
-                ),
-            )
+            (id, format!("{} {}", line["decided_at"], line["route"]))
         });
         twins.collect()
     }
