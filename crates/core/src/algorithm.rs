@@ -1,6 +1,8 @@
 //! What every algorithm can do, and what is to be known of it.
 
-use crate::{Calendar, Counter, Counts, HoldId, Micros, Mode, Numbers, Pace, Receipt, Verdict};
+use crate::{
+    Calendar, Counter, Counts, HoldId, Micros, Mode, Numbers, Pace, QuotaError, Receipt, Verdict,
+};
 
 /// What an algorithm is: a check that decides, and a commit that writes, on a state of its own.
 ///
@@ -119,6 +121,15 @@ pub trait Algorithm {
     fn debt_of(&self, _reset: Micros) -> u64 {
         0
     }
+
+    /// The same with another capacity; a pace changes in proportion.
+    ///
+    /// # Errors
+    ///
+    /// The capacity is 0, or too large for exact numbers.
+    fn with_capacity(&self, capacity: u64) -> Result<Self, QuotaError>
+    where
+        Self: Sized;
 
     /// The share that each of `parts` may give away so that together they give away no more than the whole; but each
     /// at least 1. `parts` is at least 1.

@@ -136,6 +136,10 @@ impl Algorithm for CalendarWindow {
         Some(self.calendar)
     }
 
+    fn with_capacity(&self, capacity: u64) -> Result<Self, QuotaError> {
+        Self::new(capacity, self.calendar)
+    }
+
     fn divided(&self, parts: u64) -> Self {
         Self {
             limit: (self.limit / parts.max(1)).max(1),

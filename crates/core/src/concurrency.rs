@@ -133,6 +133,10 @@ impl Algorithm for Concurrency {
         Some(self.lease)
     }
 
+    fn with_capacity(&self, capacity: u64) -> Result<Self, QuotaError> {
+        Self::new(capacity, self.lease)
+    }
+
     fn divided(&self, parts: u64) -> Self {
         Self {
             limit: (self.limit / parts.max(1)).max(1),

@@ -92,6 +92,12 @@ impl Algorithm for LeakyBucket {
         format!("queue {}, drain {rate}", self.capacity())
     }
 
+    fn with_capacity(&self, capacity: u64) -> Result<Self, QuotaError> {
+        Ok(Self {
+            meter: self.meter.with_capacity("queue", capacity)?,
+        })
+    }
+
     fn divided(&self, parts: u64) -> Self {
         Self {
             meter: self.meter.divided(parts),

@@ -4,7 +4,7 @@
 
 use crate::{
     Algorithm, Calendar, ConcurrencySlots, Counter, Counts, Debt, HoldId, Micros, Mode, Numbers,
-    Pace, Receipt, Stamps, Verdict, WindowCount, WindowPair,
+    Pace, QuotaError, Receipt, Stamps, Verdict, WindowCount, WindowPair,
 };
 
 macro_rules! quota {
@@ -176,6 +176,15 @@ macro_rules! quota {
             #[must_use]
             pub fn divided(&self, parts: u64) -> Self {
                 match self { $(Self::$algorithm(quota) => Self::$algorithm(quota.divided(parts)),)+ }
+            }
+
+            /// As [`Algorithm::with_capacity`].
+            ///
+            /// # Errors
+            ///
+            /// The capacity is 0, or too large for exact numbers.
+            pub fn with_capacity(&self, capacity: u64) -> Result<Self, QuotaError> {
+                Ok(match self { $(Self::$algorithm(quota) => Self::$algorithm(quota.with_capacity(capacity)?),)+ })
             }
 
             /// As [`Algorithm::give_back`].

@@ -247,6 +247,10 @@ impl Algorithm for SlidingWindowCounter {
         }
     }
 
+    fn with_capacity(&self, capacity: u64) -> Result<Self, QuotaError> {
+        Self::new(capacity, self.window)
+    }
+
     fn divided(&self, parts: u64) -> Self {
         Self {
             limit: (self.limit / parts.max(1)).max(1),

@@ -91,6 +91,12 @@ impl Algorithm for TokenBucket {
         self.meter.paid_in(reset)
     }
 
+    fn with_capacity(&self, capacity: u64) -> Result<Self, QuotaError> {
+        Ok(Self {
+            meter: self.meter.with_capacity("capacity", capacity)?,
+        })
+    }
+
     fn divided(&self, parts: u64) -> Self {
         Self {
             meter: self.meter.divided(parts),

@@ -94,6 +94,13 @@ impl<'a> Entry<'a> {
         self.record.duration()
     }
 
+    /// When the request ended, in microseconds since the epoch, if the line says so or has a duration.
+    pub fn ended(&self) -> Option<u64> {
+        let by_duration = || Some(self.record.arrival.saturating_add(self.duration()?));
+        let ended = self.record.ended.map(|end| end.micros);
+        ended.or_else(by_duration)
+    }
+
     /// The bytes received.
     pub const fn bytes_in(&self) -> Option<u64> {
         self.record.bytes_in()

@@ -33,7 +33,7 @@ pub(crate) struct Record {
     pub(crate) texts: [Span; Field::TEXTS],
     pub(crate) headers: [Span; MAX_HEADERS],
     started: Option<Time>,
-    ended: Option<Time>,
+    pub(crate) ended: Option<Time>,
     /// When tidegate's limits were asked.
     decided: Option<Time>,
     /// The path as nginx decoded it, which counts if the line has no other.

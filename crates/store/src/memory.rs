@@ -2,6 +2,8 @@
 //!
 //! Before it decides, it sees to it that no slot of a running request lapses.
 
+mod replay;
+
 use tidegate_core::{Micros, Quota, Verdict};
 
 use crate::registry::Registry;
@@ -46,7 +48,13 @@ impl MemoryStore {
 
     /// Decides by the system's clock.
     pub fn decide(&self, charges: &[Charge<'_>]) -> Decision {
-        self.decide_at(charges, crate::now())
+        let terms = |charge: &Charge<'_>| Terms::of(*charge.limit.quota());
+        let now = crate::now();
+        self.registry.keep_here(&self.table, now);
+        // After a pause, slots may have lapsed that were just kept.
+        let is_right = |later: &Micros| !self.registry.may_lapse(*later);
+        let clock = || Some(crate::now()).filter(is_right).unwrap_or(now);
+        self.table.decide_by(charges, clock, terms)
     }
 
     /// Decides at a given time, in us since the epoch.
@@ -62,7 +70,7 @@ impl MemoryStore {
         terms: impl Fn(&Charge<'_>) -> Terms,
     ) -> Decision {
         self.registry.keep_here(&self.table, now);
-        self.table.decide_by(charges, now, terms)
+        self.table.decide_by(charges, || now, terms)
     }
 
     /// Decides one charge at a given time by another quota than its limit's, and says the ID of what it holds.

@@ -50,11 +50,12 @@ impl Table {
         }
     }
 
-    /// Decides at a given time, on other terms than the limits' own.
+    /// Decides at the time of a clock, on other terms than the limits' own. The clock is read while the keys are locked: decisions
+    /// about one key are in the order of their times.
     pub(crate) fn decide_by(
         &self,
         charges: &[Charge<'_>],
-        now: Micros,
+        clock: impl FnOnce() -> Micros,
         terms: impl Fn(&Charge<'_>) -> Terms,
     ) -> Decision {
         let hold = hold_of(charges);
@@ -75,6 +76,7 @@ impl Table {
             shards.push(self.shards.at(*shard));
         }
         let lock = |shard: usize| order.binary_search(&shard).unwrap_or_default();
+        let now = clock();
 
         let mut known = PerCharge::<Option<Held>>::new();
         for ((shard, key), terms) in located.iter().zip(&terms) {
@@ -120,10 +122,15 @@ impl Table {
     }
 
     /// Takes back what was charged by this quota, as far as it still counts.
-    pub(crate) fn give_back(&self, charge: &Charge<'_>, quota: &Quota, receipt: Receipt) {
+    pub(crate) fn give_back(
+        &self,
+        charge: &Charge<'_>,
+        quota: &Quota,
+        receipt: Receipt,
+        now: Micros,
+    ) {
         let (shard, key) = self.locate(charge);
         let cost = charge.cost.min(quota.capacity());
-        let now = crate::now();
         self.shards
             .at(shard)
             .give_back(&key, quota, cost, receipt, now);
@@ -146,9 +153,15 @@ impl Table {
     }
 
     /// Holds the reservation with this ID for another lease; when it lapses then, if it is there.
-    pub(crate) fn extend(&self, charge: &Charge<'_>, quota: &Quota, id: u64) -> Option<Micros> {
+    pub(crate) fn extend(
+        &self,
+        charge: &Charge<'_>,
+        quota: &Quota,
+        id: u64,
+        now: Micros,
+    ) -> Option<Micros> {
         let (shard, key) = self.locate(charge);
-        let (now, lease) = (crate::now(), charge.limit.lease()?);
+        let lease = charge.limit.lease()?;
         let mut shard = self.shards.at(shard);
         let extended = shard.change(&key, quota, now, |held| {
             let extended = held.unsettled.extend(id, now + lease, now);
@@ -214,7 +227,6 @@ impl Table {
     }
 
     /// Drops what has expired at `now`, in every shard.
-    #[cfg(test)]
     pub(crate) fn sweep_all(&self, now: Micros) {
         for mut shard in self.shards.all() {
             shard.sweep(now);

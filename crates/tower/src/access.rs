@@ -118,6 +118,12 @@ impl Access {
         lists.any(ClientList::has_names)
     }
 
+    /// Whether it takes a caller's names to know what becomes of a request.
+    pub fn needs_names(&self) -> bool {
+        let by_list = self.deny.iter().chain(self.exempt.iter().flatten());
+        self.require.is_some() || by_list.into_iter().any(ClientList::has_names)
+    }
+
     /// What becomes of a caller whose address is not denied.
     pub(crate) fn judge<B>(
         &self,

@@ -6,9 +6,12 @@ use http::Request;
 use tidegate_store::{Key, Limit, PerCharge};
 
 use crate::access::AccessVerdict;
+use crate::charges::{RuleCharge, RuleCharges};
 use crate::client_list::ListEntry;
 use crate::overrides::{Grant, InForce};
-use crate::{Caller, CertificateNames, ClientPlan, Clients, Hasher, Overrides, Peer, Policy, Rule};
+use crate::{
+    Caller, CertificateNames, ClientPlan, Clients, Hasher, Overrides, Oversized, Peer, Policy, Rule,
+};
 
 /// Names the caller of a request, says whether the caller is denied or exempt, and computes key and cost for each rule of `policy`,
 /// with the overrides that are in force. Charges nothing.
@@ -43,7 +46,35 @@ pub(crate) fn assess_admitted<B>(
     request: &Request<B>,
 ) -> (Caller, Assessment) {
     let certificate = request.extensions().get::<CertificateNames>();
-    let mut caller = clients.identify_shown(peer, request.headers(), certificate);
+    let caller = clients.identify_shown(peer, request.headers(), certificate);
+    let trusted = clients.trusts(peer);
+    assess_caller(policy, hasher, overrides, (caller, trusted), request)
+}
+
+/// As [`assess`], without overrides, for a request whose caller is known by another way, such as a log. `trusted` says whether a
+/// trusted proxy sent the request.
+pub fn assess_known<B>(
+    policy: &Policy,
+    hasher: &Hasher,
+    (caller, trusted): (Caller, bool),
+    request: &Request<B>,
+) -> (Caller, Assessment) {
+    let (caller, mut assessment) = assess_caller(policy, hasher, None, (caller, trusted), request);
+    let access = policy.access.as_ref();
+    if let Some(entry) = access.and_then(|access| access.denies_address(caller.origin)) {
+        assessment.access = Some(Box::new(AccessVerdict::Denied(entry)));
+    }
+    (caller, assessment)
+}
+
+/// Says what becomes of a request of this caller.
+fn assess_caller<B>(
+    policy: &Policy,
+    hasher: &Hasher,
+    overrides: Option<InForce<'_>>,
+    (mut caller, trusted): (Caller, bool),
+    request: &Request<B>,
+) -> (Caller, Assessment) {
     // The names that the caller has shown, also if they are not what is required.
     let blocked = overrides.and_then(|overrides| overrides.table.blocks_name(&caller));
     let access = policy.access.as_ref();
@@ -58,7 +89,6 @@ pub(crate) fn assess_admitted<B>(
         }
     }
     let keys = hasher.keys(policy, &caller, request);
-    let trusted = clients.trusts(peer);
     let costs = policy.rules.iter();
     let costs = costs.map(|rule| rule.cost.of(request.headers(), trusted));
     let charges = keys.into_iter().zip(costs).collect();
@@ -136,5 +166,40 @@ impl Assessment {
                 cost,
             }
         })
+    }
+
+    /// What the request of a client with this `plan` is to be charged to, as [`rules`](Self::rules) says. A limit that the client is
+    /// exempt from, or that the client's plan does not have, is left out.
+    ///
+    /// # Errors
+    ///
+    /// The request costs more than a limit can ever admit. It is then charged to nothing.
+    pub fn charges<'a>(
+        self,
+        policy: &'a Policy,
+        is_refused: bool,
+        plan: Option<&ClientPlan>,
+    ) -> Result<RuleCharges<'a>, Oversized> {
+        let mut charges = RuleCharges::new();
+        for assessed in self.rules(policy, is_refused, plan) {
+            let (index, cost) = (assessed.index, assessed.cost);
+            let Some(limit) = assessed.limit else {
+                continue;
+            };
+            if cost > limit.quota().capacity() {
+                if limit.is_observed() {
+                    continue;
+                }
+                return Err(Oversized { index, cost });
+            }
+            charges.push(RuleCharge {
+                index,
+                rule: assessed.rule,
+                limit,
+                key: assessed.key,
+                cost,
+            });
+        }
+        Ok(charges)
     }
 }

@@ -14,19 +14,25 @@ pub(crate) const SETTLING: Duration = Duration::from_secs(1);
 
 /// A limit that a request is to be charged to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RuleCharge<'a> {
-    pub(crate) rule: &'a Rule,
+pub struct RuleCharge<'a> {
+    /// The rule's index in the policy.
+    pub index: usize,
+    /// The rule.
+    pub rule: &'a Rule,
     /// The rule's limit, with the quota of the client's plan.
-    pub(crate) limit: &'a Arc<Limit>,
-    pub(crate) key: Key,
-    pub(crate) cost: u64,
+    pub limit: &'a Arc<Limit>,
+    /// The key that is charged.
+    pub key: Key,
+    /// What the request costs.
+    pub cost: u64,
 }
 
 /// All that a request is to be charged to.
-pub(crate) type RuleCharges<'a> = PerCharge<RuleCharge<'a>>;
+pub type RuleCharges<'a> = PerCharge<RuleCharge<'a>>;
 
 impl<'a> RuleCharge<'a> {
-    pub(crate) fn charge(&self) -> Charge<'a> {
+    /// As the store takes it.
+    pub fn charge(&self) -> Charge<'a> {
         Charge {
             limit: self.limit,
             key: self.key,
@@ -55,7 +61,7 @@ impl<'a> RuleCharge<'a> {
     }
 
     /// The longest that a request waits in this limit's wait queue.
-    pub(crate) fn max_wait(&self) -> Duration {
+    pub fn max_wait(&self) -> Duration {
         let settling = self.limit.reserves().map(|_| SETTLING);
         match self.rule.action {
             Action::Delay { max } => max.max(settling.unwrap_or_default()),
@@ -64,7 +70,7 @@ impl<'a> RuleCharge<'a> {
     }
 
     /// How long until it lets the request through that it refused, if that may wait for it, having waited so long.
-    pub(crate) fn wait(&self, verdict: &Verdict, waited: Duration) -> Option<Until> {
+    pub fn wait(&self, verdict: &Verdict, waited: Duration) -> Option<Until> {
         if verdict.settling && waited < SETTLING {
             return Some(Until::Settled);
         }
@@ -87,7 +93,7 @@ impl<'a> RuleCharge<'a> {
 
     /// How long others take who stand before this request, after the first of them is let through, as far as the limit's
     /// own pace tells.
-    pub(crate) fn pace(&self, ahead: u64) -> Duration {
+    pub fn pace(&self, ahead: u64) -> Duration {
         if ahead == 0 {
             return Duration::ZERO;
         }
@@ -106,7 +112,7 @@ impl<'a> RuleCharge<'a> {
 
 /// What a refused request waits for; what takes longer is more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Until {
+pub enum Until {
     /// Somebody's reservation is settled.
     Settled,
     /// So much time is over.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Response;
-use tidegate_core::Verdict;
+use tidegate_core::{Micros, Verdict, micros};
 use tidegate_store::{Decision, Limit, Outcome, PerCharge};
 
 use crate::access::AccessVerdict;
@@ -31,6 +31,8 @@ pub struct Decided {
     pub decision: Option<Decision>,
     /// How long the request waited for its turn.
     pub waited: Duration,
+    /// How much of that was before the decision: until a limit that delays let it through.
+    pub delayed: Duration,
     /// The route's rules.
     pub rules: Arc<[Rule]>,
     /// Which of them the store was asked about, as indices, in the order of the decision's verdicts.
@@ -85,6 +87,7 @@ impl Decided {
             unknown_plan: caller.unknown_plan,
             decision: None,
             waited: Duration::ZERO,
+            delayed: Duration::ZERO,
             rules: policy.rules.clone(),
             charged: ChargedRules::new(),
             cost: 0,
@@ -120,6 +123,12 @@ impl Decided {
                 verdict: verdict.as_ref(),
             })
         })
+    }
+
+    /// When the limits were asked first, by the clock of the store, in us since the epoch.
+    pub fn asked_at(&self) -> Option<Micros> {
+        let decision = self.decision.as_ref()?;
+        Some(decision.now.saturating_sub(micros(self.delayed)))
     }
 
     /// Takes what the store said.

@@ -275,6 +275,7 @@ impl Enforced {
         let mut reply = if self.may_wait {
             let (reply, waited) = Box::pin(admission.decide(&rule_charges)).await;
             decided.waited += waited;
+            decided.delayed = waited;
             reply
         } else {
             admission.ask(&rule_charges).await

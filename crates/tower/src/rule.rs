@@ -160,12 +160,12 @@ impl Rule {
     }
 
     /// Whether what it admits waits for its turn.
-    pub(crate) fn queues(&self) -> bool {
+    pub fn queues(&self) -> bool {
         self.limit.quota().is_queue() && !self.nodelay && !self.limit.is_observed()
     }
 
     /// Whether a request that it refuses may be admitted after all, if it waits.
-    pub(crate) fn may_wait(&self) -> bool {
+    pub fn may_wait(&self) -> bool {
         let waits = matches!(self.action, Action::Delay { .. }) || self.limit.reserves().is_some();
         waits && !self.limit.is_observed()
     }

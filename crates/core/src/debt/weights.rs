@@ -1,6 +1,7 @@
 //! What a unit of cost weighs, so that rates are exact in integers, and debts from one weight to another.
 
-use crate::numbers::{MAX_EXACT, MAX_SPAN, Rate};
+use super::Meter;
+use crate::numbers::{MAX_EXACT, MAX_SPAN, MAX_WINDOW, QuotaError, Rate};
 
 /// So many times the capacity can be owed, if weights fit that are exact to one part in a million.
 const HEADROOM: u64 = 1_000;
@@ -83,6 +84,37 @@ fn weigh_up_to(units: u64, rate: Rate) -> Option<(u64, u64)> {
     let weight = (pay * u128::from(rate.per)).div_ceil(u128::from(rate.count));
     let (weight, pay) = (u64::try_from(weight).ok()?, u64::try_from(pay).ok()?);
     (pay > 0 && weight > 1_000_000 && fits(weight, pay)).then_some((weight, pay))
+}
+
+impl Meter {
+    /// The same with another capacity, paid off in the same time. `what` is the capacity's name in YAML.
+    pub(crate) fn with_capacity(
+        &self,
+        what: &'static str,
+        capacity: u64,
+    ) -> Result<Self, QuotaError> {
+        let rate = rate_of(self.weight, self.pay, [self.capacity, capacity]);
+        Self::new(what, capacity, rate)
+    }
+}
+
+/// The rate of a meter whose capacity changes, so that a full one is paid off in the same time.
+fn rate_of(weight: u64, pay: u64, [from, to]: [u64; 2]) -> Rate {
+    let units = u128::from(pay) * u128::from(to);
+    let span = (u128::from(weight) * u128::from(from)).max(1);
+    let (mut common, mut rest) = (units.max(1), span);
+    while rest > 0 {
+        (common, rest) = (rest, common % rest);
+    }
+    let (units, span) = (units / common, span / common);
+    // A span that does not fit a rate is cut, with its count.
+    let per = span.min(u128::from(MAX_WINDOW));
+    let count = (units * per / span).max(1);
+    let number = |number: u128| u64::try_from(number).unwrap_or(MAX_EXACT);
+    Rate {
+        count: number(count),
+        per: number(per),
+    }
 }
 
 const fn gcd(a: u64, b: u64) -> u64 {

@@ -10,6 +10,7 @@ mod init;
 mod keys;
 mod reload;
 mod run;
+mod simulate;
 mod systemd;
 
 use std::path::PathBuf;
@@ -27,9 +28,9 @@ use tidegate_telemetry::log;
 #[derive(Debug, Parser)]
 #[command(version, about)]
 pub(crate) struct Cli {
-    /// The configuration file.
+    /// The configuration file. `simulate` takes several: repeat the option.
     #[arg(short, long, global = true, default_value = "gateway.yaml")]
-    config: PathBuf,
+    config: Vec<PathBuf>,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -71,6 +72,8 @@ enum Command {
     Check(check::Options),
     /// Prints the route, client, limits and keys of a request. Sends and charges nothing.
     Explain(explain::Question),
+    /// Replays access logs against configurations: who would have been refused or delayed, when, and by which limit.
+    Simulate(Box<tidegate_simulate::Options>),
     /// Shows or resets the budgets of one client, or changes what is in force for it, on a running gateway.
     Client(client::Question),
     /// Shows, saves or sets all overrides of a running gateway.
@@ -84,21 +87,38 @@ enum Command {
     Schema,
 }
 
+impl Cli {
+    fn run(self) -> Result<(), Failure> {
+        let command = self.command.unwrap_or(Command::Run);
+        if let Command::Simulate(options) = command {
+            return simulate::run(&self.config, &options);
+        }
+        let [config] = &self.config[..] else {
+            return Err(Failure::usage(
+                "only `tidegate simulate` takes several configurations",
+            ));
+        };
+        match command {
+            Command::Run => run::run(config),
+            Command::Demo => demo::run(),
+            Command::Init(options) => init::run(config, &options),
+            Command::Check(options) => check::run(config, &options),
+            Command::Explain(question) => explain::run(config, &question),
+            Command::Client(question) => client::run(config, &question),
+            Command::Overrides(question) => overrides::run(config, &question),
+            Command::Top(view) => top::run(config, &view),
+            Command::Keys(task) => keys::run(&task),
+            Command::Schema => schema(),
+            // Taken above.
+            Command::Simulate(_) => Ok(()),
+        }
+    }
+}
+
 /// Runs the command that the arguments name.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    let done = match cli.command.unwrap_or(Command::Run) {
-        Command::Run => run::run(&cli.config),
-        Command::Demo => demo::run(),
-        Command::Init(options) => init::run(&cli.config, &options),
-        Command::Check(options) => check::run(&cli.config, &options),
-        Command::Explain(question) => explain::run(&cli.config, &question),
-        Command::Client(question) => client::run(&cli.config, &question),
-        Command::Overrides(question) => overrides::run(&cli.config, &question),
-        Command::Top(view) => top::run(&cli.config, &view),
-        Command::Keys(task) => keys::run(&task),
-        Command::Schema => schema(),
-    };
+    let done = cli.run();
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

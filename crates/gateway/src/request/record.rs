@@ -180,6 +180,8 @@ impl Drop for RequestEnd {
                 self.metrics.settled_by_body(&settled);
             }
         }
+        // Before the line has its time: a replay of the log frees slots then.
+        drop(self.in_flight.take());
         let took = self.started.elapsed();
         self.metrics.ended(self.outcome, self.status, took);
         if let Some(mut record) = self.record.take() {

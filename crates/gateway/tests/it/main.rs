@@ -102,4 +102,5 @@ mod commands;
 mod demo;
 mod explain;
 mod init;
+mod simulated;
 mod top;

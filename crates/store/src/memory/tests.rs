@@ -79,7 +79,7 @@ fn settle(store: &MemoryStore, limit: &Limit, reserved: Reserved, now: Micros, u
 
 /// Whether 50 fit at `now`, when all that has expired is dropped.
 fn has_room(store: &MemoryStore, limit: &Limit, now: Micros) -> bool {
-    store.sweep_all(now);
+    store.sweep_at(now);
     let decision = store.decide_at(&[charge(limit, 1, 50)], now);
     decision.outcome == Outcome::Admitted
 }
@@ -181,7 +181,7 @@ fn a_key_that_lost_its_place_is_given_nothing_back() {
         }
         // Its new place takes that of another one, which has expired.
         let later = now + 99 * SECOND;
-        store.sweep_all(later + 1_000 * SECOND);
+        store.sweep_at(later + 1_000 * SECOND);
         let used = ask(&store, &limit, 1, 1_000, later);
         assert!(used.is_some());
         settle(&store, &limit, reserved, later, 0);
@@ -205,13 +205,6 @@ fn a_refusal_by_other_numbers_shortens_nothing() {
     let store = MemoryStore::default();
     assert!(ask(&store, &slow, 1, 100, START).is_some());
     assert!(ask(&store, &fast, 1, 10, START).is_none());
-    store.sweep_all(START + SECOND);
+    store.sweep_at(START + SECOND);
     assert!(ask(&store, &slow, 1, 50, START + SECOND).is_none());
-}
-
-impl MemoryStore {
-    /// Drops what has expired at `now`, in every shard.
-    fn sweep_all(&self, now: Micros) {
-        self.table.sweep_all(now);
-    }
 }

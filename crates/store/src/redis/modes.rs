@@ -295,7 +295,7 @@ impl Drop for Reserved<'_> {
                     let memory = self.modes.fallback.memory.table();
                     match charge.limit.reserves() {
                         Some(_) => memory.settle(charge, quota, *receipt, 0),
-                        None => memory.give_back(charge, quota, *receipt),
+                        None => memory.give_back(charge, quota, *receipt, crate::now()),
                     }
                 }
             }

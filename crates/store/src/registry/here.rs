@@ -53,7 +53,7 @@ impl Here {
         if hold.is_in_redis()
             && let Some(quota) = hold.copy.take()
         {
-            memory.give_back(&hold.charge(), &quota, hold.receipt());
+            memory.give_back(&hold.charge(), &quota, hold.receipt(), crate::now());
             self.uncopied.fetch_add(1, Relaxed);
         }
     }
@@ -81,9 +81,14 @@ fn quota_of(hold: &Hold) -> Option<Quota> {
 }
 
 impl Registry {
+    /// Whether a slot may have lapsed at this time whose request is running.
+    pub(crate) fn may_lapse(&self, now: Micros) -> bool {
+        now >= self.here.first.load(Relaxed)
+    }
+
     /// Sees to it that no slot lapses here whose request is running, for a decision at `now`.
     pub(crate) fn keep_here(&self, memory: &Table, now: Micros) {
-        if now < self.here.first.load(Relaxed) {
+        if !self.may_lapse(now) {
             return;
         }
         self.with_all(|holds, _| {

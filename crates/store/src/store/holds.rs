@@ -240,7 +240,7 @@ impl Store {
             let (memory, charge) = (self.memory().table(), hold.charge());
             match hold.limit.reserves() {
                 Some(_) => memory.settle(&charge, quota, hold.receipt(), used),
-                None => memory.give_back(&charge, quota, hold.receipt()),
+                None => memory.give_back(&charge, quota, hold.receipt(), crate::now()),
             }
         }
         self.settled(&hold.limit, hold.key);

@@ -85,9 +85,12 @@ impl Store {
     fn leave(&self, position: Position) {
         match (position.home, self) {
             (Home::Here(quota), _) => {
-                self.memory()
-                    .table()
-                    .give_back(&position.charge(), &quota, position.receipt);
+                self.memory().table().give_back(
+                    &position.charge(),
+                    &quota,
+                    position.receipt,
+                    crate::now(),
+                );
             }
             (Home::Redis, Self::Redis(store)) => {
                 let store = store.clone();

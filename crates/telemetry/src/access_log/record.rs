@@ -228,6 +228,10 @@ impl Fields for Record {
                     Via::Fallback => "on_failure",
                 })
             }),
+            AccessField::DecidedAt => {
+                let asked = decided.and_then(Decided::asked_at);
+                asked.map_or(Value::Missing, Value::Number)
+            }
             AccessField::WouldRefuse => {
                 let refuses = decided.filter(|it| it.would_refuse().next().is_some());
                 refuses.map_or(Value::Missing, |it| Value::Limits(Limits::WouldRefuse(it)))

@@ -165,6 +165,7 @@ fields! {
     Limit "limit" true,
     RefusedBy "refused_by" true,
     DecidedBy "decided_by" true,
+    DecidedAt "decided_at" false,
     WouldRefuse "would_refuse" true,
     Exempt "exempt" true,
     DeniedBy "denied_by" true,

@@ -84,7 +84,7 @@ impl Store {
         if let Some(quota) = &hold.copy {
             self.memory()
                 .table()
-                .give_back(&hold.charge(), quota, hold.receipt());
+                .give_back(&hold.charge(), quota, hold.receipt(), crate::now());
         }
     }
 
@@ -147,7 +147,7 @@ impl Store {
             (Home::Here(quota), _) => self
                 .memory()
                 .table()
-                .extend(&charge, &quota, hold.id)
+                .extend(&charge, &quota, hold.id, crate::now())
                 .is_some(),
             (Home::Redis, Self::Memory(_)) => false,
         };

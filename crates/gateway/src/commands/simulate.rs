@@ -1,0 +1,49 @@
+//! `tidegate simulate`: the configurations and their routes, for a replay of access logs.
+
+use std::path::PathBuf;
+
+use http::Request;
+use tidegate_config::Plan;
+use tidegate_simulate::{Options, Router, Trial};
+use tidegate_tower::Preflight;
+
+use super::Failure;
+use crate::request::routes::Routes;
+use crate::request::target::Target;
+
+/// Replays logs against each of these configurations.
+pub(super) fn run(configs: &[PathBuf], options: &Options) -> Result<(), Failure> {
+    let loaded = configs.iter().map(|config| {
+        let (plan, _) = super::load(config)?;
+        let routes = Routes::new(&plan.routes, |_| ());
+        Ok((config.display().to_string(), plan, Finder(routes)))
+    });
+    let loaded: Vec<(String, Plan, Finder)> = loaded.collect::<Result<_, Failure>>()?;
+    let trials = loaded
+        .iter()
+        .map(|(name, plan, router)| Trial { name, plan, router });
+    let trials: Vec<Trial<'_>> = trials.collect();
+    tidegate_simulate::run(&trials, options).map_err(|failure| match failure {
+        tidegate_simulate::Failure::Failed(why) => Failure::failed(why),
+        tidegate_simulate::Failure::Refuses(what) => Failure::failed(what),
+    })
+}
+
+/// Finds routes as the gateway does.
+#[derive(Debug)]
+struct Finder(Routes<()>);
+
+impl Router for Finder {
+    fn route(&self, request: &mut Request<()>) -> Option<usize> {
+        let target = Target::of(request).ok()?;
+        let found = self.0.of(request, &target).ok()?;
+        let (at, values, is_preflight) = (found.at, found.values, found.is_preflight);
+        if let Some(values) = values {
+            request.extensions_mut().insert(values);
+        }
+        if is_preflight {
+            request.extensions_mut().insert(Preflight);
+        }
+        Some(at)
+    }
+}

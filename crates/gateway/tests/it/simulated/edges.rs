@@ -1,0 +1,173 @@
+//! Several configurations, exit status, logs that lack something, and lines that cannot be read.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::simulate;
+
+/// A folder with a log of the Combined Log Format, and configurations.
+pub(super) struct Folder(TempDir);
+
+impl Folder {
+    pub(super) fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub(super) fn write(&self, name: &str, text: &str) -> PathBuf {
+        let file = self.0.path().join(name);
+        fs::write(&file, text).unwrap();
+        file
+    }
+
+    pub(super) fn config(&self, name: &str, limits: &str) -> PathBuf {
+        let yaml = format!(
+            "listen: 127.0.0.1:0
+clients: [{{ ip: {{}} }}]
+limits:
+{limits}
+routes: [{{ path: /**, upstream: http://127.0.0.1:9, limits: [it] }}]
+"
+        );
+        self.write(name, &yaml)
+    }
+}
+
+/// Lines of one client: `per_second` in each of so many seconds.
+fn combined(seconds: u64, per_second: u64) -> String {
+    let mut log = String::new();
+    for second in 0..seconds {
+        for _ in 0..per_second {
+            log.push_str(&format!(
+                "192.0.2.1 - - [22/Nov/2026:10:00:{second:02} +0000] \"GET / HTTP/1.1\" 200 5 \"-\" \"curl\"\n"
+            ));
+        }
+    }
+    log
+}
+
+fn json(arguments: &[&str], log: &Path) -> Value {
+    serde_json::from_str(&simulate(arguments, &[log])).unwrap()
+}
+
+#[test]
+fn whole_seconds_give_two_numbers_with_the_truth_between() {
+    let folder = Folder::new();
+    // Ten a second: spread evenly all pass, all at once four of ten do.
+    let config = folder.config(
+        "gateway.yaml",
+        "  it: { sliding_window_log: { limit: 4, window: 300ms } }",
+    );
+    let log = folder.write("access.log", &combined(20, 10));
+    let config = config.to_str().unwrap();
+    let report = json(&["-c", config, "--json"], &log);
+    let refused = &report["configurations"][0]["refused"];
+    assert_eq!(*refused, serde_json::json!({ "low": 0, "high": 120 }));
+    assert_eq!(report["log"]["whole_seconds"], true);
+}
+
+#[test]
+fn several_configurations_stand_side_by_side() {
+    let folder = Folder::new();
+    let window = |limit: u64| format!("  it: {{ fixed_window: {{ limit: {limit}, window: 1h }} }}");
+    let strict = folder.config("strict.yaml", &window(50));
+    let loose = folder.config("loose.yaml", &window(199));
+    let log = folder.write("access.log", &combined(20, 10));
+    let (strict, loose) = (strict.to_str().unwrap(), loose.to_str().unwrap());
+    let report = json(&["-c", strict, "-c", loose, "--json"], &log);
+    let refused = |at: usize| report["configurations"][at]["refused"]["high"].clone();
+    assert_eq!([refused(0), refused(1)], [150, 1]);
+    let text = simulate(&["-c", strict, "-c", loose], &[&log]);
+    assert!(text.contains("it          150 (75 %)"), "{text}");
+    // The quota at which nothing is refused is 200: found between two that were tried.
+    let needed = &report["configurations"][1]["limits"][0]["needed"][0];
+    let capacity = needed["capacity"].as_u64().unwrap();
+    let more_at = needed["more_at"].as_u64().unwrap();
+    assert!(more_at < 200 && 200 <= capacity, "{needed}");
+}
+
+#[test]
+fn the_exit_status_says_whether_too_many_would_be_refused() {
+    let folder = Folder::new();
+    let config = folder.config(
+        "gateway.yaml",
+        "  it: { fixed_window: { limit: 198, window: 1h } }",
+    );
+    let log = folder.write("access.log", &combined(20, 10));
+    let status = |share: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        command.args(["simulate", "--fail-over", share, "-c"]);
+        let output = command.arg(&config).arg(&log).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        (output.status.code(), error)
+    };
+    assert_eq!(status("1%"), (Some(0), String::new()));
+    let over = "error: limits would refuse more than 0.9 % of the requests\n";
+    assert_eq!(status("0.9%"), (Some(1), over.to_owned()));
+    assert_eq!(status("many").0, Some(2));
+}
+
+#[test]
+fn what_the_log_lacks_is_named_and_not_guessed() {
+    let folder = Folder::new();
+    let config = folder.write(
+        "gateway.yaml",
+        "listen: 127.0.0.1:0
+clients: [{ api_key: { header: X-API-Key, keys: [], unknown: fall_through } }, { ip: {} }]
+limits:
+  of-client: { fixed_window: { limit: 9, window: 1h } }
+  of-address: { fixed_window: { limit: 9, window: 1h }, per: [ip] }
+  of-tenant: { fixed_window: { limit: 9, window: 1h }, per: [\"header:X-Tenant\"] }
+  of-host: { fixed_window: { limit: 9, window: 1h }, per: [host] }
+  at-once: { concurrency: { limit: 9 }, per: [ip] }
+routes: [{ path: /**, upstream: http://127.0.0.1:9, limits: [of-client, of-address, of-tenant, of-host, at-once] }]
+",
+    );
+    let log = folder.write("access.log", &combined(2, 10));
+    let config = config.to_str().unwrap();
+    let report = json(&["-c", config, "--json"], &log);
+    let limits = report["configurations"][0]["limits"].as_array().unwrap();
+    let lacks: Vec<_> = limits
+        .iter()
+        .map(|limit| limit["not_computable"][0]["log_lacks"].as_str())
+        .collect();
+    let expected = [
+        Some("client (nor header x-api-key)"),
+        None,
+        Some("request header x-tenant"),
+        Some("host"),
+        Some("duration"),
+    ];
+    assert_eq!(lacks, expected);
+    assert_eq!(
+        limits[1]["refused"],
+        serde_json::json!({ "low": 11, "high": 11 })
+    );
+    let given = json(&["-c", config, "--json", "--host", "a.example"], &log);
+    let limits = given["configurations"][0]["limits"].as_array().unwrap();
+    assert_eq!(limits[3]["not_computable"], serde_json::json!([]));
+}
+
+#[test]
+fn lines_that_cannot_be_read_are_counted_and_shown() {
+    let folder = Folder::new();
+    let config = folder.config(
+        "gateway.yaml",
+        "  it: { fixed_window: { limit: 9, window: 1h } }",
+    );
+    let log = format!("{}nonsense\n\u{1}\u{2}\n", combined(2, 5));
+    let log = folder.write("access.log", &log);
+    let config = config.to_str().unwrap();
+    let report = json(&["-c", config, "--json"], &log);
+    assert_eq!(report["log"]["unreadable"], 2);
+    let shown = report["log"]["first_unreadable"][0].as_str().unwrap();
+    assert!(shown.contains("access.log: line 11: "), "{shown}");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command
+        .args(["simulate", "--strict", "-c", config])
+        .arg(&log);
+    assert_eq!(command.output().unwrap().status.code(), Some(1));
+}

@@ -1,0 +1,144 @@
+//! Quotas that are suggested, clients that come again, and the page.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::edges::Folder;
+use super::simulate;
+
+/// Requests of several clients with times in microseconds, some in bursts.
+fn log() -> String {
+    let mut random = super::Random(7);
+    let mut at = 1_795_000_000_000_000_u64;
+    let mut log = String::new();
+    for nth in 0..3_000 {
+        at += random.below(if nth % 50 < 20 { 2_000 } else { 90_000 });
+        // The first client sends a third of all.
+        let client = random.below(30).saturating_sub(9);
+        log.push_str(&format!(
+            "{{\"ts\":{at},\"ip\":\"192.0.2.{client}\",\"url\":\"/\",\"verb\":\"GET\"}}\n"
+        ));
+    }
+    log
+}
+
+const MAP: &str = "time=$.ts,peer=$.ip,path=$.url,method=$.verb";
+
+fn replay(arguments: &[&str], config: &Path, log: &Path) -> Value {
+    let config = config.to_str().unwrap();
+    let mut all = vec!["-c", config, "--json", "--map", MAP];
+    all.extend(arguments);
+    serde_json::from_str(&simulate(&all, &[log])).unwrap()
+}
+
+/// The suggestion, put in force: it refuses as many requests and clients as it said.
+#[test]
+fn a_suggested_quota_refuses_what_was_predicted() {
+    let folder = Folder::new();
+    let log = folder.write("app.log", &log());
+    for limit in [
+        "token_bucket: { capacity: 5, refill: 2/s }",
+        "leaky_bucket: { queue: 40, drain: 10/s, nodelay: true }",
+        "fixed_window: { limit: 7, window: 2s }",
+        "sliding_window_log: { limit: 3, window: 5s }",
+        "sliding_window_counter: { limit: 90, window: 10s }",
+        "fixed_window: { limit: 2, window: 1d, zone: Europe/Berlin }",
+    ] {
+        for untouched in ["100%", "80%"] {
+            let config = folder.config("gateway.yaml", &format!("  it: {{ {limit} }}"));
+            let report = replay(&[&format!("--suggest={untouched}")], &config, &log);
+            let suggested = &report["suggested"][0]["limits"][0];
+            let yaml = suggested["yaml"].as_str().unwrap();
+            let config = folder.config("suggested.yaml", &format!("  it: {{ {yaml} }}"));
+            let report = replay(&[], &config, &log);
+            let limit = &report["configurations"][0]["limits"][0];
+            assert_eq!(limit["refused"]["high"], suggested["refused"], "{yaml}");
+            assert_eq!(
+                limit["clients_refused"]["high"], suggested["clients"],
+                "{yaml}"
+            );
+            // One that is smaller by the stated doubt touches too many.
+            let allowed = 100.0 - untouched.trim_end_matches('%').parse::<f64>().unwrap();
+            let touched = |report: &Value| {
+                let limit = &report["configurations"][0]["limits"][0];
+                let part = limit["clients_refused"]["high"].as_f64().unwrap();
+                part * 100.0 / limit["keys"].as_f64().unwrap()
+            };
+            assert!(touched(&report) <= allowed, "{yaml}");
+            let capacity = suggested["capacity"].as_u64().unwrap();
+            assert!(capacity > 0);
+            if let Some(more_at) = suggested["more_at"].as_u64() {
+                assert!(more_at < capacity, "{suggested}");
+            }
+        }
+    }
+}
+
+/// A client that is refused comes again when the refusal says so, and is admitted then.
+#[test]
+fn refused_clients_may_come_again() {
+    let folder = Folder::new();
+    let config = folder.config(
+        "gateway.yaml",
+        "  it: { sliding_window_log: { limit: 1, window: 5s } }",
+    );
+    let line =
+        |at: u64| format!("{{\"ts\":{at},\"ip\":\"192.0.2.1\",\"url\":\"/\",\"verb\":\"GET\"}}\n");
+    let start = 1_795_000_000_000_000;
+    let log = format!("{}{}", line(start), line(start + 2_000_000));
+    let log = folder.write("app.log", &log);
+    let once = &replay(&[], &config, &log)["configurations"][0];
+    assert_eq!(once["refused"]["high"], 1);
+    let again = &replay(&["--retry", "after"], &config, &log)["configurations"][0];
+    let numbers = ["admitted", "refused", "retries", "admitted_later"];
+    assert_eq!(
+        numbers.map(|name| again[name]["high"].as_u64()),
+        [2, 0, 1, 1].map(Some)
+    );
+}
+
+/// A delayed request is let through as the gateway would.
+#[test]
+fn requests_wait_as_long_as_they_may() {
+    let folder = Folder::new();
+    let config = folder.config(
+        "gateway.yaml",
+        "  it: { token_bucket: { capacity: 1, refill: 1/s }, action: { delay: { max: 2500ms } } }",
+    );
+    let line =
+        |at: u64| format!("{{\"ts\":{at},\"ip\":\"192.0.2.1\",\"url\":\"/\",\"verb\":\"GET\"}}\n");
+    // Five at once: one at once, two wait for one and two seconds, two would wait too long.
+    let log: String = (0..5).map(|_| line(1_795_000_000_000_000)).collect();
+    let log = folder.write("app.log", &log);
+    let found = &replay(&[], &config, &log)["configurations"][0];
+    let numbers = ["admitted", "refused", "delayed", "longest_delay_ms"];
+    assert_eq!(
+        numbers.map(|name| found[name]["high"].as_u64()),
+        [3, 2, 2, 2_000].map(Some)
+    );
+}
+
+#[test]
+fn the_page_needs_nothing_else_and_trusts_no_text() {
+    let folder = Folder::new();
+    let config = folder.config(
+        "gateway.yaml",
+        "  it: { fixed_window: { limit: 1, window: 1h } }",
+    );
+    let log = folder.write("<b>.log", &log());
+    let page = folder.write("report.html", "");
+    replay(
+        &["--html", page.to_str().unwrap(), "--suggest"],
+        &config,
+        &log,
+    );
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("&lt;b&gt;.log") && !page.contains("<b>"));
+    for never in [
+        "http://", "https://", "<script", "url(", "@import", "onload",
+    ] {
+        assert!(!page.contains(never), "{never}");
+    }
+    assert!(page.contains("ip:192.0.2.0") && page.contains("fixed_window: { limit: "));
+}

@@ -1,0 +1,37 @@
+//! What one request asks of the limits, and what the log knows of how it went.
+
+use tidegate_core::Micros;
+use tidegate_tower::{Client, RuleCharge, RuleCharges};
+
+/// A request that limits are asked about.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked<'p> {
+    pub(crate) charges: RuleCharges<'p>,
+    /// What each rule of `charges` is called: the number of its limit.
+    pub(crate) limits: smallvec::SmallVec<[u16; 2]>,
+    pub(crate) client: Client,
+    /// For how long the request ran once limits let it through, in us, if the log says so.
+    pub(crate) service: Option<Micros>,
+    /// The status of its answer, unless limits refused it.
+    pub(crate) status: Option<u16>,
+    /// What it came to where its answer tells the cost, if the log says so.
+    pub(crate) cost: Option<u64>,
+    /// Its number among the requests of the log.
+    pub(crate) number: u64,
+    /// Its ID, if decisions are written.
+    pub(crate) id: Option<Box<str>>,
+    /// How often it came before, as the retry model has it.
+    pub(crate) attempt: u32,
+}
+
+impl Asked<'_> {
+    /// What a reservation of this charge has come to; none: what was reserved.
+    pub(crate) fn used(&self, charge: &RuleCharge<'_>) -> Option<u64> {
+        if let Some(statuses) = &charge.rule.count {
+            let status = self.status?;
+            let counts = statuses.iter().any(|counted| counted.as_u16() == status);
+            return (!counts).then_some(0);
+        }
+        self.cost
+    }
+}

@@ -1,0 +1,113 @@
+//! Who sent a request, as far as its line tells.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use http::Request;
+use tidegate_config::Plan;
+use tidegate_logs::{Entry, Field};
+use tidegate_tower::{Caller, Client, ClientSource, Credentials, Peer, Per, Rule};
+
+use crate::lacks::{Facts, Lack};
+use crate::request::Given;
+
+/// Who is calling, and what is missing to know it.
+pub(crate) struct Known {
+    pub(crate) caller: Caller,
+    pub(crate) trusted: bool,
+    pub(crate) client: Option<Lack>,
+    pub(crate) address: Option<Lack>,
+}
+
+/// Names the caller as far as the line allows.
+pub(crate) fn known(
+    plan: &Plan,
+    facts: &Facts,
+    entry: &Entry<'_>,
+    given: &Given,
+    request: &Request<()>,
+) -> Known {
+    let peer = entry.peer().or(given.peer);
+    let address = entry.client_ip().or(peer);
+    let clients = &plan.clients;
+    let at = Peer::named((peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)), 0).into());
+    let trusted = clients.trusts(at);
+    let no_address = || Lack::from("client address (--peer names one)");
+    if facts.names_client {
+        let unknown = |client: Lack| Known {
+            caller: clients.identify(at, &http::HeaderMap::new()),
+            trusted,
+            client: Some(client),
+            address: address.is_none().then(no_address),
+        };
+        let Some(name) = entry.client() else {
+            return unknown("client: these requests ended before they were decided".into());
+        };
+        let name = name.bytes();
+        let name = String::from_utf8_lossy(&name);
+        let origin = address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        let listed = entry.text(Field::Plan).map(|name| name.bytes());
+        let listed = listed.and_then(|name| plan.plans.called(&String::from_utf8_lossy(&name)));
+        let has_credentials = clients.sources.len() > 1;
+        return match Caller::logged(clients, &name, origin, listed) {
+            Ok(caller) => {
+                let caller = match is_refused(entry) && has_credentials {
+                    true => caller.with_refused(Credentials::ApiKey),
+                    false => caller,
+                };
+                let is_address = matches!(caller.client, Client::Ip(_));
+                Known {
+                    caller,
+                    trusted,
+                    client: None,
+                    address: (address.is_none() && !is_address).then(no_address),
+                }
+            }
+            Err(error) => unknown(format!("client as this configuration knows it: {error}").into()),
+        };
+    }
+    let caller = clients.identify(at, request.headers());
+    let address = match peer {
+        None => Some(no_address()),
+        Some(_) if trusted && !facts.has_hops => {
+            Some("client address behind a trusted proxy".into())
+        }
+        Some(_) => None,
+    };
+    let before = caller.named_by.unwrap_or(clients.sources.len());
+    let asked = clients.sources.iter().zip(&facts.sources).take(before);
+    let mut lacks = asked.filter_map(|(source, lack)| {
+        // A user ID of somebody who is not trusted counts for nothing.
+        let is_asked = trusted || peer.is_none() || !matches!(source, ClientSource::UserId { .. });
+        lack.clone().filter(|_| is_asked)
+    });
+    let client = lacks.next().or_else(|| {
+        let is_address = matches!(caller.client, Client::Ip(_));
+        address.clone().filter(|_| is_address)
+    });
+    Known {
+        caller,
+        trusted,
+        client,
+        address,
+    }
+}
+
+/// Whether the gateway refused the credentials of the request when it was logged.
+pub(crate) fn is_refused(entry: &Entry<'_>) -> bool {
+    entry.status() == Some(401) && entry.upstream_status().is_none()
+}
+
+/// Whether a limit is counted per a name that the client of a log may have beside its own.
+pub(crate) fn named_other(rule: &Rule, client: &Client) -> bool {
+    rule.per.iter().any(|per| match per {
+        // Who is an address has no name at all.
+        Per::ApiKey => matches!(client, Client::UserId(_) | Client::Certificate(_)),
+        Per::UserId => matches!(
+            client,
+            Client::ApiKey(_) | Client::UnlistedKey(_) | Client::Certificate(_)
+        ),
+        Per::ClientCert => !matches!(client, Client::Certificate(_)),
+        Per::Claim(_) => !matches!(client, Client::Ip(_)),
+        _ => false,
+    })
+}

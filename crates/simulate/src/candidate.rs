@@ -1,0 +1,378 @@
+//! One configuration: what it asks of the limits for each request of the log.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use foldhash::fast::RandomState;
+use http::{Method, Request};
+use tidegate_config::Plan;
+use tidegate_config::routes::RoutePlan;
+use tidegate_core::Micros;
+use tidegate_logs::{Entry, Field};
+use tidegate_tower::{Hasher, Policy, Preflight};
+
+use crate::asked::Asked;
+use crate::cache::{BOUND, Cache};
+use crate::caller::{is_refused, known};
+use crate::charged::{Assessed, Place, Unasked, is_plain};
+use crate::lacks::{Facts, Lack};
+use crate::request::{Given, request, unparsed};
+use crate::router::Router;
+use crate::variants::{Variant, variants};
+
+/// Longer paths are looked at each time.
+const LONG: usize = 4_096;
+
+/// A configuration that is tried.
+pub(crate) struct Candidate<'p> {
+    plan: &'p Plan,
+    router: &'p dyn Router,
+    given: &'p Given,
+    hasher: Hasher,
+    /// By policy, the numbers of the limits of its rules.
+    limits: Vec<Vec<u16>>,
+    /// By policy, whether what it charges depends on nothing but the caller.
+    is_plain: Vec<bool>,
+    /// Whether a query or a header chooses a route.
+    has_conditions: bool,
+    /// What each log says, by where its list of fields is.
+    facts: HashMap<usize, (Facts, Vec<Variant>), RandomState>,
+    /// The policies of methods, hosts and paths.
+    paths: Cache<Box<[u8]>, usize>,
+    /// What is asked for callers.
+    callers: Cache<CallerKey<Box<[u8]>>, Assessed<'p>>,
+    /// How often each limit could not be computed, and why.
+    pub(crate) lacking: HashMap<(u16, Lack), u64>,
+    pub(crate) counts: Counts,
+    keeps_ids: bool,
+}
+
+/// Requests that limits were not asked about, and others worth a note.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) requests: u64,
+    /// No route took them: only limits under `always` count.
+    pub(crate) unrouted: u64,
+    /// The route is not known.
+    pub(crate) unsure: u64,
+    pub(crate) denied: u64,
+    pub(crate) oversized: u64,
+    /// The gateway did not ask limits about them: memory was short.
+    pub(crate) shed: u64,
+    /// Limits refused them when they were logged.
+    pub(crate) limited_before: u64,
+}
+
+/// What tells the callers of one log apart.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct CallerKey<T> {
+    place: usize,
+    policy: usize,
+    peer: Option<IpAddr>,
+    client_ip: Option<IpAddr>,
+    is_refused: bool,
+    name: Option<T>,
+    plan: Option<T>,
+}
+
+impl<'p> Candidate<'p> {
+    pub(crate) fn new(
+        plan: &'p Plan,
+        router: &'p dyn Router,
+        given: &'p Given,
+        keeps_ids: bool,
+    ) -> Self {
+        let number = |name: &str| {
+            let found = plan.limits.iter().position(|limit| limit.name() == name);
+            found.unwrap_or_default() as u16
+        };
+        let numbers = |policy: &Policy| {
+            let rules = policy.rules.iter();
+            rules.map(|rule| number(rule.limit.name())).collect()
+        };
+        let policies = || {
+            let routes = plan.routes.iter().map(|route| &route.policy);
+            std::iter::once(&plan.unmatched).chain(routes)
+        };
+        let conditions = |route: &RoutePlan| route.shape.conditions.is_some();
+        let secret = plan.secret.as_ref().map_or("", |secret| secret.expose());
+        Self {
+            plan,
+            router,
+            given,
+            hasher: Hasher::new(secret),
+            limits: policies().map(numbers).collect(),
+            is_plain: policies().map(is_plain).collect(),
+            has_conditions: plan.routes.iter().any(conditions),
+            facts: HashMap::default(),
+            paths: Cache::new(BOUND),
+            callers: Cache::new(usize::MAX),
+            lacking: HashMap::new(),
+            counts: Counts::default(),
+            keeps_ids,
+        }
+    }
+
+    /// What the request of a line asks of the limits; none if they are not asked about it.
+    pub(crate) fn asked(&mut self, entry: &Entry<'_>, number: u64) -> Option<Asked<'p>> {
+        self.counts.requests += 1;
+        let outcome = entry.text(Field::Outcome);
+        let outcome = outcome.as_ref().map(|text| text.raw());
+        if outcome == Some(b"shed") {
+            self.counts.shed += 1;
+            return None;
+        }
+        let place = std::ptr::from_ref(entry.fields()) as usize;
+        let (plan, given) = (self.plan, self.given);
+        self.facts.entry(place).or_insert_with(|| {
+            let facts = Facts::of(entry.fields(), given, plan);
+            (facts, variants(plan, entry.fields(), given))
+        });
+        let path = self.path(place, entry, outcome);
+        let known = path
+            .as_ref()
+            .and_then(|(hash, key)| self.paths.get(*hash, |it| it == key));
+        let assessed = match known {
+            Some(route) if self.is_plain[*route] => {
+                let policy_at = *route;
+                self.counts.unrouted += u64::from(policy_at == 0);
+                self.plain(place, policy_at, None, entry)
+            }
+            _ => self.whole(place, entry, outcome, path),
+        };
+        let mut charged = match assessed {
+            Err(Unasked::Denied) => {
+                self.counts.denied += 1;
+                return None;
+            }
+            Err(Unasked::Oversized) => {
+                self.counts.oversized += 1;
+                return None;
+            }
+            Ok(charged) => charged,
+        };
+        for lack in std::mem::take(&mut charged.lacks) {
+            *self.lacking.entry(lack).or_default() += 1;
+        }
+        let limited = is_limited(entry, outcome);
+        self.counts.limited_before += u64::from(limited);
+        let id = entry.text(Field::Id).filter(|_| self.keeps_ids);
+        let status = || entry.upstream_status().or_else(|| entry.status());
+        let cost = || entry.cost().unwrap_or(0);
+        Some(Asked {
+            charges: charged.charges,
+            limits: charged.limits,
+            client: charged.client,
+            service: service(entry).filter(|_| !limited),
+            status: if limited { None } else { status() },
+            cost: (charged.asks_cost && !limited).then(cost),
+            number,
+            id: id.map(|id| String::from_utf8_lossy(&id.bytes()).into()),
+            attempt: 0,
+        })
+    }
+
+    /// By what the route of a request is remembered; none if more than method, host and path choose it.
+    fn path(
+        &self,
+        place: usize,
+        entry: &Entry<'_>,
+        outcome: Option<&[u8]>,
+    ) -> Option<(u64, Box<[u8]>)> {
+        let (facts, _) = self.facts.get(&place)?;
+        let is_simple = !self.has_conditions
+            && facts.unsure.is_none()
+            && facts.route.is_none()
+            && outcome != Some(b"preflight");
+        let (method, path) = (entry.method()?.raw(), entry.path()?.raw());
+        let query = entry.query().map_or(&b""[..], |query| query.raw());
+        if !is_simple
+            || method == b"OPTIONS"
+            || path.len() + query.len() > LONG
+            || !query.iter().all(|byte| is_usual(*byte))
+        {
+            return None;
+        }
+        let host = entry.host().map_or(&b""[..], |host| host.raw());
+        let has_host = [u8::from(entry.host().is_some())];
+        let place = place.to_ne_bytes();
+        let parts = [&place[..], method, b" ", &has_host, host, b" ", path];
+        let key: Box<[u8]> = parts.concat().into();
+        Some((self.paths.hash(&key), key))
+    }
+
+    /// What is asked for a request of this policy, which depends on nothing but the caller.
+    fn plain(
+        &mut self,
+        place: usize,
+        policy_at: usize,
+        request: Option<&Request<()>>,
+        entry: &Entry<'_>,
+    ) -> Assessed<'p> {
+        let unknown = || Err(Unasked::Denied);
+        let Some((facts, _)) = self.facts.get(&place) else {
+            return unknown();
+        };
+        let of_policy = Place {
+            plan: self.plan,
+            policy: policy(self.plan, policy_at),
+            at: policy_at,
+            limits: &self.limits[policy_at],
+            facts,
+            hasher: &self.hasher,
+        };
+        let assess = |request: &Request<()>| {
+            let known = known(self.plan, facts, entry, self.given, request);
+            of_policy.assess(known, None, request, entry)
+        };
+        if !facts.plain_callers {
+            return match request {
+                Some(request) => assess(request),
+                None => {
+                    assess(&crate::request::request(entry, self.given).unwrap_or_else(unparsed))
+                }
+            };
+        }
+        let (name, of_plan) = (entry.client(), entry.text(Field::Plan));
+        let key = CallerKey {
+            place,
+            policy: policy_at,
+            peer: entry.peer(),
+            client_ip: entry.client_ip(),
+            is_refused: is_refused(entry),
+            name: name.as_ref().map(|name| name.raw()),
+            plan: of_plan.as_ref().map(|name| name.raw()),
+        };
+        let hash = self.callers.hash(&key);
+        if let Some(assessed) = self.callers.get(hash, |known| known.is(&key)) {
+            return assessed.clone();
+        }
+        let assessed = assess(&unparsed());
+        self.callers.put(hash, key.owned(), assessed.clone());
+        assessed
+    }
+
+    /// The same for any request.
+    fn whole(
+        &mut self,
+        place: usize,
+        entry: &Entry<'_>,
+        outcome: Option<&[u8]>,
+        path: Option<(u64, Box<[u8]>)>,
+    ) -> Assessed<'p> {
+        let (plan, given) = (self.plan, self.given);
+        let Some((facts, variants)) = self.facts.get(&place) else {
+            return Err(Unasked::Denied);
+        };
+        let parsed = request(entry, given);
+        let is_parsed = parsed.is_some();
+        let mut request = parsed.unwrap_or_else(unparsed);
+        let mut route_lack = facts.route.clone().filter(|_| is_parsed);
+        let mut at = None;
+        let preflight = || {
+            let name = entry.text(Field::Route)?.bytes();
+            let mut routes = plan.routes.iter();
+            routes.position(|route| *route.name.as_bytes() == *name)
+        };
+        let is_preflight = is_parsed && outcome == Some(b"preflight");
+        if is_preflight {
+            at = preflight();
+            request.extensions_mut().insert(Preflight);
+        } else if is_parsed && facts.preflight.is_some() && request.method() == Method::OPTIONS {
+            route_lack.clone_from(&facts.preflight);
+        } else if is_parsed && route_lack.is_none() {
+            at = self.router.route(&mut request);
+            let differs = |variant: &Variant| variant.route(self.router, &request) != at;
+            if facts.unsure.is_some() && variants.iter().any(differs) {
+                route_lack.clone_from(&facts.unsure);
+            }
+        }
+        self.counts.unsure += u64::from(route_lack.is_some());
+        self.counts.unrouted += u64::from(route_lack.is_none() && at.is_none());
+        let policy_at = match (at, &route_lack) {
+            (Some(at), None) => at + 1,
+            _ => 0,
+        };
+        if let Some((hash, key)) = path
+            && is_parsed
+            && route_lack.is_none()
+        {
+            self.paths.put(hash, key, policy_at);
+        }
+        if route_lack.is_none() && self.is_plain[policy_at] && !is_preflight {
+            return self.plain(place, policy_at, Some(&request), entry);
+        }
+        let known = known(plan, facts, entry, given, &request);
+        let of_policy = Place {
+            plan,
+            policy: policy(plan, policy_at),
+            at: policy_at,
+            limits: &self.limits[policy_at],
+            facts,
+            hasher: &self.hasher,
+        };
+        of_policy.assess(known, route_lack.as_ref(), &request, entry)
+    }
+}
+
+impl CallerKey<&[u8]> {
+    fn owned(&self) -> CallerKey<Box<[u8]>> {
+        CallerKey {
+            place: self.place,
+            policy: self.policy,
+            peer: self.peer,
+            client_ip: self.client_ip,
+            is_refused: self.is_refused,
+            name: self.name.map(Box::from),
+            plan: self.plan.map(Box::from),
+        }
+    }
+}
+
+impl CallerKey<Box<[u8]>> {
+    fn is(&self, other: &CallerKey<&[u8]>) -> bool {
+        self.place == other.place
+            && self.policy == other.policy
+            && self.peer == other.peer
+            && self.client_ip == other.client_ip
+            && self.is_refused == other.is_refused
+            && self.name.as_deref() == other.name
+            && self.plan.as_deref() == other.plan
+    }
+}
+
+/// Whether a byte of a query means nothing in particular.
+const fn is_usual(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(
+            byte,
+            b'-' | b'.' | b'_' | b'~' | b'%' | b'&' | b'=' | b'+' | b',' | b':' | b'/'
+        )
+}
+
+/// The policy with this number.
+fn policy(plan: &Plan, at: usize) -> &Policy {
+    let route = at.checked_sub(1).and_then(|at| plan.routes.get(at));
+    route.map_or(&plan.unmatched, |route| &route.policy)
+}
+
+/// Whether limits refused the request when it was logged: how it would have gone on is not in the log.
+fn is_limited(entry: &Entry<'_>, outcome: Option<&[u8]>) -> bool {
+    match outcome {
+        Some(outcome) => matches!(outcome, b"limited" | b"dropped" | b"unavailable"),
+        None => entry.status() == Some(429),
+    }
+}
+
+/// For how long a request ran after the limits had let it through.
+fn service(entry: &Entry<'_>) -> Option<Micros> {
+    let duration = entry.duration()?;
+    let ended = entry.ended()?;
+    // Of two clocks that differ, the duration is right.
+    let since = ended.saturating_sub(entry.arrival());
+    let ran = match since.abs_diff(duration) < 1_000_000 {
+        true => since,
+        false => duration,
+    };
+    Some(ran.saturating_sub(entry.waited().unwrap_or(0)))
+}

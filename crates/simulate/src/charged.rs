@@ -1,0 +1,180 @@
+//! What a request is charged to, and which of that cannot be computed.
+
+use http::Request;
+use smallvec::SmallVec;
+use tidegate_config::Plan;
+use tidegate_logs::Entry;
+use tidegate_tower::{Client, Cost, Hasher, Per, Policy, RuleCharge, RuleCharges, assess_known};
+
+use crate::caller::{Known, named_other};
+use crate::lacks::{Facts, Lack, name_lack, needs_client};
+
+/// What the limits are asked about a request, or why they are not.
+pub(crate) type Assessed<'p> = Result<Charged<'p>, Unasked>;
+
+/// Why limits are not asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unasked {
+    /// `deny` has its client.
+    Denied,
+    /// It costs more than a limit can ever admit.
+    Oversized,
+}
+
+/// What the limits are asked.
+#[derive(Clone, Debug)]
+pub(crate) struct Charged<'p> {
+    pub(crate) client: Client,
+    pub(crate) charges: RuleCharges<'p>,
+    /// The numbers of their limits.
+    pub(crate) limits: SmallVec<[u16; 2]>,
+    /// The limits that cannot be computed, and what the log lacks for them.
+    pub(crate) lacks: Vec<(u16, Lack)>,
+    /// Whether the cost of a charge depends on the answer.
+    pub(crate) asks_cost: bool,
+}
+
+/// A policy, with the numbers of the limits of its rules.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'p, 'f> {
+    pub(crate) plan: &'p Plan,
+    pub(crate) policy: &'p Policy,
+    pub(crate) at: usize,
+    pub(crate) limits: &'f [u16],
+    pub(crate) facts: &'f Facts,
+    pub(crate) hasher: &'f Hasher,
+}
+
+impl<'p> Place<'p, '_> {
+    /// Computes the charges of a request of a known caller.
+    pub(crate) fn assess(
+        self,
+        known: Known,
+        route_lack: Option<&Lack>,
+        request: &Request<()>,
+        entry: &Entry<'_>,
+    ) -> Assessed<'p> {
+        let (plan, policy, facts) = (self.plan, self.policy, self.facts);
+        let by = (known.caller, known.trusted);
+        let (caller, assessment) = assess_known(policy, self.hasher, by, request);
+        if assessment.denied_by().is_some() {
+            return Err(Unasked::Denied);
+        }
+        let is_refused = caller.refused.is_some();
+        let charges = assessment.charges(policy, is_refused, caller.plan.as_ref());
+        let Ok(charges) = charges else {
+            return Err(Unasked::Oversized);
+        };
+        let mut charged = Charged {
+            client: caller.client,
+            charges: RuleCharges::new(),
+            limits: SmallVec::new(),
+            lacks: Vec::new(),
+            asks_cost: false,
+        };
+        if let Some(lack) = route_lack {
+            // Every limit that a route might have charged.
+            for (number, limit) in plan.limits.iter().enumerate() {
+                let mut always = charges.iter();
+                if !always.any(|charge| charge.rule.limit.name() == limit.name()) {
+                    charged.lacks.push((number as u16, lack.clone()));
+                }
+            }
+        }
+        let fixed = fixed_costs(&charges);
+        for mut charge in charges {
+            let limit = self.limits[charge.index];
+            let rule = charge.rule;
+            let by_rule = facts.rules[self.at][charge.index].as_ref();
+            let by_route = route_lack.filter(|_| rule.per.contains(&Per::Route));
+            let client = known.client.as_ref();
+            let by_client = client.filter(|_| needs_client(policy, rule));
+            let by_name = || match facts.names_client {
+                // Names beside that of the client are not in the log.
+                true => named_other(rule, &charged.client)
+                    .then(|| name_lack(rule, &plan.clients, &facts.sources))
+                    .flatten(),
+                false => name_lack(rule, &plan.clients, &facts.sources),
+            };
+            // What is missing counts under the address.
+            let asks_address = !rule.per.is_empty() && *rule.per != [Per::Route];
+            let by_address = known.address.as_ref().filter(|_| asks_address);
+            let lack = by_rule.or(by_route).or(by_client).cloned();
+            let lack = lack.or_else(by_name).or_else(|| by_address.cloned());
+            let lack =
+                lack.or_else(|| told_cost(&mut charge, entry, facts, (fixed, known.trusted)).err());
+            if let Some(lack) = lack {
+                charged.lacks.push((limit, lack));
+                continue;
+            }
+            let is_told = matches!(rule.cost, Cost::Answer { .. } | Cost::Body { .. });
+            charged.asks_cost |= is_told;
+            charged.limits.push(limit);
+            charged.charges.push(charge);
+        }
+        charged.lacks.dedup_by(|a, b| a.0 == b.0 && a.1 == b.1);
+        Ok(charged)
+    }
+}
+
+/// Whether what a policy charges depends on nothing but the caller.
+pub(crate) fn is_plain(policy: &Policy) -> bool {
+    policy.rules.iter().all(|rule| {
+        let plain_cost = matches!(rule.cost, Cost::Fixed(_));
+        let mut per = rule.per.iter();
+        plain_cost
+            && per.all(|per| {
+                matches!(
+                    per,
+                    Per::Client
+                        | Per::Ip
+                        | Per::Network(_)
+                        | Per::ApiKey
+                        | Per::UserId
+                        | Per::ClientCert
+                        | Per::Claim(_)
+                        | Per::Route
+                )
+            })
+    })
+}
+
+/// The highest cost of limits whose cost is fixed, and how many have another.
+fn fixed_costs(charges: &[RuleCharge<'_>]) -> (u64, usize) {
+    let told = charges
+        .iter()
+        .filter(|charge| !matches!(charge.rule.cost, Cost::Fixed(_)));
+    let fixed = charges
+        .iter()
+        .filter(|charge| matches!(charge.rule.cost, Cost::Fixed(_)));
+    let highest = fixed.map(|charge| charge.cost).max();
+    (highest.unwrap_or(0), told.count())
+}
+
+/// Takes the cost that the log has, where a header of the request told it and the log lacks the header.
+fn told_cost(
+    charge: &mut RuleCharge<'_>,
+    entry: &Entry<'_>,
+    facts: &Facts,
+    ((fixed, told), trusted): ((u64, usize), bool),
+) -> Result<(), Lack> {
+    match &charge.rule.cost {
+        Cost::Fixed(_) => return Ok(()),
+        Cost::Header { .. } if !trusted => return Ok(()),
+        Cost::Header { name, .. } if entry.fields().has_header(name.as_str()) => return Ok(()),
+        _ => {}
+    }
+    // The log has the highest cost of all limits of the request.
+    let is_told = facts.has_cost && told == 1;
+    let cost = entry.cost().unwrap_or(0);
+    if !facts.has_cost {
+        return Err("cost".into());
+    }
+    if !is_told || (cost <= fixed && fixed > 1) {
+        return Err("cost of each limit (only the highest)".into());
+    }
+    if let Cost::Header { max, .. } = &charge.rule.cost {
+        charge.cost = cost.clamp(1, *max);
+    }
+    Ok(())
+}

@@ -1,0 +1,259 @@
+//! Collects the report from what the runs found out.
+
+use std::collections::BTreeMap;
+
+use tidegate_core::{Micros, Quota};
+use tidegate_logs::Reader;
+use tidegate_tower::Per;
+
+use crate::engine::{Found, Tried};
+use crate::lane::Lane;
+use crate::range::Range;
+use crate::report::{
+    ConfigurationReport, FileReport, LimitReport, LogReport, Minute, NeededQuota, NotComputable,
+    Report, SeriesReport, TopClient,
+};
+use crate::stats::LimitStats;
+use crate::time::time;
+
+/// The shares of requests that quotas are looked for that refuse no more, in millionths.
+pub(crate) const SHARES: [u64; 3] = [0, 1_000, 10_000];
+
+/// The most clients in the list of those that are refused most.
+const TOP: usize = 10;
+
+/// The report on what was found out, without notes.
+pub(crate) fn report(found: &Found<'_>, reader: &Reader) -> Report {
+    let read = reader.report();
+    let files = reader.sources().iter().map(|source| FileReport {
+        path: source.path().display().to_string(),
+        format: source.format().map_or("empty", |format| format.name()),
+        requests: source.requests(),
+    });
+    let log = LogReport {
+        files: files.collect(),
+        lines: read.lines,
+        requests: found.times.requests,
+        others: read.others,
+        unreadable: read.refused,
+        first_unreadable: read
+            .first_refused
+            .iter()
+            .map(|line| {
+                format!(
+                    "{}: line {}: {}",
+                    line.path.display(),
+                    line.number,
+                    line.error
+                )
+            })
+            .collect(),
+        lost: read.lost,
+        from: found.times.first.map(time),
+        to: found.times.first.map(|_| time(found.times.last)),
+        whole_seconds: found.times.coarse > 0,
+        stopped: found.stopped,
+    };
+    let configurations: Vec<_> = found.candidates.iter().map(configuration).collect();
+    Report {
+        log,
+        configurations,
+        suggested: Vec::new(),
+        notes: Vec::new(),
+    }
+}
+
+/// A number of every run.
+fn of_lanes(lanes: &[Lane<'_>], of: impl Fn(&Lane<'_>) -> u64) -> Range {
+    Range::of(lanes.iter().map(&of).collect::<Vec<_>>().into_iter())
+}
+
+fn configuration(tried: &Tried<'_>) -> ConfigurationReport {
+    let (lanes, counts) = (&tried.lanes[..], &tried.candidate.counts);
+    let plan = tried.trial.plan;
+    let rules = std::iter::once(&plan.unmatched).chain(plan.routes.iter().map(|it| &it.policy));
+    let rules: Vec<_> = rules.flat_map(|policy| policy.rules.iter()).collect();
+    let limits = plan.limits.iter().enumerate().map(|(number, limit)| {
+        let rule = rules.iter().find(|rule| rule.limit.name() == limit.name());
+        let per = rule.map_or_else(Vec::new, |rule| {
+            rule.per.iter().map(Per::to_string).collect()
+        });
+        let of = |lane: &Lane<'_>, of: fn(&LimitStats) -> u64| {
+            lane.stats.limits.get(number).map_or(0, of)
+        };
+        let range = |what: fn(&LimitStats) -> u64| of_lanes(lanes, |lane| of(lane, what));
+        let asked = range(|it| it.asked).high;
+        let refused = range(|it| it.refused);
+        let percent = |part: u64| match asked {
+            0 => 0.0,
+            asked => part as f64 * 100.0 / asked as f64,
+        };
+        // What can be told of one run alone is told of the one that refuses more.
+        let worst = lanes.iter().max_by_key(|lane| of(lane, |it| it.refused));
+        let worst = worst.and_then(|lane| lane.stats.limits.get(number));
+        let mut not_computable: Vec<_> = tried
+            .candidate
+            .lacking
+            .iter()
+            .filter(|((limit, _), _)| usize::from(*limit) == number)
+            .map(|((_, lack), requests)| NotComputable {
+                log_lacks: lack.to_string(),
+                requests: *requests,
+            })
+            .collect();
+        not_computable.sort_by(|a, b| (b.requests, &a.log_lacks).cmp(&(a.requests, &b.log_lacks)));
+        LimitReport {
+            name: limit.name().to_owned(),
+            algorithm: limit.quota().algorithm(),
+            quota: limit.quota().written(),
+            per,
+            observes: limit.is_observed(),
+            asked,
+            admitted: range(|it| it.admitted),
+            refused,
+            refused_percent: [percent(refused.low), percent(refused.high)],
+            delayed: range(|it| it.delayed),
+            longest_delay_ms: range(|it| it.longest / 1_000),
+            keys: range(|it| it.keys.len() as u64).high,
+            clients_refused: range(|it| it.clients.len() as u64),
+            first_refused: worst.and_then(|it| it.first).map(time),
+            worst_minute: worst.and_then(|it| it.worst).map(|(at, refused)| Minute {
+                at: time(at),
+                refused,
+            }),
+            not_computable,
+            needed: SHARES
+                .map(|share| needed(lanes, number, Allowed::Requests(share)))
+                .into(),
+            series: series(worst),
+        }
+    });
+    let limits = limits.collect();
+    ConfigurationReport {
+        file: tried.trial.name.to_owned(),
+        requests: counts.requests,
+        admitted: of_lanes(lanes, |lane| lane.stats.requests.admitted),
+        refused: of_lanes(lanes, |lane| lane.stats.requests.refused),
+        would_refuse: of_lanes(lanes, |lane| lane.stats.requests.would_refuse),
+        delayed: of_lanes(lanes, |lane| lane.stats.requests.delayed),
+        longest_delay_ms: of_lanes(lanes, |lane| lane.stats.requests.longest / 1_000),
+        retries: of_lanes(lanes, |lane| lane.stats.requests.retries),
+        admitted_later: of_lanes(lanes, |lane| lane.stats.requests.after_retry),
+        denied: counts.denied,
+        oversized: counts.oversized,
+        without_route: counts.unrouted,
+        route_unknown: counts.unsure,
+        limited_before: counts.limited_before,
+        limits,
+        top: top(tried),
+    }
+}
+
+/// What a quota may refuse.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Allowed {
+    /// So many of a million requests.
+    Requests(u64),
+    /// Requests of so many of a million clients.
+    Clients(u64),
+}
+
+impl Allowed {
+    /// Whether so many requests and keys of all are no more.
+    fn fits(self, [refused, of]: [u64; 2], [touched, keys]: [u64; 2]) -> bool {
+        let (part, of, allowed) = match self {
+            Self::Requests(allowed) => (refused, of, allowed),
+            Self::Clients(allowed) => (touched, keys, allowed),
+        };
+        u128::from(part) * 1_000_000 <= u128::from(of) * u128::from(allowed)
+    }
+
+    pub(crate) const fn percent(self) -> f64 {
+        let (Self::Requests(millionths) | Self::Clients(millionths)) = self;
+        millionths as f64 / 10_000.0
+    }
+}
+
+/// The smallest quota that refuses no more than is allowed in any run.
+pub(crate) fn needed(lanes: &[Lane<'_>], number: usize, allowed: Allowed) -> NeededQuota {
+    let mut found = NeededQuota {
+        percent: allowed.percent(),
+        quota: None,
+        capacity: None,
+        refused: None,
+        clients: None,
+        more_at: None,
+        of: 0,
+    };
+    for (nth, lane) in lanes.iter().enumerate() {
+        let stats = lane.stats.limits.get(number);
+        let (Some(ladder), Some(stats)) = (lane.ladders.get(number), stats) else {
+            continue;
+        };
+        let (of, keys) = (ladder.tried(), stats.keys.len() as u64);
+        found.of = of;
+        let needed = ladder.needed(|refused, touched| allowed.fits([refused, of], [touched, keys]));
+        let Some(needed) = needed else {
+            found.more_at = ladder.largest().map(|quota| quota.capacity());
+            (found.quota, found.capacity, found.refused) = (None, None, None);
+            return found;
+        };
+        let capacity = needed.quota.capacity();
+        let more_at = needed.above.map(|quota: Quota| quota.capacity());
+        if nth == 0 || found.capacity < Some(capacity) {
+            found.quota = Some(needed.quota.written());
+            found.capacity = Some(capacity);
+            found.refused = Some(needed.refused);
+            found.clients = Some(needed.touched);
+        }
+        // The doubt is that of both runs.
+        found.more_at = match nth {
+            0 => more_at,
+            _ => found.more_at.min(more_at),
+        };
+    }
+    found
+}
+
+fn series(stats: Option<&LimitStats>) -> SeriesReport {
+    let Some(stats) = stats else {
+        return SeriesReport::default();
+    };
+    let (from, width): (Micros, Micros) = stats.series.place();
+    SeriesReport {
+        from: from / 1_000_000,
+        seconds: width / 1_000_000,
+        spans: stats.series.spans().to_vec(),
+    }
+}
+
+/// The clients that are refused most.
+fn top(tried: &Tried<'_>) -> Vec<TopClient> {
+    let mut clients: BTreeMap<(String, usize), Vec<u64>> = BTreeMap::new();
+    let runs = tried.lanes.len();
+    for (run, lane) in tried.lanes.iter().enumerate() {
+        for (number, stats) in lane.stats.limits.iter().enumerate() {
+            let mut most: Vec<_> = stats.clients.iter().collect();
+            most.sort_unstable_by(|a, b| b.1.cmp(a.1));
+            for (client, count) in most.into_iter().take(2 * TOP) {
+                let counts = clients.entry((client.to_string(), number)).or_default();
+                counts.resize(runs, 0);
+                counts[run] = *count;
+            }
+        }
+    }
+    let mut top: Vec<TopClient> = clients
+        .into_iter()
+        .map(|((client, number), counts)| TopClient {
+            client,
+            limit: tried.trial.plan.limits[number].name().to_owned(),
+            refused: Range {
+                low: counts.iter().copied().min().unwrap_or(0),
+                high: counts.iter().copied().max().unwrap_or(0),
+            },
+        })
+        .collect();
+    top.sort_by(|a, b| (b.refused.high, &a.client).cmp(&(a.refused.high, &b.client)));
+    top.truncate(TOP);
+    top
+}

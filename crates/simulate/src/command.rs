@@ -1,0 +1,210 @@
+//! `tidegate simulate`: what users ask, and the run.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::{Args, ValueEnum};
+use http::HeaderValue;
+use tidegate_logs::{Format, Reader};
+
+use crate::collect::{Allowed, report};
+use crate::engine::{Replay, Steps, Trial, replay};
+use crate::html;
+use crate::lane::RetryModel;
+use crate::notes::notes;
+use crate::progress::Progress;
+use crate::report::Report;
+use crate::request::Given;
+use crate::suggest::{self, suggest};
+use crate::terminal;
+
+/// What to replay, and how to report it.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// The access logs: files, also compressed by gzip or zstd, or - for standard input. Several are merged by time.
+    #[arg(value_name = "LOG", required = true)]
+    logs: Vec<PathBuf>,
+    /// The format of the logs: auto, a name such as combined or tidegate-json, or a template such as nginx's log_format.
+    #[arg(long, default_value = "auto", value_parser = format)]
+    format: FormatOption,
+    /// The fields of logs that are JSON, such as time=$.ts,peer=$.ip,path=$.url.
+    #[arg(long, value_name = "FIELDS", conflicts_with = "format", value_parser = map)]
+    map: Option<Format>,
+    /// Fails at the first line that cannot be read.
+    #[arg(long)]
+    strict: bool,
+    /// The host that the requests asked for, if the logs do not have it.
+    #[arg(long, value_name = "NAME")]
+    host: Option<HeaderValue>,
+    /// The address that connected, if the logs do not have it.
+    #[arg(long, value_name = "ADDRESS")]
+    peer: Option<IpAddr>,
+    /// What refused clients do next, which no log has.
+    #[arg(long, value_enum, default_value = "none")]
+    retry: Retry,
+    /// Suggests quotas that refuse no request of this share of the clients, as YAML to paste. Reads the logs once more. Default: 99%.
+    #[arg(long, value_name = "PERCENT", num_args = 0..=1, require_equals = true, default_missing_value = "99%", value_parser = percent)]
+    suggest: Option<f64>,
+    /// Writes the report as a page with charts: one file, which needs nothing else.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Prints the report as JSON.
+    #[arg(long)]
+    json: bool,
+    /// Exits with 1 if limits would refuse more than this share of the requests, such as 0.1%.
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    fail_over: Option<f64>,
+    /// Writes a line of JSON for each request, with what the first configuration would do.
+    #[arg(long, value_name = "FILE")]
+    decisions: Option<PathBuf>,
+}
+
+/// What refused clients do.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Retry {
+    /// They do not come again.
+    None,
+    /// They come again after Retry-After, ten times at most.
+    After,
+}
+
+/// A format; none: each file's first lines tell.
+#[derive(Clone, Debug)]
+struct FormatOption(Option<Format>);
+
+fn format(text: &str) -> Result<FormatOption, String> {
+    if text == "auto" {
+        return Ok(FormatOption(None));
+    }
+    let format = Format::read(text).map_err(|error| error.to_string())?;
+    Ok(FormatOption(Some(format)))
+}
+
+fn map(text: &str) -> Result<Format, String> {
+    Format::map(text).map_err(|error| error.to_string())
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim();
+    let percent = number.parse::<f64>().ok();
+    let percent = percent.filter(|it| (0.0..=100.0).contains(it));
+    percent.ok_or_else(|| "a share is written 0.1%".to_owned())
+}
+
+/// Why a run ends without success.
+#[derive(Debug)]
+pub enum Failure {
+    /// A log cannot be read, or a file cannot be written.
+    Failed(String),
+    /// Limits would refuse more than is allowed.
+    Refuses(String),
+}
+
+/// Replays the logs against each configuration, and prints the report.
+///
+/// # Errors
+///
+/// A log cannot be read, or limits refuse more than `--fail-over` allows.
+pub fn run(trials: &[Trial<'_>], options: &Options) -> Result<(), Failure> {
+    if options.suggest.is_some() && options.logs.iter().any(|log| log.as_os_str() == "-") {
+        return Err(Failure::Failed(
+            "--suggest reads the logs twice, which - cannot be".to_owned(),
+        ));
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    // A second signal ends the process at once.
+    let signals = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];
+    for signal in signals {
+        let ends = signal_hook::flag::register_conditional_default(signal, stop.clone());
+        let notes = signal_hook::flag::register(signal, stop.clone());
+        if let Err(error) = ends.and(notes) {
+            return Err(Failure::Failed(error.to_string()));
+        }
+    }
+    let given = Given {
+        host: options.host.clone(),
+        peer: options.peer,
+    };
+    let as_asked = Replay {
+        given: &given,
+        retries: match options.retry {
+            Retry::None => RetryModel::None,
+            Retry::After => RetryModel::After,
+        },
+        steps: Steps::Around,
+        decisions: options.decisions.clone(),
+    };
+    let mut reader = options.reader()?;
+    let mut progress = Progress::new(is_watched());
+    let report = report_on(trials, options, &as_asked, &mut reader, &mut |reader| {
+        progress.show(reader);
+        !stop.load(Ordering::Relaxed)
+    });
+    progress.end();
+    let report = report?;
+    if let Some(file) = &options.html {
+        let written = std::fs::write(file, html::page(&report));
+        written.map_err(|error| Failure::Failed(format!("{}: {error}", file.display())))?;
+    }
+    let text = match options.json {
+        true => match serde_json::to_string_pretty(&report) {
+            Ok(text) => text + "\n",
+            Err(error) => return Err(Failure::Failed(error.to_string())),
+        },
+        false => terminal::text(&report) + &suggest::text(&report.suggested),
+    };
+    // A reader that has gone away is none of our concern.
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    match options.fail_over {
+        Some(percent) if report.refuses_more(percent / 100.0) => Err(Failure::Refuses(format!(
+            "limits would refuse more than {percent} % of the requests"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Replays the logs once, or several times if quotas are to be suggested.
+fn report_on(
+    trials: &[Trial<'_>],
+    options: &Options,
+    as_asked: &Replay<'_>,
+    reader: &mut Reader,
+    go_on: &mut dyn FnMut(&Reader) -> bool,
+) -> Result<Report, Failure> {
+    let found = replay(trials, reader, as_asked, go_on).map_err(Failure::Failed)?;
+    let retries = as_asked.retries == RetryModel::After;
+    let mut report = report(&found, reader);
+    report.notes = notes(&found, reader.report(), &report.configurations, retries);
+    if let Some(untouched) = options.suggest
+        && !found.stopped
+    {
+        let allowed = Allowed::Clients(((100.0 - untouched) * 10_000.0).round() as u64);
+        let open = || {
+            options.reader().map_err(|failure| match failure {
+                Failure::Failed(why) | Failure::Refuses(why) => why,
+            })
+        };
+        let suggested = suggest(trials, (&found, allowed), as_asked, open, go_on);
+        report.suggested = suggested.map_err(Failure::Failed)?;
+    }
+    Ok(report)
+}
+
+impl Options {
+    fn reader(&self) -> Result<Reader, Failure> {
+        let options = tidegate_logs::Options {
+            format: self.map.clone().or_else(|| self.format.0.clone()),
+            strict: self.strict,
+            ..Default::default()
+        };
+        Reader::open(&self.logs, options).map_err(|error| Failure::Failed(error.to_string()))
+    }
+}
+
+/// Whether somebody sees progress.
+fn is_watched() -> bool {
+    std::io::stderr().is_terminal()
+}

@@ -1,0 +1,184 @@
+//! What a log does not say, and which limits cannot be computed without it.
+
+use std::sync::Arc;
+
+use http::header::{ACCESS_CONTROL_REQUEST_METHOD, COOKIE, ORIGIN};
+use tidegate_config::Plan;
+use tidegate_logs::{Field, Fields};
+use tidegate_tower::{AddressFrom, ClientSource, Clients, Cost, Per, Policy, Rule};
+
+use crate::request::Given;
+
+/// What is missing, in words that follow "the log has no".
+pub(crate) type Lack = Arc<str>;
+
+/// What the lines of one log say, as far as a configuration asks for it.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    /// Whether they name the client, as tidegate's own log does.
+    pub(crate) names_client: bool,
+    /// Whether callers are known by nothing but what tidegate's log has of them, or their address.
+    pub(crate) plain_callers: bool,
+    /// Whether they have the header that tells the address behind a trusted proxy.
+    pub(crate) has_hops: bool,
+    /// By source of clients, what is missing to ask it.
+    pub(crate) sources: Vec<Option<Lack>>,
+    /// What is missing to find any route.
+    pub(crate) route: Option<Lack>,
+    /// What is missing to find some routes: a request has to be tried in all variants.
+    pub(crate) unsure: Option<Lack>,
+    /// What is missing to know whether an OPTIONS is a preflight that the gateway answers.
+    pub(crate) preflight: Option<Lack>,
+    /// By policy and rule, what is missing whatever the request is.
+    pub(crate) rules: Vec<Vec<Option<Lack>>>,
+    /// Whether they have the cost.
+    pub(crate) has_cost: bool,
+}
+
+impl Facts {
+    pub(crate) fn of(fields: &Fields, given: &Given, plan: &Plan) -> Self {
+        let has = |field| fields.has(field);
+        let names_client = has(Field::Client);
+        let reads = |source: &ClientSource| match source {
+            ClientSource::ApiKey { header, .. } | ClientSource::UserId { header } => {
+                fields.has_header(header.as_str())
+            }
+            // Nobody is named by these.
+            ClientSource::Token(_) => true,
+            ClientSource::Certificate(_) | ClientSource::Ip => false,
+        };
+        let by_header = plan.clients.sources.iter().any(reads)
+            || has(Field::ForwardedFor)
+            || fields.has_header("forwarded");
+        let sources = plan.clients.sources.iter();
+        let sources = sources.map(|source| source_lack(source, fields)).collect();
+        let has_hops = match plan.clients.address_from {
+            AddressFrom::XForwardedFor => has(Field::ForwardedFor),
+            AddressFrom::Forwarded => fields.has_header("forwarded"),
+            AddressFrom::Connection => true,
+        };
+        let has_host = has(Field::Host) || given.host.is_some();
+        let route = [(Field::Method, "method"), (Field::Path, "path")]
+            .into_iter()
+            .find(|(field, _)| !has(*field))
+            .map(|(_, word)| Lack::from(word));
+        let policies = std::iter::once(&plan.unmatched);
+        let policies = policies.chain(plan.routes.iter().map(|route| &route.policy));
+        let rules = policies.map(|policy| {
+            let lack = |rule: &Rule| rule_lack(rule, fields, has_host);
+            policy.rules.iter().map(lack).collect()
+        });
+        Self {
+            names_client,
+            plain_callers: names_client || !by_header,
+            has_hops,
+            sources,
+            route,
+            unsure: unsure(plan, fields, has_host),
+            preflight: preflight(plan, fields),
+            rules: rules.collect(),
+            has_cost: has(Field::Cost),
+        }
+    }
+}
+
+/// What is missing to ask a source of clients.
+fn source_lack(source: &ClientSource, fields: &Fields) -> Option<Lack> {
+    match source {
+        ClientSource::ApiKey { header, .. } | ClientSource::UserId { header } => {
+            let missing = !fields.has_header(header.as_str());
+            missing.then(|| format!("client (nor header {header})").into())
+        }
+        // A token that was valid then has expired by now.
+        ClientSource::Token(_) => Some("client, which tokens named".into()),
+        ClientSource::Certificate(_) => Some("client, which certificates named".into()),
+        ClientSource::Ip => None,
+    }
+}
+
+/// What is missing for a limit, whoever is the client.
+fn rule_lack(rule: &Rule, fields: &Fields, has_host: bool) -> Option<Lack> {
+    let missing = |has: bool, word: &str| (!has).then(|| Lack::from(word));
+    let per = rule.per.iter().find_map(|per| match per {
+        Per::Method => missing(fields.has(Field::Method), "method"),
+        Per::Host => missing(has_host, "host"),
+        Per::Header(name) => missing(
+            fields.has_header(name.as_str()),
+            &format!("request header {name}"),
+        ),
+        Per::Cookie(_) => missing(fields.has_header(COOKIE.as_str()), "request header cookie"),
+        Per::Query(_) => missing(fields.has(Field::Query), "query"),
+        _ => None,
+    });
+    let held = || {
+        let is_held = rule.limit.lease().is_some();
+        missing(!is_held || fields.has(Field::Duration), "duration")
+    };
+    let counted = || {
+        let is_counted = rule.count.is_some();
+        missing(!is_counted || fields.has(Field::Status), "status")
+    };
+    let cost = || {
+        let known = match &rule.cost {
+            // Who is not trusted does not tell it.
+            Cost::Fixed(_) | Cost::Header { .. } => true,
+            Cost::Answer { .. } | Cost::Body { .. } => fields.has(Field::Cost),
+        };
+        missing(known, "cost")
+    };
+    per.or_else(held).or_else(counted).or_else(cost)
+}
+
+/// What is missing to tell some routes apart.
+fn unsure(plan: &Plan, fields: &Fields, has_host: bool) -> Option<Lack> {
+    for route in &plan.routes {
+        if route.shape.host.is_some() && !has_host {
+            return Some("host (--host names one)".into());
+        }
+        let Some(conditions) = &route.shape.conditions else {
+            continue;
+        };
+        if !conditions.query.is_empty() && !fields.has(Field::Query) {
+            return Some("query, which chooses a route".into());
+        }
+        for (header, _) in &conditions.headers {
+            if !fields.has_header(header.as_str()) {
+                return Some(format!("request header {header}, which chooses a route").into());
+            }
+        }
+    }
+    None
+}
+
+/// What is missing to know whether an OPTIONS is a CORS preflight. tidegate's own log says it.
+fn preflight(plan: &Plan, fields: &Fields) -> Option<Lack> {
+    let asks = plan.routes.iter().any(|route| route.cors.is_some());
+    let says = fields.has(Field::Outcome)
+        || fields.has_header(ACCESS_CONTROL_REQUEST_METHOD.as_str())
+            && fields.has_header(ORIGIN.as_str());
+    (asks && !says).then(|| "request header access-control-request-method, of OPTIONS".into())
+}
+
+/// Whether a limit is the same whoever the client is: by its key, its quota and its lists.
+pub(crate) fn needs_client(policy: &Policy, rule: &Rule) -> bool {
+    let by_name = rule.per.contains(&Per::Client);
+    let access = policy.access.as_ref();
+    by_name || !rule.plans.is_empty() || access.is_some_and(|access| access.needs_names())
+}
+
+/// What is missing to know a name that a limit is counted per, beside that of the client. `names` says which source named the client.
+pub(crate) fn name_lack(rule: &Rule, clients: &Clients, lacks: &[Option<Lack>]) -> Option<Lack> {
+    rule.per.iter().find_map(|per| {
+        let mut sources = clients.sources.iter().zip(lacks);
+        sources.find_map(|(source, lack)| {
+            let asks = match source {
+                ClientSource::ApiKey { .. } => *per == Per::ApiKey,
+                ClientSource::UserId { .. } => *per == Per::UserId,
+                ClientSource::Token(_) => *per == Per::UserId || matches!(per, Per::Claim(_)),
+                ClientSource::Certificate(_) => *per == Per::ClientCert,
+                ClientSource::Ip => false,
+            };
+            lack.clone().filter(|_| asks)
+        })
+    })
+}

@@ -1,0 +1,283 @@
+//! What other quotas of a limit would do: the same requests, at several quotas from small to large.
+//!
+//! Each quota is tried alone: as if the limit were the only one.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use foldhash::fast::RandomState;
+use tidegate_core::{HoldId, Micros, Quota, Receipt, Slot, State, Verdict, decide};
+use tidegate_store::{Key, Limit};
+use tidegate_tower::RuleCharge;
+
+use crate::asked::Asked;
+
+/// The quotas that are tried at first, in parts of the configured one, in eighths.
+const EIGHTHS: [u64; 12] = [1, 2, 4, 6, 8, 12, 16, 24, 40, 64, 128, 512];
+
+/// The most quotas that are tried at once: each has a bit.
+const MAX_STEPS: usize = 63;
+
+/// How many requests there are between two looks for keys that have expired.
+const SWEEP: u64 = 1 << 17;
+
+/// One limit at several quotas.
+pub(crate) struct Ladder {
+    quota: Quota,
+    block: Option<tidegate_core::Block>,
+    steps: Vec<Quota>,
+    keys: HashMap<Key, KeySteps, RandomState>,
+    /// How many requests each step refuses.
+    refused: Vec<u64>,
+    /// The keys that a step refused at least once, with one bit for each such step.
+    touched: HashMap<Key, u64, RandomState>,
+    /// How many keys each step refused at least once.
+    touches: Vec<u64>,
+    asked: u64,
+    /// Requests of clients whose plans have other quotas. They are left out.
+    others: u64,
+    /// What requests hold, by when they end.
+    held: BinaryHeap<Reverse<(Micros, u64)>>,
+    holds: HashMap<u64, Hold>,
+    next: u64,
+    swept: u64,
+}
+
+/// One key at all steps.
+struct KeySteps {
+    states: Box<[State]>,
+    /// Until when it is blocked.
+    blocked: Box<[Micros]>,
+}
+
+struct Hold {
+    key: Key,
+    cost: u64,
+    /// The steps that hold it: one bit each.
+    steps: u64,
+}
+
+/// A quota that would refuse no more than a share of the requests.
+#[derive(Clone, Debug)]
+pub(crate) struct Needed {
+    pub(crate) quota: Quota,
+    /// How many it refuses.
+    pub(crate) refused: u64,
+    /// How many keys it refuses at least once.
+    pub(crate) touched: u64,
+    /// The largest quota that was tried and refuses more.
+    pub(crate) above: Option<Quota>,
+}
+
+impl Ladder {
+    /// The steps around the limit's own quota.
+    pub(crate) fn new(limit: &Limit) -> Self {
+        let capacity = limit.quota().capacity();
+        let around = EIGHTHS.map(|eighths| match eighths {
+            8 => capacity,
+            _ => rounded(u128::from(capacity) * u128::from(eighths) / 8),
+        });
+        Self::at(limit, &around)
+    }
+
+    /// Steps of these capacities.
+    pub(crate) fn at(limit: &Limit, capacities: &[u64]) -> Self {
+        let quota = *limit.quota();
+        let mut capacities = capacities.to_vec();
+        capacities.sort_unstable();
+        capacities.dedup();
+        let steps = capacities.iter().filter(|capacity| **capacity > 0);
+        let steps = steps.filter_map(|capacity| match *capacity == quota.capacity() {
+            true => Some(quota),
+            false => quota.with_capacity(*capacity).ok(),
+        });
+        let steps: Vec<Quota> = steps.take(MAX_STEPS).collect();
+        Self {
+            quota,
+            block: limit.block(),
+            refused: vec![0; steps.len()],
+            touched: HashMap::default(),
+            touches: vec![0; steps.len()],
+            steps,
+            keys: HashMap::default(),
+            asked: 0,
+            others: 0,
+            held: BinaryHeap::new(),
+            holds: HashMap::new(),
+            next: 0,
+            swept: 0,
+        }
+    }
+
+    /// A request is charged at every step that admits it.
+    pub(crate) fn ask(&mut self, charge: &RuleCharge<'_>, asked: &Asked<'_>, now: Micros) {
+        if self.steps.is_empty() {
+            return;
+        }
+        self.asked += 1;
+        if *charge.limit.quota() != self.quota {
+            self.others += 1;
+            return;
+        }
+        self.release(now);
+        // What a reservation comes to is charged at once.
+        let cost = match charge.limit.reserves() {
+            Some(_) => asked.used(charge).unwrap_or(charge.cost),
+            None => charge.cost,
+        };
+        if cost == 0 {
+            return;
+        }
+        self.next += 1;
+        let id = HoldId(self.next);
+        let steps = &self.steps;
+        let key = self.keys.entry(charge.key).or_insert_with(|| KeySteps {
+            states: steps.iter().map(Quota::fresh).collect(),
+            blocked: vec![0; if self.block.is_some() { steps.len() } else { 0 }].into(),
+        });
+        let mut admitted = 0_u64;
+        for (index, quota) in steps.iter().enumerate() {
+            let state = &mut key.states[index];
+            let allowed = cost <= quota.capacity()
+                && match self.block {
+                    None => {
+                        let mut verdict = quota.check(state, cost, now);
+                        if verdict.allowed {
+                            quota.commit_held(state, cost, id, now, &mut verdict);
+                        }
+                        verdict.allowed
+                    }
+                    Some(_) => {
+                        let own = std::mem::replace(state, quota.fresh());
+                        let mut slots = [Slot {
+                            block: self.block,
+                            blocked_until: key.blocked[index],
+                            hold: id,
+                            ..Slot::new(quota, own, cost)
+                        }];
+                        let allowed = decide(&mut slots, now, &mut [Verdict::default()]);
+                        let [slot] = slots;
+                        key.blocked[index] = slot.blocked_until;
+                        *state = slot.state;
+                        allowed
+                    }
+                };
+            self.refused[index] += u64::from(!allowed);
+            admitted |= u64::from(allowed) << index;
+        }
+        self.touch(charge.key, admitted);
+        if self.quota.lease().is_some() && admitted != 0 {
+            let end = now + asked.service.unwrap_or(0);
+            self.held.push(Reverse((end, self.next)));
+            let hold = Hold {
+                key: charge.key,
+                cost,
+                steps: admitted,
+            };
+            self.holds.insert(self.next, hold);
+        }
+        self.sweep(now);
+    }
+
+    /// Notes at which steps a key was refused for the first time.
+    fn touch(&mut self, key: Key, admitted: u64) {
+        let all = (1_u64 << self.steps.len()) - 1;
+        let refused = all & !admitted;
+        if refused == 0 {
+            return;
+        }
+        let known = self.touched.entry(key).or_default();
+        let new = refused & !*known;
+        if new != 0 {
+            *known |= new;
+            for (index, touches) in self.touches.iter_mut().enumerate() {
+                *touches += new >> index & 1;
+            }
+        }
+    }
+
+    /// Gives back what requests held that have ended.
+    fn release(&mut self, now: Micros) {
+        while let Some(Reverse((end, number))) = self.held.peek().copied() {
+            if end > now {
+                return;
+            }
+            self.held.pop();
+            let Some(hold) = self.holds.remove(&number) else {
+                continue;
+            };
+            let Some(key) = self.keys.get_mut(&hold.key) else {
+                continue;
+            };
+            let receipt = Receipt {
+                until: now,
+                hold: HoldId(number),
+            };
+            for (index, quota) in self.steps.iter().enumerate() {
+                if hold.steps & (1 << index) != 0 {
+                    quota.give_back_held(&mut key.states[index], hold.cost, receipt, end);
+                }
+            }
+        }
+    }
+
+    /// Forgets keys that have expired.
+    fn sweep(&mut self, now: Micros) {
+        if self.asked < self.swept + SWEEP.max(2 * self.keys.len() as u64) {
+            return;
+        }
+        self.swept = self.asked;
+        let steps = &self.steps;
+        self.keys.retain(|_, key| {
+            let mut states = steps.iter().zip(&key.states);
+            states.any(|(quota, state)| quota.expires(state) > now)
+                || key.blocked.iter().any(|until| *until > now)
+        });
+    }
+
+    /// The smallest quota of which this is true: by how many requests of all, and how many keys, it refuses. None if it is true of none
+    /// that were tried.
+    pub(crate) fn needed(&self, fits: impl Fn(u64, u64) -> bool) -> Option<Needed> {
+        let mut counts = self.refused.iter().zip(&self.touches);
+        let at = counts.position(|(refused, touched)| fits(*refused, *touched))?;
+        Some(Needed {
+            quota: self.steps[at],
+            refused: self.refused[at],
+            touched: self.touches[at],
+            above: at.checked_sub(1).map(|before| self.steps[before]),
+        })
+    }
+
+    /// How many requests were tried.
+    pub(crate) const fn tried(&self) -> u64 {
+        self.asked - self.others
+    }
+
+    /// The largest quota that was tried.
+    pub(crate) fn largest(&self) -> Option<Quota> {
+        self.steps.last().copied()
+    }
+}
+
+/// A number with two digits that are not zero, not smaller.
+pub(crate) fn rounded(number: u128) -> u64 {
+    let mut unit = 1;
+    while number / unit >= 100 {
+        unit *= 10;
+    }
+    u64::try_from(number.div_ceil(unit) * unit)
+        .unwrap_or(u64::MAX)
+        .max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_have_two_digits() {
+        let numbers = [0, 1, 99, 100, 101, 1_249, 99_500, 123_456_789];
+        let rounded = numbers.map(rounded);
+        assert_eq!(rounded, [1, 1, 99, 100, 110, 1_300, 100_000, 130_000_000]);
+    }
+}

@@ -1,0 +1,225 @@
+//! One run of a configuration over the requests of the log: the store, and all that happens at given times.
+
+mod events;
+mod waiting;
+
+use std::collections::HashMap;
+
+use tidegate_core::Micros;
+use tidegate_store::{Charge, Decision, MemoryStore, Outcome, PerCharge};
+use tidegate_tower::RuleCharge;
+
+use crate::asked::Asked;
+use crate::ladder::Ladder;
+use crate::stats::{Ending, LaneStats, Told};
+use events::{Event, Events, QueueKey, Running};
+use waiting::{WaitQueue, Waiting};
+
+/// How many keys the store may hold: as many as there are.
+const KEYS: usize = 1 << 40;
+
+/// How often expired keys are dropped, in us of the log's time.
+const SWEEP: Micros = 60_000_000;
+
+/// What refused clients do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum RetryModel {
+    /// Nothing: each request of the log comes once.
+    #[default]
+    None,
+    /// They come again when the refusal says so.
+    After,
+}
+
+/// How often a refused request comes again.
+const MAX_ATTEMPTS: u32 = 10;
+
+/// One run.
+pub(crate) struct Lane<'p> {
+    store: MemoryStore,
+    now: Micros,
+    swept: Micros,
+    events: Events<'p>,
+    queues: HashMap<QueueKey, WaitQueue<'p>>,
+    retries: RetryModel,
+    pub(crate) stats: LaneStats,
+    /// By limit, what other quotas would do.
+    pub(crate) ladders: Vec<Ladder>,
+}
+
+impl<'p> Lane<'p> {
+    pub(crate) fn new(stats: LaneStats, ladders: Vec<Ladder>, retries: RetryModel) -> Self {
+        Self {
+            store: MemoryStore::new(KEYS),
+            now: 0,
+            swept: 0,
+            events: Events::default(),
+            queues: HashMap::new(),
+            retries,
+            stats,
+            ladders,
+        }
+    }
+
+    /// A request arrives. A time before that of the last one counts as that one's.
+    pub(crate) fn arrive(&mut self, asked: Asked<'p>, at: Micros) {
+        let now = at.max(self.now);
+        self.advance(now);
+        for (charge, limit) in asked.charges.iter().zip(&asked.limits) {
+            self.ladders[usize::from(*limit)].ask(charge, &asked, now);
+        }
+        self.come(asked, now);
+    }
+
+    /// Lets everything happen that happens until the end.
+    pub(crate) fn finish(&mut self) {
+        self.advance(Micros::MAX);
+    }
+
+    /// Lets everything happen that happens until this time.
+    fn advance(&mut self, until: Micros) {
+        while let Some((at, event)) = self.events.next(until) {
+            self.now = at;
+            match event {
+                Event::End(running) => self.end(&running),
+                Event::Renew(number) => self.renew(number),
+                Event::Wake(key) => self.wake(&key),
+                Event::Deadline(key, number) => self.give_up(&key, number),
+                Event::Retry(asked) => self.come(*asked, at),
+            }
+        }
+        if until < Micros::MAX {
+            self.now = until;
+        }
+        if self.now >= self.swept + SWEEP {
+            self.store.sweep_at(self.now);
+            self.swept = self.now;
+        }
+    }
+
+    /// A request comes, for the first time or again.
+    fn come(&mut self, asked: Asked<'p>, now: Micros) {
+        self.stats.came(&asked, now);
+        if asked.charges.is_empty() {
+            self.stats.ended(&asked, now, &Ending::Uncharged);
+            return;
+        }
+        let waits = asked.charges.iter().any(|charge| charge.rule.may_wait());
+        if waits && !self.queues.is_empty() {
+            let Some(asked) = self.behind(asked, now) else {
+                return;
+            };
+            self.ask(asked, now);
+        } else {
+            self.ask(asked, now);
+        }
+    }
+
+    fn ask(&mut self, asked: Asked<'p>, now: Micros) {
+        let decision = self.decide(&asked, now);
+        match decision.outcome {
+            Outcome::Admitted => self.admit(asked, &decision, now, now),
+            Outcome::Refused | Outcome::Unavailable => {
+                let waiting = Waiting::new(asked, now);
+                self.refused(waiting, &decision, now);
+            }
+        }
+    }
+
+    fn decide(&self, asked: &Asked<'p>, now: Micros) -> Decision {
+        let charges = asked.charges.iter().map(RuleCharge::charge);
+        let charges: PerCharge<Charge<'_>> = charges.collect();
+        self.store.decide_at(&charges, now)
+    }
+
+    /// The limits let a request through that came at `came`.
+    fn admit(&mut self, asked: Asked<'p>, decision: &Decision, came: Micros, now: Micros) {
+        let verdicts = asked.charges.iter().zip(&decision.verdicts);
+        let turns = verdicts.filter(|(charge, _)| charge.rule.queues());
+        let turn = turns
+            .filter_map(|(_, verdict)| Some((*verdict)?.delay))
+            .max();
+        let turn = turn.unwrap_or(0);
+        let told = Told {
+            decision,
+            delayed: now - came + turn,
+        };
+        self.stats.ended(&asked, now, &Ending::Admitted(told));
+        let leases = asked.charges.iter().zip(&decision.verdicts);
+        let leases = leases.filter(|(_, verdict)| verdict.is_some_and(|it| it.allowed));
+        let lease = leases.filter_map(|(charge, _)| charge.limit.lease()).min();
+        if let Some(lease) = lease {
+            // What the log does not know of a request that it has as refused takes no time.
+            let end = now + turn + asked.service.unwrap_or(0);
+            let decision = decision.clone();
+            self.events
+                .hold(Box::new(Running { asked, decision }), [now, end], lease);
+        }
+    }
+
+    /// The limits refused a request for good.
+    fn refuse(&mut self, mut asked: Asked<'p>, decision: &Decision, came: Micros, now: Micros) {
+        let delayed = now - came;
+        let told = Told { decision, delayed };
+        let refusing = asked.charges.iter().zip(&decision.verdicts);
+        let refusing = refusing.filter(|(charge, _)| !charge.limit.is_observed());
+        let after = refusing.filter_map(|(_, verdict)| {
+            let verdict = (*verdict)?;
+            (!verdict.allowed).then_some(verdict.retry_after)
+        });
+        let after = after.max().unwrap_or(0);
+        let again = self.retries == RetryModel::After && asked.attempt < MAX_ATTEMPTS;
+        let ending = match again {
+            true => Ending::Later(told),
+            false => Ending::Refused(told),
+        };
+        self.stats.ended(&asked, now, &ending);
+        if again {
+            asked.attempt += 1;
+            // As the header has it: whole seconds, and never 0.
+            let seconds = after.div_ceil(1_000_000).max(1);
+            let at = now + seconds * 1_000_000;
+            self.events.push(at, Event::Retry(Box::new(asked)));
+        }
+    }
+
+    /// A request has ended that held something.
+    fn end(&mut self, running: &Running<'p>) {
+        let (asked, decision) = (&running.asked, &running.decision);
+        for (index, charge) in asked.charges.iter().enumerate() {
+            let verdict = decision.verdicts.get(index).copied().flatten();
+            if charge.limit.lease().is_none() || !verdict.is_some_and(|it| it.allowed) {
+                continue;
+            }
+            let used = asked.used(charge);
+            self.store
+                .end_at((&charge.charge(), index), decision, used, self.now);
+            let key = QueueKey::of(asked.limits[index], charge.key);
+            let waits = self.queues.get(&key).is_some_and(WaitQueue::is_settling);
+            if waits {
+                self.events.push(self.now, Event::Wake(key));
+            }
+        }
+    }
+
+    fn renew(&mut self, number: u64) {
+        let now = self.now;
+        let Some(running) = self.events.running(number) else {
+            return;
+        };
+        let mut next = Micros::MAX;
+        let decision = &running.decision;
+        for (index, charge) in running.asked.charges.iter().enumerate() {
+            let verdict = decision.verdicts.get(index).copied().flatten();
+            let Some(lease) = charge.limit.lease() else {
+                continue;
+            };
+            if verdict.is_some_and(|it| it.allowed) {
+                self.store
+                    .renew_at((&charge.charge(), index), decision, now);
+                next = next.min(now + lease / 2);
+            }
+        }
+        self.events.push(next, Event::Renew(number));
+    }
+}

@@ -1,0 +1,270 @@
+//! Requests that wait for a limit to let them through, as `tidegate-tower` has them wait: one queue for each limit and key, whose head
+//! asks again.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tidegate_core::{Micros, Verdict, micros};
+use tidegate_store::{Decision, Outcome};
+use tidegate_tower::{MAX_IN_QUEUE, Until};
+
+use super::Lane;
+use super::events::{Event, QueueKey};
+use crate::asked::Asked;
+
+/// The shortest pause of a head.
+const SHORTEST: Micros = 1_000;
+
+/// A request that waits.
+pub(super) struct Waiting<'p> {
+    asked: Asked<'p>,
+    came: Micros,
+    /// Identifies it in its queue.
+    number: u64,
+}
+
+impl<'p> Waiting<'p> {
+    pub(super) const fn new(asked: Asked<'p>, came: Micros) -> Self {
+        let number = asked.number << 8 | asked.attempt as u64;
+        Self {
+            asked,
+            came,
+            number,
+        }
+    }
+}
+
+/// The requests that wait at one limit for one key.
+pub(super) struct WaitQueue<'p> {
+    entries: VecDeque<(Waiting<'p>, u64)>,
+    units: u64,
+    /// The refusal that the head got last, and when.
+    last: (Verdict, Micros),
+}
+
+impl WaitQueue<'_> {
+    pub(super) const fn is_settling(&self) -> bool {
+        self.last.0.settling
+    }
+}
+
+impl<'p> Lane<'p> {
+    /// Has a request wait behind others, if there are any. Returns it if there are none.
+    pub(super) fn behind(&mut self, asked: Asked<'p>, now: Micros) -> Option<Asked<'p>> {
+        let mut found = None;
+        for (index, charge) in asked.charges.iter().enumerate() {
+            if !charge.rule.may_wait() {
+                continue;
+            }
+            let key = QueueKey::of(asked.limits[index], charge.key);
+            if let Some(queue) = self.queues.get(&key) {
+                let (verdict, at) = queue.last;
+                let left = verdict.retry_after.saturating_sub(now - at);
+                let ahead = micros(charge.pace(queue.units));
+                let longest = micros(charge.max_wait());
+                let is_full = queue.entries.len() >= MAX_IN_QUEUE;
+                let is_vain = !verdict.settling && left + ahead > longest;
+                found = Some((key, index, longest, is_full || is_vain));
+                break;
+            }
+        }
+        let Some((key, index, longest, is_vain)) = found else {
+            return Some(asked);
+        };
+        let waiting = Waiting::new(asked, now);
+        if is_vain {
+            let decision = self.last_refusal(&waiting, key, index, now);
+            self.refuse(waiting.asked, &decision, now, now);
+            return None;
+        }
+        self.events
+            .push(now + longest, Event::Deadline(key, waiting.number));
+        self.join(key, index, waiting, None);
+        None
+    }
+
+    /// The limits refused a request, which waits if that is of use.
+    pub(super) fn refused(&mut self, waiting: Waiting<'p>, decision: &Decision, now: Micros) {
+        let Some((index, verdict, until)) = longest(&waiting, decision, now) else {
+            return self.refuse(waiting.asked, decision, waiting.came, now);
+        };
+        let charge = waiting.asked.charges[index];
+        let key = QueueKey::of(waiting.asked.limits[index], charge.key);
+        let units = self.queues.get(&key).map_or(0, |queue| queue.units);
+        let first = micros_of(until);
+        let longest = micros(charge.max_wait());
+        let waited = now - waiting.came;
+        let is_worth = match until {
+            Until::Over(_) => waited + first + micros(charge.pace(units)) <= longest,
+            Until::Settled => true,
+        };
+        let is_full = self
+            .queues
+            .get(&key)
+            .is_some_and(|queue| queue.entries.len() >= MAX_IN_QUEUE);
+        if !is_worth || is_full {
+            return self.refuse(waiting.asked, decision, waiting.came, now);
+        }
+        let is_head = units == 0;
+        self.events
+            .push(waiting.came + longest, Event::Deadline(key, waiting.number));
+        self.join(key, index, waiting, Some((verdict, now)));
+        if is_head && until != Until::Settled {
+            self.events
+                .push(now + first.max(SHORTEST), Event::Wake(key));
+        }
+    }
+
+    fn join(
+        &mut self,
+        key: QueueKey,
+        index: usize,
+        waiting: Waiting<'p>,
+        last: Option<(Verdict, Micros)>,
+    ) {
+        let cost = waiting.asked.charges[index].cost;
+        let queue = self.queues.entry(key).or_insert_with(|| WaitQueue {
+            entries: VecDeque::new(),
+            units: 0,
+            last: last.unwrap_or_default(),
+        });
+        if let Some(last) = last.filter(|_| queue.entries.is_empty()) {
+            queue.last = last;
+        }
+        queue.entries.push_back((waiting, cost));
+        queue.units += cost;
+    }
+
+    /// The head of a wait queue asks again.
+    pub(super) fn wake(&mut self, key: &QueueKey) {
+        let now = self.now;
+        let Some(queue) = self.queues.get_mut(key) else {
+            return;
+        };
+        let Some((head, cost)) = queue.entries.pop_front() else {
+            self.queues.remove(key);
+            return;
+        };
+        queue.units -= cost;
+        let decision = self.decide(&head.asked, now);
+        if decision.outcome == Outcome::Admitted {
+            let came = head.came;
+            self.admit(head.asked, &decision, came, now);
+            return self.next_head(key, now);
+        }
+        match longest(&head, &decision, now) {
+            Some((index, verdict, until))
+                if QueueKey::of(head.asked.limits[index], head.asked.charges[index].key)
+                    == *key =>
+            {
+                let queue = self.queues.get_mut(key);
+                if let Some(queue) = queue {
+                    queue.last = (verdict, now);
+                    queue.units += cost;
+                    queue.entries.push_front((head, cost));
+                }
+                if until != Until::Settled {
+                    let first = micros_of(until).max(SHORTEST);
+                    self.events.push(now + first, Event::Wake(*key));
+                }
+            }
+            _ => {
+                self.refused(head, &decision, now);
+                self.next_head(key, now);
+            }
+        }
+    }
+
+    /// The next request of a wait queue is its head, and asks at once.
+    fn next_head(&mut self, key: &QueueKey, now: Micros) {
+        match self.queues.get(key) {
+            Some(queue) if queue.entries.is_empty() => _ = self.queues.remove(key),
+            Some(_) => self.events.push(now, Event::Wake(*key)),
+            None => {}
+        }
+    }
+
+    /// A request has waited as long as it may.
+    pub(super) fn give_up(&mut self, key: &QueueKey, number: u64) {
+        let now = self.now;
+        let Some(queue) = self.queues.get_mut(key) else {
+            return;
+        };
+        let mut entries = queue.entries.iter();
+        let Some(at) = entries.position(|(waiting, _)| waiting.number == number) else {
+            return;
+        };
+        if at == 0 {
+            // A head asks once more.
+            return self.wake(key);
+        }
+        if let Some((waiting, cost)) = queue.entries.remove(at) {
+            queue.units -= cost;
+            let came = waiting.came;
+            let index = waiting
+                .asked
+                .limits
+                .iter()
+                .position(|limit| *limit == key.limit());
+            let decision = self.last_refusal(&waiting, *key, index.unwrap_or(0), now);
+            self.refuse(waiting.asked, &decision, came, now);
+        }
+    }
+
+    /// The refusal of a request for which the store was not asked: that of the head of its queue.
+    fn last_refusal(
+        &self,
+        waiting: &Waiting<'p>,
+        key: QueueKey,
+        index: usize,
+        now: Micros,
+    ) -> Decision {
+        let last = self.queues.get(&key).map(|queue| queue.last);
+        let (verdict, at) = last.unwrap_or_default();
+        let left = verdict.retry_after.saturating_sub(now - at);
+        let said = |nth| {
+            (nth == index).then_some(Verdict {
+                allowed: false,
+                retry_after: left,
+                ..verdict
+            })
+        };
+        Decision {
+            outcome: Outcome::Refused,
+            via: tidegate_store::Via::Here,
+            now,
+            verdicts: (0..waiting.asked.charges.len()).map(said).collect(),
+            sources: Default::default(),
+            call: None,
+        }
+    }
+}
+
+/// The limit that a request has to wait for the longest; none if it need not wait, or would wait in vain.
+fn longest(
+    waiting: &Waiting<'_>,
+    decision: &Decision,
+    now: Micros,
+) -> Option<(usize, Verdict, Until)> {
+    let waited = Duration::from_micros(now - waiting.came);
+    let mut longest: Option<(usize, Verdict, Until)> = None;
+    let verdicts = waiting.asked.charges.iter().zip(&decision.verdicts);
+    for (index, (charge, verdict)) in verdicts.enumerate() {
+        let refused = verdict.filter(|verdict| !verdict.allowed);
+        let Some(verdict) = refused.filter(|_| !charge.limit.is_observed()) else {
+            continue;
+        };
+        let until = charge.wait(&verdict, waited)?;
+        if longest.is_none_or(|(_, _, known)| known < until) {
+            longest = Some((index, verdict, until));
+        }
+    }
+    longest
+}
+
+fn micros_of(until: Until) -> Micros {
+    match until {
+        Until::Settled => 0,
+        Until::Over(time) => micros(time),
+    }
+}

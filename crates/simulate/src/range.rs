@@ -1,0 +1,22 @@
+//! A number that is known exactly, or lies between two.
+
+use serde::Serialize;
+
+/// A number, or the two between which the truth lies: requests spread evenly over each second, and all at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Range {
+    /// The smaller one.
+    pub(crate) low: u64,
+    /// The larger one; the same if the times are exact.
+    pub(crate) high: u64,
+}
+
+impl Range {
+    /// The range of these numbers.
+    pub(crate) fn of(numbers: impl Iterator<Item = u64> + Clone) -> Self {
+        Self {
+            low: numbers.clone().min().unwrap_or(0),
+            high: numbers.max().unwrap_or(0),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What happened over time: a bounded number of spans, which get longer as the log does.
+
+use serde::Serialize;
+use tidegate_core::Micros;
+
+/// The most spans. When there are more, two become one.
+const MAX_SPANS: usize = 720;
+
+const SECOND: Micros = 1_000_000;
+
+/// A limit over time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Series {
+    /// The length of a span, in us.
+    width: Micros,
+    /// The number of the first span since the epoch.
+    first: Micros,
+    spans: Vec<Span>,
+}
+
+/// What happened within one span.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Span {
+    pub(crate) admitted: u64,
+    pub(crate) refused: u64,
+    /// How much of the quota the key that used the most of it had used, in per mille.
+    pub(crate) used: u16,
+}
+
+impl Series {
+    /// Counts what one request met.
+    pub(crate) fn add(&mut self, at: Micros, one: Span) {
+        if self.spans.is_empty() {
+            (self.width, self.first) = (SECOND, at / SECOND);
+        }
+        loop {
+            let index = (at / self.width).saturating_sub(self.first) as usize;
+            if index < MAX_SPANS {
+                if self.spans.len() <= index {
+                    self.spans.resize(index + 1, Span::default());
+                }
+                self.spans[index].take(one);
+                return;
+            }
+            self.coarsen();
+        }
+    }
+
+    /// Makes one span of two.
+    fn coarsen(&mut self) {
+        let mut coarse: Vec<Span> = Vec::with_capacity(MAX_SPANS);
+        let first = self.first / 2;
+        for (index, span) in self.spans.iter().enumerate() {
+            let at = ((self.first + index as u64) / 2 - first) as usize;
+            if coarse.len() <= at {
+                coarse.resize(at + 1, Span::default());
+            }
+            coarse[at].take(*span);
+        }
+        (self.width, self.first, self.spans) = (self.width * 2, first, coarse);
+    }
+
+    /// When the first span begins, in us since the epoch, and how long a span is.
+    pub(crate) const fn place(&self) -> (Micros, Micros) {
+        (self.first * self.width, self.width)
+    }
+
+    pub(crate) fn spans(&self) -> &[Span] {
+        &self.spans
+    }
+}
+
+impl Span {
+    /// Takes another span in.
+    pub(crate) fn take(&mut self, other: Self) {
+        self.admitted += other.admitted;
+        self.refused += other.refused;
+        self.used = self.used.max(other.used);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_get_longer_and_lose_nothing() {
+        let mut series = Series::default();
+        let start = 1_700_000_001 * SECOND;
+        for minute in 0..10_000 {
+            let one = Span {
+                admitted: 1,
+                refused: minute % 2,
+                used: minute as u16,
+            };
+            series.add(start + minute * 60 * SECOND, one);
+        }
+        assert!(series.spans().len() <= MAX_SPANS);
+        let sum = |of: fn(&Span) -> u64| series.spans().iter().map(of).sum::<u64>();
+        assert_eq!(sum(|span| span.admitted), 10_000);
+        assert_eq!(sum(|span| span.refused), 5_000);
+        assert_eq!(series.spans().last().unwrap().used, 9_999);
+        let (first, width) = series.place();
+        assert!(first <= start && start < first + width, "{first} {width}");
+    }
+}

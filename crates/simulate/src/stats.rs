@@ -1,0 +1,242 @@
+//! What became of the requests of one run.
+
+use std::collections::{HashMap, HashSet};
+use std::io::Write;
+
+use foldhash::fast::RandomState;
+use tidegate_core::Micros;
+use tidegate_store::Decision;
+use tidegate_tower::{Action, Client};
+
+use crate::asked::Asked;
+use crate::series::{Series, Span};
+
+const MINUTE: Micros = 60_000_000;
+
+/// How a request went on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Ending<'d> {
+    /// No limit that can be computed counts it.
+    Uncharged,
+    Admitted(Told<'d>),
+    Refused(Told<'d>),
+    /// It was refused, and comes again.
+    Later(Told<'d>),
+}
+
+/// What limits said in the end, and how long the request waited, in us.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Told<'d> {
+    pub(crate) decision: &'d Decision,
+    pub(crate) delayed: Micros,
+}
+
+/// What became of the requests of one run.
+pub(crate) struct LaneStats {
+    pub(crate) limits: Vec<LimitStats>,
+    /// The names of the limits.
+    names: Vec<Box<str>>,
+    pub(crate) requests: Requests,
+    /// The decisions, as they are written for programs.
+    decisions: Option<Box<dyn Write>>,
+}
+
+/// How many requests went on how.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Requests {
+    pub(crate) admitted: u64,
+    pub(crate) refused: u64,
+    /// Of the admitted, those that waited, and the longest wait in us.
+    pub(crate) delayed: u64,
+    pub(crate) longest: Micros,
+    /// Of the admitted, those that were refused before and came again.
+    pub(crate) after_retry: u64,
+    /// How often refused requests came again.
+    pub(crate) retries: u64,
+    /// Of the admitted, those that an observed limit would have refused.
+    pub(crate) would_refuse: u64,
+}
+
+/// What one limit did.
+#[derive(Debug, Default)]
+pub(crate) struct LimitStats {
+    pub(crate) asked: u64,
+    pub(crate) admitted: u64,
+    pub(crate) refused: u64,
+    pub(crate) delayed: u64,
+    pub(crate) longest: Micros,
+    /// The minute in which it refused first, and the one in which it refused most, in us since the epoch.
+    pub(crate) first: Option<Micros>,
+    pub(crate) worst: Option<(Micros, u64)>,
+    minute: (Micros, u64),
+    /// The keys that were asked about.
+    pub(crate) keys: HashSet<u64, RandomState>,
+    /// The clients that were refused, and how often.
+    pub(crate) clients: HashMap<Client, u64, RandomState>,
+    pub(crate) series: Series,
+}
+
+impl LaneStats {
+    pub(crate) fn new(names: Vec<Box<str>>, decisions: Option<Box<dyn Write>>) -> Self {
+        Self {
+            limits: names.iter().map(|_| LimitStats::default()).collect(),
+            names,
+            requests: Requests::default(),
+            decisions,
+        }
+    }
+
+    /// A request comes, for the first time or again.
+    pub(crate) fn came(&mut self, asked: &Asked<'_>, _now: Micros) {
+        self.requests.retries += u64::from(asked.attempt > 0);
+        if asked.attempt > 0 {
+            return;
+        }
+        for (charge, limit) in asked.charges.iter().zip(&asked.limits) {
+            let Some(stats) = self.limits.get_mut(usize::from(*limit)) else {
+                continue;
+            };
+            let [tag, rest] = [charge.key.tag, charge.key.rest].map(u128::from_ne_bytes);
+            let hash = tag ^ rest.rotate_left(1);
+            stats.keys.insert((hash >> 64) as u64 ^ hash as u64);
+        }
+    }
+
+    /// What became of a request.
+    pub(crate) fn ended(&mut self, asked: &Asked<'_>, now: Micros, ending: &Ending<'_>) {
+        let (told, admitted) = match ending {
+            Ending::Uncharged => {
+                self.requests.admitted += 1;
+                self.write(asked, now, ending, &[], &[]);
+                return;
+            }
+            Ending::Admitted(told) => (told, true),
+            Ending::Refused(told) | Ending::Later(told) => (told, false),
+        };
+        let requests = &mut self.requests;
+        match ending {
+            Ending::Admitted(_) => {
+                requests.admitted += 1;
+                requests.delayed += u64::from(told.delayed > 0);
+                requests.longest = requests.longest.max(told.delayed);
+                requests.after_retry += u64::from(asked.attempt > 0);
+            }
+            Ending::Refused(_) => requests.refused += 1,
+            Ending::Later(_) | Ending::Uncharged => {}
+        }
+        let mut by: [Vec<u16>; 2] = Default::default();
+        let [refused_by, would_refuse] = &mut by;
+        let verdicts = asked.charges.iter().zip(&told.decision.verdicts);
+        for ((charge, verdict), limit) in verdicts.zip(&asked.limits) {
+            let Some(stats) = self.limits.get_mut(usize::from(*limit)) else {
+                continue;
+            };
+            stats.asked += 1;
+            let Some(verdict) = verdict else {
+                continue;
+            };
+            // A limit that only observes would have refused what the others let through.
+            let refuses = !verdict.allowed && charge.limit.is_observed() == admitted;
+            if refuses {
+                stats.refuse(&asked.client, now);
+                match admitted {
+                    true => would_refuse.push(*limit),
+                    false => refused_by.push(*limit),
+                }
+            }
+            let is_admitted = admitted && verdict.allowed;
+            stats.admitted += u64::from(is_admitted);
+            let waits = matches!(charge.rule.action, Action::Delay { .. })
+                || charge.rule.queues() && verdict.delay > 0;
+            if is_admitted && waits && told.delayed > 0 {
+                stats.delayed += 1;
+                stats.longest = stats.longest.max(told.delayed);
+            }
+            let capacity = charge.limit.quota().capacity().max(1);
+            let left = verdict.remaining.min(capacity);
+            let span = Span {
+                admitted: u64::from(is_admitted),
+                refused: u64::from(refuses),
+                used: ((capacity - left) as u128 * 1000 / u128::from(capacity)) as u16,
+            };
+            stats.series.add(now, span);
+        }
+        self.requests.would_refuse += u64::from(!would_refuse.is_empty());
+        if self.decisions.is_some() {
+            let [refused_by, would_refuse] = by;
+            self.write(asked, now, ending, &refused_by, &would_refuse);
+        }
+    }
+
+    /// Writes a decision as a line of JSON.
+    fn write(
+        &mut self,
+        asked: &Asked<'_>,
+        now: Micros,
+        ending: &Ending<'_>,
+        refused_by: &[u16],
+        would_refuse: &[u16],
+    ) {
+        let Some(out) = &mut self.decisions else {
+            return;
+        };
+        let names = |limits: &[u16]| -> Vec<&str> {
+            let names = limits.iter().map(|limit| &*self.names[usize::from(*limit)]);
+            names.collect()
+        };
+        let (decision, delayed) = match ending {
+            Ending::Uncharged => ("admitted", 0),
+            Ending::Admitted(told) => ("admitted", told.delayed),
+            Ending::Refused(told) => ("refused", told.delayed),
+            Ending::Later(told) => ("refused, comes again", told.delayed),
+        };
+        let line = serde_json::json!({
+            "request": asked.number,
+            "id": asked.id,
+            "at_us": now,
+            "client": asked.client.to_string(),
+            "decision": decision,
+            "refused_by": names(refused_by),
+            "would_refuse": names(would_refuse),
+            "delayed_us": delayed,
+        });
+        // A full disk is noticed by the one who reads the file.
+        let _ = writeln!(out, "{line}");
+    }
+
+    /// Writes what is left to write.
+    pub(crate) fn finish(&mut self) {
+        for limit in &mut self.limits {
+            limit.turn(Micros::MAX);
+        }
+        if let Some(out) = &mut self.decisions {
+            let _ = out.flush();
+        }
+    }
+}
+
+impl LimitStats {
+    fn refuse(&mut self, client: &Client, now: Micros) {
+        self.refused += 1;
+        self.turn(now);
+        self.first = self.first.or(Some(now - now % MINUTE));
+        self.minute.1 += 1;
+        match self.clients.get_mut(client) {
+            Some(count) => *count += 1,
+            None => _ = self.clients.insert(client.clone(), 1),
+        }
+    }
+
+    /// Notes the minute that is over.
+    fn turn(&mut self, now: Micros) {
+        let minute = now - now % MINUTE;
+        if self.minute.0 == minute {
+            return;
+        }
+        let (at, count) = self.minute;
+        if count > self.worst.map_or(0, |worst| worst.1) {
+            self.worst = Some((at, count));
+        }
+        self.minute = (minute, 0);
+    }
+}

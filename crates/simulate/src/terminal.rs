@@ -1,0 +1,237 @@
+//! The report as text for a terminal.
+
+use std::fmt::Write as _;
+
+use crate::range::Range;
+use crate::report::{ConfigurationReport, LimitReport, NeededQuota, Report};
+use crate::table::Table;
+use crate::time::{number, percents, range, wait};
+
+/// The report as text.
+pub(crate) fn text(report: &Report) -> String {
+    let mut text = String::new();
+    let log = &report.log;
+    let formats: Vec<&str> = log.files.iter().map(|file| file.format).collect();
+    let mut known = formats.clone();
+    known.dedup();
+    let files = match &log.files[..] {
+        [file] => file.path.clone(),
+        files => format!("{} files", files.len()),
+    };
+    let span = match (&log.from, &log.to) {
+        (Some(from), Some(to)) => format!(", {from} to {to} UTC"),
+        _ => String::new(),
+    };
+    // Writing to a String cannot fail.
+    let _ = writeln!(
+        text,
+        "{files} ({}): {} requests{span}",
+        known.join(", "),
+        number(log.requests)
+    );
+    if log.unreadable > 0 {
+        let _ = writeln!(text, "{} lines could not be read:", number(log.unreadable));
+        for line in &log.first_unreadable {
+            let _ = writeln!(text, "  {line}");
+        }
+    }
+    if report.configurations.len() > 1 {
+        text.push('\n');
+        side_by_side(&mut text, &report.configurations);
+    }
+    for configuration in &report.configurations {
+        text.push('\n');
+        one(&mut text, configuration);
+    }
+    if !report.notes.is_empty() {
+        text.push('\n');
+    }
+    for note in &report.notes {
+        let _ = writeln!(text, "{note}");
+    }
+    text
+}
+
+/// What the configurations would refuse, a column each.
+fn side_by_side(text: &mut String, configurations: &[ConfigurationReport]) {
+    let mut table = Table::default();
+    let files = configurations.iter().map(|it| it.file.clone());
+    table.row(std::iter::once("REFUSED".to_owned()).chain(files));
+    let all = configurations
+        .iter()
+        .map(|it| refused(it.refused, it.requests));
+    table.row(std::iter::once("all limits".to_owned()).chain(all));
+    let mut names: Vec<&str> = Vec::new();
+    for limit in configurations.iter().flat_map(|it| &it.limits) {
+        if !names.contains(&&*limit.name) {
+            names.push(&limit.name);
+        }
+    }
+    for name in names {
+        let cells = configurations.iter().map(|it| {
+            let limit = it.limits.iter().find(|limit| limit.name == name);
+            limit.map_or_else(
+                || "-".to_owned(),
+                |limit| match is_computable(limit) {
+                    true => refused(limit.refused, limit.asked),
+                    false => "not computable".to_owned(),
+                },
+            )
+        });
+        table.row(std::iter::once(name.to_owned()).chain(cells));
+    }
+    text.push_str(&table.text());
+}
+
+fn refused(refused: Range, of: u64) -> String {
+    format!("{} ({})", range(refused), percents(refused, of))
+}
+
+fn one(text: &mut String, it: &ConfigurationReport) {
+    let _ = write!(
+        text,
+        "{}: {} admitted, {} refused ({})",
+        it.file,
+        range(it.admitted),
+        range(it.refused),
+        percents(it.refused, it.requests)
+    );
+    let counts = [
+        (
+            it.would_refuse.high,
+            range(it.would_refuse),
+            "that observed limits would refuse",
+        ),
+        (it.delayed.high, range(it.delayed), "delayed"),
+        (
+            it.admitted_later.high,
+            range(it.admitted_later),
+            "admitted after they came again",
+        ),
+        (it.denied, number(it.denied), "denied"),
+        (it.oversized, number(it.oversized), "too costly"),
+        (it.without_route, number(it.without_route), "without route"),
+        (
+            it.route_unknown,
+            number(it.route_unknown),
+            "whose route is not in the log",
+        ),
+    ];
+    for (count, shown, what) in counts {
+        if count > 0 {
+            let _ = write!(text, ", {shown} {what}");
+        }
+    }
+    text.push('\n');
+    let mut table = Table::default();
+    let head = [
+        "LIMIT",
+        "ASKED",
+        "ADMITTED",
+        "REFUSED",
+        "SHARE",
+        "DELAYED",
+        "LONGEST",
+        "CLIENTS",
+        "FIRST",
+        "WORST MINUTE",
+    ];
+    table.row(head.map(str::to_owned));
+    for limit in it.limits.iter().filter(|limit| is_computable(limit)) {
+        let name = match limit.observes {
+            true => format!("{} (observes)", limit.name),
+            false => limit.name.clone(),
+        };
+        table.row([
+            name,
+            number(limit.asked),
+            range(limit.admitted),
+            range(limit.refused),
+            percents(limit.refused, limit.asked),
+            range(limit.delayed),
+            wait(limit.longest_delay_ms),
+            format!("{} of {}", range(limit.clients_refused), number(limit.keys)),
+            limit
+                .first_refused
+                .as_deref()
+                .map_or_else(|| "-".to_owned(), minute),
+            limit.worst_minute.as_ref().map_or_else(
+                || "-".to_owned(),
+                |worst| format!("{} ({})", minute(&worst.at), number(worst.refused)),
+            ),
+        ]);
+    }
+    if it.limits.iter().any(is_computable) {
+        text.push_str(&table.text());
+    }
+    for limit in &it.limits {
+        for lack in &limit.not_computable {
+            let _ = writeln!(
+                text,
+                "{}: not computable for {} requests, for the log has no {}",
+                limit.name,
+                number(lack.requests),
+                lack.log_lacks
+            );
+        }
+        if limit.asked == 0 && limit.not_computable.is_empty() {
+            let _ = writeln!(text, "{}: no request met it", limit.name);
+        }
+    }
+    quotas(text, it);
+    if !it.top.is_empty() {
+        let top = it.top.iter().take(5);
+        let top: Vec<String> = top
+            .map(|top| format!("{} {} ({})", top.client, range(top.refused), top.limit))
+            .collect();
+        let _ = writeln!(text, "refused most: {}", top.join(", "));
+    }
+}
+
+/// The quotas that would refuse no more than some shares.
+fn quotas(text: &mut String, it: &ConfigurationReport) {
+    let limits = it.limits.iter();
+    let limits: Vec<_> = limits
+        .filter(|limit| is_computable(limit) && limit.asked > 0)
+        .collect();
+    if limits.is_empty()
+        || limits
+            .iter()
+            .all(|limit| limit.needed.iter().all(|it| it.of == 0))
+    {
+        return;
+    }
+    let mut table = Table::default();
+    let head = ["QUOTA THAT REFUSES", "NOTHING", "0.1 %", "1 %", "NOW"];
+    table.row(head.map(str::to_owned));
+    for limit in limits {
+        let cells = limit.needed.iter().map(shown);
+        let cells: Vec<String> = cells.collect();
+        let name = std::iter::once(limit.name.clone());
+        table.row(name.chain(cells).chain([limit.quota.clone()]));
+    }
+    text.push_str(&table.text());
+}
+
+/// A capacity, and how sure it is.
+pub(crate) fn shown(needed: &NeededQuota) -> String {
+    match (needed.capacity, needed.more_at) {
+        (Some(capacity), Some(more)) if more + 1 < capacity => {
+            format!("{} (more than {})", number(capacity), number(more))
+        }
+        (Some(capacity), Some(_)) => number(capacity),
+        (Some(capacity), None) => format!("{} or less", number(capacity)),
+        (None, Some(more)) => format!("more than {}", number(more)),
+        (None, None) => "-".to_owned(),
+    }
+}
+
+/// The minute of a time, without its seconds.
+fn minute(time: &str) -> String {
+    time.strip_suffix(":00").unwrap_or(time).to_owned()
+}
+
+/// Whether there is a request for which the limit could be computed.
+pub(crate) const fn is_computable(limit: &LimitReport) -> bool {
+    limit.asked > 0 || limit.not_computable.is_empty()
+}
