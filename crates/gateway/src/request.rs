@@ -3,7 +3,6 @@
 pub(crate) mod conditions;
 pub(crate) mod cors;
 pub(crate) mod grpc;
-pub(crate) mod head;
 pub(crate) mod info;
 pub(crate) mod problem;
 pub(crate) mod record;

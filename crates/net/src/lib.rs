@@ -8,6 +8,7 @@ pub mod basic;
 pub mod descriptors;
 pub mod file_error;
 pub mod file_stamp;
+pub mod head;
 pub mod headers;
 pub mod host;
 pub mod origin;

@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use http::uri::Scheme;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, Version};
 
-use super::head::{HeadCount, HeaderLines};
 use super::problem::Problem;
+use tidegate_net::head::{HeadCount, HeaderLines};
 use tidegate_net::host::host_of;
 use tidegate_net::path::{EncodedSlashes, PathError, normalize};
 

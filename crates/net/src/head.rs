@@ -12,25 +12,31 @@ static LISTS: [HeaderName; 3] = [CONNECTION, TE, UPGRADE];
 
 /// What is counted in the head of a request or of an answer.
 #[derive(Debug, Default)]
-pub(crate) struct HeadCount<'a> {
+pub struct HeadCount<'a> {
     /// All names and values together, in bytes.
-    pub(crate) bytes: usize,
-    pub(crate) host: HeaderLines<'a>,
-    pub(crate) content_length: HeaderLines<'a>,
-    pub(crate) transfer_encoding: HeaderLines<'a>,
+    pub bytes: usize,
+    /// Host.
+    pub host: HeaderLines<'a>,
+    /// Content-Length.
+    pub content_length: HeaderLines<'a>,
+    /// Transfer-Encoding.
+    pub transfer_encoding: HeaderLines<'a>,
     /// The elements of each of [`LISTS`].
     elements: [usize; LISTS.len()],
 }
 
 /// The lines of one header.
 #[derive(Debug, Default)]
-pub(crate) struct HeaderLines<'a> {
-    pub(crate) first: Option<&'a HeaderValue>,
-    pub(crate) count: usize,
+pub struct HeaderLines<'a> {
+    /// The value of the first.
+    pub first: Option<&'a HeaderValue>,
+    /// How many there are.
+    pub count: usize,
 }
 
 impl<'a> HeadCount<'a> {
-    pub(crate) fn of(headers: &'a HeaderMap) -> Self {
+    /// Counts what these headers have.
+    pub fn of(headers: &'a HeaderMap) -> Self {
         let mut head = Self::default();
         for (name, value) in headers {
             head.bytes += name.as_str().len() + value.len();
@@ -48,7 +54,7 @@ impl<'a> HeadCount<'a> {
     }
 
     /// Whether a header that is a list has too many elements.
-    pub(crate) fn has_long_list(&self) -> bool {
+    pub fn has_long_list(&self) -> bool {
         self.elements.iter().any(|count| *count > MAX_ELEMENTS)
     }
 }
@@ -60,7 +66,7 @@ impl<'a> HeaderLines<'a> {
     }
 
     /// The value, if there is exactly one line.
-    pub(crate) fn only(&self) -> Option<&'a HeaderValue> {
+    pub fn only(&self) -> Option<&'a HeaderValue> {
         self.first.filter(|_| self.count == 1)
     }
 }
