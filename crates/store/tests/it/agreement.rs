@@ -304,7 +304,8 @@ fn agreeing(
         }
     }
     let now = decision.now;
-    assert!(agreeing.len() <= 64, "{agreeing:?}");
+    // On a machine that stood for longer than the windows last, each key that a decision wrote may be there or not.
+    assert!(agreeing.len() <= 4_096, "{}", agreeing.len());
     if agreeing.is_empty() {
         return Err(format!(
             "at {now} Lua says {by_redis:?}, Rust {first:?}, on {charges:#?} and {possible:?}"

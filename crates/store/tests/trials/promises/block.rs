@@ -114,9 +114,10 @@ fn events(
             Some(verdict) => {
                 let begins = !verdict.allowed && !verdict.settling;
                 // A gateway alone goes on with a block that Redis has begun, of which this budget knows no more than that. So it
-                // is with a block that began before its clock was stepped.
+                // is with a block that began before its clock was stepped, and with one that the first of several calls began.
+                let is_of_answer = history.steps.is_empty() && !history.is_split(request);
                 let left = match of {
-                    Budget::Shared if history.steps.is_empty() => span,
+                    Budget::Shared if is_of_answer => span,
                     _ => span.min(verdict.retry_after),
                 };
                 (begins && request.via() != Some(Via::Remembered))
@@ -140,9 +141,8 @@ fn events(
 
 /// When a refusal began a block: over several slots that is after the check.
 fn decided(history: &History, request: &Request, charge: &Charge) -> Span {
-    let is_split = history.in_cluster && request.charges.len() > 1;
     let begin = charge.at.begin;
-    let end = if is_split {
+    let end = if history.is_split(request) {
         charge.at.end.max(request.asked.end)
     } else {
         charge.at.end

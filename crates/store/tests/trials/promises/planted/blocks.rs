@@ -139,6 +139,25 @@ fn a_block_lasts_longer_if_its_clock_is_stepped_back() {
     );
 }
 
+/// Over several slots the first call may have begun the block, and a later one says how long it still lasts.
+#[test]
+fn a_block_that_the_first_of_several_calls_began() {
+    let split = || {
+        let mut history = blocking(false);
+        history.in_cluster = true;
+        let request = history.requests.last_mut().unwrap();
+        request.charges[0].verdict.as_mut().unwrap().retry_after = 200 * MS;
+        let mut other = request.charges[0].clone();
+        (other.key, other.verdict) = (1, None);
+        request.charges.push(other);
+        history
+    };
+    let mut over = split();
+    over.requests.push(admitted(220 * MS));
+    assert_eq!(names(&over), [""; 0]);
+    breaks(split(), admitted(120 * MS), "block");
+}
+
 #[test]
 fn a_block_ends() {
     let mut history = blocking(false);
