@@ -198,3 +198,44 @@ fn event(change: &Change) -> String {
         (None, None) => format!("The override for {name} has changed."),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tidegate_store::MemoryStore;
+
+    use super::*;
+
+    #[test]
+    fn what_is_recalled_is_of_the_client_or_of_all_that_it_may_be() {
+        let applied = Applied {
+            table: OverrideTable::default(),
+            store: Store::Memory(Arc::new(MemoryStore::new(1))),
+            hasher: Hasher::new(""),
+            events: Arc::default(),
+        };
+        let change = |name: &str| Change {
+            subject: Subject::parse(name, 64).unwrap(),
+            before: None,
+            after: None,
+        };
+        let tag = |client| applied.hasher.tag(&client);
+        let acme = tag(Client::ApiKey("acme".into()));
+        let user = tag(Client::UserId("acme".into()));
+        let clients = |tags: &[_]| Recall::Clients(tags.iter().copied().collect());
+        for (names, expected) in [
+            (&["api_key:acme"][..], clients(&[acme])),
+            (&["api_key:acme", "user_id:acme"], clients(&[acme, user])),
+            (
+                &["user_id:unlisted-1"],
+                clients(&[tag(Client::UserId("unlisted-1".into()))]),
+            ),
+            (&["api_key:acme", "10.0.0.0/8"], Recall::All),
+            // Of its hash the name has the start only.
+            (&["api_key:unlisted-0123456789abcdef"], Recall::All),
+            (&["user_id:1"; MOST_CLIENTS + 1], Recall::All),
+        ] {
+            let changes: Vec<_> = names.iter().map(|name| change(name)).collect();
+            assert_eq!(applied.concerned(&changes), expected, "{names:?}");
+        }
+    }
+}
