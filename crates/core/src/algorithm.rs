@@ -126,7 +126,7 @@ pub trait Algorithm {
     ///
     /// # Errors
     ///
-    /// The capacity is 0, or too large for exact numbers.
+    /// The capacity is 0, or too large for exact numbers, or the pace too slow.
     fn with_capacity(&self, capacity: u64) -> Result<Self, QuotaError>
     where
         Self: Sized;

@@ -16,6 +16,8 @@ pub(crate) struct Asked<'p> {
     pub(crate) status: Option<u16>,
     /// What it came to where its answer tells the cost, if the log says so.
     pub(crate) cost: Option<u64>,
+    /// Whether its keys came before.
+    pub(crate) is_known: bool,
     /// Its number among the requests of the log.
     pub(crate) number: u64,
     /// Its ID, if decisions are written.

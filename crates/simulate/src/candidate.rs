@@ -45,6 +45,8 @@ pub(crate) struct Candidate<'p> {
     pub(crate) lacking: HashMap<(u16, Lack), u64>,
     pub(crate) counts: Counts,
     keeps_ids: bool,
+    /// Whether what is asked for the last line was remembered.
+    is_known: bool,
 }
 
 /// Requests that limits were not asked about, and others worth a note.
@@ -110,6 +112,7 @@ impl<'p> Candidate<'p> {
             lacking: HashMap::new(),
             counts: Counts::default(),
             keeps_ids,
+            is_known: false,
         }
     }
 
@@ -128,6 +131,7 @@ impl<'p> Candidate<'p> {
             let facts = Facts::of(entry.fields(), given, plan);
             (facts, variants(plan, entry.fields(), given))
         });
+        self.is_known = false;
         let path = self.path(place, entry, outcome);
         let known = path
             .as_ref()
@@ -166,6 +170,7 @@ impl<'p> Candidate<'p> {
             service: service(entry).filter(|_| !limited),
             status: if limited { None } else { status() },
             cost: (charged.asks_cost && !limited).then(cost),
+            is_known: self.is_known,
             number,
             id: id.map(|id| String::from_utf8_lossy(&id.bytes()).into()),
             attempt: 0,
@@ -245,6 +250,7 @@ impl<'p> Candidate<'p> {
         };
         let hash = self.callers.hash(&key);
         if let Some(assessed) = self.callers.get(hash, |known| known.is(&key)) {
+            self.is_known = true;
             return assessed.clone();
         }
         let assessed = assess(&unparsed());

@@ -13,7 +13,7 @@ use tidegate_tower::RuleCharge;
 use crate::asked::Asked;
 
 /// The quotas that are tried at first, in parts of the configured one, in eighths.
-const EIGHTHS: [u64; 12] = [1, 2, 4, 6, 8, 12, 16, 24, 40, 64, 128, 512];
+const EIGHTHS: [u64; 8] = [1, 4, 8, 12, 16, 32, 64, 256];
 
 /// The most quotas that are tried at once: each has a bit.
 const MAX_STEPS: usize = 63;

@@ -99,7 +99,7 @@ impl<'p> Lane<'p> {
 
     /// A request comes, for the first time or again.
     fn come(&mut self, asked: Asked<'p>, now: Micros) {
-        self.stats.came(&asked, now);
+        self.stats.came(&asked);
         if asked.charges.is_empty() {
             self.stats.ended(&asked, now, &Ending::Uncharged);
             return;

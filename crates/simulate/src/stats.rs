@@ -87,9 +87,9 @@ impl LaneStats {
     }
 
     /// A request comes, for the first time or again.
-    pub(crate) fn came(&mut self, asked: &Asked<'_>, _now: Micros) {
+    pub(crate) fn came(&mut self, asked: &Asked<'_>) {
         self.requests.retries += u64::from(asked.attempt > 0);
-        if asked.attempt > 0 {
+        if asked.attempt > 0 || asked.is_known {
             return;
         }
         for (charge, limit) in asked.charges.iter().zip(&asked.limits) {

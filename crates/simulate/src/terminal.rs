@@ -137,7 +137,7 @@ fn one(text: &mut String, it: &ConfigurationReport) {
         "WORST MINUTE",
     ];
     table.row(head.map(str::to_owned));
-    for limit in it.limits.iter().filter(|limit| is_computable(limit)) {
+    for limit in it.limits.iter().filter(|limit| limit.asked > 0) {
         let name = match limit.observes {
             true => format!("{} (observes)", limit.name),
             false => limit.name.clone(),
@@ -161,7 +161,7 @@ fn one(text: &mut String, it: &ConfigurationReport) {
             ),
         ]);
     }
-    if it.limits.iter().any(is_computable) {
+    if it.limits.iter().any(|limit| limit.asked > 0) {
         text.push_str(&table.text());
     }
     for limit in &it.limits {

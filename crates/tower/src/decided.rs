@@ -39,6 +39,8 @@ pub struct Decided {
     pub charged: ChargedRules,
     /// The highest of what its limits charged; 0: it was charged to none.
     pub cost: u64,
+    /// What each of them charged, in the same order.
+    pub(crate) costs: PerCharge<u64>,
     /// The rule that the headers describe, as an index.
     pub tightest: Option<usize>,
     /// Whether an API key was sent that is not listed.
@@ -91,6 +93,7 @@ impl Decided {
             rules: policy.rules.clone(),
             charged: ChargedRules::new(),
             cost: 0,
+            costs: PerCharge::new(),
             tightest: None,
             unknown_key: caller.unknown_key,
             refused: caller.refused,
@@ -142,19 +145,22 @@ impl Decided {
         if settled.used == settled.reserved {
             return;
         }
-        self.cost = settled.used;
         let verdicts = self.decision.iter_mut();
         let verdicts = verdicts.flat_map(|decision| &mut decision.verdicts);
-        for (index, verdict) in self.charged.iter().zip(verdicts) {
+        let charged = self.charged.iter().zip(&mut self.costs);
+        for ((index, cost), verdict) in charged.zip(verdicts) {
             let rule = self.rules.get(*index);
-            if rule.is_some_and(|rule| rule.limit.name() == settled.limit.name())
-                && let Some(verdict) = verdict
-            {
+            if rule.is_none_or(|rule| rule.limit.name() != settled.limit.name()) {
+                continue;
+            }
+            *cost = settled.used;
+            if let Some(verdict) = verdict {
                 let before = verdict.remaining.saturating_add(settled.reserved);
                 let left = before.saturating_sub(settled.used);
                 verdict.remaining = left.min(settled.limit.quota().capacity());
             }
         }
+        self.cost = self.costs.iter().copied().max().unwrap_or(0);
         self.choose();
     }
 

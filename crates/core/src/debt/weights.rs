@@ -94,12 +94,13 @@ impl Meter {
         capacity: u64,
     ) -> Result<Self, QuotaError> {
         let rate = rate_of(self.weight, self.pay, [self.capacity, capacity]);
+        let rate = rate.ok_or(QuotaError::LongWindow)?;
         Self::new(what, capacity, rate)
     }
 }
 
-/// The rate of a meter whose capacity changes, so that a full one is paid off in the same time.
-fn rate_of(weight: u64, pay: u64, [from, to]: [u64; 2]) -> Rate {
+/// The rate of a meter whose capacity changes, so that a full one is paid off in the same time; none if no rate is that slow.
+fn rate_of(weight: u64, pay: u64, [from, to]: [u64; 2]) -> Option<Rate> {
     let units = u128::from(pay) * u128::from(to);
     let span = (u128::from(weight) * u128::from(from)).max(1);
     let (mut common, mut rest) = (units.max(1), span);
@@ -107,14 +108,15 @@ fn rate_of(weight: u64, pay: u64, [from, to]: [u64; 2]) -> Rate {
         (common, rest) = (rest, common % rest);
     }
     let (units, span) = (units / common, span / common);
-    // A span that does not fit a rate is cut, with its count.
+    // A span that does not fit a rate is cut, with its count, if that is exact to one part in a million.
     let per = span.min(u128::from(MAX_WINDOW));
-    let count = (units * per / span).max(1);
-    let number = |number: u128| u64::try_from(number).unwrap_or(MAX_EXACT);
-    Rate {
-        count: number(count),
-        per: number(per),
-    }
+    let count = units * per / span;
+    let is_exact = per == span || count >= 1_000_000;
+    let rate = Rate {
+        count: u64::try_from(count).ok()?,
+        per: u64::try_from(per).ok()?,
+    };
+    is_exact.then_some(rate)
 }
 
 const fn gcd(a: u64, b: u64) -> u64 {

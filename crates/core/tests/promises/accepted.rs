@@ -151,6 +151,34 @@ proptest! {
         prop_assert!(full * pay <= capacity * weight + pay);
     }
 
+    /// Another capacity is another number, and a bucket is full again after as long.
+    #[test]
+    fn another_capacity_keeps_the_pace(
+        limit in 1..1_000_000_u64, per in 1..86_400_000_000_u64, count in 1..100_000_u64, other in 1..1_000_000_u64,
+    ) {
+        let rate = Rate { count, per };
+        let quotas = [
+            TokenBucket::new(limit, rate).map(Quota::from),
+            LeakyBucket::new(limit, rate).map(Quota::from),
+            FixedWindow::new(limit, per).map(Quota::from),
+            SlidingWindowLog::new(limit, per).map(Quota::from),
+            SlidingWindowCounter::new(limit, per).map(Quota::from),
+        ];
+        for quota in quotas.into_iter().flatten() {
+            let Ok(changed) = quota.with_capacity(other) else {
+                continue;
+            };
+            prop_assert_eq!(changed.kind(), quota.kind());
+            prop_assert_eq!(changed.capacity(), other);
+            prop_assert_eq!(quota.with_capacity(quota.capacity()).map(|it| it.capacity()), Ok(limit));
+            if let (Quota::TokenBucket(from), Quota::TokenBucket(to)) = (quota, changed) {
+                let [from, to] = [from, to].map(|it| it.meter().numbers()[3]);
+                // Weights are rounded by less than one part in a million each.
+                prop_assert!(to.abs_diff(from) <= from / 250_000 + 2, "{from} {to}");
+            }
+        }
+    }
+
     /// Shares give away no more than the whole together, unless it has less than one for each; and none is empty.
     #[test]
     fn shares_are_no_more_than_the_whole(

@@ -2,6 +2,7 @@
 
 mod edges;
 mod running;
+mod settled;
 mod suggested;
 
 use std::collections::BTreeMap;

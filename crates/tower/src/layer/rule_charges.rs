@@ -24,6 +24,7 @@ pub(super) fn rule_charges<'a>(
     };
     for charge in &rule_charges {
         decided.charged.push(charge.index);
+        decided.costs.push(charge.cost);
         decided.cost = decided.cost.max(charge.cost);
     }
     (!rule_charges.is_empty()).then_some(rule_charges)
