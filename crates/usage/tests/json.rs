@@ -2,82 +2,26 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-use std::fmt;
+mod oracle;
 
+use oracle::AtPath;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde::Deserialize as _;
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::DeserializeSeed as _;
 use tidegate_usage::BodyReader;
 
-/// Finds the last whole number at a path, with all of serde_json's care.
-struct AtPath<'a>(&'a [&'a str]);
-
-impl<'de> DeserializeSeed<'de> for AtPath<'_> {
-    type Value = Option<u64>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<u64>, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for AtPath<'_> {
-    type Value = Option<u64>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("anything")
-    }
-
-    fn visit_u64<E>(self, number: u64) -> Result<Option<u64>, E> {
-        Ok(Some(number).filter(|_| self.0.is_empty()))
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<Option<u64>, E> {
-        Ok(None)
-    }
-
-    fn visit_f64<E>(self, number: f64) -> Result<Option<u64>, E> {
-        let is_whole = self.0.is_empty() && number >= 0.0 && number.is_sign_positive();
-        Ok(is_whole.then(|| number.ceil() as u64))
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Option<u64>, E> {
-        Ok(None)
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<Option<u64>, E> {
-        Ok(None)
-    }
-
-    fn visit_unit<E>(self) -> Result<Option<u64>, E> {
-        Ok(None)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Option<u64>, A::Error> {
-        while list.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(None)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Option<u64>, A::Error> {
-        let mut found = None;
-        while let Some(key) = map.next_key::<String>()? {
-            match self.0.split_first() {
-                Some((name, rest)) if *name == key => {
-                    found = map.next_value_seed(AtPath(rest))?.or(found);
-                }
-                _ => {
-                    map.next_value::<IgnoredAny>()?;
-                }
-            }
-        }
-        Ok(found)
-    }
+/// A fraction counts as the next whole number.
+fn rounded_up(number: f64) -> Result<Option<u64>, &'static str> {
+    let counts = number >= 0.0 && number.is_sign_positive();
+    Ok(counts.then(|| number.ceil() as u64))
 }
 
 /// What serde_json finds; an error if the text is not JSON.
 fn expected(path: &[&str], text: &str) -> serde_json::Result<Option<u64>> {
     let mut json = serde_json::Deserializer::from_str(text);
-    let found = AtPath(path).deserialize(&mut json)?;
+    let fraction = rounded_up;
+    let found = AtPath { path, fraction }.deserialize(&mut json)?;
     json.end()?;
     Ok(found)
 }

@@ -1,7 +1,7 @@
 //! Values of what the gateway answers.
 
 use bytes::Bytes;
-use http::{HeaderValue, StatusCode};
+use http::{HeaderName, HeaderValue, StatusCode};
 use serde_json::{Map, json};
 
 use crate::value::{Fault, Value};
@@ -80,35 +80,14 @@ impl Value for MediaType {
 
     fn read(text: &str) -> Result<Self, Fault> {
         let essence = text.split(';').next().unwrap_or_default().trim_end();
-        let is_token = |part: &str| !part.is_empty() && part.bytes().all(is_token_byte);
+        // Both are tokens (RFC 9110, 8.3.1), as the name of a header is.
+        let is_token = |part: &str| HeaderName::try_from(part).is_ok();
         let is_type = essence
             .split_once('/')
             .is_some_and(|(kind, subtype)| is_token(kind) && is_token(subtype));
         let value = HeaderValue::from_str(text).ok().filter(|_| is_type);
         value.map(Self).ok_or(Fault::Form)
     }
-}
-
-/// A byte of a token (RFC 9110, 5.6.2).
-const fn is_token_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
-        || matches!(
-            byte,
-            b'!' | b'#'
-                | b'$'
-                | b'%'
-                | b'&'
-                | b'\''
-                | b'*'
-                | b'+'
-                | b'-'
-                | b'.'
-                | b'^'
-                | b'_'
-                | b'`'
-                | b'|'
-                | b'~'
-        )
 }
 
 /// The body of a refusal.
