@@ -10,3 +10,4 @@ pub(crate) mod routes;
 pub(crate) mod shed;
 pub(crate) mod target;
 pub(crate) mod unmatched;
+mod unread;

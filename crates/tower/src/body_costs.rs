@@ -53,9 +53,9 @@ impl BodyCosts {
         })
     }
 
-    /// Reads the next part of the body.
-    pub(crate) fn read(&mut self, part: &[u8]) {
-        self.reader.read(part);
+    /// Reads the next part of the body, or its beginning; how many bytes were read.
+    pub(crate) fn read_step(&mut self, part: &[u8]) -> usize {
+        self.reader.read_step(part)
     }
 
     /// What the body has said until now of the cost under this limit; at most [`MAX_EXACT`].

@@ -21,7 +21,7 @@ pub struct Unanswered {
 
 /// What a request holds while its answer's body passes, in the answer's extensions: places, and reservations that the body settles.
 /// Whoever serves the answer keeps this until its body has ended. When the last clone is dropped, places are free again, and
-/// reservations are settled by what was [read](Self::read); [`Decided::settle_body`](crate::Decided::settle_body) does the same and says
+/// reservations are settled by what was [read](Self::read_step); [`Decided::settle_body`](crate::Decided::settle_body) does the same and says
 /// what came of it.
 #[derive(Clone, Debug)]
 pub struct InFlight {
@@ -61,12 +61,17 @@ impl InFlight {
         Self { held, reads_body }
     }
 
-    /// Reads a part of the answer's body, if the body says what the request costs.
-    pub fn read(&self, part: &[u8]) {
-        if self.reads_body
-            && let Some(body) = &mut self.held.lock().body
-        {
-            body.costs.read(part);
+    /// Whether the body says what the request costs, so that each of its parts is to be read.
+    pub const fn reads_body(&self) -> bool {
+        self.reads_body
+    }
+
+    /// Reads the next part of the answer's body, or its beginning: a compressed part may become very long, and others are to run meanwhile.
+    /// Returns how many bytes were read; 0 only of an empty part.
+    pub fn read_step(&self, part: &[u8]) -> usize {
+        match &mut self.held.lock().body {
+            Some(body) => body.costs.read_step(part),
+            None => part.len(),
         }
     }
 

@@ -57,6 +57,11 @@ impl Gunzip {
         }
     }
 
+    /// How many bytes became of all parts so far.
+    pub(crate) const fn given(&self) -> u64 {
+        self.given
+    }
+
     /// Decompresses the next part. `found` is given all that becomes of it, some KiB at a time.
     pub(crate) fn read(&mut self, part: &[u8], mut found: impl FnMut(&[u8])) {
         self.taken += part.len() as u64;

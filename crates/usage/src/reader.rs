@@ -7,6 +7,11 @@ use crate::gzip::Gunzip;
 use crate::json::Scanner;
 use crate::path::JsonPath;
 
+/// A step ends when so much has become of its compressed bytes.
+const STEP: u64 = 256 << 10;
+/// Compressed bytes between two looks at that. They become some 500 KiB at most.
+const SLICE: usize = 512;
+
 /// Reads the numbers at some paths in a body.
 ///
 /// ```
@@ -69,11 +74,29 @@ impl BodyReader {
 
     /// Reads the next part of the body.
     pub fn read(&mut self, part: &[u8]) {
-        let text = &mut self.text;
-        match &mut self.gunzip {
-            Some(gunzip) => gunzip.read(part, |part| text.read(part)),
-            None => text.read(part),
+        let mut rest = part;
+        while !rest.is_empty() {
+            rest = &rest[self.read_step(rest)..];
         }
+    }
+
+    /// Reads the next part of the body, or its beginning if very much becomes of that. Returns how many bytes were read; 0 only of an empty
+    /// part. A step takes about a millisecond at most, so others may run before the rest of the part is read.
+    pub fn read_step(&mut self, part: &[u8]) -> usize {
+        let text = &mut self.text;
+        let Some(gunzip) = &mut self.gunzip else {
+            text.read(part);
+            return part.len();
+        };
+        let (before, mut read) = (gunzip.given(), 0);
+        for slice in part.chunks(SLICE) {
+            gunzip.read(slice, |found| text.read(found));
+            read += slice.len();
+            if gunzip.given() - before >= STEP {
+                break;
+            }
+        }
+        read
     }
 
     /// The last number at the path with this index so far, rounded up to a whole one, at most [`u64::MAX`]; none if there was no

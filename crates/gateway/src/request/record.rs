@@ -1,5 +1,6 @@
 //! The end of a request: whatever way it takes, it is counted and logged exactly once.
 
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -12,7 +13,9 @@ use tidegate_net::pace::LeastRate;
 use tidegate_server::{BoxError, RequestGuard, ResponseBody};
 use tidegate_store::Outcome;
 use tidegate_tower::{Action, Decided, InFlight, ProblemError};
+use tokio::runtime::Handle;
 
+use super::unread::Unread;
 use crate::body::Body;
 use crate::outcome::ForwardOutcome;
 use tidegate_telemetry::RequestOutcome;
@@ -32,6 +35,7 @@ pub(crate) struct RequestEnd {
     metrics: Arc<RouteMetrics>,
     // What the request holds is free again at its end, or settled by the body of the answer.
     in_flight: Option<InFlight>,
+    unread: Unread,
     guard: RequestGuard,
 }
 
@@ -62,6 +66,7 @@ impl RequestEnd {
             access_log,
             metrics,
             in_flight: None,
+            unread: Unread::default(),
             guard,
         }
     }
@@ -139,12 +144,23 @@ impl RequestEnd {
     }
 
     /// This part of the answer's body was handed on.
-    pub(crate) fn sent(&mut self, part: &[u8]) {
+    fn sent(&mut self, part: &Bytes) {
         if let Some(record) = &mut self.record {
             record.sent(part.len() as u64);
         }
-        if let Some(in_flight) = &self.in_flight {
-            in_flight.read(part);
+        if self.in_flight.as_ref().is_some_and(InFlight::reads_body) {
+            self.unread.put(part);
+        }
+    }
+
+    /// Reads what was handed on. Until this is ready, no more is to be handed on.
+    fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        match &self.in_flight {
+            Some(in_flight) => {
+                let read = |part: &[u8]| in_flight.read_step(part);
+                self.unread.poll_read(read, context)
+            }
+            None => Poll::Ready(()),
         }
     }
 
@@ -175,6 +191,7 @@ impl Drop for RequestEnd {
             self.too_slow();
         }
         if let Some(in_flight) = &self.in_flight {
+            self.unread.read_all(|part| in_flight.read_step(part));
             let decided = self.record.as_mut().and_then(|it| it.decided_mut());
             if let Some(settled) = Decided::settle_body(decided, in_flight) {
                 self.metrics.settled_by_body(&settled);
@@ -200,19 +217,35 @@ impl Drop for RequestEnd {
 pub(crate) struct Ended {
     body: Body,
     // Dropped after the body.
-    end: Option<RequestEnd>,
+    end: LateEnd,
 }
+
+/// The end of a request, if it comes with the body. It waits until the last part has been read.
+#[derive(Debug)]
+struct LateEnd(Option<RequestEnd>);
 
 impl Ended {
     pub(crate) const fn new(body: Body, end: RequestEnd) -> Self {
-        let end = Some(end);
+        let end = LateEnd(Some(end));
         Self { body, end }
     }
 
     /// The body of an answer behind which the request goes on.
     pub(crate) const fn without_end(body: Body) -> Self {
-        let end = None;
+        let end = LateEnd(None);
         Self { body, end }
+    }
+}
+
+impl Drop for LateEnd {
+    /// A connection drops the body before it sends the last part. Reading this part is left to a task: that runs when the part has left.
+    fn drop(&mut self) {
+        let late = self.0.take_if(|end| !end.unread.is_empty());
+        if let Some((mut end, runtime)) = late.zip(Handle::try_current().ok()) {
+            runtime.spawn(async move {
+                poll_fn(|context| end.poll_read(context)).await;
+            });
+        }
     }
 }
 
@@ -222,7 +255,7 @@ impl ResponseBody for Ended {
     }
 
     fn cut(&mut self) {
-        self.end.iter_mut().for_each(RequestEnd::too_slow);
+        self.end.0.iter_mut().for_each(RequestEnd::too_slow);
     }
 }
 
@@ -234,12 +267,15 @@ impl HttpBody for Ended {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if let Some(end) = &mut self.end.0 {
+            ready!(end.poll_read(context));
+        }
         let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
         let is_cut = matches!(frame, Some(Err(_))) && self.body.is_cut();
         if is_cut {
             self.cut();
         }
-        if let Some((Ok(frame), end)) = frame.as_ref().zip(self.end.as_mut())
+        if let Some((Ok(frame), end)) = frame.as_ref().zip(self.end.0.as_mut())
             && let Some(data) = frame.data_ref()
         {
             end.sent(data);

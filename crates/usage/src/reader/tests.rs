@@ -188,3 +188,26 @@ fn a_stream_that_becomes_a_thousand_times_as_long_is_not_read_to_its_end() {
         assert_eq!(reader.found(0), expected);
     }
 }
+
+#[test]
+fn a_step_ends_when_much_has_come_of_it() {
+    let text = format!("{}{JSON}", " ".repeat(8 << 20));
+    let body = gzip(0, text.as_bytes());
+    assert!(body.len() < 16 << 10);
+    let mut packed = reader("application/json", "gzip").unwrap();
+    let (mut rest, mut steps) = (&body[..], 0);
+    while !rest.is_empty() {
+        let before = packed.gunzip.as_ref().unwrap().given();
+        rest = &rest[packed.read_step(rest)..];
+        let given = packed.gunzip.as_ref().unwrap().given() - before;
+        assert!(given < 1 << 20, "{given}");
+        steps += 1;
+    }
+    assert!((8..=32).contains(&steps), "{steps}");
+    assert_eq!(packed.found(0), Some(42));
+    assert_eq!(packed.read_step(b""), 0);
+    // What is not compressed is read in one.
+    let mut plain = reader("application/json", "").unwrap();
+    assert_eq!(plain.read_step(text.as_bytes()), text.len());
+    assert_eq!(plain.found(0), Some(42));
+}

@@ -1,0 +1,114 @@
+//! The part of an answer's body that was handed on, and is still to be read for what the request costs.
+//!
+//! To decompress a part can take longer than all else that is done for it. So the part is read when it has left.
+
+use std::task::{Context, Poll};
+
+use bytes::{Buf as _, Bytes};
+
+/// One part at most: the next one is not taken before this one is read.
+#[derive(Debug, Default)]
+pub(crate) struct Unread {
+    part: Bytes,
+    /// Whether the connection has had time to send it.
+    has_left: bool,
+}
+
+impl Unread {
+    /// This part was handed on.
+    pub(crate) fn put(&mut self, part: &Bytes) {
+        self.part = part.clone();
+        self.has_left = false;
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.part.is_empty()
+    }
+
+    /// Reads the part, a step each time that it is polled. The first time it lets the connection send the part. `read` says how many bytes
+    /// its step has read.
+    pub(crate) fn poll_read(
+        &mut self,
+        read: impl FnOnce(&[u8]) -> usize,
+        context: &mut Context<'_>,
+    ) -> Poll<()> {
+        if self.is_empty() {
+            return Poll::Ready(());
+        }
+        if self.has_left {
+            self.read_step(read);
+            if self.is_empty() {
+                return Poll::Ready(());
+            }
+        }
+        self.has_left = true;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Reads all that is left.
+    pub(crate) fn read_all(&mut self, mut read: impl FnMut(&[u8]) -> usize) {
+        while !self.is_empty() {
+            self.read_step(&mut read);
+        }
+    }
+
+    fn read_step(&mut self, read: impl FnOnce(&[u8]) -> usize) {
+        let step = read(&self.part);
+        self.part.advance(step);
+        if self.part.is_empty() {
+            // Its memory may be that of a large buffer.
+            self.part = Bytes::new();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Wake, Waker};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_part_is_read_in_steps_after_it_has_left() {
+        let wakes = Arc::new(Wakes::default());
+        let waker = Waker::from(wakes.clone());
+        let mut context = Context::from_waker(&waker);
+        let mut unread = Unread::default();
+        let mut poll = |unread: &mut Unread, step: usize| {
+            let mut read = Vec::new();
+            let done = unread.poll_read(
+                |part| {
+                    read.extend_from_slice(&part[..step]);
+                    step
+                },
+                &mut context,
+            );
+            let read = String::from_utf8(read).unwrap();
+            (done, read, wakes.0.swap(0, Ordering::Relaxed))
+        };
+        let told = |done, read: &str, wakes| (done, read.to_owned(), wakes);
+        assert_eq!(poll(&mut unread, 9), told(Poll::Ready(()), "", 0));
+        for _ in 0..2 {
+            unread.put(&"abcdef".into());
+            assert_eq!(poll(&mut unread, 9), told(Poll::Pending, "", 1));
+            assert_eq!(poll(&mut unread, 4), told(Poll::Pending, "abcd", 1));
+            assert_eq!(poll(&mut unread, 2), told(Poll::Ready(()), "ef", 0));
+            assert_eq!(poll(&mut unread, 9), told(Poll::Ready(()), "", 0));
+        }
+        unread.put(&"abcdef".into());
+        unread.read_all(|part| part.len().min(4));
+        assert!(unread.is_empty());
+    }
+}
