@@ -18,7 +18,7 @@ pub use table::table;
 /// What stands in place of a time where there is none.
 const NEVER: &str = "never";
 
-/// The longest time that an override may be set for; for longer there is `never`.
+/// The longest time that an override may be set for, and the farthest that its end may lie ahead; for longer there is `never`.
 const LONGEST: Duration = Duration::from_secs(3_650 * 24 * 60 * 60);
 
 /// What an override does.
@@ -149,7 +149,7 @@ pub enum InvalidWish {
     Time,
     /// The time cannot be read.
     #[error(
-        "a time is written as 30m, 24h, 7d or never, and is at most 10 years; an end is written as 2026-11-24T08:30:00Z"
+        "a time is written as 30m, 24h, 7d or never, and is at most 10 years; an end is written as 2026-11-24T08:30:00Z, and is at most 10 years ahead"
     )]
     TimeForm,
 }
@@ -275,6 +275,7 @@ impl Wanted {
             }
             (None, Some(end)) => {
                 let end = humantime::parse_rfc3339(end).ok();
+                let end = end.filter(|end| *end <= SystemTime::now() + LONGEST);
                 let end = end.and_then(|end| end.duration_since(UNIX_EPOCH).ok());
                 let end = end.and_then(|end| Micros::try_from(end.as_micros()).ok());
                 // One at the epoch would be none.

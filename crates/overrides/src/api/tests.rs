@@ -75,6 +75,10 @@ fn what_is_missing_or_wrong_is_said() {
             InvalidWish::TimeForm,
         ),
         (
+            r#"{"action":"block","until":"9999-01-01T00:00:00Z"}"#,
+            InvalidWish::TimeForm,
+        ),
+        (
             r#"{"action":"block","until":"1970-01-01T00:00:00Z"}"#,
             InvalidWish::TimeForm,
         ),
