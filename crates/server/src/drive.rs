@@ -10,6 +10,7 @@ use tokio::task::unconstrained;
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::activity::{Activity, Watch};
+use crate::after_poll::polled;
 use crate::drain::stop_asked;
 
 /// How a connection ends when a stop is asked for: once it has been quiet for so long.
@@ -51,7 +52,7 @@ where
     let mut told: Option<Waker> = None;
     poll_fn(|context| {
         loop {
-            if let Poll::Ready(ended) = connection.as_mut().poll(context) {
+            if let Poll::Ready(ended) = polled(|| connection.as_mut().poll(context)) {
                 return Poll::Ready(Driven::Over(ended));
             }
             // A request polls its connection several times, while the watchdog and the stop are hardly ever ready. They are polled

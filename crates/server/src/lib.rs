@@ -7,6 +7,7 @@
 mod acceptor;
 mod activity;
 mod admin_connections;
+mod after_poll;
 mod charging;
 mod client_body;
 mod client_io;
@@ -30,6 +31,7 @@ mod stream;
 
 pub use activity::RequestGuard;
 pub use admin_connections::{AdminConnection, AdminConnections};
+pub use after_poll::spawn_after_poll;
 pub use client_body::ClientBody;
 pub use connection_info::ConnectionInfo;
 pub use metrics::{ConnectionRefusal, ServerMetrics};

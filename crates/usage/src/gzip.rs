@@ -22,7 +22,8 @@ const RESERVED: u8 = 0b1110_0000;
 pub(crate) struct Gunzip {
     place: Place,
     flags: u8,
-    inflate: Box<InflateState>,
+    /// 43 KB. They are made with the first compressed byte: the head of an answer does not wait for them.
+    inflate: Option<Box<InflateState>>,
     /// Compressed bytes so far, and decompressed ones.
     taken: u64,
     given: u64,
@@ -51,7 +52,7 @@ impl Gunzip {
         Self {
             place: Place::Start(0),
             flags: 0,
-            inflate: InflateState::new_boxed(DataFormat::Raw),
+            inflate: None,
             taken: 0,
             given: 0,
         }
@@ -103,7 +104,9 @@ impl Gunzip {
             (Place::Checksum(1), _) => Place::Body,
             (Place::Checksum(left), _) => Place::Checksum(left - 1),
             (Place::Trailer(1), _) => {
-                self.inflate.reset(DataFormat::Raw);
+                if let Some(inflate) = &mut self.inflate {
+                    inflate.reset(DataFormat::Raw);
+                }
                 Place::Start(0)
             }
             (Place::Trailer(left), _) => Place::Trailer(left - 1),
@@ -131,8 +134,11 @@ impl Gunzip {
     fn body<'a>(&mut self, part: &'a [u8], found: &mut impl FnMut(&[u8])) -> &'a [u8] {
         let mut rest = part;
         let mut buffer = [0; BUFFER];
+        let state = self
+            .inflate
+            .get_or_insert_with(|| InflateState::new_boxed(DataFormat::Raw));
         loop {
-            let done = inflate(&mut self.inflate, rest, &mut buffer, MZFlush::None);
+            let done = inflate(state, rest, &mut buffer, MZFlush::None);
             rest = &rest[done.bytes_consumed..];
             self.given += done.bytes_written as u64;
             if self.given > FREE + MOST_TIMES.saturating_mul(self.taken) {

@@ -10,10 +10,9 @@ use bytes::Bytes;
 use http::{Response, StatusCode};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use tidegate_net::pace::LeastRate;
-use tidegate_server::{BoxError, RequestGuard, ResponseBody};
+use tidegate_server::{BoxError, RequestGuard, ResponseBody, spawn_after_poll};
 use tidegate_store::Outcome;
 use tidegate_tower::{Action, Decided, InFlight, ProblemError};
-use tokio::runtime::Handle;
 
 use super::unread::Unread;
 use crate::body::Body;
@@ -240,11 +239,8 @@ impl Ended {
 impl Drop for LateEnd {
     /// A connection drops the body before it sends the last part. Reading this part is left to a task: that runs when the part has left.
     fn drop(&mut self) {
-        let late = self.0.take_if(|end| !end.unread.is_empty());
-        if let Some((mut end, runtime)) = late.zip(Handle::try_current().ok()) {
-            runtime.spawn(async move {
-                poll_fn(|context| end.poll_read(context)).await;
-            });
+        if let Some(mut end) = self.0.take_if(|end| !end.unread.is_empty()) {
+            spawn_after_poll(async move { poll_fn(|context| end.poll_read(context)).await });
         }
     }
 }

@@ -2,9 +2,11 @@
 //!
 //! To decompress a part can take longer than all else that is done for it. So the part is read when it has left.
 
+use std::pin::pin;
 use std::task::{Context, Poll};
 
 use bytes::{Buf as _, Bytes};
+use tokio::task::yield_now;
 
 /// One part at most: the next one is not taken before this one is read.
 #[derive(Debug, Default)]
@@ -42,8 +44,8 @@ impl Unread {
             }
         }
         self.has_left = true;
-        context.waker().wake_by_ref();
-        Poll::Pending
+        // Not by `wake_by_ref`, which would call another thread for it: while that reads, it keeps the client from the core.
+        pin!(yield_now()).poll(context)
     }
 
     /// Reads all that is left.
