@@ -1,4 +1,5 @@
-//! The scripts that keep overrides in Redis: `lua/overrides.lua` and its neighbours. Each call is made once, and waits for a second at most.
+//! The scripts that keep overrides in Redis: `lua/overrides.lua` and its neighbours. Each call is made once, and waits for a second at
+//! most, also if decisions give up much earlier.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,8 +19,11 @@ const DROP: &str = include_str!("../../../lua/overrides_drop.lua");
 /// How long a call may take. No request waits for one.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How many overrides one call is about: Redis is busy for some milliseconds.
+/// How many overrides are read at once.
 pub(crate) const PAGE: usize = 500;
+
+/// How many are changed at once. Redis is busy meanwhile, and decisions wait for 25 ms at most.
+pub(crate) const BATCH: usize = 100;
 
 /// How long Redis keeps overrides after a gateway has last asked: as long as the secret that gateways share.
 const KEPT: Duration = Duration::from_secs(64 * 24 * 60 * 60);
@@ -209,15 +213,14 @@ impl Exchange {
         script: &'static str,
         arguments: &[Word],
     ) -> Result<Vec<Vec<u8>>, CallError> {
-        let asked = self.shards.eval_texts(&self.keys, script, arguments);
-        let answer = tokio::time::timeout(PATIENCE, asked).await;
-        Ok(answer.unwrap_or(Err(CallError::Timeout))?.1)
+        let shards = &self.shards;
+        let asked = shards.eval_texts(&self.keys, script, arguments, PATIENCE);
+        Ok(asked.await?.1)
     }
 
     async fn counted(&self, script: &'static str, arguments: &[Word]) -> Result<u64, CallError> {
-        let asked = self.shards.eval(&self.keys, script, arguments);
-        let answer = tokio::time::timeout(PATIENCE, asked).await;
-        let (_, reply) = answer.unwrap_or(Err(CallError::Timeout))?;
+        let asked = self.shards.eval(&self.keys, script, arguments, PATIENCE);
+        let (_, reply) = asked.await?;
         let count = reply.get(1).and_then(|count| u64::try_from(*count).ok());
         count.ok_or_else(CallError::unknown_reply)
     }

@@ -15,7 +15,7 @@ use tidegate_core::Micros;
 use tidegate_redis::{CallError, Shards};
 
 use crate::MAX_OVERRIDES;
-use crate::exchange::{Answer, Clock, Done, Ends, Exchange, Expected, Order, PAGE};
+use crate::exchange::{Answer, BATCH, Clock, Done, Ends, Exchange, Expected, Order};
 use crate::file::OverrideFile;
 use crate::memory;
 use crate::name::Subject;
@@ -221,7 +221,7 @@ impl Overrides {
         let mut known = self.known.lock().await;
         let (mut outcomes, mut changes) = (Vec::new(), Vec::new());
         let mut made = Ok(());
-        for orders in orders.chunks(PAGE) {
+        for orders in orders.chunks(BATCH) {
             let done = match &self.store {
                 Store::Redis(exchange) => {
                     let done = self.make(exchange, &mut known, orders, &mut changes);

@@ -8,7 +8,7 @@ use tidegate_core::Micros;
 use tidegate_redis::CallError;
 
 use super::{Known, Overrides, Store, ended};
-use crate::exchange::{Exchange, PAGE, REMEMBERED};
+use crate::exchange::{BATCH, Exchange, REMEMBERED};
 use crate::name::Subject;
 use crate::replica::{Change, Record};
 
@@ -118,7 +118,7 @@ impl Overrides {
             return Ok(());
         }
         let mut restored = exchange.restore(version, &[]).await?;
-        for records in missing.chunks(PAGE) {
+        for records in missing.chunks(BATCH) {
             restored += exchange.restore(version, records).await?;
         }
         tracing::info!(restored, "Redis had lost overrides; they were restored");

@@ -53,7 +53,8 @@ impl Drop for Keeping {
 
 pub(crate) async fn connect(url: &str) -> (Arc<Overrides>, Told) {
     let scripts = Arc::new(Scripts::new(0, |_| String::new()));
-    let timeout = Duration::from_secs(5);
+    // As decisions have it by default.
+    let timeout = Duration::from_millis(25);
     let shards = Shards::start(url, None, timeout, scripts).unwrap();
     shards.tried().await;
     let told = Told::default();
