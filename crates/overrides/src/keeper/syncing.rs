@@ -52,6 +52,9 @@ impl Overrides {
             known.since = 0;
             page = exchange.changed(0, false).await?;
         }
+        // What is restored behind a part that was read gets another beginning, which is not that of the first part: then all is compared
+        // once more.
+        let begun = page.begun;
         let mut seen = HashMap::new();
         loop {
             if is_whole {
@@ -70,7 +73,7 @@ impl Overrides {
             self.restore(exchange, known, &seen, changes).await?;
         }
         // If something was restored, there is another beginning by now, and all is compared once more.
-        known.begun = page.begun;
+        known.begun = begun;
         if renews {
             known.renewed = Some(Instant::now());
         }

@@ -5,9 +5,7 @@ use std::time::Duration;
 use tidegate_overrides::{Action, Ends, MAX_OVERRIDES, Outcome};
 use tidegate_testkit::RedisServer;
 
-use crate::support::{action, change, clear, connect, plan, set, subject, wish};
-
-const HASH: &str = "tidegate:{overrides}";
+use crate::support::{HASH, action, change, clear, connect, plan, set, subject, wish};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_thousand_are_loaded_and_one_more_is_refused() {

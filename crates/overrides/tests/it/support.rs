@@ -11,6 +11,9 @@ use tidegate_redis::{Scripts, Shards};
 use tidegate_testkit::RedisServer;
 use tokio::task::AbortHandle;
 
+/// The hash of all records.
+pub(crate) const HASH: &str = "tidegate:{overrides}";
+
 /// What a listener was told: how many are in force, and each change.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Told(Arc<Mutex<(usize, Vec<Change>)>>);
@@ -120,8 +123,13 @@ pub(crate) fn action(overrides: &Overrides, name: &str) -> Option<Action> {
 
 /// Asks again and again until it is so.
 pub(crate) async fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    until(what, async || is_so()).await;
+}
+
+/// The same, where it takes a call to know.
+pub(crate) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(30);
-    while !is_so() {
+    while !is_so().await {
         assert!(Instant::now() < deadline, "{what}: not within 30 s");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
