@@ -33,19 +33,19 @@ const MAX_SHOWN: usize = 1 << 20;
 const MAX_REASONS: usize = 20;
 
 /// Whose override, or all.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Asked<'a> {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
     /// All.
     All,
     /// One, by its name as it stands in the path.
-    One(&'a str),
+    One(String),
 }
 
 /// What is asked about overrides, and by whom.
 #[derive(Debug)]
 pub struct Question<'a> {
     /// Whose.
-    pub asked: Asked<'a>,
+    pub asked: &'a Asked,
     /// The method of the request.
     pub method: &'a Method,
     /// The query of the request.
@@ -95,14 +95,14 @@ pub struct Changed {
     pub reason: String,
 }
 
-impl<'a> Asked<'a> {
+impl Asked {
     /// What a path asks for, if it is about overrides. The slash of a network may be escaped, or not.
-    pub fn of(path: &'a str) -> Option<Self> {
+    pub fn of(path: &str) -> Option<Self> {
         match path.strip_prefix("/overrides")? {
             "" => Some(Self::All),
             rest => {
                 let name = rest.strip_prefix('/')?;
-                (!name.is_empty()).then_some(Self::One(name))
+                (!name.is_empty()).then(|| Self::One(name.to_owned()))
             }
         }
     }
@@ -134,7 +134,7 @@ impl Port<'_> {
             refused: 0,
             failed: None,
         };
-        let answer = match (&question.asked, question.method) {
+        let answer = match (question.asked, question.method) {
             (Asked::All, &Method::GET | &Method::HEAD) => self.list(question.query),
             (Asked::All, &Method::POST) => self.load(&question, &mut answered).await,
             (Asked::One(name), &Method::GET | &Method::HEAD) => self.show(name, &question),

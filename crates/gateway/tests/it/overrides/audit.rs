@@ -1,5 +1,9 @@
 //! Who may change overrides, the line that says who did, and changes at the same time.
 
+use std::time::Duration;
+
+use tidegate_testkit::{CallFault, RawClient, RedisProxy};
+
 use super::*;
 use crate::callers::sha256;
 use crate::kit::LONG;
@@ -81,6 +85,55 @@ async fn each_change_is_an_audit_line_with_who_what_and_why() {
         ]
     );
     assert!(lines[0]["from"].as_str().unwrap().starts_with("127.0.0.1:"));
+}
+
+/// A client that hangs up while Redis takes its time is told nothing, but the log is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_is_an_audit_line_though_nobody_waits_for_the_answer() {
+    let redis = RedisServer::start().await;
+    let proxy = RedisProxy::start(redis.addr());
+    let store = format!(
+        "store: {{ redis: {{ url: \"redis://{}\", timeout: 2s, on_failure: open }} }}\n",
+        proxy.addr()
+    );
+    let upstream = Upstream::ok();
+    let yaml = limited(&store).replace("UPSTREAM", &upstream.url());
+    let gateway = GatewayProcess::start_with(&admin_port(), "level: info", &yaml).await;
+    let body = block().to_string();
+    let length = body.len();
+    for (request, action) in [
+        (
+            format!("PUT /overrides/user_id:42 HTTP/1.1\r\ncontent-length: {length}"),
+            "override",
+        ),
+        (
+            "POST /clients/user_id:42/reset HTTP/1.1".to_owned(),
+            "reset",
+        ),
+    ] {
+        let body = if action == "override" { &*body } else { "" };
+        let line = format!("\"action\":\"{action}\"");
+        // Others ask Redis, too, and may have been the late ones.
+        until("its audit line", async || {
+            let before = proxy.struck().len();
+            for skip in 0..5 {
+                proxy.strike(skip, CallFault::AnsweredLate(Duration::from_millis(300)));
+            }
+            let mut client = RawClient::connect(gateway.admin).await;
+            let (name, value) = ALICE;
+            let head = format!("{request}\r\nhost: 127.0.0.1\r\n{name}: {value}\r\n\r\n{body}");
+            client.send(&head).await.unwrap();
+            until("Redis is asked", async || proxy.struck().len() > before).await;
+            drop(client);
+            until("the late answers have come", async || {
+                proxy.struck().len() >= before + 5
+            })
+            .await;
+            proxy.heal();
+            gateway.process.output().iter().any(|it| it.contains(&line))
+        })
+        .await;
+    }
 }
 
 /// The page has an event of each change, with who made it.
