@@ -10,7 +10,7 @@ use tidegate_net::text::cut;
 use tidegate_tower::{ClientPlan, ClientPlans, OverrideAction};
 
 use crate::exchange::{Ends, Expected};
-use crate::keeper::{Kept, Wish};
+use crate::keeper::{Kept, Previous, Wish};
 use crate::name::{InvalidName, MAX_NAME, Subject};
 use crate::setting::{Action, InvalidSetting, Override, Setting};
 pub use table::table;
@@ -31,6 +31,8 @@ pub enum Verb {
     Exempt,
     /// 403.
     Block,
+    /// Another version of the program has set it, which knows more.
+    Unknown,
 }
 
 /// An override as it is shown.
@@ -166,7 +168,7 @@ impl Shown {
             name: it.subject.to_string(),
             action,
             plan,
-            until: it.ends.map_or_else(|| NEVER.to_owned(), written),
+            until: end(it.ends),
             reason: it.setting.reason.to_string(),
             by: it.setting.by.to_string(),
             set: written(it.set_at()),
@@ -175,11 +177,30 @@ impl Shown {
         }
     }
 
+    /// What was in force for `subject` before a change.
+    pub fn previous(subject: &Subject, it: &Previous) -> Self {
+        let (version, ends) = match it {
+            Previous::Override(it) => return Self::of(it),
+            Previous::Unreadable { version, ends } => (*version, *ends),
+        };
+        Self {
+            name: subject.to_string(),
+            action: Verb::Unknown,
+            plan: None,
+            until: end(ends),
+            reason: String::new(),
+            by: String::new(),
+            set: written(version),
+            version,
+            note: None,
+        }
+    }
+
     /// What it makes of a request; none if it cannot be told.
     pub fn effect(&self) -> Option<OverrideAction> {
         Some(match (self.action, &self.plan) {
             (Verb::Plan, Some(plan)) => OverrideAction::Plan(plan.as_str().into()),
-            (Verb::Plan, None) => return None,
+            (Verb::Plan, None) | (Verb::Unknown, _) => return None,
             (Verb::Exempt, _) => OverrideAction::Exempt,
             (Verb::Block, _) => OverrideAction::Block,
         })
@@ -188,7 +209,7 @@ impl Shown {
     /// What it does, as people type it: `plan gold`, `exempt`, `block`.
     pub fn does(&self) -> String {
         self.effect()
-            .map_or_else(|| "plan".to_owned(), |it| it.to_string())
+            .map_or_else(|| "unknown".to_owned(), |it| it.to_string())
     }
 }
 
@@ -286,6 +307,11 @@ impl Wanted {
             _ => Err(InvalidWish::Time),
         }
     }
+}
+
+/// An end for people.
+fn end(ends: Option<Micros>) -> String {
+    ends.map_or_else(|| NEVER.to_owned(), written)
 }
 
 /// A time for people, in UTC.

@@ -52,11 +52,16 @@ impl Wish {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It is in force on this gateway, and within a second on all others.
-    Made {
+    Set {
         /// What was in force.
-        before: Option<Override>,
-        /// What is in force.
-        after: Option<Override>,
+        before: Option<Previous>,
+        /// What is in force, unless it has ended since.
+        after: Override,
+    },
+    /// It is not in force any more.
+    Cleared {
+        /// What was in force.
+        before: Previous,
     },
     /// There was nothing to clear.
     Nothing,
@@ -66,6 +71,20 @@ pub enum Outcome {
     Full,
     /// It would have ended already.
     Over,
+}
+
+/// What a change took the place of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Previous {
+    /// This.
+    Override(Override),
+    /// Something that this version of the program cannot read.
+    Unreadable {
+        /// Its version.
+        version: u64,
+        /// When it would have ended, in us since the epoch; none: never.
+        ends: Option<Micros>,
+    },
 }
 
 /// Why no change was made.
@@ -231,9 +250,8 @@ impl Overrides {
             };
             match done {
                 Ok(done) => {
-                    let now = self.now();
                     let done = orders.iter().zip(done);
-                    outcomes.extend(done.map(|(order, done)| outcome(order, done, now)));
+                    outcomes.extend(done.map(|(order, done)| outcome(order, done)));
                 }
                 Err(error) => {
                     made = Err(error);
@@ -356,15 +374,31 @@ impl Wish {
     }
 }
 
-fn outcome(order: &Order, done: Done, now: Micros) -> Outcome {
-    let of = |record: Option<Record>| record.and_then(|record| record.of(&order.subject, now));
+/// What became of an order, by the time at which the store has judged it: by now a short override may have ended.
+fn outcome(order: &Order, done: Done) -> Outcome {
+    let subject = &order.subject;
+    let previous = |record: Record| match record.says(subject) {
+        Some(it) => Previous::Override(it),
+        None => Previous::Unreadable {
+            version: record.version,
+            ends: record.ends,
+        },
+    };
     match done {
-        Done::Made { record, before } => Outcome::Made {
-            before: of(before),
-            after: of(Some(record)),
+        Done::Made { record, before } => match (record.says(subject), before.map(previous)) {
+            (Some(after), before) => Outcome::Set { before, after },
+            (None, before) => Outcome::Cleared {
+                // A version that is no number stood there.
+                before: before.unwrap_or(Previous::Unreadable {
+                    version: 0,
+                    ends: None,
+                }),
+            },
         },
         Done::Nothing => Outcome::Nothing,
-        Done::Conflict { current } => Outcome::Conflict(of(current)),
+        Done::Conflict { current } => {
+            Outcome::Conflict(current.and_then(|current| current.says(subject)))
+        }
         Done::Full => Outcome::Full,
         Done::Over => Outcome::Over,
     }

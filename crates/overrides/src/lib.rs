@@ -23,7 +23,9 @@ mod replica;
 mod setting;
 
 pub use exchange::{Ends, Expected};
-pub use keeper::{ChangeError, Counts, Figures, Kept, Listener, Outcome, Overrides, Wish};
+pub use keeper::{
+    ChangeError, Counts, Figures, Kept, Listener, Outcome, Overrides, Previous, Wish,
+};
 pub use live::{LiveOverrides, listed};
 pub use name::{InvalidName, MAX_NAME, Subject};
 pub use replica::Change;

@@ -14,7 +14,7 @@ use tidegate_tower::{ClientPlans, Clients, problem};
 
 use crate::api::{Loaded, Shown, ShownList, Wanted};
 use crate::exchange::Expected;
-use crate::keeper::{ChangeError, Outcome, Overrides, Wish};
+use crate::keeper::{ChangeError, Outcome, Overrides, Previous, Wish};
 use crate::name::Subject;
 use crate::setting::Override;
 use answers::{Refusal, bad, json, method_not_allowed, none, refused, shown, why};
@@ -88,7 +88,7 @@ pub struct Changed {
     /// Whom the override is for.
     pub subject: Subject,
     /// What was in force before.
-    pub before: Option<Override>,
+    pub before: Option<Previous>,
     /// What is in force now.
     pub after: Option<Override>,
     /// Why.
@@ -215,10 +215,7 @@ impl Port<'_> {
         let wish = wanted.wish(subject.clone(), expected, question.by, self.plans);
         let wish = wish.map_err(|error| bad(&error.to_string()))?;
         match self.change(vec![wish], answered).await?.pop() {
-            Some(Outcome::Made {
-                before,
-                after: Some(after),
-            }) => {
+            Some(Outcome::Set { before, after }) => {
                 let response = shown(&after, subject.doubt(self.clients));
                 answered.changed.push(Changed {
                     subject,
@@ -244,11 +241,8 @@ impl Port<'_> {
         let reason = crate::setting::reason(&reason).map_err(|error| bad(&error.to_string()))?;
         let wish = Wish::clear(subject.clone(), expected);
         match self.change(vec![wish], answered).await?.pop() {
-            Some(Outcome::Made {
-                before: Some(before),
-                ..
-            }) => {
-                let response = json(&Shown::of(&before));
+            Some(Outcome::Cleared { before }) => {
+                let response = json(&Shown::previous(&subject, &before));
                 answered.changed.push(Changed {
                     subject,
                     before: Some(before),
@@ -290,12 +284,12 @@ impl Port<'_> {
             whose.into_iter().zip(self.change(wishes, answered).await?)
         {
             match outcome {
-                Outcome::Made { before, after } => {
+                Outcome::Set { before, after } => {
                     loaded.set += 1;
                     answered.changed.push(Changed {
                         subject,
                         before,
-                        after,
+                        after: Some(after),
                         reason,
                     });
                 }

@@ -87,10 +87,15 @@ impl Record {
 
     /// The override that it is, if it is in force.
     pub(crate) fn of(&self, subject: &Subject, now: Micros) -> Option<Override> {
+        (!self.is_over(now)).then(|| self.says(subject)).flatten()
+    }
+
+    /// The override that it is, at whatever time.
+    pub(crate) fn says(&self, subject: &Subject) -> Option<Override> {
         let Content::Set(setting) = &self.content else {
             return None;
         };
-        (!self.is_over(now)).then(|| Override {
+        Some(Override {
             subject: subject.clone(),
             version: self.version,
             ends: self.ends,

@@ -9,7 +9,7 @@ use http::{Response, StatusCode};
 use tidegate_net::text::cut;
 use tidegate_overrides::api::Shown;
 use tidegate_overrides::port::Changed;
-use tidegate_overrides::{ChangeError, Override};
+use tidegate_overrides::{ChangeError, Previous};
 use tidegate_status::client::Report;
 use tidegate_tower::problem;
 
@@ -75,10 +75,11 @@ impl Audit {
                 tokio::task::yield_now().await;
             }
             let name = change.subject.to_string();
+            let previous = |it: &Previous| Shown::previous(&change.subject, it);
             let client = &*cut(&name, MAX_NAME).into_cow();
             let (before, after) = (
-                written(change.before.as_ref()),
-                written(change.after.as_ref()),
+                written(change.before.as_ref().map(previous)),
+                written(change.after.as_ref().map(Shown::of)),
             );
             let (before, after, reason) = (&*before, &*after, &*change.reason);
             tracing::info!(
@@ -126,9 +127,8 @@ impl Audit {
 }
 
 /// An override in one text, such as `plan gold until 2026-11-24T08:30:00Z`; `none` if there is none.
-fn written(it: Option<&Override>) -> String {
-    let shown = it.map(Shown::of);
-    shown.map_or_else(
+fn written(it: Option<Shown>) -> String {
+    it.map_or_else(
         || "none".to_owned(),
         |it| format!("{} until {}", it.does(), it.until),
     )

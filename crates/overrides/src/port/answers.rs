@@ -53,7 +53,7 @@ pub(super) const fn why(outcome: Option<&Outcome>) -> (StatusCode, &'static str,
             "bad_override",
             "The override would have ended already.",
         ),
-        Some(Outcome::Nothing | Outcome::Made { .. }) | None => (
+        Some(Outcome::Nothing | Outcome::Set { .. } | Outcome::Cleared { .. }) | None => (
             StatusCode::NOT_FOUND,
             "no_override",
             "No override is in force.",

@@ -7,7 +7,8 @@ use std::time::Duration;
 use tidegate_overrides::{Action, Ends, Expected, MAX_OVERRIDES, Outcome, Overrides, Wish};
 
 use crate::support::{
-    Told, action, change, clear, one_that_ended_is_none, plan, set, wait_until, wish,
+    Told, action, change, clear, one_that_ended_is_none, one_that_ends_at_once_is_set, plan, set,
+    wait_until, wish,
 };
 
 fn open(file: Option<&Path>) -> (Arc<Overrides>, Told) {
@@ -36,7 +37,7 @@ async fn changes_are_in_force_at_once_and_in_the_file() {
     ));
     assert!(matches!(
         change(&one, expecting(version)).await,
-        Outcome::Made { .. }
+        Outcome::Set { .. }
     ));
     assert!(matches!(
         change(&one, expecting(version)).await,
@@ -61,7 +62,7 @@ async fn their_number_is_bounded() {
     let wishes = (0..=MAX_OVERRIDES).map(|index| wish(&name(index), Action::Block, never));
     let mut outcomes = one.change(wishes.collect()).await.unwrap();
     assert_eq!(outcomes.pop(), Some(Outcome::Full));
-    let is_made = |it: &Outcome| matches!(it, Outcome::Made { .. });
+    let is_made = |it: &Outcome| matches!(it, Outcome::Set { .. });
     assert!(outcomes.iter().all(is_made));
     assert_eq!(told.in_force(), MAX_OVERRIDES);
     change(&one, clear(&name(0))).await;
@@ -86,6 +87,11 @@ async fn overrides_end_by_themselves() {
     let over = wish("user_id:1", Action::Block, Ends::At(1));
     assert_eq!(change(&one, over).await, Outcome::Over);
     assert_eq!(change(&one, clear("user_id:1")).await, Outcome::Nothing);
+}
+
+#[tokio::test]
+async fn one_that_ends_at_once_is_set_all_the_same() {
+    one_that_ends_at_once_is_set(&open(None).0).await;
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ async fn a_hundred_thousand_are_loaded_and_one_more_is_refused() {
     let short = Ends::After(Duration::from_secs(600));
     let wishes = (0..MAX_OVERRIDES).map(|index| wish(&name(index), plan("gold"), short));
     let outcomes = one.change(wishes.collect()).await.unwrap();
-    let made = outcomes.iter().all(|it| matches!(it, Outcome::Made { .. }));
+    let made = outcomes.iter().all(|it| matches!(it, Outcome::Set { .. }));
     assert!(made);
     assert_eq!(told.in_force(), MAX_OVERRIDES);
     let more = wish("user_id:more", plan("gold"), short);
@@ -26,10 +26,10 @@ async fn a_hundred_thousand_are_loaded_and_one_more_is_refused() {
     // One that is there may change, and one that goes makes room.
     assert!(matches!(
         change(&one, wish(&name(0), Action::Block, short)).await,
-        Outcome::Made { .. }
+        Outcome::Set { .. }
     ));
     change(&one, clear(&name(1))).await;
-    assert!(matches!(change(&one, more).await, Outcome::Made { .. }));
+    assert!(matches!(change(&one, more).await, Outcome::Set { .. }));
     let (other, told) = connect(&server.url()).await;
     other.sync().await.unwrap();
     assert_eq!(told.in_force(), MAX_OVERRIDES);
@@ -53,7 +53,7 @@ async fn overrides_that_are_over_make_room() {
     one.change(wishes.collect()).await.unwrap();
     tokio::time::sleep(Duration::from_millis(300)).await;
     let outcome = change(&one, wish("user_id:more", Action::Block, Ends::Never)).await;
-    assert!(matches!(outcome, Outcome::Made { .. }), "{outcome:?}");
+    assert!(matches!(outcome, Outcome::Set { .. }), "{outcome:?}");
     let left = server.command(&["HLEN", HASH]).await;
     assert_eq!(left.as_int(), 2);
 }

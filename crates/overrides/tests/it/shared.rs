@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use tidegate_overrides::{Action, Ends, Expected, Outcome, Wish};
+use tidegate_overrides::{Action, Ends, Expected, Outcome, Previous, Wish};
 use tidegate_testkit::{RedisCluster, RedisServer};
 
 use crate::support::{
-    action, change, clear, connect, keeping, one_that_ended_is_none, plan, set, subject,
-    wait_until, wish,
+    HASH, action, change, clear, connect, keeping, one_that_ended_is_none,
+    one_that_ends_at_once_is_set, plan, set, subject, wait_until, wish,
 };
 
 /// So soon all gateways know of a change.
@@ -135,7 +135,7 @@ async fn of_two_changes_at_once_the_second_is_refused() {
     assert!(
         matches!(
             made,
-            Outcome::Made {
+            Outcome::Set {
                 before: Some(_),
                 ..
             }
@@ -154,10 +154,7 @@ async fn of_two_changes_at_once_the_second_is_refused() {
     assert_eq!(action(&one, "user_id:1"), Some(plan("c")));
     change(&one, clear("user_id:1")).await;
     assert_eq!(change(&one, clear("user_id:1")).await, Outcome::Nothing);
-    assert!(matches!(
-        change(&other, nothing).await,
-        Outcome::Made { .. }
-    ));
+    assert!(matches!(change(&other, nothing).await, Outcome::Set { .. }));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -169,10 +166,7 @@ async fn an_override_ends_on_all_gateways_by_the_clock_of_redis() {
         let (one, other) = (keeping(&server).await, keeping(&server).await);
         let short = Ends::After(Duration::from_secs(2));
         let made = change(&one.overrides, wish("10.0.0.0/8", Action::Block, short)).await;
-        assert!(
-            matches!(made, Outcome::Made { after: Some(_), .. }),
-            "{made:?}"
-        );
+        assert!(matches!(made, Outcome::Set { .. }), "{made:?}");
         wait_until("the other one knows", || other.told.in_force() == 1).await;
         wait_until("one ends it", || one.told.in_force() == 0).await;
         let ended = Instant::now();
@@ -214,6 +208,41 @@ async fn they_are_shared_over_a_cluster() {
     set(&one, "user_id:1", plan("gold")).await;
     other.sync().await.unwrap();
     assert_eq!(action(&other, "user_id:1"), Some(plan("gold")));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_change_that_is_made_is_told() {
+    let server = RedisServer::start().await;
+    let (one, _) = connect(&server.url()).await;
+    one_that_ends_at_once_is_set(&one).await;
+    // Another version of the program has set this one.
+    for (record, previous) in [
+        ("7 0 {\"action\":\"dance\"}", (7, None)),
+        (
+            "8 9000000000000000 {\"action\":\"dance\"}",
+            (8, Some(9_000_000_000_000_000)),
+        ),
+        ("99999999999999999999 0 {}", (0, None)),
+    ] {
+        let (version, ends) = previous;
+        server.command(&["HSET", HASH, "user_id:2", record]).await;
+        let before = Previous::Unreadable { version, ends };
+        let cleared = change(&one, clear("user_id:2")).await;
+        assert_eq!(cleared, Outcome::Cleared { before });
+    }
+    server
+        .command(&["HSET", HASH, "user_id:3", "7 0 {\"action\":\"dance\"}"])
+        .await;
+    let Outcome::Set { before, .. } =
+        change(&one, wish("user_id:3", plan("gold"), Ends::Never)).await
+    else {
+        panic!("it is set");
+    };
+    let unreadable = Previous::Unreadable {
+        version: 7,
+        ends: None,
+    };
+    assert_eq!(before, Some(unreadable));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -108,9 +108,7 @@ pub(crate) async fn change(overrides: &Arc<Overrides>, wish: Wish) -> Outcome {
 /// Sets an override for ever, and returns its version.
 pub(crate) async fn set(overrides: &Arc<Overrides>, name: &str, action: Action) -> u64 {
     match change(overrides, wish(name, action, Ends::Never)).await {
-        Outcome::Made {
-            after: Some(after), ..
-        } => after.version,
+        Outcome::Set { after, .. } => after.version,
         other => panic!("{other:?}"),
     }
 }
@@ -141,10 +139,7 @@ pub(crate) async fn one_that_ended_is_none(overrides: &Arc<Overrides>) {
     for name in ["user_id:1", "user_id:2", "user_id:3"] {
         let short = Ends::After(Duration::from_millis(100));
         let outcome = change(overrides, wish(name, Action::Block, short)).await;
-        let Outcome::Made {
-            after: Some(after), ..
-        } = outcome
-        else {
+        let Outcome::Set { after, .. } = outcome else {
             panic!("{outcome:?}");
         };
         versions.push(after.version);
@@ -158,9 +153,27 @@ pub(crate) async fn one_that_ended_is_none(overrides: &Arc<Overrides>) {
     assert_eq!(change(overrides, stale).await, Outcome::Conflict(None));
     let outcome = change(overrides, expecting("user_id:2", Expected::Nothing)).await;
     assert!(
-        matches!(outcome, Outcome::Made { before: None, .. }),
+        matches!(outcome, Outcome::Set { before: None, .. }),
         "{outcome:?}"
     );
     let outcome = change(overrides, clear("user_id:3")).await;
     assert_eq!(outcome, Outcome::Nothing);
+}
+
+/// One that has ended when its change is answered was set.
+pub(crate) async fn one_that_ends_at_once_is_set(overrides: &Arc<Overrides>) {
+    let short = wish(
+        "user_id:1",
+        Action::Block,
+        Ends::After(Duration::from_micros(1)),
+    );
+    let outcome = change(overrides, short).await;
+    let Outcome::Set {
+        before: None,
+        after,
+    } = outcome
+    else {
+        panic!("{outcome:?}");
+    };
+    assert_eq!(after.ends, Some(after.version + 1));
 }
