@@ -10,7 +10,7 @@ use tidegate_net::text::cut;
 use tidegate_tower::{ClientPlan, ClientPlans, OverrideAction};
 
 use crate::exchange::{Ends, Expected};
-use crate::keeper::{Kept, Previous, Wish};
+use crate::keeper::{Intent, Kept, Previous, Wish};
 use crate::name::{InvalidName, MAX_NAME, Subject};
 use crate::setting::{Action, InvalidSetting, Override, Setting};
 pub use table::table;
@@ -282,7 +282,7 @@ impl Wanted {
             subject,
             expected,
             ends: self.ends()?,
-            setting: Some(Setting::new(action, &self.reason, by)?),
+            intent: Intent::Set(Setting::new(action, &self.reason, by)?),
         })
     }
 

@@ -157,7 +157,7 @@ mod tests {
         Record {
             version,
             ends: None,
-            content: Content::Cleared,
+            content: Content::Cleared(std::sync::Arc::default()),
         }
     }
 

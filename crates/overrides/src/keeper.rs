@@ -20,7 +20,7 @@ use crate::file::OverrideFile;
 use crate::memory;
 use crate::name::Subject;
 use crate::replica::{Change, Content, Record, Replica};
-use crate::setting::{Override, Setting};
+use crate::setting::{Clearing, Override, Setting};
 pub use figures::{Counts, Figures, Kept};
 
 /// A change that is wished for.
@@ -32,18 +32,27 @@ pub struct Wish {
     pub expected: Expected,
     /// When it ends; of no effect where it is cleared.
     pub ends: Ends,
-    /// What it says; none: it is cleared.
-    pub setting: Option<Setting>,
+    /// What becomes of it.
+    pub intent: Intent,
+}
+
+/// What becomes of an override.
+#[derive(Clone, Debug)]
+pub enum Intent {
+    /// It says this.
+    Set(Setting),
+    /// There is none any more.
+    Clear(Clearing),
 }
 
 impl Wish {
     /// The wish that a name has no override.
-    pub const fn clear(subject: Subject, expected: Expected) -> Self {
+    pub const fn clear(subject: Subject, expected: Expected, clearing: Clearing) -> Self {
         Self {
             subject,
             expected,
             ends: Ends::Never,
-            setting: None,
+            intent: Intent::Clear(clearing),
         }
     }
 }
@@ -364,12 +373,14 @@ impl Overrides {
 
 impl Wish {
     fn order(self) -> Order {
-        let content = self.setting.map(Arc::new);
         Order {
             subject: self.subject,
             expected: self.expected,
             ends: self.ends,
-            content: content.map_or(Content::Cleared, Content::Set),
+            content: match self.intent {
+                Intent::Set(setting) => Content::Set(Arc::new(setting)),
+                Intent::Clear(clearing) => Content::Cleared(Arc::new(clearing)),
+            },
         }
     }
 }
@@ -410,5 +421,6 @@ fn ended(before: Override) -> Change {
         subject: before.subject.clone(),
         before: Some(before),
         after: None,
+        cleared: None,
     }
 }

@@ -183,19 +183,30 @@ fn event(change: &Change) -> String {
                 "" => String::new(),
                 by => format!(", by {by}"),
             };
-            let reason = match &*after.setting.reason {
-                "" => String::new(),
-                reason => format!(" ({})", cut(reason, MAX_TEXT)),
-            };
+            let reason = because(&after.setting.reason);
             format!("Override for {name}: {}{by}{reason}.", after.setting.action)
         }
         (Some(before), None) => {
-            format!(
-                "The override for {name} has ended: {}.",
-                before.setting.action
-            )
+            let action = &before.setting.action;
+            let Some(clearing) = &change.cleared else {
+                return format!("The override for {name} has ended: {action}.");
+            };
+            let by = match &*clearing.by {
+                "" => String::new(),
+                by => format!(" by {by}"),
+            };
+            let reason = because(&clearing.reason);
+            format!("The override for {name} was cleared{by}{reason}: {action}.")
         }
         (None, None) => format!("The override for {name} has changed."),
+    }
+}
+
+/// A reason, if one was given.
+fn because(reason: &str) -> String {
+    match reason {
+        "" => String::new(),
+        reason => format!(" ({})", cut(reason, MAX_TEXT)),
     }
 }
 
@@ -204,6 +215,7 @@ mod tests {
     use tidegate_store::MemoryStore;
 
     use super::*;
+    use crate::setting::{Clearing, Setting};
 
     #[test]
     fn what_is_recalled_is_of_the_client_or_of_all_that_it_may_be() {
@@ -217,6 +229,7 @@ mod tests {
             subject: Subject::parse(name, 64).unwrap(),
             before: None,
             after: None,
+            cleared: None,
         };
         let tag = |client| applied.hasher.tag(&client);
         let acme = tag(Client::ApiKey("acme".into()));
@@ -237,5 +250,34 @@ mod tests {
             let changes: Vec<_> = names.iter().map(|name| change(name)).collect();
             assert_eq!(applied.concerned(&changes), expected, "{names:?}");
         }
+    }
+
+    #[test]
+    fn an_event_says_who_cleared_an_override_and_which_ended_by_itself() {
+        let subject = Subject::parse("user_id:42", 64).unwrap();
+        let before = Override {
+            subject: subject.clone(),
+            version: 1,
+            ends: None,
+            setting: Arc::new(Setting::new(Action::Block, "why", "alice").unwrap()),
+        };
+        let text = |cleared: Option<Clearing>| {
+            event(&Change {
+                subject: subject.clone(),
+                before: Some(before.clone()),
+                after: None,
+                cleared: cleared.map(Arc::new),
+            })
+        };
+        assert_eq!(text(None), "The override for user_id:42 has ended: block.");
+        let by = Clearing::new("it is over", "bob").unwrap();
+        assert_eq!(
+            text(Some(by)),
+            "The override for user_id:42 was cleared by bob (it is over): block."
+        );
+        assert_eq!(
+            text(Some(Clearing::default())),
+            "The override for user_id:42 was cleared: block."
+        );
     }
 }

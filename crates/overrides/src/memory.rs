@@ -60,7 +60,7 @@ fn decide(
     added: &mut usize,
 ) -> Done {
     let known = replica.record(&order.subject);
-    let counts = |it: &&Record| !matches!(it.content, Content::Cleared);
+    let counts = |it: &&Record| !matches!(it.content, Content::Cleared(_));
     let is_counted = known.is_some_and(|it| counts(&it));
     let before = known.filter(counts).filter(|it| !it.is_over(now));
     let is_expected = match order.expected {
@@ -68,7 +68,7 @@ fn decide(
         Expected::Nothing => before.is_none(),
         Expected::Version(version) => before.is_some_and(|it| it.version == version),
     };
-    let clears = matches!(order.content, Content::Cleared);
+    let clears = matches!(order.content, Content::Cleared(_));
     let ends = match order.ends {
         _ if clears => Some(now.saturating_add(micros(REMEMBERED))),
         Ends::Never => None,

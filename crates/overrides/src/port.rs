@@ -16,7 +16,7 @@ use crate::api::{Loaded, Shown, ShownList, Wanted};
 use crate::exchange::Expected;
 use crate::keeper::{ChangeError, Outcome, Overrides, Previous, Wish};
 use crate::name::Subject;
-use crate::setting::Override;
+use crate::setting::{Clearing, Override};
 use answers::{Refusal, bad, json, method_not_allowed, none, refused, shown, why};
 use carried::{Load, Reason, expected, read};
 
@@ -238,8 +238,9 @@ impl Port<'_> {
         let subject = self.named(name, question)?;
         let expected = expected(question.headers)?;
         let reason = read::<Reason>(&question.body)?.unwrap_or_default().reason;
-        let reason = crate::setting::reason(&reason).map_err(|error| bad(&error.to_string()))?;
-        let wish = Wish::clear(subject.clone(), expected);
+        let clearing =
+            Clearing::new(&reason, question.by).map_err(|error| bad(&error.to_string()))?;
+        let wish = Wish::clear(subject.clone(), expected, clearing);
         match self.change(vec![wish], answered).await?.pop() {
             Some(Outcome::Cleared { before }) => {
                 let response = json(&Shown::previous(&subject, &before));
@@ -247,7 +248,7 @@ impl Port<'_> {
                     subject,
                     before: Some(before),
                     after: None,
-                    reason: reason.to_owned(),
+                    reason,
                 });
                 Ok(response)
             }

@@ -18,7 +18,7 @@ fn cleared(version: u64, ends: Micros) -> Record {
     Record {
         version,
         ends: Some(ends),
-        content: Content::Cleared,
+        content: Content::Cleared(Arc::default()),
     }
 }
 
@@ -103,6 +103,20 @@ fn overrides_end_by_the_clock() {
 fn records_are_read_as_they_are_written() {
     for record in [set(7, None), set(7, Some(9)), cleared(8, 10)] {
         assert_eq!(Record::read(&record.written()), Some(record));
+    }
+    let clearing = Clearing::new("it is \"over\"", "ops").unwrap();
+    let told = Record {
+        content: Content::Cleared(Arc::new(clearing)),
+        ..cleared(8, 10)
+    };
+    assert_eq!(
+        told.written(),
+        r#"8 10 -{"reason":"it is \"over\"","by":"ops"}"#
+    );
+    assert_eq!(Record::read(&told.written()), Some(told));
+    // Whoever cleared these is not known.
+    for text in ["8 10 ", "8 10 -{}", "8 10 -", "8 10 -x"] {
+        assert_eq!(Record::read(text), Some(cleared(8, 10)), "{text}");
     }
     let foreign = Record::read("7 0 {\"action\":\"dance\"}").unwrap();
     assert!(matches!(foreign.content, Content::Unreadable(_)));

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tidegate_overrides::{Action, Ends, Expected, MAX_OVERRIDES, Outcome, Overrides, Wish};
 
 use crate::support::{
-    Told, action, change, clear, one_that_ended_is_none, one_that_ends_at_once_is_set, plan, set,
-    wait_until, wish,
+    Told, action, change, clear, clearing, one_that_ended_is_none, one_that_ends_at_once_is_set,
+    plan, set, wait_until, wish,
 };
 
 fn open(file: Option<&Path>) -> (Arc<Overrides>, Told) {
@@ -26,6 +26,7 @@ async fn changes_are_in_force_at_once_and_in_the_file() {
     set(&one, "user_id:2", Action::Exempt).await;
     set(&one, "10.0.0.0/8", Action::Block).await;
     change(&one, clear("user_id:2")).await;
+    assert_eq!(told.cleared(), [("user_id:2".to_owned(), clearing())]);
     assert_eq!(told.in_force(), 2);
     let expecting = |version| Wish {
         expected: Expected::Version(version),

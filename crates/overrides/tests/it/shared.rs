@@ -6,7 +6,7 @@ use tidegate_overrides::{Action, Ends, Expected, Outcome, Previous, Wish};
 use tidegate_testkit::{RedisCluster, RedisServer};
 
 use crate::support::{
-    HASH, action, change, clear, connect, keeping, one_that_ended_is_none,
+    HASH, action, change, clear, clearing, connect, keeping, one_that_ended_is_none,
     one_that_ends_at_once_is_set, plan, set, subject, wait_until, wish,
 };
 
@@ -208,6 +208,56 @@ async fn they_are_shared_over_a_cluster() {
     set(&one, "user_id:1", plan("gold")).await;
     other.sync().await.unwrap();
     assert_eq!(action(&other, "user_id:1"), Some(plan("gold")));
+}
+
+/// Also after it was restored, and to those who have it from Redis.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_gateways_know_who_cleared_an_override() {
+    let server = RedisServer::start().await;
+    let (one, told) = connect(&server.url()).await;
+    let (other, other_told) = connect(&server.url()).await;
+    let (away, away_told) = connect(&server.url()).await;
+    set(&one, "user_id:1", Action::Block).await;
+    other.sync().await.unwrap();
+    away.sync().await.unwrap();
+    change(&one, clear("user_id:1")).await;
+    other.sync().await.unwrap();
+    server.command(&["FLUSHALL"]).await;
+    one.sync().await.unwrap();
+    away.sync().await.unwrap();
+    let expected = ("user_id:1".to_owned(), clearing());
+    for told in [told, other_told, away_told] {
+        assert_eq!(told.cleared(), [expected.clone()]);
+    }
+    let head = server.command(&["HGET", HASH, "="]).await;
+    assert!(
+        head.as_str().ends_with(" 0"),
+        "none is set: {}",
+        head.as_str()
+    );
+    // As it was written before.
+    set(&one, "user_id:2", Action::Block).await;
+    let script = include_str!("../../../../lua/override.lua");
+    let versions = format!("{HASH}:versions");
+    server
+        .command(&[
+            "EVAL",
+            script,
+            "2",
+            HASH,
+            &versions,
+            "0",
+            "9",
+            "9000000000",
+            "100000",
+            "user_id:2",
+            "*",
+            "0",
+            "",
+        ])
+        .await;
+    other.sync().await.unwrap();
+    assert_eq!(action(&other, "user_id:2"), None);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

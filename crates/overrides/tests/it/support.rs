@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tidegate_overrides::{
-    Action, Change, Ends, Expected, Listener, Outcome, Override, Overrides, Setting, Subject, Wish,
+    Action, Change, Clearing, Ends, Expected, Intent, Listener, Outcome, Override, Overrides,
+    Setting, Subject, Wish,
 };
 use tidegate_redis::{Scripts, Shards};
 use tidegate_testkit::RedisServer;
@@ -29,6 +30,13 @@ impl Listener for Told {
 impl Told {
     pub(crate) fn in_force(&self) -> usize {
         self.0.lock().0
+    }
+
+    /// Who has cleared what, since this was asked last.
+    pub(crate) fn cleared(&self) -> Vec<(String, Clearing)> {
+        let changes = std::mem::take(&mut self.0.lock().1);
+        let cleared = |it: Change| Some((it.subject.to_string(), (*it.cleared?).clone()));
+        changes.into_iter().filter_map(cleared).collect()
     }
 
     /// The changes since it was asked last: before and after.
@@ -90,12 +98,16 @@ pub(crate) fn wish(name: &str, action: Action, ends: Ends) -> Wish {
         subject: subject(name),
         expected: Expected::Any,
         ends,
-        setting: Some(Setting::new(action, "why", "ops").unwrap()),
+        intent: Intent::Set(Setting::new(action, "why", "ops").unwrap()),
     }
 }
 
 pub(crate) fn clear(name: &str) -> Wish {
-    Wish::clear(subject(name), Expected::Any)
+    Wish::clear(subject(name), Expected::Any, clearing())
+}
+
+pub(crate) fn clearing() -> Clearing {
+    Clearing::new("over", "bob").unwrap()
 }
 
 /// What became of one wish.

@@ -148,6 +148,14 @@ async fn the_status_page_tells_of_changes() {
         client.get("/status.json").await.text().contains(text)
     })
     .await;
+    set(admin, "user_id:7", block()).await;
+    let reason = json!({ "reason": "it is over" });
+    change(admin, Method::DELETE, "user_id:7", &[], &reason).await;
+    let text = "The override for user_id:7 was cleared by no token (it is over): block.";
+    until("the event of the end is there", async || {
+        client.get("/status.json").await.text().contains(text)
+    })
+    .await;
     set(admin, "10.0.0.0%2F8", block()).await;
     until("the list has both, the latest first", async || {
         let status = client.get("/status.json").await;
