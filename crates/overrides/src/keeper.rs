@@ -110,6 +110,16 @@ pub enum ChangeError {
     Ended,
 }
 
+/// A change of several that ended early.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct Unfinished {
+    /// What became of the first.
+    pub outcomes: Vec<Outcome>,
+    /// Why nobody knows what became of the others.
+    pub error: ChangeError,
+}
+
 /// From so many overrides on it takes a while to see which are in force, in which no request should wait.
 const MANY: usize = 2_000;
 
@@ -237,18 +247,23 @@ impl Overrides {
     ///
     /// # Errors
     ///
-    /// Redis does not answer, or the file cannot be written. Of many changes the first may have been made.
-    pub async fn change(self: &Arc<Self>, wishes: Vec<Wish>) -> Result<Vec<Outcome>, ChangeError> {
+    /// Redis does not answer, or the file cannot be written.
+    pub async fn change(self: &Arc<Self>, wishes: Vec<Wish>) -> Result<Vec<Outcome>, Unfinished> {
         let orders: Vec<Order> = wishes.into_iter().map(Wish::order).collect();
         let this = self.clone();
         let changing = tokio::spawn(async move { this.follow(orders).await });
-        changing.await.unwrap_or(Err(ChangeError::Ended))
+        changing.await.unwrap_or_else(|_| {
+            Err(Unfinished {
+                outcomes: Vec::new(),
+                error: ChangeError::Ended,
+            })
+        })
     }
 
-    async fn follow(self: Arc<Self>, orders: Vec<Order>) -> Result<Vec<Outcome>, ChangeError> {
+    async fn follow(self: Arc<Self>, orders: Vec<Order>) -> Result<Vec<Outcome>, Unfinished> {
         let mut known = self.known.lock().await;
         let (mut outcomes, mut changes) = (Vec::new(), Vec::new());
-        let mut made = Ok(());
+        let mut failed = None;
         for orders in orders.chunks(BATCH) {
             let done = match &self.store {
                 Store::Redis(exchange) => {
@@ -263,14 +278,17 @@ impl Overrides {
                     outcomes.extend(done.map(|(order, done)| outcome(order, done)));
                 }
                 Err(error) => {
-                    made = Err(error);
+                    failed = Some(error);
                     break;
                 }
             }
         }
         // Also if a later part failed.
         self.tell(changes).await;
-        made.map(|()| outcomes)
+        match failed {
+            None => Ok(outcomes),
+            Some(error) => Err(Unfinished { outcomes, error }),
+        }
     }
 
     /// As [`make_here`](Self::make_here), where no request has to wait for the disk.

@@ -24,7 +24,8 @@ mod setting;
 
 pub use exchange::{Ends, Expected};
 pub use keeper::{
-    ChangeError, Counts, Figures, Intent, Kept, Listener, Outcome, Overrides, Previous, Wish,
+    ChangeError, Counts, Figures, Intent, Kept, Listener, Outcome, Overrides, Previous, Unfinished,
+    Wish,
 };
 pub use live::{LiveOverrides, listed};
 pub use name::{InvalidName, MAX_NAME, Subject};

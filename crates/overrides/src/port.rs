@@ -14,7 +14,7 @@ use tidegate_tower::{ClientPlans, Clients, problem};
 
 use crate::api::{Loaded, Shown, ShownList, Wanted};
 use crate::exchange::Expected;
-use crate::keeper::{ChangeError, Outcome, Overrides, Previous, Wish};
+use crate::keeper::{ChangeError, Outcome, Overrides, Previous, Unfinished, Wish};
 use crate::name::Subject;
 use crate::setting::{Clearing, Override};
 use answers::{Refusal, bad, json, method_not_allowed, none, refused, shown, why};
@@ -214,7 +214,7 @@ impl Port<'_> {
         }
         let wish = wanted.wish(subject.clone(), expected, question.by, self.plans);
         let wish = wish.map_err(|error| bad(&error.to_string()))?;
-        match self.change(vec![wish], answered).await?.pop() {
+        match self.change(wish, answered).await? {
             Some(Outcome::Set { before, after }) => {
                 let response = shown(&after, subject.doubt(self.clients));
                 answered.changed.push(Changed {
@@ -241,7 +241,7 @@ impl Port<'_> {
         let clearing =
             Clearing::new(&reason, question.by).map_err(|error| bad(&error.to_string()))?;
         let wish = Wish::clear(subject.clone(), expected, clearing);
-        match self.change(vec![wish], answered).await?.pop() {
+        match self.change(wish, answered).await? {
             Some(Outcome::Cleared { before }) => {
                 let response = json(&Shown::previous(&subject, &before));
                 answered.changed.push(Changed {
@@ -281,9 +281,13 @@ impl Port<'_> {
                 Err(why) => loaded.refuse(name, &why, MAX_REASONS),
             }
         }
-        for ((subject, reason), outcome) in
-            whose.into_iter().zip(self.change(wishes, answered).await?)
-        {
+        let made = self.overrides.change(wishes).await;
+        let (outcomes, error) = match made {
+            Ok(outcomes) => (outcomes, None),
+            Err(unfinished) => (unfinished.outcomes, Some(unfinished.error)),
+        };
+        let mut rest = whose.split_off(outcomes.len());
+        for ((subject, reason), outcome) in whose.into_iter().zip(outcomes) {
             match outcome {
                 Outcome::Set { before, after } => {
                     loaded.set += 1;
@@ -302,28 +306,44 @@ impl Port<'_> {
             }
         }
         answered.refused = loaded.refused;
-        Ok(json(&loaded))
+        let Some(error) = error else {
+            return Ok(json(&loaded));
+        };
+        let detail = format!("{error}; before that, {} of these were set", loaded.set);
+        let whom = match (rest.len(), rest.pop()) {
+            (1, Some((subject, _))) => subject.to_string(),
+            (many, _) => format!("{many} names"),
+        };
+        Err(answered.fails(whom, error, &detail))
     }
 
+    /// Makes one change.
     async fn change(
         &self,
-        wishes: Vec<Wish>,
+        wish: Wish,
         answered: &mut Answered,
-    ) -> Result<Vec<Outcome>, Refusal> {
-        let whom = match wishes.as_slice() {
-            [one] => one.subject.to_string(),
-            many => format!("{} names", many.len()),
+    ) -> Result<Option<Outcome>, Refusal> {
+        let whom = wish.subject.to_string();
+        match self.overrides.change(vec![wish]).await {
+            Ok(mut outcomes) => Ok(outcomes.pop()),
+            Err(Unfinished { error, .. }) => {
+                let detail = error.to_string();
+                Err(answered.fails(whom, error, &detail))
+            }
+        }
+    }
+}
+
+impl Answered {
+    /// Notes that a change failed; the answer.
+    fn fails(&mut self, whom: String, error: ChangeError, detail: &str) -> Refusal {
+        let code = match error {
+            ChangeError::Store(_) => "store_unavailable",
+            ChangeError::File(_) => "file_not_written",
+            ChangeError::Ended => "stopping",
         };
-        self.overrides.change(wishes).await.map_err(|error| {
-            let code = match error {
-                ChangeError::Store(_) => "store_unavailable",
-                ChangeError::File(_) => "file_not_written",
-                ChangeError::Ended => "stopping",
-            };
-            let detail = error.to_string();
-            answered.failed = Some((whom, error));
-            Box::new(problem(StatusCode::SERVICE_UNAVAILABLE, code, &detail))
-        })
+        self.failed = Some((whom, error));
+        Box::new(problem(StatusCode::SERVICE_UNAVAILABLE, code, detail))
     }
 }
 

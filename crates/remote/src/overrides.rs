@@ -121,7 +121,11 @@ fn load(port: &AdminPort, file: &Path) -> Result<(), Failure> {
         let part = WantedList {
             overrides: overrides.to_vec(),
         };
-        let loaded: Loaded = port::ask(port, Call::new(Method::POST, "/overrides").with(&part)?)?;
+        let call = Call::new(Method::POST, "/overrides").with(&part)?;
+        let loaded: Loaded = port::ask(port, call).map_err(|failure| Failure {
+            message: format!("{}\nset: {} before that request", failure.message, sum.set),
+            ..failure
+        })?;
         sum.set += loaded.set;
         sum.over += loaded.over;
         sum.refused += loaded.refused;

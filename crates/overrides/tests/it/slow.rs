@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_overrides::{Action, Ends, MAX_OVERRIDES};
+use tidegate_overrides::{Action, Ends, MAX_OVERRIDES, Outcome};
 use tidegate_testkit::{CallFault, RedisProxy, RedisServer};
 
 use crate::support::{HASH, action, change, clear, connect, plan, set, until, wish};
@@ -33,6 +33,21 @@ async fn an_answer_may_come_later_than_decisions_wait() {
     let (other, _) = connect(&server.url()).await;
     other.sync().await.unwrap();
     assert_eq!(action(&other, "user_id:2"), Some(Action::Block));
+}
+
+/// What was changed before an answer is lost is told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_many_changes_the_first_are_told_though_a_later_one_failed() {
+    let server = RedisServer::start().await;
+    let proxy = RedisProxy::start(server.addr());
+    let (one, told) = connect(&format!("redis://{}", proxy.addr())).await;
+    let wishes = (0..450).map(|id| wish(&format!("user_id:{id}"), Action::Block, Ends::Never));
+    proxy.strike(2, CallFault::Unanswered);
+    let unfinished = one.change(wishes.collect()).await.unwrap_err();
+    assert_eq!(unfinished.outcomes.len(), 200);
+    let is_set = |it: &Outcome| matches!(it, Outcome::Set { .. });
+    assert!(unfinished.outcomes.iter().all(is_set));
+    assert_eq!(told.in_force(), 200);
 }
 
 /// What another gateway restores behind the part that was read is known in the end.

@@ -136,6 +136,39 @@ async fn a_change_is_an_audit_line_though_nobody_waits_for_the_answer() {
     }
 }
 
+/// Redis breaks off in the midst of a load.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_load_sets_before_it_fails_is_audited() {
+    let redis = RedisServer::start().await;
+    let proxy = RedisProxy::start(redis.addr());
+    let store = format!(
+        "store: {{ redis: {{ url: \"redis://{}\", timeout: 2s, on_failure: open }} }}\n",
+        proxy.addr()
+    );
+    let upstream = Upstream::ok();
+    let yaml = limited(&store).replace("UPSTREAM", &upstream.url());
+    let gateway = GatewayProcess::start_with(&admin_port(), "level: info", &yaml).await;
+    let one =
+        |id: usize| json!({ "name": format!("user_id:{id}"), "action": "block", "for": "1h" });
+    let load = json!({ "overrides": (0..1_000).map(one).collect::<Vec<_>>() });
+    // Other scripts may be among the first.
+    proxy.strike(5, CallFault::Unanswered);
+    let request = Request::post("/overrides").header(ALICE.0, ALICE.1);
+    let request = request.body(body::full(load.to_string())).unwrap();
+    let answer = Client::fresh(gateway.admin).request(request).await;
+    assert_eq!(answer.status, 503, "{}", answer.text());
+    let (_, set) = answer.text().split_once("before that, ").unwrap();
+    let (set, _) = set.split_once(" of these were set").unwrap();
+    let set: usize = set.parse().unwrap();
+    assert!(set > 0 && set < 1_000, "{set}");
+    let failed = "the change of an override failed";
+    gateway.process.wait_for_nth_line(failed, 1, LONG).await;
+    let lines = gateway.process.output();
+    let lines = |text: &str| lines.iter().filter(|line| line.contains(text)).count();
+    assert_eq!(lines("an override was changed"), set);
+    assert_eq!(lines(&format!("\"client\":\"{} names\"", 1_000 - set)), 1);
+}
+
 /// The page has an event of each change, with who made it.
 #[tokio::test]
 async fn the_status_page_tells_of_changes() {
