@@ -60,6 +60,9 @@ pub struct Shown {
     /// Why nobody may have this name, in the answer to a change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    /// Where it is kept, in the answer to a change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<Kept>,
 }
 
 /// A part of all overrides, by name.
@@ -106,6 +109,8 @@ pub struct Wanted {
     version: serde::de::IgnoredAny,
     #[serde(default, skip_serializing)]
     note: serde::de::IgnoredAny,
+    #[serde(default, skip_serializing)]
+    kept: serde::de::IgnoredAny,
 }
 
 /// Many overrides that are wished for.
@@ -174,6 +179,7 @@ impl Shown {
             set: written(it.set_at()),
             version: it.version,
             note: None,
+            kept: None,
         }
     }
 
@@ -193,6 +199,7 @@ impl Shown {
             set: written(version),
             version,
             note: None,
+            kept: None,
         }
     }
 

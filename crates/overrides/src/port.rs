@@ -8,6 +8,7 @@ mod carried;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::header::{IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderMap, Method, Response, StatusCode};
 use tidegate_net::path::decoded_part;
 use tidegate_tower::{ClientPlans, Clients, problem};
@@ -17,7 +18,7 @@ use crate::exchange::Expected;
 use crate::keeper::{ChangeError, Outcome, Overrides, Previous, Unfinished, Wish};
 use crate::name::Subject;
 use crate::setting::{Clearing, Override};
-use answers::{Refusal, bad, json, method_not_allowed, none, refused, shown, why};
+use answers::{Refusal, bad, found, json, method_not_allowed, none, refused, set, why};
 use carried::{Load, Reason, expected, read};
 
 /// The longest body with many overrides, and with one, in bytes.
@@ -169,8 +170,8 @@ impl Port<'_> {
 
     fn show(&self, name: &str, question: &Question<'_>) -> Result<Response<Bytes>, Refusal> {
         let subject = self.named(name, question)?;
-        let found = self.overrides.get(&subject);
-        found.map_or_else(|| Err(none(&subject)), |it| Ok(shown(&it, None)))
+        let it = self.overrides.get(&subject);
+        it.map_or_else(|| Err(none(&subject)), |it| Ok(found(&it)))
     }
 
     fn list(&self, query: &str) -> Result<Response<Bytes>, Refusal> {
@@ -216,7 +217,7 @@ impl Port<'_> {
         let wish = wish.map_err(|error| bad(&error.to_string()))?;
         match self.change(wish, answered).await? {
             Some(Outcome::Set { before, after }) => {
-                let response = shown(&after, subject.doubt(self.clients));
+                let response = set(&after, subject.doubt(self.clients), self.overrides.kept());
                 answered.changed.push(Changed {
                     subject,
                     before,
@@ -262,6 +263,9 @@ impl Port<'_> {
         question: &Question<'_>,
         answered: &mut Answered,
     ) -> Result<Response<Bytes>, Refusal> {
+        if question.headers.contains_key(IF_MATCH) || question.headers.contains_key(IF_NONE_MATCH) {
+            return Err(bad("a condition is for one override, not for many"));
+        }
         let list: Option<Load> = read(&question.body)?;
         let list = list.ok_or_else(|| bad("a body is needed: {\"overrides\": [...]}"))?;
         let (mut loaded, mut wishes, mut whose) = (Loaded::default(), Vec::new(), Vec::new());
