@@ -237,7 +237,8 @@ impl Replica {
     /// The overrides that are in force with the highest versions, `most` at most, the highest first.
     pub(crate) fn latest(&self, most: usize, now: Micros) -> Vec<Override> {
         let all = self.records.iter();
-        let in_force = all.filter(|(_, it)| it.is_set() && !it.is_over(now));
+        let in_force =
+            all.filter(|(_, it)| matches!(it.content, Content::Set(_)) && !it.is_over(now));
         let mut in_force: Vec<_> = in_force.collect();
         let highest = |(_, record): &(&Subject, &Record)| std::cmp::Reverse(record.version);
         if in_force.len() > most {

@@ -142,3 +142,16 @@ fn the_earliest_cleared_ones_are_the_first_to_be_forgotten() {
         [(subject("user_id:1"), 1), (subject("user_id:2"), 2)]
     );
 }
+
+#[test]
+fn one_that_cannot_be_read_is_none_of_the_latest() {
+    let mut replica = Replica::default();
+    for at in 1..=3 {
+        replica.merge(subject(&format!("user_id:{at}")), set(at, None), 0);
+    }
+    let foreign = Record::read("4 0 {\"action\":\"dance\"}").unwrap();
+    replica.merge(subject("user_id:4"), foreign, 0);
+    let latest = replica.latest(2, 0);
+    let versions: Vec<u64> = latest.iter().map(|it| it.version).collect();
+    assert_eq!(versions, [3, 2]);
+}
