@@ -28,12 +28,14 @@ for i = 4, #ARGV, 2 do
   local is_over = ends ~= '0' and tonumber(ends) <= now
   local is_older = tonumber(old or -1) > tonumber(new)
   if not is_over and not is_older and count + adds <= math.max(most, count) then
-    if old ~= new then
+    local lacked = old ~= new
+    if lacked then
       redis.call('HSET', KEYS[1], name, record)
-      restored = restored + 1
       count = count + adds
     end
-    redis.call('ZADD', KEYS[2], new, name)
+    -- Its name may have been lost alone.
+    if redis.call('ZADD', KEYS[2], new, name) == 1 then lacked = true end
+    if lacked then restored = restored + 1 end
     version = math.max(version, tonumber(new))
   end
 end

@@ -50,7 +50,7 @@ pub struct Shown {
     /// Why it was set.
     #[serde(default)]
     pub reason: String,
-    /// Who set it: the name of an admin token.
+    /// Who set it: the name of an admin token, or `no token` where none is needed.
     #[serde(default)]
     pub by: String,
     /// When it was set.
@@ -60,7 +60,7 @@ pub struct Shown {
     /// Why nobody may have this name, in the answer to a change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// Where it is kept, in the answer to a change.
+    /// Where it is kept, if it is shown alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<Kept>,
 }

@@ -47,6 +47,8 @@ pub(crate) struct Page {
     pub(crate) begun: u64,
     /// The highest version.
     pub(crate) version: u64,
+    /// How many records stand in one of the keys and not in the other: Redis has lost a part of them.
+    pub(crate) lacking: u64,
     /// Up to which version this page tells.
     pub(crate) until: u64,
     pub(crate) records: Vec<(Subject, Record)>,
@@ -119,6 +121,11 @@ pub(crate) enum Answer {
 }
 
 impl Clock {
+    /// A clock that showed this when it was asked at `sent`.
+    pub(crate) const fn new(time: Micros, sent: Instant) -> Self {
+        Self { time, sent }
+    }
+
     /// How long ago it was seen.
     pub(crate) fn age(&self) -> Duration {
         self.sent.elapsed()
@@ -252,12 +259,10 @@ fn read_page(reply: &[Vec<u8>], sent: Instant) -> Option<Page> {
         (subject.to_string() == name && name.len() <= MAX_NAME).then_some((subject, record))
     };
     Some(Page {
-        clock: Clock {
-            time: number(&head[0])?,
-            sent,
-        },
+        clock: Clock::new(number(&head[0])?, sent),
         begun: number(&head[1])?,
         version: number(&head[2])?,
+        lacking: number(&head[3])?,
         until: number(&head[4])?,
         records: records.chunks(2).filter_map(read).collect(),
     })
@@ -266,10 +271,7 @@ fn read_page(reply: &[Vec<u8>], sent: Instant) -> Option<Page> {
 /// Reads what `lua/override.lua` answers.
 fn read_answer(reply: &[Vec<u8>], sent: Instant, orders: &[Order]) -> Option<Answer> {
     let (head, rows) = reply.split_at_checked(2)?;
-    let clock = Clock {
-        time: number(&head[0])?,
-        sent,
-    };
+    let clock = Clock::new(number(&head[0])?, sent);
     if head[1] == b"-1" {
         return Some(Answer::Lost);
     }

@@ -3,6 +3,7 @@
 mod figures;
 mod keeping;
 mod syncing;
+mod wish;
 
 use std::fmt;
 use std::io;
@@ -15,118 +16,30 @@ use tidegate_core::Micros;
 use tidegate_redis::{CallError, Shards};
 
 use crate::MAX_OVERRIDES;
-use crate::exchange::{Answer, BATCH, Clock, Done, Ends, Exchange, Expected, Order};
+use crate::exchange::{Answer, BATCH, Clock, Done, Exchange, Order};
 use crate::file::OverrideFile;
 use crate::memory;
 use crate::name::Subject;
-use crate::replica::{Change, Content, Record, Replica};
-use crate::setting::{Clearing, Override, Setting};
+use crate::replica::{Change, Replica};
+use crate::setting::Override;
 pub use figures::{Counts, Figures, Kept};
+pub use wish::{ChangeError, Intent, Outcome, Previous, Unfinished, Wish};
 
-/// A change that is wished for.
-#[derive(Clone, Debug)]
-pub struct Wish {
-    /// Whom the override is for.
-    pub subject: Subject,
-    /// What must be in force.
-    pub expected: Expected,
-    /// When it ends; of no effect where it is cleared.
-    pub ends: Ends,
-    /// What becomes of it.
-    pub intent: Intent,
-}
-
-/// What becomes of an override.
-#[derive(Clone, Debug)]
-pub enum Intent {
-    /// It says this.
-    Set(Setting),
-    /// There is none any more.
-    Clear(Clearing),
-}
-
-impl Wish {
-    /// The wish that a name has no override.
-    pub const fn clear(subject: Subject, expected: Expected, clearing: Clearing) -> Self {
-        Self {
-            subject,
-            expected,
-            ends: Ends::Never,
-            intent: Intent::Clear(clearing),
-        }
-    }
-}
-
-/// What became of a wish.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It is in force on this gateway, and within a second on all others.
-    Set {
-        /// What was in force.
-        before: Option<Previous>,
-        /// What is in force, unless it has ended since.
-        after: Override,
-    },
-    /// It is not in force any more.
-    Cleared {
-        /// What was in force.
-        before: Previous,
-    },
-    /// There was nothing to clear.
-    Nothing,
-    /// Something else is in force than was expected: this.
-    Conflict(Option<Override>),
-    /// There are [`MAX_OVERRIDES`] already.
-    Full,
-    /// It would have ended already.
-    Over,
-}
-
-/// What a change took the place of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Previous {
-    /// This.
-    Override(Override),
-    /// Something that this version of the program cannot read.
-    Unreadable {
-        /// Its version.
-        version: u64,
-        /// When it would have ended, in us since the epoch; none: never.
-        ends: Option<Micros>,
-    },
-}
-
-/// Why no change was made.
-#[derive(Debug, thiserror::Error)]
-pub enum ChangeError {
-    /// Redis did not answer as it should. Whether the change was made is not known if it did not answer in time.
-    #[error(transparent)]
-    Store(#[from] CallError),
-    /// The file of overrides cannot be written.
-    #[error("the file of overrides cannot be written: {0}")]
-    File(#[from] io::Error),
-    /// The gateway ends.
-    #[error("the gateway is stopping")]
-    Ended,
-}
-
-/// A change of several that ended early.
-#[derive(Debug, thiserror::Error)]
-#[error("{error}")]
-pub struct Unfinished {
-    /// What became of the first.
-    pub outcomes: Vec<Outcome>,
-    /// Why nobody knows what became of the others.
-    pub error: ChangeError,
-}
-
-/// From so many overrides on it takes a while to see which are in force, in which no request should wait.
+/// From so many overrides on it takes a while to look at all. Another thread than those of requests does that.
 const MANY: usize = 2_000;
+/// How many that were set last are at hand.
+const MOST_LATEST: usize = 100;
 
 /// Who is told of changes.
 pub trait Listener: Send + Sync {
-    /// Other overrides are in force from now on. It is called before a change is answered.
-    fn changed(&self, changes: &[Change], in_force: &mut dyn Iterator<Item = Override>);
+    /// Other overrides are in force from now on. It is called before a change is answered. `are_news`: nobody knew of these changes
+    /// before; else they were in force when this process first heard of any.
+    fn changed(
+        &self,
+        changes: &[Change],
+        are_news: bool,
+        in_force: &mut dyn Iterator<Item = Override>,
+    );
 }
 
 /// All overrides of a gateway.
@@ -137,7 +50,10 @@ pub struct Overrides {
     known: tokio::sync::Mutex<Known>,
     clock: Mutex<Option<Clock>>,
     listener: Box<dyn Listener>,
+    // Held while the listener is told.
+    telling: Mutex<()>,
     in_force: Mutex<Counts>,
+    latest: Mutex<Vec<Override>>,
     // Up to when it was told of overrides that ended.
     told: Mutex<Micros>,
 }
@@ -153,6 +69,8 @@ enum Store {
 struct Known {
     since: u64,
     begun: u64,
+    // How many records Redis had in one of its keys alone, when all of it was compared last.
+    lacking: u64,
     connection: Option<(usize, u64)>,
     heard: Option<Instant>,
     renewed: Option<Instant>,
@@ -182,7 +100,7 @@ impl Overrides {
         let file = file.map(|path| OverrideFile::open(path, &mut replica));
         let store = Store::Memory(Mutex::new(file.transpose()?));
         let overrides = Self::new(store, replica, listener);
-        overrides.tell_now(&[]);
+        overrides.tell_now(&[], false);
         Ok(overrides)
     }
 
@@ -193,7 +111,9 @@ impl Overrides {
             known: tokio::sync::Mutex::default(),
             clock: Mutex::default(),
             listener,
+            telling: Mutex::default(),
             in_force: Mutex::default(),
+            latest: Mutex::default(),
             told: Mutex::new(memory::now()),
         })
     }
@@ -214,17 +134,34 @@ impl Overrides {
 
     /// All that are in force, by name.
     pub fn list(&self) -> Vec<Override> {
-        self.page(None, MAX_OVERRIDES).0
+        self.page_now(None, MAX_OVERRIDES).0
     }
 
     /// Those whose name is behind `after`, by name, `most` at most; and whether there are more.
-    pub fn page(&self, after: Option<&Subject>, most: usize) -> (Vec<Override>, bool) {
+    pub async fn page(
+        self: &Arc<Self>,
+        after: Option<Subject>,
+        most: usize,
+    ) -> (Vec<Override>, bool) {
+        if self.replica.lock().set() < MANY {
+            return self.page_now(after.as_ref(), most);
+        }
+        let this = self.clone();
+        let page = tokio::task::spawn_blocking(move || this.page_now(after.as_ref(), most));
+        // It ends early only with the process.
+        page.await.unwrap_or_default()
+    }
+
+    fn page_now(&self, after: Option<&Subject>, most: usize) -> (Vec<Override>, bool) {
         self.replica.lock().page(after, most, self.now())
     }
 
-    /// The ones that were set last, the latest first, `most` at most.
-    pub fn latest(&self, most: usize) -> Vec<Override> {
-        self.replica.lock().latest(most, self.now())
+    /// The ones that were set last, the latest first, 100 at most.
+    pub fn latest(&self) -> Vec<Override> {
+        let now = self.now();
+        let mut latest = self.latest.lock().clone();
+        latest.retain(|it| it.ends.is_none_or(|ends| ends > now));
+        latest
     }
 
     /// Numbers about them.
@@ -232,7 +169,6 @@ impl Overrides {
         let clock = *self.clock.lock();
         Figures {
             in_force: *self.in_force.lock(),
-            version: self.replica.lock().version(),
             heard: clock.map(|clock| clock.age()),
         }
     }
@@ -275,7 +211,7 @@ impl Overrides {
             match done {
                 Ok(done) => {
                     let done = orders.iter().zip(done);
-                    outcomes.extend(done.map(|(order, done)| outcome(order, done)));
+                    outcomes.extend(done.map(|(order, done)| Outcome::of(order, done)));
                 }
                 Err(error) => {
                     failed = Some(error);
@@ -284,7 +220,7 @@ impl Overrides {
             }
         }
         // Also if a later part failed.
-        self.tell(changes).await;
+        self.tell(changes, true).await;
         match failed {
             None => Ok(outcomes),
             Some(error) => Err(Unfinished { outcomes, error }),
@@ -362,74 +298,40 @@ impl Overrides {
         Ok(done)
     }
 
-    /// Tells the listener what is in force, if anything has changed. Where there are many, no request waits for that.
-    async fn tell(self: &Arc<Self>, changes: Vec<Change>) {
+    /// Tells the listener what is in force, if anything has changed. Where there are many, that is another thread's work.
+    async fn tell(self: &Arc<Self>, changes: Vec<Change>, are_news: bool) {
         if changes.is_empty() {
             return;
         }
         if self.replica.lock().set() < MANY {
-            return self.tell_now(&changes);
+            return self.tell_now(&changes, are_news);
         }
         let this = self.clone();
         // A listener that panicked has said so.
-        let _ = tokio::task::spawn_blocking(move || this.tell_now(&changes)).await;
+        let _ = tokio::task::spawn_blocking(move || this.tell_now(&changes, are_news)).await;
     }
 
-    fn tell_now(&self, changes: &[Change]) {
-        let now = self.now();
-        let replica = self.replica.lock();
+    fn tell_now(&self, changes: &[Change], are_news: bool) {
+        // One after the other, so that what was told last is the latest.
+        let _telling = self.telling.lock();
+        let (now, in_force, latest) = {
+            let replica = self.replica.lock();
+            let now = self.now();
+            let in_force: Vec<Override> = replica.in_force(now).collect();
+            (now, in_force, replica.latest(MOST_LATEST, now))
+        };
         let mut counts = Counts::default();
-        let in_force = replica.in_force(now);
+        let in_force = in_force.into_iter();
         let mut in_force = in_force.inspect(|it| counts.add(&it.setting.action));
-        self.listener.changed(changes, &mut in_force);
+        self.listener.changed(changes, are_news, &mut in_force);
         // Whatever the listener left.
         in_force.by_ref().for_each(drop);
         drop(in_force);
         *self.in_force.lock() = counts;
-    }
-}
-
-impl Wish {
-    fn order(self) -> Order {
-        Order {
-            subject: self.subject,
-            expected: self.expected,
-            ends: self.ends,
-            content: match self.intent {
-                Intent::Set(setting) => Content::Set(Arc::new(setting)),
-                Intent::Clear(clearing) => Content::Cleared(Arc::new(clearing)),
-            },
-        }
-    }
-}
-
-/// What became of an order, by the time at which the store has judged it: by now a short override may have ended.
-fn outcome(order: &Order, done: Done) -> Outcome {
-    let subject = &order.subject;
-    let previous = |record: Record| match record.says(subject) {
-        Some(it) => Previous::Override(it),
-        None => Previous::Unreadable {
-            version: record.version,
-            ends: record.ends,
-        },
-    };
-    match done {
-        Done::Made { record, before } => match (record.says(subject), before.map(previous)) {
-            (Some(after), before) => Outcome::Set { before, after },
-            (None, before) => Outcome::Cleared {
-                // A version that is no number stood there.
-                before: before.unwrap_or(Previous::Unreadable {
-                    version: 0,
-                    ends: None,
-                }),
-            },
-        },
-        Done::Nothing => Outcome::Nothing,
-        Done::Conflict { current } => {
-            Outcome::Conflict(current.and_then(|current| current.says(subject)))
-        }
-        Done::Full => Outcome::Full,
-        Done::Over => Outcome::Over,
+        *self.latest.lock() = latest;
+        // The clock may have stepped back: what has ended before, and was told again just now, ends once more.
+        let mut told = self.told.lock();
+        *told = now.min(*told);
     }
 }
 
@@ -442,3 +344,6 @@ fn ended(before: Override) -> Change {
         cleared: None,
     }
 }
+
+#[cfg(test)]
+mod tests;

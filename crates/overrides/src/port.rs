@@ -18,7 +18,7 @@ use crate::exchange::Expected;
 use crate::keeper::{ChangeError, Outcome, Overrides, Previous, Unfinished, Wish};
 use crate::name::Subject;
 use crate::setting::{Clearing, Override};
-use answers::{Refusal, bad, found, json, method_not_allowed, none, refused, set, why};
+use answers::{Refusal, bad, json, method_not_allowed, none, refused, shown, why};
 use carried::{Load, Reason, expected, read};
 
 /// The longest body with many overrides, and with one, in bytes.
@@ -136,7 +136,7 @@ impl Port<'_> {
             failed: None,
         };
         let answer = match (question.asked, question.method) {
-            (Asked::All, &Method::GET | &Method::HEAD) => self.list(question.query),
+            (Asked::All, &Method::GET | &Method::HEAD) => self.list(question.query).await,
             (Asked::All, &Method::POST) => self.load(&question, &mut answered).await,
             (Asked::One(name), &Method::GET | &Method::HEAD) => self.show(name, &question),
             (Asked::One(name), &Method::PUT) => self.put(name, &question, &mut answered).await,
@@ -171,10 +171,13 @@ impl Port<'_> {
     fn show(&self, name: &str, question: &Question<'_>) -> Result<Response<Bytes>, Refusal> {
         let subject = self.named(name, question)?;
         let it = self.overrides.get(&subject);
-        it.map_or_else(|| Err(none(&subject)), |it| Ok(found(&it)))
+        it.map_or_else(
+            || Err(none(&subject)),
+            |it| Ok(shown(&it, None, self.overrides.kept())),
+        )
     }
 
-    fn list(&self, query: &str) -> Result<Response<Bytes>, Refusal> {
+    async fn list(&self, query: &str) -> Result<Response<Bytes>, Refusal> {
         let (mut after, mut most) = (None, PAGE);
         for pair in query.split('&') {
             match pair.split_once('=') {
@@ -187,7 +190,7 @@ impl Port<'_> {
                 _ => return Err(bad("the query may have after=NAME and limit=NUMBER")),
             }
         }
-        let (mut part, mut has_more) = self.overrides.page(after.as_ref(), most);
+        let (mut part, mut has_more) = self.overrides.page(after, most).await;
         let fitting = fitting(&part);
         has_more |= fitting < part.len();
         part.truncate(fitting);
@@ -217,7 +220,7 @@ impl Port<'_> {
         let wish = wish.map_err(|error| bad(&error.to_string()))?;
         match self.change(wish, answered).await? {
             Some(Outcome::Set { before, after }) => {
-                let response = set(&after, subject.doubt(self.clients), self.overrides.kept());
+                let response = shown(&after, subject.doubt(self.clients), self.overrides.kept());
                 answered.changed.push(Changed {
                     subject,
                     before,

@@ -63,7 +63,7 @@ impl Overrides {
         };
         let over = self.replica.lock().ended(since, now);
         let changes: Vec<Change> = over.into_iter().map(ended).collect();
-        self.tell(changes).await;
+        self.tell(changes, true).await;
     }
 
     /// Drops what is over, and the earliest of too many cleared ones.

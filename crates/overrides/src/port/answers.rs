@@ -77,23 +77,12 @@ fn etag(it: &Override) -> HeaderValue {
         .unwrap_or_else(|_| HeaderValue::from_static("\"0\""))
 }
 
-/// An override that was asked for.
-pub(super) fn found(it: &Override) -> Response<Bytes> {
-    shown(it, &Shown::of(it))
-}
-
-/// An override that was set.
-pub(super) fn set(it: &Override, note: Option<String>, kept: Kept) -> Response<Bytes> {
-    let changed = Shown {
+pub(super) fn shown(it: &Override, note: Option<String>, kept: Kept) -> Response<Bytes> {
+    let mut response = json(&Shown {
         note,
         kept: Some(kept),
         ..Shown::of(it)
-    };
-    shown(it, &changed)
-}
-
-fn shown(it: &Override, shown: &Shown) -> Response<Bytes> {
-    let mut response = json(shown);
+    });
     response.headers_mut().insert(ETAG, etag(it));
     response
 }

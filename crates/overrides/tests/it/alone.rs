@@ -7,8 +7,8 @@ use std::time::Duration;
 use tidegate_overrides::{Action, Ends, Expected, MAX_OVERRIDES, Outcome, Overrides, Wish};
 
 use crate::support::{
-    Told, action, change, clear, clearing, one_that_ended_is_none, one_that_ends_at_once_is_set,
-    plan, set, wait_until, wish,
+    Told, action, change, changes_of_one_name_follow_each_other, clear, clearing,
+    one_that_ended_is_none, one_that_ends_at_once_is_set, plan, set, wait_until, wish,
 };
 
 fn open(file: Option<&Path>) -> (Arc<Overrides>, Told) {
@@ -68,7 +68,20 @@ async fn their_number_is_bounded() {
     assert_eq!(told.in_force(), MAX_OVERRIDES);
     change(&one, clear(&name(0))).await;
     set(&one, &name(MAX_OVERRIDES), Action::Block).await;
-    let more = wish(&name(0), Action::Block, never);
+    // Of one name twice, one takes room.
+    for index in [1, 2] {
+        change(&one, clear(&name(index))).await;
+    }
+    let (first, second) = (
+        wish(&name(0), Action::Block, never),
+        wish(&name(1), Action::Block, never),
+    );
+    let outcomes = one
+        .change(vec![first.clone(), first, second])
+        .await
+        .unwrap();
+    assert!(outcomes.iter().all(is_made), "{outcomes:?}");
+    let more = wish(&name(2), Action::Block, never);
     assert_eq!(change(&one, more).await, Outcome::Full);
 }
 
@@ -98,4 +111,9 @@ async fn one_that_ends_at_once_is_set_all_the_same() {
 #[tokio::test]
 async fn one_that_ended_is_none_for_any_condition() {
     one_that_ended_is_none(&open(None).0).await;
+}
+
+#[tokio::test]
+async fn each_change_of_a_name_sees_those_before_it() {
+    changes_of_one_name_follow_each_other(&open(None).0).await;
 }

@@ -3,11 +3,12 @@
 use std::time::{Duration, Instant};
 
 use tidegate_overrides::{Action, Ends, Expected, Outcome, Previous, Wish};
-use tidegate_testkit::{RedisCluster, RedisServer};
+use tidegate_testkit::{RedisCluster, RedisProxy, RedisServer};
 
 use crate::support::{
-    HASH, action, change, clear, clearing, connect, keeping, one_that_ended_is_none,
-    one_that_ends_at_once_is_set, plan, set, subject, wait_until, wish,
+    HASH, action, change, changes_of_one_name_follow_each_other, clear, clearing, connect, keeping,
+    one_that_ended_is_none, one_that_ends_at_once_is_set, plan, set, subject, until, wait_until,
+    wish,
 };
 
 /// So soon all gateways know of a change.
@@ -227,7 +228,7 @@ async fn all_gateways_know_who_cleared_an_override() {
     away.sync().await.unwrap();
     let expected = ("user_id:1".to_owned(), clearing());
     for told in [told, other_told, away_told] {
-        assert_eq!(told.cleared(), [expected.clone()]);
+        assert_eq!(told.cleared(), std::slice::from_ref(&expected));
     }
     let head = server.command(&["HGET", HASH, "="]).await;
     assert!(
@@ -258,6 +259,26 @@ async fn all_gateways_know_who_cleared_an_override() {
         .await;
     other.sync().await.unwrap();
     assert_eq!(action(&other, "user_id:2"), None);
+}
+
+/// Also where Redis was not there when the gateway started.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_in_force_at_the_start_is_no_news() {
+    let server = RedisServer::start().await;
+    let (one, told) = connect(&server.url()).await;
+    one.sync().await.unwrap();
+    set(&one, "user_id:1", Action::Block).await;
+    assert_eq!(told.news(), 1);
+    let proxy = RedisProxy::start(server.addr());
+    proxy.refuse().await;
+    let (other, told) = connect(&format!("redis://{}", proxy.addr())).await;
+    assert!(other.sync().await.is_err());
+    proxy.accept();
+    until("Redis is there", async || other.sync().await.is_ok()).await;
+    assert_eq!((told.in_force(), told.news()), (1, 0));
+    set(&one, "user_id:2", Action::Block).await;
+    other.sync().await.unwrap();
+    assert_eq!((told.in_force(), told.news()), (2, 1));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -300,4 +321,11 @@ async fn one_that_ended_is_none_for_any_condition() {
     let server = RedisServer::start().await;
     let (one, _) = connect(&server.url()).await;
     one_that_ended_is_none(&one).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_change_of_a_name_sees_those_before_it() {
+    let server = RedisServer::start().await;
+    let (one, _) = connect(&server.url()).await;
+    changes_of_one_name_follow_each_other(&one).await;
 }

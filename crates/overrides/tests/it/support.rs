@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tidegate_overrides::{
     Action, Change, Clearing, Ends, Expected, Intent, Listener, Outcome, Override, Overrides,
-    Setting, Subject, Wish,
+    Previous, Setting, Subject, Wish,
 };
 use tidegate_redis::{Scripts, Shards};
 use tidegate_testkit::RedisServer;
@@ -17,31 +17,49 @@ pub(crate) const HASH: &str = "tidegate:{overrides}";
 
 /// What a listener was told: how many are in force, and each change.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Told(Arc<Mutex<(usize, Vec<Change>)>>);
+pub(crate) struct Told(Arc<Mutex<Last>>);
+
+#[derive(Debug, Default)]
+struct Last {
+    in_force: usize,
+    changes: Vec<Change>,
+    news: usize,
+}
 
 impl Listener for Told {
-    fn changed(&self, changes: &[Change], in_force: &mut dyn Iterator<Item = Override>) {
+    fn changed(
+        &self,
+        changes: &[Change],
+        are_news: bool,
+        in_force: &mut dyn Iterator<Item = Override>,
+    ) {
         let mut told = self.0.lock();
-        told.0 = in_force.count();
-        told.1.extend_from_slice(changes);
+        told.in_force = in_force.count();
+        told.changes.extend_from_slice(changes);
+        told.news += if are_news { changes.len() } else { 0 };
     }
 }
 
 impl Told {
     pub(crate) fn in_force(&self) -> usize {
-        self.0.lock().0
+        self.0.lock().in_force
+    }
+
+    /// How many changes were news.
+    pub(crate) fn news(&self) -> usize {
+        self.0.lock().news
     }
 
     /// Who has cleared what, since this was asked last.
     pub(crate) fn cleared(&self) -> Vec<(String, Clearing)> {
-        let changes = std::mem::take(&mut self.0.lock().1);
+        let changes = std::mem::take(&mut self.0.lock().changes);
         let cleared = |it: Change| Some((it.subject.to_string(), (*it.cleared?).clone()));
         changes.into_iter().filter_map(cleared).collect()
     }
 
     /// The changes since it was asked last: before and after.
     pub(crate) fn changes(&self) -> Vec<(String, Option<Action>, Option<Action>)> {
-        let changes = std::mem::take(&mut self.0.lock().1);
+        let changes = std::mem::take(&mut self.0.lock().changes);
         let action = |it: Option<Override>| it.map(|it| it.setting.action.clone());
         let told = |it: Change| (it.subject.to_string(), action(it.before), action(it.after));
         changes.into_iter().map(told).collect()
@@ -145,10 +163,56 @@ pub(crate) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     }
 }
 
+/// Of changes that are made together, each sees those before it.
+pub(crate) async fn changes_of_one_name_follow_each_other(overrides: &Arc<Overrides>) {
+    let set = |action| wish("user_id:1", action, Ends::Never);
+    let nothing = |action| Wish {
+        expected: Expected::Nothing,
+        ..set(action)
+    };
+    let wishes = [
+        set(plan("a")),
+        nothing(plan("b")),
+        set(plan("c")),
+        clear("user_id:1"),
+        clear("user_id:1"),
+        nothing(plan("d")),
+    ];
+    let outcomes = overrides.change(wishes.to_vec()).await.unwrap();
+    let action = |it: &Override| it.setting.action.clone();
+    let told = outcomes.iter().map(|outcome| match outcome {
+        Outcome::Set { before, after } => (before.as_ref().map(previous), Some(action(after))),
+        Outcome::Cleared { before } => (Some(previous(before)), None),
+        Outcome::Conflict(current) => (current.as_ref().map(action), current.as_ref().map(action)),
+        _ => (None, None),
+    });
+    let told: Vec<_> = told.collect();
+    let [a, c, d] = ["a", "c", "d"].map(|name| Some(plan(name)));
+    assert_eq!(
+        told,
+        [
+            (None, a.clone()),
+            (a.clone(), a.clone()),
+            (a, c.clone()),
+            (c, None),
+            (None, None),
+            (None, d),
+        ]
+    );
+    assert_eq!(overrides.list().len(), 1);
+}
+
+fn previous(it: &Previous) -> Action {
+    match it {
+        Previous::Override(it) => it.setting.action.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
 /// One that has ended is none for any condition, though its record may still be there.
 pub(crate) async fn one_that_ended_is_none(overrides: &Arc<Overrides>) {
     let mut versions = Vec::new();
-    for name in ["user_id:1", "user_id:2", "user_id:3"] {
+    for name in ["user_id:1", "user_id:2", "user_id:3", "user_id:4"] {
         let short = Ends::After(Duration::from_millis(100));
         let outcome = change(overrides, wish(name, Action::Block, short)).await;
         let Outcome::Set { after, .. } = outcome else {
@@ -156,7 +220,15 @@ pub(crate) async fn one_that_ended_is_none(overrides: &Arc<Overrides>) {
         };
         versions.push(after.version);
     }
-    wait_until("the last ends", || action(overrides, "user_id:3").is_none()).await;
+    // The store knows when: this gateway may be ahead of it.
+    let ask = Wish {
+        expected: Expected::Version(versions[3]),
+        ..wish("user_id:4", Action::Block, Ends::At(1))
+    };
+    until("the last ends", async || {
+        change(overrides, ask.clone()).await == Outcome::Conflict(None)
+    })
+    .await;
     let expecting = |name: &str, expected| Wish {
         expected,
         ..wish(name, Action::Exempt, Ends::Never)

@@ -259,8 +259,8 @@ async fn check_and_explain_ask_a_gateway_that_knows_no_overrides() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("gateway.yaml");
     let yaml = limited("").replace("UPSTREAM", "http://127.0.0.1:1");
-    let yaml = yaml.replace("limit: 3", "limit: 4");
-    std::fs::write(&file, format!("admin: {}\n{yaml}", admin.addr())).unwrap();
+    let other = "overrides_file: other.jsonl";
+    std::fs::write(&file, format!("admin: {}\n{other}\n{yaml}", admin.addr())).unwrap();
     let file = file.to_str().unwrap();
     let (status, out, err) = tidegate(&["check", "--running", "-c", file], "").await;
     assert_eq!((status, &*err), (Some(0), ""));
