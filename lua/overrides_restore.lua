@@ -9,6 +9,9 @@ local most = tonumber(ARGV[1])
 
 local function text(number) return string.format('%d', number) end
 
+-- Whether a content is that of a cleared one.
+local function clears(content) return content == '' or string.sub(content, 1, 1) == '-' end
+
 local head = redis.call('HGET', KEYS[1], '=')
 local begun, version, count = string.match(head or '', '^(%d+) (%d+) (%d+)$')
 version, count = math.max(tonumber(version or 0), tonumber(ARGV[3])), tonumber(count or 0)
@@ -20,17 +23,19 @@ for i = 4, #ARGV, 2 do
   local new, ends, content = string.match(record, '^(%d+) (%d+) (.*)$')
   local stored = redis.call('HGET', KEYS[1], name)
   local old, _, old_content = string.match(stored or '', '^(%d+) (%d+) (.*)$')
-  local is_counted = old ~= nil and old_content ~= ''
-  local adds = (content ~= '' and 1 or 0) - (is_counted and 1 or 0)
+  local is_counted = old ~= nil and not clears(old_content)
+  local adds = (clears(content) and 0 or 1) - (is_counted and 1 or 0)
   local is_over = ends ~= '0' and tonumber(ends) <= now
   local is_older = tonumber(old or -1) > tonumber(new)
   if not is_over and not is_older and count + adds <= math.max(most, count) then
-    if old ~= new then
+    local lacked = old ~= new
+    if lacked then
       redis.call('HSET', KEYS[1], name, record)
-      restored = restored + 1
       count = count + adds
     end
-    redis.call('ZADD', KEYS[2], new, name)
+    -- Its name may have been lost alone.
+    if redis.call('ZADD', KEYS[2], new, name) == 1 then lacked = true end
+    if lacked then restored = restored + 1 end
     version = math.max(version, tonumber(new))
   end
 end

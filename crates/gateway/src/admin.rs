@@ -29,7 +29,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
 use crate::status::LiveStatus;
-use access::Access;
+use access::{Access, Asker};
 use audit::Audit;
 use clients::Question;
 pub(crate) use config::RunningConfig;
@@ -127,10 +127,10 @@ impl Admin {
         let (head, body) = request.into_parts();
         let path = head.uri.path();
         if let Some(question) = Question::of(path) {
-            return self.client(&question, &head, peer).await.map(at_once);
+            return self.client(question, &head, peer).await.map(at_once);
         }
         if let Some(asked) = Asked::of(path) {
-            return self.overrides(asked, &head, body, peer).await.map(at_once);
+            return self.overrides(asked, head, body, peer).await.map(at_once);
         }
         let snapshot = self.status.current.load_full();
         let access = Access::new(&snapshot.admin, &self.sessions);
@@ -171,12 +171,7 @@ impl Admin {
     }
 
     /// About one client, for those who may ask.
-    async fn client(
-        &self,
-        question: &Question<'_>,
-        head: &Parts,
-        from: SocketAddr,
-    ) -> Response<Bytes> {
+    async fn client(&self, question: Question, head: &Parts, from: SocketAddr) -> Response<Bytes> {
         let snapshot = self.status.current.load_full();
         let access = Access::new(&snapshot.admin, &self.sessions);
         let asker = match access.asker(&head.method, &head.headers) {
@@ -186,19 +181,15 @@ impl Admin {
         if !question.methods().contains(&head.method) {
             return clients::method_not_allowed(question.allow());
         }
-        let audit = Audit {
-            asker,
-            from,
-            status: &self.status,
-        };
-        question.answer(&snapshot.budgets, &audit).await
+        let audit = self.audit(asker, from);
+        question.answer(snapshot, audit).await
     }
 
     /// About overrides, for those who may ask.
     async fn overrides(
         &self,
-        asked: Asked<'_>,
-        head: &Parts,
+        asked: Asked,
+        head: Parts,
         body: Incoming,
         from: SocketAddr,
     ) -> Response<Bytes> {
@@ -208,12 +199,16 @@ impl Admin {
             Ok(asker) => asker,
             Err(refusal) => return *refusal,
         };
-        let audit = Audit {
-            asker,
+        let audit = self.audit(asker, from);
+        overrides::answer(asked, head, body, snapshot, audit).await
+    }
+
+    fn audit(&self, asker: Asker<'_>, from: SocketAddr) -> Audit {
+        Audit {
+            by: asker.name().to_owned(),
             from,
-            status: &self.status,
-        };
-        overrides::answer(asked, head, body, &snapshot, &audit).await
+            status: self.status.clone(),
+        }
     }
 
     /// Ready to take requests: not stopping, taking connections, users can be told apart, and the store answers.

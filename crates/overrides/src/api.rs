@@ -10,7 +10,7 @@ use tidegate_net::text::cut;
 use tidegate_tower::{ClientPlan, ClientPlans, OverrideAction};
 
 use crate::exchange::{Ends, Expected};
-use crate::keeper::{Kept, Wish};
+use crate::keeper::{Intent, Kept, Previous, Wish};
 use crate::name::{InvalidName, MAX_NAME, Subject};
 use crate::setting::{Action, InvalidSetting, Override, Setting};
 pub use table::table;
@@ -31,6 +31,8 @@ pub enum Verb {
     Exempt,
     /// 403.
     Block,
+    /// Another version of the program has set it, which knows more.
+    Unknown,
 }
 
 /// An override as it is shown.
@@ -48,7 +50,7 @@ pub struct Shown {
     /// Why it was set.
     #[serde(default)]
     pub reason: String,
-    /// Who set it: the name of an admin token.
+    /// Who set it: the name of an admin token, or `no token` where none is needed.
     #[serde(default)]
     pub by: String,
     /// When it was set.
@@ -58,6 +60,9 @@ pub struct Shown {
     /// Why nobody may have this name, in the answer to a change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    /// Where it is kept, if it is shown alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<Kept>,
 }
 
 /// A part of all overrides, by name.
@@ -104,6 +109,8 @@ pub struct Wanted {
     version: serde::de::IgnoredAny,
     #[serde(default, skip_serializing)]
     note: serde::de::IgnoredAny,
+    #[serde(default, skip_serializing)]
+    kept: serde::de::IgnoredAny,
 }
 
 /// Many overrides that are wished for.
@@ -166,12 +173,33 @@ impl Shown {
             name: it.subject.to_string(),
             action,
             plan,
-            until: it.ends.map_or_else(|| NEVER.to_owned(), written),
+            until: end(it.ends),
             reason: it.setting.reason.to_string(),
             by: it.setting.by.to_string(),
             set: written(it.set_at()),
             version: it.version,
             note: None,
+            kept: None,
+        }
+    }
+
+    /// What was in force for `subject` before a change.
+    pub fn previous(subject: &Subject, it: &Previous) -> Self {
+        let (version, ends) = match it {
+            Previous::Override(it) => return Self::of(it),
+            Previous::Unreadable { version, ends } => (*version, *ends),
+        };
+        Self {
+            name: subject.to_string(),
+            action: Verb::Unknown,
+            plan: None,
+            until: end(ends),
+            reason: String::new(),
+            by: String::new(),
+            set: written(version),
+            version,
+            note: None,
+            kept: None,
         }
     }
 
@@ -179,7 +207,7 @@ impl Shown {
     pub fn effect(&self) -> Option<OverrideAction> {
         Some(match (self.action, &self.plan) {
             (Verb::Plan, Some(plan)) => OverrideAction::Plan(plan.as_str().into()),
-            (Verb::Plan, None) => return None,
+            (Verb::Plan, None) | (Verb::Unknown, _) => return None,
             (Verb::Exempt, _) => OverrideAction::Exempt,
             (Verb::Block, _) => OverrideAction::Block,
         })
@@ -188,7 +216,7 @@ impl Shown {
     /// What it does, as people type it: `plan gold`, `exempt`, `block`.
     pub fn does(&self) -> String {
         self.effect()
-            .map_or_else(|| "plan".to_owned(), |it| it.to_string())
+            .map_or_else(|| "unknown".to_owned(), |it| it.to_string())
     }
 }
 
@@ -261,7 +289,7 @@ impl Wanted {
             subject,
             expected,
             ends: self.ends()?,
-            setting: Some(Setting::new(action, &self.reason, by)?),
+            intent: Intent::Set(Setting::new(action, &self.reason, by)?),
         })
     }
 
@@ -286,6 +314,11 @@ impl Wanted {
             _ => Err(InvalidWish::Time),
         }
     }
+}
+
+/// An end for people.
+fn end(ends: Option<Micros>) -> String {
+    ends.map_or_else(|| NEVER.to_owned(), written)
 }
 
 /// A time for people, in UTC.

@@ -1,4 +1,5 @@
-//! The scripts that keep overrides in Redis: `lua/overrides.lua` and its neighbours. Each call is made once, and waits for a second at most.
+//! The scripts that keep overrides in Redis: `lua/overrides.lua` and its neighbours. Each call is made once, and waits for a second at
+//! most, also if decisions give up much earlier.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,8 +19,11 @@ const DROP: &str = include_str!("../../../lua/overrides_drop.lua");
 /// How long a call may take. No request waits for one.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How many overrides one call is about: Redis is busy for some milliseconds.
+/// How many overrides are read at once.
 pub(crate) const PAGE: usize = 500;
+
+/// How many are changed at once. Redis is busy meanwhile, and decisions wait for 25 ms at most.
+pub(crate) const BATCH: usize = 100;
 
 /// How long Redis keeps overrides after a gateway has last asked: as long as the secret that gateways share.
 const KEPT: Duration = Duration::from_secs(64 * 24 * 60 * 60);
@@ -43,6 +47,8 @@ pub(crate) struct Page {
     pub(crate) begun: u64,
     /// The highest version.
     pub(crate) version: u64,
+    /// How many records stand in one of the keys and not in the other: Redis has lost a part of them.
+    pub(crate) lacking: u64,
     /// Up to which version this page tells.
     pub(crate) until: u64,
     pub(crate) records: Vec<(Subject, Record)>,
@@ -115,6 +121,11 @@ pub(crate) enum Answer {
 }
 
 impl Clock {
+    /// A clock that showed this when it was asked at `sent`.
+    pub(crate) const fn new(time: Micros, sent: Instant) -> Self {
+        Self { time, sent }
+    }
+
     /// How long ago it was seen.
     pub(crate) fn age(&self) -> Duration {
         self.sent.elapsed()
@@ -209,15 +220,14 @@ impl Exchange {
         script: &'static str,
         arguments: &[Word],
     ) -> Result<Vec<Vec<u8>>, CallError> {
-        let asked = self.shards.eval_texts(&self.keys, script, arguments);
-        let answer = tokio::time::timeout(PATIENCE, asked).await;
-        Ok(answer.unwrap_or(Err(CallError::Timeout))?.1)
+        let shards = &self.shards;
+        let asked = shards.eval_texts(&self.keys, script, arguments, PATIENCE);
+        Ok(asked.await?.1)
     }
 
     async fn counted(&self, script: &'static str, arguments: &[Word]) -> Result<u64, CallError> {
-        let asked = self.shards.eval(&self.keys, script, arguments);
-        let answer = tokio::time::timeout(PATIENCE, asked).await;
-        let (_, reply) = answer.unwrap_or(Err(CallError::Timeout))?;
+        let asked = self.shards.eval(&self.keys, script, arguments, PATIENCE);
+        let (_, reply) = asked.await?;
         let count = reply.get(1).and_then(|count| u64::try_from(*count).ok());
         count.ok_or_else(CallError::unknown_reply)
     }
@@ -249,12 +259,10 @@ fn read_page(reply: &[Vec<u8>], sent: Instant) -> Option<Page> {
         (subject.to_string() == name && name.len() <= MAX_NAME).then_some((subject, record))
     };
     Some(Page {
-        clock: Clock {
-            time: number(&head[0])?,
-            sent,
-        },
+        clock: Clock::new(number(&head[0])?, sent),
         begun: number(&head[1])?,
         version: number(&head[2])?,
+        lacking: number(&head[3])?,
         until: number(&head[4])?,
         records: records.chunks(2).filter_map(read).collect(),
     })
@@ -263,10 +271,7 @@ fn read_page(reply: &[Vec<u8>], sent: Instant) -> Option<Page> {
 /// Reads what `lua/override.lua` answers.
 fn read_answer(reply: &[Vec<u8>], sent: Instant, orders: &[Order]) -> Option<Answer> {
     let (head, rows) = reply.split_at_checked(2)?;
-    let clock = Clock {
-        time: number(&head[0])?,
-        sent,
-    };
+    let clock = Clock::new(number(&head[0])?, sent);
     if head[1] == b"-1" {
         return Some(Answer::Lost);
     }

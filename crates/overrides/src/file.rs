@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::name::Subject;
 use crate::replica::{Record, Replica};
 
-/// How much of the file is read, in bytes: several times what all overrides can take.
-const MAX_FILE: u64 = 512 << 20;
+/// How much of the file is read, in bytes: more than all overrides can take, set and cleared, each of them twice.
+const MAX_FILE: u64 = 2 << 30;
 /// The longest line: a name, a reason and what is around them, with all of it escaped.
 const MAX_LINE: u64 = 16 << 10;
 /// So many lines that no longer count are left alone.
@@ -43,7 +43,7 @@ impl OverrideFile {
     /// count.
     pub(crate) fn open(path: &Path, replica: &mut Replica) -> io::Result<Self> {
         match File::open(path) {
-            Ok(file) => read(file, replica)?,
+            Ok(file) => read(file, MAX_FILE, replica)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
@@ -80,8 +80,8 @@ impl OverrideFile {
     }
 }
 
-fn read(file: File, replica: &mut Replica) -> io::Result<()> {
-    let mut reader = BufReader::new(file.take(MAX_FILE));
+fn read(file: File, most: u64, replica: &mut Replica) -> io::Result<()> {
+    let mut reader = BufReader::new(file.take(most + 1));
     let mut line = Vec::new();
     for number in 1.. {
         line.clear();
@@ -102,7 +102,13 @@ fn read(file: File, replica: &mut Replica) -> io::Result<()> {
             }
         }
     }
-    Ok(())
+    match reader.get_ref().limit() {
+        0 => Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            format!("it has more than {most} bytes"),
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn of_line(line: &[u8]) -> Option<(Subject, Record)> {
@@ -145,6 +151,9 @@ fn write_anew(path: &Path, replica: &Replica) -> io::Result<(File, usize)> {
     drop(buffered);
     file.sync_all()?;
     fs::rename(&new, path)?;
+    // The name is on the disk, too.
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
     Ok((file, lines))
 }
 
@@ -157,7 +166,7 @@ mod tests {
         Record {
             version,
             ends: None,
-            content: Content::Cleared,
+            content: Content::Cleared(std::sync::Arc::default()),
         }
     }
 
@@ -207,6 +216,21 @@ mod tests {
             fs::write(&path, format!("{whole}{bad}{whole}")).unwrap();
             let error = versions(&path).unwrap_err();
             assert!(error.to_string().contains("line 2"), "{error}");
+        }
+    }
+
+    /// What was cut off would be lost when the file is written anew.
+    #[test]
+    fn a_file_that_is_too_long_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("overrides");
+        let text = "{\"name\":\"user_id:1\",\"record\":\"5 0 \"}\n".repeat(2);
+        fs::write(&path, &text).unwrap();
+        let length = text.len() as u64;
+        for (most, is_read) in [(length, true), (length - 1, false), (length / 2, false)] {
+            let mut replica = Replica::default();
+            let read = read(File::open(&path).unwrap(), most, &mut replica);
+            assert_eq!(read.is_ok(), is_read, "{most}");
         }
     }
 }

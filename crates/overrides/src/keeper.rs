@@ -3,6 +3,7 @@
 mod figures;
 mod keeping;
 mod syncing;
+mod wish;
 
 use std::fmt;
 use std::io;
@@ -15,80 +16,30 @@ use tidegate_core::Micros;
 use tidegate_redis::{CallError, Shards};
 
 use crate::MAX_OVERRIDES;
-use crate::exchange::{Answer, Clock, Done, Ends, Exchange, Expected, Order, PAGE};
+use crate::exchange::{Answer, BATCH, Clock, Done, Exchange, Order};
 use crate::file::OverrideFile;
 use crate::memory;
 use crate::name::Subject;
-use crate::replica::{Change, Content, Record, Replica};
-use crate::setting::{Override, Setting};
+use crate::replica::{Change, Replica};
+use crate::setting::Override;
 pub use figures::{Counts, Figures, Kept};
+pub use wish::{ChangeError, Intent, Outcome, Previous, Unfinished, Wish};
 
-/// A change that is wished for.
-#[derive(Clone, Debug)]
-pub struct Wish {
-    /// Whom the override is for.
-    pub subject: Subject,
-    /// What must be in force.
-    pub expected: Expected,
-    /// When it ends; of no effect where it is cleared.
-    pub ends: Ends,
-    /// What it says; none: it is cleared.
-    pub setting: Option<Setting>,
-}
-
-impl Wish {
-    /// The wish that a name has no override.
-    pub const fn clear(subject: Subject, expected: Expected) -> Self {
-        Self {
-            subject,
-            expected,
-            ends: Ends::Never,
-            setting: None,
-        }
-    }
-}
-
-/// What became of a wish.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It is in force on this gateway, and within a second on all others.
-    Made {
-        /// What was in force.
-        before: Option<Override>,
-        /// What is in force.
-        after: Option<Override>,
-    },
-    /// There was nothing to clear.
-    Nothing,
-    /// Something else is in force than was expected: this.
-    Conflict(Option<Override>),
-    /// There are [`MAX_OVERRIDES`] already.
-    Full,
-    /// It would have ended already.
-    Over,
-}
-
-/// Why no change was made.
-#[derive(Debug, thiserror::Error)]
-pub enum ChangeError {
-    /// Redis did not answer as it should. Whether the change was made is not known if it did not answer in time.
-    #[error(transparent)]
-    Store(#[from] CallError),
-    /// The file of overrides cannot be written.
-    #[error("the file of overrides cannot be written: {0}")]
-    File(#[from] io::Error),
-    /// The gateway ends.
-    #[error("the gateway is stopping")]
-    Ended,
-}
-
-/// From so many overrides on it takes a while to see which are in force, in which no request should wait.
+/// From so many overrides on it takes a while to look at all. Another thread than those of requests does that.
 const MANY: usize = 2_000;
+/// How many that were set last are at hand.
+const MOST_LATEST: usize = 100;
 
 /// Who is told of changes.
 pub trait Listener: Send + Sync {
-    /// Other overrides are in force from now on. It is called before a change is answered.
-    fn changed(&self, changes: &[Change], in_force: &mut dyn Iterator<Item = Override>);
+    /// Other overrides are in force from now on. It is called before a change is answered. `are_news`: nobody knew of these changes
+    /// before; else they were in force when this process first heard of any.
+    fn changed(
+        &self,
+        changes: &[Change],
+        are_news: bool,
+        in_force: &mut dyn Iterator<Item = Override>,
+    );
 }
 
 /// All overrides of a gateway.
@@ -99,7 +50,10 @@ pub struct Overrides {
     known: tokio::sync::Mutex<Known>,
     clock: Mutex<Option<Clock>>,
     listener: Box<dyn Listener>,
+    // Held while the listener is told.
+    telling: Mutex<()>,
     in_force: Mutex<Counts>,
+    latest: Mutex<Vec<Override>>,
     // Up to when it was told of overrides that ended.
     told: Mutex<Micros>,
 }
@@ -115,6 +69,8 @@ enum Store {
 struct Known {
     since: u64,
     begun: u64,
+    // How many records Redis had in one of its keys alone, when all of it was compared last.
+    lacking: u64,
     connection: Option<(usize, u64)>,
     heard: Option<Instant>,
     renewed: Option<Instant>,
@@ -144,7 +100,7 @@ impl Overrides {
         let file = file.map(|path| OverrideFile::open(path, &mut replica));
         let store = Store::Memory(Mutex::new(file.transpose()?));
         let overrides = Self::new(store, replica, listener);
-        overrides.tell_now(&[]);
+        overrides.tell_now(&[], false);
         Ok(overrides)
     }
 
@@ -155,7 +111,9 @@ impl Overrides {
             known: tokio::sync::Mutex::default(),
             clock: Mutex::default(),
             listener,
+            telling: Mutex::default(),
             in_force: Mutex::default(),
+            latest: Mutex::default(),
             told: Mutex::new(memory::now()),
         })
     }
@@ -176,17 +134,34 @@ impl Overrides {
 
     /// All that are in force, by name.
     pub fn list(&self) -> Vec<Override> {
-        self.page(None, MAX_OVERRIDES).0
+        self.page_now(None, MAX_OVERRIDES).0
     }
 
     /// Those whose name is behind `after`, by name, `most` at most; and whether there are more.
-    pub fn page(&self, after: Option<&Subject>, most: usize) -> (Vec<Override>, bool) {
+    pub async fn page(
+        self: &Arc<Self>,
+        after: Option<Subject>,
+        most: usize,
+    ) -> (Vec<Override>, bool) {
+        if self.replica.lock().set() < MANY {
+            return self.page_now(after.as_ref(), most);
+        }
+        let this = self.clone();
+        let page = tokio::task::spawn_blocking(move || this.page_now(after.as_ref(), most));
+        // It ends early only with the process.
+        page.await.unwrap_or_default()
+    }
+
+    fn page_now(&self, after: Option<&Subject>, most: usize) -> (Vec<Override>, bool) {
         self.replica.lock().page(after, most, self.now())
     }
 
-    /// The ones that were set last, the latest first, `most` at most.
-    pub fn latest(&self, most: usize) -> Vec<Override> {
-        self.replica.lock().latest(most, self.now())
+    /// The ones that were set last, the latest first, 100 at most.
+    pub fn latest(&self) -> Vec<Override> {
+        let now = self.now();
+        let mut latest = self.latest.lock().clone();
+        latest.retain(|it| it.ends.is_none_or(|ends| ends > now));
+        latest
     }
 
     /// Numbers about them.
@@ -194,7 +169,6 @@ impl Overrides {
         let clock = *self.clock.lock();
         Figures {
             in_force: *self.in_force.lock(),
-            version: self.replica.lock().version(),
             heard: clock.map(|clock| clock.age()),
         }
     }
@@ -209,19 +183,24 @@ impl Overrides {
     ///
     /// # Errors
     ///
-    /// Redis does not answer, or the file cannot be written. Of many changes the first may have been made.
-    pub async fn change(self: &Arc<Self>, wishes: Vec<Wish>) -> Result<Vec<Outcome>, ChangeError> {
+    /// Redis does not answer, or the file cannot be written.
+    pub async fn change(self: &Arc<Self>, wishes: Vec<Wish>) -> Result<Vec<Outcome>, Unfinished> {
         let orders: Vec<Order> = wishes.into_iter().map(Wish::order).collect();
         let this = self.clone();
         let changing = tokio::spawn(async move { this.follow(orders).await });
-        changing.await.unwrap_or(Err(ChangeError::Ended))
+        changing.await.unwrap_or_else(|_| {
+            Err(Unfinished {
+                outcomes: Vec::new(),
+                error: ChangeError::Ended,
+            })
+        })
     }
 
-    async fn follow(self: Arc<Self>, orders: Vec<Order>) -> Result<Vec<Outcome>, ChangeError> {
+    async fn follow(self: Arc<Self>, orders: Vec<Order>) -> Result<Vec<Outcome>, Unfinished> {
         let mut known = self.known.lock().await;
         let (mut outcomes, mut changes) = (Vec::new(), Vec::new());
-        let mut made = Ok(());
-        for orders in orders.chunks(PAGE) {
+        let mut failed = None;
+        for orders in orders.chunks(BATCH) {
             let done = match &self.store {
                 Store::Redis(exchange) => {
                     let done = self.make(exchange, &mut known, orders, &mut changes);
@@ -231,19 +210,21 @@ impl Overrides {
             };
             match done {
                 Ok(done) => {
-                    let now = self.now();
                     let done = orders.iter().zip(done);
-                    outcomes.extend(done.map(|(order, done)| outcome(order, done, now)));
+                    outcomes.extend(done.map(|(order, done)| Outcome::of(order, done)));
                 }
                 Err(error) => {
-                    made = Err(error);
+                    failed = Some(error);
                     break;
                 }
             }
         }
         // Also if a later part failed.
-        self.tell(changes).await;
-        made.map(|()| outcomes)
+        self.tell(changes, true).await;
+        match failed {
+            None => Ok(outcomes),
+            Some(error) => Err(Unfinished { outcomes, error }),
+        }
     }
 
     /// As [`make_here`](Self::make_here), where no request has to wait for the disk.
@@ -317,56 +298,40 @@ impl Overrides {
         Ok(done)
     }
 
-    /// Tells the listener what is in force, if anything has changed. Where there are many, no request waits for that.
-    async fn tell(self: &Arc<Self>, changes: Vec<Change>) {
+    /// Tells the listener what is in force, if anything has changed. Where there are many, that is another thread's work.
+    async fn tell(self: &Arc<Self>, changes: Vec<Change>, are_news: bool) {
         if changes.is_empty() {
             return;
         }
         if self.replica.lock().set() < MANY {
-            return self.tell_now(&changes);
+            return self.tell_now(&changes, are_news);
         }
         let this = self.clone();
         // A listener that panicked has said so.
-        let _ = tokio::task::spawn_blocking(move || this.tell_now(&changes)).await;
+        let _ = tokio::task::spawn_blocking(move || this.tell_now(&changes, are_news)).await;
     }
 
-    fn tell_now(&self, changes: &[Change]) {
-        let now = self.now();
-        let replica = self.replica.lock();
+    fn tell_now(&self, changes: &[Change], are_news: bool) {
+        // One after the other, so that what was told last is the latest.
+        let _telling = self.telling.lock();
+        let (now, in_force, latest) = {
+            let replica = self.replica.lock();
+            let now = self.now();
+            let in_force: Vec<Override> = replica.in_force(now).collect();
+            (now, in_force, replica.latest(MOST_LATEST, now))
+        };
         let mut counts = Counts::default();
-        let in_force = replica.in_force(now);
+        let in_force = in_force.into_iter();
         let mut in_force = in_force.inspect(|it| counts.add(&it.setting.action));
-        self.listener.changed(changes, &mut in_force);
+        self.listener.changed(changes, are_news, &mut in_force);
         // Whatever the listener left.
         in_force.by_ref().for_each(drop);
         drop(in_force);
         *self.in_force.lock() = counts;
-    }
-}
-
-impl Wish {
-    fn order(self) -> Order {
-        let content = self.setting.map(Arc::new);
-        Order {
-            subject: self.subject,
-            expected: self.expected,
-            ends: self.ends,
-            content: content.map_or(Content::Cleared, Content::Set),
-        }
-    }
-}
-
-fn outcome(order: &Order, done: Done, now: Micros) -> Outcome {
-    let of = |record: Option<Record>| record.and_then(|record| record.of(&order.subject, now));
-    match done {
-        Done::Made { record, before } => Outcome::Made {
-            before: of(before),
-            after: of(Some(record)),
-        },
-        Done::Nothing => Outcome::Nothing,
-        Done::Conflict { current } => Outcome::Conflict(of(current)),
-        Done::Full => Outcome::Full,
-        Done::Over => Outcome::Over,
+        *self.latest.lock() = latest;
+        // The clock may have stepped back: what has ended before, and was told again just now, ends once more.
+        let mut told = self.told.lock();
+        *told = now.min(*told);
     }
 }
 
@@ -376,5 +341,9 @@ fn ended(before: Override) -> Change {
         subject: before.subject.clone(),
         before: Some(before),
         after: None,
+        cleared: None,
     }
 }
+
+#[cfg(test)]
+mod tests;

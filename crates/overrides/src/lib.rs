@@ -23,11 +23,14 @@ mod replica;
 mod setting;
 
 pub use exchange::{Ends, Expected};
-pub use keeper::{ChangeError, Counts, Figures, Kept, Listener, Outcome, Overrides, Wish};
+pub use keeper::{
+    ChangeError, Counts, Figures, Intent, Kept, Listener, Outcome, Overrides, Previous, Unfinished,
+    Wish,
+};
 pub use live::{LiveOverrides, listed};
 pub use name::{InvalidName, MAX_NAME, Subject};
 pub use replica::Change;
-pub use setting::{Action, InvalidSetting, MAX_PLAN, MAX_REASON, Override, Setting};
+pub use setting::{Action, Clearing, InvalidSetting, MAX_PLAN, MAX_REASON, Override, Setting};
 
 /// The most overrides that there may be.
 pub const MAX_OVERRIDES: usize = 100_000;

@@ -20,7 +20,7 @@ use crate::setting::{Action, Override};
 
 /// Events that wait for the status page; of more, the first are left out.
 const MOST_EVENTS: usize = 100;
-/// How many the status page lists.
+/// How many plans the status page lists.
 const MOST_SHOWN: usize = 100;
 /// Changes of so many clients at once concern all.
 const MOST_CLIENTS: usize = 1_000;
@@ -70,8 +70,6 @@ impl LiveOverrides {
             }
             Store::Memory(_) => Overrides::in_memory(file, applied)?,
         };
-        // What is in force at the start is no event.
-        events.lock().clear();
         Ok(Self {
             overrides,
             table,
@@ -81,7 +79,7 @@ impl LiveOverrides {
 
     /// How many are in force, and those that were set last, for the status page. Others may name one of `plans`.
     pub fn document(&self, plans: &ClientPlans) -> document::Overrides {
-        let latest = self.overrides.latest(MOST_SHOWN);
+        let latest = self.overrides.latest();
         let latest = latest.iter().map(Shown::of);
         document::Overrides {
             count: self.overrides.figures().in_force.all(),
@@ -111,7 +109,12 @@ impl LiveOverrides {
 }
 
 impl Listener for Applied {
-    fn changed(&self, changes: &[Change], in_force: &mut dyn Iterator<Item = Override>) {
+    fn changed(
+        &self,
+        changes: &[Change],
+        are_news: bool,
+        in_force: &mut dyn Iterator<Item = Override>,
+    ) {
         let in_force = in_force.map(|it| (listed(it.subject), action(&it.setting.action)));
         self.table.replace(in_force);
         if changes.is_empty() {
@@ -120,6 +123,9 @@ impl Listener for Applied {
         // Requests see the change before what is remembered is forgotten.
         if let Store::Redis(store) = &self.store {
             store.recall(self.concerned(changes));
+        }
+        if !are_news {
+            return;
         }
         let mut events = self.events.lock();
         for change in changes.iter().rev().take(MOST_EVENTS).rev() {
@@ -183,19 +189,30 @@ fn event(change: &Change) -> String {
                 "" => String::new(),
                 by => format!(", by {by}"),
             };
-            let reason = match &*after.setting.reason {
-                "" => String::new(),
-                reason => format!(" ({})", cut(reason, MAX_TEXT)),
-            };
+            let reason = because(&after.setting.reason);
             format!("Override for {name}: {}{by}{reason}.", after.setting.action)
         }
         (Some(before), None) => {
-            format!(
-                "The override for {name} has ended: {}.",
-                before.setting.action
-            )
+            let action = &before.setting.action;
+            let Some(clearing) = &change.cleared else {
+                return format!("The override for {name} has ended: {action}.");
+            };
+            let by = match &*clearing.by {
+                "" => String::new(),
+                by => format!(" by {by}"),
+            };
+            let reason = because(&clearing.reason);
+            format!("The override for {name} was cleared{by}{reason}: {action}.")
         }
         (None, None) => format!("The override for {name} has changed."),
+    }
+}
+
+/// A reason, if one was given.
+fn because(reason: &str) -> String {
+    match reason {
+        "" => String::new(),
+        reason => format!(" ({})", cut(reason, MAX_TEXT)),
     }
 }
 
@@ -204,19 +221,25 @@ mod tests {
     use tidegate_store::MemoryStore;
 
     use super::*;
+    use crate::setting::{Clearing, Setting};
 
-    #[test]
-    fn what_is_recalled_is_of_the_client_or_of_all_that_it_may_be() {
-        let applied = Applied {
+    fn applied() -> Applied {
+        Applied {
             table: OverrideTable::default(),
             store: Store::Memory(Arc::new(MemoryStore::new(1))),
             hasher: Hasher::new(""),
             events: Arc::default(),
-        };
+        }
+    }
+
+    #[test]
+    fn what_is_recalled_is_of_the_client_or_of_all_that_it_may_be() {
+        let applied = applied();
         let change = |name: &str| Change {
             subject: Subject::parse(name, 64).unwrap(),
             before: None,
             after: None,
+            cleared: None,
         };
         let tag = |client| applied.hasher.tag(&client);
         let acme = tag(Client::ApiKey("acme".into()));
@@ -237,5 +260,53 @@ mod tests {
             let changes: Vec<_> = names.iter().map(|name| change(name)).collect();
             assert_eq!(applied.concerned(&changes), expected, "{names:?}");
         }
+    }
+
+    #[test]
+    fn what_was_in_force_before_is_no_event() {
+        let applied = applied();
+        let change = Change {
+            subject: Subject::parse("user_id:42", 64).unwrap(),
+            before: None,
+            after: None,
+            cleared: None,
+        };
+        for (are_news, events) in [(false, 0), (true, 1)] {
+            applied.changed(
+                std::slice::from_ref(&change),
+                are_news,
+                &mut std::iter::empty(),
+            );
+            assert_eq!(applied.events.lock().len(), events);
+        }
+    }
+
+    #[test]
+    fn an_event_says_who_cleared_an_override_and_which_ended_by_itself() {
+        let subject = Subject::parse("user_id:42", 64).unwrap();
+        let before = Override {
+            subject: subject.clone(),
+            version: 1,
+            ends: None,
+            setting: Arc::new(Setting::new(Action::Block, "why", "alice").unwrap()),
+        };
+        let text = |cleared: Option<Clearing>| {
+            event(&Change {
+                subject: subject.clone(),
+                before: Some(before.clone()),
+                after: None,
+                cleared: cleared.map(Arc::new),
+            })
+        };
+        assert_eq!(text(None), "The override for user_id:42 has ended: block.");
+        let by = Clearing::new("it is over", "bob").unwrap();
+        assert_eq!(
+            text(Some(by)),
+            "The override for user_id:42 was cleared by bob (it is over): block."
+        );
+        assert_eq!(
+            text(Some(Clearing::default())),
+            "The override for user_id:42 was cleared: block."
+        );
     }
 }

@@ -8,15 +8,16 @@ mod carried;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::header::{IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderMap, Method, Response, StatusCode};
 use tidegate_net::path::decoded_part;
 use tidegate_tower::{ClientPlans, Clients, problem};
 
 use crate::api::{Loaded, Shown, ShownList, Wanted};
 use crate::exchange::Expected;
-use crate::keeper::{ChangeError, Outcome, Overrides, Wish};
+use crate::keeper::{ChangeError, Outcome, Overrides, Previous, Unfinished, Wish};
 use crate::name::Subject;
-use crate::setting::Override;
+use crate::setting::{Clearing, Override};
 use answers::{Refusal, bad, json, method_not_allowed, none, refused, shown, why};
 use carried::{Load, Reason, expected, read};
 
@@ -33,19 +34,19 @@ const MAX_SHOWN: usize = 1 << 20;
 const MAX_REASONS: usize = 20;
 
 /// Whose override, or all.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Asked<'a> {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
     /// All.
     All,
     /// One, by its name as it stands in the path.
-    One(&'a str),
+    One(String),
 }
 
 /// What is asked about overrides, and by whom.
 #[derive(Debug)]
 pub struct Question<'a> {
     /// Whose.
-    pub asked: Asked<'a>,
+    pub asked: &'a Asked,
     /// The method of the request.
     pub method: &'a Method,
     /// The query of the request.
@@ -88,21 +89,21 @@ pub struct Changed {
     /// Whom the override is for.
     pub subject: Subject,
     /// What was in force before.
-    pub before: Option<Override>,
+    pub before: Option<Previous>,
     /// What is in force now.
     pub after: Option<Override>,
     /// Why.
     pub reason: String,
 }
 
-impl<'a> Asked<'a> {
+impl Asked {
     /// What a path asks for, if it is about overrides. The slash of a network may be escaped, or not.
-    pub fn of(path: &'a str) -> Option<Self> {
+    pub fn of(path: &str) -> Option<Self> {
         match path.strip_prefix("/overrides")? {
             "" => Some(Self::All),
             rest => {
                 let name = rest.strip_prefix('/')?;
-                (!name.is_empty()).then_some(Self::One(name))
+                (!name.is_empty()).then(|| Self::One(name.to_owned()))
             }
         }
     }
@@ -134,8 +135,8 @@ impl Port<'_> {
             refused: 0,
             failed: None,
         };
-        let answer = match (&question.asked, question.method) {
-            (Asked::All, &Method::GET | &Method::HEAD) => self.list(question.query),
+        let answer = match (question.asked, question.method) {
+            (Asked::All, &Method::GET | &Method::HEAD) => self.list(question.query).await,
             (Asked::All, &Method::POST) => self.load(&question, &mut answered).await,
             (Asked::One(name), &Method::GET | &Method::HEAD) => self.show(name, &question),
             (Asked::One(name), &Method::PUT) => self.put(name, &question, &mut answered).await,
@@ -169,11 +170,14 @@ impl Port<'_> {
 
     fn show(&self, name: &str, question: &Question<'_>) -> Result<Response<Bytes>, Refusal> {
         let subject = self.named(name, question)?;
-        let found = self.overrides.get(&subject);
-        found.map_or_else(|| Err(none(&subject)), |it| Ok(shown(&it, None)))
+        let it = self.overrides.get(&subject);
+        it.map_or_else(
+            || Err(none(&subject)),
+            |it| Ok(shown(&it, None, self.overrides.kept())),
+        )
     }
 
-    fn list(&self, query: &str) -> Result<Response<Bytes>, Refusal> {
+    async fn list(&self, query: &str) -> Result<Response<Bytes>, Refusal> {
         let (mut after, mut most) = (None, PAGE);
         for pair in query.split('&') {
             match pair.split_once('=') {
@@ -186,7 +190,7 @@ impl Port<'_> {
                 _ => return Err(bad("the query may have after=NAME and limit=NUMBER")),
             }
         }
-        let (mut part, mut has_more) = self.overrides.page(after.as_ref(), most);
+        let (mut part, mut has_more) = self.overrides.page(after, most).await;
         let fitting = fitting(&part);
         has_more |= fitting < part.len();
         part.truncate(fitting);
@@ -214,12 +218,9 @@ impl Port<'_> {
         }
         let wish = wanted.wish(subject.clone(), expected, question.by, self.plans);
         let wish = wish.map_err(|error| bad(&error.to_string()))?;
-        match self.change(vec![wish], answered).await?.pop() {
-            Some(Outcome::Made {
-                before,
-                after: Some(after),
-            }) => {
-                let response = shown(&after, subject.doubt(self.clients));
+        match self.change(wish, answered).await? {
+            Some(Outcome::Set { before, after }) => {
+                let response = shown(&after, subject.doubt(self.clients), self.overrides.kept());
                 answered.changed.push(Changed {
                     subject,
                     before,
@@ -241,19 +242,17 @@ impl Port<'_> {
         let subject = self.named(name, question)?;
         let expected = expected(question.headers)?;
         let reason = read::<Reason>(&question.body)?.unwrap_or_default().reason;
-        let reason = crate::setting::reason(&reason).map_err(|error| bad(&error.to_string()))?;
-        let wish = Wish::clear(subject.clone(), expected);
-        match self.change(vec![wish], answered).await?.pop() {
-            Some(Outcome::Made {
-                before: Some(before),
-                ..
-            }) => {
-                let response = json(&Shown::of(&before));
+        let clearing =
+            Clearing::new(&reason, question.by).map_err(|error| bad(&error.to_string()))?;
+        let wish = Wish::clear(subject.clone(), expected, clearing);
+        match self.change(wish, answered).await? {
+            Some(Outcome::Cleared { before }) => {
+                let response = json(&Shown::previous(&subject, &before));
                 answered.changed.push(Changed {
                     subject,
                     before: Some(before),
                     after: None,
-                    reason: reason.to_owned(),
+                    reason,
                 });
                 Ok(response)
             }
@@ -267,6 +266,9 @@ impl Port<'_> {
         question: &Question<'_>,
         answered: &mut Answered,
     ) -> Result<Response<Bytes>, Refusal> {
+        if question.headers.contains_key(IF_MATCH) || question.headers.contains_key(IF_NONE_MATCH) {
+            return Err(bad("a condition is for one override, not for many"));
+        }
         let list: Option<Load> = read(&question.body)?;
         let list = list.ok_or_else(|| bad("a body is needed: {\"overrides\": [...]}"))?;
         let (mut loaded, mut wishes, mut whose) = (Loaded::default(), Vec::new(), Vec::new());
@@ -286,16 +288,20 @@ impl Port<'_> {
                 Err(why) => loaded.refuse(name, &why, MAX_REASONS),
             }
         }
-        for ((subject, reason), outcome) in
-            whose.into_iter().zip(self.change(wishes, answered).await?)
-        {
+        let made = self.overrides.change(wishes).await;
+        let (outcomes, error) = match made {
+            Ok(outcomes) => (outcomes, None),
+            Err(unfinished) => (unfinished.outcomes, Some(unfinished.error)),
+        };
+        let mut rest = whose.split_off(outcomes.len());
+        for ((subject, reason), outcome) in whose.into_iter().zip(outcomes) {
             match outcome {
-                Outcome::Made { before, after } => {
+                Outcome::Set { before, after } => {
                     loaded.set += 1;
                     answered.changed.push(Changed {
                         subject,
                         before,
-                        after,
+                        after: Some(after),
                         reason,
                     });
                 }
@@ -307,28 +313,44 @@ impl Port<'_> {
             }
         }
         answered.refused = loaded.refused;
-        Ok(json(&loaded))
+        let Some(error) = error else {
+            return Ok(json(&loaded));
+        };
+        let detail = format!("{error}; before that, {} of these were set", loaded.set);
+        let whom = match (rest.len(), rest.pop()) {
+            (1, Some((subject, _))) => subject.to_string(),
+            (many, _) => format!("{many} names"),
+        };
+        Err(answered.fails(whom, error, &detail))
     }
 
+    /// Makes one change.
     async fn change(
         &self,
-        wishes: Vec<Wish>,
+        wish: Wish,
         answered: &mut Answered,
-    ) -> Result<Vec<Outcome>, Refusal> {
-        let whom = match wishes.as_slice() {
-            [one] => one.subject.to_string(),
-            many => format!("{} names", many.len()),
+    ) -> Result<Option<Outcome>, Refusal> {
+        let whom = wish.subject.to_string();
+        match self.overrides.change(vec![wish]).await {
+            Ok(mut outcomes) => Ok(outcomes.pop()),
+            Err(Unfinished { error, .. }) => {
+                let detail = error.to_string();
+                Err(answered.fails(whom, error, &detail))
+            }
+        }
+    }
+}
+
+impl Answered {
+    /// Notes that a change failed; the answer.
+    fn fails(&mut self, whom: String, error: ChangeError, detail: &str) -> Refusal {
+        let code = match error {
+            ChangeError::Store(_) => "store_unavailable",
+            ChangeError::File(_) => "file_not_written",
+            ChangeError::Ended => "stopping",
         };
-        self.overrides.change(wishes).await.map_err(|error| {
-            let code = match error {
-                ChangeError::Store(_) => "store_unavailable",
-                ChangeError::File(_) => "file_not_written",
-                ChangeError::Ended => "stopping",
-            };
-            let detail = error.to_string();
-            answered.failed = Some((whom, error));
-            Box::new(problem(StatusCode::SERVICE_UNAVAILABLE, code, &detail))
-        })
+        self.failed = Some((whom, error));
+        Box::new(problem(StatusCode::SERVICE_UNAVAILABLE, code, detail))
     }
 }
 

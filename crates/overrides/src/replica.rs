@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tidegate_core::Micros;
 
 use crate::name::Subject;
-use crate::setting::{Override, Setting};
+use crate::setting::{Clearing, Override, Setting};
 
 /// What is known of one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,11 +23,14 @@ pub(crate) struct Record {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     /// There was an override, which was cleared.
-    Cleared,
+    Cleared(Arc<Clearing>),
     Set(Arc<Setting>),
     /// It cannot be read: another version of the program may have written it. It is kept, and not in force.
     Unreadable(Arc<str>),
 }
+
+/// How the content of a cleared one begins. Nothing stands for one, too.
+const CLEARED: char = '-';
 
 /// A change that this process has learned of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,13 +41,15 @@ pub struct Change {
     pub before: Option<Override>,
     /// What is in force now.
     pub after: Option<Override>,
+    /// Who has cleared it, as far as that is known; none: it was set, or has ended by itself.
+    pub cleared: Option<Arc<Clearing>>,
 }
 
 /// All records, by name.
 #[derive(Debug, Default)]
 pub(crate) struct Replica {
     records: HashMap<Subject, Record>,
-    // The set ones that end, by when.
+    // Those that end, by when: also cleared ones, which are remembered until then.
     ending: BTreeMap<(Micros, u64), Subject>,
     version: u64,
     set: usize,
@@ -56,9 +61,14 @@ impl Record {
         let (version, rest) = text.split_once(' ')?;
         let (ends, content) = rest.split_once(' ')?;
         let ends: Micros = ends.parse().ok()?;
-        let content = match content {
-            "" => Content::Cleared,
-            content => match serde_json::from_str(content) {
+        let content = match content.strip_prefix(CLEARED) {
+            // Whoever cleared it, and why, may be lost.
+            Some(clearing) => {
+                let clearing = serde_json::from_str(clearing).unwrap_or_default();
+                Content::Cleared(Arc::new(clearing))
+            }
+            None if content.is_empty() => Content::Cleared(Arc::default()),
+            None => match serde_json::from_str(content) {
                 Ok(setting) => Content::Set(Arc::new(setting)),
                 Err(_) => Content::Unreadable(content.into()),
             },
@@ -82,15 +92,20 @@ impl Record {
     }
 
     const fn is_set(&self) -> bool {
-        !matches!(self.content, Content::Cleared)
+        !matches!(self.content, Content::Cleared(_))
     }
 
     /// The override that it is, if it is in force.
     pub(crate) fn of(&self, subject: &Subject, now: Micros) -> Option<Override> {
+        (!self.is_over(now)).then(|| self.says(subject)).flatten()
+    }
+
+    /// The override that it is, at whatever time.
+    pub(crate) fn says(&self, subject: &Subject) -> Option<Override> {
         let Content::Set(setting) = &self.content else {
             return None;
         };
-        (!self.is_over(now)).then(|| Override {
+        Some(Override {
             subject: subject.clone(),
             version: self.version,
             ends: self.ends,
@@ -100,11 +115,14 @@ impl Record {
 }
 
 impl Content {
-    /// The form in which it is stored: nothing if it is cleared.
+    /// The form in which it is stored.
     pub(crate) fn written(&self) -> String {
         match self {
-            Self::Cleared => String::new(),
             // Strings always become JSON.
+            Self::Cleared(clearing) => {
+                let clearing = serde_json::to_string(&**clearing).unwrap_or_default();
+                format!("{CLEARED}{clearing}")
+            }
             Self::Set(setting) => serde_json::to_string(&**setting).unwrap_or_default(),
             Self::Unreadable(text) => text.as_ref().to_owned(),
         }
@@ -145,6 +163,10 @@ impl Replica {
         if record.is_set() {
             self.set += 1;
         }
+        let cleared = match &record.content {
+            Content::Cleared(clearing) => Some(clearing.clone()),
+            Content::Set(_) | Content::Unreadable(_) => None,
+        };
         if let Some(ends) = record.ends {
             self.ending.insert((ends, record.version), subject.clone());
         }
@@ -153,6 +175,7 @@ impl Replica {
             subject,
             before,
             after,
+            cleared,
         })
     }
 
@@ -214,7 +237,8 @@ impl Replica {
     /// The overrides that are in force with the highest versions, `most` at most, the highest first.
     pub(crate) fn latest(&self, most: usize, now: Micros) -> Vec<Override> {
         let all = self.records.iter();
-        let in_force = all.filter(|(_, it)| it.is_set() && !it.is_over(now));
+        let in_force =
+            all.filter(|(_, it)| matches!(it.content, Content::Set(_)) && !it.is_over(now));
         let mut in_force: Vec<_> = in_force.collect();
         let highest = |(_, record): &(&Subject, &Record)| std::cmp::Reverse(record.version);
         if in_force.len() > most {

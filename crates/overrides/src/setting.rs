@@ -44,7 +44,7 @@ pub struct Setting {
     pub action: Action,
     /// Why.
     pub reason: Box<str>,
-    /// Who set it: the name of an admin token, or nothing.
+    /// Who set it: the name of an admin token, or `no token` where none is needed.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub by: Box<str>,
 }
@@ -81,13 +81,43 @@ impl Setting {
         if plan.is_some_and(|name| name.chars().any(char::is_control)) {
             return Err(InvalidSetting::Control);
         }
-        let by = &by[..by.floor_char_boundary(MAX_BY)];
         Ok(Self {
             action,
             reason: reason.into(),
-            by: by.into(),
+            by: cut(by).into(),
         })
     }
+}
+
+/// Who cleared an override, and why.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Clearing {
+    /// Why.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub reason: Box<str>,
+    /// As [`Setting::by`].
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub by: Box<str>,
+}
+
+impl Clearing {
+    /// By whom, and why.
+    ///
+    /// # Errors
+    ///
+    /// The reason is too long, or has control characters.
+    pub fn new(reason: &str, by: &str) -> Result<Self, InvalidSetting> {
+        Ok(Self {
+            reason: self::reason(reason)?.into(),
+            by: cut(by).into(),
+        })
+    }
+}
+
+/// A name of whom changes something, as far as it is kept.
+fn cut(by: &str) -> &str {
+    &by[..by.floor_char_boundary(MAX_BY)]
 }
 
 /// A reason, if it may be one.
@@ -95,7 +125,7 @@ impl Setting {
 /// # Errors
 ///
 /// It is too long, or has control characters.
-pub(crate) fn reason(text: &str) -> Result<&str, InvalidSetting> {
+fn reason(text: &str) -> Result<&str, InvalidSetting> {
     if text.len() > MAX_REASON {
         return Err(InvalidSetting::Reason);
     }

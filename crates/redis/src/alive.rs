@@ -10,18 +10,15 @@ use fred::clients::Client as Fred;
 use fred::error::{Error, ErrorKind};
 use fred::interfaces::ClientLike as _;
 use fred::types::Value;
-use fred::types::config::Options;
+
+use super::settings::within;
 
 /// How long between an answer and the next question.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Ends when there was no answer for as long as this; an error is one.
 pub(crate) async fn until_silent(fred: &Fred, patience: Duration) {
-    let options = Options {
-        // Instead of the timeout of decisions.
-        timeout: Some(patience),
-        ..Options::default()
-    };
+    let options = within(patience);
     loop {
         tokio::time::sleep(EVERY).await;
         let answer: Result<Value, Error> = fred.with_options(&options).ping(None).await;

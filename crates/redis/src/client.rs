@@ -7,6 +7,7 @@ use fred::bytes_utils::Str;
 use fred::clients::Client as Fred;
 use fred::error::Error;
 use fred::interfaces::{ClientLike as _, KeysInterface as _, LuaInterface as _};
+use fred::types::config::Options;
 use fred::types::{CustomCommand, Expiration, FromValue, InfoKind, SetOptions, Value};
 use tokio::sync::Notify;
 
@@ -14,6 +15,7 @@ use super::connection::Connection;
 use super::error::CallError;
 use super::failure::Failure;
 use super::route::Route;
+use super::settings::within;
 use super::word::Word;
 
 /// A command for a node that does not own the key's slot yet: without ASKING it would send us back.
@@ -71,7 +73,34 @@ impl Client {
             (Asking::No, By::Text(text)) => {
                 Box::pin(fred.eval(text.as_fred(), keys, arguments)).await?
             }
-            (Asking::Yes, script) => Box::pin(run_asking(&fred, script, keys, arguments)).await?,
+            (Asking::Yes, script) => {
+                let options = Options::default();
+                Box::pin(run_asking(&fred, &options, script, keys, arguments)).await?
+            }
+        };
+        Ok(reply)
+    }
+
+    /// As [`run`](Self::run), from its text, with another timeout than that of decisions.
+    pub(crate) async fn run_within<R: FromValue>(
+        &self,
+        patience: Duration,
+        text: &Word,
+        keys: &[Word],
+        arguments: &[Word],
+        asking: Asking,
+    ) -> Result<Vec<R>, Failure> {
+        let fred = self.0.fred()?;
+        let options = within(patience);
+        let (keys, arguments) = (in_fred(keys), in_fred(arguments));
+        let script = By::Text(text);
+        let reply = match asking {
+            Asking::No => {
+                let (command, words) = script.command(keys, arguments);
+                // Not `eval`, which fred has without options.
+                Box::pin(fred.with_options(&options).custom(command, words)).await?
+            }
+            Asking::Yes => Box::pin(run_asking(&fred, &options, script, keys, arguments)).await?,
         };
         Ok(reply)
     }
@@ -142,22 +171,18 @@ impl Client {
 /// Runs a script on a node that does not own the slot yet.
 async fn run_asking<R: FromValue>(
     fred: &Fred,
+    options: &Options,
     script: By<'_>,
     keys: Vec<Str>,
     arguments: Vec<Str>,
 ) -> Result<Vec<R>, Error> {
-    let (command, script) = match script {
-        By::Sha(sha) => ("EVALSHA", sha),
-        By::Text(text) => ("EVAL", text),
-    };
-    let mut words: Vec<Value> = vec![script.as_fred().into(), keys.len().to_string().into()];
-    words.extend(keys.into_iter().chain(arguments).map(Value::from));
+    let (command, words) = script.command(keys, arguments);
     // Both are written in one piece, so that ASKING speaks for this script and no other.
-    let both = fred.pipeline();
+    let both = fred.pipeline().with_options(options);
     let _: () = both
         .custom(command_named("ASKING"), Vec::<Value>::new())
         .await?;
-    let _: () = both.custom(command_named(command), words).await?;
+    let _: () = both.custom(command, words).await?;
     both.last().await
 }
 
@@ -166,6 +191,19 @@ async fn run_asking<R: FromValue>(
 pub(crate) enum By<'a> {
     Sha(&'a Word),
     Text(&'a Word),
+}
+
+impl By<'_> {
+    /// The command that runs the script, and its words.
+    fn command(self, keys: Vec<Str>, arguments: Vec<Str>) -> (CustomCommand, Vec<Value>) {
+        let (command, script) = match self {
+            Self::Sha(sha) => ("EVALSHA", sha),
+            Self::Text(text) => ("EVAL", text),
+        };
+        let mut words: Vec<Value> = vec![script.as_fred().into(), keys.len().to_string().into()];
+        words.extend(keys.into_iter().chain(arguments).map(Value::from));
+        (command_named(command), words)
+    }
 }
 
 fn in_fred(words: &[Word]) -> Vec<Str> {

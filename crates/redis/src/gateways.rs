@@ -144,9 +144,8 @@ impl Gateways {
             Word::from(LAPSE.as_micros().to_string()),
         ];
         let sent = Instant::now();
-        let asked = shards.eval(&keys, SCRIPT, &arguments);
-        let answer = tokio::time::timeout(timeout, asked).await;
-        let (shard, reply) = answer.unwrap_or(Err(CallError::Timeout))?;
+        let asked = shards.eval(&keys, SCRIPT, &arguments, timeout);
+        let (shard, reply) = asked.await?;
         let beat = read(&reply).ok_or_else(CallError::unknown_reply)?;
         shard.in_flight.saw(beat.now, sent);
         Ok(beat)

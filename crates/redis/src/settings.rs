@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use fred::types::config::{
-    Config, ConnectionConfig, PerformanceConfig, ReconnectError, Server, ServerConfig, TcpConfig,
-    TlsConfig, TlsConnector, TlsHostMapping,
+    Config, ConnectionConfig, Options, PerformanceConfig, ReconnectError, Server, ServerConfig,
+    TcpConfig, TlsConfig, TlsConnector, TlsHostMapping,
 };
 
 use super::route::Route;
@@ -94,6 +94,14 @@ pub(crate) fn performance(timeout: Duration) -> PerformanceConfig {
         // fred then skips commands that nobody waits for any more, if they were not yet written.
         default_command_timeout: timeout,
         ..PerformanceConfig::default()
+    }
+}
+
+/// A command that may take longer than a decision, or less long. It is written once, too.
+pub(crate) fn within(patience: Duration) -> Options {
+    Options {
+        timeout: Some(patience),
+        ..Options::default()
     }
 }
 

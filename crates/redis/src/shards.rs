@@ -8,7 +8,7 @@ use tidegate_core::Micros;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use super::client::{Asking, By};
+use super::client::Asking;
 use super::cluster::Cluster;
 use super::error::CallError;
 use super::failure::Failure;
@@ -164,14 +164,16 @@ impl Shards {
         answer.map_err(Failure::into_error)
     }
 
-    /// Runs a script whose text is sent each time where these keys are, which share a slot; which server that was.
+    /// Runs a script whose text is sent each time where these keys are, which share a slot; which server that was. It may take
+    /// `patience`, whatever the timeout of decisions is.
     pub async fn eval(
         &self,
         keys: &[Word],
         text: &'static str,
         arguments: &[Word],
+        patience: Duration,
     ) -> Result<(Arc<Shard>, Vec<i64>), CallError> {
-        self.eval_text(keys, text, arguments).await
+        self.eval_text(keys, text, arguments, patience).await
     }
 
     /// As [`eval`](Self::eval), of a script that answers with texts.
@@ -180,8 +182,9 @@ impl Shards {
         keys: &[Word],
         text: &'static str,
         arguments: &[Word],
+        patience: Duration,
     ) -> Result<(Arc<Shard>, Vec<Vec<u8>>), CallError> {
-        self.eval_text(keys, text, arguments).await
+        self.eval_text(keys, text, arguments, patience).await
     }
 
     async fn eval_text<R: FromValue>(
@@ -189,11 +192,26 @@ impl Shards {
         keys: &[Word],
         text: &'static str,
         arguments: &[Word],
+        patience: Duration,
+    ) -> Result<(Arc<Shard>, Vec<R>), CallError> {
+        let asked = self.eval_anywhere(keys, text, arguments, patience);
+        // Of two servers both together may take so long.
+        let answer = tokio::time::timeout(patience, asked).await;
+        answer.unwrap_or(Err(CallError::Timeout))
+    }
+
+    async fn eval_anywhere<R: FromValue>(
+        &self,
+        keys: &[Word],
+        text: &'static str,
+        arguments: &[Word],
+        patience: Duration,
     ) -> Result<(Arc<Shard>, Vec<R>), CallError> {
         let shard = self.of_key(keys.first().map_or("", Word::as_str))?;
         let text = Word::from(text);
         let run = async |shard: Arc<Shard>, asking| {
-            let reply = shard.client.run(By::Text(&text), keys, arguments, asking);
+            let client = &shard.client;
+            let reply = client.run_within(patience, &text, keys, arguments, asking);
             reply.await.map(|reply| (shard.clone(), reply))
         };
         let answer = match (run(shard.clone(), Asking::No).await, &self.0) {

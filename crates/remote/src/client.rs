@@ -7,7 +7,7 @@ use http::header::{IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderName, HeaderValue, Method};
 use serde_json::json;
 use tidegate_overrides::Kept;
-use tidegate_overrides::api::{Shown, ShownList, Verb, Wanted};
+use tidegate_overrides::api::{Shown, Verb, Wanted};
 use tidegate_status::client::Report;
 use tidegate_top::{client_table, escaped};
 
@@ -134,13 +134,13 @@ impl Question {
         let reason = self.reason.clone().unwrap_or_default();
         let wanted = Wanted::new(action, self.plan.clone(), self.lasting.clone(), reason);
         let shown: Shown = port::ask(port, self.call(Method::PUT).with(&wanted)?)?;
-        let kept: ShownList = port::ask(port, Call::get("/overrides?limit=1"))?;
         let mut text = format!("{}: {} until {}\n", shown.name, shown.does(), shown.until);
         if let Some(note) = &shown.note {
             text.push_str(&format!("note: {}: {note}\n", shown.name));
         }
-        text.push_str(note(kept.kept));
-        crate::print(&plain(&text));
+        // Gateways of earlier versions do not say.
+        text.push_str(shown.kept.map_or("", note));
+        crate::print(&crate::plain(&text));
         Ok(())
     }
 
@@ -148,7 +148,7 @@ impl Question {
         let reason = json!({ "reason": self.reason.clone().unwrap_or_default() });
         let shown: Shown = port::ask(port, self.call(Method::DELETE).with(&reason)?)?;
         let text = format!("{}: {} is cleared\n", shown.name, shown.does());
-        crate::print(&plain(&text));
+        crate::print(&crate::plain(&text));
         Ok(())
     }
 
@@ -165,15 +165,6 @@ impl Question {
         call.headers.extend(header);
         call
     }
-}
-
-/// Lines without what a terminal obeys, and without marks that turn the direction of writing: names may have some.
-fn plain(lines: &str) -> String {
-    let line = |char| match char {
-        '\n' => char,
-        char => tidegate_status::shown(char),
-    };
-    lines.chars().map(line).collect()
 }
 
 /// What is to be known of where overrides are kept.

@@ -1,3 +1,5 @@
+use http::StatusCode;
+
 /// Why a command ended early: a text for people, and the exit status that it means.
 #[derive(Debug)]
 pub struct Failure {
@@ -5,6 +7,8 @@ pub struct Failure {
     pub message: String,
     /// 1: the command could not do what it was asked to. 2: wrong arguments or configuration.
     pub status: u8,
+    /// The status of the answer, if a gateway refused.
+    pub answer: Option<StatusCode>,
 }
 
 impl Failure {
@@ -13,6 +17,15 @@ impl Failure {
         Self {
             message: error.to_string(),
             status: 2,
+            answer: None,
+        }
+    }
+
+    /// A gateway refused what the command asked of it.
+    pub fn refused(answer: StatusCode, error: impl ToString) -> Self {
+        Self {
+            answer: Some(answer),
+            ..Self::failed(error)
         }
     }
 
@@ -21,6 +34,7 @@ impl Failure {
         Self {
             message: error.to_string(),
             status: 1,
+            answer: None,
         }
     }
 }

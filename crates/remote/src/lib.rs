@@ -28,6 +28,15 @@ pub fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
+/// Lines without what a terminal obeys, and without marks that turn the direction of writing: names may have some.
+pub fn plain(lines: &str) -> String {
+    let line = |char| match char {
+        '\n' | '\t' => char,
+        char => tidegate_status::shown(char),
+    };
+    lines.chars().map(line).collect()
+}
+
 /// Prints to standard output; a reader that has gone away is none of our concern.
 pub fn print(text: &str) {
     use std::io::Write as _;

@@ -6,8 +6,9 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use http::Method;
+use http::{Method, StatusCode};
 use tidegate_overrides::api::{Loaded, Shown, ShownList, WantedList, table};
+use tidegate_status::shown;
 use tidegate_top::escaped;
 
 use crate::Failure;
@@ -98,6 +99,18 @@ pub fn all(port: &AdminPort) -> Result<ShownList, Failure> {
     Ok(all)
 }
 
+/// As [`all`]; none of a gateway of an earlier release, which has no overrides.
+///
+/// # Errors
+///
+/// As [`all`].
+pub fn if_any(port: &AdminPort) -> Result<Vec<Shown>, Failure> {
+    match all(port) {
+        Err(failure) if failure.answer == Some(StatusCode::NOT_FOUND) => Ok(Vec::new()),
+        answer => answer.map(|list| list.overrides),
+    }
+}
+
 /// One override a line.
 fn document(overrides: &[Shown]) -> Result<String, Failure> {
     let mut text = "{\"overrides\": [".to_owned();
@@ -121,7 +134,11 @@ fn load(port: &AdminPort, file: &Path) -> Result<(), Failure> {
         let part = WantedList {
             overrides: overrides.to_vec(),
         };
-        let loaded: Loaded = port::ask(port, Call::new(Method::POST, "/overrides").with(&part)?)?;
+        let call = Call::new(Method::POST, "/overrides").with(&part)?;
+        let loaded: Loaded = port::ask(port, call).map_err(|failure| Failure {
+            message: format!("{}\nset: {} before that request", failure.message, sum.set),
+            ..failure
+        })?;
         sum.set += loaded.set;
         sum.over += loaded.over;
         sum.refused += loaded.refused;
@@ -136,10 +153,13 @@ fn load(port: &AdminPort, file: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     sum.reasons.truncate(20);
+    // A line break in a name begins no line.
+    let reasons = sum.reasons.iter().map(|it| it.chars().map(shown).collect());
+    let reasons: Vec<String> = reasons.collect();
     Err(Failure::failed(format!(
         "refused: {}\n  {}",
         sum.refused,
-        sum.reasons.join("\n  ")
+        reasons.join("\n  ")
     )))
 }
 

@@ -210,10 +210,8 @@ async fn exchange(admin: &AdminPort, call: Call) -> Result<Bytes, Failure> {
         }
         _ => String::new(),
     };
-    Err(Failure::failed(format!(
-        "{address} answered {status}: {}{remedy}",
-        detail(&body)
-    )))
+    let message = format!("{address} answered {status}: {}{remedy}", detail(&body));
+    Err(Failure::refused(status, message))
 }
 
 fn request(
@@ -259,5 +257,6 @@ fn detail(body: &[u8]) -> String {
     let detail = problem
         .as_ref()
         .and_then(|problem| problem["detail"].as_str());
-    detail.unwrap_or("an answer without a reason").to_owned()
+    let detail = detail.unwrap_or("an answer without a reason");
+    detail.chars().map(tidegate_status::shown).collect()
 }

@@ -2,14 +2,17 @@
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
+use bytes::Bytes;
+use http::{Response, StatusCode};
 use tidegate_net::text::cut;
 use tidegate_overrides::api::Shown;
 use tidegate_overrides::port::Changed;
-use tidegate_overrides::{ChangeError, Override};
+use tidegate_overrides::{ChangeError, Previous};
 use tidegate_status::client::Report;
+use tidegate_tower::problem;
 
-use super::access::Asker;
 use crate::runtime::budgets::NoReport;
 use crate::status::LiveStatus;
 
@@ -20,16 +23,29 @@ const MAX_BUDGETS: usize = 1_024;
 
 /// Who asks for a change, and where it is told.
 #[derive(Debug)]
-pub(super) struct Audit<'a> {
-    pub(super) asker: Asker<'a>,
+pub(super) struct Audit {
+    /// The name of whoever asks.
+    pub(super) by: String,
     pub(super) from: SocketAddr,
-    pub(super) status: &'a LiveStatus,
+    pub(super) status: Arc<LiveStatus>,
 }
 
-impl Audit<'_> {
+/// Makes a change and tells of it, to the end of both. What a connection does ends when its client hangs up, or when it is open for too
+/// long: then a change would be made of which no line tells.
+pub(super) async fn to_its_end(
+    change: impl Future<Output = Response<Bytes>> + Send + 'static,
+) -> Response<Bytes> {
+    let done = tokio::spawn(change).await;
+    done.unwrap_or_else(|_| {
+        let detail = "The gateway is stopping, or the change failed. It may have been made.";
+        problem(StatusCode::SERVICE_UNAVAILABLE, "stopping", detail)
+    })
+}
+
+impl Audit {
     /// A client's budgets were reset.
     pub(super) fn reset(&self, before: &Report, after: &Report) {
-        let by = self.by();
+        let by = &*self.by;
         // As text, which is quoted: whoever asks chooses the name.
         let client = &*cut(&after.client, MAX_NAME).into_cow();
         let (was, is) = (budgets(before), budgets(after));
@@ -51,11 +67,6 @@ impl Audit<'_> {
         self.status.happened("reset", text);
     }
 
-    /// The name of whoever asks.
-    pub(super) fn by(&self) -> &str {
-        self.asker.name()
-    }
-
     /// Overrides were set or cleared. Their events come from the overrides themselves, because other gateways have them, too.
     pub(super) async fn overridden(&self, changed: &[Changed]) {
         for (number, change) in changed.iter().enumerate() {
@@ -64,16 +75,17 @@ impl Audit<'_> {
                 tokio::task::yield_now().await;
             }
             let name = change.subject.to_string();
+            let previous = |it: &Previous| Shown::previous(&change.subject, it);
             let client = &*cut(&name, MAX_NAME).into_cow();
             let (before, after) = (
-                written(change.before.as_ref()),
-                written(change.after.as_ref()),
+                written(change.before.as_ref().map(previous)),
+                written(change.after.as_ref().map(Shown::of)),
             );
             let (before, after, reason) = (&*before, &*after, &*change.reason);
             tracing::info!(
                 target: "audit",
                 action = "override",
-                by = self.by(),
+                by = &*self.by,
                 from = %self.from,
                 client,
                 before,
@@ -90,7 +102,7 @@ impl Audit<'_> {
         tracing::warn!(
             target: "audit",
             action = "override",
-            by = self.by(),
+            by = &*self.by,
             from = %self.from,
             client,
             %error,
@@ -100,7 +112,7 @@ impl Audit<'_> {
 
     /// A reset failed: nobody knows how much of it was done.
     pub(super) fn reset_failed(&self, name: &str, error: &NoReport) {
-        let by = self.by();
+        let by = &*self.by;
         let client = &*cut(name, MAX_NAME).into_cow();
         tracing::warn!(
             target: "audit",
@@ -115,9 +127,8 @@ impl Audit<'_> {
 }
 
 /// An override in one text, such as `plan gold until 2026-11-24T08:30:00Z`; `none` if there is none.
-fn written(it: Option<&Override>) -> String {
-    let shown = it.map(Shown::of);
-    shown.map_or_else(
+fn written(it: Option<Shown>) -> String {
+    it.map_or_else(
         || "none".to_owned(),
         |it| format!("{} until {}", it.does(), it.until),
     )

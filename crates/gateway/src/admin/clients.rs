@@ -1,13 +1,16 @@
 //! `/clients/{name}`: how one client stands, and `/clients/{name}/reset`: begin anew.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Method, Response, StatusCode};
 use tidegate_status::client::Report;
 use tidegate_tower::{UnknownClient, problem};
 
-use super::audit::Audit;
+use super::audit::{Audit, to_its_end};
 use crate::runtime::budgets::{Budgets, NoReport};
+use crate::runtime::snapshot::Snapshot;
 use tidegate_net::path::decoded_part;
 
 /// What stands before a client's name.
@@ -15,21 +18,24 @@ const CLIENTS: &str = "/clients/";
 
 /// What is asked of a client, and whose.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Question<'a> {
-    name: &'a str,
+pub(super) struct Question {
+    name: String,
     resets: bool,
 }
 
-impl<'a> Question<'a> {
+impl Question {
     /// The question that a path is, if it is one.
-    pub(super) fn of(path: &'a str) -> Option<Self> {
+    pub(super) fn of(path: &str) -> Option<Self> {
         let rest = path.strip_prefix(CLIENTS)?;
         let (name, resets) = match rest.strip_suffix("/reset") {
             Some(name) => (name, true),
             None => (rest, false),
         };
         // A slash of the name itself is escaped.
-        (!name.is_empty() && !name.contains('/')).then_some(Self { name, resets })
+        (!name.is_empty() && !name.contains('/')).then(|| Self {
+            name: name.to_owned(),
+            resets,
+        })
     }
 
     /// The methods by which it is asked.
@@ -48,29 +54,32 @@ impl<'a> Question<'a> {
         }
     }
 
-    pub(super) async fn answer(&self, budgets: &Budgets, audit: &Audit<'_>) -> Response<Bytes> {
-        let Some(name) = decoded_part(self.name) else {
+    pub(super) async fn answer(self, snapshot: Arc<Snapshot>, audit: Audit) -> Response<Bytes> {
+        let Some(name) = decoded_part(&self.name) else {
             return refusal(&NoReport::Client(UnknownClient::Form));
         };
-        let report = match self.resets {
-            true => reset(budgets, &name, audit).await,
-            false => budgets.show(&name).await,
-        };
-        let report = match report {
-            Ok(report) => report,
-            Err(error) => return refusal(&error),
-        };
-        // Numbers and strings always become JSON.
-        let mut response = Response::new(serde_json::to_vec(&report).unwrap_or_default().into());
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        response
+        if !self.resets {
+            return shown(snapshot.budgets.show(&name).await);
+        }
+        to_its_end(async move { shown(reset(&snapshot.budgets, &name, &audit).await) }).await
     }
 }
 
+fn shown(report: Result<Report, NoReport>) -> Response<Bytes> {
+    let report = match report {
+        Ok(report) => report,
+        Err(error) => return refusal(&error),
+    };
+    // Numbers and strings always become JSON.
+    let mut response = Response::new(serde_json::to_vec(&report).unwrap_or_default().into());
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
 /// Resets a client's budgets, which is told.
-async fn reset(budgets: &Budgets, name: &str, audit: &Audit<'_>) -> Result<Report, NoReport> {
+async fn reset(budgets: &Budgets, name: &str, audit: &Audit) -> Result<Report, NoReport> {
     // A client who is nobody is no event.
     let before = budgets.show(name).await?;
     let after = budgets.reset(name).await;
@@ -112,16 +121,14 @@ mod tests {
 
     #[test]
     fn paths_are_questions_about_a_client_or_none() {
-        let question = |path| Question::of(path).map(|question| (question.name, question.resets));
-        assert_eq!(question("/clients/ip:::1"), Some(("ip:::1", false)));
-        assert_eq!(
-            question("/clients/api_key:a/reset"),
-            Some(("api_key:a", true))
-        );
-        assert_eq!(
-            question("/clients/user_id:a%2Freset"),
-            Some(("user_id:a%2Freset", false))
-        );
+        let question = |path| Question::of(path).map(|it| (it.name, it.resets));
+        for (path, name, resets) in [
+            ("/clients/ip:::1", "ip:::1", false),
+            ("/clients/api_key:a/reset", "api_key:a", true),
+            ("/clients/user_id:a%2Freset", "user_id:a%2Freset", false),
+        ] {
+            assert_eq!(question(path), Some((name.to_owned(), resets)), "{path}");
+        }
         for path in [
             "/clients",
             "/clients/",

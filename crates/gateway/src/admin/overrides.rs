@@ -1,5 +1,6 @@
 //! `/overrides` and `/overrides/{name}`: what operators set at run time.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,19 +12,19 @@ use tidegate_overrides::port::{Asked, Port, Question};
 use tidegate_tower::problem;
 use tokio::time::timeout;
 
-use super::audit::Audit;
+use super::audit::{Audit, to_its_end};
 use crate::runtime::snapshot::Snapshot;
 
 /// How long a body may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Answers whoever may ask, and tells of what was changed.
+/// Answers whoever may ask, and tells of what was changed, also if nobody waits for the answer any more.
 pub(super) async fn answer(
-    asked: Asked<'_>,
-    head: &Parts,
+    asked: Asked,
+    head: Parts,
     body: Incoming,
-    snapshot: &Snapshot,
-    audit: &Audit<'_>,
+    snapshot: Arc<Snapshot>,
+    audit: Audit,
 ) -> Response<Bytes> {
     let most = asked.max_body(&head.method);
     let read = timeout(PATIENCE, Limited::new(body, most).collect()).await;
@@ -31,6 +32,17 @@ pub(super) async fn answer(
         let detail = format!("The body has more than {most} bytes, or did not come within 10 s.");
         return problem(StatusCode::PAYLOAD_TOO_LARGE, "bad_body", &detail);
     };
+    let body = body.to_bytes();
+    to_its_end(async move { change(&asked, &head, body, &snapshot, &audit).await }).await
+}
+
+async fn change(
+    asked: &Asked,
+    head: &Parts,
+    body: Bytes,
+    snapshot: &Snapshot,
+    audit: &Audit,
+) -> Response<Bytes> {
     let port = Port {
         overrides: &audit.status.overrides.overrides,
         plans: &snapshot.budgets.overrides.plans,
@@ -41,8 +53,8 @@ pub(super) async fn answer(
         method: &head.method,
         query: head.uri.query().unwrap_or_default(),
         headers: &head.headers,
-        body: body.to_bytes(),
-        by: audit.by(),
+        body,
+        by: &audit.by,
     };
     let answered = port.answer(question).await;
     let metrics = snapshot.stack.metrics.overrides();

@@ -91,7 +91,7 @@ fn changes_of_reload(plan: &Plan) -> Result<Vec<String>, Failure> {
     let changes = limit_keys::changes(&running.limits, &LimitKeys::of(plan));
     let changes = changes.iter();
     warnings.extend(changes.map(|change| format!("warning: a reload starts {change}")));
-    warnings.extend(lost_plans(plan, &overrides::all(&admin)?.overrides));
+    warnings.extend(lost_plans(plan, &overrides::if_any(&admin)?));
     Ok(warnings)
 }
 

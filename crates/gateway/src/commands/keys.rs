@@ -75,10 +75,16 @@ impl Client {
     }
 }
 
-/// A text as YAML has it: quoted as JSON, where it is more than a plain word.
+/// Words that YAML 1.1 or 1.2 takes for something else than a text.
+const WORDS: [&str; 9] = ["null", "true", "false", "yes", "no", "on", "off", "y", "n"];
+
+/// A text as YAML has it: quoted as JSON, where it is more than a plain word, a number, or one of YAML's own words.
 fn word(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    match text.chars().all(is_plain) {
+    let may_follow = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let is_plain =
+        text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(may_follow);
+    let is_own = WORDS.iter().any(|own| own.eq_ignore_ascii_case(text));
+    match is_plain && !is_own {
         true => text.to_owned(),
         false => serde_json::Value::from(text).to_string(),
     }

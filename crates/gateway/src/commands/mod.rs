@@ -129,7 +129,8 @@ pub fn main() -> ExitCode {
             } else {
                 "error: "
             };
-            log::last_words(format!("{word}{message}\n"));
+            // It may quote a file or the answer of another program.
+            log::last_words(tidegate_remote::plain(&format!("{word}{message}\n")));
             ExitCode::from(failure.status)
         }
     }

@@ -298,9 +298,38 @@ fn a_new_key_comes_with_the_entry_to_paste() {
     let expected =
         format!("- {{ name: acme, hash: \"sha256:{hash}\", expires: \"{end}\", plan: gold }}");
     assert_eq!(entry, expected);
-    // The entry is one that a configuration takes.
+    // The entry is one that a configuration takes, whatever YAML takes its words for.
+    let mut entries = entry.to_owned();
+    for name in [
+        "null",
+        "~x",
+        "-",
+        "--",
+        "-x",
+        "No",
+        "1e3",
+        "0x1F",
+        "2026-01-31",
+        "y",
+        "_",
+        "1_0",
+        "ON",
+        "True",
+        "#x",
+        "&x",
+        "*",
+        "x:",
+    ] {
+        let (status, told, _) = keys(&["new", "--plan", "gold", "--", name]);
+        // Some are no names of clients.
+        if status == Some(0) {
+            entries.push('\n');
+            entries.push_str(told.trim_end().split_once("\nentry: ").unwrap().1);
+        }
+    }
+    assert!(entries.lines().count() > 10, "{entries}");
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("keys.yaml"), entry).unwrap();
+    std::fs::write(folder.path().join("keys.yaml"), entries).unwrap();
     let file = folder.path().join("gateway.yaml");
     let yaml = "clients: [{ api_key: { keys_file: keys.yaml } }]\n\
          plans: { gold: { own: unlimited } }\n\

@@ -416,6 +416,20 @@ async fn bodies_and_conditions_are_bounded() {
         let answer = change(admin, Method::PUT, "user_id:1", headers, &block()).await;
         assert_eq!(answer.status, 400, "{headers:?}: {}", answer.text());
     }
+    // Many have no condition: it would be of no effect.
+    for header in ["if-match", "if-none-match"] {
+        let request = Request::post("/overrides").header(header, "*");
+        let load =
+            json!({ "overrides": [{ "name": "user_id:1", "action": "block", "for": "1h" }] });
+        let request = request.body(body::full(load.to_string())).unwrap();
+        let answer = Client::fresh(admin).request(request).await;
+        assert_eq!(answer.status, 400, "{header}: {}", answer.text());
+        assert!(
+            answer.text().contains("a condition is for one"),
+            "{}",
+            answer.text()
+        );
+    }
     assert_eq!(names(admin).await, [""; 0]);
     bench.stop().await;
 }

@@ -53,6 +53,7 @@ mod tests {
             set: "2026-11-28T08:30:00Z".to_owned(),
             version: 1,
             note: None,
+            kept: None,
         };
         let rows = [
             of(

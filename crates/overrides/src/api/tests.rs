@@ -41,7 +41,9 @@ fn what_is_wished_for_is_read() {
         ),
     ] {
         let wish = read(json).unwrap();
-        let setting = wish.setting.unwrap();
+        let Intent::Set(setting) = wish.intent else {
+            panic!("{json}");
+        };
         assert_eq!((setting.action, wish.ends), (action, ends), "{json}");
         assert_eq!(&*setting.by, "ops");
     }
@@ -119,7 +121,7 @@ fn what_is_shown_can_be_set_again() {
         let wish = wanted.wish(subject, Expected::Any, "ops", &plans);
         let wish = wish.unwrap();
         assert_eq!(wish.ends, it.ends.map_or(Ends::Never, Ends::At));
-        assert_eq!(wish.setting.as_ref(), Some(&*it.setting));
+        assert!(matches!(wish.intent, Intent::Set(setting) if setting == *it.setting));
     }
     let rest = ShownList::of(&all[2..], false, 3, Kept::File);
     assert_eq!((rest.count, rest.next), (3, None));

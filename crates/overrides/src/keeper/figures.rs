@@ -34,8 +34,6 @@ impl fmt::Display for Kept {
 pub struct Figures {
     /// How many are in force.
     pub in_force: Counts,
-    /// The highest version that is known.
-    pub version: u64,
     /// How long ago Redis last answered; none: it never did, or there is none.
     pub heard: Option<Duration>,
 }

@@ -8,7 +8,7 @@ use tidegate_redis::CallError;
 
 use super::{Overrides, Store, ended};
 use crate::MAX_OVERRIDES;
-use crate::exchange::{Exchange, PAGE};
+use crate::exchange::{BATCH, Exchange};
 use crate::replica::Change;
 
 /// How often Redis is asked for changes.
@@ -19,6 +19,8 @@ const TOGETHER: Duration = Duration::from_millis(50);
 const JITTER: Micros = 1_000_000;
 /// How often what no longer counts is dropped.
 const DROP: Duration = Duration::from_secs(30);
+/// How many records Redis drops then.
+const DROPPED: usize = 2_000;
 
 impl Overrides {
     /// Keeps them up to date, for as long as the future is polled.
@@ -61,7 +63,7 @@ impl Overrides {
         };
         let over = self.replica.lock().ended(since, now);
         let changes: Vec<Change> = over.into_iter().map(ended).collect();
-        self.tell(changes).await;
+        self.tell(changes, true).await;
     }
 
     /// Drops what is over, and the earliest of too many cleared ones.
@@ -77,10 +79,10 @@ impl Overrides {
             return;
         };
         // Another gateway does it, or this one by and by.
-        let _ = self.drop_over(exchange, 4 * PAGE).await;
+        let _ = self.drop_over(exchange, DROPPED).await;
         let many = self.replica.lock().cleared().saturating_sub(MAX_OVERRIDES);
-        let earliest = self.replica.lock().earliest_cleared(many.min(4 * PAGE));
-        for records in earliest.chunks(PAGE) {
+        let earliest = self.replica.lock().earliest_cleared(many.min(DROPPED));
+        for records in earliest.chunks(BATCH) {
             if exchange.drop_over(records, true).await.is_ok() {
                 let mut replica = self.replica.lock();
                 records
@@ -99,7 +101,7 @@ impl Overrides {
         self.end_over().await;
         let now = self.now();
         let over = self.replica.lock().over(now, most);
-        for records in over.chunks(PAGE) {
+        for records in over.chunks(BATCH) {
             exchange.drop_over(records, false).await?;
             let mut replica = self.replica.lock();
             records

@@ -8,7 +8,7 @@ use tidegate_core::Micros;
 use tidegate_redis::CallError;
 
 use super::{Known, Overrides, Store, ended};
-use crate::exchange::{Exchange, PAGE, REMEMBERED};
+use crate::exchange::{BATCH, Exchange, REMEMBERED};
 use crate::name::Subject;
 use crate::replica::{Change, Record};
 
@@ -27,9 +27,11 @@ impl Overrides {
         };
         let mut changes = Vec::new();
         let mut known = self.known.lock().await;
+        // What was in force when this process first hears of any is no news.
+        let are_news = known.heard.is_some();
         let answer = self.exchange(exchange, &mut known, &mut changes).await;
         // Also if a later part failed.
-        self.tell(changes).await;
+        self.tell(changes, are_news).await;
         answer
     }
 
@@ -47,10 +49,21 @@ impl Overrides {
         let is_lost = page.version < self.replica.lock().version();
         // Another server may have the state of a moment ago.
         let is_other = connection.is_none() || known.connection != connection;
-        let is_whole = is_lost || is_other || page.begun != known.begun;
+        // Redis may drop one of the keys alone. What no gateway knows stays lost, and is no reason to compare all again and again.
+        let is_torn = page.lacking > known.lacking;
+        let is_whole = is_lost || is_other || is_torn || page.begun != known.begun;
         if is_whole && known.since != 0 {
             known.since = 0;
             page = exchange.changed(0, false).await?;
+        }
+        // What is restored behind a part that was read gets another beginning, which is not that of the first part: then all is compared
+        // once more.
+        let (begun, lacking) = (page.begun, page.lacking);
+        if is_torn {
+            tracing::warn!(
+                lacking,
+                "Redis has lost a part of the overrides; gateways that know it restore it"
+            );
         }
         let mut seen = HashMap::new();
         loop {
@@ -70,7 +83,8 @@ impl Overrides {
             self.restore(exchange, known, &seen, changes).await?;
         }
         // If something was restored, there is another beginning by now, and all is compared once more.
-        known.begun = page.begun;
+        known.begun = begun;
+        known.lacking = lacking;
         if renews {
             known.renewed = Some(Instant::now());
         }
@@ -118,7 +132,7 @@ impl Overrides {
             return Ok(());
         }
         let mut restored = exchange.restore(version, &[]).await?;
-        for records in missing.chunks(PAGE) {
+        for records in missing.chunks(BATCH) {
             restored += exchange.restore(version, records).await?;
         }
         tracing::info!(restored, "Redis had lost overrides; they were restored");

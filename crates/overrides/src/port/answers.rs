@@ -7,7 +7,7 @@ use serde::Serialize;
 use tidegate_tower::problem;
 
 use crate::api::Shown;
-use crate::keeper::Outcome;
+use crate::keeper::{Kept, Outcome};
 use crate::name::Subject;
 use crate::setting::Override;
 
@@ -53,7 +53,7 @@ pub(super) const fn why(outcome: Option<&Outcome>) -> (StatusCode, &'static str,
             "bad_override",
             "The override would have ended already.",
         ),
-        Some(Outcome::Nothing | Outcome::Made { .. }) | None => (
+        Some(Outcome::Nothing | Outcome::Set { .. } | Outcome::Cleared { .. }) | None => (
             StatusCode::NOT_FOUND,
             "no_override",
             "No override is in force.",
@@ -77,9 +77,10 @@ fn etag(it: &Override) -> HeaderValue {
         .unwrap_or_else(|_| HeaderValue::from_static("\"0\""))
 }
 
-pub(super) fn shown(it: &Override, note: Option<String>) -> Response<Bytes> {
+pub(super) fn shown(it: &Override, note: Option<String>, kept: Kept) -> Response<Bytes> {
     let mut response = json(&Shown {
         note,
+        kept: Some(kept),
         ..Shown::of(it)
     });
     response.headers_mut().insert(ETAG, etag(it));

@@ -18,7 +18,7 @@ fn cleared(version: u64, ends: Micros) -> Record {
     Record {
         version,
         ends: Some(ends),
-        content: Content::Cleared,
+        content: Content::Cleared(Arc::default()),
     }
 }
 
@@ -104,6 +104,20 @@ fn records_are_read_as_they_are_written() {
     for record in [set(7, None), set(7, Some(9)), cleared(8, 10)] {
         assert_eq!(Record::read(&record.written()), Some(record));
     }
+    let clearing = Clearing::new("it is \"over\"", "ops").unwrap();
+    let told = Record {
+        content: Content::Cleared(Arc::new(clearing)),
+        ..cleared(8, 10)
+    };
+    assert_eq!(
+        told.written(),
+        r#"8 10 -{"reason":"it is \"over\"","by":"ops"}"#
+    );
+    assert_eq!(Record::read(&told.written()), Some(told));
+    // Whoever cleared these is not known.
+    for text in ["8 10 ", "8 10 -{}", "8 10 -", "8 10 -x"] {
+        assert_eq!(Record::read(text), Some(cleared(8, 10)), "{text}");
+    }
     let foreign = Record::read("7 0 {\"action\":\"dance\"}").unwrap();
     assert!(matches!(foreign.content, Content::Unreadable(_)));
     assert_eq!(foreign.written(), "7 0 {\"action\":\"dance\"}");
@@ -127,4 +141,17 @@ fn the_earliest_cleared_ones_are_the_first_to_be_forgotten() {
         earliest,
         [(subject("user_id:1"), 1), (subject("user_id:2"), 2)]
     );
+}
+
+#[test]
+fn one_that_cannot_be_read_is_none_of_the_latest() {
+    let mut replica = Replica::default();
+    for at in 1..=3 {
+        replica.merge(subject(&format!("user_id:{at}")), set(at, None), 0);
+    }
+    let foreign = Record::read("4 0 {\"action\":\"dance\"}").unwrap();
+    replica.merge(subject("user_id:4"), foreign, 0);
+    let latest = replica.latest(2, 0);
+    let versions: Vec<u64> = latest.iter().map(|it| it.version).collect();
+    assert_eq!(versions, [3, 2]);
 }

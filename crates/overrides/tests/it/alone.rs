@@ -7,7 +7,8 @@ use std::time::Duration;
 use tidegate_overrides::{Action, Ends, Expected, MAX_OVERRIDES, Outcome, Overrides, Wish};
 
 use crate::support::{
-    Told, action, change, clear, one_that_ended_is_none, plan, set, wait_until, wish,
+    Told, action, change, changes_of_one_name_follow_each_other, clear, clearing,
+    one_that_ended_is_none, one_that_ends_at_once_is_set, plan, set, wait_until, wish,
 };
 
 fn open(file: Option<&Path>) -> (Arc<Overrides>, Told) {
@@ -25,6 +26,7 @@ async fn changes_are_in_force_at_once_and_in_the_file() {
     set(&one, "user_id:2", Action::Exempt).await;
     set(&one, "10.0.0.0/8", Action::Block).await;
     change(&one, clear("user_id:2")).await;
+    assert_eq!(told.cleared(), [("user_id:2".to_owned(), clearing())]);
     assert_eq!(told.in_force(), 2);
     let expecting = |version| Wish {
         expected: Expected::Version(version),
@@ -36,7 +38,7 @@ async fn changes_are_in_force_at_once_and_in_the_file() {
     ));
     assert!(matches!(
         change(&one, expecting(version)).await,
-        Outcome::Made { .. }
+        Outcome::Set { .. }
     ));
     assert!(matches!(
         change(&one, expecting(version)).await,
@@ -61,12 +63,25 @@ async fn their_number_is_bounded() {
     let wishes = (0..=MAX_OVERRIDES).map(|index| wish(&name(index), Action::Block, never));
     let mut outcomes = one.change(wishes.collect()).await.unwrap();
     assert_eq!(outcomes.pop(), Some(Outcome::Full));
-    let is_made = |it: &Outcome| matches!(it, Outcome::Made { .. });
+    let is_made = |it: &Outcome| matches!(it, Outcome::Set { .. });
     assert!(outcomes.iter().all(is_made));
     assert_eq!(told.in_force(), MAX_OVERRIDES);
     change(&one, clear(&name(0))).await;
     set(&one, &name(MAX_OVERRIDES), Action::Block).await;
-    let more = wish(&name(0), Action::Block, never);
+    // Of one name twice, one takes room.
+    for index in [1, 2] {
+        change(&one, clear(&name(index))).await;
+    }
+    let (first, second) = (
+        wish(&name(0), Action::Block, never),
+        wish(&name(1), Action::Block, never),
+    );
+    let outcomes = one
+        .change(vec![first.clone(), first, second])
+        .await
+        .unwrap();
+    assert!(outcomes.iter().all(is_made), "{outcomes:?}");
+    let more = wish(&name(2), Action::Block, never);
     assert_eq!(change(&one, more).await, Outcome::Full);
 }
 
@@ -89,6 +104,16 @@ async fn overrides_end_by_themselves() {
 }
 
 #[tokio::test]
+async fn one_that_ends_at_once_is_set_all_the_same() {
+    one_that_ends_at_once_is_set(&open(None).0).await;
+}
+
+#[tokio::test]
 async fn one_that_ended_is_none_for_any_condition() {
     one_that_ended_is_none(&open(None).0).await;
+}
+
+#[tokio::test]
+async fn each_change_of_a_name_sees_those_before_it() {
+    changes_of_one_name_follow_each_other(&open(None).0).await;
 }

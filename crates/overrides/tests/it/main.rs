@@ -1,6 +1,7 @@
 //! Overrides against a real Redis, and without one.
 //!
 //! - `shared`: what one gateway changes, others know, also after Redis or a gateway was lost
+//! - `slow`: a Redis that takes its time
 //! - `bounds`: many overrides, and what a hostile hand writes into Redis
 //! - `alone`: a gateway without Redis
 //! - `support`: what they share
@@ -13,4 +14,5 @@
 mod alone;
 mod bounds;
 mod shared;
+mod slow;
 mod support;

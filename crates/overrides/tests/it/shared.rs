@@ -2,12 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use tidegate_overrides::{Action, Ends, Expected, Outcome, Wish};
-use tidegate_testkit::{RedisCluster, RedisServer};
+use tidegate_overrides::{Action, Ends, Expected, Outcome, Previous, Wish};
+use tidegate_testkit::{RedisCluster, RedisProxy, RedisServer};
 
 use crate::support::{
-    action, change, clear, connect, keeping, one_that_ended_is_none, plan, set, subject,
-    wait_until, wish,
+    HASH, action, change, changes_of_one_name_follow_each_other, clear, clearing, connect, keeping,
+    one_that_ended_is_none, one_that_ends_at_once_is_set, plan, set, subject, until, wait_until,
+    wish,
 };
 
 /// So soon all gateways know of a change.
@@ -135,7 +136,7 @@ async fn of_two_changes_at_once_the_second_is_refused() {
     assert!(
         matches!(
             made,
-            Outcome::Made {
+            Outcome::Set {
                 before: Some(_),
                 ..
             }
@@ -154,10 +155,7 @@ async fn of_two_changes_at_once_the_second_is_refused() {
     assert_eq!(action(&one, "user_id:1"), Some(plan("c")));
     change(&one, clear("user_id:1")).await;
     assert_eq!(change(&one, clear("user_id:1")).await, Outcome::Nothing);
-    assert!(matches!(
-        change(&other, nothing).await,
-        Outcome::Made { .. }
-    ));
+    assert!(matches!(change(&other, nothing).await, Outcome::Set { .. }));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -169,10 +167,7 @@ async fn an_override_ends_on_all_gateways_by_the_clock_of_redis() {
         let (one, other) = (keeping(&server).await, keeping(&server).await);
         let short = Ends::After(Duration::from_secs(2));
         let made = change(&one.overrides, wish("10.0.0.0/8", Action::Block, short)).await;
-        assert!(
-            matches!(made, Outcome::Made { after: Some(_), .. }),
-            "{made:?}"
-        );
+        assert!(matches!(made, Outcome::Set { .. }), "{made:?}");
         wait_until("the other one knows", || other.told.in_force() == 1).await;
         wait_until("one ends it", || one.told.in_force() == 0).await;
         let ended = Instant::now();
@@ -216,9 +211,121 @@ async fn they_are_shared_over_a_cluster() {
     assert_eq!(action(&other, "user_id:1"), Some(plan("gold")));
 }
 
+/// Also after it was restored, and to those who have it from Redis.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_gateways_know_who_cleared_an_override() {
+    let server = RedisServer::start().await;
+    let (one, told) = connect(&server.url()).await;
+    let (other, other_told) = connect(&server.url()).await;
+    let (away, away_told) = connect(&server.url()).await;
+    set(&one, "user_id:1", Action::Block).await;
+    other.sync().await.unwrap();
+    away.sync().await.unwrap();
+    change(&one, clear("user_id:1")).await;
+    other.sync().await.unwrap();
+    server.command(&["FLUSHALL"]).await;
+    one.sync().await.unwrap();
+    away.sync().await.unwrap();
+    let expected = ("user_id:1".to_owned(), clearing());
+    for told in [told, other_told, away_told] {
+        assert_eq!(told.cleared(), std::slice::from_ref(&expected));
+    }
+    let head = server.command(&["HGET", HASH, "="]).await;
+    assert!(
+        head.as_str().ends_with(" 0"),
+        "none is set: {}",
+        head.as_str()
+    );
+    // As it was written before.
+    set(&one, "user_id:2", Action::Block).await;
+    let script = include_str!("../../../../lua/override.lua");
+    let versions = format!("{HASH}:versions");
+    server
+        .command(&[
+            "EVAL",
+            script,
+            "2",
+            HASH,
+            &versions,
+            "0",
+            "9",
+            "9000000000",
+            "100000",
+            "user_id:2",
+            "*",
+            "0",
+            "",
+        ])
+        .await;
+    other.sync().await.unwrap();
+    assert_eq!(action(&other, "user_id:2"), None);
+}
+
+/// Also where Redis was not there when the gateway started.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_in_force_at_the_start_is_no_news() {
+    let server = RedisServer::start().await;
+    let (one, told) = connect(&server.url()).await;
+    one.sync().await.unwrap();
+    set(&one, "user_id:1", Action::Block).await;
+    assert_eq!(told.news(), 1);
+    let proxy = RedisProxy::start(server.addr());
+    proxy.refuse().await;
+    let (other, told) = connect(&format!("redis://{}", proxy.addr())).await;
+    assert!(other.sync().await.is_err());
+    proxy.accept();
+    until("Redis is there", async || other.sync().await.is_ok()).await;
+    assert_eq!((told.in_force(), told.news()), (1, 0));
+    set(&one, "user_id:2", Action::Block).await;
+    other.sync().await.unwrap();
+    assert_eq!((told.in_force(), told.news()), (2, 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_change_that_is_made_is_told() {
+    let server = RedisServer::start().await;
+    let (one, _) = connect(&server.url()).await;
+    one_that_ends_at_once_is_set(&one).await;
+    // Another version of the program has set this one.
+    for (record, previous) in [
+        ("7 0 {\"action\":\"dance\"}", (7, None)),
+        (
+            "8 9000000000000000 {\"action\":\"dance\"}",
+            (8, Some(9_000_000_000_000_000)),
+        ),
+        ("99999999999999999999 0 {}", (0, None)),
+    ] {
+        let (version, ends) = previous;
+        server.command(&["HSET", HASH, "user_id:2", record]).await;
+        let before = Previous::Unreadable { version, ends };
+        let cleared = change(&one, clear("user_id:2")).await;
+        assert_eq!(cleared, Outcome::Cleared { before });
+    }
+    server
+        .command(&["HSET", HASH, "user_id:3", "7 0 {\"action\":\"dance\"}"])
+        .await;
+    let Outcome::Set { before, .. } =
+        change(&one, wish("user_id:3", plan("gold"), Ends::Never)).await
+    else {
+        panic!("it is set");
+    };
+    let unreadable = Previous::Unreadable {
+        version: 7,
+        ends: None,
+    };
+    assert_eq!(before, Some(unreadable));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_that_ended_is_none_for_any_condition() {
     let server = RedisServer::start().await;
     let (one, _) = connect(&server.url()).await;
     one_that_ended_is_none(&one).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_change_of_a_name_sees_those_before_it() {
+    let server = RedisServer::start().await;
+    let (one, _) = connect(&server.url()).await;
+    changes_of_one_name_follow_each_other(&one).await;
 }

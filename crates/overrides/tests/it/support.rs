@@ -5,32 +5,61 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tidegate_overrides::{
-    Action, Change, Ends, Expected, Listener, Outcome, Override, Overrides, Setting, Subject, Wish,
+    Action, Change, Clearing, Ends, Expected, Intent, Listener, Outcome, Override, Overrides,
+    Previous, Setting, Subject, Wish,
 };
 use tidegate_redis::{Scripts, Shards};
 use tidegate_testkit::RedisServer;
 use tokio::task::AbortHandle;
 
+/// The hash of all records.
+pub(crate) const HASH: &str = "tidegate:{overrides}";
+
 /// What a listener was told: how many are in force, and each change.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Told(Arc<Mutex<(usize, Vec<Change>)>>);
+pub(crate) struct Told(Arc<Mutex<Last>>);
+
+#[derive(Debug, Default)]
+struct Last {
+    in_force: usize,
+    changes: Vec<Change>,
+    news: usize,
+}
 
 impl Listener for Told {
-    fn changed(&self, changes: &[Change], in_force: &mut dyn Iterator<Item = Override>) {
+    fn changed(
+        &self,
+        changes: &[Change],
+        are_news: bool,
+        in_force: &mut dyn Iterator<Item = Override>,
+    ) {
         let mut told = self.0.lock();
-        told.0 = in_force.count();
-        told.1.extend_from_slice(changes);
+        told.in_force = in_force.count();
+        told.changes.extend_from_slice(changes);
+        told.news += if are_news { changes.len() } else { 0 };
     }
 }
 
 impl Told {
     pub(crate) fn in_force(&self) -> usize {
-        self.0.lock().0
+        self.0.lock().in_force
+    }
+
+    /// How many changes were news.
+    pub(crate) fn news(&self) -> usize {
+        self.0.lock().news
+    }
+
+    /// Who has cleared what, since this was asked last.
+    pub(crate) fn cleared(&self) -> Vec<(String, Clearing)> {
+        let changes = std::mem::take(&mut self.0.lock().changes);
+        let cleared = |it: Change| Some((it.subject.to_string(), (*it.cleared?).clone()));
+        changes.into_iter().filter_map(cleared).collect()
     }
 
     /// The changes since it was asked last: before and after.
     pub(crate) fn changes(&self) -> Vec<(String, Option<Action>, Option<Action>)> {
-        let changes = std::mem::take(&mut self.0.lock().1);
+        let changes = std::mem::take(&mut self.0.lock().changes);
         let action = |it: Option<Override>| it.map(|it| it.setting.action.clone());
         let told = |it: Change| (it.subject.to_string(), action(it.before), action(it.after));
         changes.into_iter().map(told).collect()
@@ -53,7 +82,8 @@ impl Drop for Keeping {
 
 pub(crate) async fn connect(url: &str) -> (Arc<Overrides>, Told) {
     let scripts = Arc::new(Scripts::new(0, |_| String::new()));
-    let timeout = Duration::from_secs(5);
+    // As decisions have it by default.
+    let timeout = Duration::from_millis(25);
     let shards = Shards::start(url, None, timeout, scripts).unwrap();
     shards.tried().await;
     let told = Told::default();
@@ -86,12 +116,16 @@ pub(crate) fn wish(name: &str, action: Action, ends: Ends) -> Wish {
         subject: subject(name),
         expected: Expected::Any,
         ends,
-        setting: Some(Setting::new(action, "why", "ops").unwrap()),
+        intent: Intent::Set(Setting::new(action, "why", "ops").unwrap()),
     }
 }
 
 pub(crate) fn clear(name: &str) -> Wish {
-    Wish::clear(subject(name), Expected::Any)
+    Wish::clear(subject(name), Expected::Any, clearing())
+}
+
+pub(crate) fn clearing() -> Clearing {
+    Clearing::new("over", "bob").unwrap()
 }
 
 /// What became of one wish.
@@ -104,9 +138,7 @@ pub(crate) async fn change(overrides: &Arc<Overrides>, wish: Wish) -> Outcome {
 /// Sets an override for ever, and returns its version.
 pub(crate) async fn set(overrides: &Arc<Overrides>, name: &str, action: Action) -> u64 {
     match change(overrides, wish(name, action, Ends::Never)).await {
-        Outcome::Made {
-            after: Some(after), ..
-        } => after.version,
+        Outcome::Set { after, .. } => after.version,
         other => panic!("{other:?}"),
     }
 }
@@ -119,28 +151,84 @@ pub(crate) fn action(overrides: &Overrides, name: &str) -> Option<Action> {
 
 /// Asks again and again until it is so.
 pub(crate) async fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    until(what, async || is_so()).await;
+}
+
+/// The same, where it takes a call to know.
+pub(crate) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(30);
-    while !is_so() {
+    while !is_so().await {
         assert!(Instant::now() < deadline, "{what}: not within 30 s");
         tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Of changes that are made together, each sees those before it.
+pub(crate) async fn changes_of_one_name_follow_each_other(overrides: &Arc<Overrides>) {
+    let set = |action| wish("user_id:1", action, Ends::Never);
+    let nothing = |action| Wish {
+        expected: Expected::Nothing,
+        ..set(action)
+    };
+    let wishes = [
+        set(plan("a")),
+        nothing(plan("b")),
+        set(plan("c")),
+        clear("user_id:1"),
+        clear("user_id:1"),
+        nothing(plan("d")),
+    ];
+    let outcomes = overrides.change(wishes.to_vec()).await.unwrap();
+    let action = |it: &Override| it.setting.action.clone();
+    let told = outcomes.iter().map(|outcome| match outcome {
+        Outcome::Set { before, after } => (before.as_ref().map(previous), Some(action(after))),
+        Outcome::Cleared { before } => (Some(previous(before)), None),
+        Outcome::Conflict(current) => (current.as_ref().map(action), current.as_ref().map(action)),
+        _ => (None, None),
+    });
+    let told: Vec<_> = told.collect();
+    let [a, c, d] = ["a", "c", "d"].map(|name| Some(plan(name)));
+    assert_eq!(
+        told,
+        [
+            (None, a.clone()),
+            (a.clone(), a.clone()),
+            (a, c.clone()),
+            (c, None),
+            (None, None),
+            (None, d),
+        ]
+    );
+    assert_eq!(overrides.list().len(), 1);
+}
+
+fn previous(it: &Previous) -> Action {
+    match it {
+        Previous::Override(it) => it.setting.action.clone(),
+        other => panic!("{other:?}"),
     }
 }
 
 /// One that has ended is none for any condition, though its record may still be there.
 pub(crate) async fn one_that_ended_is_none(overrides: &Arc<Overrides>) {
     let mut versions = Vec::new();
-    for name in ["user_id:1", "user_id:2", "user_id:3"] {
+    for name in ["user_id:1", "user_id:2", "user_id:3", "user_id:4"] {
         let short = Ends::After(Duration::from_millis(100));
         let outcome = change(overrides, wish(name, Action::Block, short)).await;
-        let Outcome::Made {
-            after: Some(after), ..
-        } = outcome
-        else {
+        let Outcome::Set { after, .. } = outcome else {
             panic!("{outcome:?}");
         };
         versions.push(after.version);
     }
-    wait_until("the last ends", || action(overrides, "user_id:3").is_none()).await;
+    // The store knows when: this gateway may be ahead of it.
+    let ask = Wish {
+        expected: Expected::Version(versions[3]),
+        ..wish("user_id:4", Action::Block, Ends::At(1))
+    };
+    until("the last ends", async || {
+        change(overrides, ask.clone()).await == Outcome::Conflict(None)
+    })
+    .await;
     let expecting = |name: &str, expected| Wish {
         expected,
         ..wish(name, Action::Exempt, Ends::Never)
@@ -149,9 +237,27 @@ pub(crate) async fn one_that_ended_is_none(overrides: &Arc<Overrides>) {
     assert_eq!(change(overrides, stale).await, Outcome::Conflict(None));
     let outcome = change(overrides, expecting("user_id:2", Expected::Nothing)).await;
     assert!(
-        matches!(outcome, Outcome::Made { before: None, .. }),
+        matches!(outcome, Outcome::Set { before: None, .. }),
         "{outcome:?}"
     );
     let outcome = change(overrides, clear("user_id:3")).await;
     assert_eq!(outcome, Outcome::Nothing);
+}
+
+/// One that has ended when its change is answered was set.
+pub(crate) async fn one_that_ends_at_once_is_set(overrides: &Arc<Overrides>) {
+    let short = wish(
+        "user_id:1",
+        Action::Block,
+        Ends::After(Duration::from_micros(1)),
+    );
+    let outcome = change(overrides, short).await;
+    let Outcome::Set {
+        before: None,
+        after,
+    } = outcome
+    else {
+        panic!("{outcome:?}");
+    };
+    assert_eq!(after.ends, Some(after.version + 1));
 }

@@ -26,7 +26,7 @@ pub struct Override {
     pub does: String,
     /// When it ends, such as `2026-11-24T08:30:00Z`, or `never`.
     pub until: String,
-    /// The name of the admin token that set it.
+    /// The name of the admin token that set it, or `no token` where none is needed.
     pub by: String,
     /// Why.
     pub reason: String,

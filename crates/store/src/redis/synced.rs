@@ -217,7 +217,7 @@ impl Synced {
             self.access
                 .caller
                 .shards
-                .eval(&keys, FORGET, &arguments)
+                .eval(&keys, FORGET, &arguments, self.access.timeout)
                 .await?;
             let table = &self.table;
             table.with_known(charge, Due::Now, |entry| entry.tally.forget());

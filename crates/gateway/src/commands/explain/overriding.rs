@@ -20,7 +20,7 @@ impl Overriding {
     pub(super) fn ask(ports: &[AdminPort]) -> Result<Self, Failure> {
         let mut overriding = Self::default();
         for port in ports {
-            overriding.shown.extend(overrides::all(port)?.overrides);
+            overriding.shown.extend(overrides::if_any(port)?);
         }
         let found = overriding.shown.iter().filter_map(|it| {
             // A name that is shown has its whole length.

@@ -2,6 +2,8 @@
 
 use std::process::{Command, Output, Stdio};
 
+use http::{Response, StatusCode};
+
 use super::*;
 
 /// Status, standard output and standard error of the command.
@@ -231,5 +233,91 @@ async fn check_tells_of_a_plan_that_overrides_name_and_the_file_lacks() {
         let warning = "1 override with the plan `gold`, which is not defined here";
         assert_eq!(out.contains(warning), warns, "{out}");
     }
+    bench.stop().await;
+}
+
+/// An admin port that has only these pages.
+fn older(pages: &'static [(&'static str, &'static str)]) -> Upstream {
+    Upstream::start(move |request| async move {
+        let found = pages.iter().find(|(path, _)| *path == request.uri().path());
+        let text = found.map_or("{}", |(_, text)| *text);
+        let mut answer = Response::new(body::full(text));
+        if found.is_none() {
+            *answer.status_mut() = StatusCode::NOT_FOUND;
+        }
+        answer
+    })
+}
+
+/// A gateway of an earlier release has no overrides, which is no reason to say nothing else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn check_and_explain_ask_a_gateway_that_knows_no_overrides() {
+    let bench = Bench::start(&limited("")).await;
+    let (_, running) = page(bench.gateway.admin, "/config").await;
+    let pages = vec![("/config", &*running.leak())];
+    let admin = older(pages.leak());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gateway.yaml");
+    let yaml = limited("").replace("UPSTREAM", "http://127.0.0.1:1");
+    let other = "overrides_file: other.jsonl";
+    std::fs::write(&file, format!("admin: {}\n{other}\n{yaml}", admin.addr())).unwrap();
+    let file = file.to_str().unwrap();
+    let (status, out, err) = tidegate(&["check", "--running", "-c", file], "").await;
+    assert_eq!((status, &*err), (Some(0), ""));
+    assert!(out.contains("warning: a reload cannot change"), "{out}");
+    let url = admin.url();
+    let explain = ["explain", "-c", file, "GET", "/", "--admin", &url];
+    let (status, _, err) = tidegate(&explain, "").await;
+    assert_eq!((status, &*err), (Some(0), ""));
+    // Whoever asks for overrides alone is told.
+    let (status, _, err) = tidegate(&["overrides", "list", "--admin", &url], "").await;
+    assert_eq!(status, Some(1));
+    assert!(err.contains("404"), "{err}");
+    bench.stop().await;
+}
+
+/// One answer says all, so that none is lost after the change.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_override_is_set_with_one_request() {
+    let text = r#"{"name":"user_id:1","action":"block","until":"never","set":"never","version":1}"#;
+    let pages = vec![("/overrides/user_id:1", text)];
+    let admin = older(pages.leak());
+    let url = admin.url();
+    let set = [
+        "client",
+        "user_id:1",
+        "block",
+        "--for",
+        "never",
+        "--admin",
+        &url,
+    ];
+    let (status, out, err) = tidegate(&set, "").await;
+    assert_eq!((status, &*err), (Some(0), ""));
+    assert_eq!(out, "user_id:1: block until never\n");
+    assert_eq!(admin.count(), 1);
+}
+
+/// A terminal obeys what a file or another program has put into a text.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_refused_is_shown_without_control_characters() {
+    let bench = Bench::start(&limited("")).await;
+    let url = format!("http://{}", bench.gateway.admin);
+    let one = json!({ "name": "\u{1b}[2J\nerror: all is well", "action": "block", "for": "1h" });
+    let load = json!({ "overrides": [one] }).to_string();
+    let (status, _, err) = tidegate(&["overrides", "load", "-", "--admin", &url], &load).await;
+    assert_eq!(status, Some(1));
+    let shown = "\n  \u{fffd}[2J\u{fffd}error: all is well: ";
+    assert!(err.contains(shown) && !err.contains('\u{1b}'), "{err:?}");
+    let refusal = Upstream::start(|_| async {
+        let mut answer = Response::new(body::full("{\"detail\":\"\\u001b[2J\\nall\"}"));
+        *answer.status_mut() = StatusCode::BAD_REQUEST;
+        answer
+    });
+    let (_, _, err) = tidegate(&["overrides", "list", "--admin", &refusal.url()], "").await;
+    assert!(err.contains(": \u{fffd}[2J\u{fffd}all"), "{err:?}");
+    // A name of a file stands in many texts.
+    let (_, _, err) = tidegate(&["overrides", "load", "\u{1b}[2J", "--admin", &url], "").await;
+    assert!(err.contains("\u{fffd}[2J: "), "{err:?}");
     bench.stop().await;
 }
