@@ -1,7 +1,6 @@
 //! The body of answers: a few bytes of the gateway, what an upstream streams, or none, behind which a tunnel opens.
 
 mod received;
-mod tunnel;
 mod upstream;
 
 use std::pin::Pin;
@@ -11,10 +10,9 @@ use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use tidegate_net::pace::LeastRate;
-use tidegate_upstream::BoxError;
+use tidegate_upstream::{BoxError, Tunnel};
 
 pub(crate) use received::ReceivedBody;
-pub(crate) use tunnel::Tunnel;
 pub(crate) use upstream::UpstreamBody;
 
 /// The body of an answer.

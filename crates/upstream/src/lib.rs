@@ -19,6 +19,7 @@ mod settings;
 mod state;
 mod stream_limit;
 mod timeout;
+mod tunnel;
 
 pub use attempts::{Attempt, Attempts};
 pub use body::{BodyPhase, BodyState, BoxError, RequestBody, StreamingBody};
@@ -30,3 +31,4 @@ pub use send_error::SendError;
 pub use server::connection::{ConnectError, Lease};
 pub use settings::{Balance, EjectPlan, HealthPlan, RetryPlan, ServerPlan, Speaks, UpstreamPlan};
 pub use state::{ServerState, UpstreamState};
+pub use tunnel::{ClosedTunnel, Tunnel};

@@ -22,7 +22,7 @@ use super::headers::{self, Origin};
 use super::read_headers::ReadHeaders;
 use super::request_body::{self, BodyBounds};
 use super::upgrade::Upgrade;
-use crate::body::{Body, ReceivedBody, Tunnel, UpstreamBody};
+use crate::body::{Body, ReceivedBody, UpstreamBody};
 use crate::outcome::ForwardOutcome;
 use crate::request::info::RequestInfo;
 use crate::request::problem::Problem;
@@ -33,7 +33,7 @@ use tidegate_net::headers::remove_hop_by_hop;
 use tidegate_net::tls::Offer;
 use tidegate_server::ClientBody;
 use tidegate_telemetry::Forwarded;
-use tidegate_upstream::{Attempts, BodyState, Lease, RequestBody, Retries, Upstream};
+use tidegate_upstream::{Attempts, BodyState, Lease, RequestBody, Retries, Tunnel, Upstream};
 
 /// What a route's forwarding is made of.
 #[derive(Debug)]

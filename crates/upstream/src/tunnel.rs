@@ -18,7 +18,7 @@ use tokio::io::{
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use tidegate_upstream::Lease;
+use crate::Lease;
 
 /// The pause in which a tunnel ends when the gateway stops.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -29,24 +29,27 @@ const LINGER: Duration = Duration::from_secs(3);
 
 /// A tunnel that was agreed on, and opens when the client has been told.
 #[derive(Debug)]
-pub(crate) struct Tunnel {
-    pub(crate) client: OnUpgrade,
-    pub(crate) upstream: OnUpgrade,
-    pub(crate) idle: Duration,
+pub struct Tunnel {
+    /// The client's side.
+    pub client: OnUpgrade,
+    /// The upstream's side.
+    pub upstream: OnUpgrade,
+    /// How long both sides may be silent.
+    pub idle: Duration,
     /// The upstream's connection, which ends with the tunnel.
-    pub(crate) lease: Lease,
+    pub lease: Lease,
 }
 
 /// Both connections of a tunnel that has ended. They close when this is dropped.
 #[derive(Debug)]
-pub(crate) struct ClosedTunnel {
+pub struct ClosedTunnel {
     _sides: Option<(TokioIo<Upgraded>, TokioIo<Upgraded>)>,
     _lease: Lease,
 }
 
 impl Tunnel {
     /// Carries bytes until either side has closed, both have been silent for too long, or the gateway stops.
-    pub(crate) async fn run(self, drain: watch::Receiver<bool>) -> ClosedTunnel {
+    pub async fn run(self, drain: watch::Receiver<bool>) -> ClosedTunnel {
         let mut sides = None;
         // A side that leaves before the tunnel opens ends it for the other one as well.
         if let (Ok(client), Ok(upstream)) = tokio::join!(self.client, self.upstream) {
