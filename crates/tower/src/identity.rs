@@ -19,6 +19,7 @@ use crate::certificate::{CertificateName, CertificateNames};
 use crate::claims::Claims;
 use crate::client_list::{ClientList, ListEntry};
 use crate::jwt::Tokens;
+use crate::client_table::ClientTable;
 use crate::plan::NamedPlan;
 use members::PlanMembers;
 use required::Required;
@@ -69,8 +70,8 @@ pub enum Client {
 }
 
 impl Client {
-    /// The client's entry in a list, by name. Addresses, and API keys that nobody listed, have none.
-    pub(crate) fn listed_in<'l>(&self, list: &'l ClientList) -> Option<&'l ListEntry> {
+    /// The value of the client's name in a table. Addresses, and API keys that nobody listed, have none.
+    pub(crate) fn value_in<'t, T>(&self, table: &'t ClientTable<T>) -> Option<&'t T> {
         match self {
             Self::ApiKey(name) => list.api_key(name),
             Self::UserId(id) => list.user_id(id),
@@ -79,6 +80,11 @@ impl Client {
         }
     }
 }
+
+    /// The client's entry in a list, by name.
+    pub(crate) fn listed_in<'l>(&self, list: &'l ClientList) -> Option<&'l ListEntry> {
+        list.find(|table| self.value_in(table))
+    }
 
 impl fmt::Display for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -119,8 +125,8 @@ pub struct Caller {
     pub claims: Claims,
     /// The address it came from; of IPv6 its prefix.
     pub ip: Client,
-    /// The same with all bits.
-    pub origin: IpAddr,
+    /// The same with all bits; none: the caller is known by name alone.
+    pub origin: Option<IpAddr>,
     /// Whether a valid token was sent.
     pub has_token: bool,
     /// Whether an API key was sent that is not listed.
@@ -326,6 +332,12 @@ impl ClientSource {
 
 impl Caller {
     /// The address it came from; of IPv6 its prefix.
+    /// The names that the caller has shown to have, the client's own first.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &Client> {
+        let others = [&self.api_key, &self.user_id, &self.client_cert];
+        std::iter::once(&self.client).chain(others.into_iter().flatten())
+    }
+
     pub(crate) const fn address(&self) -> IpAddr {
         match self.ip {
             Client::Ip(address) => address,
@@ -347,7 +359,7 @@ impl Caller {
             client_cert: None,
             claims: Claims::default(),
             ip: Client::Ip(address),
-            origin,
+            origin: Some(origin),
             has_token: false,
             unknown_key: false,
             refused: None,

@@ -22,6 +22,7 @@ mod certificate;
 mod charges;
 mod claims;
 mod client_list;
+mod client_table;
 mod cost;
 mod decided;
 mod early;
@@ -51,7 +52,8 @@ pub use body_costs::BodyCost;
 pub use certificate::{CertificateName, CertificateNames};
 pub use charges::{RuleCharge, RuleCharges, Until};
 pub use claims::{ClaimValue, Claims};
-pub use client_list::{ClientList, ListEntry, ListedClient, NetworkFile};
+pub use client_list::{ClientList, ListEntry, NetworkFile};
+pub use client_table::ListedClient;
 pub use cost::Cost;
 pub use decided::headers::{
     RATELIMIT, RATELIMIT_POLICY, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET,
