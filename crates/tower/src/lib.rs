@@ -27,6 +27,7 @@ mod cost;
 mod decided;
 mod early;
 mod exchange;
+mod header_edits;
 mod identity;
 mod in_flight;
 pub mod jwt;
@@ -60,6 +61,7 @@ pub use decided::headers::{
 };
 pub use decided::refusal::{ProblemError, problem};
 pub use decided::{Decided, LimitVerdict, Oversized};
+pub use header_edits::{HeaderEdits, LateEdits};
 pub use identity::findings::Finding;
 pub use identity::members::PlanMembers;
 pub use identity::named::UnknownClient;

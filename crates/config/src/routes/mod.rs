@@ -16,7 +16,7 @@ pub(crate) mod upgrade;
 
 pub use conditions::Conditions;
 pub use cors::{CorsPlan, Origins};
-pub use edits::{HeaderEdits, HttpsPort, RouteEdits, UpstreamHost};
+pub use edits::{HttpsPort, RouteEdits, UpstreamHost};
 pub use matching::RouteShape;
 pub use timeouts::ForwardTimeouts;
 
