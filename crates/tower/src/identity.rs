@@ -5,6 +5,7 @@ pub(crate) mod members;
 pub(crate) mod named;
 pub(crate) mod required;
 mod shown;
+mod spelling;
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -18,8 +19,8 @@ use crate::api_keys::{ApiKeys, UnknownKey};
 use crate::certificate::{CertificateName, CertificateNames};
 use crate::claims::Claims;
 use crate::client_list::{ClientList, ListEntry};
-use crate::jwt::Tokens;
 use crate::client_table::ClientTable;
+use crate::jwt::Tokens;
 use crate::plan::NamedPlan;
 use members::PlanMembers;
 use required::Required;
@@ -73,18 +74,18 @@ impl Client {
     /// The value of the client's name in a table. Addresses, and API keys that nobody listed, have none.
     pub(crate) fn value_in<'t, T>(&self, table: &'t ClientTable<T>) -> Option<&'t T> {
         match self {
-            Self::ApiKey(name) => list.api_key(name),
-            Self::UserId(id) => list.user_id(id),
-            Self::Certificate(name) => list.certificate(name),
+            Self::ApiKey(name) => table.api_key(name),
+            Self::UserId(id) => table.user_id(id),
+            Self::Certificate(name) => table.certificate(name),
             Self::UnlistedKey(_) | Self::Ip(_) => None,
         }
     }
-}
 
     /// The client's entry in a list, by name.
     pub(crate) fn listed_in<'l>(&self, list: &'l ClientList) -> Option<&'l ListEntry> {
         list.find(|table| self.value_in(table))
     }
+}
 
 impl fmt::Display for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -331,13 +332,13 @@ impl ClientSource {
 }
 
 impl Caller {
-    /// The address it came from; of IPv6 its prefix.
     /// The names that the caller has shown to have, the client's own first.
     pub(crate) fn names(&self) -> impl Iterator<Item = &Client> {
         let others = [&self.api_key, &self.user_id, &self.client_cert];
         std::iter::once(&self.client).chain(others.into_iter().flatten())
     }
 
+    /// The address it came from; of IPv6 its prefix.
     pub(crate) const fn address(&self) -> IpAddr {
         match self.ip {
             Client::Ip(address) => address,

@@ -70,7 +70,7 @@ pub use identity::{Caller, Client, ClientSource, Clients, Credentials, Peer};
 pub use in_flight::{BodySettled, InFlight, Unanswered};
 pub use key::Hasher;
 pub use layer::{RateLimit, RateLimitLayer};
-pub use networks::NetworkTable;
+pub use networks::{NetworkTable, folded};
 pub use overrides::{OverrideAction, OverrideTable, Overrides};
 pub use plan::{ClientPlan, ClientPlans};
 pub use query::{QueryValue, query_values};
