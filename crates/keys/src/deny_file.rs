@@ -30,7 +30,8 @@ pub async fn watch(file: Option<DenyFile>, metrics: Arc<GatewayMetrics>) {
         let read = tokio::task::spawn_blocking(move || reread(&copy)).await;
         let read = read.unwrap_or_else(|error| Err(error.to_string()));
         metrics.deny_file().denied(file.networks.len());
-        if !is_first {
+        // What was read at start is no news, but a file that is broken since is.
+        if !is_first || read.is_err() {
             report(&file, read, &metrics);
         }
     }

@@ -104,7 +104,8 @@ impl Jwks {
     /// Fetches the set and takes its keys; says how many there are if it is another than the one that is known.
     async fn renew(&self) -> Result<Option<usize>, FetchError> {
         let set = self.fetch().await?;
-        if set == *self.known.lock() {
+        // Without one that is known, an empty answer is no set either.
+        if !set.is_empty() && set == *self.known.lock() {
             return Ok(None);
         }
         let keys = self.plan.keys.replace(&self.plan.signatures, &set)?;

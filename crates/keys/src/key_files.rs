@@ -35,12 +35,10 @@ pub async fn watch(files: Vec<KeyFile>, metrics: Arc<GatewayMetrics>) {
             let copy = file.clone();
             // Reading and checking 100,000 keys takes a while, which no request should wait for.
             let read = tokio::task::spawn_blocking(move || reread(&copy)).await;
-            if before != Seen::AtStart {
-                report(
-                    file,
-                    read.unwrap_or_else(|error| Err(error.to_string())),
-                    &metrics,
-                );
+            let read = read.unwrap_or_else(|error| Err(error.to_string()));
+            // What was read at start is no news, but a file that is broken since is.
+            if before != Seen::AtStart || read.is_err() {
+                report(file, read, &metrics);
             }
         }
     }

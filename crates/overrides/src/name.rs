@@ -4,8 +4,8 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use ipnet::{IpNet, Ipv4Net};
-use tidegate_tower::{Caller, Clients, UnknownClient};
+use ipnet::IpNet;
+use tidegate_tower::{Caller, Clients, UnknownClient, folded};
 
 /// The longest name of a client, in bytes, with what stands before it.
 pub const MAX_NAME: usize = 256;
@@ -57,13 +57,30 @@ impl Subject {
         if self.is_unlisted() || matches!(self, Self::Network(_)) {
             return None;
         }
-        let error = Caller::named(clients, &self.to_string()).err()?;
+        let Err(error) = Caller::named(clients, &self.to_string()) else {
+            return self.misspelt(clients);
+        };
         Some(match error {
             UnknownClient::ApiKey => "no API key of this name is listed now".to_owned(),
             UnknownClient::UserId => "nothing under `clients` names users".to_owned(),
             UnknownClient::Certificate => "nothing under `clients` reads certificates".to_owned(),
             other => other.to_string(),
         })
+    }
+
+    /// Why no request can have this name, though such clients are read.
+    fn misspelt(&self, clients: &Clients) -> Option<String> {
+        match self {
+            Self::Certificate(name) => match clients.certificate_name(name) {
+                Some(read) if *read == **name => None,
+                Some(read) => Some(format!("certificates have this name as client_cert:{read}")),
+                None => Some("no certificate can have this name".to_owned()),
+            },
+            Self::UserId(id) if !clients.can_name_user(id) => {
+                Some("no user ID of a header has blanks at its ends".to_owned())
+            }
+            _ => None,
+        }
     }
 
     /// Whom a text names. `ip:ADDRESS` is a client: of an IPv6 address the network of `ipv6_prefix` bits, as clients are counted.
@@ -90,11 +107,12 @@ impl Subject {
         }
         if let Some(address) = text.strip_prefix("ip:") {
             let address: IpAddr = address.parse().map_err(|_| InvalidName::Form)?;
-            let bits = match address.to_canonical() {
+            let address = folded(address.into()).addr();
+            let bits = match address {
                 IpAddr::V4(_) => 32,
                 IpAddr::V6(_) => ipv6_prefix,
             };
-            let network = IpNet::new(address.to_canonical(), bits);
+            let network = IpNet::new(address, bits);
             let network = network.map_err(|_| InvalidName::Form)?;
             return Ok(Self::Network(network.trunc()));
         }
@@ -123,19 +141,6 @@ impl fmt::Display for Subject {
     }
 }
 
-/// A network of IPv4 that is written as IPv6 is IPv4.
-fn folded(network: IpNet) -> IpNet {
-    const MAPPED: u8 = 96;
-    let v4 = match network {
-        IpNet::V6(v6) if v6.prefix_len() >= MAPPED => {
-            let start = v6.network().to_ipv4_mapped();
-            start.and_then(|start| Ipv4Net::new(start, v6.prefix_len() - MAPPED).ok())
-        }
-        IpNet::V6(_) | IpNet::V4(_) => None,
-    };
-    v4.map_or(network, IpNet::V4)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,6 +159,9 @@ mod tests {
             ("::ffff:203.0.113.7", "203.0.113.7"),
             ("ip:::ffff:203.0.113.7", "203.0.113.7"),
             ("::ffff:10.0.0.0/104", "10.0.0.0/8"),
+            ("64:ff9b::c000:201", "192.0.2.1"),
+            ("ip:64:ff9b::c000:201", "192.0.2.1"),
+            ("64:ff9b::/96", "0.0.0.0/0"),
             ("10.0.0.0/8", "10.0.0.0/8"),
             ("10.0.0.0/08", "10.0.0.0/8"),
             ("::ffff:0:0/96", "0.0.0.0/0"),

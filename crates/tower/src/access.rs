@@ -41,10 +41,25 @@ pub struct Access {
     deny: Vec<ClientList>,
     deny_file: Option<NetworkFile>,
     require: Option<Required>,
-    /// By rule, each with the widest first: for all limits, for those of the route, for this limit.
-    exempt: Box<[Vec<ClientList>]>,
+    exempt: Exempt,
     has_exempt: bool,
 }
+
+/// Who is not charged to which limits.
+#[derive(Debug)]
+struct Exempt {
+    /// From all limits.
+    all: ClientList,
+    /// From those that the route lists.
+    route: ClientList,
+    /// From one limit, by rule.
+    limits: Box<[ClientList]>,
+    /// The number of rules that are charged on every route; the route's follow.
+    always: usize,
+}
+
+/// A caller's entries in a list: by address, and by name.
+type Found<'l> = [Option<&'l ListEntry>; 2];
 
 impl Access {
     /// What the gateway, the route and the route's limits say together; none: nothing. The first `always` limits are charged on every
@@ -58,17 +73,20 @@ impl Access {
     ) -> Option<Arc<Self>> {
         let deny = [&gateway.deny, &route.deny].into_iter();
         let deny = deny.chain(limits.iter().map(|limit| &limit.deny));
-        let exempt = limits.iter().enumerate().map(|(index, limit)| {
-            let of_route = Some(&route.exempt).filter(|_| index >= always);
-            let widest_first = [Some(&gateway.exempt), of_route, Some(&limit.exempt)];
-            not_empty(widest_first.into_iter().flatten())
-        });
-        let exempt: Box<[_]> = exempt.collect();
+        let exempt = Exempt {
+            all: gateway.exempt.clone(),
+            route: match limits.len() > always {
+                true => route.exempt.clone(),
+                false => ClientList::default(),
+            },
+            limits: limits.iter().map(|limit| limit.exempt.clone()).collect(),
+            always,
+        };
         let access = Self {
             deny: not_empty(deny),
             deny_file: deny_file.cloned(),
             require: route.require,
-            has_exempt: exempt.iter().any(|lists| !lists.is_empty()),
+            has_exempt: !limits.is_empty() && exempt.lists().any(|list| !list.is_empty()),
             exempt,
         };
         let says = !access.deny.is_empty()
@@ -87,41 +105,33 @@ impl Access {
 
     /// The entry that denies a caller by name: by any that the caller has shown to have.
     fn denies_name(&self, caller: &Caller) -> Option<&ListEntry> {
-        let names = [
-            Some(&caller.client),
-            caller.api_key.as_ref(),
-            caller.user_id.as_ref(),
-            caller.client_cert.as_ref(),
-        ];
-        let mut names = names.into_iter().flatten();
+        let mut names = caller.names();
         names.find_map(|name| self.deny.iter().find_map(|list| name.listed_in(list)))
     }
 
     /// The entry by which a caller is not charged to the rule with this index. Of several names that a caller has, only the one that
     /// counts as the client exempts.
     pub fn exempts(&self, caller: &Caller, index: usize) -> Option<&ListEntry> {
-        let lists = self.exempt.get(index)?;
-        let by_address = || lists.iter().find_map(|list| list.address(caller.origin));
-        let by_name = || lists.iter().find_map(|list| caller.client.listed_in(list));
-        by_address().or_else(by_name)
+        let [all, route] = [&self.exempt.all, &self.exempt.route].map(|list| found(list, caller));
+        self.exempt.widest(caller, index, all, route)
     }
 
     /// Whether an address alone exempts from the rule with this index.
     pub(crate) fn exempts_address(&self, address: IpAddr, index: usize) -> bool {
-        let mut lists = self.exempt.get(index).into_iter().flatten();
+        let mut lists = self.exempt.of_rule(index);
         lists.any(|list| list.address(address).is_some())
     }
 
     /// Whether it takes a caller's name to know who is exempt from the rule with this index.
     pub(crate) fn exempts_names(&self, index: usize) -> bool {
-        let mut lists = self.exempt.get(index).into_iter().flatten();
-        lists.any(ClientList::has_names)
+        self.exempt.of_rule(index).any(ClientList::has_names)
     }
 
     /// Whether it takes a caller's names to know what becomes of a request.
     pub fn needs_names(&self) -> bool {
-        let by_list = self.deny.iter().chain(self.exempt.iter().flatten());
-        self.require.is_some() || by_list.into_iter().any(ClientList::has_names)
+        let exempt = self.exempt.lists().filter(|_| self.has_exempt);
+        let mut by_list = self.deny.iter().chain(exempt);
+        self.require.is_some() || by_list.any(ClientList::has_names)
     }
 
     /// What becomes of a caller whose address is not denied.
@@ -144,14 +154,57 @@ impl Access {
             return None;
         }
         let mut exempt = Exemption::default();
-        for index in 0..self.exempt.len() {
-            if let Some(entry) = self.exempts(caller, index) {
+        // These two are the same for all rules.
+        let [all, route] = [&self.exempt.all, &self.exempt.route].map(|list| found(list, caller));
+        for index in 0..self.exempt.limits.len() {
+            if let Some(entry) = self.exempt.widest(caller, index, all, route) {
                 exempt.rules |= 1 << index;
                 exempt.entry.get_or_insert_with(|| entry.clone());
             }
         }
         (exempt.rules != 0).then(|| Box::new(AccessVerdict::Exempt(exempt)))
     }
+}
+
+impl Exempt {
+    fn lists(&self) -> impl Iterator<Item = &ClientList> {
+        [&self.all, &self.route].into_iter().chain(&self.limits)
+    }
+
+    /// The lists that count for the rule with this index, the widest first.
+    fn of_rule(&self, index: usize) -> impl Iterator<Item = &ClientList> {
+        let limit = self.limits.get(index);
+        let route = limit.filter(|_| index >= self.always).map(|_| &self.route);
+        let all = limit.map(|_| &self.all);
+        [all, route, limit].into_iter().flatten()
+    }
+
+    /// The entry that exempts a caller from the rule with this index, by address or else by name, with what the wider lists have.
+    fn widest<'l>(
+        &'l self,
+        caller: &Caller,
+        index: usize,
+        all: Found<'l>,
+        route: Found<'l>,
+    ) -> Option<&'l ListEntry> {
+        let limit = found(self.limits.get(index)?, caller);
+        let route = if index < self.always {
+            [None; 2]
+        } else {
+            route
+        };
+        let by = |way: usize| all[way].or(route[way]).or(limit[way]);
+        by(0).or_else(|| by(1))
+    }
+}
+
+/// The caller's entries in a list. Of several names that a caller has, the client's counts.
+fn found<'l>(list: &'l ClientList, caller: &Caller) -> Found<'l> {
+    if list.is_empty() {
+        return [None; 2];
+    }
+    let by_address = caller.origin.and_then(|origin| list.address(origin));
+    [by_address, caller.client.listed_in(list)]
 }
 
 /// What becomes of a request by the lists that its caller is on.

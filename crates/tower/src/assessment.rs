@@ -28,8 +28,8 @@ pub fn assess<B>(
     let (caller, mut assessment) =
         assess_admitted(policy, clients, hasher, in_force, peer, request);
     let access = policy.access.as_ref();
-    let denied = access.and_then(|access| access.denies_address(caller.origin));
-    let blocked = || table.as_ref()?.blocks_address(caller.origin);
+    let denied = access.and_then(|access| access.denies_address(caller.origin?));
+    let blocked = || table.as_ref()?.blocks_address(caller.origin?);
     if let Some(entry) = denied.or_else(blocked) {
         assessment.access = Some(Box::new(AccessVerdict::Denied(entry)));
     }
@@ -61,7 +61,7 @@ pub fn assess_known<B>(
 ) -> (Caller, Assessment) {
     let (caller, mut assessment) = assess_caller(policy, hasher, None, (caller, trusted), request);
     let access = policy.access.as_ref();
-    if let Some(entry) = access.and_then(|access| access.denies_address(caller.origin)) {
+    if let Some(entry) = access.and_then(|access| access.denies_address(caller.origin?)) {
         assessment.access = Some(Box::new(AccessVerdict::Denied(entry)));
     }
     (caller, assessment)

@@ -1,41 +1,12 @@
 //! Lists of networks and clients, as `exempt`, `deny` and the members of plans have them.
 
-use std::collections::HashMap;
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use ipnet::IpNet;
 
+use crate::client_table::{ClientTable, ListedClient};
 use crate::networks::NetworkTable;
-
-/// What an entry of a list stands for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum ListedClient {
-    /// All addresses of a network.
-    Network(IpNet),
-    /// The client with a listed API key of this name.
-    ApiKey(Arc<str>),
-    /// The client with this user ID.
-    UserId(Arc<str>),
-    /// The client whose verified certificate has this name.
-    Certificate(Arc<str>),
-}
-
-impl fmt::Display for ListedClient {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Network(network) if network.prefix_len() == network.max_prefix_len() => {
-                write!(f, "{}", network.addr())
-            }
-            Self::Network(network) => write!(f, "{network}"),
-            Self::ApiKey(name) => write!(f, "api_key:{name}"),
-            Self::UserId(id) => write!(f, "user_id:{id}"),
-            Self::Certificate(name) => write!(f, "client_cert:{name}"),
-        }
-    }
-}
 
 /// An entry of a list, for people: what it stands for, and where it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,10 +41,7 @@ pub struct ClientList(Option<Arc<Entries>>);
 #[derive(Debug, Default)]
 struct Entries {
     // Where each entry stands in `entries`.
-    networks: NetworkTable<usize>,
-    api_keys: HashMap<Arc<str>, usize>,
-    user_ids: HashMap<Arc<str>, usize>,
-    certificates: HashMap<Arc<str>, usize>,
+    table: ClientTable<usize>,
     entries: Vec<ListEntry>,
 }
 
@@ -85,20 +53,7 @@ impl ClientList {
             let at = list.entries.len();
             let text = client.to_string().into();
             list.entries.push(ListEntry { text, place });
-            match client {
-                ListedClient::Network(network) => {
-                    list.networks.insert(network, at);
-                }
-                ListedClient::ApiKey(name) => {
-                    list.api_keys.entry(name).or_insert(at);
-                }
-                ListedClient::UserId(id) => {
-                    list.user_ids.entry(id).or_insert(at);
-                }
-                ListedClient::Certificate(name) => {
-                    list.certificates.entry(name).or_insert(at);
-                }
-            }
+            list.table.insert(client, at);
         }
         Self((!list.entries.is_empty()).then(|| Arc::new(list)))
     }
@@ -110,36 +65,23 @@ impl ClientList {
 
     /// Whether it lists clients by name, and not by address alone.
     pub(crate) fn has_names(&self) -> bool {
-        let list = self.0.as_ref();
-        list.is_some_and(|list| {
-            let names = [&list.api_keys, &list.user_ids, &list.certificates];
-            names.iter().any(|names| !names.is_empty())
-        })
+        self.0.as_ref().is_some_and(|list| list.table.has_names())
     }
 
     /// The entry of the longest network that holds this address, all of its bits.
     pub(crate) fn address(&self, address: IpAddr) -> Option<&ListEntry> {
         let list = self.0.as_ref()?;
-        let (_, at) = list.networks.find(address)?;
+        let (_, at) = list.table.at(address)?;
         list.entries.get(*at)
     }
 
-    /// The entry of the client with a listed API key of this name.
-    pub(crate) fn api_key(&self, name: &str) -> Option<&ListEntry> {
+    /// The entry that is found in the table of all.
+    pub(crate) fn find(
+        &self,
+        find: impl FnOnce(&ClientTable<usize>) -> Option<&usize>,
+    ) -> Option<&ListEntry> {
         let list = self.0.as_ref()?;
-        list.entries.get(*list.api_keys.get(name)?)
-    }
-
-    /// The entry of the client with this user ID.
-    pub(crate) fn user_id(&self, id: &str) -> Option<&ListEntry> {
-        let list = self.0.as_ref()?;
-        list.entries.get(*list.user_ids.get(id)?)
-    }
-
-    /// The entry of the client whose verified certificate has this name.
-    pub(crate) fn certificate(&self, name: &str) -> Option<&ListEntry> {
-        let list = self.0.as_ref()?;
-        list.entries.get(*list.certificates.get(name)?)
+        list.entries.get(*find(&list.table)?)
     }
 }
 

@@ -79,8 +79,8 @@ impl Early<'_> {
             return None;
         }
         let caller = self.clients.locate(peer, request.headers());
-        let denied = access.and_then(|access| access.denies_address(caller.origin));
-        let blocked = || self.overrides.as_ref()?.blocks_address(caller.origin);
+        let denied = access.and_then(|access| access.denies_address(caller.origin?));
+        let blocked = || self.overrides.as_ref()?.blocks_address(caller.origin?);
         let entry = denied.or_else(blocked)?;
         let mut decided = Decided::of(caller, self.policy);
         decided.access = Some(Box::new(AccessVerdict::Denied(entry)));
@@ -106,7 +106,8 @@ impl Early<'_> {
             return None;
         }
         let caller = self.clients.locate(peer, headers);
-        if overrides.is_some_and(|overrides| overrides.exempts_address(caller.origin)) {
+        let origin = caller.origin?;
+        if overrides.is_some_and(|overrides| overrides.exempts_address(origin)) {
             return None;
         }
         let trusted = self.clients.trusts(peer);
@@ -114,7 +115,7 @@ impl Early<'_> {
         for &index in self.rules {
             let rule = self.policy.rules.get(index)?;
             let access = self.policy.access.as_ref();
-            if access.is_some_and(|access| access.exempts_address(caller.origin, index)) {
+            if access.is_some_and(|access| access.exempts_address(origin, index)) {
                 continue;
             }
             let cost = rule.cost.of(headers, trusted);

@@ -5,6 +5,7 @@ pub(crate) mod members;
 pub(crate) mod named;
 pub(crate) mod required;
 mod shown;
+mod spelling;
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -18,6 +19,7 @@ use crate::api_keys::{ApiKeys, UnknownKey};
 use crate::certificate::{CertificateName, CertificateNames};
 use crate::claims::Claims;
 use crate::client_list::{ClientList, ListEntry};
+use crate::client_table::ClientTable;
 use crate::jwt::Tokens;
 use crate::plan::NamedPlan;
 use members::PlanMembers;
@@ -69,14 +71,19 @@ pub enum Client {
 }
 
 impl Client {
-    /// The client's entry in a list, by name. Addresses, and API keys that nobody listed, have none.
-    pub(crate) fn listed_in<'l>(&self, list: &'l ClientList) -> Option<&'l ListEntry> {
+    /// The value of the client's name in a table. Addresses, and API keys that nobody listed, have none.
+    pub(crate) fn value_in<'t, T>(&self, table: &'t ClientTable<T>) -> Option<&'t T> {
         match self {
-            Self::ApiKey(name) => list.api_key(name),
-            Self::UserId(id) => list.user_id(id),
-            Self::Certificate(name) => list.certificate(name),
+            Self::ApiKey(name) => table.api_key(name),
+            Self::UserId(id) => table.user_id(id),
+            Self::Certificate(name) => table.certificate(name),
             Self::UnlistedKey(_) | Self::Ip(_) => None,
         }
+    }
+
+    /// The client's entry in a list, by name.
+    pub(crate) fn listed_in<'l>(&self, list: &'l ClientList) -> Option<&'l ListEntry> {
+        list.find(|table| self.value_in(table))
     }
 }
 
@@ -119,8 +126,8 @@ pub struct Caller {
     pub claims: Claims,
     /// The address it came from; of IPv6 its prefix.
     pub ip: Client,
-    /// The same with all bits.
-    pub origin: IpAddr,
+    /// The same with all bits; none: the caller is known by name alone.
+    pub origin: Option<IpAddr>,
     /// Whether a valid token was sent.
     pub has_token: bool,
     /// Whether an API key was sent that is not listed.
@@ -325,6 +332,12 @@ impl ClientSource {
 }
 
 impl Caller {
+    /// The names that the caller has shown to have, the client's own first.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &Client> {
+        let others = [&self.api_key, &self.user_id, &self.client_cert];
+        std::iter::once(&self.client).chain(others.into_iter().flatten())
+    }
+
     /// The address it came from; of IPv6 its prefix.
     pub(crate) const fn address(&self) -> IpAddr {
         match self.ip {
@@ -347,7 +360,7 @@ impl Caller {
             client_cert: None,
             claims: Claims::default(),
             ip: Client::Ip(address),
-            origin,
+            origin: Some(origin),
             has_token: false,
             unknown_key: false,
             refused: None,

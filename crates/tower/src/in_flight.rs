@@ -154,9 +154,11 @@ impl Reservation {
         let Some(mut holds) = self.holds.take() else {
             return (None, Err(BodyCost::NotAsked));
         };
+        // An answer to what was not sent is no upstream's, and tells nothing of a cost.
+        let is_sent = self.transmission.is_sent();
         let costs = match unanswered(answer) {
-            Some(_) => Err(BodyCost::NotAsked),
-            None => BodyCosts::of(&self.rules, answer),
+            None if is_sent => BodyCosts::of(&self.rules, answer),
+            _ => Err(BodyCost::NotAsked),
         };
         // Limits that ask the body may be unlimited for this client.
         let mut is_asked = false;
@@ -168,7 +170,7 @@ impl Reservation {
                     return None;
                 }
             }
-            let used = used(rule, answer).unwrap_or(reserved);
+            let used = used(rule, answer, is_sent).unwrap_or(reserved);
             noted(Settled {
                 limit,
                 reserved,
@@ -212,13 +214,14 @@ fn rule<'a>(rules: &'a [Rule], limit: &Limit) -> Option<&'a Rule> {
 }
 
 /// What a request has come to under the limit of this rule; none: what was reserved.
-fn used<B>(rule: Option<&Rule>, answer: &Response<B>) -> Option<u64> {
+fn used<B>(rule: Option<&Rule>, answer: &Response<B>, is_sent: bool) -> Option<u64> {
     if let Some(unanswered) = unanswered(answer) {
         return (!unanswered.forwarded).then_some(0);
     }
     let rule = rule?;
     match &rule.count {
-        None => rule.cost.told_by(answer.headers()),
+        None if is_sent => rule.cost.told_by(answer.headers()),
+        None => Some(0),
         Some(statuses) => {
             let counts = statuses.contains(&answer.status());
             (!counts).then_some(0)

@@ -17,6 +17,7 @@ use tower::{Layer, Service};
 use crate::assessment::{Assessment, assess_admitted};
 use crate::early::{Early, early_rules};
 use crate::exchange::Exchange;
+use crate::header_edits::LateEdits;
 use crate::in_flight::Reservation;
 use crate::waiting::Admission;
 use crate::{Caller, Clients, Decided, Hasher, Overrides, Peer, Policy, Rule, WaitQueues};
@@ -340,10 +341,13 @@ impl Enforced {
         mut decided: Decided,
         reservation: Option<Reservation>,
     ) -> Response<R> {
-        if let Some(reservation) = reservation
-            && let Some(in_flight) = decided.settle_head(reservation, &response)
-        {
-            response.extensions_mut().insert(in_flight);
+        if let Some(reservation) = reservation {
+            if let Some(in_flight) = decided.settle_head(reservation, &response) {
+                response.extensions_mut().insert(in_flight);
+            }
+            if let Some(LateEdits(edits)) = response.extensions_mut().remove() {
+                edits.apply(response.headers_mut());
+            }
         }
         decided.write_headers(&mut response, &self.policy.answers);
         response.extensions_mut().insert(decided);

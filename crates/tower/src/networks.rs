@@ -10,8 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use foldhash::fast::RandomState;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
-/// The length of the network of all IPv4 addresses that are written as IPv6.
-const MAPPED: u8 = 96;
+use crate::address;
 
 /// Networks, each with a value.
 #[derive(Clone, Debug)]
@@ -58,7 +57,7 @@ impl<T> NetworkTable<T> {
 
     /// The longest network that holds an address, with its value. IPv4 that is written as IPv6 is IPv4.
     pub fn find(&self, address: IpAddr) -> Option<(IpNet, &T)> {
-        match address.to_canonical() {
+        match address::network(address, 128) {
             IpAddr::V4(address) => {
                 let bits = address.to_bits();
                 self.v4.iter().find_map(|length| {
@@ -115,15 +114,17 @@ fn insert<A: Copy + Eq + Hash, T>(
     (networks.entry(start).or_insert(value), is_new)
 }
 
-/// The network of IPv4 that a network of IPv6 stands for, if it stands for one.
-fn folded(network: IpNet) -> IpNet {
-    let IpNet::V6(v6) = network else {
-        return network;
-    };
-    let v4 = v6.network().to_ipv4_mapped();
-    let v4 = v4.filter(|_| v6.prefix_len() >= MAPPED);
-    let v4 = v4.and_then(|start| Ipv4Net::new(start, v6.prefix_len() - MAPPED).ok());
-    v4.map_or(network, IpNet::V4)
+/// The network of IPv4 that a network of IPv6 stands for, mapped or translated by NAT64, if it stands for one.
+pub fn folded(network: IpNet) -> IpNet {
+    // Both forms have the address of IPv4 behind as many bits.
+    const BEFORE_V4: u8 = 96;
+    let bits = network.prefix_len().checked_sub(BEFORE_V4);
+    match (network, address::network(network.network(), 128), bits) {
+        (IpNet::V6(_), IpAddr::V4(start), Some(bits)) => {
+            Ipv4Net::new(start, bits).map_or(network, IpNet::V4)
+        }
+        _ => network,
+    }
 }
 
 #[cfg(test)]

@@ -6,17 +6,15 @@
 //! A block holds for any name that the caller has shown, and for the address. An exemption and a plan hold for the client's own name;
 //! without one, for the longest network that holds the address.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
-use foldhash::fast::RandomState;
 
-use crate::client_list::{ListEntry, ListedClient};
-use crate::networks::NetworkTable;
+use crate::client_list::ListEntry;
+use crate::client_table::{ClientTable, ListedClient};
 use crate::{Caller, Client, ClientPlans};
 
 /// What an override makes of its client.
@@ -71,7 +69,7 @@ impl Overrides {
     /// that is its name.
     pub fn of(&self, caller: &Caller) -> Option<(Arc<str>, OverrideAction)> {
         let table = self.table.load()?;
-        let by_address = || table.blocks_address(caller.origin);
+        let by_address = || table.blocks_address(caller.origin?);
         if let Some(entry) = table.blocks_name(caller).or_else(by_address) {
             return Some((entry.text, OverrideAction::Block));
         }
@@ -107,8 +105,8 @@ impl Overrides {
 /// Overrides by what they make of a client.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
-    blocks: Clients<()>,
-    grants: Clients<Grant>,
+    blocks: ClientTable<()>,
+    grants: ClientTable<Grant>,
     exempts_names: bool,
 }
 
@@ -117,26 +115,6 @@ pub(crate) struct Table {
 pub(crate) enum Grant {
     Plan(Arc<str>),
     Exempt,
-}
-
-/// Clients and networks, each with a value.
-#[derive(Debug)]
-struct Clients<T> {
-    api_keys: HashMap<Arc<str>, T, RandomState>,
-    user_ids: HashMap<Arc<str>, T, RandomState>,
-    certificates: HashMap<Arc<str>, T, RandomState>,
-    networks: NetworkTable<T>,
-}
-
-impl<T> Default for Clients<T> {
-    fn default() -> Self {
-        Self {
-            api_keys: HashMap::default(),
-            user_ids: HashMap::default(),
-            certificates: HashMap::default(),
-            networks: NetworkTable::default(),
-        }
-    }
 }
 
 impl OverrideTable {
@@ -175,7 +153,7 @@ impl OverrideTable {
 impl Table {
     /// The override that blocks an address, whoever calls from there.
     pub(crate) fn blocks_address(&self, address: IpAddr) -> Option<ListEntry> {
-        let (network, ()) = self.blocks.networks.find(address)?;
+        let (network, ()) = self.blocks.at(address)?;
         Some(entry(&ListedClient::Network(network)))
     }
 
@@ -184,23 +162,18 @@ impl Table {
         if !self.blocks.has_names() {
             return None;
         }
-        let names = [
-            Some(&caller.client),
-            caller.api_key.as_ref(),
-            caller.user_id.as_ref(),
-            caller.client_cert.as_ref(),
-        ];
-        let mut names = names.into_iter().flatten();
-        let blocked = names.find(|name| self.blocks.named(name).is_some())?;
+        let blocked = caller
+            .names()
+            .find(|name| named(&self.blocks, name).is_some())?;
         Some(entry(blocked))
     }
 
     /// What a caller has by its own name, or else by its address; and the override that says so.
     pub(crate) fn grant(&self, caller: &Caller) -> Option<(&Grant, ListEntry)> {
-        if let Some(grant) = self.grants.named(&caller.client) {
+        if let Some(grant) = named(&self.grants, &caller.client) {
             return Some((grant, entry(&caller.client)));
         }
-        let (network, grant) = self.grants.networks.find(caller.origin)?;
+        let (network, grant) = self.grants.at(caller.origin?)?;
         Some((grant, entry(&ListedClient::Network(network))))
     }
 
@@ -211,47 +184,20 @@ impl Table {
 
     /// Whether an address alone is exempt.
     pub(crate) fn exempts_address(&self, address: IpAddr) -> bool {
-        let found = self.grants.networks.find(address);
+        let found = self.grants.at(address);
         found.is_some_and(|(_, grant)| *grant == Grant::Exempt)
     }
 }
 
-impl<T> Clients<T> {
-    fn insert(&mut self, client: ListedClient, value: T) {
-        match client {
-            ListedClient::Network(network) => {
-                self.networks.insert(network, value);
-            }
-            ListedClient::ApiKey(name) => {
-                self.api_keys.insert(name, value);
-            }
-            ListedClient::UserId(id) => {
-                self.user_ids.insert(id, value);
-            }
-            ListedClient::Certificate(name) => {
-                self.certificates.insert(name, value);
-            }
+/// The value of a client's name. Addresses have none.
+fn named<'t, T>(table: &'t ClientTable<T>, client: &Client) -> Option<&'t T> {
+    match client {
+        Client::UnlistedKey(_) if table.has_api_keys() => {
+            // As logs and the status page name it.
+            let text = client.to_string();
+            table.api_key(text.strip_prefix("api_key:")?)
         }
-    }
-
-    fn has_names(&self) -> bool {
-        !(self.api_keys.is_empty() && self.user_ids.is_empty() && self.certificates.is_empty())
-    }
-
-    /// The value of a client's name. Addresses have none.
-    fn named(&self, client: &Client) -> Option<&T> {
-        match client {
-            Client::ApiKey(name) => self.api_keys.get(&**name),
-            Client::UserId(id) => self.user_ids.get(&**id),
-            Client::Certificate(name) => self.certificates.get(&**name),
-            Client::UnlistedKey(_) if self.api_keys.is_empty() => None,
-            Client::UnlistedKey(_) => {
-                // As logs and the status page name it.
-                let text = client.to_string();
-                self.api_keys.get(text.strip_prefix("api_key:")?)
-            }
-            Client::Ip(_) => None,
-        }
+        other => other.value_in(table),
     }
 }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 /// Says whether a request was forwarded. It is in the extensions of each request that holds something.
 ///
 /// A service that forwards requests sets it, clears it if nothing was sent after all, and marks an answer of its own with
-/// [`Unanswered`](crate::Unanswered). If the client leaves before anything was forwarded, the charge is returned.
+/// [`Unanswered`](crate::Unanswered). If the client leaves before anything was forwarded, the charge is returned. So is the reservation of
+/// a cost that answers tell, if the service answers without having said that it sends the request.
 #[derive(Clone, Debug, Default)]
 pub struct Transmission(Arc<AtomicU64>);
 

@@ -28,8 +28,8 @@ pub(crate) struct KnownClients {
     /// Whether a file may list more keys one day.
     has_key_file: bool,
     has_tokens: bool,
-    has_certificates: bool,
     users: Users,
+    clients: Clients,
 }
 
 /// Who names users by a header.
@@ -56,8 +56,8 @@ impl KnownClients {
             keys: None,
             has_key_file: !callers.reread.key_files.is_empty(),
             has_tokens: false,
-            has_certificates: clients.read_certificates(),
             users: Users::Nobody,
+            clients: clients.clone(),
         };
         for source in sources {
             match source {
@@ -87,8 +87,8 @@ impl KnownClients {
     }
 
     /// Whether a source reads certificates.
-    pub(crate) const fn has_certificates(&self) -> bool {
-        self.has_certificates
+    pub(crate) fn has_certificates(&self) -> bool {
+        self.clients.read_certificates()
     }
 
     /// Whether a user can be named.
@@ -127,7 +127,8 @@ pub(crate) fn entries(
             true => check.read_hidden(scalar),
             false => check.read(scalar),
         };
-        let Some(ListedText(client)) = entry else {
+        let client = entry.and_then(|ListedText(client)| spelt(check, client, scalar.place, known));
+        let Some(client) = client else {
             continue;
         };
         if let Some(first) = seen.insert(client.clone(), scalar.place) {
@@ -141,7 +142,7 @@ pub(crate) fn entries(
             ListedClient::Network(_) => {}
             ListedClient::ApiKey(name) => key(check, name, scalar.place, known),
             ListedClient::UserId(_) => user(check, scalar.place, known),
-            ListedClient::Certificate(_) if known.has_certificates => {}
+            ListedClient::Certificate(_) if known.has_certificates() => {}
             ListedClient::Certificate(_) => check.refuse(
                 Problem::new(scalar.place, "no client source names a `client_cert`")
                     .note("add `client_cert` under `clients`, or remove this entry"),
@@ -150,6 +151,30 @@ pub(crate) fn entries(
         entries.push((client, scalar.place));
     }
     entries
+}
+
+/// A client as requests name it; none: no request can, which is refused.
+fn spelt(
+    check: &mut Check<'_>,
+    client: ListedClient,
+    place: Option<Place>,
+    known: &KnownClients,
+) -> Option<ListedClient> {
+    let allowed = match client {
+        ListedClient::Certificate(name) if known.has_certificates() => {
+            if let Some(name) = known.clients.certificate_name(&name) {
+                return Some(ListedClient::Certificate(name.into()));
+            }
+            "a name of at most 256 bytes; if `name` of `client_cert` is san_dns, a DNS name; if it is fingerprint, 64 hexadecimal digits"
+        }
+        ListedClient::UserId(id) if known.has_users() && !known.clients.can_name_user(&id) => {
+            "an ID without blanks at its ends, as they are removed from headers"
+        }
+        other => return Some(other),
+    };
+    let problem = Problem::new(place, "no client can have this name");
+    check.refuse(problem.note(format!("allowed here: {allowed}")));
+    None
 }
 
 /// Refuses an entry that stands somewhere else as well.

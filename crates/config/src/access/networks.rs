@@ -94,7 +94,11 @@ pub fn load_networks(path: &Path) -> Result<NetworkTable<u32>, ConfigError> {
 
 fn problem(fault: Fault, entry: &str, place: Place) -> Problem {
     let problem = match fault {
-        Fault::Form => Problem::new(place, format!("`{entry}` is not {}", Network::WHAT)),
+        // Other files, such as those of keys, hold secrets.
+        Fault::Form if !entry.contains(|c: char| !c.is_ascii_hexdigit() && !".:/".contains(c)) => {
+            Problem::new(place, format!("`{entry}` is not {}", Network::WHAT))
+        }
+        Fault::Form => Problem::new(place, format!("this is not {}", Network::WHAT)),
         Fault::Because(reason) => Problem::new(place, reason),
         Fault::Quoting(reason) => Problem::new(place, reason),
     };

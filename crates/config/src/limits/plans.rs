@@ -1,5 +1,6 @@
 //! `plans`: other numbers for limits that are defined, and nothing but numbers.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use serde::Deserialize;
 use tidegate_core::{Concurrency, Quota};
 use tidegate_store::Limit;
 use tidegate_tower::{ClientPlans, PlanMembers, Rule};
-use tidegate_yaml::{BlockOr, Problem, Spanned};
+use tidegate_yaml::{BlockOr, Problem, Spanned, expand};
 
 use crate::access::list::{KnownClients, Purpose, entries, twice};
 use crate::check::Check;
@@ -81,6 +82,11 @@ pub(crate) fn plan_names(check: &mut Check<'_>, written: Option<&Plans>) -> Clie
     ClientPlans::new(names)
 }
 
+/// A name with its variables filled in. One that is refused is told where it is read.
+fn filled<'l, T>(check: &Check<'_>, name: &'l Scalar<T>) -> Option<Cow<'l, str>> {
+    expand(&name.raw, check.env).ok()
+}
+
 /// Puts the quotas of all plans into the rules.
 pub(crate) fn plans(
     check: &mut Check<'_>,
@@ -91,8 +97,7 @@ pub(crate) fn plans(
 ) {
     let mut changed: HashMap<String, Vec<Option<Arc<Limit>>>> = HashMap::new();
     for (plan, quotas) in written.into_iter().flat_map(|plans| &plans.0) {
-        // A name that is refused is told by `plan_names`.
-        let plan = check.fill(plan).and_then(|plan| plans.called(&plan));
+        let plan = filled(check, plan).and_then(|plan| plans.called(&plan));
         for (scalar, written) in quotas.0.iter().filter(|(key, _)| key.raw != MEMBERS) {
             let Some(LimitName(name)) = check.read(scalar) else {
                 continue;
@@ -127,7 +132,7 @@ pub(crate) fn members(
     let mut seen = HashMap::new();
     let mut members = Vec::new();
     for (name, quotas) in written.into_iter().flat_map(|plans| &plans.0) {
-        let plan = plans.called(&name.raw);
+        let plan = filled(check, name).and_then(|plan| plans.called(&plan));
         let mut lists = quotas.0.iter().filter(|(key, _)| key.raw == MEMBERS);
         let Some((key, list)) = lists.next() else {
             continue;
@@ -179,16 +184,18 @@ pub(crate) fn unused_plans(
     }
     let keys = keys.flat_map(|source| source.keys.iter().flatten());
     let given: HashSet<_> = keys
-        .filter_map(|key| Some(&key.value.plan.as_ref()?.raw))
+        .filter_map(|key| filled(check, key.value.plan.as_ref()?))
         .collect();
     let has_members = |quotas: &Named<WrittenQuota>| {
         let mut lists = quotas.0.iter().filter(|(key, _)| key.raw == MEMBERS);
         lists.any(|(_, list)| listed(list).is_some_and(|list| !list.is_empty()))
     };
-    let unused =
-        plans().filter(|(name, quotas)| !given.contains(&name.raw) && !has_members(quotas));
-    for (name, _) in unused {
-        let message = format!("no client has the plan `{}`", name.raw);
+    let named = plans().filter_map(|(name, quotas)| Some((name, filled(check, name)?, quotas)));
+    let unused: Vec<_> = named
+        .filter(|(_, plan, quotas)| !given.contains(plan) && !has_members(quotas))
+        .collect();
+    for (name, plan, _) in unused {
+        let message = format!("no client has the plan `{plan}`");
         let note = "a listed API key gets one by `plan`, a token's user by `plan_claim`, networks and users by `members`";
         check.warn(Problem::new(name.place, message).note(note));
     }

@@ -6,21 +6,21 @@
 use std::collections::HashSet;
 use std::fmt::{self, Write as _};
 
-use http::uri::Authority;
-use http::{HeaderName, HeaderValue};
+use http::HeaderName;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_net::headers::{is_cors, is_limits, is_ours};
 use tidegate_net::pattern::PathPattern;
-use tidegate_tower::Clients;
+use tidegate_tower::{Clients, HeaderEdits};
 use tidegate_yaml::Problem;
 
 use crate::check::Check;
 use crate::shape::Named;
 use crate::value::header::HeaderText;
-use crate::value::net::can_be_dialled;
 use crate::value::number::pattern;
 use crate::value::{Fault, Scalar, Value};
+
+pub use crate::value::net::UpstreamHost;
 
 /// Headers that are set and removed.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -42,37 +42,6 @@ pub(crate) struct WrittenEdits<'a> {
     pub(crate) redirect: Option<&'a Scalar<HttpsPort>>,
     /// Whether the gateway writes the CORS headers of answers.
     pub(crate) has_cors: bool,
-}
-
-/// The host that an upstream gets.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum UpstreamHost {
-    /// The client's.
-    #[default]
-    Keep,
-    /// That of the server's URL.
-    Upstream,
-    /// This one.
-    Fixed(HeaderValue),
-}
-
-impl Value for UpstreamHost {
-    const NAME: &'static str = "UpstreamHost";
-    const WHAT: &'static str = "a host for the upstream";
-    const ALLOWED: &'static str =
-        "keep, upstream (that of the server's URL), or a host such as api.internal";
-
-    fn read(text: &str) -> Result<Self, Fault> {
-        match text {
-            "keep" => return Ok(Self::Keep),
-            "upstream" => return Ok(Self::Upstream),
-            _ => {}
-        }
-        let authority = text.parse::<Authority>().ok();
-        let authority = authority.filter(can_be_dialled).ok_or(Fault::Form)?;
-        let value = HeaderValue::from_str(authority.as_str());
-        value.map(Self::Fixed).map_err(|_| Fault::Form)
-    }
 }
 
 /// The port at which TLS is spoken.
@@ -137,37 +106,26 @@ impl RouteEdits {
                 writeln!(text, "host:     {host}")?;
             }
         }
-        self.request_headers.explain("request: ", text)?;
-        self.response_headers.explain("response:", text)
+        explain(&self.request_headers, "request: ", text)?;
+        explain(&self.response_headers, "response:", text)
     }
 }
 
-/// Headers that are set and removed.
-#[derive(Clone, Debug, Default)]
-pub struct HeaderEdits {
-    /// In place of whatever was there.
-    pub set: Vec<(HeaderName, HeaderValue)>,
-    /// All of that name.
-    pub remove: Vec<HeaderName>,
-}
-
-impl HeaderEdits {
-    /// Says in lines which headers are changed. The names alone: values may be secrets.
-    fn explain(&self, label: &str, text: &mut String) -> fmt::Result {
-        let set = self.set.iter().map(|(name, _)| name);
-        let changes = [
-            ("sets", set.collect()),
-            ("removes", self.remove.iter().collect()),
-        ];
-        for (what, names) in changes {
-            let names: Vec<&HeaderName> = names;
-            if !names.is_empty() {
-                let names: Vec<_> = names.into_iter().map(HeaderName::as_str).collect();
-                writeln!(text, "{label} {what} {}", names.join(", "))?;
-            }
+/// Says in lines which headers are changed. The names alone: values may be secrets.
+fn explain(edits: &HeaderEdits, label: &str, text: &mut String) -> fmt::Result {
+    let set = edits.set.iter().map(|(name, _)| name);
+    let changes = [
+        ("sets", set.collect()),
+        ("removes", edits.remove.iter().collect()),
+    ];
+    for (what, names) in changes {
+        let names: Vec<&HeaderName> = names;
+        if !names.is_empty() {
+            let names: Vec<_> = names.into_iter().map(HeaderName::as_str).collect();
+            writeln!(text, "{label} {what} {}", names.join(", "))?;
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// Which way headers go.

@@ -16,7 +16,7 @@ pub(crate) mod upgrade;
 
 pub use conditions::Conditions;
 pub use cors::{CorsPlan, Origins};
-pub use edits::{HeaderEdits, HttpsPort, RouteEdits, UpstreamHost};
+pub use edits::{HttpsPort, RouteEdits, UpstreamHost};
 pub use matching::RouteShape;
 pub use timeouts::ForwardTimeouts;
 
@@ -191,10 +191,8 @@ pub(crate) fn routes(
         let Some((plan, named)) = route_plan(check, route, rules, defaults, upstreams) else {
             continue;
         };
-        if named.is_unique {
-            one_name(check, &mut names, &named);
-        }
         routes.push((plan, named.place));
+        one_name(check, &mut names, named);
     }
     if written.is_none_or(|routes| routes.value.is_empty()) {
         let example = "routes: [{ path: /**, upstream: http://127.0.0.1:9000 }]";
@@ -335,15 +333,18 @@ fn charged(check: &mut Check<'_>, always: &[Rule], own: Vec<Rule>, route: &Route
     all
 }
 
-fn one_name(check: &mut Check<'_>, names: &mut HashMap<String, Option<Place>>, named: &Label) {
-    let Some(first) = names.insert(named.name.clone(), named.place) else {
+/// Refuses a second route of a name, for names are of logs, metrics and keys.
+fn one_name(check: &mut Check<'_>, names: &mut HashMap<String, Label>, named: Label) {
+    let (place, is_unique) = (named.place, named.is_unique);
+    let message = format!("two routes are called `{}`", named.name);
+    let Some(first) = names.insert(named.name.clone(), named) else {
         return;
     };
-    let mut problem = Problem::new(
-        named.place,
-        format!("two routes are called `{}`", named.name),
-    );
-    if let Some(first) = first {
+    if !is_unique && !first.is_unique {
+        return;
+    }
+    let mut problem = Problem::new(place, message);
+    if let Some(first) = first.place {
         problem = problem.note(format!("the first is at {}", check.source.at(first)));
     }
     check.refuse(problem.note("give each a `name` of its own"));

@@ -5,17 +5,7 @@ use http::uri::{Authority, PathAndQuery};
 use http::{HeaderMap, HeaderValue, Response, StatusCode, Uri};
 
 use crate::body::Body;
-use tidegate_config::routes::{HeaderEdits, HttpsPort};
-
-/// Sets and removes headers.
-pub(super) fn edit(headers: &mut HeaderMap, edits: &HeaderEdits) {
-    for name in &edits.remove {
-        headers.remove(name);
-    }
-    for (name, value) in &edits.set {
-        headers.insert(name, value.clone());
-    }
-}
+use tidegate_config::routes::HttpsPort;
 
 /// The path without its first `count` segments, in any spelling of them. The query is kept.
 pub(super) fn without_segments(path: &PathAndQuery, count: usize) -> Option<PathAndQuery> {

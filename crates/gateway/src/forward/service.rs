@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, V
 use http_body::Body as _;
 use hyper::body::Incoming;
 use prometheus_client::metrics::counter::Counter;
-use tidegate_tower::{Clients, Transmission, Unanswered, accept_readable};
+use tidegate_tower::{Clients, LateEdits, Transmission, Unanswered, accept_readable};
 use tower::Service;
 
 use super::edits;
@@ -46,6 +46,8 @@ pub(crate) struct Forwarding {
     pub(crate) read: Arc<ReadHeaders>,
     /// Whether a limit reads the bodies of answers.
     pub(crate) reads_bodies: bool,
+    /// The changes of answers, if a limit reads answers before they are changed.
+    pub(crate) late_edits: Option<LateEdits>,
     /// Counts request bodies that came too slowly.
     pub(crate) slow_bodies: Counter,
 }
@@ -193,7 +195,11 @@ impl Forwarding {
             let upgrade = HeaderValue::from_static("upgrade");
             head.headers.insert(CONNECTION, upgrade);
         }
-        edits::edit(&mut head.headers, &self.settings.edits.response_headers);
+        let edits = &self.settings.edits.response_headers;
+        match &self.late_edits {
+            Some(late) if transmission.is_some() => drop(head.extensions.insert(late.clone())),
+            _ => edits.apply(&mut head.headers),
+        }
         head.version = Version::HTTP_11;
         if let Some(body_state) = body_state {
             body_state.set_talking(grpc::is_grpc(&head.headers));
@@ -265,7 +271,7 @@ impl Forwarding {
             if let Some(trace) = info.trace {
                 trace.write(&mut head.headers);
             }
-            edits::edit(&mut head.headers, &self.settings.edits.request_headers);
+            self.settings.edits.request_headers.apply(&mut head.headers);
         }
         if self.reads_bodies {
             accept_readable(&mut head.headers);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use http::HeaderName;
 use jiff::Timestamp;
 use tidegate_store::Store;
-use tidegate_tower::{Hasher, Overrides, Rule, WaitQueues};
+use tidegate_tower::{Hasher, LateEdits, Overrides, Rule, WaitQueues};
 
 use super::budgets::Budgets;
 use super::fixed;
@@ -156,6 +156,8 @@ fn make_route(
     metrics: &GatewayMetrics,
 ) -> Route {
     let rules = &plan.policy.rules;
+    let response_headers = &plan.forward.edits.response_headers;
+    let is_told = rules.iter().any(|rule| rule.cost.told_in().is_some());
     let forwarding = Forwarding {
         settings: plan.forward.clone(),
         upstream: upstreams[&plan.upstream.name].clone(),
@@ -163,6 +165,7 @@ fn make_route(
         clients: enforcement.clients.clone(),
         read: Arc::new(ReadHeaders::new(&enforcement.clients, rules, matched)),
         reads_bodies: rules.iter().any(|rule| rule.cost.path().is_some()),
+        late_edits: is_told.then(|| LateEdits(Arc::new(response_headers.clone()))),
         slow_bodies: metrics.connections().slow_bodies(),
     };
     let metrics = route_metrics(metrics, &plan.policy.route, &plan.policy.rules);

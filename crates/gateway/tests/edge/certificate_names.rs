@@ -236,7 +236,7 @@ plans:
   gold: {{ members: [\"client_cert:gold\"], own: {{ fixed_window: {{ limit: 30, window: 31d }} }} }}
   silver: {{ members: [\"api_key:demo\"], own: {{ fixed_window: {{ limit: 20, window: 31d }} }} }}
 exempt: [\"client_cert:probe\", \"api_key:monitor\"]
-deny: [\"client_cert:lost\"]
+deny: [\"client_cert:Lost\"]
 routes:
   - {{ path: /verified, upstream: UPSTREAM, require: verified }}
   - {{ path: /**, upstream: UPSTREAM }}

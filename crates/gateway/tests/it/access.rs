@@ -367,3 +367,57 @@ routes:
     })
     .await;
 }
+
+/// A NAT64 writes addresses of IPv4 as those of IPv6, and so may who denies them.
+#[tokio::test]
+async fn an_entry_means_an_address_however_both_are_written() {
+    on_both_stores(async |store| {
+        let bench = Bench::start(&format!(
+            "
+{store}
+{TRUST}
+deny: [\"64:ff9b::c000:201\", \"64:ff9b::c633:6400/120\"]
+limits: {{ own: {{ fixed_window: {{ limit: 100, window: 31d }} }} }}
+routes: [{{ path: /**, upstream: UPSTREAM, limits: [own] }}]
+"
+        ))
+        .await;
+        for address in [
+            "192.0.2.1",
+            "64:ff9b::c000:201",
+            "::ffff:192.0.2.1",
+            "198.51.100.9",
+        ] {
+            is_denied(&ask(&bench.client, "/", &[from(address)]).await);
+        }
+        for address in ["192.0.2.2", "64:ff9b::c000:202"] {
+            let answer = ask(&bench.client, "/", &[from(address)]).await;
+            assert_eq!(answer.status, 200, "{address}");
+        }
+        bench.stop().await;
+    })
+    .await;
+}
+
+/// The name of a plan may have a variable, as any value.
+#[tokio::test]
+async fn members_of_a_plan_whose_name_has_a_variable_have_the_plan() {
+    on_both_stores(async |store| {
+        let bench = Bench::start(&format!(
+            "
+{store}
+{TRUST}
+clients: [{{ user_id: {{}} }}]
+limits: {{ own: {{ fixed_window: {{ limit: 10, window: 31d }} }} }}
+plans:
+  \"${{PLAN:-gold}}\": {{ members: [\"user_id:7\"], own: {{ fixed_window: {{ limit: 30, window: 31d }} }} }}
+routes: [{{ path: /**, upstream: UPSTREAM, limits: [own] }}]
+"
+        ))
+        .await;
+        let answer = ask(&bench.client, "/", &[user("7")]).await;
+        assert_eq!(told(&answer), shown(200, 30, 29));
+        bench.stop().await;
+    })
+    .await;
+}

@@ -250,6 +250,18 @@ async fn what_is_no_set_leaves_the_keys_that_were_known() {
     bench.stop().await;
 }
 
+/// Nothing is known before the first answer, and an answer of nothing is no set.
+#[tokio::test]
+async fn a_first_answer_without_a_set_is_a_failure() {
+    let key = Key::ed25519("a");
+    let issuer = Issuer::publishing(String::new());
+    let bench = believer(&issuer.url(), "invalid: reject, jwks_refresh: 1h").await;
+    fails_anew(&bench).await;
+    issuer.publish(set(&[&key]));
+    accepted(&bench, &key.token("rider-1"), LONG).await;
+    bench.stop().await;
+}
+
 #[tokio::test]
 async fn made_up_key_ids_cause_one_fetch_at_a_time_and_few_in_all() {
     let key = Key::ed25519("a");

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use http::{Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use tidegate_testkit::{Client, RedisServer, Upstream, body};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::callers::listed;
 use crate::kit::{
     Bench, LONG, ask, exact, left, on_both_stores, page, shown, told, until, waiting,
 };
@@ -272,6 +273,116 @@ routes: [{{ path: /here, upstream: UPSTREAM }}]
             "tidegate_decisions_total{limit=\"scans\",verdict=\"refused\",decided_by=\"store\"} 2";
         assert!(metrics.lines().any(|line| line == refused), "{metrics}");
         bench.stop().await;
+    })
+    .await;
+}
+
+const BY_HEADER: &str = "cost: { response_header: X-Cost, reserve: 60 }";
+const BY_BODY: &str = "cost: { response_json: usage.total_tokens, reserve: 60 }";
+
+/// Nothing of these requests is sent: the whole budget is there when one comes that is.
+#[tokio::test]
+async fn an_answer_of_the_gateway_itself_gives_the_reservation_back() {
+    on_both_stores(async |store| {
+        for (name, cost) in [("header", BY_HEADER), ("body", BY_BODY)] {
+            let bench = Bench::start(&format!(
+                "
+{store}
+secret: the same
+clients: [{{ api_key: {{ keys: [{}] }} }}, {{ ip: {{}} }}]
+limits: {{ {name}: {{ fixed_window: {{ limit: 100, window: 31d }}, per: [ip], {cost} }} }}
+always: [{name}]
+routes:
+  - {{ name: api, path: /api, upstream: UPSTREAM, max_body: 1, cors: {{ origins: [https://app.example.com] }} }}
+  - {{ path: /tls, upstream: UPSTREAM, redirect: https }}
+  - {{ path: /keys, upstream: UPSTREAM, require: api_key }}
+",
+                listed("acme")
+            ))
+            .await;
+            let preflight = [
+                ("origin", "https://app.example.com"),
+                ("access-control-request-method", "GET"),
+            ];
+            let client = Client::new(bench.gateway.address);
+            let known = [
+                "vary",
+                "location",
+                "www-authenticate",
+                "access-control-allow-origin",
+                "access-control-allow-methods",
+            ];
+            let client = known.into_iter().fold(client, Client::knows);
+            let admin = bench.gateway.admin;
+            for (method, path, headers, status) in [
+                (Method::OPTIONS, "/api", &preflight[..], 204),
+                (Method::POST, "/api", &[], 413),
+                (Method::GET, "/tls", &[], 308),
+                (Method::GET, "/keys", &[], 401),
+                (Method::GET, "/nowhere", &[], 404),
+            ] {
+                for _ in 0..2 {
+                    let mut request = Request::builder().method(&method).uri(path);
+                    for (name, value) in headers {
+                        request = request.header(*name, *value);
+                    }
+                    let body = match status {
+                        413 => body::full("long"),
+                        _ => body::empty(),
+                    };
+                    let answer = client.request(request.body(body).unwrap()).await;
+                    assert_eq!(told(&answer).0, status, "{cost} {path}");
+                    until("it is settled", async || left(admin).await == 100).await;
+                }
+            }
+            let (_, metrics) = page(admin, "/metrics").await;
+            let counted = metrics.lines().find(|line| {
+                line.starts_with("tidegate_body_costs_total{") && !line.ends_with(" 0")
+            });
+            assert_eq!(counted, None, "no body was read");
+            assert_eq!(client.get("/api").await.status, 200);
+            until("it costs what was reserved", async || left(admin).await == 40).await;
+            assert_eq!(bench.upstream.count(), 1);
+            bench.stop().await;
+        }
+    })
+    .await;
+}
+
+/// What the client does not get, or gets otherwise, still tells the cost.
+#[tokio::test]
+async fn edits_of_answers_do_not_hide_the_cost() {
+    on_both_stores(async |store| {
+        for (name, cost, edits, shown) in [
+            ("removed", BY_HEADER, "remove: [X-Cost, X-Kept]", None),
+            ("set", BY_HEADER, "set: { X-Cost: \"1\" }", Some("1")),
+            (
+                "body",
+                BY_BODY,
+                "remove: [Content-Type], set: { X-Cost: \"2\" }",
+                Some("2"),
+            ),
+        ] {
+            let upstream = Upstream::start(|_| async {
+                let answer = Response::builder().header("content-type", "application/json");
+                let answer = answer.header("x-cost", "7");
+                let usage = r#"{"usage":{"total_tokens":7}}"#;
+                answer.body(body::full(usage)).unwrap()
+            });
+            let limit = format!("fixed_window: {{ limit: 100, window: 31d }}, {cost}");
+            let yaml = configuration(store, &limit, &upstream);
+            let edits = format!("[it], response_headers: {{ {edits} }} }}]");
+            let yaml = yaml
+                .replace("[it] }]", &edits)
+                .replace("it: {", &format!("{name}: {{"));
+            let gateway = TestGateway::start(&yaml.replace("[it]", &format!("[{name}]"))).await;
+            let client = Client::new(gateway.address).knows("x-cost");
+            let answer = client.get("/").await;
+            assert_eq!(answer.header("x-cost"), shown, "{cost} {edits}");
+            assert!(told(&answer).2.is_some(), "{answer:?}");
+            until("it is settled", async || left(gateway.admin).await == 93).await;
+            gateway.stop().await;
+        }
     })
     .await;
 }

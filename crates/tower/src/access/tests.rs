@@ -1,7 +1,7 @@
 use std::net::IpAddr;
 
 use super::*;
-use crate::client_list::ListedClient;
+use crate::ListedClient;
 use crate::networks::NetworkTable;
 use crate::{AddressFrom, Client, ClientSource, Clients, Peer, TrustedProxies};
 
@@ -62,10 +62,10 @@ fn caller(address: &str, user: Option<&str>) -> Caller {
 
 /// What becomes of a caller: denied, or not charged to the limits with these indices.
 fn judged(access: &Access, mut caller: Caller) -> (bool, Vec<usize>) {
-    let denied = access.denies_address(caller.origin).is_some();
+    let denied = access.denies_address(caller.origin.unwrap()).is_some();
     let verdict = access.judge(&mut caller, &Request::new(()));
     let denied = denied || verdict.as_ref().is_some_and(|it| it.denied_by().is_some());
-    let exempt = (0..access.exempt.len())
+    let exempt = (0..access.exempt.limits.len())
         .filter(|index| verdict.as_ref().is_some_and(|it| it.exempts(*index)));
     (denied, exempt.collect())
 }

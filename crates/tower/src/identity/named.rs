@@ -1,6 +1,6 @@
 //! Callers by name: whom `api_key:acme` stands for.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use super::{Caller, Client, ClientSource, Clients, Credentials};
 use crate::address;
@@ -36,12 +36,19 @@ impl Caller {
     ///
     /// The name is not one that a client can have.
     pub fn named(clients: &Clients, name: &str) -> Result<Self, UnknownClient> {
+        let mut caller = Self::called(clients, name)?;
+        clients.members.join(&mut caller);
+        Ok(caller)
+    }
+
+    /// As [`named`](Self::named), without the plans of members.
+    fn called(clients: &Clients, name: &str) -> Result<Self, UnknownClient> {
         let (kind, value) = name.split_once(':').ok_or(UnknownClient::Form)?;
         if value.is_empty() {
             return Err(UnknownClient::Form);
         }
         let mut sources = clients.sources.iter();
-        let mut caller = match kind {
+        Ok(match kind {
             "api_key" => {
                 let listed = sources.find_map(|source| match source {
                     ClientSource::ApiKey { keys, .. } => keys.called(value),
@@ -83,9 +90,7 @@ impl Caller {
                 Self::at(address::network(address, 128), clients.ipv6_prefix)
             }
             _ => return Err(UnknownClient::Form),
-        };
-        clients.members.join(&mut caller);
-        Ok(caller)
+        })
     }
 
     /// The caller that a log names, as [`named`](Self::named), who called from this address. The log may also tell the plan; it counts
@@ -108,7 +113,7 @@ impl Caller {
                 unknown_key: true,
                 ..Self::only(client)
             },
-            _ => Self::named(clients, name)?,
+            _ => Self::called(clients, name)?,
         };
         if let Client::Ip(_) = caller.client {
             caller = at;
@@ -119,9 +124,17 @@ impl Caller {
             && has(|source| matches!(source, ClientSource::Token(_)))
         {
             caller.has_token = !has(|source| matches!(source, ClientSource::UserId { .. }));
+            let tells =
+                has(|source| matches!(source, ClientSource::Token(tokens) if tokens.tell_plans()));
+            // A plan that a token names counts before a membership. Where none does, the log may tell of a membership that is gone.
+            if tells {
+                caller.plan = plan.clone();
+            }
+            clients.members.join(&mut caller);
             caller.plan = caller.plan.or(plan);
+        } else {
+            clients.members.join(&mut caller);
         }
-        clients.members.join(&mut caller);
         Ok(caller)
     }
 
@@ -136,7 +149,7 @@ impl Caller {
     fn only(client: Client) -> Self {
         Self {
             ip: client.clone(),
-            origin: Ipv4Addr::UNSPECIFIED.into(),
+            origin: None,
             has_token: false,
             client,
             named_by: None,
@@ -174,7 +187,34 @@ const fn accepts_unlisted(source: &ClientSource) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AddressFrom, TrustedProxies};
+    use crate::jwt::{InvalidToken, Signature, TokenKeys, TokenRules, Tokens};
+    use crate::{AddressFrom, ClientPlans, ListedClient, PlanMembers, TrustedProxies};
+
+    /// Users by tokens, whose plans are in this claim.
+    fn of_tokens(plan_claim: Option<&str>) -> Clients {
+        let rules = TokenRules {
+            header: http::header::AUTHORIZATION,
+            signatures: vec![Signature::Hs256],
+            issuer: None,
+            audience: None,
+            leeway: 60,
+            claim: "sub".to_owned(),
+            plan_claim: plan_claim.map(str::to_owned),
+            claims: Default::default(),
+            plans: ClientPlans::default(),
+            invalid: InvalidToken::Reject,
+        };
+        let keys = TokenKeys::from_file(&rules.signatures, b"secret").unwrap();
+        let tokens = ClientSource::Token(Tokens::new(rules, keys).into());
+        Clients {
+            sources: vec![tokens, ClientSource::Ip],
+            trusted: TrustedProxies::default(),
+            address_from: AddressFrom::default(),
+            ipv6_prefix: 64,
+            forward_client: None,
+            members: Default::default(),
+        }
+    }
 
     #[test]
     fn a_logged_client_has_its_name_and_its_address() {
@@ -196,10 +236,10 @@ mod tests {
         assert_eq!(caller.client.to_string(), "user_id:42");
         assert_eq!(caller.user_id, Some(caller.client.clone()));
         assert_eq!(caller.ip.to_string(), "ip:2001:db8:1:2::");
-        assert_eq!(caller.origin, origin);
+        assert_eq!(caller.origin, Some(origin));
         let caller = Caller::logged(&clients, "ip:2001:db8:1:2::", origin, None).unwrap();
         assert_eq!(caller.client, caller.ip);
-        assert_eq!(caller.origin, origin);
+        assert_eq!(caller.origin, Some(origin));
         for (name, error) in [
             ("api_key:acme", UnknownClient::ApiKey),
             ("api_key:unlisted-00112233aabbccdd", UnknownClient::ApiKey),
@@ -207,6 +247,38 @@ mod tests {
         ] {
             let found = Caller::logged(&clients, name, origin, None);
             assert_eq!(found.map(|caller| caller.client), Err(error), "{name}");
+        }
+    }
+
+    /// Networks with an address of nobody have no members by name.
+    #[test]
+    fn who_is_known_by_name_alone_is_in_no_network() {
+        let plans = ClientPlans::new(["office"]);
+        let office = ListedClient::Network("0.0.0.0/8".parse().unwrap());
+        let mut clients = of_tokens(None);
+        clients.members = PlanMembers::new([(office, plans.called("office").unwrap())]);
+        let plan = |name| Caller::named(&clients, name).unwrap().plan;
+        assert_eq!(plan("user_id:42"), None);
+        assert_eq!(plan("ip:0.0.0.7"), plans.called("office"));
+    }
+
+    /// As with tokens themselves: a plan that they name counts before a membership.
+    #[test]
+    fn the_plan_of_a_log_counts_as_that_of_a_token() {
+        let plans = ClientPlans::new(["of_token", "of_member"]);
+        let user = || ListedClient::UserId("42".into());
+        let [of_token, of_member] = ["of_token", "of_member"].map(|name| plans.called(name));
+        for (claim, logged, expected) in [
+            (Some("plan"), &of_token, &of_token),
+            (Some("plan"), &None, &of_member),
+            // Tokens name none, so another one is of a membership that is gone.
+            (None, &of_token, &of_member),
+        ] {
+            let mut clients = of_tokens(claim);
+            clients.members = PlanMembers::new([(user(), of_member.clone().unwrap())]);
+            let origin = "192.0.2.1".parse().unwrap();
+            let caller = Caller::logged(&clients, "user_id:42", origin, logged.clone()).unwrap();
+            assert_eq!(caller.plan, *expected, "{claim:?} {logged:?}");
         }
     }
 }

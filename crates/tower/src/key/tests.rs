@@ -37,7 +37,7 @@ fn caller(client: Client) -> Caller {
         unknown_plan: None,
         unknown_key: false,
         refused: None,
-        origin: [192, 0, 2, 1].into(),
+        origin: Some([192, 0, 2, 1].into()),
         has_token: false,
     }
 }

@@ -97,3 +97,17 @@ fn it_finds_what_a_look_at_each_finds() {
         );
     }
 }
+
+#[test]
+fn addresses_that_a_nat64_translated_are_ipv4() {
+    let mut table = table(&["64:ff9b::192.0.2.0/120", "64:ff9b:1::/48"]);
+    for address in ["192.0.2.7", "64:ff9b::c000:207", "::ffff:192.0.2.7"] {
+        assert_eq!(found(&table, address).unwrap().0, "192.0.2.0/24");
+    }
+    // RFC 8215: networks of their own, which nobody translates here.
+    let own = found(&table, "64:ff9b:1::c000:207").unwrap();
+    assert_eq!(own.0, "64:ff9b:1::/48");
+    assert_eq!(found(&table, "192.0.3.7"), None);
+    table.insert("64:ff9b::/96".parse().unwrap(), 7);
+    assert_eq!(found(&table, "192.0.3.7").unwrap().0, "0.0.0.0/0");
+}

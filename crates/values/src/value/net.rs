@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use http::uri::{Authority, Scheme};
-use http::{HeaderName, Uri};
+use http::{HeaderName, HeaderValue, Uri};
 use ipnet::IpNet;
 use serde_json::Map;
 use tidegate_net::host::{HostPattern, host_of};
@@ -69,6 +69,37 @@ impl Value for ParameterText {
     fn read(text: &str) -> Result<Self, Fault> {
         let is_line = !text.contains(char::is_control);
         is_line.then(|| Self(text.to_owned())).ok_or(Fault::Form)
+    }
+}
+
+/// The host that an upstream gets.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum UpstreamHost {
+    /// The client's.
+    #[default]
+    Keep,
+    /// That of the server's URL.
+    Upstream,
+    /// This one.
+    Fixed(HeaderValue),
+}
+
+impl Value for UpstreamHost {
+    const NAME: &'static str = "UpstreamHost";
+    const WHAT: &'static str = "a host for the upstream";
+    const ALLOWED: &'static str =
+        "keep, upstream (that of the server's URL), or a host such as api.internal";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        match text {
+            "keep" => return Ok(Self::Keep),
+            "upstream" => return Ok(Self::Upstream),
+            _ => {}
+        }
+        let authority = text.parse::<Authority>().ok();
+        let authority = authority.filter(can_be_dialled).ok_or(Fault::Form)?;
+        let value = HeaderValue::from_str(authority.as_str());
+        value.map(Self::Fixed).map_err(|_| Fault::Form)
     }
 }
 

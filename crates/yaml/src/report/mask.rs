@@ -7,7 +7,7 @@
 use super::distance;
 
 /// Keys whose values are hidden, and how many typing mistakes still count as that key.
-const SECRETS: [(&str, usize); 11] = [
+const SECRETS: [(&str, usize); 12] = [
     ("secret", 2),
     ("hash", 1),
     ("url", 1),
@@ -20,6 +20,8 @@ const SECRETS: [(&str, usize); 11] = [
     ("auth", 0),
     // Headers that a route sets.
     ("set", 0),
+    // Headers that a request must have. What it must have in its query is no secret: a URL is shown in logs.
+    ("request_has", 2),
 ];
 
 /// What stands for what is hidden; its length says nothing.
@@ -172,7 +174,7 @@ fn secrets(line: &str, below: Below) -> (Vec<(usize, usize)>, Below) {
     while let Some(key) = key(&chars, from) {
         from = key.end;
         let in_flow = chars[..key.start].contains(&'{');
-        if matches!(key.name.as_str(), "keys" | "tokens") {
+        if key.lists_keys(&chars) {
             next = Below::Keys(key.start);
             hidden.extend(bare_keys(&chars, from));
         } else if key.is_secret() {
@@ -213,6 +215,15 @@ impl Key {
             let is_near = self.name.len().abs_diff(secret.len()) <= 2 * mistakes;
             is_near && distance(&self.name, secret) <= mistakes
         })
+    }
+}
+
+impl Key {
+    /// Whether listed keys follow. `keys` is suspected without its colon, too; `tokens` is also what users call a limit.
+    fn lists_keys(&self, line: &[char]) -> bool {
+        let follows = line[self.end..].iter().find(|c| **c != ' ');
+        let opens = || self.is_sure || matches!(follows, Some(':' | '=' | '['));
+        self.name == "keys" || self.name == "tokens" && opens()
     }
 }
 

@@ -101,6 +101,11 @@ fn the_values_of_secret_keys_are_masked_and_carets_stay_right() {
         "{ name: a hash: hunter2 }",
         "{ name: a, hash:\"hunter2 }",
         "{secret: hunter2}",
+        "tokens [hunter2]",
+        "tokens = [hunter2]",
+        "tokens : [hunter2]",
+        "request_has: { X-Key: hunter2, A: b }",
+        "- { path: /, requst_has: { X-Key: hunter2 }, upstream: a }",
     ] {
         let (shown, pointed) = masked(line, 0, "hunter2");
         assert!(!shown.contains("hunter2"), "{shown}");
@@ -120,6 +125,7 @@ fn values_below_a_secret_key_are_masked() {
         "a: { url: \"a, \nb\nhunter2\" }",
         "a: { secret:\nhunter2 }",
         "keys:\n  - name: x\n  - hunter2",
+        "request_has:\n  X-Key: hunter2",
         "    keys:\n    - hunter2",
         "redis:\n  url:\n    # new\n    hunter2",
     ] {
@@ -139,6 +145,10 @@ fn what_is_no_secret_is_shown() {
         "    path: /api/rides/{id}",
         "    path: /secret/key/{hash}",
         "limits: [url-guard, token-bucket]",
+        "limits: [tokens, answer]",
+        "limits: [answer, tokens, burst]",
+        "  - tokens",
+        "    query: { page: \"1\" }",
         "limits: { a: { per: [ip] } }",
         "      keys: [{ name: a }]",
         "  tokens: [{ name: alice, role: write }]",

@@ -31,7 +31,7 @@ fn a_line_is_a_network_an_address_or_a_comment() {
 
 #[test]
 fn a_broken_file_says_where_and_what_is_allowed() {
-    let error = load("10.0.0.0/8\n  10.0.0.1/8 # which?\nexample.com\n").unwrap_err();
+    let error = load("10.0.0.0/8\n  10.0.0.1/8 # which?\nexample.com\n10.0.0.0/33\n").unwrap_err();
     assert!(
         error.contains(
             "denied.txt:2:3: this may mean the network 10.0.0.0/8 or the address 10.0.0.1"
@@ -39,7 +39,11 @@ fn a_broken_file_says_where_and_what_is_allowed() {
         "{error}"
     );
     assert!(
-        error.contains("denied.txt:3:1: `example.com` is not a network"),
+        error.contains("denied.txt:3:1: this is not a network"),
+        "{error}"
+    );
+    assert!(
+        error.contains("denied.txt:4:1: `10.0.0.0/33` is not a network"),
         "{error}"
     );
     assert!(

@@ -1,0 +1,112 @@
+//! Networks and clients, each with a value: what lists, plans with members and overrides are looked up in.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use ipnet::IpNet;
+
+use crate::networks::NetworkTable;
+
+/// What an entry of a list stands for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ListedClient {
+    /// All addresses of a network.
+    Network(IpNet),
+    /// The client with a listed API key of this name.
+    ApiKey(Arc<str>),
+    /// The client with this user ID.
+    UserId(Arc<str>),
+    /// The client whose verified certificate has this name.
+    Certificate(Arc<str>),
+}
+
+impl fmt::Display for ListedClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Network(network) if network.prefix_len() == network.max_prefix_len() => {
+                write!(f, "{}", network.addr())
+            }
+            Self::Network(network) => write!(f, "{network}"),
+            Self::ApiKey(name) => write!(f, "api_key:{name}"),
+            Self::UserId(id) => write!(f, "user_id:{id}"),
+            Self::Certificate(name) => write!(f, "client_cert:{name}"),
+        }
+    }
+}
+
+/// Values by client.
+#[derive(Clone, Debug)]
+pub(crate) struct ClientTable<T> {
+    networks: NetworkTable<T>,
+    api_keys: Names<T>,
+    user_ids: Names<T>,
+    certificates: Names<T>,
+}
+
+/// Values by the names of one kind of client.
+type Names<T> = HashMap<Arc<str>, T, RandomState>;
+
+impl<T> Default for ClientTable<T> {
+    fn default() -> Self {
+        Self {
+            networks: NetworkTable::default(),
+            api_keys: HashMap::default(),
+            user_ids: HashMap::default(),
+            certificates: HashMap::default(),
+        }
+    }
+}
+
+impl<T> ClientTable<T> {
+    /// Adds a client, unless it is there: then the value of before stays.
+    pub(crate) fn insert(&mut self, client: ListedClient, value: T) {
+        let (names, name) = match client {
+            ListedClient::Network(network) => {
+                self.networks.insert(network, value);
+                return;
+            }
+            ListedClient::ApiKey(name) => (&mut self.api_keys, name),
+            ListedClient::UserId(id) => (&mut self.user_ids, id),
+            ListedClient::Certificate(name) => (&mut self.certificates, name),
+        };
+        names.entry(name).or_insert(value);
+    }
+
+    /// Whether nobody is there.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.networks.is_empty() && !self.has_names()
+    }
+
+    /// Whether clients are there by name, and not by address alone.
+    pub(crate) fn has_names(&self) -> bool {
+        self.has_api_keys() || !self.user_ids.is_empty() || !self.certificates.is_empty()
+    }
+
+    /// Whether names of API keys are there.
+    pub(crate) fn has_api_keys(&self) -> bool {
+        !self.api_keys.is_empty()
+    }
+
+    /// The longest network that holds this address, all of its bits, with its value.
+    pub(crate) fn at(&self, address: IpAddr) -> Option<(IpNet, &T)> {
+        self.networks.find(address)
+    }
+
+    /// The value of the client with an API key of this name.
+    pub(crate) fn api_key(&self, name: &str) -> Option<&T> {
+        self.api_keys.get(name)
+    }
+
+    /// The value of the client with this user ID.
+    pub(crate) fn user_id(&self, id: &str) -> Option<&T> {
+        self.user_ids.get(id)
+    }
+
+    /// The value of the client whose verified certificate has this name.
+    pub(crate) fn certificate(&self, name: &str) -> Option<&T> {
+        self.certificates.get(name)
+    }
+}

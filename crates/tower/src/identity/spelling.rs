@@ -1,0 +1,45 @@
+//! Names in the one spelling that requests can have them in, so that a name in a configuration means whom it seems to mean.
+
+use std::borrow::Cow;
+
+use super::{ClientSource, Clients};
+use crate::certificate::CertificateName;
+
+/// The longest name in a certificate that names a client, in bytes.
+const MAX_CERTIFICATE_NAME: usize = 256;
+
+impl Clients {
+    /// A certificate's name as sources read it: DNS names in lower case, fingerprints also without colons. None if no certificate can
+    /// have the name.
+    pub fn certificate_name<'n>(&self, name: &'n str) -> Option<Cow<'n, str>> {
+        let reads = |wanted: fn(CertificateName) -> bool| {
+            let mut sources = self.sources.iter();
+            sources.any(|source| matches!(source, ClientSource::Certificate(it) if wanted(*it)))
+        };
+        // These are taken as they stand.
+        let is_any = reads(|it| matches!(it, CertificateName::SanUri | CertificateName::Cn));
+        if is_any && name.len() <= MAX_CERTIFICATE_NAME {
+            return Some(name.into());
+        }
+        if !is_any && reads(|it| it == CertificateName::Fingerprint) {
+            let digits: String = name.chars().filter(|char| *char != ':').collect();
+            if digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+                return Some(digits.to_ascii_lowercase().into());
+            }
+        }
+        let is_dns = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.*".contains(&byte);
+        let dns = name.trim_end_matches('.').to_ascii_lowercase();
+        let fits = !is_any && (1..=MAX_CERTIFICATE_NAME).contains(&dns.len());
+        let fits = fits && reads(|it| it == CertificateName::SanDns);
+        (fits && dns.bytes().all(is_dns)).then_some(dns.into())
+    }
+
+    /// Whether a user can have this ID. Those of headers are read without blanks at their ends; those of tokens as they stand.
+    pub fn can_name_user(&self, id: &str) -> bool {
+        let mut sources = self.sources.iter();
+        id.trim_ascii() == id || sources.any(|source| matches!(source, ClientSource::Token(_)))
+    }
+}
+
+#[cfg(test)]
+mod tests;
