@@ -3,7 +3,7 @@
 use crate::error::FormatError;
 use crate::lines::json::Objects;
 use crate::names::{Names, Vocabulary, mapped};
-use crate::record::Slot;
+use crate::slot::Slot;
 
 /// The most objects in each other, and beside each other.
 const MAX_OBJECTS: usize = 32;

@@ -1,7 +1,8 @@
 //! The names that values have in logs, and what they mean.
 
 use crate::field::{Field, Fields};
-use crate::record::{MAX_HEADERS, Slot, Unit};
+use crate::record::MAX_HEADERS;
+use crate::slot::{Slot, Unit};
 
 /// Whose names a log has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,8 @@
 use super::cursor::Cursor;
 use crate::error::{FormatError, LineError};
 use crate::names::{Names, Vocabulary};
-use crate::record::{Record, Slot, Span};
+use crate::record::{Record, Span};
+use crate::slot::Slot;
 use crate::time::TimeReader;
 
 /// The most variables of a template.

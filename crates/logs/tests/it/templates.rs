@@ -117,6 +117,27 @@ fn a_map_finds_members_of_objects_in_each_other() {
 }
 
 #[test]
+fn a_duration_of_more_than_31_days_is_refused() {
+    let longest = 31 * 86_400_u64;
+    for (unit, per_second) in [
+        ("duration", 1),
+        ("duration_ms", 1_000),
+        ("duration_us", 1_000_000),
+        ("duration_ns", 1_000_000_000),
+        ("waited", 1),
+    ] {
+        let names = format!("end=$.t,{unit}=$.d");
+        let of = |duration: u64| map(&names, &format!("{{\"t\":1795361537,\"d\":{duration}}}"));
+        let kept = of(longest * per_second);
+        assert!(kept.ends_with("=2678400000000\n"), "{unit}: {kept}");
+        assert_eq!(
+            of((longest + 1) * per_second),
+            "error: column 21: expected a duration of at most 31 days\n"
+        );
+    }
+}
+
+#[test]
 fn a_map_that_cannot_be_read_says_why() {
     let refused = |text: &str| Format::map(text).unwrap_err().to_string();
     assert_eq!(
