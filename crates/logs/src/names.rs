@@ -199,7 +199,8 @@ pub(crate) fn tidegate(name: &str) -> Option<Slot> {
 fn nginx(name: &str) -> Option<Slot> {
     Some(match name {
         "time_local" | "time_iso8601" | "msec" => Slot::End,
-        "remote_addr" | "realip_remote_addr" => Slot::Peer,
+        "remote_addr" => Slot::Peer,
+        "realip_remote_addr" => Slot::OtherPeer,
         "remote_user" => Slot::Text(Field::User),
         "request" => Slot::Request,
         "request_method" => Slot::Text(Field::Method),
@@ -219,11 +220,13 @@ fn nginx(name: &str) -> Option<Slot> {
     })
 }
 
-/// What operators call nginx's variables in JSON.
+/// What operators call nginx's variables in JSON. A name such as `duration` is not among them: it does not say its unit.
 fn operators(name: &str) -> Option<Slot> {
     Some(match name {
         "time" | "timestamp" | "@timestamp" | "ts" | "date" | "datetime" | "time_msec" => Slot::End,
-        "remote_ip" | "client_ip" | "clientip" | "client" | "ip" | "remote_address" => Slot::Peer,
+        "remote_ip" | "client_ip" | "clientip" | "client" | "ip" | "remote_address" => {
+            Slot::OtherPeer
+        }
         "user" => Slot::Text(Field::User),
         "method" | "verb" => Slot::Text(Field::Method),
         "path" | "url" => Slot::Target,
@@ -232,7 +235,6 @@ fn operators(name: &str) -> Option<Slot> {
         "protocol" | "http_version" => Slot::Text(Field::Protocol),
         "response_code" | "status_code" | "response_status" => Slot::Status,
         "bytes" | "size" | "response_length" => Slot::BytesOut,
-        "duration" | "response_time" => Slot::Duration(Unit::Seconds),
         "x_forwarded_for" | "xff" => Slot::Text(Field::ForwardedFor),
         "x_request_id" | "req_id" => Slot::Text(Field::Id),
         _ => return None,

@@ -176,7 +176,8 @@ impl Record {
                 }
             }
             // A host name, or `unix:`, is no address.
-            Slot::Peer => self.peer = address(value),
+            Slot::Peer => self.peer = address(value).or(self.peer),
+            Slot::OtherPeer => self.peer = self.peer.or_else(|| address(value)),
             Slot::PeerAndPort => self.peer = address_with_port(value),
             Slot::ClientIp => self.client_ip = address(value),
             Slot::Status => {

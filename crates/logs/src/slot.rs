@@ -23,6 +23,8 @@ pub(crate) enum Slot {
     Header(u8),
     /// An address, perhaps with a port.
     Peer,
+    /// The same under a name that may mean something else: it counts where the line has no other.
+    OtherPeer,
     /// An address with its port behind the last colon.
     PeerAndPort,
     /// The same as [`Peer`](Self::Peer), as tidegate's limits count it.
@@ -89,7 +91,7 @@ impl Slot {
             Self::Request => &[Field::Method, Field::Path, Field::Query, Field::Protocol],
             Self::Target => &[Field::Path, Field::Query],
             Self::Uri => &[Field::Path],
-            Self::Peer | Self::PeerAndPort => &[Field::Peer],
+            Self::Peer | Self::OtherPeer | Self::PeerAndPort => &[Field::Peer],
             Self::ClientIp => &[Field::ClientIp],
             Self::Status => &[Field::Status],
             Self::UpstreamStatus => &[Field::UpstreamStatus],

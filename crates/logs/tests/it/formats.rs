@@ -54,6 +54,30 @@ fn broken_lines_have_their_messages() {
 }
 
 #[test]
+fn a_name_that_may_mean_something_else_replaces_no_address() {
+    let read = |members: &str| {
+        let line = format!("{{\"msec\":1795361537.123,\"status\":200,{members}}}");
+        parsed(&Format::NginxJson, line.as_bytes())
+    };
+    let is = |peer: &str| format!("1795361537.123000 +1000 end peer={peer} status=200\n");
+    for (members, peer) in [
+        (r#""remote_addr":"192.0.2.7","client":"mobile""#, "192.0.2.7"),
+        (r#""client":"mobile","remote_addr":"192.0.2.7""#, "192.0.2.7"),
+        (r#""ip":"192.0.2.8","remote_addr":"192.0.2.7""#, "192.0.2.7"),
+        (r#""remote_addr":"192.0.2.7","ip":"192.0.2.8""#, "192.0.2.7"),
+        (r#""remote_addr":"192.0.2.7","realip_remote_addr":"10.0.0.1""#, "192.0.2.7"),
+        (r#""realip_remote_addr":"10.0.0.1","remote_addr":"192.0.2.7""#, "192.0.2.7"),
+        (r#""realip_remote_addr":"10.0.0.1""#, "10.0.0.1"),
+        (r#""client":"mobile","clientip":"192.0.2.7""#, "192.0.2.7"),
+        (r#""remote_addr":"unix:","ip":"192.0.2.7""#, "192.0.2.7"),
+        // Its unit is not known.
+        (r#""ip":"192.0.2.7","duration":250,"response_time":250"#, "192.0.2.7"),
+    ] {
+        assert_eq!(read(members), is(peer), "{members}");
+    }
+}
+
+#[test]
 fn what_a_format_can_have_is_known_before_a_line_is_read() {
     for (name, format) in Format::NAMED {
         let fields = format.fields();
