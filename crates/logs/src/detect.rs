@@ -89,8 +89,7 @@ pub(crate) fn detect(lines: &[&[u8]], said: Option<&Format>) -> Result<Option<Fo
 }
 
 fn found(mut fit: Fit) -> Option<Found> {
-    let fields = fit.parser.seen_fields();
-    fit.parser.set_fields(fields);
+    fit.parser.rewind();
     let Fit {
         format,
         parser,

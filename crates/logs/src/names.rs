@@ -146,10 +146,16 @@ impl Names {
         &self.headers
     }
 
-    /// Adds the fields of the names that were seen.
-    pub(crate) fn fields(&self, fields: &mut Fields) {
-        self.known.iter().for_each(|name| name.slot.gives(fields));
-        self.headers.iter().for_each(|name| fields.add_header(name));
+    /// How many names were seen.
+    pub(crate) const fn count(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Adds the fields of the names that were seen. These are the names of all headers.
+    pub(crate) fn fields(&self, fields: &mut Fields, headers: &[Box<str>]) {
+        for name in &self.known {
+            name.slot.gives(fields, headers);
+        }
     }
 
     /// Whether a name was seen that says when a request was.

@@ -11,7 +11,6 @@ use std::time::Duration;
 use crate::detect::{self, detect};
 use crate::entry::Entry;
 use crate::error::{Error, LineError};
-use crate::field::Fields;
 use crate::format::Format;
 use crate::held::Held;
 use crate::input::{Lines, Next};
@@ -57,7 +56,6 @@ pub struct Source {
     path: PathBuf,
     format: Option<Format>,
     parser: Parser,
-    fields: Fields,
     /// None: it is not open yet, or not any more.
     lines: Option<Lines>,
     bytes_read: Arc<AtomicU64>,
@@ -91,7 +89,6 @@ impl Source {
         let source = Self {
             path: path.to_owned(),
             format,
-            fields: parser.fields().clone(),
             parser,
             bytes_read: lines.counter(),
             lines: (stays_open || !is_file).then_some(lines),
@@ -109,11 +106,6 @@ impl Source {
     /// How its lines look; none if it has no lines.
     pub const fn format(&self) -> Option<&Format> {
         self.format.as_ref()
-    }
-
-    /// The fields that its lines can have.
-    pub const fn fields(&self) -> &Fields {
-        &self.fields
     }
 
     /// How many bytes of the file were read, before decompression.

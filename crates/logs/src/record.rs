@@ -22,6 +22,8 @@ pub(crate) struct Record {
     pub(crate) resolution: u32,
     pub(crate) stamp: Stamp,
     pub(crate) escape: Escape,
+    /// Which fields lines could have when this one was read.
+    pub(crate) version: u16,
     pub(crate) status: u16,
     pub(crate) upstream_status: u16,
     duration: u64,
@@ -107,6 +109,7 @@ impl Record {
         resolution: 0,
         stamp: Stamp::End,
         escape: Escape::Backslash,
+        version: 0,
         status: 0,
         upstream_status: 0,
         duration: NONE,
@@ -146,6 +149,27 @@ impl Record {
 
     pub(crate) const fn waited(&self) -> Option<u64> {
         known(self.waited)
+    }
+
+    /// The fields that the line has, one bit each.
+    pub(crate) fn seen(&self) -> u64 {
+        let texts = self.texts.iter().enumerate();
+        let texts = texts.fold(0, |seen, (number, span)| {
+            seen | u64::from(!span.is_empty()) << number
+        });
+        let others = [
+            (Field::Duration, self.duration != NONE),
+            (Field::Peer, self.peer.is_some()),
+            (Field::ClientIp, self.client_ip.is_some()),
+            (Field::Status, self.status != 0),
+            (Field::UpstreamStatus, self.upstream_status != 0),
+            (Field::BytesIn, self.bytes_in != NONE),
+            (Field::BytesOut, self.bytes_out != NONE),
+            (Field::Cost, self.cost != NONE),
+            (Field::Waited, self.waited != NONE),
+        ];
+        let others = others.into_iter().filter(|(_, is_there)| *is_there);
+        others.fold(texts, |seen, (field, _)| seen | field.bit())
     }
 
     /// Takes a value. `-` and an empty text are none.

@@ -76,8 +76,13 @@ impl Unit {
 }
 
 impl Slot {
-    /// The fields that a value of this slot gives.
-    pub(crate) fn gives(self, fields: &mut Fields) {
+    /// Adds the fields that a value of this slot gives. These are the names of all headers.
+    pub(crate) fn gives(self, fields: &mut Fields, headers: &[Box<str>]) {
+        if let Self::Header(number) = self
+            && let Some(name) = headers.get(usize::from(number))
+        {
+            fields.add_header(name);
+        }
         let given: &[Field] = match self {
             Self::Skip
             | Self::Object(_)
