@@ -29,9 +29,9 @@ struct Fit {
 }
 
 impl Fit {
-    fn of(format: Format, lines: &[&[u8]]) -> Self {
+    fn of(format: Format, lines: &[&[u8]], asked: &[String]) -> Self {
         let mut fit = Self {
-            parser: Parser::new(&format),
+            parser: Parser::asked(&format, asked),
             format,
             requests: 0,
             others: 0,
@@ -62,18 +62,22 @@ impl Fit {
 }
 
 /// Finds the format that fits the most of these lines. None: no line is a request.
-pub(crate) fn detect(lines: &[&[u8]], said: Option<&Format>) -> Result<Option<Found>, String> {
+pub(crate) fn detect(
+    lines: &[&[u8]],
+    said: Option<&Format>,
+    asked: &[String],
+) -> Result<Option<Found>, String> {
     let filled = lines.iter().filter(|line| !line.is_empty()).count();
     if filled == 0 {
         return Ok(None);
     }
     if let Some(format) = said {
-        let fit = Fit::of(format.clone(), lines);
+        let fit = Fit::of(format.clone(), lines, asked);
         if fit.requests > 0 || fit.others == filled {
             return Ok(found(fit));
         }
         let why = reason(&fit);
-        let other = best(lines).filter(|other| other.requests * 2 >= filled);
+        let other = best(lines, asked).filter(|other| other.requests * 2 >= filled);
         let other = other.map_or(String::new(), |other| {
             format!("; they look like {}", other.format.name())
         });
@@ -82,7 +86,7 @@ pub(crate) fn detect(lines: &[&[u8]], said: Option<&Format>) -> Result<Option<Fo
             format.name()
         ));
     }
-    match best(lines) {
+    match best(lines, asked) {
         Some(fit) if (fit.requests + fit.others) * 2 >= filled => Ok(found(fit)),
         _ => Err(unknown(lines)),
     }
@@ -104,7 +108,7 @@ fn found(mut fit: Fit) -> Option<Found> {
 }
 
 /// The format with the most requests, the first one of those that are alike.
-fn best(lines: &[&[u8]]) -> Option<Fit> {
+fn best(lines: &[&[u8]], asked: &[String]) -> Option<Fit> {
     let filled = lines.iter().filter(|line| !line.is_empty());
     let objects = filled
         .clone()
@@ -115,7 +119,7 @@ fn best(lines: &[&[u8]]) -> Option<Fit> {
         .map(|it| &it.1)
         .filter(|format| is_json(format) == are_json);
     let fits = formats
-        .map(|format| Fit::of(format.clone(), lines))
+        .map(|format| Fit::of(format.clone(), lines, asked))
         .filter(|fit| fit.requests > 0);
     fits.reduce(|best, fit| {
         if fit.requests > best.requests {

@@ -30,6 +30,8 @@ pub(crate) struct Names {
     /// Which name is expected to follow a name; the first one follows the last slot.
     next: Vec<u16>,
     headers: Vec<Box<str>>,
+    /// Whether a header has no place any more.
+    is_full: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -49,6 +51,7 @@ impl Names {
             known: Vec::new(),
             next: vec![0],
             headers: Vec::new(),
+            is_full: false,
         }
     }
 
@@ -136,7 +139,10 @@ impl Names {
                 self.headers.push(name.into());
                 self.headers.len() - 1
             }
-            None => return Slot::Skip,
+            None => {
+                self.is_full = true;
+                return Slot::Skip;
+            }
         };
         Slot::Header(number as u8)
     }
@@ -144,6 +150,11 @@ impl Names {
     /// The names of headers.
     pub(crate) fn headers(&self) -> &[Box<str>] {
         &self.headers
+    }
+
+    /// Whether there were more headers than an entry has places for.
+    pub(crate) const fn is_full(&self) -> bool {
+        self.is_full
     }
 
     /// How many names were seen.

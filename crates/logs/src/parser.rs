@@ -66,6 +66,11 @@ pub(crate) enum Kind {
 impl Parser {
     /// Reads lines of this format.
     pub fn new(format: &Format) -> Self {
+        Self::asked(format, &[])
+    }
+
+    /// The same, with places for these request headers, whatever others lines have.
+    pub(crate) fn asked(format: &Format, asked: &[String]) -> Self {
         let mut names = Names::new(match format {
             Format::TidegateJson | Format::TidegateText => Vocabulary::Tidegate,
             Format::NginxJson => Vocabulary::Nginx,
@@ -81,6 +86,9 @@ impl Parser {
         headers.iter().for_each(|name| {
             names.header(name);
         });
+        if let Format::NginxJson | Format::TraefikJson = format {
+            asked.iter().for_each(|name| _ = names.header(name));
+        }
         let mut objects = Objects::new();
         let lines = match format {
             Format::TidegateJson => Lines::Json { of_tidegate: true },

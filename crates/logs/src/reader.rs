@@ -34,6 +34,8 @@ const BATCH: usize = 64;
 pub struct Options {
     /// How lines look; none: each file's first lines tell.
     pub format: Option<Format>,
+    /// The request headers that are asked for. Of a log with more than eight, others are left out first.
+    pub headers: Vec<String>,
     /// Whether a wrong line is an error.
     pub strict: bool,
     /// Requests are put in the order of arrival if they took no longer than this. 65,536 requests are held at most.
@@ -44,6 +46,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             format: None,
+            headers: Vec::new(),
             strict: false,
             window: WINDOW,
         }
@@ -73,7 +76,7 @@ impl Source {
         let mut lines = Lines::open(path).map_err(read)?;
         let first = lines.first(detect::LINES).map_err(read)?;
         let first: Vec<_> = first.into_iter().map(|line| lines.bytes(line)).collect();
-        let found = detect(&first, options.format.as_ref());
+        let found = detect(&first, options.format.as_ref(), &options.headers);
         let found = found.map_err(|why| Error::Unknown(path.to_owned(), why))?;
         let size = std::fs::metadata(path).ok().filter(|it| it.is_file());
         let begins = found.as_ref().map(|found| found.first);

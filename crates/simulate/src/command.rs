@@ -13,6 +13,7 @@ use tidegate_logs::{Format, Reader};
 use crate::collect::{Allowed, report};
 use crate::engine::{Replay, Steps, Trial, replay};
 use crate::html;
+use crate::lacks::headers;
 use crate::lane::RetryModel;
 use crate::notes::notes;
 use crate::progress::Progress;
@@ -137,7 +138,7 @@ pub fn run(trials: &[Trial<'_>], options: &Options) -> Result<(), Failure> {
         steps: Steps::Around,
         decisions: options.decisions.clone(),
     };
-    let mut reader = options.reader()?;
+    let mut reader = options.reader(trials)?;
     let mut progress = Progress::new(is_watched());
     let report = report_on(trials, options, &as_asked, &mut reader, &mut |reader| {
         progress.show(reader);
@@ -183,7 +184,7 @@ fn report_on(
     {
         let allowed = Allowed::Clients(((100.0 - untouched) * 10_000.0).round() as u64);
         let open = || {
-            options.reader().map_err(|failure| match failure {
+            options.reader(trials).map_err(|failure| match failure {
                 Failure::Failed(why) | Failure::Refuses(why) => why,
             })
         };
@@ -194,8 +195,10 @@ fn report_on(
 }
 
 impl Options {
-    fn reader(&self) -> Result<Reader, Failure> {
+    fn reader(&self, trials: &[Trial<'_>]) -> Result<Reader, Failure> {
+        let headers = trials.iter().flat_map(|trial| headers(trial.plan));
         let options = tidegate_logs::Options {
+            headers: headers.collect(),
             format: self.map.clone().or_else(|| self.format.0.clone()),
             strict: self.strict,
             ..Default::default()

@@ -3,7 +3,7 @@
 use super::cursor::Cursor;
 use crate::error::{FormatError, LineError};
 use crate::names::{Names, Vocabulary};
-use crate::record::{Record, Span};
+use crate::record::{MAX_HEADERS, Record, Span};
 use crate::slot::Slot;
 use crate::time::TimeReader;
 
@@ -55,6 +55,11 @@ pub(crate) fn compile(text: &str) -> Result<(Template, Names), FormatError> {
             return wrong(format!("has more than {MAX_VARIABLES} variables"));
         }
         let slot = names.meaning(name.as_bytes());
+        if names.is_full() {
+            return wrong(format!(
+                "has more than {MAX_HEADERS} request headers: write others than those that limits need as `$_`"
+            ));
+        }
         // A path begins with a slash, and needs no text before it.
         if !is_divided && !matches!(slot, Slot::Target | Slot::Uri) {
             return wrong(format!(

@@ -233,3 +233,27 @@ fn a_log_of_json_has_what_its_lines_have_named() {
     assert_eq!(known[..300], [false; 300]);
     assert_eq!(known[300..], [true, true]);
 }
+
+#[test]
+fn headers_that_are_asked_for_have_places_before_others() {
+    let headers: String = (1..=9)
+        .map(|nth| format!(",\"http_x_{nth}\":\"v{nth}\""))
+        .collect();
+    let line = format!("{{\"msec\":1795361537.5,\"status\":200{headers}}}");
+    let folder = Folder::new();
+    let log = folder.write("access.log", line);
+    let options = Options {
+        headers: vec!["X-9".to_owned(), "x-none".to_owned()],
+        ..Options::default()
+    };
+    let mut reader = Reader::open(&[log], options).unwrap();
+    let entry = reader.next().unwrap().unwrap();
+    let value = |name: &str| entry.header(name).map(|text| text.bytes().into_owned());
+    assert_eq!(value("x-9").unwrap(), b"v9");
+    assert_eq!(
+        [value("x-6").is_some(), value("x-7").is_some()],
+        [true, false]
+    );
+    let known = ["x-9", "x-6", "x-7", "x-none"].map(|name| entry.fields().has_header(name));
+    assert_eq!(known, [true, true, false, false]);
+}

@@ -68,6 +68,15 @@ fn a_template_that_cannot_be_read_says_why() {
         refused("$msec ${status"),
         "the template has a `${` without `}`"
     );
+    let headers = |count: u8| {
+        let names = (0..count).map(|nth| format!(" $http_x_{nth}"));
+        names.collect::<String>()
+    };
+    assert!(Format::read(&format!("$msec{} $_", headers(8))).is_ok());
+    assert_eq!(
+        refused(&format!("$msec{}", headers(9))),
+        "the template has more than 8 request headers: write others than those that limits need as `$_`"
+    );
     assert_eq!(
         refused("$msec $ x"),
         "the template has a `$` without a name; `$$` is a `$`"
@@ -163,6 +172,13 @@ fn a_map_that_cannot_be_read_says_why() {
     assert_eq!(
         refused("time=$.a,host=$.a.b"),
         "`host=$.a.b`: there are too many objects, or a value that is one, too"
+    );
+    let nine: String = (0..9)
+        .map(|nth| format!(",header:x-{nth}=$.h.x{nth}"))
+        .collect();
+    assert_eq!(
+        refused(&format!("time=$.a{nine}")),
+        "`header:x-8=$.h.x8`: a map has 8 headers at most"
     );
     assert!(refused("colour=$.a").starts_with("there is no field `colour`; there are time, end, "));
 }
