@@ -54,6 +54,18 @@ fn a_template_reads_lines_in_its_form() {
     );
 }
 
+/// The name of the user has what looks like a status: it is taken first, but nothing fits behind it.
+#[test]
+fn what_a_try_found_that_failed_is_not_kept() {
+    assert_eq!(
+        template(
+            "$remote_user $status $request_time [$time_local]",
+            "u 500 x - 0.5 [22/Nov/2026:15:32:17 +0000]"
+        ),
+        "1795361536.500000 +1000000 shifted user=\"u 500 x\" duration=500000\n"
+    );
+}
+
 #[test]
 fn a_template_that_cannot_be_read_says_why() {
     assert_eq!(
