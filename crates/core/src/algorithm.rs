@@ -122,7 +122,8 @@ pub trait Algorithm {
         0
     }
 
-    /// The same with another capacity; a pace changes in proportion.
+    /// The same with another capacity; a pace changes in proportion. Where a configuration cannot say it, it is rounded down by less
+    /// than one part in a thousand.
     ///
     /// # Errors
     ///

@@ -20,7 +20,7 @@ mod pace;
 mod weights;
 
 pub use pace::Pace;
-use weights::{largest_capacity, weigh, weighed, weighed_down};
+use weights::{largest_capacity, reduced, weigh, weighed, weighed_down};
 
 use crate::Verdict;
 use crate::numbers::{MAX_EXACT, MAX_SPAN, MAX_WINDOW, Micros, QuotaError, Rate, nonzero};
@@ -92,6 +92,8 @@ pub struct Meter {
     weight: u64,
     pay: u64,
     full: Micros,
+    /// The rate as it was asked for, as a fraction in lowest terms.
+    rate: Rate,
 }
 
 impl Meter {
@@ -119,27 +121,7 @@ impl Meter {
             weight,
             pay,
             full: (capacity * weight).div_ceil(pay),
-        })
-    }
-
-    /// As [`crate::Algorithm::divided`]: less capacity, paid off more slowly.
-    pub(crate) fn divided(&self, parts: u64) -> Self {
-        let parts = parts.max(1);
-        let capacity = (self.capacity / parts).max(1);
-        // This meter's rate is `pay` per `weight` us. The span that does not fit a rate is cut, with its count.
-        let span = u128::from(self.weight) * u128::from(parts);
-        let per = span.min(u128::from(MAX_WINDOW));
-        let count = (u128::from(self.pay) * per / span).max(1);
-        let number = |number: u128| u64::try_from(number).unwrap_or(MAX_WINDOW);
-        let rate = Rate {
-            count: number(count),
-            per: number(per),
-        };
-        // Whatever fits, less fits too; were it not so, the whole would be too strict rather than too loose.
-        Self::new("capacity", capacity, rate).unwrap_or(Self {
-            capacity,
-            full: (capacity * self.weight).div_ceil(self.pay),
-            ..*self
+            rate: reduced(rate),
         })
     }
 
