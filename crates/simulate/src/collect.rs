@@ -184,14 +184,14 @@ pub(crate) fn needed(lanes: &[Lane<'_>], number: usize, allowed: Allowed) -> Nee
         clients: None,
         more_at: None,
         of: 0,
+        of_clients: 0,
     };
     for (nth, lane) in lanes.iter().enumerate() {
-        let stats = lane.stats.limits.get(number);
-        let (Some(ladder), Some(stats)) = (lane.ladders.get(number), stats) else {
+        let Some(ladder) = lane.ladders.get(number) else {
             continue;
         };
-        let (of, keys) = (ladder.tried(), stats.keys.len() as u64);
-        found.of = of;
+        let (of, keys) = (ladder.tried(), ladder.keys());
+        (found.of, found.of_clients) = (of, keys);
         let needed = ladder.needed(|refused, touched| allowed.fits([refused, of], [touched, keys]));
         let Some(needed) = needed else {
             found.more_at = ladder.largest().map(|quota| quota.capacity());

@@ -29,7 +29,7 @@ pub(crate) struct Ladder {
     keys: HashMap<Key, KeySteps, RandomState>,
     /// How many requests each step refuses.
     refused: Vec<u64>,
-    /// The keys that a step refused at least once, with one bit for each such step.
+    /// The keys that were asked about, with one bit for each step that refused them at least once.
     touched: HashMap<Key, u64, RandomState>,
     /// How many keys each step refused at least once.
     touches: Vec<u64>,
@@ -118,6 +118,9 @@ impl Ladder {
         if *charge.limit.quota() != self.quota {
             self.others += 1;
             return;
+        }
+        if !asked.is_known {
+            self.touched.entry(charge.key).or_default();
         }
         self.release(now);
         // What a reservation comes to is charged at once.
@@ -246,6 +249,11 @@ impl Ladder {
             touched: self.touches[at],
             above: at.checked_sub(1).map(|before| self.steps[before]),
         })
+    }
+
+    /// How many keys these requests have. Keys of clients whose plans have other quotas are left out.
+    pub(crate) fn keys(&self) -> u64 {
+        self.touched.len() as u64
     }
 
     /// How many requests were tried.

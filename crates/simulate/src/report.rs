@@ -170,6 +170,8 @@ pub(crate) struct NeededQuota {
     pub(crate) more_at: Option<u64>,
     /// How many were tried.
     pub(crate) of: u64,
+    /// How many clients, or other keys, these are of.
+    pub(crate) of_clients: u64,
 }
 
 /// What happened over time.

@@ -51,12 +51,7 @@ pub(crate) fn suggest(
                 refused: needed.refused.unwrap_or(0),
                 of: needed.of,
                 clients: needed.clients.unwrap_or(0),
-                of_clients: tried
-                    .lanes
-                    .iter()
-                    .map(|lane| keys(lane, number))
-                    .max()
-                    .unwrap_or(0),
+                of_clients: needed.of_clients,
                 more_at: needed.more_at,
             })
         });
@@ -89,11 +84,6 @@ fn between(lanes: &[Lane<'_>], number: usize, allowed: Allowed) -> Vec<u64> {
         }
     });
     steps.filter(|capacity| *capacity > 0).collect()
-}
-
-fn keys(lane: &Lane<'_>, number: usize) -> u64 {
-    let stats = lane.stats.limits.get(number);
-    stats.map_or(0, |stats| stats.keys.len() as u64)
 }
 
 /// A quota as it stands in a configuration, such as `token_bucket: { capacity: 20, refill: 5/s }`.

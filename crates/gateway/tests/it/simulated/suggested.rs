@@ -75,6 +75,33 @@ fn a_suggested_quota_refuses_what_was_predicted() {
     }
 }
 
+/// Clients whose plan has a quota of its own are no part of what is tried, nor of the clients that may be refused.
+#[test]
+fn clients_with_quotas_of_their_own_make_no_share_smaller() {
+    let folder = Folder::new();
+    let limits = "  it: { fixed_window: { limit: 2, window: 1h } }
+plans:
+  office: { members: [10.0.0.0/8], it: { fixed_window: { limit: 100000, window: 1h } } }";
+    let config = folder.config("gateway.yaml", limits);
+    // Ten clients with ten requests each, and ninety of the plan.
+    let line = |ip: String| {
+        format!("{{\"ts\":1795000000000000,\"ip\":\"{ip}\",\"url\":\"/\",\"verb\":\"GET\"}}\n")
+    };
+    let clients = (0..100).map(|nth| match nth {
+        0..10 => line(format!("192.0.2.{nth}")).repeat(10),
+        _ => line(format!("10.0.0.{nth}")),
+    });
+    let log = folder.write("app.log", &clients.collect::<String>());
+    let report = replay(&["--suggest=90%"], &config, &log);
+    let suggested = &report["suggested"][0]["limits"][0];
+    let numbers = ["capacity", "refused", "of", "clients", "of_clients"];
+    assert_eq!(
+        numbers.map(|name| suggested[name].as_u64()),
+        [10, 0, 100, 0, 10].map(Some),
+        "{suggested}"
+    );
+}
+
 /// A client that is refused comes again when the refusal says so, and is admitted then.
 #[test]
 fn refused_clients_may_come_again() {
