@@ -135,6 +135,10 @@ fn configuration(tried: &Tried<'_>) -> ConfigurationReport {
         admitted: of_lanes(lanes, |lane| lane.stats.requests.admitted),
         refused: of_lanes(lanes, |lane| lane.stats.requests.refused),
         would_refuse: of_lanes(lanes, |lane| lane.stats.requests.would_refuse),
+        most_refused: of_lanes(lanes, |lane| {
+            lane.stats.requests.refused + lane.stats.requests.would_refuse
+        })
+        .high,
         delayed: of_lanes(lanes, |lane| lane.stats.requests.delayed),
         longest_delay_ms: of_lanes(lanes, |lane| lane.stats.requests.longest / 1_000),
         retries: of_lanes(lanes, |lane| lane.stats.requests.retries),
@@ -195,7 +199,8 @@ pub(crate) fn needed(lanes: &[Lane<'_>], number: usize, allowed: Allowed) -> Nee
         let needed = ladder.needed(|refused, touched| allowed.fits([refused, of], [touched, keys]));
         let Some(needed) = needed else {
             found.more_at = ladder.largest().map(|quota| quota.capacity());
-            (found.quota, found.capacity, found.refused) = (None, None, None);
+            (found.quota, found.capacity) = (None, None);
+            (found.refused, found.clients) = (None, None);
             return found;
         };
         let capacity = needed.quota.capacity();
@@ -205,12 +210,8 @@ pub(crate) fn needed(lanes: &[Lane<'_>], number: usize, allowed: Allowed) -> Nee
             found.capacity = Some(capacity);
             found.refused = Some(needed.refused);
             found.clients = Some(needed.touched);
+            found.more_at = more_at;
         }
-        // The doubt is that of both runs.
-        found.more_at = match nth {
-            0 => more_at,
-            _ => found.more_at.min(more_at),
-        };
     }
     found
 }

@@ -70,6 +70,9 @@ pub(crate) struct ConfigurationReport {
     pub(crate) refused: Range,
     /// Of the admitted, those that only observed limits would refuse.
     pub(crate) would_refuse: Range,
+    /// The most of one run that limits refuse or would refuse.
+    #[serde(skip)]
+    pub(crate) most_refused: u64,
     /// Of the admitted, those that wait.
     pub(crate) delayed: Range,
     /// The longest wait, in milliseconds.
@@ -199,8 +202,7 @@ impl Report {
     /// Whether a configuration would refuse more than this share of the requests.
     pub(crate) fn refuses_more(&self, share: f64) -> bool {
         self.configurations.iter().any(|of| {
-            let refused = of.refused.high + of.would_refuse.high;
-            refused as f64 > share * of.requests as f64
+            of.most_refused as f64 > share * of.requests as f64
         })
     }
 }

@@ -58,7 +58,6 @@ fn a_suggested_quota_refuses_what_was_predicted() {
                 limit["clients_refused"]["high"], suggested["clients"],
                 "{yaml}"
             );
-            // One that is smaller by the stated doubt touches too many.
             let allowed = 100.0 - untouched.trim_end_matches('%').parse::<f64>().unwrap();
             let touched = |report: &Value| {
                 let limit = &report["configurations"][0]["limits"][0];
@@ -66,13 +65,36 @@ fn a_suggested_quota_refuses_what_was_predicted() {
                 part * 100.0 / limit["keys"].as_f64().unwrap()
             };
             assert!(touched(&report) <= allowed, "{yaml}");
+            // The largest that is stated to be too small touches too many.
             let capacity = suggested["capacity"].as_u64().unwrap();
-            assert!(capacity > 0);
-            if let Some(more_at) = suggested["more_at"].as_u64() {
-                assert!(more_at < capacity, "{suggested}");
-            }
+            let Some(more_at) = suggested["more_at"].as_u64() else {
+                assert_eq!(capacity, 1, "{suggested}");
+                continue;
+            };
+            assert!(more_at < capacity, "{suggested}");
+            let config = folder.config("less.yaml", &format!("  it: {{ {} }}", with(limit, more_at)));
+            let report = replay(&[], &config, &log);
+            assert!(touched(&report) > allowed, "{yaml}: {more_at}");
         }
     }
+}
+
+/// A limit with another capacity. A pace changes in proportion.
+fn with(limit: &str, capacity: u64) -> String {
+    let numbers = limit.split([' ', ',', '/']);
+    let number = numbers.filter_map(|word| word.parse::<u64>().ok()).next();
+    let own = number.unwrap();
+    let mut parts = limit.splitn(2, &format!(" {own},"));
+    let (head, tail) = (parts.next().unwrap(), parts.next().unwrap());
+    let tail = match tail.split_once("/s") {
+        None => tail.to_owned(),
+        Some((rate, rest)) => {
+            let (name, count) = rate.rsplit_once(' ').unwrap();
+            let count: u64 = count.parse().unwrap();
+            format!("{name} {}/{own}s{rest}", count * capacity)
+        }
+    };
+    format!("{head} {capacity},{tail}")
 }
 
 /// Clients whose plan has a quota of its own are no part of what is tried, nor of the clients that may be refused.
