@@ -201,9 +201,9 @@ pub(crate) struct TopClient {
 impl Report {
     /// Whether a configuration would refuse more than this share of the requests.
     pub(crate) fn refuses_more(&self, share: f64) -> bool {
-        self.configurations.iter().any(|of| {
-            of.most_refused as f64 > share * of.requests as f64
-        })
+        self.configurations
+            .iter()
+            .any(|of| of.most_refused as f64 > share * of.requests as f64)
     }
 }
 

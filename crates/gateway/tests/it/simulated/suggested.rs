@@ -72,7 +72,10 @@ fn a_suggested_quota_refuses_what_was_predicted() {
                 continue;
             };
             assert!(more_at < capacity, "{suggested}");
-            let config = folder.config("less.yaml", &format!("  it: {{ {} }}", with(limit, more_at)));
+            let config = folder.config(
+                "less.yaml",
+                &format!("  it: {{ {} }}", with(limit, more_at)),
+            );
             let report = replay(&[], &config, &log);
             assert!(touched(&report) > allowed, "{yaml}: {more_at}");
         }
