@@ -167,6 +167,10 @@ pub fn run(trials: &[Trial<'_>], options: &Options) -> Result<(), Failure> {
     }
 }
 
+/// What is said where quotas were to be suggested.
+const NO_SUGGESTIONS: &str =
+    "No quotas are suggested, because the replay was stopped before the end of the log.";
+
 /// Replays the logs once, or several times if quotas are to be suggested.
 fn report_on(
     trials: &[Trial<'_>],
@@ -179,17 +183,21 @@ fn report_on(
     let retries = as_asked.retries == RetryModel::After;
     let mut report = report(&found, reader);
     report.notes = notes(&found, reader.report(), &report.configurations, retries);
-    if let Some(untouched) = options.suggest
-        && !found.stopped
-    {
+    if let Some(untouched) = options.suggest {
         let allowed = Allowed::Clients(((100.0 - untouched) * 10_000.0).round() as u64);
         let open = || {
             options.reader(trials).map_err(|failure| match failure {
                 Failure::Failed(why) | Failure::Refuses(why) => why,
             })
         };
-        let suggested = suggest(trials, (&found, allowed), as_asked, open, go_on);
-        report.suggested = suggested.map_err(Failure::Failed)?;
+        let suggested = match found.stopped {
+            true => Ok(None),
+            false => suggest(trials, (&found, allowed), as_asked, open, go_on),
+        };
+        match suggested.map_err(Failure::Failed)? {
+            Some(suggested) => report.suggested = suggested,
+            None => report.notes.push(NO_SUGGESTIONS.to_owned()),
+        }
     }
     Ok(report)
 }

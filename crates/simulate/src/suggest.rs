@@ -15,14 +15,15 @@ use crate::time::number;
 /// How many quotas are tried between two that are known to be too small and large enough.
 const BETWEEN: u64 = 20;
 
-/// Suggests quotas that refuse no request of most clients, but of so many of a million. The log is read again.
+/// Suggests quotas that refuse no request of most clients, but of so many of a million. The log is read again. None if that was ended
+/// early: what a part of the log says is no suggestion.
 pub(crate) fn suggest(
     trials: &[Trial<'_>],
     (first, allowed): (&Found<'_>, Allowed),
     again: &Replay<'_>,
     mut open: impl FnMut() -> Result<Reader, String>,
     go_on: &mut dyn FnMut(&Reader) -> bool,
-) -> Result<Vec<Suggestions>, String> {
+) -> Result<Option<Vec<Suggestions>>, String> {
     let closer = first.candidates.iter().map(|tried| {
         let limits = 0..tried.trial.plan.limits.len();
         limits
@@ -35,6 +36,9 @@ pub(crate) fn suggest(
         ..again.again()
     };
     let found = replay(trials, &mut open()?, &second, go_on)?;
+    if found.stopped {
+        return Ok(None);
+    }
     let all = found.candidates.iter().zip(trials).map(|(tried, trial)| {
         let limits = trial.plan.limits.iter().enumerate();
         let limits = limits.filter_map(|(number, limit)| {
@@ -61,7 +65,7 @@ pub(crate) fn suggest(
             limits: limits.collect(),
         }
     });
-    Ok(all.collect())
+    Ok(Some(all.collect()))
 }
 
 /// Capacities between the one that refuses too much and the one that does not.
