@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::detect::{self, detect};
 use crate::entry::Entry;
 use crate::error::{Error, LineError};
+use crate::field::Fields;
 use crate::format::Format;
 use crate::held::Held;
 use crate::input::{Lines, Next};
@@ -109,6 +110,11 @@ impl Source {
     /// How its lines look; none if it has no lines.
     pub const fn format(&self) -> Option<&Format> {
         self.format.as_ref()
+    }
+
+    /// The fields that its lines can have, as far as those that were read so far say.
+    pub fn fields(&self) -> &Fields {
+        self.parser.fields()
     }
 
     /// How many bytes of the file were read, before decompression.
