@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal as _, Write as _};
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -110,10 +110,13 @@ pub enum Failure {
 ///
 /// A log cannot be read, or limits refuse more than `--fail-over` allows.
 pub fn run(trials: &[Trial<'_>], options: &Options) -> Result<(), Failure> {
-    if options.suggest.is_some() && options.logs.iter().any(|log| log.as_os_str() == "-") {
-        return Err(Failure::Failed(
-            "--suggest reads the logs twice, which - cannot be".to_owned(),
-        ));
+    if options.suggest.is_some()
+        && let Some(log) = options.logs.iter().find(|log| !can_be_read_twice(log))
+    {
+        return Err(Failure::Failed(format!(
+            "--suggest reads the logs twice, which {} cannot be: it is no regular file",
+            log.display()
+        )));
     }
     let stop = Arc::new(AtomicBool::new(false));
     // A second signal ends the process at once.
@@ -213,6 +216,13 @@ impl Options {
         };
         Reader::open(&self.logs, options).map_err(|error| Failure::Failed(error.to_string()))
     }
+}
+
+/// Whether a log is a file, and no pipe. What cannot be found is named when it is opened.
+fn can_be_read_twice(log: &Path) -> bool {
+    let found = std::fs::metadata(log);
+    let is_pipe = found.is_ok_and(|it| !it.is_file() && !it.is_dir());
+    log.as_os_str() != "-" && !is_pipe
 }
 
 /// Whether somebody sees progress.

@@ -22,6 +22,7 @@ mod lacks;
 mod ladder;
 mod lane;
 mod notes;
+mod plain;
 mod progress;
 mod range;
 mod report;

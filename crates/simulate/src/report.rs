@@ -237,4 +237,15 @@ pub(crate) struct Suggestions {
     pub(crate) untouched_percent: f64,
     /// The limits.
     pub(crate) limits: Vec<Suggestion>,
+    /// The limits for which none is suggested.
+    pub(crate) without: Vec<Unsuggested>,
+}
+
+/// A limit for which no quota is suggested.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Unsuggested {
+    /// The limit.
+    pub(crate) limit: String,
+    /// Why.
+    pub(crate) why: String,
 }

@@ -6,11 +6,12 @@ use tidegate_core::Quota;
 use tidegate_logs::Reader;
 
 use crate::collect::{Allowed, needed};
-use crate::engine::{Found, Replay, Steps, Trial, replay};
+use crate::engine::{Found, Replay, Steps, Trial, Tried, replay};
 use crate::ladder::rounded;
 use crate::lane::Lane;
-use crate::report::{Suggestion, Suggestions};
-use crate::time::number;
+use crate::plain::plain;
+use crate::report::{NeededQuota, Suggestion, Suggestions, Unsuggested};
+use crate::time::number as number_of;
 
 /// How many quotas are tried between two that are known to be too small and large enough.
 const BETWEEN: u64 = 20;
@@ -39,33 +40,71 @@ pub(crate) fn suggest(
     if found.stopped {
         return Ok(None);
     }
-    let all = found.candidates.iter().zip(trials).map(|(tried, trial)| {
-        let limits = trial.plan.limits.iter().enumerate();
-        let limits = limits.filter_map(|(number, limit)| {
-            let needed = needed(&tried.lanes, number, allowed);
-            let capacity = needed.capacity?;
-            let quota = match capacity == limit.quota().capacity() {
-                true => *limit.quota(),
-                false => limit.quota().with_capacity(capacity).ok()?,
-            };
-            (needed.of > 0).then(|| Suggestion {
-                limit: limit.name().to_owned(),
-                yaml: yaml(&quota),
-                capacity,
-                refused: needed.refused.unwrap_or(0),
-                of: needed.of,
-                clients: needed.clients.unwrap_or(0),
-                of_clients: needed.of_clients,
-                more_at: needed.more_at,
-            })
-        });
-        Suggestions {
-            file: trial.name.to_owned(),
+    let all = found.candidates.iter().map(|tried| {
+        let mut suggestions = Suggestions {
+            file: tried.trial.name.to_owned(),
             untouched_percent: 100.0 - allowed.percent(),
-            limits: limits.collect(),
+            limits: Vec::new(),
+            without: Vec::new(),
+        };
+        for number in 0..tried.trial.plan.limits.len() {
+            match suggestion(tried, number, allowed) {
+                Ok(suggestion) => suggestions.limits.push(suggestion),
+                Err(without) => suggestions.without.push(without),
+            }
         }
+        suggestions
     });
     Ok(Some(all.collect()))
+}
+
+/// What is suggested for one limit, or why nothing is.
+fn suggestion(
+    tried: &Tried<'_>,
+    number: usize,
+    allowed: Allowed,
+) -> Result<Suggestion, Unsuggested> {
+    let limit = &tried.trial.plan.limits[number];
+    let needed = needed(&tried.lanes, number, allowed);
+    let quota = match needed.capacity {
+        Some(capacity) if capacity == limit.quota().capacity() => Some(*limit.quota()),
+        Some(capacity) => limit.quota().with_capacity(capacity).ok(),
+        None => None,
+    };
+    let (Some(capacity), Some(quota), 1..) = (needed.capacity, quota, needed.of) else {
+        return Err(Unsuggested {
+            limit: limit.name().to_owned(),
+            why: why_none(tried, number, &needed),
+        });
+    };
+    Ok(Suggestion {
+        limit: limit.name().to_owned(),
+        yaml: yaml(&quota),
+        capacity,
+        refused: needed.refused.unwrap_or(0),
+        of: needed.of,
+        clients: needed.clients.unwrap_or(0),
+        of_clients: needed.of_clients,
+        more_at: needed.more_at,
+    })
+}
+
+/// Why no quota is suggested for a limit.
+fn why_none(tried: &Tried<'_>, number: usize, needed: &NeededQuota) -> String {
+    let asked = tried.lanes.iter().filter_map(|lane| {
+        let stats = lane.stats.limits.get(number)?;
+        Some(stats.asked)
+    });
+    let asked = asked.max().unwrap_or(0);
+    let mut lacking = tried.candidate.lacking.keys();
+    let is_lacking = lacking.any(|(limit, _)| usize::from(*limit) == number);
+    match needed.more_at {
+        _ if asked == 0 && is_lacking => "it could be computed for no request".to_owned(),
+        _ if asked == 0 => "no request met it".to_owned(),
+        _ if needed.of == 0 => "all its clients have plans with quotas of their own".to_owned(),
+        Some(more_at) => format!("{} is too small, and no larger one was tried", number_of(more_at)),
+        None => "no other quota can be tried".to_owned(),
+    }
 }
 
 /// Capacities between the one that refuses too much and the one that does not.
@@ -112,9 +151,16 @@ pub(crate) fn text(suggestions: &[Suggestions]) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,
-            "\n# {}: quotas that refuse no request of {} % of the clients; each limit alone\nlimits:",
-            of.file, of.untouched_percent
+            "\n# {}: quotas that refuse no request of {} % of the clients; each limit alone",
+            plain(&of.file),
+            of.untouched_percent
         );
+        for it in &of.without {
+            let _ = writeln!(text, "# {}: none is suggested, for {}", it.limit, it.why);
+        }
+        if !of.limits.is_empty() {
+            text.push_str("limits:\n");
+        }
         let lines = of.limits.iter();
         let lines = lines.map(|it| format!("  {}: {{ {} }}", it.limit, it.yaml));
         let lines: Vec<String> = lines.collect();
@@ -127,10 +173,10 @@ pub(crate) fn text(suggestions: &[Suggestions]) -> String {
             let _ = writeln!(
                 text,
                 "{line:<width$}  # refuses {} of {} requests, of {} of {} clients{more}",
-                number(it.refused),
-                number(it.of),
-                number(it.clients),
-                number(it.of_clients)
+                number_of(it.refused),
+                number_of(it.of),
+                number_of(it.clients),
+                number_of(it.of_clients)
             );
         }
     }
