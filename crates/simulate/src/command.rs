@@ -55,7 +55,7 @@ pub struct Options {
     /// Prints the report as JSON.
     #[arg(long)]
     json: bool,
-    /// Exits with 1 if limits would refuse more than this share of the requests, such as 0.1%.
+    /// Exits with 1 if limits would refuse more than this share of the requests, such as 0.1%, or if that is not known.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     fail_over: Option<f64>,
     /// Writes a line of JSON for each request, with what the first configuration would do.
@@ -100,7 +100,7 @@ fn percent(text: &str) -> Result<f64, String> {
 pub enum Failure {
     /// A log cannot be read, or a file cannot be written.
     Failed(String),
-    /// Limits would refuse more than is allowed.
+    /// Limits would refuse more than is allowed, or it is not known whether they would.
     Refuses(String),
 }
 
@@ -108,7 +108,7 @@ pub enum Failure {
 ///
 /// # Errors
 ///
-/// A log cannot be read, or limits refuse more than `--fail-over` allows.
+/// A log cannot be read, or limits refuse more than `--fail-over` allows, or may refuse more.
 pub fn run(trials: &[Trial<'_>], options: &Options) -> Result<(), Failure> {
     if options.suggest.is_some()
         && let Some(log) = options.logs.iter().find(|log| !can_be_read_twice(log))
@@ -162,11 +162,9 @@ pub fn run(trials: &[Trial<'_>], options: &Options) -> Result<(), Failure> {
     };
     // A reader that has gone away is none of our concern.
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
-    match options.fail_over {
-        Some(percent) if report.refuses_more(percent / 100.0) => Err(Failure::Refuses(format!(
-            "limits would refuse more than {percent} % of the requests"
-        ))),
-        _ => Ok(()),
+    match options.fail_over.and_then(|percent| report.fails(percent)) {
+        Some(why) => Err(Failure::Refuses(why)),
+        None => Ok(()),
     }
 }
 

@@ -199,11 +199,33 @@ pub(crate) struct TopClient {
 }
 
 impl Report {
-    /// Whether a configuration would refuse more than this share of the requests.
-    pub(crate) fn refuses_more(&self, share: f64) -> bool {
-        self.configurations
-            .iter()
-            .any(|of| of.most_refused as f64 > share * of.requests as f64)
+    /// Why limits do not pass: they would refuse more than this share of the requests, in percent, or that is not known.
+    pub(crate) fn fails(&self, percent: f64) -> Option<String> {
+        let refuses = |of: &ConfigurationReport| {
+            of.most_refused as f64 > percent / 100.0 * of.requests as f64
+        };
+        if self.configurations.iter().any(refuses) {
+            return Some(format!(
+                "limits would refuse more than {percent} % of the requests"
+            ));
+        }
+        let unknown = |why: String| {
+            Some(format!(
+                "it is not known whether limits would refuse more than {percent} % of the requests: {why}"
+            ))
+        };
+        if self.log.stopped {
+            return unknown("the replay was stopped".to_owned());
+        }
+        if self.log.requests == 0 {
+            return unknown("the logs have none".to_owned());
+        }
+        let limits = self.configurations.iter().flat_map(|of| &of.limits);
+        let mut lacking = limits.filter(|limit| limit.asked == 0);
+        lacking.find_map(|limit| {
+            let lack = &limit.not_computable.first()?.log_lacks;
+            unknown(format!("for {} the log has no {lack}", limit.name))
+        })
     }
 }
 
