@@ -16,6 +16,7 @@ use crate::html;
 use crate::lacks::headers;
 use crate::lane::RetryModel;
 use crate::notes::notes;
+use crate::plain::plain;
 use crate::progress::Progress;
 use crate::report::Report;
 use crate::request::Given;
@@ -104,12 +105,26 @@ pub enum Failure {
     Refuses(String),
 }
 
+impl Failure {
+    /// The same, of which nothing controls a terminal.
+    fn plain(self) -> Self {
+        match self {
+            Self::Failed(why) => Self::Failed(plain(&why).into_owned()),
+            Self::Refuses(why) => Self::Refuses(plain(&why).into_owned()),
+        }
+    }
+}
+
 /// Replays the logs against each configuration, and prints the report.
 ///
 /// # Errors
 ///
 /// A log cannot be read, or limits refuse more than `--fail-over` allows, or may refuse more.
 pub fn run(trials: &[Trial<'_>], options: &Options) -> Result<(), Failure> {
+    replayed(trials, options).map_err(Failure::plain)
+}
+
+fn replayed(trials: &[Trial<'_>], options: &Options) -> Result<(), Failure> {
     if options.suggest.is_some()
         && let Some(log) = options.logs.iter().find(|log| !can_be_read_twice(log))
     {

@@ -102,7 +102,10 @@ fn why_none(tried: &Tried<'_>, number: usize, needed: &NeededQuota) -> String {
         _ if asked == 0 && is_lacking => "it could be computed for no request".to_owned(),
         _ if asked == 0 => "no request met it".to_owned(),
         _ if needed.of == 0 => "all its clients have plans with quotas of their own".to_owned(),
-        Some(more_at) => format!("{} is too small, and no larger one was tried", number_of(more_at)),
+        Some(more_at) => format!(
+            "{} is too small, and no larger one was tried",
+            number_of(more_at)
+        ),
         None => "no other quota can be tried".to_owned(),
     }
 }
