@@ -147,6 +147,7 @@ fn configuration(tried: &Tried<'_>) -> ConfigurationReport {
         admitted_later: of_lanes(lanes, |lane| lane.stats.requests.after_retry),
         denied: counts.denied,
         oversized: counts.oversized,
+        shed: counts.shed,
         without_route: counts.unrouted,
         route_unknown: counts.unsure,
         limited_before: counts.limited_before,

@@ -85,6 +85,8 @@ pub(crate) struct ConfigurationReport {
     pub(crate) denied: u64,
     /// Requests that cost more than a limit can ever admit.
     pub(crate) oversized: u64,
+    /// Requests that the gateway did not ask limits about, because memory was short.
+    pub(crate) shed: u64,
     /// Requests that no route takes.
     pub(crate) without_route: u64,
     /// Requests whose route the log does not tell.

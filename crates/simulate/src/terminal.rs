@@ -111,6 +111,7 @@ fn one(text: &mut String, it: &ConfigurationReport) {
         ),
         (it.denied, number(it.denied), "denied"),
         (it.oversized, number(it.oversized), "too costly"),
+        (it.shed, number(it.shed), "shed"),
         (it.without_route, number(it.without_route), "without route"),
         (
             it.route_unknown,
