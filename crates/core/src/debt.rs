@@ -17,10 +17,11 @@
 //! The other writing of this file is `lua/debt.lua`.
 
 mod pace;
+mod rate;
 mod weights;
 
 pub use pace::Pace;
-use weights::{largest_capacity, reduced, weigh, weighed, weighed_down};
+use weights::{largest_capacity, weigh, weighed, weighed_down};
 
 use crate::Verdict;
 use crate::numbers::{MAX_EXACT, MAX_SPAN, MAX_WINDOW, Micros, QuotaError, Rate, nonzero};
@@ -92,8 +93,6 @@ pub struct Meter {
     weight: u64,
     pay: u64,
     full: Micros,
-    /// The rate as it was asked for, as a fraction in lowest terms.
-    rate: Rate,
 }
 
 impl Meter {
@@ -121,7 +120,6 @@ impl Meter {
             weight,
             pay,
             full: (capacity * weight).div_ceil(pay),
-            rate: reduced(rate),
         })
     }
 

@@ -56,7 +56,7 @@ pub const HIGHEST_RATE: u64 = 1_000_000_000;
 
 /// So many `units` per `span` us, in lowest terms, as a configuration says it: with a span of whole milliseconds. None if it cannot.
 pub(crate) fn in_millis(units: u128, span: u128) -> Option<Rate> {
-    let factor = (1..=1_000).find(|factor| (span * factor).is_multiple_of(1_000))?;
+    let factor = 1_000 / gcd(1_000, span);
     let rate = Rate {
         count: u64::try_from(units.checked_mul(factor)?).ok()?,
         per: u64::try_from(span * factor).ok()?,
@@ -64,7 +64,11 @@ pub(crate) fn in_millis(units: u128, span: u128) -> Option<Rate> {
     (rate.count <= HIGHEST_RATE && rate.per <= MAX_WINDOW).then_some(rate)
 }
 
-/// A rate in lowest terms as users write it: per second, minute, hour or day, if that is a whole number.
+pub(crate) const fn gcd(a: u128, b: u128) -> u128 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// A rate as users write it: per second, minute, hour or day, if that is a whole number.
 pub(crate) fn written_rate(rate: Rate) -> String {
     const PER: [(Micros, &str); 5] = [
         (1_000_000, "s"),
@@ -80,7 +84,8 @@ pub(crate) fn written_rate(rate: Rate) -> String {
         is_whole.then(|| format!("{}/{name}", count / span))
     });
     whole.unwrap_or_else(|| {
-        let rate = in_millis(units, span).unwrap_or(rate);
+        let common = gcd(units, span);
+        let rate = in_millis(units / common, span / common).unwrap_or(rate);
         format!("{}/{}", rate.count, written_span(rate.per))
     })
 }

@@ -1,10 +1,7 @@
 //! What a unit of cost weighs, so that rates are exact in integers, and debts from one weight to another.
 
 use super::Meter;
-use crate::numbers::{
-    HIGHEST_RATE, MAX_EXACT, MAX_SPAN, MAX_WINDOW, Micros, QuotaError, Rate, in_millis,
-    written_rate,
-};
+use crate::numbers::{MAX_EXACT, MAX_SPAN, MAX_WINDOW, Rate};
 
 /// So many times the capacity can be owed, if weights fit that are exact to one part in a million.
 const HEADROOM: u64 = 1_000;
@@ -72,10 +69,8 @@ pub(super) fn weigh(capacity: u64, rate: Rate) -> Option<(u64, u64)> {
 
 /// As [`weigh`], so that debts of up to `units` are exact.
 fn weigh_up_to(units: u64, rate: Rate) -> Option<(u64, u64)> {
-    let Rate {
-        count: pay,
-        per: weight,
-    } = reduced(rate);
+    let common = gcd(rate.count, rate.per);
+    let (weight, pay) = (rate.per / common, rate.count / common);
     let fits = |weight: u64, pay: u64| {
         let owed = u128::from(units) * u128::from(weight);
         owed + u128::from(pay) <= u128::from(MAX_EXACT)
@@ -92,20 +87,6 @@ fn weigh_up_to(units: u64, rate: Rate) -> Option<(u64, u64)> {
 }
 
 impl Meter {
-    /// The same with another capacity, paid off in the same time. `what` is the capacity's name in YAML.
-    pub(crate) fn with_capacity(
-        &self,
-        what: &'static str,
-        capacity: u64,
-    ) -> Result<Self, QuotaError> {
-        if capacity == self.capacity {
-            return Ok(*self);
-        }
-        let rate = rate_of(self.rate, [self.capacity, capacity]);
-        let rate = rate.ok_or(QuotaError::LongWindow)?;
-        Self::new(what, capacity, rate)
-    }
-
     /// As [`crate::Algorithm::divided`]: less capacity, paid off more slowly.
     pub(crate) fn divided(&self, parts: u64) -> Self {
         let parts = parts.max(1);
@@ -125,47 +106,6 @@ impl Meter {
             full: (capacity * self.weight).div_ceil(self.pay),
             ..*self
         })
-    }
-
-    /// The rate at which it is paid off, as users write it.
-    pub(crate) fn written(&self) -> String {
-        written_rate(self.rate)
-    }
-}
-
-/// The rate of a meter whose capacity changes, so that a full one is paid off in the same time, as far as a configuration can say it:
-/// exactly, or rounded down by less than one part in a thousand. None if no rate is that slow, or that fast.
-fn rate_of(rate: Rate, [from, to]: [u64; 2]) -> Option<Rate> {
-    let units = u128::from(rate.count) * u128::from(to);
-    let span = (u128::from(rate.per) * u128::from(from)).max(1);
-    let (mut common, mut rest) = (units.max(1), span);
-    while rest > 0 {
-        (common, rest) = (rest, common % rest);
-    }
-    let (units, span) = (units / common, span / common);
-    if let Some(exact) = in_millis(units, span) {
-        return Some(exact);
-    }
-    const MILLI: Micros = 1_000;
-    const SECOND: Micros = 1_000 * MILLI;
-    let spans = [1, 60, 3_600, 86_400].map(|seconds| seconds * SECOND);
-    let mut spans = spans.into_iter().chain([MAX_WINDOW, MILLI]);
-    spans.find_map(|per| {
-        let count = units.checked_mul(per.into())? / span;
-        let is_close = (1_000..=u128::from(HIGHEST_RATE)).contains(&count);
-        is_close.then_some(Rate {
-            count: count as u64,
-            per,
-        })
-    })
-}
-
-/// The same rate in lowest terms.
-pub(super) const fn reduced(rate: Rate) -> Rate {
-    let common = gcd(rate.count, rate.per);
-    Rate {
-        count: rate.count / common,
-        per: rate.per / common,
     }
 }
 
