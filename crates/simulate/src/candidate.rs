@@ -116,14 +116,14 @@ impl<'p> Candidate<'p> {
         }
     }
 
-    /// What the request of a line asks of the limits; none if they are not asked about it.
-    pub(crate) fn asked(&mut self, entry: &Entry<'_>, number: u64) -> Option<Asked<'p>> {
+    /// What the request of a line asks of the limits, or why they are not asked about it.
+    pub(crate) fn asked(&mut self, entry: &Entry<'_>, number: u64) -> Result<Asked<'p>, Unasked> {
         self.counts.requests += 1;
         let outcome = entry.text(Field::Outcome);
         let outcome = outcome.as_ref().map(|text| text.raw());
         if outcome == Some(b"shed") {
             self.counts.shed += 1;
-            return None;
+            return Err(Unasked::Shed);
         }
         let place = std::ptr::from_ref(entry.fields()) as usize;
         let (plan, given) = (self.plan, self.given);
@@ -145,15 +145,12 @@ impl<'p> Candidate<'p> {
             _ => self.whole(place, entry, outcome, path),
         };
         let mut charged = match assessed {
-            Err(Unasked::Denied) => {
-                self.counts.denied += 1;
-                return None;
-            }
-            Err(Unasked::Oversized) => {
-                self.counts.oversized += 1;
-                return None;
-            }
             Ok(charged) => charged,
+            Err(why) => {
+                self.counts.denied += u64::from(why == Unasked::Denied);
+                self.counts.oversized += u64::from(why == Unasked::Oversized);
+                return Err(why);
+            }
         };
         for lack in std::mem::take(&mut charged.lacks) {
             *self.lacking.entry(lack).or_default() += 1;
@@ -163,7 +160,7 @@ impl<'p> Candidate<'p> {
         let id = entry.text(Field::Id).filter(|_| self.keeps_ids);
         let status = || entry.upstream_status().or_else(|| entry.status());
         let cost = || entry.cost().unwrap_or(0);
-        Some(Asked {
+        Ok(Asked {
             charges: charged.charges,
             limits: charged.limits,
             client: charged.client,

@@ -19,6 +19,8 @@ pub(crate) enum Unasked {
     Denied,
     /// It costs more than a limit can ever admit.
     Oversized,
+    /// The gateway that wrote the log did not ask them: memory was short.
+    Shed,
 }
 
 /// What the limits are asked.

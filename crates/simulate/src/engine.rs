@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
 
 use tidegate_config::Plan;
 use tidegate_core::Micros;
@@ -62,6 +62,12 @@ pub(crate) struct Replay<'p> {
 }
 
 impl Replay<'_> {
+    /// Why decisions cannot be written.
+    fn failed(&self, error: &io::Error) -> String {
+        let file = self.decisions.as_deref().unwrap_or(Path::new("-"));
+        format!("{}: {error}", file.display())
+    }
+
     /// The same once more, which writes nothing.
     pub(crate) fn again(&self) -> Self {
         Self {
@@ -127,9 +133,15 @@ pub(crate) fn replay<'p>(
     };
     let mut second = 0;
     loop {
-        if found.times.requests.is_multiple_of(CHECK_EVERY) && !go_on(reader) {
-            found.stopped = true;
-            break;
+        if found.times.requests.is_multiple_of(CHECK_EVERY) {
+            if !go_on(reader) {
+                found.stopped = true;
+                break;
+            }
+            let mut lanes = found.candidates.iter().flat_map(|tried| &tried.lanes);
+            if lanes.any(|lane| lane.stats.has_failed()) {
+                break;
+            }
         }
         let entry = match reader.next() {
             Ok(Some(entry)) => entry,
@@ -151,8 +163,12 @@ pub(crate) fn replay<'p>(
             if two_runs && arrival / SECOND != second {
                 tried.flush();
             }
-            let Some(asked) = tried.candidate.asked(&entry, number) else {
-                continue;
+            let asked = match tried.candidate.asked(&entry, number) {
+                Ok(asked) => asked,
+                Err(why) => {
+                    tried.lanes[0].stats.unasked(&entry, number, why);
+                    continue;
+                }
             };
             if two_runs {
                 tried.pending.push((asked, arrival, is_coarse));
@@ -171,7 +187,8 @@ pub(crate) fn replay<'p>(
         tried.flush();
         for lane in &mut tried.lanes {
             lane.finish();
-            lane.stats.finish();
+            let written = lane.stats.finish();
+            written.map_err(|error| replay.failed(&error))?;
         }
     }
     Ok(found)
@@ -191,8 +208,7 @@ fn tried<'p>(
         // Of several configurations the decisions of the first are written; of two runs, those of the even one.
         let file = replay.decisions.as_ref().filter(|_| index == 0 && run == 0);
         let decisions = file.map(|file| -> Result<Box<dyn Write>, String> {
-            let open = File::create(file);
-            let open = open.map_err(|error| format!("{}: {error}", file.display()))?;
+            let open = File::create(file).map_err(|error| replay.failed(&error))?;
             Ok(Box::new(BufWriter::new(open)))
         });
         let stats = LaneStats::new(names.clone(), decisions.transpose()?);
