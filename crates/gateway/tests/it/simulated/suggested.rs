@@ -127,6 +127,55 @@ plans:
     );
 }
 
+/// Every limit is named: with a quota, or with why there is none.
+#[test]
+fn limits_without_a_suggestion_are_named() {
+    let folder = Folder::new();
+    let config = folder.write(
+        "gateway.yaml",
+        "listen: 127.0.0.1:0
+clients: [{ ip: {} }]
+limits:
+  it: { fixed_window: { limit: 5, window: 1h } }
+  lacking: { fixed_window: { limit: 5, window: 1h }, per: [\"header:X-Tenant\"] }
+  unused: { fixed_window: { limit: 5, window: 1h } }
+routes:
+  - { path: /unused, upstream: http://127.0.0.1:9, limits: [unused] }
+  - { path: /**, upstream: http://127.0.0.1:9, limits: [it, lacking] }
+",
+    );
+    let log = folder.write("app.log", &log());
+    let report = replay(&["--suggest"], &config, &log);
+    let without = serde_json::json!([
+        { "limit": "lacking", "why": "it could be computed for no request" },
+        { "limit": "unused", "why": "no request met it" },
+    ]);
+    assert_eq!(report["suggested"][0]["without"], without);
+    assert_eq!(report["suggested"][0]["limits"][0]["limit"], "it");
+    let config = config.to_str().unwrap();
+    let text = simulate(&["-c", config, "--map", MAP, "--suggest"], &[&log]);
+    let comment = "# unused: none is suggested, for no request met it\nlimits:\n  it: {";
+    assert!(text.contains(comment), "{text}");
+}
+
+#[test]
+fn what_cannot_be_read_twice_is_refused() {
+    let folder = Folder::new();
+    let config = folder.config(
+        "gateway.yaml",
+        "  it: { fixed_window: { limit: 5, window: 1h } }",
+    );
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.args(["simulate", "--suggest", "-c"]).arg(&config);
+    command
+        .arg("/dev/stdin")
+        .stdin(std::process::Stdio::piped());
+    let output = command.output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    let expected = "error: --suggest reads the logs twice, which /dev/stdin cannot be: it is no regular file\n";
+    assert_eq!((output.status.code(), &*error), (Some(1), expected));
+}
+
 /// A client that is refused comes again when the refusal says so, and is admitted then.
 #[test]
 fn refused_clients_may_come_again() {

@@ -1,0 +1,87 @@
+//! What a log lacks although its format can have it: limits that need it are not computable, and that is said.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::edges::Folder;
+use super::simulate;
+
+fn replay(arguments: &[&str], config: &Path, log: &Path) -> Value {
+    let mut all = vec!["-c", config.to_str().unwrap(), "--json"];
+    all.extend(arguments);
+    let report: Value = serde_json::from_str(&simulate(&all, &[log])).unwrap();
+    report["configurations"][0].clone()
+}
+
+/// What the log lacks for each limit, and how many requests that concerns.
+fn lacks(report: &Value) -> Vec<Value> {
+    let limits = report["limits"].as_array().unwrap().iter();
+    limits
+        .map(|limit| limit["not_computable"].clone())
+        .collect()
+}
+
+/// Twenty requests at once in tidegate's JSON with these members beside their times.
+fn lines(members: &str) -> String {
+    let line = |nth: u64| {
+        format!(
+            "{{\"timestamp\":\"2026-11-22T10:00:00.{nth:06}Z\",\"level\":\"INFO\",{members},\"target\":\"access\"}}\n"
+        )
+    };
+    (0..20).map(line).collect()
+}
+
+const DECIDED: &str = r#""method":"GET","path":"/","status":200,"peer":"192.0.2.1","client_ip":"192.0.2.1","client":"ip:192.0.2.1""#;
+
+#[test]
+fn a_log_without_durations_computes_no_slots() {
+    let folder = Folder::new();
+    let config = folder.config("gateway.yaml", "  it: { concurrency: { limit: 1 } }");
+    let members = format!("{DECIDED},\"host\":\"a\"");
+    let log = folder.write("few.log", &lines(&members));
+    let report = replay(&[], &config, &log);
+    let lack = json!([{ "log_lacks": "duration", "requests": 20 }]);
+    assert_eq!(lacks(&report), [lack]);
+    let log = folder.write(
+        "full.log",
+        &lines(&format!("{members},\"total_us\":500000")),
+    );
+    let report = replay(&[], &config, &log);
+    assert_eq!(report["refused"]["high"], 19);
+}
+
+#[test]
+fn a_log_without_hosts_has_those_that_are_said() {
+    let folder = Folder::new();
+    let config = folder.config(
+        "gateway.yaml",
+        "  it: { fixed_window: { limit: 1, window: 1h } }",
+    );
+    let log = folder.write("access.log", &lines(DECIDED));
+    for arguments in [&[][..], &["--host", "a"]] {
+        let report = replay(arguments, &config, &log);
+        assert_eq!(report["without_route"], 0, "{arguments:?}");
+        assert_eq!(report["refused"]["high"], 19, "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_log_of_cloudfront_has_no_cookie_that_it_does_not_name() {
+    let folder = Folder::new();
+    let config = folder.config(
+        "gateway.yaml",
+        "  it: { fixed_window: { limit: 1, window: 1h }, per: [\"cookie:sid\"] }",
+    );
+    let line = "2026-11-22\t10:00:00\t192.0.2.1\tGET\t/\t200";
+    let log = format!("#Fields: date time c-ip cs-method cs-uri-stem sc-status\n{line}\n{line}\n");
+    let log = folder.write("access.log", &log);
+    let report = replay(&[], &config, &log);
+    let lack = json!([{ "log_lacks": "request header cookie", "requests": 2 }]);
+    assert_eq!(lacks(&report), [lack]);
+    let log = format!(
+        "#Fields: date time c-ip cs-method cs-uri-stem sc-status cs(Cookie)\n{line}\tsid=a\n{line}\tsid=a\n"
+    );
+    let log = folder.write("cookies.log", &log);
+    assert_eq!(replay(&[], &config, &log)["refused"]["high"], 1);
+}
