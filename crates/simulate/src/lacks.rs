@@ -51,7 +51,7 @@ pub(crate) fn headers(plan: &Plan) -> Vec<String> {
     }
     let policies = std::iter::once(&plan.unmatched);
     let policies = policies.chain(plan.routes.iter().map(|route| &route.policy));
-    for rule in policies.flat_map(|policy| &policy.rules) {
+    for rule in policies.flat_map(|policy| policy.rules.iter()) {
         headers.extend(rule.per.iter().filter_map(|per| match per {
             Per::Header(name) => Some(name.as_str()),
             Per::Cookie(_) => Some(COOKIE.as_str()),
