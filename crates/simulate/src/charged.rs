@@ -4,7 +4,9 @@ use http::Request;
 use smallvec::SmallVec;
 use tidegate_config::Plan;
 use tidegate_logs::Entry;
-use tidegate_tower::{Client, Cost, Hasher, Per, Policy, RuleCharge, RuleCharges, assess_known};
+use tidegate_tower::{
+    Client, Cost, Credentials, Hasher, Per, Policy, RuleCharge, RuleCharges, assess_known,
+};
 
 use crate::caller::{Known, named_other};
 use crate::lacks::{Facts, Lack, name_lack, needs_client};
@@ -63,6 +65,9 @@ impl<'p> Place<'p, '_> {
             return Err(Unasked::Denied);
         }
         let is_refused = caller.refused.is_some();
+        // Who shows nothing in the log may have shown it to the gateway.
+        let may_have_shown = matches!(caller.refused, Some(Credentials::Missing(_)))
+            && (known.client.is_some() || facts.names_client);
         let charges = assessment.charges(policy, is_refused, caller.plan.as_ref());
         let Ok(charges) = charges else {
             return Err(Unasked::Oversized);
@@ -74,6 +79,13 @@ impl<'p> Place<'p, '_> {
             lacks: Vec::new(),
             asks_cost: false,
         };
+        if may_have_shown {
+            let lack = known.client.clone();
+            let lack = lack.unwrap_or_else(|| "credentials that the route requires".into());
+            let limits = self.limits.iter().skip(policy.always);
+            let lacks = limits.map(|limit| (*limit, lack.clone()));
+            charged.lacks.extend(lacks);
+        }
         if let Some(lack) = route_lack {
             // Every limit that a route might have charged.
             for (number, limit) in plan.limits.iter().enumerate() {

@@ -85,3 +85,34 @@ fn a_log_of_cloudfront_has_no_cookie_that_it_does_not_name() {
     let log = folder.write("cookies.log", &log);
     assert_eq!(replay(&[], &config, &log)["refused"]["high"], 1);
 }
+
+/// A route that requires an API key, and a log that does not say whether one was sent.
+#[test]
+fn required_credentials_that_a_log_lacks_make_no_limit_vanish() {
+    let folder = Folder::new();
+    let config = folder.write(
+        "gateway.yaml",
+        "listen: 127.0.0.1:0
+clients: [{ api_key: { header: X-API-Key, keys: [{ name: acme, hash: \"sha256:c48a01f49fd0f2cc404bc3cbbc80e91457a3d41bb429a695243de4c61794155c\" }] } }, { ip: {} }]
+limits:
+  it: { fixed_window: { limit: 3, window: 1h } }
+  all: { fixed_window: { limit: 3, window: 1h }, per: [] }
+routes: [{ path: /**, upstream: http://127.0.0.1:9, require: api_key, limits: [it, all] }]
+",
+    );
+    let line = "192.0.2.1 - - [22/Nov/2026:10:00:00 +0000] \"GET / HTTP/1.1\" 200 5 \"-\" \"curl\"\n";
+    let log = folder.write("access.log", &line.repeat(5));
+    let report = replay(&[], &config, &log);
+    let lack = json!([{ "log_lacks": "client (nor header x-api-key)", "requests": 5 }]);
+    assert_eq!(lacks(&report), [lack.clone(), lack]);
+    // A log that names the client, from before anything was required.
+    let log = folder.write("named.log", &lines(&format!("{DECIDED},\"host\":\"a\"")));
+    let report = replay(&[], &config, &log);
+    let lack = json!([{ "log_lacks": "credentials that the route requires", "requests": 20 }]);
+    assert_eq!(lacks(&report), [lack.clone(), lack]);
+    let members = DECIDED.replace("\"client\":\"ip:192.0.2.1\"", "\"client\":\"api_key:acme\"");
+    let log = folder.write("shown.log", &lines(&format!("{members},\"host\":\"a\"")));
+    let report = replay(&[], &config, &log);
+    assert_eq!(lacks(&report), [json!([]), json!([])]);
+    assert_eq!(report["refused"]["high"], 17);
+}
