@@ -110,8 +110,11 @@ impl<'p> Place<'p, '_> {
                     .flatten(),
                 false => name_lack(rule, &plan.clients, &facts.sources),
             };
-            // What is missing counts under the address.
-            let asks_address = !rule.per.is_empty() && *rule.per != [Per::Route];
+            // What is missing counts under the address. Lists and plans may have addresses, too.
+            let access = policy.access.as_ref();
+            let asks_address = !rule.per.is_empty() && *rule.per != [Per::Route]
+                || access.is_some_and(|access| access.needs_address(charge.index))
+                || !rule.plans.is_empty() && plan.clients.members.has_networks();
             let by_address = known.address.as_ref().filter(|_| asks_address);
             let lack = by_rule.or(by_route).or(by_client).cloned();
             let lack = lack.or_else(by_name).or_else(|| by_address.cloned());

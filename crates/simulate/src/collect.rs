@@ -8,6 +8,7 @@ use tidegate_core::{Micros, Quota};
 use tidegate_logs::Reader;
 use tidegate_tower::{Client, Per};
 
+use crate::caller::shown;
 use crate::engine::{Found, Tried};
 use crate::lane::Lane;
 use crate::range::Range;
@@ -266,7 +267,7 @@ fn most(clients: &HashMap<Client, u64, RandomState>) -> Vec<(String, &Client)> {
     let mut counts: Vec<u64> = clients.values().copied().collect();
     counts.sort_unstable_by(|a, b| b.cmp(a));
     let least = counts.get(TOP - 1).copied().unwrap_or(0);
-    let named = |(client, count): (_, &u64)| (Reverse(*count), Client::to_string(client), client);
+    let named = |(client, count): (_, &u64)| (Reverse(*count), shown(client), client);
     let most = clients.iter().filter(|(_, count)| **count >= least);
     let mut most: Vec<_> = most.map(named).collect();
     most.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));

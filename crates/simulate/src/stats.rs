@@ -10,6 +10,7 @@ use tidegate_store::Decision;
 use tidegate_tower::{Action, Client};
 
 use crate::asked::Asked;
+use crate::caller::shown;
 use crate::charged::Unasked;
 use crate::series::{Series, Span};
 
@@ -221,7 +222,7 @@ impl LaneStats {
             "request": asked.number,
             "id": asked.id,
             "at_us": now,
-            "client": asked.client.to_string(),
+            "client": shown(&asked.client),
             "decision": decision,
             "refused_by": names(refused_by),
             "would_refuse": names(would_refuse),

@@ -116,3 +116,30 @@ routes: [{ path: /**, upstream: http://127.0.0.1:9, require: api_key, limits: [i
     assert_eq!(lacks(&report), [json!([]), json!([])]);
     assert_eq!(report["refused"]["high"], 17);
 }
+
+/// The log of a proxy that does not write the address that connected.
+#[test]
+fn lists_of_addresses_need_an_address() {
+    let folder = Folder::new();
+    let line = "{\"ts\":1795000000000000,\"url\":\"/\",\"verb\":\"GET\"}\n";
+    let log = folder.write("app.log", &line.repeat(3));
+    let map = ["--map", "time=$.ts,path=$.url,method=$.verb"];
+    let lack = |report: &Value| report["limits"][0]["not_computable"][0]["log_lacks"].clone();
+    let all = "  it: { fixed_window: { limit: 1, window: 1h }, per: []";
+    for limits in [
+        format!("{all}, exempt: [10.0.0.0/8] }}"),
+        format!("{all} }}\ndeny: [10.0.0.0/8]"),
+        format!(
+            "{all} }}\nplans:\n  office: {{ members: [10.0.0.0/8], it: {{ fixed_window: {{ limit: 9, window: 1h }} }} }}"
+        ),
+    ] {
+        let config = folder.config("gateway.yaml", &limits);
+        let report = replay(&map, &config, &log);
+        assert_eq!(lack(&report), "client address (--peer names one)", "{limits}");
+    }
+    let config = folder.config("gateway.yaml", &format!("{all} }}"));
+    let report = replay(&map, &config, &log);
+    assert_eq!(lack(&report), Value::Null);
+    let top = json!([{ "client": "unknown", "limit": "it", "refused": { "low": 2, "high": 2 } }]);
+    assert_eq!(report["top"], top);
+}
