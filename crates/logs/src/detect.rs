@@ -15,6 +15,8 @@ pub(crate) struct Found {
     pub(crate) parser: Parser,
     /// When the first request was written.
     pub(crate) first: u64,
+    /// How exact the times of requests are, in microseconds: that of the coarsest.
+    pub(crate) resolution: u32,
 }
 
 /// How well a format fits.
@@ -24,6 +26,7 @@ struct Fit {
     requests: usize,
     others: usize,
     first: Option<u64>,
+    resolution: u32,
     /// The first line that is wrong, and why.
     wrong: Option<(usize, LineError)>,
 }
@@ -36,6 +39,7 @@ impl Fit {
             requests: 0,
             others: 0,
             first: None,
+            resolution: 0,
             wrong: None,
         };
         for (number, line) in lines
@@ -51,6 +55,7 @@ impl Fit {
                     if record.status > 0 || has_path || !is_json(&fit.format) {
                         fit.requests += 1;
                         fit.first = fit.first.or(Some(record.written()));
+                        fit.resolution = fit.resolution.max(record.resolution);
                     }
                 }
                 Ok(Kind::Other | Kind::Lost(_)) => fit.others += 1,
@@ -98,12 +103,14 @@ fn found(mut fit: Fit) -> Option<Found> {
         format,
         parser,
         first,
+        resolution,
         ..
     } = fit;
     Some(Found {
         format,
         parser,
         first: first?,
+        resolution,
     })
 }
 

@@ -65,6 +65,7 @@ pub struct Source {
     bytes_read: Arc<AtomicU64>,
     bytes: Option<u64>,
     requests: u64,
+    resolution: u32,
 }
 
 impl Source {
@@ -81,6 +82,7 @@ impl Source {
         let found = found.map_err(|why| Error::Unknown(path.to_owned(), why))?;
         let size = std::fs::metadata(path).ok().filter(|it| it.is_file());
         let begins = found.as_ref().map(|found| found.first);
+        let resolution = found.as_ref().map_or(0, |found| found.resolution);
         let (format, parser) = match found {
             Some(found) => (Some(found.format), found.parser),
             None => {
@@ -98,6 +100,7 @@ impl Source {
             lines: (stays_open || !is_file).then_some(lines),
             bytes: size.map(|it| it.len()),
             requests: 0,
+            resolution,
         };
         Ok((source, begins))
     }
@@ -125,6 +128,11 @@ impl Source {
     /// The size of the file; none if it is a pipe.
     pub const fn bytes(&self) -> Option<u64> {
         self.bytes
+    }
+
+    /// How exact the times of its first requests are, in microseconds: 1,000,000 if one of them has whole seconds. 0: there are none.
+    pub const fn resolution(&self) -> u64 {
+        self.resolution as u64
     }
 
     /// How many requests were read.

@@ -131,6 +131,15 @@ pub(crate) fn replay<'p>(
         times: Times::default(),
         stopped: false,
     };
+    // Of logs without whole seconds both runs would be the same.
+    let mut sources = reader.sources().iter();
+    let runs = match sources.any(|source| source.resolution() > EXACT) {
+        true => 2,
+        false => 1,
+    };
+    for (index, trial) in trials.iter().enumerate() {
+        found.candidates.push(tried(*trial, index, runs, replay)?);
+    }
     let mut second = 0;
     loop {
         if found.times.requests.is_multiple_of(CHECK_EVERY) {
@@ -149,13 +158,6 @@ pub(crate) fn replay<'p>(
             Err(error) => return Err(error.to_string()),
         };
         let is_coarse = entry.resolution() > EXACT;
-        if found.candidates.is_empty() {
-            // Of a log without whole seconds both runs would be the same.
-            let runs = if is_coarse { 2 } else { 1 };
-            for (index, trial) in trials.iter().enumerate() {
-                found.candidates.push(tried(*trial, index, runs, replay)?);
-            }
-        }
         found.times.note(&entry);
         let (arrival, number) = (entry.arrival(), found.times.requests);
         for tried in &mut found.candidates {
@@ -177,11 +179,6 @@ pub(crate) fn replay<'p>(
             }
         }
         second = arrival / SECOND;
-    }
-    if found.candidates.is_empty() {
-        for (index, trial) in trials.iter().enumerate() {
-            found.candidates.push(tried(*trial, index, 1, replay)?);
-        }
     }
     for tried in &mut found.candidates {
         tried.flush();

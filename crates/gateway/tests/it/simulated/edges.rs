@@ -69,6 +69,25 @@ fn whole_seconds_give_two_numbers_with_the_truth_between() {
     assert_eq!(report["log"]["whole_seconds"], true);
 }
 
+/// Two logs, of which the one that begins first has exact times.
+#[test]
+fn one_log_with_whole_seconds_is_enough_for_two_numbers() {
+    let folder = Folder::new();
+    let config = folder.config(
+        "gateway.yaml",
+        "  it: { sliding_window_log: { limit: 4, window: 300ms } }",
+    );
+    let exact = "{\"time_iso8601\":\"2026-11-22T09:59:59.123456Z\",\"remote_addr\":\"192.0.2.1\",\"request\":\"GET / HTTP/1.1\",\"status\":200}\n";
+    let exact = folder.write("exact.log", exact);
+    let coarse = folder.write("coarse.log", &combined(20, 10));
+    for logs in [[&*exact, &*coarse], [&*coarse, &*exact]] {
+        let text = simulate(&["-c", config.to_str().unwrap(), "--json"], &logs);
+        let report: Value = serde_json::from_str(&text).unwrap();
+        let refused = &report["configurations"][0]["refused"];
+        assert_eq!(*refused, serde_json::json!({ "low": 0, "high": 120 }));
+    }
+}
+
 #[test]
 fn several_configurations_stand_side_by_side() {
     let folder = Folder::new();

@@ -100,7 +100,8 @@ limits:
 routes: [{ path: /**, upstream: http://127.0.0.1:9, require: api_key, limits: [it, all] }]
 ",
     );
-    let line = "192.0.2.1 - - [22/Nov/2026:10:00:00 +0000] \"GET / HTTP/1.1\" 200 5 \"-\" \"curl\"\n";
+    let line =
+        "192.0.2.1 - - [22/Nov/2026:10:00:00 +0000] \"GET / HTTP/1.1\" 200 5 \"-\" \"curl\"\n";
     let log = folder.write("access.log", &line.repeat(5));
     let report = replay(&[], &config, &log);
     let lack = json!([{ "log_lacks": "client (nor header x-api-key)", "requests": 5 }]);
@@ -135,7 +136,11 @@ fn lists_of_addresses_need_an_address() {
     ] {
         let config = folder.config("gateway.yaml", &limits);
         let report = replay(&map, &config, &log);
-        assert_eq!(lack(&report), "client address (--peer names one)", "{limits}");
+        assert_eq!(
+            lack(&report),
+            "client address (--peer names one)",
+            "{limits}"
+        );
     }
     let config = folder.config("gateway.yaml", &format!("{all} }}"));
     let report = replay(&map, &config, &log);
