@@ -183,7 +183,7 @@ pub(crate) fn replay<'p>(
     for tried in &mut found.candidates {
         tried.flush();
         for lane in &mut tried.lanes {
-            lane.finish();
+            found.stopped |= !lane.finish(&mut || go_on(reader));
             let written = lane.stats.finish();
             written.map_err(|error| replay.failed(&error))?;
         }

@@ -21,6 +21,9 @@ const KEYS: usize = 1 << 40;
 /// How often expired keys are dropped, in us of the log's time.
 const SWEEP: Micros = 60_000_000;
 
+/// How many events there are at the end between two looks at whether to go on.
+const CHECK_EVERY: u64 = 1_024;
+
 /// What refused clients do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum RetryModel {
@@ -71,26 +74,38 @@ impl<'p> Lane<'p> {
         self.come(asked, now);
     }
 
-    /// Lets everything happen that happens until the end.
-    pub(crate) fn finish(&mut self) {
-        self.advance(Micros::MAX);
+    /// Lets everything happen that decides about requests that came. Returns whether that was the whole: `go_on` may end it early.
+    pub(crate) fn finish(&mut self, go_on: &mut dyn FnMut() -> bool) -> bool {
+        let mut count = 0_u64;
+        while self.events.decide()
+            && let Some((at, event)) = self.events.next(Micros::MAX)
+        {
+            count += 1;
+            if count.is_multiple_of(CHECK_EVERY) && !go_on() {
+                return false;
+            }
+            self.happen(at, event);
+        }
+        true
+    }
+
+    fn happen(&mut self, at: Micros, event: Event<'p>) {
+        self.now = at;
+        match event {
+            Event::End(running) => self.end(&running),
+            Event::Renew(number) => self.renew(number),
+            Event::Wake(key) => self.wake(&key),
+            Event::Deadline(key, number) => self.give_up(&key, number),
+            Event::Retry(asked) => self.come(*asked, at),
+        }
     }
 
     /// Lets everything happen that happens until this time.
     fn advance(&mut self, until: Micros) {
         while let Some((at, event)) = self.events.next(until) {
-            self.now = at;
-            match event {
-                Event::End(running) => self.end(&running),
-                Event::Renew(number) => self.renew(number),
-                Event::Wake(key) => self.wake(&key),
-                Event::Deadline(key, number) => self.give_up(&key, number),
-                Event::Retry(asked) => self.come(*asked, at),
-            }
+            self.happen(at, event);
         }
-        if until < Micros::MAX {
-            self.now = until;
-        }
+        self.now = until;
         if self.now >= self.swept + SWEEP {
             self.store.sweep_at(self.now);
             self.swept = self.now;
