@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidegate_core::{Micros, Verdict, micros};
 use tidegate_store::{Decision, Outcome};
-use tidegate_tower::{MAX_IN_QUEUE, Until};
+use tidegate_tower::{MAX_IN_QUEUE, MAX_SETTLING, SETTLING, Until};
 
 use super::Lane;
 use super::events::{Event, QueueKey};
@@ -62,18 +62,23 @@ impl<'p> Lane<'p> {
                 let left = verdict.retry_after.saturating_sub(now - at);
                 let ahead = micros(charge.pace(queue.units));
                 let longest = micros(charge.max_wait());
-                let is_full = queue.entries.len() >= MAX_IN_QUEUE;
+                let is_full = queue.entries.len() >= most(&verdict);
                 let is_vain = !verdict.settling && left + ahead > longest;
-                found = Some((key, index, longest, is_full || is_vain));
+                // Of a queue that is full the gateway does not look at the pace.
+                let refused = match is_full {
+                    true => Some(0),
+                    false => is_vain.then_some(ahead),
+                };
+                found = Some((key, index, longest, refused));
                 break;
             }
         }
-        let Some((key, index, longest, is_vain)) = found else {
+        let Some((key, index, longest, refused)) = found else {
             return Some(asked);
         };
         let waiting = Waiting::new(asked, now);
-        if is_vain {
-            let decision = self.last_refusal(&waiting, key, index, now);
+        if let Some(ahead) = refused {
+            let decision = self.last_refusal(&waiting, key, (index, ahead), now);
             self.refuse(waiting.asked, &decision, now, now);
             return None;
         }
@@ -101,17 +106,18 @@ impl<'p> Lane<'p> {
         let is_full = self
             .queues
             .get(&key)
-            .is_some_and(|queue| queue.entries.len() >= MAX_IN_QUEUE);
+            .is_some_and(|queue| queue.entries.len() >= most(&verdict));
         if !is_worth || is_full {
             return self.refuse(waiting.asked, decision, waiting.came, now);
         }
         let is_head = units == 0;
         self.events
             .push(waiting.came + longest, Event::Deadline(key, waiting.number));
+        let came = waiting.came;
         self.join(key, index, waiting, Some((verdict, now)));
-        if is_head && until != Until::Settled {
-            self.events
-                .push(now + first.max(SHORTEST), Event::Wake(key));
+        if is_head {
+            let at = next_ask(until, came, now);
+            self.events.push(at, Event::Wake(key));
         }
     }
 
@@ -161,11 +167,9 @@ impl<'p> Lane<'p> {
                 if let Some(queue) = queue {
                     queue.last = (verdict, now);
                     queue.units += cost;
+                    let at = next_ask(until, head.came, now);
                     queue.entries.push_front((head, cost));
-                }
-                if until != Until::Settled {
-                    let first = micros_of(until).max(SHORTEST);
-                    self.events.push(now + first, Event::Wake(*key));
+                    self.events.push(at, Event::Wake(*key));
                 }
             }
             _ => {
@@ -206,17 +210,18 @@ impl<'p> Lane<'p> {
                 .limits
                 .iter()
                 .position(|limit| *limit == key.limit());
-            let decision = self.last_refusal(&waiting, *key, index.unwrap_or(0), now);
+            let decision = self.last_refusal(&waiting, *key, (index.unwrap_or(0), 0), now);
             self.refuse(waiting.asked, &decision, came, now);
         }
     }
 
-    /// The refusal of a request for which the store was not asked: that of the head of its queue.
+    /// The refusal of a request for which the store was not asked: that of the head of its queue, and the time that others take who are
+    /// `ahead`.
     fn last_refusal(
         &self,
         waiting: &Waiting<'p>,
         key: QueueKey,
-        index: usize,
+        (index, ahead): (usize, Micros),
         now: Micros,
     ) -> Decision {
         let last = self.queues.get(&key).map(|queue| queue.last);
@@ -225,7 +230,7 @@ impl<'p> Lane<'p> {
         let said = |nth| {
             (nth == index).then_some(Verdict {
                 allowed: false,
-                retry_after: left,
+                retry_after: left + ahead,
                 ..verdict
             })
         };
@@ -260,6 +265,23 @@ fn longest(
         }
     }
     longest
+}
+
+/// When a head asks again: a settlement that it waits for asks at once, but not later than it may be waited for.
+fn next_ask(until: Until, came: Micros, now: Micros) -> Micros {
+    match until {
+        Until::Settled => (came + micros(SETTLING)).max(now + SHORTEST),
+        Until::Over(first) => now + micros(first).max(SHORTEST),
+    }
+}
+
+/// The most requests of a queue whose head was refused so.
+const fn most(verdict: &Verdict) -> usize {
+    if verdict.settling {
+        MAX_SETTLING
+    } else {
+        MAX_IN_QUEUE
+    }
 }
 
 fn micros_of(until: Until) -> Micros {
