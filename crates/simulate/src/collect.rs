@@ -9,7 +9,7 @@ use tidegate_logs::Reader;
 use tidegate_tower::{Client, Per};
 
 use crate::caller::shown;
-use crate::engine::{Found, Tried};
+use crate::engine::{Found, Tried, delays};
 use crate::lane::Lane;
 use crate::range::Range;
 use crate::report::{
@@ -111,6 +111,7 @@ fn configuration(tried: &Tried<'_>) -> ConfigurationReport {
             quota: limit.quota().written(),
             per,
             observes: limit.is_observed(),
+            delays: delays(plan, limit),
             asked,
             admitted: range(|it| it.admitted),
             refused,

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use tidegate_config::Plan;
 use tidegate_core::Micros;
 use tidegate_logs::{Entry, Reader, Stamp};
+use tidegate_store::Limit;
+use tidegate_tower::Action;
 
 use crate::asked::Asked;
 use crate::candidate::Candidate;
@@ -191,6 +193,16 @@ pub(crate) fn replay<'p>(
     Ok(found)
 }
 
+/// Whether requests wait for a limit by `action: delay`, on some route.
+pub(crate) fn delays(plan: &Plan, limit: &Limit) -> bool {
+    let routes = plan.routes.iter().map(|route| &route.policy);
+    let policies = std::iter::once(&plan.unmatched).chain(routes);
+    let mut rules = policies.flat_map(|policy| policy.rules.iter());
+    rules.any(|rule| {
+        rule.limit.name() == limit.name() && matches!(rule.action, Action::Delay { .. })
+    })
+}
+
 fn tried<'p>(
     trial: Trial<'p>,
     index: usize,
@@ -213,6 +225,8 @@ fn tried<'p>(
             .iter()
             .enumerate()
             .map(|(number, limit)| match &replay.steps {
+                // Who waits is not refused: such a limit is not tried alone.
+                _ if delays(trial.plan, limit) => Ladder::at(limit, &[]),
                 Steps::Around => Ladder::new(limit),
                 Steps::At(capacities) => {
                     let capacities = capacities.get(index).and_then(|of| of.get(number));

@@ -112,6 +112,8 @@ pub(crate) struct LimitReport {
     pub(crate) per: Vec<String>,
     /// Whether it only observes.
     pub(crate) observes: bool,
+    /// Whether requests wait by `action: delay`. Then no other quota is tried.
+    pub(crate) delays: bool,
     /// Requests that it was asked about.
     pub(crate) asked: u64,
     /// Requests that it and all others let through.

@@ -6,7 +6,7 @@ use tidegate_core::Quota;
 use tidegate_logs::Reader;
 
 use crate::collect::{Allowed, needed};
-use crate::engine::{Found, Replay, Steps, Trial, Tried, replay};
+use crate::engine::{Found, Replay, Steps, Trial, Tried, delays, replay};
 use crate::ladder::rounded;
 use crate::lane::Lane;
 use crate::plain::plain;
@@ -91,6 +91,7 @@ fn suggestion(
 
 /// Why no quota is suggested for a limit.
 fn why_none(tried: &Tried<'_>, number: usize, needed: &NeededQuota) -> String {
+    let limit = &tried.trial.plan.limits[number];
     let asked = tried.lanes.iter().filter_map(|lane| {
         let stats = lane.stats.limits.get(number)?;
         Some(stats.asked)
@@ -101,6 +102,7 @@ fn why_none(tried: &Tried<'_>, number: usize, needed: &NeededQuota) -> String {
     match needed.more_at {
         _ if asked == 0 && is_lacking => "it could be computed for no request".to_owned(),
         _ if asked == 0 => "no request met it".to_owned(),
+        _ if delays(tried.trial.plan, limit) => "requests wait for it by action: delay".to_owned(),
         _ if needed.of == 0 => "all its clients have plans with quotas of their own".to_owned(),
         Some(more_at) => format!(
             "{} is too small, and no larger one was tried",

@@ -218,6 +218,15 @@ fn requests_wait_as_long_as_they_may() {
         numbers.map(|name| found[name]["high"].as_u64()),
         [3, 2, 2, 2_000].map(Some)
     );
+    // Who waits is not refused: a quota that is tried alone would tell nothing.
+    assert_eq!(found["limits"][0]["needed"][0]["of"], 0);
+    let suggested = &replay(&["--suggest"], &config, &log)["suggested"][0];
+    let without =
+        serde_json::json!([{ "limit": "it", "why": "requests wait for it by action: delay" }]);
+    assert_eq!(suggested["without"], without);
+    let text = simulate(&["-c", config.to_str().unwrap(), "--map", MAP], &[&log]);
+    let note = "No other quotas are tried for limits with action: delay: it.";
+    assert!(text.contains(note), "{text}");
 }
 
 #[test]
