@@ -20,7 +20,7 @@ use crate::request::{Given, request, unparsed};
 use crate::router::Router;
 use crate::variants::{Variant, variants};
 
-/// Longer paths are looked at each time.
+/// Longer requests are looked at each time, with method, host and query.
 const LONG: usize = 4_096;
 
 /// A configuration that is tried.
@@ -188,9 +188,10 @@ impl<'p> Candidate<'p> {
             && outcome != Some(b"preflight");
         let (method, path) = (entry.method()?.raw(), entry.path()?.raw());
         let query = entry.query().map_or(&b""[..], |query| query.raw());
+        let host = entry.host().map_or(0, |host| host.raw().len());
         if !is_simple
             || method == b"OPTIONS"
-            || path.len() + query.len() > LONG
+            || method.len() + host + path.len() + query.len() > LONG
             || !query.iter().all(|byte| is_usual(*byte))
         {
             return None;
