@@ -1,6 +1,5 @@
 //! Reads the log once, and lets every configuration decide about each of its requests.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -11,18 +10,13 @@ use tidegate_logs::{Entry, Reader, Stamp};
 use tidegate_store::Limit;
 use tidegate_tower::Action;
 
-use crate::asked::Asked;
 use crate::candidate::Candidate;
 use crate::ladder::Ladder;
 use crate::lane::{Lane, RetryModel};
 use crate::request::Given;
 use crate::router::Router;
+use crate::seconds::{EXACT, Seconds};
 use crate::stats::LaneStats;
-
-const SECOND: Micros = 1_000_000;
-
-/// Times of at most this resolution are taken as they are, in us.
-const EXACT: Micros = 10_000;
 
 /// How many requests there are between two looks at the clock.
 const CHECK_EVERY: u64 = 1_024;
@@ -95,7 +89,7 @@ pub(crate) struct Tried<'p> {
     pub(crate) candidate: Candidate<'p>,
     /// One, or two if times are whole seconds: spread evenly, and all at once.
     pub(crate) lanes: Vec<Lane<'p>>,
-    pending: Vec<(Asked<'p>, Micros, bool)>,
+    seconds: Seconds<'p>,
 }
 
 /// What the times of the log are worth.
@@ -142,7 +136,6 @@ pub(crate) fn replay<'p>(
     for (index, trial) in trials.iter().enumerate() {
         found.candidates.push(tried(*trial, index, runs, replay)?);
     }
-    let mut second = 0;
     loop {
         if found.times.requests.is_multiple_of(CHECK_EVERY) {
             if !go_on(reader) {
@@ -159,13 +152,12 @@ pub(crate) fn replay<'p>(
             Ok(None) => break,
             Err(error) => return Err(error.to_string()),
         };
-        let is_coarse = entry.resolution() > EXACT;
         found.times.note(&entry);
         let (arrival, number) = (entry.arrival(), found.times.requests);
         for tried in &mut found.candidates {
             let two_runs = tried.lanes.len() > 1;
-            if two_runs && arrival / SECOND != second {
-                tried.flush();
+            if two_runs {
+                tried.seconds.turn(arrival, &mut tried.lanes);
             }
             let asked = match tried.candidate.asked(&entry, number) {
                 Ok(asked) => asked,
@@ -175,15 +167,14 @@ pub(crate) fn replay<'p>(
                 }
             };
             if two_runs {
-                tried.pending.push((asked, arrival, is_coarse));
+                tried.seconds.push(asked, &entry);
             } else {
                 tried.lanes[0].arrive(asked, arrival);
             }
         }
-        second = arrival / SECOND;
     }
     for tried in &mut found.candidates {
-        tried.flush();
+        tried.seconds.flush(Micros::MAX, &mut tried.lanes);
         for lane in &mut tried.lanes {
             found.stopped |= !lane.finish(&mut || go_on(reader));
             let written = lane.stats.finish();
@@ -239,49 +230,6 @@ fn tried<'p>(
         trial,
         candidate: Candidate::new(trial.plan, trial.router, replay.given, keeps_ids),
         lanes,
-        pending: Vec::new(),
+        seconds: Seconds::default(),
     })
-}
-
-impl<'p> Tried<'p> {
-    /// Hands the requests of one second on: spread evenly in the first run, all at once in the second.
-    fn flush(&mut self) {
-        if self.pending.is_empty() {
-            return;
-        }
-        let mut seconds: BTreeMap<Micros, u64> = BTreeMap::new();
-        for (_, at, is_coarse) in &self.pending {
-            *seconds.entry(at / SECOND).or_default() += u64::from(*is_coarse);
-        }
-        let mut nth: BTreeMap<Micros, u64> = BTreeMap::new();
-        let mut even: Vec<(Asked<'p>, Micros)> = Vec::with_capacity(self.pending.len());
-        for (asked, at, is_coarse) in &self.pending {
-            let second = at / SECOND;
-            let count = seconds.get(&second).copied().unwrap_or(1).max(1);
-            let nth = nth.entry(second).or_default();
-            let at = match is_coarse {
-                true => second * SECOND + *nth * SECOND / count,
-                false => *at,
-            };
-            *nth += u64::from(*is_coarse);
-            even.push((asked.clone(), at));
-        }
-        even.sort_by_key(|(_, at)| *at);
-        let mut at_once = std::mem::take(&mut self.pending);
-        for (_, at, is_coarse) in &mut at_once {
-            if *is_coarse {
-                *at -= *at % SECOND;
-            }
-        }
-        at_once.sort_by_key(|(_, at, _)| *at);
-        let [first, second] = &mut self.lanes[..] else {
-            return;
-        };
-        for (asked, at) in even {
-            first.arrive(asked, at);
-        }
-        for (asked, at, _) in at_once {
-            second.arrive(asked, at);
-        }
-    }
 }

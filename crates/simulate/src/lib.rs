@@ -28,6 +28,7 @@ mod range;
 mod report;
 mod request;
 mod router;
+mod seconds;
 mod series;
 mod stats;
 mod suggest;

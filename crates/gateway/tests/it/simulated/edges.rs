@@ -88,6 +88,50 @@ fn one_log_with_whole_seconds_is_enough_for_two_numbers() {
     }
 }
 
+/// A log with whole seconds and durations: it is the end of which only the second is known.
+#[test]
+fn a_request_arrived_so_long_before_its_end_as_it_took() {
+    let folder = Folder::new();
+    let config = folder.config(
+        "gateway.yaml",
+        "  it: { fixed_window: { limit: 9, window: 1h } }",
+    );
+    let line = |second: u64, took: &str| {
+        format!(
+            "{{\"time_iso8601\":\"2026-11-22T10:00:{second:02}+00:00\",\"remote_addr\":\"192.0.2.1\",\"request\":\"GET / HTTP/1.1\",\
+             \"status\":200,\"request_time\":{took}}}\n"
+        )
+    };
+    let log = [
+        line(10, "0.001"),
+        line(10, "0.001"),
+        line(10, "5.000"),
+        line(11, "0.000"),
+    ];
+    let log = folder.write("access.log", &log.concat());
+    let decisions = folder.write("decisions.jsonl", "");
+    json(
+        &[
+            "-c",
+            config.to_str().unwrap(),
+            "--json",
+            "--decisions",
+            decisions.to_str().unwrap(),
+        ],
+        &log,
+    );
+    let text = fs::read_to_string(&decisions).unwrap();
+    let times = text.lines().map(|line| {
+        let line: Value = serde_json::from_str(line).unwrap();
+        line["at_us"].as_u64().unwrap() % 60_000_000
+    });
+    // The ends are spread: at 10.0, 10.5 and 10.25 s, in the order of arrival; and 11.0 s.
+    assert_eq!(
+        times.collect::<Vec<_>>(),
+        [5_000_000, 10_249_000, 10_499_000, 11_000_000]
+    );
+}
+
 #[test]
 fn several_configurations_stand_side_by_side() {
     let folder = Folder::new();
