@@ -1,6 +1,5 @@
 //! Reads the log once, and lets every configuration decide about each of its requests.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
@@ -222,39 +221,35 @@ impl<'p> Tried<'p> {
         if self.pending.is_empty() {
             return;
         }
-        let mut seconds: BTreeMap<Micros, u64> = BTreeMap::new();
-        for (_, at, is_coarse) in &self.pending {
-            *seconds.entry(at / SECOND).or_default() += u64::from(*is_coarse);
-        }
-        let mut nth: BTreeMap<Micros, u64> = BTreeMap::new();
-        let mut even: Vec<(Asked<'p>, Micros)> = Vec::with_capacity(self.pending.len());
-        for (asked, at, is_coarse) in &self.pending {
-            let second = at / SECOND;
-            let count = seconds.get(&second).copied().unwrap_or(1).max(1);
-            let nth = nth.entry(second).or_default();
-            let at = match is_coarse {
-                true => second * SECOND + *nth * SECOND / count,
-                false => *at,
-            };
-            *nth += u64::from(*is_coarse);
-            even.push((asked.clone(), at));
-        }
-        even.sort_by_key(|(_, at)| *at);
-        let mut at_once = std::mem::take(&mut self.pending);
-        for (_, at, is_coarse) in &mut at_once {
-            if *is_coarse {
-                *at -= *at % SECOND;
-            }
-        }
-        at_once.sort_by_key(|(_, at, _)| *at);
-        let [first, second] = &mut self.lanes[..] else {
+        let count = self.pending.iter().filter(|it| it.2).count() as u64;
+        let [even, at_once] = &mut self.lanes[..] else {
             return;
         };
-        for (asked, at) in even {
-            first.arrive(asked, at);
+        // All are of one second. Those whose times are exact come between the others.
+        let mut order: Vec<(Micros, usize)> = Vec::with_capacity(self.pending.len());
+        let mut nth = 0;
+        for (index, (_, at, is_coarse)) in self.pending.iter().enumerate() {
+            let second = at - at % SECOND;
+            let spread = match is_coarse {
+                true => second + nth * SECOND / count,
+                false => *at,
+            };
+            nth += u64::from(*is_coarse);
+            order.push((spread, index));
         }
-        for (asked, at, _) in at_once {
-            second.arrive(asked, at);
+        order.sort_by_key(|(at, _)| *at);
+        for (at, index) in &order {
+            even.arrive(self.pending[*index].0.clone(), *at);
         }
+        order.clear();
+        for (index, (_, at, is_coarse)) in self.pending.iter().enumerate() {
+            let second = at - at % SECOND;
+            order.push((if *is_coarse { second } else { *at }, index));
+        }
+        order.sort_by_key(|(at, _)| *at);
+        for (at, index) in &order {
+            at_once.arrive(self.pending[*index].0.clone(), *at);
+        }
+        self.pending.clear();
     }
 }

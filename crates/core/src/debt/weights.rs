@@ -97,6 +97,12 @@ impl Meter {
         let rate = rate.ok_or(QuotaError::LongWindow)?;
         Self::new(what, capacity, rate)
     }
+
+    /// As [`crate::Algorithm::is_as_fast`]: at least as many units are paid off in any time.
+    pub(crate) fn is_as_fast(&self, other: &Self) -> bool {
+        let product = |pay: u64, weight: u64| u128::from(pay) * u128::from(weight);
+        product(self.pay, other.weight) >= product(other.pay, self.weight)
+    }
 }
 
 /// The rate of a meter whose capacity changes, so that a full one is paid off in the same time; none if no rate is that slow.
