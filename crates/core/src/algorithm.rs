@@ -132,6 +132,11 @@ pub trait Algorithm {
     where
         Self: Sized;
 
+    /// Whether a charge counts no longer than under `other`, which is the same with another capacity.
+    fn is_as_fast(&self, _other: &Self) -> bool {
+        true
+    }
+
     /// The share that each of `parts` may give away so that together they give away no more than the whole; but each
     /// at least 1. `parts` is at least 1.
     #[must_use]

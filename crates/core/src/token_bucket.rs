@@ -95,6 +95,10 @@ impl Algorithm for TokenBucket {
         })
     }
 
+    fn is_as_fast(&self, other: &Self) -> bool {
+        self.meter.is_as_fast(&other.meter)
+    }
+
     fn divided(&self, parts: u64) -> Self {
         Self {
             meter: self.meter.divided(parts),

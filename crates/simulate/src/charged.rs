@@ -8,6 +8,7 @@ use tidegate_tower::{
     Client, Cost, Credentials, Hasher, Per, Policy, RuleCharge, RuleCharges, assess_known,
 };
 
+use crate::cache::CallerKey;
 use crate::caller::{Known, named_other};
 use crate::lacks::{Facts, Lack, name_lack, needs_client};
 
@@ -26,16 +27,20 @@ pub(crate) enum Unasked {
 }
 
 /// What the limits are asked.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Charged<'p> {
     pub(crate) client: Client,
     pub(crate) charges: RuleCharges<'p>,
     /// The numbers of their limits.
     pub(crate) limits: SmallVec<[u16; 2]>,
+    /// The numbers of their keys, among those of the same limit.
+    pub(crate) keys: SmallVec<[u32; 2]>,
     /// The limits that cannot be computed, and what the log lacks for them.
     pub(crate) lacks: Vec<(u16, Lack)>,
     /// Whether the cost of a charge depends on the answer.
     pub(crate) asks_cost: bool,
+    /// The caller for whom it is remembered.
+    pub(crate) of: Option<CallerKey<Box<[u8]>>>,
 }
 
 /// A policy, with the numbers of the limits of its rules.
@@ -76,8 +81,10 @@ impl<'p> Place<'p, '_> {
             client: caller.client,
             charges: RuleCharges::new(),
             limits: SmallVec::new(),
+            keys: SmallVec::new(),
             lacks: Vec::new(),
             asks_cost: false,
+            of: None,
         };
         if may_have_shown {
             let lack = known.client.clone();

@@ -68,8 +68,10 @@ impl<'p> Lane<'p> {
     pub(crate) fn arrive(&mut self, asked: Asked<'p>, at: Micros) {
         let now = at.max(self.now);
         self.advance(now);
-        for (charge, limit) in asked.charges.iter().zip(&asked.limits) {
-            self.ladders[usize::from(*limit)].ask(charge, &asked, now);
+        let charged = &asked.charged;
+        let numbers = charged.limits.iter().zip(&charged.keys);
+        for (charge, (limit, key)) in charged.charges.iter().zip(numbers) {
+            self.ladders[usize::from(*limit)].ask((charge, *key), &asked, now);
         }
         self.come(asked, now);
     }
@@ -115,11 +117,15 @@ impl<'p> Lane<'p> {
     /// A request comes, for the first time or again.
     fn come(&mut self, asked: Asked<'p>, now: Micros) {
         self.stats.came(&asked);
-        if asked.charges.is_empty() {
+        if asked.charged.charges.is_empty() {
             self.stats.ended(&asked, now, &Ending::Uncharged);
             return;
         }
-        let waits = asked.charges.iter().any(|charge| charge.rule.may_wait());
+        let waits = asked
+            .charged
+            .charges
+            .iter()
+            .any(|charge| charge.rule.may_wait());
         if waits && !self.queues.is_empty() {
             let Some(asked) = self.behind(asked, now) else {
                 return;
@@ -142,14 +148,14 @@ impl<'p> Lane<'p> {
     }
 
     fn decide(&self, asked: &Asked<'p>, now: Micros) -> Decision {
-        let charges = asked.charges.iter().map(RuleCharge::charge);
+        let charges = asked.charged.charges.iter().map(RuleCharge::charge);
         let charges: PerCharge<Charge<'_>> = charges.collect();
         self.store.decide_at(&charges, now)
     }
 
     /// The limits let a request through that came at `came`.
     fn admit(&mut self, asked: Asked<'p>, decision: &Decision, came: Micros, now: Micros) {
-        let verdicts = asked.charges.iter().zip(&decision.verdicts);
+        let verdicts = asked.charged.charges.iter().zip(&decision.verdicts);
         let turns = verdicts.filter(|(charge, _)| charge.rule.queues());
         let turn = turns
             .filter_map(|(_, verdict)| Some((*verdict)?.delay))
@@ -160,7 +166,7 @@ impl<'p> Lane<'p> {
             delayed: now - came + turn,
         };
         self.stats.ended(&asked, now, &Ending::Admitted(told));
-        let leases = asked.charges.iter().zip(&decision.verdicts);
+        let leases = asked.charged.charges.iter().zip(&decision.verdicts);
         let leases = leases.filter(|(_, verdict)| verdict.is_some_and(|it| it.allowed));
         let lease = leases.filter_map(|(charge, _)| charge.limit.lease()).min();
         if let Some(lease) = lease {
@@ -176,7 +182,7 @@ impl<'p> Lane<'p> {
     fn refuse(&mut self, mut asked: Asked<'p>, decision: &Decision, came: Micros, now: Micros) {
         let delayed = now - came;
         let told = Told { decision, delayed };
-        let refusing = asked.charges.iter().zip(&decision.verdicts);
+        let refusing = asked.charged.charges.iter().zip(&decision.verdicts);
         let refusing = refusing.filter(|(charge, _)| !charge.limit.is_observed());
         let after = refusing.filter_map(|(_, verdict)| {
             let verdict = (*verdict)?;
@@ -201,7 +207,7 @@ impl<'p> Lane<'p> {
     /// A request has ended that held something.
     fn end(&mut self, running: &Running<'p>) {
         let (asked, decision) = (&running.asked, &running.decision);
-        for (index, charge) in asked.charges.iter().enumerate() {
+        for (index, charge) in asked.charged.charges.iter().enumerate() {
             let verdict = decision.verdicts.get(index).copied().flatten();
             if charge.limit.lease().is_none() || !verdict.is_some_and(|it| it.allowed) {
                 continue;
@@ -209,7 +215,7 @@ impl<'p> Lane<'p> {
             let used = asked.used(charge);
             self.store
                 .end_at((&charge.charge(), index), decision, used, self.now);
-            let key = QueueKey::of(asked.limits[index], charge.key);
+            let key = QueueKey::of(asked.charged.limits[index], charge.key);
             let waits = self.queues.get(&key).is_some_and(WaitQueue::is_settling);
             if waits {
                 self.events.push(self.now, Event::Wake(key));
@@ -224,7 +230,7 @@ impl<'p> Lane<'p> {
         };
         let mut next = Micros::MAX;
         let decision = &running.decision;
-        for (index, charge) in running.asked.charges.iter().enumerate() {
+        for (index, charge) in running.asked.charged.charges.iter().enumerate() {
             let verdict = decision.verdicts.get(index).copied().flatten();
             let Some(lease) = charge.limit.lease() else {
                 continue;

@@ -120,7 +120,7 @@ impl LaneStats {
         if asked.attempt > 0 || asked.is_known {
             return;
         }
-        for (charge, limit) in asked.charges.iter().zip(&asked.limits) {
+        for (charge, limit) in asked.charged.charges.iter().zip(&asked.charged.limits) {
             let Some(stats) = self.limits.get_mut(usize::from(*limit)) else {
                 continue;
             };
@@ -154,8 +154,8 @@ impl LaneStats {
         }
         let mut by: [Vec<u16>; 2] = Default::default();
         let [refused_by, would_refuse] = &mut by;
-        let verdicts = asked.charges.iter().zip(&told.decision.verdicts);
-        for ((charge, verdict), limit) in verdicts.zip(&asked.limits) {
+        let verdicts = asked.charged.charges.iter().zip(&told.decision.verdicts);
+        for ((charge, verdict), limit) in verdicts.zip(&asked.charged.limits) {
             let Some(stats) = self.limits.get_mut(usize::from(*limit)) else {
                 continue;
             };
@@ -166,7 +166,7 @@ impl LaneStats {
             // A limit that only observes would have refused what the others let through.
             let refuses = !verdict.allowed && charge.limit.is_observed() == admitted;
             if refuses {
-                stats.refuse(&asked.client, now);
+                stats.refuse(&asked.charged.client, now);
                 match admitted {
                     true => would_refuse.push(*limit),
                     false => refused_by.push(*limit),
@@ -222,7 +222,7 @@ impl LaneStats {
             "request": asked.number,
             "id": asked.id,
             "at_us": now,
-            "client": shown(&asked.client),
+            "client": shown(&asked.charged.client),
             "decision": decision,
             "refused_by": names(refused_by),
             "would_refuse": names(would_refuse),

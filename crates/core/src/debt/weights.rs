@@ -107,6 +107,12 @@ impl Meter {
             ..*self
         })
     }
+
+    /// As [`crate::Algorithm::is_as_fast`]: at least as many units are paid off in any time.
+    pub(crate) fn is_as_fast(&self, other: &Self) -> bool {
+        let product = |pay: u64, weight: u64| u128::from(pay) * u128::from(weight);
+        product(self.pay, other.weight) >= product(other.pay, self.weight)
+    }
 }
 
 const fn gcd(a: u64, b: u64) -> u64 {

@@ -52,11 +52,11 @@ impl<'p> Lane<'p> {
     /// Has a request wait behind others, if there are any. Returns it if there are none.
     pub(super) fn behind(&mut self, asked: Asked<'p>, now: Micros) -> Option<Asked<'p>> {
         let mut found = None;
-        for (index, charge) in asked.charges.iter().enumerate() {
+        for (index, charge) in asked.charged.charges.iter().enumerate() {
             if !charge.rule.may_wait() {
                 continue;
             }
-            let key = QueueKey::of(asked.limits[index], charge.key);
+            let key = QueueKey::of(asked.charged.limits[index], charge.key);
             if let Some(queue) = self.queues.get(&key) {
                 let (verdict, at) = queue.last;
                 let left = verdict.retry_after.saturating_sub(now - at);
@@ -93,8 +93,8 @@ impl<'p> Lane<'p> {
         let Some((index, verdict, until)) = longest(&waiting, decision, now) else {
             return self.refuse(waiting.asked, decision, waiting.came, now);
         };
-        let charge = waiting.asked.charges[index];
-        let key = QueueKey::of(waiting.asked.limits[index], charge.key);
+        let charge = waiting.asked.charged.charges[index];
+        let key = QueueKey::of(waiting.asked.charged.limits[index], charge.key);
         let units = self.queues.get(&key).map_or(0, |queue| queue.units);
         let first = micros_of(until);
         let longest = micros(charge.max_wait());
@@ -128,7 +128,7 @@ impl<'p> Lane<'p> {
         waiting: Waiting<'p>,
         last: Option<(Verdict, Micros)>,
     ) {
-        let cost = waiting.asked.charges[index].cost;
+        let cost = waiting.asked.charged.charges[index].cost;
         let queue = self.queues.entry(key).or_insert_with(|| WaitQueue {
             entries: VecDeque::new(),
             units: 0,
@@ -160,8 +160,10 @@ impl<'p> Lane<'p> {
         }
         match longest(&head, &decision, now) {
             Some((index, verdict, until))
-                if QueueKey::of(head.asked.limits[index], head.asked.charges[index].key)
-                    == *key =>
+                if QueueKey::of(
+                    head.asked.charged.limits[index],
+                    head.asked.charged.charges[index].key,
+                ) == *key =>
             {
                 let queue = self.queues.get_mut(key);
                 if let Some(queue) = queue {
@@ -207,6 +209,7 @@ impl<'p> Lane<'p> {
             let came = waiting.came;
             let index = waiting
                 .asked
+                .charged
                 .limits
                 .iter()
                 .position(|limit| *limit == key.limit());
@@ -238,7 +241,7 @@ impl<'p> Lane<'p> {
             outcome: Outcome::Refused,
             via: tidegate_store::Via::Here,
             now,
-            verdicts: (0..waiting.asked.charges.len()).map(said).collect(),
+            verdicts: (0..waiting.asked.charged.charges.len()).map(said).collect(),
             sources: Default::default(),
             call: None,
         }
@@ -253,7 +256,7 @@ fn longest(
 ) -> Option<(usize, Verdict, Until)> {
     let waited = Duration::from_micros(now - waiting.came);
     let mut longest: Option<(usize, Verdict, Until)> = None;
-    let verdicts = waiting.asked.charges.iter().zip(&decision.verdicts);
+    let verdicts = waiting.asked.charged.charges.iter().zip(&decision.verdicts);
     for (index, (charge, verdict)) in verdicts.enumerate() {
         let refused = verdict.filter(|verdict| !verdict.allowed);
         let Some(verdict) = refused.filter(|_| !charge.limit.is_observed()) else {
