@@ -193,6 +193,53 @@ mod tests {
     use super::*;
     use tidegate_core::{FixedWindow, Rate, TokenBucket};
 
+    struct One;
+
+    impl crate::Router for One {
+        fn route(&self, _: &mut http::Request<()>) -> Option<usize> {
+            Some(0)
+        }
+    }
+
+    #[test]
+    fn nothing_is_suggested_by_a_part_of_the_log() {
+        let yaml = "listen: 127.0.0.1:0
+clients: [{ ip: {} }]
+limits: { it: { fixed_window: { limit: 1, window: 1h } } }
+routes: [{ path: /**, upstream: http://127.0.0.1:9, limits: [it] }]
+";
+        let parsed = tidegate_config::parse("gateway.yaml", yaml, |_| None);
+        let (plan, _) = parsed.expect("a configuration");
+        let trials = [Trial {
+            name: "gateway.yaml",
+            plan: &plan,
+            router: &One,
+        }];
+        let folder = tempfile::tempdir().expect("a folder");
+        let log = folder.path().join("access.log");
+        let line =
+            "192.0.2.1 - - [22/Nov/2026:10:00:00 +0000] \"GET / HTTP/1.1\" 200 5 \"-\" \"-\"\n";
+        std::fs::write(&log, line.repeat(9)).expect("a log");
+        let open = || Reader::open(&[&log], Default::default()).map_err(|it| it.to_string());
+        let given = crate::request::Given::default();
+        let as_asked = Replay {
+            given: &given,
+            retries: crate::lane::RetryModel::None,
+            steps: Steps::Around,
+            decisions: None,
+        };
+        let first = replay(&trials, &mut open().expect("a log"), &as_asked, &mut |_| {
+            true
+        });
+        let first = first.expect("a replay");
+        let of = |goes_on: bool| {
+            let by = (&first, Allowed::Clients(0));
+            suggest(&trials, by, &as_asked, open, &mut |_| goes_on).expect("a replay")
+        };
+        assert!(of(true).is_some_and(|all| all[0].limits[0].capacity == 9));
+        assert!(of(false).is_none());
+    }
+
     #[test]
     fn a_quota_is_written_as_a_configuration_has_it() {
         let rate = Rate {
