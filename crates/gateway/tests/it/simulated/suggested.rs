@@ -52,10 +52,10 @@ fn a_suggested_quota_refuses_what_was_predicted() {
             let yaml = suggested["yaml"].as_str().unwrap();
             let config = folder.config("suggested.yaml", &format!("  it: {{ {yaml} }}"));
             let report = replay(&[], &config, &log);
-            let limit = &report["configurations"][0]["limits"][0];
-            assert_eq!(limit["refused"]["high"], suggested["refused"], "{yaml}");
+            let found = &report["configurations"][0]["limits"][0];
+            assert_eq!(found["refused"]["high"], suggested["refused"], "{yaml}");
             assert_eq!(
-                limit["clients_refused"]["high"], suggested["clients"],
+                found["clients_refused"]["high"], suggested["clients"],
                 "{yaml}"
             );
             let allowed = 100.0 - untouched.trim_end_matches('%').parse::<f64>().unwrap();
@@ -87,8 +87,7 @@ fn with(limit: &str, capacity: u64) -> String {
     let numbers = limit.split([' ', ',', '/']);
     let number = numbers.filter_map(|word| word.parse::<u64>().ok()).next();
     let own = number.unwrap();
-    let mut parts = limit.splitn(2, &format!(" {own},"));
-    let (head, tail) = (parts.next().unwrap(), parts.next().unwrap());
+    let (head, tail) = limit.split_once(&format!(" {own},")).unwrap();
     let tail = match tail.split_once("/s") {
         None => tail.to_owned(),
         Some((rate, rest)) => {
