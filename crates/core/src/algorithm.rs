@@ -122,7 +122,8 @@ pub trait Algorithm {
         0
     }
 
-    /// The same with another capacity; a pace changes in proportion.
+    /// The same with another capacity; a pace changes in proportion. Where a configuration cannot say it, it is rounded down by less
+    /// than one part in a thousand.
     ///
     /// # Errors
     ///
@@ -130,6 +131,11 @@ pub trait Algorithm {
     fn with_capacity(&self, capacity: u64) -> Result<Self, QuotaError>
     where
         Self: Sized;
+
+    /// Whether a charge counts no longer than under `other`, which is the same with another capacity.
+    fn is_as_fast(&self, _other: &Self) -> bool {
+        true
+    }
 
     /// The share that each of `parts` may give away so that together they give away no more than the whole; but each
     /// at least 1. `parts` is at least 1.

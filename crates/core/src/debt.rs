@@ -17,6 +17,7 @@
 //! The other writing of this file is `lua/debt.lua`.
 
 mod pace;
+mod rate;
 mod weights;
 
 pub use pace::Pace;
@@ -119,27 +120,6 @@ impl Meter {
             weight,
             pay,
             full: (capacity * weight).div_ceil(pay),
-        })
-    }
-
-    /// As [`crate::Algorithm::divided`]: less capacity, paid off more slowly.
-    pub(crate) fn divided(&self, parts: u64) -> Self {
-        let parts = parts.max(1);
-        let capacity = (self.capacity / parts).max(1);
-        // This meter's rate is `pay` per `weight` us. The span that does not fit a rate is cut, with its count.
-        let span = u128::from(self.weight) * u128::from(parts);
-        let per = span.min(u128::from(MAX_WINDOW));
-        let count = (u128::from(self.pay) * per / span).max(1);
-        let number = |number: u128| u64::try_from(number).unwrap_or(MAX_WINDOW);
-        let rate = Rate {
-            count: number(count),
-            per: number(per),
-        };
-        // Whatever fits, less fits too; were it not so, the whole would be too strict rather than too loose.
-        Self::new("capacity", capacity, rate).unwrap_or(Self {
-            capacity,
-            full: (capacity * self.weight).div_ceil(self.pay),
-            ..*self
         })
     }
 

@@ -5,7 +5,6 @@
 //! until it has drained itself. Promise: releases are at least P/n apart, to the microsecond, and at most Q wait. The
 //! other writing of this file is `lua/leaky_bucket.lua`.
 
-use crate::numbers::written_rate;
 use crate::{Algorithm, Debt, Meter, Micros, Mode, Numbers, QuotaError, Rate, Verdict};
 
 /// The quota of a leaky bucket.
@@ -87,8 +86,7 @@ impl Algorithm for LeakyBucket {
     }
 
     fn written(&self) -> String {
-        let [_, weight, pay, _] = self.meter.numbers();
-        let rate = written_rate(pay, weight);
+        let rate = self.meter.written();
         format!("queue {}, drain {rate}", self.capacity())
     }
 
@@ -96,6 +94,10 @@ impl Algorithm for LeakyBucket {
         Ok(Self {
             meter: self.meter.with_capacity("queue", capacity)?,
         })
+    }
+
+    fn is_as_fast(&self, other: &Self) -> bool {
+        self.meter.is_as_fast(&other.meter)
     }
 
     fn divided(&self, parts: u64) -> Self {

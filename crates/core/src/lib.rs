@@ -39,7 +39,9 @@ pub use decide::{Slot, decide};
 pub use fixed_window::WindowCount;
 pub use hold::{Hold, HoldId, Receipt};
 pub use mode::Mode;
-pub use numbers::{MAX_EXACT, MAX_SPAN, MAX_WINDOW, Micros, Numbers, QuotaError, Rate, micros};
+pub use numbers::{
+    HIGHEST_RATE, MAX_EXACT, MAX_SPAN, MAX_WINDOW, Micros, Numbers, QuotaError, Rate, micros,
+};
 pub use quota::*;
 pub use reservations::Reservations;
 pub use sliding_window_counter::WindowPair;

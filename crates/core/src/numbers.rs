@@ -51,21 +51,43 @@ pub(crate) fn written_span(span: Micros) -> String {
     }
 }
 
-/// So many `units` per `span` us as users write it: per second, minute, hour or day, if that is a whole number.
-pub(crate) fn written_rate(units: u64, span: Micros) -> String {
-    const PER: [(Micros, &str); 4] = [
+/// The highest count of a rate in a configuration.
+pub const HIGHEST_RATE: u64 = 1_000_000_000;
+
+/// So many `units` per `span` us, in lowest terms, as a configuration says it: with a span of whole milliseconds. None if it cannot.
+pub(crate) fn in_millis(units: u128, span: u128) -> Option<Rate> {
+    let factor = 1_000 / gcd(1_000, span);
+    let rate = Rate {
+        count: u64::try_from(units.checked_mul(factor)?).ok()?,
+        per: u64::try_from(span * factor).ok()?,
+    };
+    (rate.count <= HIGHEST_RATE && rate.per <= MAX_WINDOW).then_some(rate)
+}
+
+pub(crate) const fn gcd(a: u128, b: u128) -> u128 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// A rate as users write it: per second, minute, hour or day, if that is a whole number.
+pub(crate) fn written_rate(rate: Rate) -> String {
+    const PER: [(Micros, &str); 5] = [
         (1_000_000, "s"),
         (60_000_000, "m"),
         (3_600_000_000, "h"),
         (86_400_000_000, "d"),
+        (1_000, "ms"),
     ];
-    let in_time = |time: Micros| u128::from(units) * u128::from(time);
-    let span_of = u128::from(span.max(1));
-    let whole = PER.iter().find(|(time, _)| in_time(*time) % span_of == 0);
-    match whole {
-        Some((time, name)) => format!("{}/{name}", in_time(*time) / span_of),
-        None => format!("{units}/{}", written_span(span)),
-    }
+    let (units, span) = (u128::from(rate.count), u128::from(rate.per.max(1)));
+    let whole = PER.iter().find_map(|(time, name)| {
+        let count = units * u128::from(*time);
+        let is_whole = count % span == 0 && count / span <= u128::from(HIGHEST_RATE);
+        is_whole.then(|| format!("{}/{name}", count / span))
+    });
+    whole.unwrap_or_else(|| {
+        let common = gcd(units, span);
+        let rate = in_millis(units / common, span / common).unwrap_or(rate);
+        format!("{}/{}", rate.count, written_span(rate.per))
+    })
 }
 
 /// Why a quota was refused.

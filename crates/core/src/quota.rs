@@ -84,6 +84,14 @@ macro_rules! quota {
                 match self { $(Self::$algorithm(quota) => quota.counts_until(at),)+ }
             }
 
+            /// As [`Algorithm::is_as_fast`]; no quota is as fast as one of another algorithm.
+            pub fn is_as_fast(&self, other: &Self) -> bool {
+                match (self, other) {
+                    $((Self::$algorithm(quota), Self::$algorithm(other)) => quota.is_as_fast(other),)+
+                    _ => false,
+                }
+            }
+
             /// As [`Algorithm::lease`].
             pub fn lease(&self) -> Option<Micros> {
                 match self { $(Self::$algorithm(quota) => Algorithm::lease(quota),)+ }

@@ -3,7 +3,6 @@
 //! Admits cost c when debt + c <= C; the debt starts at 0 and is paid off continuously at n per P. Promise: at most
 //! C + n·t/P in any span t. The other writing of this file is `lua/token_bucket.lua`.
 
-use crate::numbers::written_rate;
 use crate::{Algorithm, Debt, Meter, Micros, Mode, Numbers, Pace, QuotaError, Rate, Verdict};
 
 /// The quota of a token bucket.
@@ -77,8 +76,7 @@ impl Algorithm for TokenBucket {
     }
 
     fn written(&self) -> String {
-        let [_, weight, pay, _] = self.meter.numbers();
-        let rate = written_rate(pay, weight);
+        let rate = self.meter.written();
         format!("capacity {}, refill {rate}", self.capacity())
     }
 
@@ -95,6 +93,10 @@ impl Algorithm for TokenBucket {
         Ok(Self {
             meter: self.meter.with_capacity("capacity", capacity)?,
         })
+    }
+
+    fn is_as_fast(&self, other: &Self) -> bool {
+        self.meter.is_as_fast(&other.meter)
     }
 
     fn divided(&self, parts: u64) -> Self {

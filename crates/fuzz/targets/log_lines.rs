@@ -1,8 +1,13 @@
 //! Lines of access logs, in every format, against the laws of `Parser::line`.
 //!
 //! The first byte of an input chooses the format, the rest are lines. What is read of a line lies in the line: no value is made up.
+//!
+//! `TIDEGATE_FUZZ_FORMAT=combined .ci/fuzz 600 log_lines` spends all the time on one format. It is a name of `--format`, or `template-0`,
+//! `map-1` and so on for those below.
 
 #![no_main]
+
+use std::sync::LazyLock;
 
 use libfuzzer_sys::{Corpus, fuzz_target};
 use tidegate_logs::{Entry, Field, Format, Line, Parser, Stamp};
@@ -21,17 +26,34 @@ const MAPS: [&str; 2] = [
     "end=$.a.t,target=$.a.b.c,header:x-key=$.a.h,client=$.c,duration_ns=$.a.d",
 ];
 
-fn format(choice: u8) -> Format {
-    let named = Format::NAMED;
-    let choice = usize::from(choice) % (named.len() + TEMPLATES.len() + MAPS.len());
-    if let Some((_, format)) = named.get(choice) {
-        return format.clone();
+/// All formats, by the names that `TIDEGATE_FUZZ_FORMAT` has for them.
+static FORMATS: LazyLock<Vec<(String, Format)>> = LazyLock::new(|| {
+    let mut formats: Vec<_> = Format::NAMED
+        .iter()
+        .map(|(name, format)| ((*name).to_owned(), format.clone()))
+        .collect();
+    for (number, template) in TEMPLATES.iter().enumerate() {
+        let format = Format::read(template).expect("a template");
+        formats.push((format!("template-{number}"), format));
     }
-    let choice = choice - named.len();
-    match TEMPLATES.get(choice) {
-        Some(template) => Format::read(template).expect("a template"),
-        None => Format::map(MAPS[choice - TEMPLATES.len()]).expect("a map"),
+    for (number, map) in MAPS.iter().enumerate() {
+        let format = Format::map(map).expect("a map");
+        formats.push((format!("map-{number}"), format));
     }
+    formats
+});
+
+/// The format that is asked for, if one is.
+static ASKED: LazyLock<Option<usize>> = LazyLock::new(|| {
+    let asked = std::env::var("TIDEGATE_FUZZ_FORMAT").ok()?;
+    let found = FORMATS.iter().position(|(name, _)| *name == asked);
+    let names = || FORMATS.iter().map(|it| it.0.as_str()).collect::<Vec<_>>();
+    Some(found.unwrap_or_else(|| panic!("TIDEGATE_FUZZ_FORMAT={asked} is none of {:?}", names())))
+});
+
+fn format(choice: u8) -> &'static Format {
+    let choice = ASKED.unwrap_or(usize::from(choice) % FORMATS.len());
+    &FORMATS[choice].1
 }
 
 fuzz_target!(|data: &[u8]| -> Corpus {
@@ -39,7 +61,7 @@ fuzz_target!(|data: &[u8]| -> Corpus {
         return Corpus::Reject;
     };
     let format = format(*choice);
-    let mut parser = Parser::new(&format);
+    let mut parser = Parser::new(format);
     let mut alone = Vec::new();
     for line in text.split(|byte| *byte == b'\n') {
         let said = match parser.line(line) {
@@ -61,9 +83,9 @@ fuzz_target!(|data: &[u8]| -> Corpus {
         alone.push((line, said));
     }
     // What a line says does not depend on those before it, but for the columns that CloudFront names.
-    if format != Format::CloudFront {
+    if *format != Format::CloudFront {
         for (line, said) in alone {
-            let again = match Parser::new(&format).line(line) {
+            let again = match Parser::new(format).line(line) {
                 Ok(Line::Request(entry)) => Some(values(&entry)),
                 _ => None,
             };

@@ -15,6 +15,8 @@ pub(crate) struct Found {
     pub(crate) parser: Parser,
     /// When the first request was written.
     pub(crate) first: u64,
+    /// How exact the times of requests are, in microseconds: that of the coarsest.
+    pub(crate) resolution: u32,
 }
 
 /// How well a format fits.
@@ -24,18 +26,20 @@ struct Fit {
     requests: usize,
     others: usize,
     first: Option<u64>,
+    resolution: u32,
     /// The first line that is wrong, and why.
     wrong: Option<(usize, LineError)>,
 }
 
 impl Fit {
-    fn of(format: Format, lines: &[&[u8]]) -> Self {
+    fn of(format: Format, lines: &[&[u8]], asked: &[String]) -> Self {
         let mut fit = Self {
-            parser: Parser::new(&format),
+            parser: Parser::asked(&format, asked),
             format,
             requests: 0,
             others: 0,
             first: None,
+            resolution: 0,
             wrong: None,
         };
         for (number, line) in lines
@@ -51,6 +55,7 @@ impl Fit {
                     if record.status > 0 || has_path || !is_json(&fit.format) {
                         fit.requests += 1;
                         fit.first = fit.first.or(Some(record.written()));
+                        fit.resolution = fit.resolution.max(record.resolution);
                     }
                 }
                 Ok(Kind::Other | Kind::Lost(_)) => fit.others += 1,
@@ -62,18 +67,22 @@ impl Fit {
 }
 
 /// Finds the format that fits the most of these lines. None: no line is a request.
-pub(crate) fn detect(lines: &[&[u8]], said: Option<&Format>) -> Result<Option<Found>, String> {
+pub(crate) fn detect(
+    lines: &[&[u8]],
+    said: Option<&Format>,
+    asked: &[String],
+) -> Result<Option<Found>, String> {
     let filled = lines.iter().filter(|line| !line.is_empty()).count();
     if filled == 0 {
         return Ok(None);
     }
     if let Some(format) = said {
-        let fit = Fit::of(format.clone(), lines);
+        let fit = Fit::of(format.clone(), lines, asked);
         if fit.requests > 0 || fit.others == filled {
             return Ok(found(fit));
         }
         let why = reason(&fit);
-        let other = best(lines).filter(|other| other.requests * 2 >= filled);
+        let other = best(lines, asked).filter(|other| other.requests * 2 >= filled);
         let other = other.map_or(String::new(), |other| {
             format!("; they look like {}", other.format.name())
         });
@@ -82,30 +91,31 @@ pub(crate) fn detect(lines: &[&[u8]], said: Option<&Format>) -> Result<Option<Fo
             format.name()
         ));
     }
-    match best(lines) {
+    match best(lines, asked) {
         Some(fit) if (fit.requests + fit.others) * 2 >= filled => Ok(found(fit)),
         _ => Err(unknown(lines)),
     }
 }
 
 fn found(mut fit: Fit) -> Option<Found> {
-    let fields = fit.parser.seen_fields();
-    fit.parser.set_fields(fields);
+    fit.parser.rewind();
     let Fit {
         format,
         parser,
         first,
+        resolution,
         ..
     } = fit;
     Some(Found {
         format,
         parser,
         first: first?,
+        resolution,
     })
 }
 
 /// The format with the most requests, the first one of those that are alike.
-fn best(lines: &[&[u8]]) -> Option<Fit> {
+fn best(lines: &[&[u8]], asked: &[String]) -> Option<Fit> {
     let filled = lines.iter().filter(|line| !line.is_empty());
     let objects = filled
         .clone()
@@ -116,7 +126,7 @@ fn best(lines: &[&[u8]]) -> Option<Fit> {
         .map(|it| &it.1)
         .filter(|format| is_json(format) == are_json);
     let fits = formats
-        .map(|format| Fit::of(format.clone(), lines))
+        .map(|format| Fit::of(format.clone(), lines, asked))
         .filter(|fit| fit.requests > 0);
     fits.reduce(|best, fit| {
         if fit.requests > best.requests {

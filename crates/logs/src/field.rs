@@ -71,11 +71,16 @@ impl Field {
         Self::ALL.iter().copied().find(|field| field.name() == name)
     }
 
+    /// Its bit among those of all fields.
+    pub(crate) const fn bit(self) -> u64 {
+        1 << self as u8
+    }
+
     /// The fields before this one are texts.
     pub(crate) const TEXTS: usize = Self::Duration as usize;
 }
 
-/// The fields that lines of a log can have.
+/// The fields that lines of a log can have. What users choose of a log may be less than what its format has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fields {
     bits: u64,
@@ -84,7 +89,17 @@ pub struct Fields {
 
 impl Fields {
     pub(crate) fn add(&mut self, field: Field) {
-        self.bits |= 1 << field as u8;
+        self.bits |= field.bit();
+    }
+
+    /// Adds fields, of which each is a bit.
+    pub(crate) const fn add_all(&mut self, fields: u64) {
+        self.bits |= fields;
+    }
+
+    /// Whether all of these fields are among them, of which each is a bit.
+    pub(crate) const fn includes(&self, fields: u64) -> bool {
+        fields & !self.bits == 0
     }
 
     pub(crate) fn add_header(&mut self, name: &str) {
@@ -95,7 +110,7 @@ impl Fields {
 
     /// Whether lines can have this field. If not, the log says nothing about it.
     pub const fn has(&self, field: Field) -> bool {
-        self.bits & (1 << field as u8) != 0
+        self.bits & field.bit() != 0
     }
 
     /// Whether lines can have this request header, which is looked up regardless of case.

@@ -98,33 +98,21 @@ impl Format {
         }
     }
 
-    /// The fields that lines of this format always can have. Some logs have more, which [`Source::fields`](crate::Source::fields)
-    /// tells.
+    /// The fields that lines of this format always can have. Some logs have more: those that their lines have, or name. An
+    /// [`Entry`](crate::Entry) knows them.
     pub fn fields(&self) -> Fields {
         use Field::{
-            BytesIn, BytesOut, Client, ClientIp, DecidedBy, DeniedBy, Duration, Exempt,
-            ForwardedFor, Host, Id, Limit, Method, Outcome, Path, Peer, Plan, Protocol, Query,
-            RefusedBy, Route, Scheme, Status, UpstreamStatus, User, Waited, WouldRefuse,
+            BytesIn, BytesOut, DecidedBy, DeniedBy, Duration, Exempt, ForwardedFor, Host, Id,
+            Limit, Method, Path, Peer, Plan, Protocol, Query, RefusedBy, Route, Scheme, Status,
+            UpstreamStatus, User, Waited, WouldRefuse,
         };
         let common = [Peer, User, Method, Path, Query, Protocol, Status, BytesOut];
         let (known, headers): (&[&[Field]], &[&str]) = match self {
+            // Users choose the fields. What most lines may lack does not tell whether it was chosen.
             Self::TidegateJson | Self::TidegateText => (
                 &[
-                    &[
-                        Id, Method, Host, Path, Protocol, Status, Outcome, Route, Peer, ClientIp,
-                        Client, Plan, Limit, RefusedBy,
-                    ],
-                    &[
-                        DecidedBy,
-                        WouldRefuse,
-                        Exempt,
-                        DeniedBy,
-                        BytesIn,
-                        BytesOut,
-                        UpstreamStatus,
-                        Waited,
-                        Duration,
-                    ],
+                    &[Route, Plan, Limit, RefusedBy, DecidedBy, WouldRefuse],
+                    &[Exempt, DeniedBy, UpstreamStatus, Waited],
                 ],
                 &[],
             ),
@@ -171,17 +159,18 @@ impl Format {
         match self {
             Self::CloudFront => {
                 let mut names = Names::new(Vocabulary::Listed);
-                cloudfront::Columns::new(&mut names).fields(&mut fields);
-                names.fields(&mut fields);
+                return cloudfront::Columns::new(&mut names).fields(&names);
             }
             Self::Template(text) => {
                 if let Ok((_, names)) = template::compile(text) {
-                    names.fields(&mut fields);
+                    names.fields(&mut fields, names.headers());
                 }
             }
             Self::Map(text) => {
                 let objects = crate::map::compile(text).unwrap_or_default();
-                objects.iter().for_each(|names| names.fields(&mut fields));
+                let headers = objects.first().map_or(&[][..], Names::headers);
+                let objects = objects.iter();
+                objects.for_each(|names| names.fields(&mut fields, headers));
             }
             _ => {}
         }

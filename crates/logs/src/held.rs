@@ -1,7 +1,7 @@
 //! Puts requests in the order of arrival: logs have them in the order in which they ended.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 use crate::record::Record;
 
@@ -15,13 +15,18 @@ const KEPT: usize = 4_096;
 /// Requests that wait for earlier ones.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    /// Arrival, order in the log, place.
-    order: BinaryHeap<Reverse<(u64, u64, u32)>>,
+    /// Those that arrived no earlier than all before them: of most logs nearly all.
+    ordered: VecDeque<Order>,
+    /// The others.
+    late: BinaryHeap<Reverse<Order>>,
     places: Vec<Place>,
     free: Vec<u32>,
     bytes: usize,
     count: u64,
 }
+
+/// Arrival, order in the log, place.
+type Order = (u64, u64, u32);
 
 #[derive(Debug)]
 pub(crate) struct Place {
@@ -53,15 +58,27 @@ impl Held {
         };
         self.bytes += line.len();
         self.count += 1;
-        self.order.push(Reverse((record.arrival, self.count, at)));
+        let order = (record.arrival, self.count, at);
+        match self.ordered.back() {
+            Some(last) if *last > order => self.late.push(Reverse(order)),
+            _ => self.ordered.push_back(order),
+        }
     }
 
     /// Whether there is a request that arrived before this time, or no room for more.
     pub(crate) fn is_due(&self, before: u64) -> bool {
-        let first = self.order.peek().map(|first| first.0.0);
-        first.is_some_and(|first| {
-            first < before || self.order.len() >= MAX_HELD || self.bytes >= MAX_BYTES
+        let count = self.ordered.len() + self.late.len();
+        self.first().is_some_and(|(first, ..)| {
+            first < before || count >= MAX_HELD || self.bytes >= MAX_BYTES
         })
+    }
+
+    fn first(&self) -> Option<Order> {
+        let late = self.late.peek().map(|late| late.0);
+        match (self.ordered.front().copied(), late) {
+            (Some(ordered), Some(late)) => Some(ordered.min(late)),
+            (ordered, late) => ordered.or(late),
+        }
     }
 
     /// The first request, if it arrived before this time, or if there is no room for more.
@@ -69,7 +86,12 @@ impl Held {
         if !self.is_due(before) {
             return None;
         }
-        self.order.pop().map(|first| first.0.2)
+        let first = self.first()?;
+        match self.ordered.front() == Some(&first) {
+            true => self.ordered.pop_front(),
+            false => self.late.pop().map(|late| late.0),
+        };
+        Some(first.2)
     }
 
     pub(crate) fn place(&self, at: u32) -> &Place {

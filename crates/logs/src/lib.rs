@@ -19,6 +19,7 @@ mod reader;
 mod record;
 mod report;
 mod request;
+mod slot;
 mod text;
 mod time;
 

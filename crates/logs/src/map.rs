@@ -3,7 +3,8 @@
 use crate::error::FormatError;
 use crate::lines::json::Objects;
 use crate::names::{Names, Vocabulary, mapped};
-use crate::record::Slot;
+use crate::record::MAX_HEADERS;
+use crate::slot::Slot;
 
 /// The most objects in each other, and beside each other.
 const MAX_OBJECTS: usize = 32;
@@ -32,6 +33,11 @@ pub(crate) fn compile(text: &str) -> Result<Objects, FormatError> {
                 name.escape_debug()
             ));
         };
+        if objects[0].is_full() {
+            return wrong(format!(
+                "`{shown}`: a map has {MAX_HEADERS} headers at most"
+            ));
+        }
         let members = path.strip_prefix("$.").map(|path| path.split('.'));
         let Some(members) = members.filter(|it| it.clone().all(|member| !member.is_empty())) else {
             return wrong(format!(

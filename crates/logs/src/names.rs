@@ -1,7 +1,8 @@
 //! The names that values have in logs, and what they mean.
 
 use crate::field::{Field, Fields};
-use crate::record::{MAX_HEADERS, Slot, Unit};
+use crate::record::MAX_HEADERS;
+use crate::slot::{Slot, Unit};
 
 /// Whose names a log has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub(crate) struct Names {
     /// Which name is expected to follow a name; the first one follows the last slot.
     next: Vec<u16>,
     headers: Vec<Box<str>>,
+    /// Whether a header has no place any more.
+    is_full: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -48,6 +51,7 @@ impl Names {
             known: Vec::new(),
             next: vec![0],
             headers: Vec::new(),
+            is_full: false,
         }
     }
 
@@ -135,7 +139,10 @@ impl Names {
                 self.headers.push(name.into());
                 self.headers.len() - 1
             }
-            None => return Slot::Skip,
+            None => {
+                self.is_full = true;
+                return Slot::Skip;
+            }
         };
         Slot::Header(number as u8)
     }
@@ -145,10 +152,21 @@ impl Names {
         &self.headers
     }
 
-    /// Adds the fields of the names that were seen.
-    pub(crate) fn fields(&self, fields: &mut Fields) {
-        self.known.iter().for_each(|name| name.slot.gives(fields));
-        self.headers.iter().for_each(|name| fields.add_header(name));
+    /// Whether there were more headers than an entry has places for.
+    pub(crate) const fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// How many names were seen.
+    pub(crate) const fn count(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Adds the fields of the names that were seen. These are the names of all headers.
+    pub(crate) fn fields(&self, fields: &mut Fields, headers: &[Box<str>]) {
+        for name in &self.known {
+            name.slot.gives(fields, headers);
+        }
     }
 
     /// Whether a name was seen that says when a request was.
@@ -198,7 +216,8 @@ pub(crate) fn tidegate(name: &str) -> Option<Slot> {
 fn nginx(name: &str) -> Option<Slot> {
     Some(match name {
         "time_local" | "time_iso8601" | "msec" => Slot::End,
-        "remote_addr" | "realip_remote_addr" => Slot::Peer,
+        "remote_addr" => Slot::Peer,
+        "realip_remote_addr" => Slot::OtherPeer,
         "remote_user" => Slot::Text(Field::User),
         "request" => Slot::Request,
         "request_method" => Slot::Text(Field::Method),
@@ -218,11 +237,13 @@ fn nginx(name: &str) -> Option<Slot> {
     })
 }
 
-/// What operators call nginx's variables in JSON.
+/// What operators call nginx's variables in JSON. A name such as `duration` is not among them: it does not say its unit.
 fn operators(name: &str) -> Option<Slot> {
     Some(match name {
         "time" | "timestamp" | "@timestamp" | "ts" | "date" | "datetime" | "time_msec" => Slot::End,
-        "remote_ip" | "client_ip" | "clientip" | "client" | "ip" | "remote_address" => Slot::Peer,
+        "remote_ip" | "client_ip" | "clientip" | "client" | "ip" | "remote_address" => {
+            Slot::OtherPeer
+        }
         "user" => Slot::Text(Field::User),
         "method" | "verb" => Slot::Text(Field::Method),
         "path" | "url" => Slot::Target,
@@ -231,7 +252,6 @@ fn operators(name: &str) -> Option<Slot> {
         "protocol" | "http_version" => Slot::Text(Field::Protocol),
         "response_code" | "status_code" | "response_status" => Slot::Status,
         "bytes" | "size" | "response_length" => Slot::BytesOut,
-        "duration" | "response_time" => Slot::Duration(Unit::Seconds),
         "x_forwarded_for" | "xff" => Slot::Text(Field::ForwardedFor),
         "x_request_id" | "req_id" => Slot::Text(Field::Id),
         _ => return None,

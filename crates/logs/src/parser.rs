@@ -1,5 +1,7 @@
 //! Reads single lines.
 
+use std::sync::Arc;
+
 use crate::entry::Entry;
 use crate::error::LineError;
 use crate::field::Fields;
@@ -18,8 +20,16 @@ pub struct Parser {
     objects: Objects,
     times: TimeReader,
     record: Record,
-    fields: Fields,
+    /// The fields that lines can have, and could have before: a log may change, and its lines may say more and more.
+    fields: Vec<Arc<Fields>>,
+    /// Which of these lines can have now.
+    version: u16,
+    /// How many names were seen when this was found out.
+    named: usize,
 }
+
+/// The most lists of fields of one log. Of a log that changes more often, nothing is known to be in its lines.
+const MAX_VERSIONS: usize = 256;
 
 #[derive(Debug)]
 enum Lines {
@@ -56,6 +66,11 @@ pub(crate) enum Kind {
 impl Parser {
     /// Reads lines of this format.
     pub fn new(format: &Format) -> Self {
+        Self::asked(format, &[])
+    }
+
+    /// The same, with places for these request headers, whatever others lines have.
+    pub(crate) fn asked(format: &Format, asked: &[String]) -> Self {
         let mut names = Names::new(match format {
             Format::TidegateJson | Format::TidegateText => Vocabulary::Tidegate,
             Format::NginxJson => Vocabulary::Nginx,
@@ -71,6 +86,9 @@ impl Parser {
         headers.iter().for_each(|name| {
             names.header(name);
         });
+        if let Format::NginxJson | Format::TraefikJson = format {
+            asked.iter().for_each(|name| _ = names.header(name));
+        }
         let mut objects = Objects::new();
         let lines = match format {
             Format::TidegateJson => Lines::Json { of_tidegate: true },
@@ -104,7 +122,9 @@ impl Parser {
             objects,
             times: TimeReader::default(),
             record: Record::EMPTY,
-            fields: format.fields(),
+            fields: vec![Arc::new(format.fields())],
+            version: 0,
+            named: 0,
         }
     }
 
@@ -157,14 +177,15 @@ impl Parser {
             Lines::Envoy => envoy::read(line, record, times).map(|()| Kind::Request)?,
             Lines::Haproxy => haproxy::read(line, record, times).map(|()| Kind::Request)?,
             Lines::Alb => alb::read(line, record, times).map(|()| Kind::Request)?,
-            Lines::CloudFront(columns) => {
-                let is_request = columns.read(line, names, record, times)?;
-                if is_request {
-                    Kind::Request
-                } else {
-                    Kind::Other
+            Lines::CloudFront(columns) => match columns.read(line, names, record, times)? {
+                cloudfront::Kind::Request => Kind::Request,
+                cloudfront::Kind::Comment => Kind::Other,
+                cloudfront::Kind::Columns => {
+                    let fields = columns.fields(names);
+                    self.change_fields(fields);
+                    return Ok(Kind::Other);
                 }
-            }
+            },
             Lines::Template(template) => {
                 template.read(line, record, times).map(|()| Kind::Request)?
             }
@@ -172,8 +193,53 @@ impl Parser {
         if kind == Kind::Request {
             let finished = record.finish();
             finished.map_err(|what| LineError { column: 1, what })?;
+            self.note_fields();
+            self.record.version = self.version;
         }
         Ok(kind)
+    }
+
+    /// Notes which fields the line has, if its format does not say it.
+    fn note_fields(&mut self) {
+        let mut fields;
+        match self.lines {
+            // A line has no member for what it lacks. Names of other lines say nothing.
+            Lines::Json { of_tidegate: true } | Lines::Text => {
+                let seen = self.record.seen();
+                if self.fields().includes(seen) {
+                    return;
+                }
+                fields = self.fields().clone();
+                fields.add_all(seen);
+            }
+            // A member without a value is one that the log has.
+            Lines::Json { .. } => {
+                let named = self.objects.iter().map(Names::count).sum();
+                if self.named == named {
+                    return;
+                }
+                self.named = named;
+                fields = self.fields().clone();
+                let headers = self.objects.first().map_or(&[][..], Names::headers);
+                for names in &self.objects {
+                    names.fields(&mut fields, headers);
+                }
+            }
+            _ => return,
+        }
+        self.change_fields(fields);
+    }
+
+    /// From this line on, lines can have these fields.
+    fn change_fields(&mut self, fields: Fields) {
+        let is_full = self.fields.len() >= MAX_VERSIONS;
+        let fields = if is_full { Fields::default() } else { fields };
+        let known = self.fields.iter().position(|known| **known == fields);
+        let version = known.unwrap_or(self.fields.len());
+        if known.is_none() {
+            self.fields.push(Arc::new(fields));
+        }
+        self.version = version as u16;
     }
 
     /// The request that was read last, of this line.
@@ -186,36 +252,34 @@ impl Parser {
         Entry {
             line,
             record,
-            fields: &self.fields,
+            fields: self.fields_of(record.version),
             headers: self.objects.first().map_or(&[], Names::headers),
         }
     }
 
-    /// The fields that lines can have.
-    pub const fn fields(&self) -> &Fields {
-        &self.fields
+    /// The fields that lines can have, as far as the format and the lines so far say.
+    pub fn fields(&self) -> &Fields {
+        self.fields_of(self.version)
+    }
+
+    fn fields_of(&self, version: u16) -> &Fields {
+        &self.fields[usize::from(version)]
     }
 
     pub(crate) const fn record(&self) -> &Record {
         &self.record
     }
 
-    /// The fields that lines can have, with those that were seen so far.
-    pub(crate) fn seen_fields(&self) -> Fields {
-        let mut fields = self.fields.clone();
-        if let Lines::Json { .. } | Lines::Text = self.lines {
-            self.objects
-                .iter()
-                .for_each(|names| names.fields(&mut fields));
-        }
-        if let Lines::CloudFront(columns) = &self.lines {
-            columns.fields(&mut fields);
-        }
-        fields
-    }
-
-    /// Sets the fields that lines can have.
-    pub(crate) fn set_fields(&mut self, fields: Fields) {
-        self.fields = fields;
+    /// Begins with the first line again. It can have all that lines had so far, unless the log says when that changes.
+    pub(crate) fn rewind(&mut self) {
+        let fields = match (&mut self.lines, self.objects.first_mut()) {
+            (Lines::CloudFront(columns), Some(names)) => {
+                *columns = cloudfront::Columns::new(names);
+                Arc::new(columns.fields(names))
+            }
+            _ => self.fields[usize::from(self.version)].clone(),
+        };
+        self.fields = vec![fields];
+        self.version = 0;
     }
 }

@@ -35,6 +35,8 @@ const BATCH: usize = 64;
 pub struct Options {
     /// How lines look; none: each file's first lines tell.
     pub format: Option<Format>,
+    /// The request headers that are asked for. Of a log with more than eight, others are left out first.
+    pub headers: Vec<String>,
     /// Whether a wrong line is an error.
     pub strict: bool,
     /// Requests are put in the order of arrival if they took no longer than this. 65,536 requests are held at most.
@@ -45,6 +47,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             format: None,
+            headers: Vec::new(),
             strict: false,
             window: WINDOW,
         }
@@ -57,12 +60,12 @@ pub struct Source {
     path: PathBuf,
     format: Option<Format>,
     parser: Parser,
-    fields: Fields,
     /// None: it is not open yet, or not any more.
     lines: Option<Lines>,
     bytes_read: Arc<AtomicU64>,
     bytes: Option<u64>,
     requests: u64,
+    resolution: u32,
 }
 
 impl Source {
@@ -75,10 +78,11 @@ impl Source {
         let mut lines = Lines::open(path).map_err(read)?;
         let first = lines.first(detect::LINES).map_err(read)?;
         let first: Vec<_> = first.into_iter().map(|line| lines.bytes(line)).collect();
-        let found = detect(&first, options.format.as_ref());
+        let found = detect(&first, options.format.as_ref(), &options.headers);
         let found = found.map_err(|why| Error::Unknown(path.to_owned(), why))?;
         let size = std::fs::metadata(path).ok().filter(|it| it.is_file());
         let begins = found.as_ref().map(|found| found.first);
+        let resolution = found.as_ref().map_or(0, |found| found.resolution);
         let (format, parser) = match found {
             Some(found) => (Some(found.format), found.parser),
             None => {
@@ -91,12 +95,12 @@ impl Source {
         let source = Self {
             path: path.to_owned(),
             format,
-            fields: parser.fields().clone(),
             parser,
             bytes_read: lines.counter(),
             lines: (stays_open || !is_file).then_some(lines),
             bytes: size.map(|it| it.len()),
             requests: 0,
+            resolution,
         };
         Ok((source, begins))
     }
@@ -111,9 +115,9 @@ impl Source {
         self.format.as_ref()
     }
 
-    /// The fields that its lines can have.
-    pub const fn fields(&self) -> &Fields {
-        &self.fields
+    /// The fields that its lines can have, as far as those that were read so far say.
+    pub fn fields(&self) -> &Fields {
+        self.parser.fields()
     }
 
     /// How many bytes of the file were read, before decompression.
@@ -124,6 +128,11 @@ impl Source {
     /// The size of the file; none if it is a pipe.
     pub const fn bytes(&self) -> Option<u64> {
         self.bytes
+    }
+
+    /// How exact the times of its first requests are, in microseconds: 1,000,000 if one of them has whole seconds. 0: there are none.
+    pub const fn resolution(&self) -> u64 {
+        self.resolution as u64
     }
 
     /// How many requests were read.

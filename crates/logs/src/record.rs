@@ -3,10 +3,11 @@
 use std::net::IpAddr;
 
 use crate::address::{address, address_with_port};
-use crate::field::{Field, Fields};
+use crate::field::Field;
 use crate::request;
+use crate::slot::Slot;
 use crate::text::{Escape, Text};
-use crate::time::{Time, TimeReader, number, scaled};
+use crate::time::{Time, TimeReader, number};
 
 /// The most request headers that an entry has. Further ones are left out.
 pub(crate) const MAX_HEADERS: usize = 8;
@@ -21,6 +22,8 @@ pub(crate) struct Record {
     pub(crate) resolution: u32,
     pub(crate) stamp: Stamp,
     pub(crate) escape: Escape,
+    /// Which fields lines could have when this one was read.
+    pub(crate) version: u16,
     pub(crate) status: u16,
     pub(crate) upstream_status: u16,
     duration: u64,
@@ -57,73 +60,6 @@ pub enum Stamp {
     Shifted,
     /// When it ended. The line has no duration: the request arrived some time before.
     End,
-}
-
-/// What a value of a line is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Slot {
-    /// Nothing that is asked for.
-    Skip,
-    /// A field with a text.
-    Text(Field),
-    /// `GET /path?query HTTP/1.1`.
-    Request,
-    /// `/path?query`, or `http://host/path?query`.
-    Target,
-    /// nginx's `$uri`.
-    Uri,
-    /// A request header, by its number.
-    Header(u8),
-    /// An address, perhaps with a port.
-    Peer,
-    /// An address with its port behind the last colon.
-    PeerAndPort,
-    /// The same as [`Peer`](Self::Peer), as tidegate's limits count it.
-    ClientIp,
-    Status,
-    UpstreamStatus,
-    BytesIn,
-    BytesOut,
-    Cost,
-    Duration(Unit),
-    Waited(Unit),
-    /// When the request arrived.
-    Start,
-    /// When it ended.
-    End,
-    /// When tidegate's limits were asked, by the clock of the store.
-    Decided,
-    /// An object of JSON whose members are asked for, by its number.
-    Object(u8),
-    /// tidegate's count of lost lines.
-    Lost,
-    /// Of which of tidegate's logs the line is.
-    Log,
-}
-
-/// The unit of a duration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unit {
-    Nanoseconds,
-    Microseconds,
-    Milliseconds,
-    Seconds,
-}
-
-impl Unit {
-    const fn micros(self) -> f64 {
-        match self {
-            Self::Nanoseconds => 1e-3,
-            Self::Microseconds => 1.0,
-            Self::Milliseconds => 1e3,
-            Self::Seconds => 1e6,
-        }
-    }
-
-    /// Reads a number of these units, in microseconds.
-    pub(crate) fn read(self, text: &[u8]) -> Option<u64> {
-        scaled(text, self.micros())
-    }
 }
 
 impl Span {
@@ -173,6 +109,7 @@ impl Record {
         resolution: 0,
         stamp: Stamp::End,
         escape: Escape::Backslash,
+        version: 0,
         status: 0,
         upstream_status: 0,
         duration: NONE,
@@ -214,6 +151,27 @@ impl Record {
         known(self.waited)
     }
 
+    /// The fields that the line has, one bit each.
+    pub(crate) fn seen(&self) -> u64 {
+        let texts = self.texts.iter().enumerate();
+        let texts = texts.fold(0, |seen, (number, span)| {
+            seen | u64::from(!span.is_empty()) << number
+        });
+        let others = [
+            (Field::Duration, self.duration != NONE),
+            (Field::Peer, self.peer.is_some()),
+            (Field::ClientIp, self.client_ip.is_some()),
+            (Field::Status, self.status != 0),
+            (Field::UpstreamStatus, self.upstream_status != 0),
+            (Field::BytesIn, self.bytes_in != NONE),
+            (Field::BytesOut, self.bytes_out != NONE),
+            (Field::Cost, self.cost != NONE),
+            (Field::Waited, self.waited != NONE),
+        ];
+        let others = others.into_iter().filter(|(_, is_there)| *is_there);
+        others.fold(texts, |seen, (field, _)| seen | field.bit())
+    }
+
     /// Takes a value. `-` and an empty text are none.
     pub(crate) fn take(
         &mut self,
@@ -242,7 +200,8 @@ impl Record {
                 }
             }
             // A host name, or `unix:`, is no address.
-            Slot::Peer => self.peer = address(value),
+            Slot::Peer => self.peer = address(value).or(self.peer),
+            Slot::OtherPeer => self.peer = self.peer.or_else(|| address(value)),
             Slot::PeerAndPort => self.peer = address_with_port(value),
             Slot::ClientIp => self.client_ip = address(value),
             Slot::Status => {
@@ -256,12 +215,12 @@ impl Record {
                 // A proxy that does not know it writes -1.
                 if !value.starts_with(b"-") {
                     let duration = unit.read(value);
-                    self.duration = duration.ok_or("expected a duration")?;
+                    self.duration = duration.ok_or("expected a duration of at most 31 days")?;
                 }
             }
             Slot::Waited(unit) => {
                 let waited = unit.read(value);
-                self.waited = waited.ok_or("expected a duration")?;
+                self.waited = waited.ok_or("expected a duration of at most 31 days")?;
             }
             Slot::Start => self.started = Some(finer(self.started, times.read(value))?),
             Slot::End => self.ended = Some(finer(self.ended, times.read(value))?),
@@ -363,34 +322,4 @@ fn bytes(text: &[u8]) -> Result<u64, &'static str> {
         return Ok(NONE);
     }
     number(text).ok_or("expected a number of bytes")
-}
-
-impl Slot {
-    /// The fields that a value of this slot gives.
-    pub(crate) fn gives(self, fields: &mut Fields) {
-        let given: &[Field] = match self {
-            Self::Skip
-            | Self::Object(_)
-            | Self::Lost
-            | Self::Log
-            | Self::Header(_)
-            | Self::Start
-            | Self::Decided
-            | Self::End => &[],
-            Self::Text(field) => &[field],
-            Self::Request => &[Field::Method, Field::Path, Field::Query, Field::Protocol],
-            Self::Target => &[Field::Path, Field::Query],
-            Self::Uri => &[Field::Path],
-            Self::Peer | Self::PeerAndPort => &[Field::Peer],
-            Self::ClientIp => &[Field::ClientIp],
-            Self::Status => &[Field::Status],
-            Self::UpstreamStatus => &[Field::UpstreamStatus],
-            Self::BytesIn => &[Field::BytesIn],
-            Self::BytesOut => &[Field::BytesOut],
-            Self::Cost => &[Field::Cost],
-            Self::Duration(_) => &[Field::Duration],
-            Self::Waited(_) => &[Field::Waited],
-        };
-        given.iter().for_each(|field| fields.add(*field));
-    }
 }

@@ -1,15 +1,17 @@
 //! What one request asks of the limits, and what the log knows of how it went.
 
+use std::rc::Rc;
+
 use tidegate_core::Micros;
-use tidegate_tower::{Client, RuleCharge, RuleCharges};
+use tidegate_tower::RuleCharge;
+
+use crate::charged::Charged;
 
 /// A request that limits are asked about.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked<'p> {
-    pub(crate) charges: RuleCharges<'p>,
-    /// What each rule of `charges` is called: the number of its limit.
-    pub(crate) limits: smallvec::SmallVec<[u16; 2]>,
-    pub(crate) client: Client,
+    /// The same for all requests of a caller, where it depends on nothing else.
+    pub(crate) charged: Rc<Charged<'p>>,
     /// For how long the request ran once limits let it through, in us, if the log says so.
     pub(crate) service: Option<Micros>,
     /// The status of its answer, unless limits refused it.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hash};
+use std::net::IpAddr;
 
 use foldhash::fast::RandomState;
 
@@ -41,5 +42,72 @@ impl<K, V> Cache<K, V> {
             self.values.clear();
         }
         self.values.insert(hash, (key, value));
+    }
+}
+
+/// What chooses a route of one log.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct PathKey<T> {
+    pub(crate) place: usize,
+    pub(crate) method: T,
+    pub(crate) host: Option<T>,
+    pub(crate) path: T,
+}
+
+/// What tells the callers of one log apart.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct CallerKey<T> {
+    pub(crate) place: usize,
+    pub(crate) policy: usize,
+    pub(crate) peer: Option<IpAddr>,
+    pub(crate) client_ip: Option<IpAddr>,
+    pub(crate) is_refused: bool,
+    pub(crate) name: Option<T>,
+    pub(crate) plan: Option<T>,
+}
+
+impl PathKey<&[u8]> {
+    pub(crate) fn owned(&self) -> PathKey<Box<[u8]>> {
+        PathKey {
+            place: self.place,
+            method: self.method.into(),
+            host: self.host.map(Box::from),
+            path: self.path.into(),
+        }
+    }
+}
+
+impl PathKey<Box<[u8]>> {
+    pub(crate) fn is(&self, other: &PathKey<&[u8]>) -> bool {
+        self.place == other.place
+            && *self.method == *other.method
+            && self.host.as_deref() == other.host
+            && *self.path == *other.path
+    }
+}
+
+impl CallerKey<&[u8]> {
+    pub(crate) fn owned(&self) -> CallerKey<Box<[u8]>> {
+        CallerKey {
+            place: self.place,
+            policy: self.policy,
+            peer: self.peer,
+            client_ip: self.client_ip,
+            is_refused: self.is_refused,
+            name: self.name.map(Box::from),
+            plan: self.plan.map(Box::from),
+        }
+    }
+}
+
+impl CallerKey<Box<[u8]>> {
+    pub(crate) fn is(&self, other: &CallerKey<&[u8]>) -> bool {
+        self.place == other.place
+            && self.policy == other.policy
+            && self.peer == other.peer
+            && self.client_ip == other.client_ip
+            && self.is_refused == other.is_refused
+            && self.name.as_deref() == other.name
+            && self.plan.as_deref() == other.plan
     }
 }

@@ -92,6 +92,15 @@ pub(crate) fn known(
     }
 }
 
+/// The name of a client, as reports have it.
+pub(crate) fn shown(client: &Client) -> String {
+    match client {
+        // Nobody has this address: it stands for one that the log lacks.
+        Client::Ip(address) if address.is_unspecified() => "unknown".to_owned(),
+        client => client.to_string(),
+    }
+}
+
 /// Whether the gateway refused the credentials of the request when it was logged.
 pub(crate) fn is_refused(entry: &Entry<'_>) -> bool {
     entry.status() == Some(401) && entry.upstream_status().is_none()

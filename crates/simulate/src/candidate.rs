@@ -1,7 +1,8 @@
 //! One configuration: what it asks of the limits for each request of the log.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::hash::BuildHasher as _;
+use std::rc::Rc;
 
 use foldhash::fast::RandomState;
 use http::{Method, Request};
@@ -9,18 +10,19 @@ use tidegate_config::Plan;
 use tidegate_config::routes::RoutePlan;
 use tidegate_core::Micros;
 use tidegate_logs::{Entry, Field};
+use tidegate_store::Key;
 use tidegate_tower::{Hasher, Policy, Preflight};
 
 use crate::asked::Asked;
-use crate::cache::{BOUND, Cache};
+use crate::cache::{BOUND, Cache, CallerKey, PathKey};
 use crate::caller::{is_refused, known};
-use crate::charged::{Assessed, Place, Unasked, is_plain};
+use crate::charged::{Assessed, Charged, Place, Unasked, is_plain};
 use crate::lacks::{Facts, Lack};
 use crate::request::{Given, request, unparsed};
 use crate::router::Router;
 use crate::variants::{Variant, variants};
 
-/// Longer paths are looked at each time.
+/// Longer requests are looked at each time, with method, host and query.
 const LONG: usize = 4_096;
 
 /// A configuration that is tried.
@@ -38,9 +40,11 @@ pub(crate) struct Candidate<'p> {
     /// What each log says, by where its list of fields is.
     facts: HashMap<usize, (Facts, Vec<Variant>), RandomState>,
     /// The policies of methods, hosts and paths.
-    paths: Cache<Box<[u8]>, usize>,
+    paths: Cache<PathKey<Box<[u8]>>, usize>,
     /// What is asked for callers.
-    callers: Cache<CallerKey<Box<[u8]>>, Assessed<'p>>,
+    callers: HashMap<u64, Caller<'p>, RandomState>,
+    /// The numbers of the keys of each limit.
+    keys: Vec<HashMap<Key, u32, RandomState>>,
     /// How often each limit could not be computed, and why.
     pub(crate) lacking: HashMap<(u16, Lack), u64>,
     pub(crate) counts: Counts,
@@ -48,6 +52,17 @@ pub(crate) struct Candidate<'p> {
     /// Whether what is asked for the last line was remembered.
     is_known: bool,
 }
+
+/// A caller who came before.
+enum Caller<'p> {
+    /// What is asked for it, which has the rest of what tells it apart.
+    Charged(Rc<Charged<'p>>),
+    /// The limits are not asked about it.
+    Unasked(Box<(CallerKey<Box<[u8]>>, Unasked)>),
+}
+
+/// What is asked for a request.
+type Answer<'p> = Result<Rc<Charged<'p>>, Unasked>;
 
 /// Requests that limits were not asked about, and others worth a note.
 #[derive(Clone, Copy, Debug, Default)]
@@ -63,18 +78,6 @@ pub(crate) struct Counts {
     pub(crate) shed: u64,
     /// Limits refused them when they were logged.
     pub(crate) limited_before: u64,
-}
-
-/// What tells the callers of one log apart.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct CallerKey<T> {
-    place: usize,
-    policy: usize,
-    peer: Option<IpAddr>,
-    client_ip: Option<IpAddr>,
-    is_refused: bool,
-    name: Option<T>,
-    plan: Option<T>,
 }
 
 impl<'p> Candidate<'p> {
@@ -108,7 +111,8 @@ impl<'p> Candidate<'p> {
             has_conditions: plan.routes.iter().any(conditions),
             facts: HashMap::default(),
             paths: Cache::new(BOUND),
-            callers: Cache::new(usize::MAX),
+            callers: HashMap::default(),
+            keys: plan.limits.iter().map(|_| HashMap::default()).collect(),
             lacking: HashMap::new(),
             counts: Counts::default(),
             keeps_ids,
@@ -116,14 +120,14 @@ impl<'p> Candidate<'p> {
         }
     }
 
-    /// What the request of a line asks of the limits; none if they are not asked about it.
-    pub(crate) fn asked(&mut self, entry: &Entry<'_>, number: u64) -> Option<Asked<'p>> {
+    /// What the request of a line asks of the limits, or why they are not asked about it.
+    pub(crate) fn asked(&mut self, entry: &Entry<'_>, number: u64) -> Result<Asked<'p>, Unasked> {
         self.counts.requests += 1;
         let outcome = entry.text(Field::Outcome);
         let outcome = outcome.as_ref().map(|text| text.raw());
         if outcome == Some(b"shed") {
             self.counts.shed += 1;
-            return None;
+            return Err(Unasked::Shed);
         }
         let place = std::ptr::from_ref(entry.fields()) as usize;
         let (plan, given) = (self.plan, self.given);
@@ -135,7 +139,7 @@ impl<'p> Candidate<'p> {
         let path = self.path(place, entry, outcome);
         let known = path
             .as_ref()
-            .and_then(|(hash, key)| self.paths.get(*hash, |it| it == key));
+            .and_then(|(hash, key)| self.paths.get(*hash, |it| it.is(key)));
         let assessed = match known {
             Some(route) if self.is_plain[*route] => {
                 let policy_at = *route;
@@ -144,32 +148,27 @@ impl<'p> Candidate<'p> {
             }
             _ => self.whole(place, entry, outcome, path),
         };
-        let mut charged = match assessed {
-            Err(Unasked::Denied) => {
-                self.counts.denied += 1;
-                return None;
-            }
-            Err(Unasked::Oversized) => {
-                self.counts.oversized += 1;
-                return None;
-            }
+        let charged = match assessed {
             Ok(charged) => charged,
+            Err(why) => {
+                self.counts.denied += u64::from(why == Unasked::Denied);
+                self.counts.oversized += u64::from(why == Unasked::Oversized);
+                return Err(why);
+            }
         };
-        for lack in std::mem::take(&mut charged.lacks) {
-            *self.lacking.entry(lack).or_default() += 1;
+        for lack in &charged.lacks {
+            *self.lacking.entry(lack.clone()).or_default() += 1;
         }
         let limited = is_limited(entry, outcome);
         self.counts.limited_before += u64::from(limited);
         let id = entry.text(Field::Id).filter(|_| self.keeps_ids);
         let status = || entry.upstream_status().or_else(|| entry.status());
         let cost = || entry.cost().unwrap_or(0);
-        Some(Asked {
-            charges: charged.charges,
-            limits: charged.limits,
-            client: charged.client,
+        Ok(Asked {
             service: service(entry).filter(|_| !limited),
             status: if limited { None } else { status() },
             cost: (charged.asks_cost && !limited).then(cost),
+            charged,
             is_known: self.is_known,
             number,
             id: id.map(|id| String::from_utf8_lossy(&id.bytes()).into()),
@@ -178,12 +177,12 @@ impl<'p> Candidate<'p> {
     }
 
     /// By what the route of a request is remembered; none if more than method, host and path choose it.
-    fn path(
+    fn path<'e>(
         &self,
         place: usize,
-        entry: &Entry<'_>,
+        entry: &Entry<'e>,
         outcome: Option<&[u8]>,
-    ) -> Option<(u64, Box<[u8]>)> {
+    ) -> Option<(u64, PathKey<&'e [u8]>)> {
         let (facts, _) = self.facts.get(&place)?;
         let is_simple = !self.has_conditions
             && facts.unsure.is_none()
@@ -191,18 +190,20 @@ impl<'p> Candidate<'p> {
             && outcome != Some(b"preflight");
         let (method, path) = (entry.method()?.raw(), entry.path()?.raw());
         let query = entry.query().map_or(&b""[..], |query| query.raw());
+        let host = entry.host().map_or(0, |host| host.raw().len());
         if !is_simple
             || method == b"OPTIONS"
-            || path.len() + query.len() > LONG
+            || method.len() + host + path.len() + query.len() > LONG
             || !query.iter().all(|byte| is_usual(*byte))
         {
             return None;
         }
-        let host = entry.host().map_or(&b""[..], |host| host.raw());
-        let has_host = [u8::from(entry.host().is_some())];
-        let place = place.to_ne_bytes();
-        let parts = [&place[..], method, b" ", &has_host, host, b" ", path];
-        let key: Box<[u8]> = parts.concat().into();
+        let key = PathKey {
+            place,
+            method,
+            host: entry.host().map(|host| host.raw()),
+            path,
+        };
         Some((self.paths.hash(&key), key))
     }
 
@@ -213,7 +214,7 @@ impl<'p> Candidate<'p> {
         policy_at: usize,
         request: Option<&Request<()>>,
         entry: &Entry<'_>,
-    ) -> Assessed<'p> {
+    ) -> Answer<'p> {
         let unknown = || Err(Unasked::Denied);
         let Some((facts, _)) = self.facts.get(&place) else {
             return unknown();
@@ -231,12 +232,13 @@ impl<'p> Candidate<'p> {
             of_policy.assess(known, None, request, entry)
         };
         if !facts.plain_callers {
-            return match request {
+            let assessed = match request {
                 Some(request) => assess(request),
                 None => {
                     assess(&crate::request::request(entry, self.given).unwrap_or_else(unparsed))
                 }
             };
+            return self.numbered(assessed).map(Rc::new);
         }
         let (name, of_plan) = (entry.client(), entry.text(Field::Plan));
         let key = CallerKey {
@@ -248,14 +250,40 @@ impl<'p> Candidate<'p> {
             name: name.as_ref().map(|name| name.raw()),
             plan: of_plan.as_ref().map(|name| name.raw()),
         };
-        let hash = self.callers.hash(&key);
-        if let Some(assessed) = self.callers.get(hash, |known| known.is(&key)) {
-            self.is_known = true;
-            return assessed.clone();
+        let hash = self.callers.hasher().hash_one(&key);
+        match self.callers.get(&hash) {
+            Some(Caller::Charged(charged)) if charged.of.as_ref().is_some_and(|it| it.is(&key)) => {
+                self.is_known = true;
+                return Ok(charged.clone());
+            }
+            Some(Caller::Unasked(caller)) if caller.0.is(&key) => {
+                self.is_known = true;
+                return Err(caller.1);
+            }
+            _ => {}
         }
         let assessed = assess(&unparsed());
-        self.callers.put(hash, key.owned(), assessed.clone());
-        assessed
+        let answer = self.numbered(assessed).map(|mut charged| {
+            charged.of = Some(key.owned());
+            Rc::new(charged)
+        });
+        let caller = match &answer {
+            Ok(charged) => Caller::Charged(charged.clone()),
+            Err(unasked) => Caller::Unasked(Box::new((key.owned(), *unasked))),
+        };
+        self.callers.insert(hash, caller);
+        answer
+    }
+
+    /// The same with the numbers of its keys.
+    fn numbered(&mut self, assessed: Assessed<'p>) -> Assessed<'p> {
+        let mut charged = assessed?;
+        for (charge, limit) in charged.charges.iter().zip(&charged.limits) {
+            let keys = &mut self.keys[usize::from(*limit)];
+            let next = keys.len() as u32;
+            charged.keys.push(*keys.entry(charge.key).or_insert(next));
+        }
+        Ok(charged)
     }
 
     /// The same for any request.
@@ -264,8 +292,8 @@ impl<'p> Candidate<'p> {
         place: usize,
         entry: &Entry<'_>,
         outcome: Option<&[u8]>,
-        path: Option<(u64, Box<[u8]>)>,
-    ) -> Assessed<'p> {
+        path: Option<(u64, PathKey<&[u8]>)>,
+    ) -> Answer<'p> {
         let (plan, given) = (self.plan, self.given);
         let Some((facts, variants)) = self.facts.get(&place) else {
             return Err(Unasked::Denied);
@@ -303,7 +331,7 @@ impl<'p> Candidate<'p> {
             && is_parsed
             && route_lack.is_none()
         {
-            self.paths.put(hash, key, policy_at);
+            self.paths.put(hash, key.owned(), policy_at);
         }
         if route_lack.is_none() && self.is_plain[policy_at] && !is_preflight {
             return self.plain(place, policy_at, Some(&request), entry);
@@ -317,33 +345,8 @@ impl<'p> Candidate<'p> {
             facts,
             hasher: &self.hasher,
         };
-        of_policy.assess(known, route_lack.as_ref(), &request, entry)
-    }
-}
-
-impl CallerKey<&[u8]> {
-    fn owned(&self) -> CallerKey<Box<[u8]>> {
-        CallerKey {
-            place: self.place,
-            policy: self.policy,
-            peer: self.peer,
-            client_ip: self.client_ip,
-            is_refused: self.is_refused,
-            name: self.name.map(Box::from),
-            plan: self.plan.map(Box::from),
-        }
-    }
-}
-
-impl CallerKey<Box<[u8]>> {
-    fn is(&self, other: &CallerKey<&[u8]>) -> bool {
-        self.place == other.place
-            && self.policy == other.policy
-            && self.peer == other.peer
-            && self.client_ip == other.client_ip
-            && self.is_refused == other.is_refused
-            && self.name.as_deref() == other.name
-            && self.plan.as_deref() == other.plan
+        let assessed = of_policy.assess(known, route_lack.as_ref(), &request, entry);
+        self.numbered(assessed).map(Rc::new)
     }
 }
 

@@ -4,8 +4,11 @@ use http::Request;
 use smallvec::SmallVec;
 use tidegate_config::Plan;
 use tidegate_logs::Entry;
-use tidegate_tower::{Client, Cost, Hasher, Per, Policy, RuleCharge, RuleCharges, assess_known};
+use tidegate_tower::{
+    Client, Cost, Credentials, Hasher, Per, Policy, RuleCharge, RuleCharges, assess_known,
+};
 
+use crate::cache::CallerKey;
 use crate::caller::{Known, named_other};
 use crate::lacks::{Facts, Lack, name_lack, needs_client};
 
@@ -19,19 +22,25 @@ pub(crate) enum Unasked {
     Denied,
     /// It costs more than a limit can ever admit.
     Oversized,
+    /// The gateway that wrote the log did not ask them: memory was short.
+    Shed,
 }
 
 /// What the limits are asked.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Charged<'p> {
     pub(crate) client: Client,
     pub(crate) charges: RuleCharges<'p>,
     /// The numbers of their limits.
     pub(crate) limits: SmallVec<[u16; 2]>,
+    /// The numbers of their keys, among those of the same limit.
+    pub(crate) keys: SmallVec<[u32; 2]>,
     /// The limits that cannot be computed, and what the log lacks for them.
     pub(crate) lacks: Vec<(u16, Lack)>,
     /// Whether the cost of a charge depends on the answer.
     pub(crate) asks_cost: bool,
+    /// The caller for whom it is remembered.
+    pub(crate) of: Option<CallerKey<Box<[u8]>>>,
 }
 
 /// A policy, with the numbers of the limits of its rules.
@@ -61,6 +70,9 @@ impl<'p> Place<'p, '_> {
             return Err(Unasked::Denied);
         }
         let is_refused = caller.refused.is_some();
+        // Who shows nothing in the log may have shown it to the gateway.
+        let may_have_shown = matches!(caller.refused, Some(Credentials::Missing(_)))
+            && (known.client.is_some() || facts.names_client);
         let charges = assessment.charges(policy, is_refused, caller.plan.as_ref());
         let Ok(charges) = charges else {
             return Err(Unasked::Oversized);
@@ -69,9 +81,18 @@ impl<'p> Place<'p, '_> {
             client: caller.client,
             charges: RuleCharges::new(),
             limits: SmallVec::new(),
+            keys: SmallVec::new(),
             lacks: Vec::new(),
             asks_cost: false,
+            of: None,
         };
+        if may_have_shown {
+            let lack = known.client.clone();
+            let lack = lack.unwrap_or_else(|| "credentials that the route requires".into());
+            let limits = self.limits.iter().skip(policy.always);
+            let lacks = limits.map(|limit| (*limit, lack.clone()));
+            charged.lacks.extend(lacks);
+        }
         if let Some(lack) = route_lack {
             // Every limit that a route might have charged.
             for (number, limit) in plan.limits.iter().enumerate() {
@@ -96,8 +117,11 @@ impl<'p> Place<'p, '_> {
                     .flatten(),
                 false => name_lack(rule, &plan.clients, &facts.sources),
             };
-            // What is missing counts under the address.
-            let asks_address = !rule.per.is_empty() && *rule.per != [Per::Route];
+            // What is missing counts under the address. Lists and plans may have addresses, too.
+            let access = policy.access.as_ref();
+            let asks_address = !rule.per.is_empty() && *rule.per != [Per::Route]
+                || access.is_some_and(|access| access.needs_address(charge.index))
+                || !rule.plans.is_empty() && plan.clients.members.has_networks();
             let by_address = known.address.as_ref().filter(|_| asks_address);
             let lack = by_rule.or(by_route).or(by_client).cloned();
             let lack = lack.or_else(by_name).or_else(|| by_address.cloned());

@@ -1,12 +1,15 @@
 //! Collects the report from what the runs found out.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
 
+use foldhash::fast::RandomState;
 use tidegate_core::{Micros, Quota};
 use tidegate_logs::Reader;
-use tidegate_tower::Per;
+use tidegate_tower::{Client, Per};
 
-use crate::engine::{Found, Tried};
+use crate::caller::shown;
+use crate::engine::{Found, Tried, delays};
 use crate::lane::Lane;
 use crate::range::Range;
 use crate::report::{
@@ -108,6 +111,7 @@ fn configuration(tried: &Tried<'_>) -> ConfigurationReport {
             quota: limit.quota().written(),
             per,
             observes: limit.is_observed(),
+            delays: delays(plan, limit),
             asked,
             admitted: range(|it| it.admitted),
             refused,
@@ -135,12 +139,17 @@ fn configuration(tried: &Tried<'_>) -> ConfigurationReport {
         admitted: of_lanes(lanes, |lane| lane.stats.requests.admitted),
         refused: of_lanes(lanes, |lane| lane.stats.requests.refused),
         would_refuse: of_lanes(lanes, |lane| lane.stats.requests.would_refuse),
+        most_refused: of_lanes(lanes, |lane| {
+            lane.stats.requests.refused + lane.stats.requests.would_refuse
+        })
+        .high,
         delayed: of_lanes(lanes, |lane| lane.stats.requests.delayed),
         longest_delay_ms: of_lanes(lanes, |lane| lane.stats.requests.longest / 1_000),
         retries: of_lanes(lanes, |lane| lane.stats.requests.retries),
         admitted_later: of_lanes(lanes, |lane| lane.stats.requests.after_retry),
         denied: counts.denied,
         oversized: counts.oversized,
+        shed: counts.shed,
         without_route: counts.unrouted,
         route_unknown: counts.unsure,
         limited_before: counts.limited_before,
@@ -184,18 +193,19 @@ pub(crate) fn needed(lanes: &[Lane<'_>], number: usize, allowed: Allowed) -> Nee
         clients: None,
         more_at: None,
         of: 0,
+        of_clients: 0,
     };
     for (nth, lane) in lanes.iter().enumerate() {
-        let stats = lane.stats.limits.get(number);
-        let (Some(ladder), Some(stats)) = (lane.ladders.get(number), stats) else {
+        let Some(ladder) = lane.ladders.get(number) else {
             continue;
         };
-        let (of, keys) = (ladder.tried(), stats.keys.len() as u64);
-        found.of = of;
+        let (of, keys) = (ladder.tried(), ladder.keys());
+        (found.of, found.of_clients) = (of, keys);
         let needed = ladder.needed(|refused, touched| allowed.fits([refused, of], [touched, keys]));
         let Some(needed) = needed else {
             found.more_at = ladder.largest().map(|quota| quota.capacity());
-            (found.quota, found.capacity, found.refused) = (None, None, None);
+            (found.quota, found.capacity) = (None, None);
+            (found.refused, found.clients) = (None, None);
             return found;
         };
         let capacity = needed.quota.capacity();
@@ -205,12 +215,8 @@ pub(crate) fn needed(lanes: &[Lane<'_>], number: usize, allowed: Allowed) -> Nee
             found.capacity = Some(capacity);
             found.refused = Some(needed.refused);
             found.clients = Some(needed.touched);
+            found.more_at = more_at;
         }
-        // The doubt is that of both runs.
-        found.more_at = match nth {
-            0 => more_at,
-            _ => found.more_at.min(more_at),
-        };
     }
     found
 }
@@ -229,31 +235,61 @@ fn series(stats: Option<&LimitStats>) -> SeriesReport {
 
 /// The clients that are refused most.
 fn top(tried: &Tried<'_>) -> Vec<TopClient> {
-    let mut clients: BTreeMap<(String, usize), Vec<u64>> = BTreeMap::new();
-    let runs = tried.lanes.len();
-    for (run, lane) in tried.lanes.iter().enumerate() {
+    let mut clients: BTreeMap<(String, usize), &Client> = BTreeMap::new();
+    for lane in &tried.lanes {
         for (number, stats) in lane.stats.limits.iter().enumerate() {
-            let mut most: Vec<_> = stats.clients.iter().collect();
-            most.sort_unstable_by(|a, b| b.1.cmp(a.1));
-            for (client, count) in most.into_iter().take(2 * TOP) {
-                let counts = clients.entry((client.to_string(), number)).or_default();
-                counts.resize(runs, 0);
-                counts[run] = *count;
-            }
+            let most = most(&stats.clients).into_iter();
+            clients.extend(most.map(|(name, client)| ((name, number), client)));
         }
     }
+    // A client that is refused little in one run may be refused most in the other.
+    let refused = |client: &Client, number: usize| {
+        of_lanes(&tried.lanes, |lane| {
+            let stats = lane.stats.limits.get(number);
+            let refused = stats.and_then(|stats| stats.clients.get(client));
+            refused.copied().unwrap_or(0)
+        })
+    };
     let mut top: Vec<TopClient> = clients
         .into_iter()
-        .map(|((client, number), counts)| TopClient {
-            client,
+        .map(|((name, number), client)| TopClient {
+            client: name,
             limit: tried.trial.plan.limits[number].name().to_owned(),
-            refused: Range {
-                low: counts.iter().copied().min().unwrap_or(0),
-                high: counts.iter().copied().max().unwrap_or(0),
-            },
+            refused: refused(client, number),
         })
         .collect();
     top.sort_by(|a, b| (b.refused.high, &a.client).cmp(&(a.refused.high, &b.client)));
     top.truncate(TOP);
     top
+}
+
+/// The clients with the highest counts, and their names. Of those that are alike, the first by name.
+fn most(clients: &HashMap<Client, u64, RandomState>) -> Vec<(String, &Client)> {
+    let mut counts: Vec<u64> = clients.values().copied().collect();
+    counts.sort_unstable_by(|a, b| b.cmp(a));
+    let least = counts.get(TOP - 1).copied().unwrap_or(0);
+    let named = |(client, count): (_, &u64)| (Reverse(*count), shown(client), client);
+    let most = clients.iter().filter(|(_, count)| **count >= least);
+    let mut most: Vec<_> = most.map(named).collect();
+    most.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
+    most.truncate(TOP);
+    let most = most.into_iter();
+    most.map(|(_, name, client)| (name, client)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_highest_counts_are_found_and_ties_are_in_order_of_names() {
+        let client = |nth: u8| Client::Ip([192, 0, 2, nth].into());
+        let counts = (0..100).map(|nth| (client(nth), if nth % 30 == 7 { 9 } else { 2 }));
+        let clients = counts.collect();
+        let found = most(&clients);
+        let found: Vec<&str> = found.iter().map(|(name, _)| &**name).collect();
+        let last = ["37", "67", "7", "97", "0", "1", "10", "11", "12", "13"];
+        assert_eq!(found, last.map(|nth| format!("ip:192.0.2.{nth}")));
+        assert_eq!(most(&HashMap::default()), []);
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal as _, Write as _};
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,8 +13,10 @@ use tidegate_logs::{Format, Reader};
 use crate::collect::{Allowed, report};
 use crate::engine::{Replay, Steps, Trial, replay};
 use crate::html;
+use crate::lacks::headers;
 use crate::lane::RetryModel;
 use crate::notes::notes;
+use crate::plain::plain;
 use crate::progress::Progress;
 use crate::report::Report;
 use crate::request::Given;
@@ -54,7 +56,7 @@ pub struct Options {
     /// Prints the report as JSON.
     #[arg(long)]
     json: bool,
-    /// Exits with 1 if limits would refuse more than this share of the requests, such as 0.1%.
+    /// Exits with 1 if limits would refuse more than this share of the requests, such as 0.1%, or if that is not known.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     fail_over: Option<f64>,
     /// Writes a line of JSON for each request, with what the first configuration would do.
@@ -99,20 +101,37 @@ fn percent(text: &str) -> Result<f64, String> {
 pub enum Failure {
     /// A log cannot be read, or a file cannot be written.
     Failed(String),
-    /// Limits would refuse more than is allowed.
+    /// Limits would refuse more than is allowed, or it is not known whether they would.
     Refuses(String),
+}
+
+impl Failure {
+    /// The same, of which nothing controls a terminal.
+    fn plain(self) -> Self {
+        match self {
+            Self::Failed(why) => Self::Failed(plain(&why).into_owned()),
+            Self::Refuses(why) => Self::Refuses(plain(&why).into_owned()),
+        }
+    }
 }
 
 /// Replays the logs against each configuration, and prints the report.
 ///
 /// # Errors
 ///
-/// A log cannot be read, or limits refuse more than `--fail-over` allows.
+/// A log cannot be read, or limits refuse more than `--fail-over` allows, or may refuse more.
 pub fn run(trials: &[Trial<'_>], options: &Options) -> Result<(), Failure> {
-    if options.suggest.is_some() && options.logs.iter().any(|log| log.as_os_str() == "-") {
-        return Err(Failure::Failed(
-            "--suggest reads the logs twice, which - cannot be".to_owned(),
-        ));
+    replayed(trials, options).map_err(Failure::plain)
+}
+
+fn replayed(trials: &[Trial<'_>], options: &Options) -> Result<(), Failure> {
+    if options.suggest.is_some()
+        && let Some(log) = options.logs.iter().find(|log| !can_be_read_twice(log))
+    {
+        return Err(Failure::Failed(format!(
+            "--suggest reads the logs twice, which {} cannot be: it is no regular file",
+            log.display()
+        )));
     }
     let stop = Arc::new(AtomicBool::new(false));
     // A second signal ends the process at once.
@@ -137,7 +156,7 @@ pub fn run(trials: &[Trial<'_>], options: &Options) -> Result<(), Failure> {
         steps: Steps::Around,
         decisions: options.decisions.clone(),
     };
-    let mut reader = options.reader()?;
+    let mut reader = options.reader(trials)?;
     let mut progress = Progress::new(is_watched());
     let report = report_on(trials, options, &as_asked, &mut reader, &mut |reader| {
         progress.show(reader);
@@ -158,13 +177,15 @@ pub fn run(trials: &[Trial<'_>], options: &Options) -> Result<(), Failure> {
     };
     // A reader that has gone away is none of our concern.
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
-    match options.fail_over {
-        Some(percent) if report.refuses_more(percent / 100.0) => Err(Failure::Refuses(format!(
-            "limits would refuse more than {percent} % of the requests"
-        ))),
-        _ => Ok(()),
+    match options.fail_over.and_then(|percent| report.fails(percent)) {
+        Some(why) => Err(Failure::Refuses(why)),
+        None => Ok(()),
     }
 }
+
+/// What is said where quotas were to be suggested.
+const NO_SUGGESTIONS: &str =
+    "No quotas are suggested, because the replay was stopped before the end of the log.";
 
 /// Replays the logs once, or several times if quotas are to be suggested.
 fn report_on(
@@ -178,30 +199,43 @@ fn report_on(
     let retries = as_asked.retries == RetryModel::After;
     let mut report = report(&found, reader);
     report.notes = notes(&found, reader.report(), &report.configurations, retries);
-    if let Some(untouched) = options.suggest
-        && !found.stopped
-    {
+    if let Some(untouched) = options.suggest {
         let allowed = Allowed::Clients(((100.0 - untouched) * 10_000.0).round() as u64);
         let open = || {
-            options.reader().map_err(|failure| match failure {
+            options.reader(trials).map_err(|failure| match failure {
                 Failure::Failed(why) | Failure::Refuses(why) => why,
             })
         };
-        let suggested = suggest(trials, (&found, allowed), as_asked, open, go_on);
-        report.suggested = suggested.map_err(Failure::Failed)?;
+        let suggested = match found.stopped {
+            true => Ok(None),
+            false => suggest(trials, (&found, allowed), as_asked, open, go_on),
+        };
+        match suggested.map_err(Failure::Failed)? {
+            Some(suggested) => report.suggested = suggested,
+            None => report.notes.push(NO_SUGGESTIONS.to_owned()),
+        }
     }
     Ok(report)
 }
 
 impl Options {
-    fn reader(&self) -> Result<Reader, Failure> {
+    fn reader(&self, trials: &[Trial<'_>]) -> Result<Reader, Failure> {
+        let headers = trials.iter().flat_map(|trial| headers(trial.plan));
         let options = tidegate_logs::Options {
+            headers: headers.collect(),
             format: self.map.clone().or_else(|| self.format.0.clone()),
             strict: self.strict,
             ..Default::default()
         };
         Reader::open(&self.logs, options).map_err(|error| Failure::Failed(error.to_string()))
     }
+}
+
+/// Whether a log is a file, and no pipe. What cannot be found is named when it is opened.
+fn can_be_read_twice(log: &Path) -> bool {
+    let found = std::fs::metadata(log);
+    let is_pipe = found.is_ok_and(|it| !it.is_file() && !it.is_dir());
+    log.as_os_str() != "-" && !is_pipe
 }
 
 /// Whether somebody sees progress.

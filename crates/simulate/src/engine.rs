@@ -1,26 +1,22 @@
 //! Reads the log once, and lets every configuration decide about each of its requests.
 
-use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
 
 use tidegate_config::Plan;
 use tidegate_core::Micros;
 use tidegate_logs::{Entry, Reader, Stamp};
+use tidegate_store::Limit;
+use tidegate_tower::Action;
 
-use crate::asked::Asked;
 use crate::candidate::Candidate;
 use crate::ladder::Ladder;
 use crate::lane::{Lane, RetryModel};
 use crate::request::Given;
 use crate::router::Router;
+use crate::seconds::{EXACT, Seconds};
 use crate::stats::LaneStats;
-
-const SECOND: Micros = 1_000_000;
-
-/// Times of at most this resolution are taken as they are, in us.
-const EXACT: Micros = 10_000;
 
 /// How many requests there are between two looks at the clock.
 const CHECK_EVERY: u64 = 1_024;
@@ -62,6 +58,12 @@ pub(crate) struct Replay<'p> {
 }
 
 impl Replay<'_> {
+    /// Why decisions cannot be written.
+    fn failed(&self, error: &io::Error) -> String {
+        let file = self.decisions.as_deref().unwrap_or(Path::new("-"));
+        format!("{}: {error}", file.display())
+    }
+
     /// The same once more, which writes nothing.
     pub(crate) fn again(&self) -> Self {
         Self {
@@ -87,7 +89,7 @@ pub(crate) struct Tried<'p> {
     pub(crate) candidate: Candidate<'p>,
     /// One, or two if times are whole seconds: spread evenly, and all at once.
     pub(crate) lanes: Vec<Lane<'p>>,
-    pending: Vec<(Asked<'p>, Micros, bool)>,
+    seconds: Seconds<'p>,
 }
 
 /// What the times of the log are worth.
@@ -125,56 +127,71 @@ pub(crate) fn replay<'p>(
         times: Times::default(),
         stopped: false,
     };
-    let mut second = 0;
+    // Of logs without whole seconds both runs would be the same.
+    let mut sources = reader.sources().iter();
+    let runs = match sources.any(|source| source.resolution() > EXACT) {
+        true => 2,
+        false => 1,
+    };
+    for (index, trial) in trials.iter().enumerate() {
+        found.candidates.push(tried(*trial, index, runs, replay)?);
+    }
     loop {
-        if found.times.requests.is_multiple_of(CHECK_EVERY) && !go_on(reader) {
-            found.stopped = true;
-            break;
+        if found.times.requests.is_multiple_of(CHECK_EVERY) {
+            if !go_on(reader) {
+                found.stopped = true;
+                break;
+            }
+            let mut lanes = found.candidates.iter().flat_map(|tried| &tried.lanes);
+            if lanes.any(|lane| lane.stats.has_failed()) {
+                break;
+            }
         }
         let entry = match reader.next() {
             Ok(Some(entry)) => entry,
             Ok(None) => break,
             Err(error) => return Err(error.to_string()),
         };
-        let is_coarse = entry.resolution() > EXACT;
-        if found.candidates.is_empty() {
-            // Of a log without whole seconds both runs would be the same.
-            let runs = if is_coarse { 2 } else { 1 };
-            for (index, trial) in trials.iter().enumerate() {
-                found.candidates.push(tried(*trial, index, runs, replay)?);
-            }
-        }
         found.times.note(&entry);
         let (arrival, number) = (entry.arrival(), found.times.requests);
         for tried in &mut found.candidates {
             let two_runs = tried.lanes.len() > 1;
-            if two_runs && arrival / SECOND != second {
-                tried.flush();
+            if two_runs {
+                tried.seconds.turn(arrival, &mut tried.lanes);
             }
-            let Some(asked) = tried.candidate.asked(&entry, number) else {
-                continue;
+            let asked = match tried.candidate.asked(&entry, number) {
+                Ok(asked) => asked,
+                Err(why) => {
+                    tried.lanes[0].stats.unasked(&entry, number, why);
+                    continue;
+                }
             };
             if two_runs {
-                tried.pending.push((asked, arrival, is_coarse));
+                tried.seconds.push(asked, &entry);
             } else {
                 tried.lanes[0].arrive(asked, arrival);
             }
         }
-        second = arrival / SECOND;
-    }
-    if found.candidates.is_empty() {
-        for (index, trial) in trials.iter().enumerate() {
-            found.candidates.push(tried(*trial, index, 1, replay)?);
-        }
     }
     for tried in &mut found.candidates {
-        tried.flush();
+        tried.seconds.flush(Micros::MAX, &mut tried.lanes);
         for lane in &mut tried.lanes {
-            lane.finish();
-            lane.stats.finish();
+            found.stopped |= !lane.finish(&mut || go_on(reader));
+            let written = lane.stats.finish();
+            written.map_err(|error| replay.failed(&error))?;
         }
     }
     Ok(found)
+}
+
+/// Whether requests wait for a limit by `action: delay`, on some route.
+pub(crate) fn delays(plan: &Plan, limit: &Limit) -> bool {
+    let routes = plan.routes.iter().map(|route| &route.policy);
+    let policies = std::iter::once(&plan.unmatched).chain(routes);
+    let mut rules = policies.flat_map(|policy| policy.rules.iter());
+    rules.any(|rule| {
+        rule.limit.name() == limit.name() && matches!(rule.action, Action::Delay { .. })
+    })
 }
 
 fn tried<'p>(
@@ -191,8 +208,7 @@ fn tried<'p>(
         // Of several configurations the decisions of the first are written; of two runs, those of the even one.
         let file = replay.decisions.as_ref().filter(|_| index == 0 && run == 0);
         let decisions = file.map(|file| -> Result<Box<dyn Write>, String> {
-            let open = File::create(file);
-            let open = open.map_err(|error| format!("{}: {error}", file.display()))?;
+            let open = File::create(file).map_err(|error| replay.failed(&error))?;
             Ok(Box::new(BufWriter::new(open)))
         });
         let stats = LaneStats::new(names.clone(), decisions.transpose()?);
@@ -200,6 +216,8 @@ fn tried<'p>(
             .iter()
             .enumerate()
             .map(|(number, limit)| match &replay.steps {
+                // Who waits is not refused: such a limit is not tried alone.
+                _ if delays(trial.plan, limit) => Ladder::at(limit, &[]),
                 Steps::Around => Ladder::new(limit),
                 Steps::At(capacities) => {
                     let capacities = capacities.get(index).and_then(|of| of.get(number));
@@ -212,49 +230,6 @@ fn tried<'p>(
         trial,
         candidate: Candidate::new(trial.plan, trial.router, replay.given, keeps_ids),
         lanes,
-        pending: Vec::new(),
+        seconds: Seconds::default(),
     })
-}
-
-impl<'p> Tried<'p> {
-    /// Hands the requests of one second on: spread evenly in the first run, all at once in the second.
-    fn flush(&mut self) {
-        if self.pending.is_empty() {
-            return;
-        }
-        let mut seconds: BTreeMap<Micros, u64> = BTreeMap::new();
-        for (_, at, is_coarse) in &self.pending {
-            *seconds.entry(at / SECOND).or_default() += u64::from(*is_coarse);
-        }
-        let mut nth: BTreeMap<Micros, u64> = BTreeMap::new();
-        let mut even: Vec<(Asked<'p>, Micros)> = Vec::with_capacity(self.pending.len());
-        for (asked, at, is_coarse) in &self.pending {
-            let second = at / SECOND;
-            let count = seconds.get(&second).copied().unwrap_or(1).max(1);
-            let nth = nth.entry(second).or_default();
-            let at = match is_coarse {
-                true => second * SECOND + *nth * SECOND / count,
-                false => *at,
-            };
-            *nth += u64::from(*is_coarse);
-            even.push((asked.clone(), at));
-        }
-        even.sort_by_key(|(_, at)| *at);
-        let mut at_once = std::mem::take(&mut self.pending);
-        for (_, at, is_coarse) in &mut at_once {
-            if *is_coarse {
-                *at -= *at % SECOND;
-            }
-        }
-        at_once.sort_by_key(|(_, at, _)| *at);
-        let [first, second] = &mut self.lanes[..] else {
-            return;
-        };
-        for (asked, at) in even {
-            first.arrive(asked, at);
-        }
-        for (asked, at, _) in at_once {
-            second.arrive(asked, at);
-        }
-    }
 }

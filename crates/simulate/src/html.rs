@@ -159,6 +159,7 @@ fn configuration(page: &mut String, it: &ConfigurationReport) -> fmt::Result {
         ),
         ("denied", it.denied, number(it.denied)),
         ("too costly", it.oversized, number(it.oversized)),
+        ("shed", it.shed, number(it.shed)),
         ("without route", it.without_route, number(it.without_route)),
         (
             "route not in the log",

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::header::{ACCESS_CONTROL_REQUEST_METHOD, COOKIE, ORIGIN};
+use http::header::{ACCESS_CONTROL_REQUEST_METHOD, COOKIE, FORWARDED, ORIGIN};
 use tidegate_config::Plan;
 use tidegate_logs::{Field, Fields};
 use tidegate_tower::{AddressFrom, ClientSource, Clients, Cost, Per, Policy, Rule};
@@ -33,6 +33,43 @@ pub(crate) struct Facts {
     pub(crate) rules: Vec<Vec<Option<Lack>>>,
     /// Whether they have the cost.
     pub(crate) has_cost: bool,
+}
+
+/// The request headers that a configuration asks for.
+pub(crate) fn headers(plan: &Plan) -> Vec<String> {
+    let mut headers: Vec<&str> = Vec::new();
+    for source in &plan.clients.sources {
+        match source {
+            ClientSource::ApiKey { header, .. } | ClientSource::UserId { header } => {
+                headers.push(header.as_str());
+            }
+            ClientSource::Token(_) | ClientSource::Certificate(_) | ClientSource::Ip => {}
+        }
+    }
+    if plan.clients.address_from == AddressFrom::Forwarded {
+        headers.push(FORWARDED.as_str());
+    }
+    let policies = std::iter::once(&plan.unmatched);
+    let policies = policies.chain(plan.routes.iter().map(|route| &route.policy));
+    for rule in policies.flat_map(|policy| policy.rules.iter()) {
+        headers.extend(rule.per.iter().filter_map(|per| match per {
+            Per::Header(name) => Some(name.as_str()),
+            Per::Cookie(_) => Some(COOKIE.as_str()),
+            _ => None,
+        }));
+        if let Cost::Header { name, .. } = &rule.cost {
+            headers.push(name.as_str());
+        }
+    }
+    for route in &plan.routes {
+        let conditions = route.shape.conditions.iter();
+        let conditions = conditions.flat_map(|conditions| &conditions.headers);
+        headers.extend(conditions.map(|(name, _)| name.as_str()));
+        if route.cors.is_some() {
+            headers.extend([ACCESS_CONTROL_REQUEST_METHOD.as_str(), ORIGIN.as_str()]);
+        }
+    }
+    headers.into_iter().map(str::to_owned).collect()
 }
 
 impl Facts {

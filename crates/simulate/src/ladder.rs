@@ -2,15 +2,18 @@
 //!
 //! Each quota is tried alone: as if the limit were the only one.
 
+mod steps;
+
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use foldhash::fast::RandomState;
-use tidegate_core::{HoldId, Micros, Quota, Receipt, Slot, State, Verdict, decide};
-use tidegate_store::{Key, Limit};
+use tidegate_core::{HoldId, Micros, Quota, Receipt};
+use tidegate_store::Limit;
 use tidegate_tower::RuleCharge;
 
 use crate::asked::Asked;
+use steps::{KeySteps, Steps};
 
 /// The quotas that are tried at first, in parts of the configured one, in eighths.
 const EIGHTHS: [u64; 8] = [1, 4, 8, 12, 16, 32, 64, 256];
@@ -24,13 +27,13 @@ const SWEEP: u64 = 1 << 17;
 /// One limit at several quotas.
 pub(crate) struct Ladder {
     quota: Quota,
-    block: Option<tidegate_core::Block>,
-    steps: Vec<Quota>,
-    keys: HashMap<Key, KeySteps, RandomState>,
+    steps: Steps,
+    /// By the number of the key.
+    keys: Vec<KeySteps>,
     /// How many requests each step refuses.
     refused: Vec<u64>,
-    /// The keys that a step refused at least once, with one bit for each such step.
-    touched: HashMap<Key, u64, RandomState>,
+    /// The keys that were asked about, with one bit for each step that refused them at least once.
+    touched: HashMap<u32, u64, RandomState>,
     /// How many keys each step refused at least once.
     touches: Vec<u64>,
     asked: u64,
@@ -43,15 +46,8 @@ pub(crate) struct Ladder {
     swept: u64,
 }
 
-/// One key at all steps.
-struct KeySteps {
-    states: Box<[State]>,
-    /// Until when it is blocked.
-    blocked: Box<[Micros]>,
-}
-
 struct Hold {
-    key: Key,
+    key: u32,
     cost: u64,
     /// The steps that hold it: one bit each.
     steps: u64,
@@ -94,12 +90,11 @@ impl Ladder {
         let steps: Vec<Quota> = steps.take(MAX_STEPS).collect();
         Self {
             quota,
-            block: limit.block(),
             refused: vec![0; steps.len()],
             touched: HashMap::default(),
             touches: vec![0; steps.len()],
-            steps,
-            keys: HashMap::default(),
+            steps: Steps::new(steps, limit.block()),
+            keys: Vec::new(),
             asked: 0,
             others: 0,
             held: BinaryHeap::new(),
@@ -109,15 +104,23 @@ impl Ladder {
         }
     }
 
-    /// A request is charged at every step that admits it.
-    pub(crate) fn ask(&mut self, charge: &RuleCharge<'_>, asked: &Asked<'_>, now: Micros) {
-        if self.steps.is_empty() {
+    /// A request is charged at every step that admits it. The key that is charged has this number.
+    pub(crate) fn ask(
+        &mut self,
+        (charge, key): (&RuleCharge<'_>, u32),
+        asked: &Asked<'_>,
+        now: Micros,
+    ) {
+        if self.refused.is_empty() {
             return;
         }
         self.asked += 1;
         if *charge.limit.quota() != self.quota {
             self.others += 1;
             return;
+        }
+        if !asked.is_known {
+            self.touched.entry(key).or_default();
         }
         self.release(now);
         // What a reservation comes to is charged at once.
@@ -131,46 +134,17 @@ impl Ladder {
         self.next += 1;
         let id = HoldId(self.next);
         let steps = &self.steps;
-        let key = self.keys.entry(charge.key).or_insert_with(|| KeySteps {
-            states: steps.iter().map(Quota::fresh).collect(),
-            blocked: vec![0; if self.block.is_some() { steps.len() } else { 0 }].into(),
-        });
-        let mut admitted = 0_u64;
-        for (index, quota) in steps.iter().enumerate() {
-            let state = &mut key.states[index];
-            let allowed = cost <= quota.capacity()
-                && match self.block {
-                    None => {
-                        let mut verdict = quota.check(state, cost, now);
-                        if verdict.allowed {
-                            quota.commit_held(state, cost, id, now, &mut verdict);
-                        }
-                        verdict.allowed
-                    }
-                    Some(_) => {
-                        let own = std::mem::replace(state, quota.fresh());
-                        let mut slots = [Slot {
-                            block: self.block,
-                            blocked_until: key.blocked[index],
-                            hold: id,
-                            ..Slot::new(quota, own, cost)
-                        }];
-                        let allowed = decide(&mut slots, now, &mut [Verdict::default()]);
-                        let [slot] = slots;
-                        key.blocked[index] = slot.blocked_until;
-                        *state = slot.state;
-                        allowed
-                    }
-                };
-            self.refused[index] += u64::from(!allowed);
-            admitted |= u64::from(allowed) << index;
+        let place = key as usize;
+        if place >= self.keys.len() {
+            self.keys.resize_with(place + 1, || steps.fresh());
         }
-        self.touch(charge.key, admitted);
+        let admitted = steps.ask(&mut self.keys[place], cost, id, now);
+        self.touch(key, admitted);
         if self.quota.lease().is_some() && admitted != 0 {
             let end = now + asked.service.unwrap_or(0);
             self.held.push(Reverse((end, self.next)));
             let hold = Hold {
-                key: charge.key,
+                key,
                 cost,
                 steps: admitted,
             };
@@ -179,12 +153,14 @@ impl Ladder {
         self.sweep(now);
     }
 
-    /// Notes at which steps a key was refused for the first time.
-    fn touch(&mut self, key: Key, admitted: u64) {
-        let all = (1_u64 << self.steps.len()) - 1;
-        let refused = all & !admitted;
+    /// Notes which steps refused a request, and which of them its key for the first time.
+    fn touch(&mut self, key: u32, admitted: u64) {
+        let refused = self.steps.all() & !admitted;
         if refused == 0 {
             return;
+        }
+        for (index, count) in self.refused.iter_mut().enumerate() {
+            *count += refused >> index & 1;
         }
         let known = self.touched.entry(key).or_default();
         let new = refused & !*known;
@@ -206,33 +182,26 @@ impl Ladder {
             let Some(hold) = self.holds.remove(&number) else {
                 continue;
             };
-            let Some(key) = self.keys.get_mut(&hold.key) else {
+            let Some(key) = self.keys.get_mut(hold.key as usize) else {
                 continue;
             };
             let receipt = Receipt {
                 until: now,
                 hold: HoldId(number),
             };
-            for (index, quota) in self.steps.iter().enumerate() {
-                if hold.steps & (1 << index) != 0 {
-                    quota.give_back_held(&mut key.states[index], hold.cost, receipt, end);
-                }
-            }
+            self.steps
+                .give_back(key, hold.steps, hold.cost, receipt, end);
         }
     }
 
-    /// Forgets keys that have expired.
+    /// Gives back the memory of keys that have expired.
     fn sweep(&mut self, now: Micros) {
         if self.asked < self.swept + SWEEP.max(2 * self.keys.len() as u64) {
             return;
         }
         self.swept = self.asked;
         let steps = &self.steps;
-        self.keys.retain(|_, key| {
-            let mut states = steps.iter().zip(&key.states);
-            states.any(|(quota, state)| quota.expires(state) > now)
-                || key.blocked.iter().any(|until| *until > now)
-        });
+        self.keys.iter_mut().for_each(|key| steps.sweep(key, now));
     }
 
     /// The smallest quota of which this is true: by how many requests of all, and how many keys, it refuses. None if it is true of none
@@ -241,11 +210,16 @@ impl Ladder {
         let mut counts = self.refused.iter().zip(&self.touches);
         let at = counts.position(|(refused, touched)| fits(*refused, *touched))?;
         Some(Needed {
-            quota: self.steps[at],
+            quota: self.steps.quotas()[at],
             refused: self.refused[at],
             touched: self.touches[at],
-            above: at.checked_sub(1).map(|before| self.steps[before]),
+            above: at.checked_sub(1).map(|before| self.steps.quotas()[before]),
         })
+    }
+
+    /// How many keys these requests have. Keys of clients whose plans have other quotas are left out.
+    pub(crate) fn keys(&self) -> u64 {
+        self.touched.len() as u64
     }
 
     /// How many requests were tried.
@@ -255,7 +229,7 @@ impl Ladder {
 
     /// The largest quota that was tried.
     pub(crate) fn largest(&self) -> Option<Quota> {
-        self.steps.last().copied()
+        self.steps.quotas().last().copied()
     }
 }
 

@@ -21,6 +21,9 @@ const KEYS: usize = 1 << 40;
 /// How often expired keys are dropped, in us of the log's time.
 const SWEEP: Micros = 60_000_000;
 
+/// How many events there are at the end between two looks at whether to go on.
+const CHECK_EVERY: u64 = 1_024;
+
 /// What refused clients do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum RetryModel {
@@ -65,32 +68,46 @@ impl<'p> Lane<'p> {
     pub(crate) fn arrive(&mut self, asked: Asked<'p>, at: Micros) {
         let now = at.max(self.now);
         self.advance(now);
-        for (charge, limit) in asked.charges.iter().zip(&asked.limits) {
-            self.ladders[usize::from(*limit)].ask(charge, &asked, now);
+        let charged = &asked.charged;
+        let numbers = charged.limits.iter().zip(&charged.keys);
+        for (charge, (limit, key)) in charged.charges.iter().zip(numbers) {
+            self.ladders[usize::from(*limit)].ask((charge, *key), &asked, now);
         }
         self.come(asked, now);
     }
 
-    /// Lets everything happen that happens until the end.
-    pub(crate) fn finish(&mut self) {
-        self.advance(Micros::MAX);
+    /// Lets everything happen that decides about requests that came. Returns whether that was the whole: `go_on` may end it early.
+    pub(crate) fn finish(&mut self, go_on: &mut dyn FnMut() -> bool) -> bool {
+        let mut count = 0_u64;
+        while self.events.decide()
+            && let Some((at, event)) = self.events.next(Micros::MAX)
+        {
+            count += 1;
+            if count.is_multiple_of(CHECK_EVERY) && !go_on() {
+                return false;
+            }
+            self.happen(at, event);
+        }
+        true
+    }
+
+    fn happen(&mut self, at: Micros, event: Event<'p>) {
+        self.now = at;
+        match event {
+            Event::End(running) => self.end(&running),
+            Event::Renew(number) => self.renew(number),
+            Event::Wake(key) => self.wake(&key),
+            Event::Deadline(key, number) => self.give_up(&key, number),
+            Event::Retry(asked) => self.come(*asked, at),
+        }
     }
 
     /// Lets everything happen that happens until this time.
     fn advance(&mut self, until: Micros) {
         while let Some((at, event)) = self.events.next(until) {
-            self.now = at;
-            match event {
-                Event::End(running) => self.end(&running),
-                Event::Renew(number) => self.renew(number),
-                Event::Wake(key) => self.wake(&key),
-                Event::Deadline(key, number) => self.give_up(&key, number),
-                Event::Retry(asked) => self.come(*asked, at),
-            }
+            self.happen(at, event);
         }
-        if until < Micros::MAX {
-            self.now = until;
-        }
+        self.now = until;
         if self.now >= self.swept + SWEEP {
             self.store.sweep_at(self.now);
             self.swept = self.now;
@@ -100,11 +117,15 @@ impl<'p> Lane<'p> {
     /// A request comes, for the first time or again.
     fn come(&mut self, asked: Asked<'p>, now: Micros) {
         self.stats.came(&asked);
-        if asked.charges.is_empty() {
+        if asked.charged.charges.is_empty() {
             self.stats.ended(&asked, now, &Ending::Uncharged);
             return;
         }
-        let waits = asked.charges.iter().any(|charge| charge.rule.may_wait());
+        let waits = asked
+            .charged
+            .charges
+            .iter()
+            .any(|charge| charge.rule.may_wait());
         if waits && !self.queues.is_empty() {
             let Some(asked) = self.behind(asked, now) else {
                 return;
@@ -127,14 +148,14 @@ impl<'p> Lane<'p> {
     }
 
     fn decide(&self, asked: &Asked<'p>, now: Micros) -> Decision {
-        let charges = asked.charges.iter().map(RuleCharge::charge);
+        let charges = asked.charged.charges.iter().map(RuleCharge::charge);
         let charges: PerCharge<Charge<'_>> = charges.collect();
         self.store.decide_at(&charges, now)
     }
 
     /// The limits let a request through that came at `came`.
     fn admit(&mut self, asked: Asked<'p>, decision: &Decision, came: Micros, now: Micros) {
-        let verdicts = asked.charges.iter().zip(&decision.verdicts);
+        let verdicts = asked.charged.charges.iter().zip(&decision.verdicts);
         let turns = verdicts.filter(|(charge, _)| charge.rule.queues());
         let turn = turns
             .filter_map(|(_, verdict)| Some((*verdict)?.delay))
@@ -145,7 +166,7 @@ impl<'p> Lane<'p> {
             delayed: now - came + turn,
         };
         self.stats.ended(&asked, now, &Ending::Admitted(told));
-        let leases = asked.charges.iter().zip(&decision.verdicts);
+        let leases = asked.charged.charges.iter().zip(&decision.verdicts);
         let leases = leases.filter(|(_, verdict)| verdict.is_some_and(|it| it.allowed));
         let lease = leases.filter_map(|(charge, _)| charge.limit.lease()).min();
         if let Some(lease) = lease {
@@ -161,7 +182,7 @@ impl<'p> Lane<'p> {
     fn refuse(&mut self, mut asked: Asked<'p>, decision: &Decision, came: Micros, now: Micros) {
         let delayed = now - came;
         let told = Told { decision, delayed };
-        let refusing = asked.charges.iter().zip(&decision.verdicts);
+        let refusing = asked.charged.charges.iter().zip(&decision.verdicts);
         let refusing = refusing.filter(|(charge, _)| !charge.limit.is_observed());
         let after = refusing.filter_map(|(_, verdict)| {
             let verdict = (*verdict)?;
@@ -186,7 +207,7 @@ impl<'p> Lane<'p> {
     /// A request has ended that held something.
     fn end(&mut self, running: &Running<'p>) {
         let (asked, decision) = (&running.asked, &running.decision);
-        for (index, charge) in asked.charges.iter().enumerate() {
+        for (index, charge) in asked.charged.charges.iter().enumerate() {
             let verdict = decision.verdicts.get(index).copied().flatten();
             if charge.limit.lease().is_none() || !verdict.is_some_and(|it| it.allowed) {
                 continue;
@@ -194,7 +215,7 @@ impl<'p> Lane<'p> {
             let used = asked.used(charge);
             self.store
                 .end_at((&charge.charge(), index), decision, used, self.now);
-            let key = QueueKey::of(asked.limits[index], charge.key);
+            let key = QueueKey::of(asked.charged.limits[index], charge.key);
             let waits = self.queues.get(&key).is_some_and(WaitQueue::is_settling);
             if waits {
                 self.events.push(self.now, Event::Wake(key));
@@ -209,7 +230,7 @@ impl<'p> Lane<'p> {
         };
         let mut next = Micros::MAX;
         let decision = &running.decision;
-        for (index, charge) in running.asked.charges.iter().enumerate() {
+        for (index, charge) in running.asked.charged.charges.iter().enumerate() {
             let verdict = decision.verdicts.get(index).copied().flatten();
             let Some(lease) = charge.limit.lease() else {
                 continue;

@@ -58,6 +58,19 @@ pub(crate) fn notes(
                 .to_owned(),
         );
     }
+    let limits = configurations.iter().flat_map(|it| &it.limits);
+    let mut waits: Vec<&str> = limits
+        .filter(|limit| limit.delays && limit.asked > 0)
+        .map(|limit| &*limit.name)
+        .collect();
+    waits.sort_unstable();
+    waits.dedup();
+    if !waits.is_empty() {
+        notes.push(format!(
+            "No other quotas are tried for limits with action: delay: {}.",
+            waits.join(", ")
+        ));
+    }
     let lacks = configurations.iter().flat_map(|it| &it.limits);
     if lacks
         .into_iter()

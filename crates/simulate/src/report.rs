@@ -70,6 +70,9 @@ pub(crate) struct ConfigurationReport {
     pub(crate) refused: Range,
     /// Of the admitted, those that only observed limits would refuse.
     pub(crate) would_refuse: Range,
+    /// The most of one run that limits refuse or would refuse.
+    #[serde(skip)]
+    pub(crate) most_refused: u64,
     /// Of the admitted, those that wait.
     pub(crate) delayed: Range,
     /// The longest wait, in milliseconds.
@@ -82,6 +85,8 @@ pub(crate) struct ConfigurationReport {
     pub(crate) denied: u64,
     /// Requests that cost more than a limit can ever admit.
     pub(crate) oversized: u64,
+    /// Requests that the gateway did not ask limits about, because memory was short.
+    pub(crate) shed: u64,
     /// Requests that no route takes.
     pub(crate) without_route: u64,
     /// Requests whose route the log does not tell.
@@ -107,6 +112,8 @@ pub(crate) struct LimitReport {
     pub(crate) per: Vec<String>,
     /// Whether it only observes.
     pub(crate) observes: bool,
+    /// Whether requests wait by `action: delay`. Then no other quota is tried.
+    pub(crate) delays: bool,
     /// Requests that it was asked about.
     pub(crate) asked: u64,
     /// Requests that it and all others let through.
@@ -170,6 +177,8 @@ pub(crate) struct NeededQuota {
     pub(crate) more_at: Option<u64>,
     /// How many were tried.
     pub(crate) of: u64,
+    /// How many clients, or other keys, these are of.
+    pub(crate) of_clients: u64,
 }
 
 /// What happened over time.
@@ -194,11 +203,32 @@ pub(crate) struct TopClient {
 }
 
 impl Report {
-    /// Whether a configuration would refuse more than this share of the requests.
-    pub(crate) fn refuses_more(&self, share: f64) -> bool {
-        self.configurations.iter().any(|of| {
-            let refused = of.refused.high + of.would_refuse.high;
-            refused as f64 > share * of.requests as f64
+    /// Why limits do not pass: they would refuse more than this share of the requests, in percent, or that is not known.
+    pub(crate) fn fails(&self, percent: f64) -> Option<String> {
+        let refuses = |of: &ConfigurationReport| {
+            of.most_refused as f64 > percent / 100.0 * of.requests as f64
+        };
+        if self.configurations.iter().any(refuses) {
+            return Some(format!(
+                "limits would refuse more than {percent} % of the requests"
+            ));
+        }
+        let unknown = |why: String| {
+            Some(format!(
+                "it is not known whether limits would refuse more than {percent} % of the requests: {why}"
+            ))
+        };
+        if self.log.stopped {
+            return unknown("the replay was stopped".to_owned());
+        }
+        if self.log.requests == 0 {
+            return unknown("the logs have none".to_owned());
+        }
+        let limits = self.configurations.iter().flat_map(|of| &of.limits);
+        let mut lacking = limits.filter(|limit| limit.asked == 0);
+        lacking.find_map(|limit| {
+            let lack = &limit.not_computable.first()?.log_lacks;
+            unknown(format!("for {} the log has no {lack}", limit.name))
         })
     }
 }
@@ -233,4 +263,15 @@ pub(crate) struct Suggestions {
     pub(crate) untouched_percent: f64,
     /// The limits.
     pub(crate) limits: Vec<Suggestion>,
+    /// The limits for which none is suggested.
+    pub(crate) without: Vec<Unsuggested>,
+}
+
+/// A limit for which no quota is suggested.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Unsuggested {
+    /// The limit.
+    pub(crate) limit: String,
+    /// Why.
+    pub(crate) why: String,
 }

@@ -1,14 +1,17 @@
 //! What became of the requests of one run.
 
 use std::collections::{HashMap, HashSet};
-use std::io::Write;
+use std::io::{self, Write};
 
 use foldhash::fast::RandomState;
 use tidegate_core::Micros;
+use tidegate_logs::{Entry, Field};
 use tidegate_store::Decision;
 use tidegate_tower::{Action, Client};
 
 use crate::asked::Asked;
+use crate::caller::shown;
+use crate::charged::Unasked;
 use crate::series::{Series, Span};
 
 const MINUTE: Micros = 60_000_000;
@@ -39,6 +42,8 @@ pub(crate) struct LaneStats {
     pub(crate) requests: Requests,
     /// The decisions, as they are written for programs.
     decisions: Option<Box<dyn Write>>,
+    /// Why they are not written any more.
+    failed: Option<io::Error>,
 }
 
 /// How many requests went on how.
@@ -83,7 +88,30 @@ impl LaneStats {
             names,
             requests: Requests::default(),
             decisions,
+            failed: None,
         }
+    }
+
+    /// A request about which no limit is asked.
+    pub(crate) fn unasked(&mut self, entry: &Entry<'_>, number: u64, why: Unasked) {
+        if self.decisions.is_none() {
+            return;
+        }
+        let id = entry.text(Field::Id).map(|id| id.bytes());
+        let decision = match why {
+            Unasked::Denied => "denied",
+            Unasked::Oversized => "too costly",
+            Unasked::Shed => "shed",
+        };
+        self.write(&serde_json::json!({
+            "request": number,
+            "id": id.as_deref().map(String::from_utf8_lossy),
+            "at_us": entry.arrival(),
+            "decision": decision,
+            "refused_by": [],
+            "would_refuse": [],
+            "delayed_us": 0,
+        }));
     }
 
     /// A request comes, for the first time or again.
@@ -92,7 +120,7 @@ impl LaneStats {
         if asked.attempt > 0 || asked.is_known {
             return;
         }
-        for (charge, limit) in asked.charges.iter().zip(&asked.limits) {
+        for (charge, limit) in asked.charged.charges.iter().zip(&asked.charged.limits) {
             let Some(stats) = self.limits.get_mut(usize::from(*limit)) else {
                 continue;
             };
@@ -107,7 +135,7 @@ impl LaneStats {
         let (told, admitted) = match ending {
             Ending::Uncharged => {
                 self.requests.admitted += 1;
-                self.write(asked, now, ending, &[], &[]);
+                self.decided(asked, now, ending, &[], &[]);
                 return;
             }
             Ending::Admitted(told) => (told, true),
@@ -126,8 +154,8 @@ impl LaneStats {
         }
         let mut by: [Vec<u16>; 2] = Default::default();
         let [refused_by, would_refuse] = &mut by;
-        let verdicts = asked.charges.iter().zip(&told.decision.verdicts);
-        for ((charge, verdict), limit) in verdicts.zip(&asked.limits) {
+        let verdicts = asked.charged.charges.iter().zip(&told.decision.verdicts);
+        for ((charge, verdict), limit) in verdicts.zip(&asked.charged.limits) {
             let Some(stats) = self.limits.get_mut(usize::from(*limit)) else {
                 continue;
             };
@@ -138,7 +166,7 @@ impl LaneStats {
             // A limit that only observes would have refused what the others let through.
             let refuses = !verdict.allowed && charge.limit.is_observed() == admitted;
             if refuses {
-                stats.refuse(&asked.client, now);
+                stats.refuse(&asked.charged.client, now);
                 match admitted {
                     true => would_refuse.push(*limit),
                     false => refused_by.push(*limit),
@@ -164,12 +192,12 @@ impl LaneStats {
         self.requests.would_refuse += u64::from(!would_refuse.is_empty());
         if self.decisions.is_some() {
             let [refused_by, would_refuse] = by;
-            self.write(asked, now, ending, &refused_by, &would_refuse);
+            self.decided(asked, now, ending, &refused_by, &would_refuse);
         }
     }
 
-    /// Writes a decision as a line of JSON.
-    fn write(
+    /// Writes a decision.
+    fn decided(
         &mut self,
         asked: &Asked<'_>,
         now: Micros,
@@ -177,9 +205,9 @@ impl LaneStats {
         refused_by: &[u16],
         would_refuse: &[u16],
     ) {
-        let Some(out) = &mut self.decisions else {
+        if self.decisions.is_none() {
             return;
-        };
+        }
         let names = |limits: &[u16]| -> Vec<&str> {
             let names = limits.iter().map(|limit| &*self.names[usize::from(*limit)]);
             names.collect()
@@ -190,28 +218,41 @@ impl LaneStats {
             Ending::Refused(told) => ("refused", told.delayed),
             Ending::Later(told) => ("refused, comes again", told.delayed),
         };
-        let line = serde_json::json!({
+        self.write(&serde_json::json!({
             "request": asked.number,
             "id": asked.id,
             "at_us": now,
-            "client": asked.client.to_string(),
+            "client": shown(&asked.charged.client),
             "decision": decision,
             "refused_by": names(refused_by),
             "would_refuse": names(would_refuse),
             "delayed_us": delayed,
-        });
-        // A full disk is noticed by the one who reads the file.
-        let _ = writeln!(out, "{line}");
+        }));
+    }
+
+    /// Writes a line of JSON.
+    fn write(&mut self, line: &serde_json::Value) {
+        if let Some(out) = &mut self.decisions
+            && let Err(error) = writeln!(out, "{line}")
+        {
+            (self.decisions, self.failed) = (None, Some(error));
+        }
+    }
+
+    /// Whether decisions could not be written.
+    pub(crate) const fn has_failed(&self) -> bool {
+        self.failed.is_some()
     }
 
     /// Writes what is left to write.
-    pub(crate) fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) -> io::Result<()> {
         for limit in &mut self.limits {
             limit.turn(Micros::MAX);
         }
         if let Some(out) = &mut self.decisions {
-            let _ = out.flush();
+            out.flush()?;
         }
+        self.failed.take().map_or(Ok(()), Err)
     }
 }
 

@@ -6,23 +6,25 @@ use tidegate_core::Quota;
 use tidegate_logs::Reader;
 
 use crate::collect::{Allowed, needed};
-use crate::engine::{Found, Replay, Steps, Trial, replay};
+use crate::engine::{Found, Replay, Steps, Trial, Tried, delays, replay};
 use crate::ladder::rounded;
 use crate::lane::Lane;
-use crate::report::{Suggestion, Suggestions};
-use crate::time::number;
+use crate::plain::plain;
+use crate::report::{NeededQuota, Suggestion, Suggestions, Unsuggested};
+use crate::time::number as number_of;
 
 /// How many quotas are tried between two that are known to be too small and large enough.
 const BETWEEN: u64 = 20;
 
-/// Suggests quotas that refuse no request of most clients, but of so many of a million. The log is read again.
+/// Suggests quotas that refuse no request of most clients, but of so many of a million. The log is read again. None if that was ended
+/// early: what a part of the log says is no suggestion.
 pub(crate) fn suggest(
     trials: &[Trial<'_>],
     (first, allowed): (&Found<'_>, Allowed),
     again: &Replay<'_>,
     mut open: impl FnMut() -> Result<Reader, String>,
     go_on: &mut dyn FnMut(&Reader) -> bool,
-) -> Result<Vec<Suggestions>, String> {
+) -> Result<Option<Vec<Suggestions>>, String> {
     let closer = first.candidates.iter().map(|tried| {
         let limits = 0..tried.trial.plan.limits.len();
         limits
@@ -35,38 +37,79 @@ pub(crate) fn suggest(
         ..again.again()
     };
     let found = replay(trials, &mut open()?, &second, go_on)?;
-    let all = found.candidates.iter().zip(trials).map(|(tried, trial)| {
-        let limits = trial.plan.limits.iter().enumerate();
-        let limits = limits.filter_map(|(number, limit)| {
-            let needed = needed(&tried.lanes, number, allowed);
-            let capacity = needed.capacity?;
-            let quota = match capacity == limit.quota().capacity() {
-                true => *limit.quota(),
-                false => limit.quota().with_capacity(capacity).ok()?,
-            };
-            (needed.of > 0).then(|| Suggestion {
-                limit: limit.name().to_owned(),
-                yaml: yaml(&quota),
-                capacity,
-                refused: needed.refused.unwrap_or(0),
-                of: needed.of,
-                clients: needed.clients.unwrap_or(0),
-                of_clients: tried
-                    .lanes
-                    .iter()
-                    .map(|lane| keys(lane, number))
-                    .max()
-                    .unwrap_or(0),
-                more_at: needed.more_at,
-            })
-        });
-        Suggestions {
-            file: trial.name.to_owned(),
+    if found.stopped {
+        return Ok(None);
+    }
+    let all = found.candidates.iter().map(|tried| {
+        let mut suggestions = Suggestions {
+            file: tried.trial.name.to_owned(),
             untouched_percent: 100.0 - allowed.percent(),
-            limits: limits.collect(),
+            limits: Vec::new(),
+            without: Vec::new(),
+        };
+        for number in 0..tried.trial.plan.limits.len() {
+            match suggestion(tried, number, allowed) {
+                Ok(suggestion) => suggestions.limits.push(suggestion),
+                Err(without) => suggestions.without.push(without),
+            }
         }
+        suggestions
     });
-    Ok(all.collect())
+    Ok(Some(all.collect()))
+}
+
+/// What is suggested for one limit, or why nothing is.
+fn suggestion(
+    tried: &Tried<'_>,
+    number: usize,
+    allowed: Allowed,
+) -> Result<Suggestion, Unsuggested> {
+    let limit = &tried.trial.plan.limits[number];
+    let needed = needed(&tried.lanes, number, allowed);
+    let quota = match needed.capacity {
+        Some(capacity) if capacity == limit.quota().capacity() => Some(*limit.quota()),
+        Some(capacity) => limit.quota().with_capacity(capacity).ok(),
+        None => None,
+    };
+    let (Some(capacity), Some(quota), 1..) = (needed.capacity, quota, needed.of) else {
+        return Err(Unsuggested {
+            limit: limit.name().to_owned(),
+            why: why_none(tried, number, &needed),
+        });
+    };
+    Ok(Suggestion {
+        limit: limit.name().to_owned(),
+        yaml: yaml(&quota),
+        capacity,
+        refused: needed.refused.unwrap_or(0),
+        of: needed.of,
+        clients: needed.clients.unwrap_or(0),
+        of_clients: needed.of_clients,
+        more_at: needed.more_at,
+    })
+}
+
+/// Why no quota is suggested for a limit.
+fn why_none(tried: &Tried<'_>, number: usize, needed: &NeededQuota) -> String {
+    let limit = &tried.trial.plan.limits[number];
+    let asked = tried.lanes.iter().filter_map(|lane| {
+        let stats = lane.stats.limits.get(number)?;
+        Some(stats.asked)
+    });
+    let asked = asked.max().unwrap_or(0);
+    let mut lacking = tried.candidate.lacking.keys();
+    let is_lacking = lacking.any(|(limit, _)| usize::from(*limit) == number);
+    match needed.more_at {
+        _ if asked == 0 && is_lacking => "it could be computed for no request".to_owned(),
+        _ if asked == 0 => "no request met it".to_owned(),
+        _ if delays(tried.trial.plan, limit) => "requests wait for it by action: delay".to_owned(),
+        _ if needed.of == 0 => "all its clients have plans with quotas of their own".to_owned(),
+        Some(more_at) => format!(
+            "{} is too small, and no larger one was tried",
+            number_of(more_at)
+        ),
+        None => "no other quota can be tried".to_owned(),
+    }
 }
 
 /// Capacities between the one that refuses too much and the one that does not.
@@ -91,11 +134,6 @@ fn between(lanes: &[Lane<'_>], number: usize, allowed: Allowed) -> Vec<u64> {
     steps.filter(|capacity| *capacity > 0).collect()
 }
 
-fn keys(lane: &Lane<'_>, number: usize) -> u64 {
-    let stats = lane.stats.limits.get(number);
-    stats.map_or(0, |stats| stats.keys.len() as u64)
-}
-
 /// A quota as it stands in a configuration, such as `token_bucket: { capacity: 20, refill: 5/s }`.
 pub(crate) fn yaml(quota: &Quota) -> String {
     let written = quota.written();
@@ -118,9 +156,16 @@ pub(crate) fn text(suggestions: &[Suggestions]) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,
-            "\n# {}: quotas that refuse no request of {} % of the clients; each limit alone\nlimits:",
-            of.file, of.untouched_percent
+            "\n# {}: quotas that refuse no request of {} % of the clients; each limit alone",
+            plain(&of.file),
+            of.untouched_percent
         );
+        for it in &of.without {
+            let _ = writeln!(text, "# {}: none is suggested, for {}", it.limit, it.why);
+        }
+        if !of.limits.is_empty() {
+            text.push_str("limits:\n");
+        }
         let lines = of.limits.iter();
         let lines = lines.map(|it| format!("  {}: {{ {} }}", it.limit, it.yaml));
         let lines: Vec<String> = lines.collect();
@@ -133,10 +178,10 @@ pub(crate) fn text(suggestions: &[Suggestions]) -> String {
             let _ = writeln!(
                 text,
                 "{line:<width$}  # refuses {} of {} requests, of {} of {} clients{more}",
-                number(it.refused),
-                number(it.of),
-                number(it.clients),
-                number(it.of_clients)
+                number_of(it.refused),
+                number_of(it.of),
+                number_of(it.clients),
+                number_of(it.of_clients)
             );
         }
     }
@@ -147,6 +192,53 @@ pub(crate) fn text(suggestions: &[Suggestions]) -> String {
 mod tests {
     use super::*;
     use tidegate_core::{FixedWindow, Rate, TokenBucket};
+
+    struct One;
+
+    impl crate::Router for One {
+        fn route(&self, _: &mut http::Request<()>) -> Option<usize> {
+            Some(0)
+        }
+    }
+
+    #[test]
+    fn nothing_is_suggested_by_a_part_of_the_log() {
+        let yaml = "listen: 127.0.0.1:0
+clients: [{ ip: {} }]
+limits: { it: { fixed_window: { limit: 1, window: 1h } } }
+routes: [{ path: /**, upstream: http://127.0.0.1:9, limits: [it] }]
+";
+        let parsed = tidegate_config::parse("gateway.yaml", yaml, |_| None);
+        let (plan, _) = parsed.expect("a configuration");
+        let trials = [Trial {
+            name: "gateway.yaml",
+            plan: &plan,
+            router: &One,
+        }];
+        let folder = tempfile::tempdir().expect("a folder");
+        let log = folder.path().join("access.log");
+        let line =
+            "192.0.2.1 - - [22/Nov/2026:10:00:00 +0000] \"GET / HTTP/1.1\" 200 5 \"-\" \"-\"\n";
+        std::fs::write(&log, line.repeat(9)).expect("a log");
+        let open = || Reader::open(&[&log], Default::default()).map_err(|it| it.to_string());
+        let given = crate::request::Given::default();
+        let as_asked = Replay {
+            given: &given,
+            retries: crate::lane::RetryModel::None,
+            steps: Steps::Around,
+            decisions: None,
+        };
+        let first = replay(&trials, &mut open().expect("a log"), &as_asked, &mut |_| {
+            true
+        });
+        let first = first.expect("a replay");
+        let of = |goes_on: bool| {
+            let by = (&first, Allowed::Clients(0));
+            suggest(&trials, by, &as_asked, open, &mut |_| goes_on).expect("a replay")
+        };
+        assert!(of(true).is_some_and(|all| all[0].limits[0].capacity == 9));
+        assert!(of(false).is_none());
+    }
 
     #[test]
     fn a_quota_is_written_as_a_configuration_has_it() {

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::plain::plain;
 use crate::range::Range;
 use crate::report::{ConfigurationReport, LimitReport, NeededQuota, Report};
 use crate::table::Table;
@@ -15,7 +16,7 @@ pub(crate) fn text(report: &Report) -> String {
     let mut known = formats.clone();
     known.dedup();
     let files = match &log.files[..] {
-        [file] => file.path.clone(),
+        [file] => plain(&file.path).into_owned(),
         files => format!("{} files", files.len()),
     };
     let span = match (&log.from, &log.to) {
@@ -32,7 +33,7 @@ pub(crate) fn text(report: &Report) -> String {
     if log.unreadable > 0 {
         let _ = writeln!(text, "{} lines could not be read:", number(log.unreadable));
         for line in &log.first_unreadable {
-            let _ = writeln!(text, "  {line}");
+            let _ = writeln!(text, "  {}", plain(line));
         }
     }
     if report.configurations.len() > 1 {
@@ -55,7 +56,7 @@ pub(crate) fn text(report: &Report) -> String {
 /// What the configurations would refuse, a column each.
 fn side_by_side(text: &mut String, configurations: &[ConfigurationReport]) {
     let mut table = Table::default();
-    let files = configurations.iter().map(|it| it.file.clone());
+    let files = configurations.iter().map(|it| plain(&it.file).into_owned());
     table.row(std::iter::once("REFUSED".to_owned()).chain(files));
     let all = configurations
         .iter()
@@ -91,7 +92,7 @@ fn one(text: &mut String, it: &ConfigurationReport) {
     let _ = write!(
         text,
         "{}: {} admitted, {} refused ({})",
-        it.file,
+        plain(&it.file),
         range(it.admitted),
         range(it.refused),
         percents(it.refused, it.requests)
@@ -110,6 +111,7 @@ fn one(text: &mut String, it: &ConfigurationReport) {
         ),
         (it.denied, number(it.denied), "denied"),
         (it.oversized, number(it.oversized), "too costly"),
+        (it.shed, number(it.shed), "shed"),
         (it.without_route, number(it.without_route), "without route"),
         (
             it.route_unknown,
@@ -171,7 +173,7 @@ fn one(text: &mut String, it: &ConfigurationReport) {
                 "{}: not computable for {} requests, for the log has no {}",
                 limit.name,
                 number(lack.requests),
-                lack.log_lacks
+                plain(&lack.log_lacks)
             );
         }
         if limit.asked == 0 && limit.not_computable.is_empty() {
@@ -182,7 +184,14 @@ fn one(text: &mut String, it: &ConfigurationReport) {
     if !it.top.is_empty() {
         let top = it.top.iter().take(5);
         let top: Vec<String> = top
-            .map(|top| format!("{} {} ({})", top.client, range(top.refused), top.limit))
+            .map(|top| {
+                format!(
+                    "{} {} ({})",
+                    plain(&top.client),
+                    range(top.refused),
+                    top.limit
+                )
+            })
             .collect();
         let _ = writeln!(text, "refused most: {}", top.join(", "));
     }

@@ -134,6 +134,13 @@ impl Access {
         self.require.is_some() || by_list.any(ClientList::has_names)
     }
 
+    /// Whether it takes a caller's address to know what becomes of a request under the rule with this index.
+    pub fn needs_address(&self, index: usize) -> bool {
+        let exempt = self.exempt.get(index).into_iter().flatten();
+        let mut lists = self.deny.iter().chain(exempt);
+        self.deny_file.is_some() || lists.any(ClientList::has_networks)
+    }
+
     /// What becomes of a caller whose address is not denied.
     pub(crate) fn judge<B>(
         &self,

@@ -10,7 +10,7 @@ use crate::wait_queues::QueueKey;
 use crate::{Action, Rule};
 
 /// The longest that a request waits for others to settle, in all.
-pub(crate) const SETTLING: Duration = Duration::from_secs(1);
+pub const SETTLING: Duration = Duration::from_secs(1);
 
 /// A limit that a request is to be charged to.
 #[derive(Clone, Copy, Debug)]

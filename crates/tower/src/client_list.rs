@@ -68,6 +68,12 @@ impl ClientList {
         self.0.as_ref().is_some_and(|list| list.table.has_names())
     }
 
+    /// Whether it lists addresses.
+    pub(crate) fn has_networks(&self) -> bool {
+        let list = self.0.as_ref();
+        list.is_some_and(|list| !list.networks.is_empty())
+    }
+
     /// The entry of the longest network that holds this address, all of its bits.
     pub(crate) fn address(&self, address: IpAddr) -> Option<&ListEntry> {
         let list = self.0.as_ref()?;

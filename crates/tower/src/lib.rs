@@ -51,7 +51,7 @@ pub use answers::{Answers, RateLimitHeaders, Reject, Reset};
 pub use assessment::{AssessedRule, Assessment, assess, assess_known};
 pub use body_costs::BodyCost;
 pub use certificate::{CertificateName, CertificateNames};
-pub use charges::{RuleCharge, RuleCharges, Until};
+pub use charges::{RuleCharge, RuleCharges, SETTLING, Until};
 pub use claims::{ClaimValue, Claims};
 pub use client_list::{ClientList, ListEntry, NetworkFile};
 pub use client_table::ListedClient;

@@ -1,7 +1,7 @@
 //! What a unit of cost weighs, so that rates are exact in integers, and debts from one weight to another.
 
 use super::Meter;
-use crate::numbers::{MAX_EXACT, MAX_SPAN, MAX_WINDOW, QuotaError, Rate};
+use crate::numbers::{MAX_EXACT, MAX_SPAN, MAX_WINDOW, Rate};
 
 /// So many times the capacity can be owed, if weights fit that are exact to one part in a million.
 const HEADROOM: u64 = 1_000;
@@ -87,36 +87,32 @@ fn weigh_up_to(units: u64, rate: Rate) -> Option<(u64, u64)> {
 }
 
 impl Meter {
-    /// The same with another capacity, paid off in the same time. `what` is the capacity's name in YAML.
-    pub(crate) fn with_capacity(
-        &self,
-        what: &'static str,
-        capacity: u64,
-    ) -> Result<Self, QuotaError> {
-        let rate = rate_of(self.weight, self.pay, [self.capacity, capacity]);
-        let rate = rate.ok_or(QuotaError::LongWindow)?;
-        Self::new(what, capacity, rate)
+    /// As [`crate::Algorithm::divided`]: less capacity, paid off more slowly.
+    pub(crate) fn divided(&self, parts: u64) -> Self {
+        let parts = parts.max(1);
+        let capacity = (self.capacity / parts).max(1);
+        // This meter's rate is `pay` per `weight` us. The span that does not fit a rate is cut, with its count.
+        let span = u128::from(self.weight) * u128::from(parts);
+        let per = span.min(u128::from(MAX_WINDOW));
+        let count = (u128::from(self.pay) * per / span).max(1);
+        let number = |number: u128| u64::try_from(number).unwrap_or(MAX_WINDOW);
+        let rate = Rate {
+            count: number(count),
+            per: number(per),
+        };
+        // Whatever fits, less fits too; were it not so, the whole would be too strict rather than too loose.
+        Self::new("capacity", capacity, rate).unwrap_or(Self {
+            capacity,
+            full: (capacity * self.weight).div_ceil(self.pay),
+            ..*self
+        })
     }
-}
 
-/// The rate of a meter whose capacity changes, so that a full one is paid off in the same time; none if no rate is that slow.
-fn rate_of(weight: u64, pay: u64, [from, to]: [u64; 2]) -> Option<Rate> {
-    let units = u128::from(pay) * u128::from(to);
-    let span = (u128::from(weight) * u128::from(from)).max(1);
-    let (mut common, mut rest) = (units.max(1), span);
-    while rest > 0 {
-        (common, rest) = (rest, common % rest);
+    /// As [`crate::Algorithm::is_as_fast`]: at least as many units are paid off in any time.
+    pub(crate) fn is_as_fast(&self, other: &Self) -> bool {
+        let product = |pay: u64, weight: u64| u128::from(pay) * u128::from(weight);
+        product(self.pay, other.weight) >= product(other.pay, self.weight)
     }
-    let (units, span) = (units / common, span / common);
-    // A span that does not fit a rate is cut, with its count, if that is exact to one part in a million.
-    let per = span.min(u128::from(MAX_WINDOW));
-    let count = units * per / span;
-    let is_exact = per == span || count >= 1_000_000;
-    let rate = Rate {
-        count: u64::try_from(count).ok()?,
-        per: u64::try_from(per).ok()?,
-    };
-    is_exact.then_some(rate)
 }
 
 const fn gcd(a: u64, b: u64) -> u64 {

@@ -2,7 +2,8 @@
 
 use super::cursor::Cursor;
 use crate::error::LineError;
-use crate::record::{Record, Slot, Span, Unit};
+use crate::record::{Record, Span};
+use crate::slot::{Slot, Unit};
 use crate::time::TimeReader;
 
 /// The headers of lines, by their numbers.
@@ -88,7 +89,7 @@ fn durations(cursor: &mut Cursor<'_>) -> Result<Option<u64>, LineError> {
         let part = Unit::Seconds.read(text);
         if part.is_none() && !text.starts_with(b"-") {
             cursor.at = span.start();
-            return Err(cursor.error("expected a duration in seconds"));
+            return Err(cursor.error("expected a duration in seconds, of at most 31 days"));
         }
         sum = sum.zip(part).map(|(sum, part)| sum.saturating_add(part));
     }

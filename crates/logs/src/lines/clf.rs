@@ -3,7 +3,8 @@
 use super::cursor::Cursor;
 use crate::error::LineError;
 use crate::field::Field;
-use crate::record::{Record, Slot, Span, Unit};
+use crate::record::{Record, Span};
+use crate::slot::{Slot, Unit};
 use crate::text::Escape;
 use crate::time::TimeReader;
 

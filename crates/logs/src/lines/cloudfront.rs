@@ -2,9 +2,10 @@
 
 use super::cursor::Cursor;
 use crate::error::LineError;
-use crate::field::Field;
+use crate::field::{Field, Fields};
 use crate::names::Names;
-use crate::record::{Record, Slot, Span, Unit};
+use crate::record::{Record, Span};
+use crate::slot::{Slot, Unit};
 use crate::text::Escape;
 use crate::time::TimeReader;
 
@@ -21,6 +22,15 @@ const MAX_COLUMNS: usize = 256;
 #[derive(Clone, Debug)]
 pub(crate) struct Columns {
     slots: Vec<Column>,
+}
+
+/// What a line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Request,
+    /// It says what the columns are from now on.
+    Columns,
+    Comment,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,29 +60,32 @@ impl Columns {
         Self { slots }
     }
 
-    /// Adds the fields of the columns.
-    pub(crate) fn fields(&self, fields: &mut crate::field::Fields) {
+    /// The fields that the columns give.
+    pub(crate) fn fields(&self, names: &Names) -> Fields {
+        let mut fields = Fields::default();
         for column in &self.slots {
             if let Column::Value(slot) | Column::Escaped(slot) = column {
-                slot.gives(fields);
+                slot.gives(&mut fields, names.headers());
             }
         }
+        fields
     }
 
-    /// Reads a line; whether it is a request, and not a comment.
+    /// Reads a line; what it is.
     pub(crate) fn read(
         &mut self,
         line: &[u8],
         names: &mut Names,
         record: &mut Record,
         times: &mut TimeReader,
-    ) -> Result<bool, LineError> {
+    ) -> Result<Kind, LineError> {
         record.escape = Escape::Percent;
         if let Some(comment) = line.strip_prefix(b"#") {
             if let Some(columns) = comment.strip_prefix(b"Fields:") {
                 *self = Self::named(&String::from_utf8_lossy(columns), names);
+                return Ok(Kind::Columns);
             }
-            return Ok(false);
+            return Ok(Kind::Comment);
         }
         let cursor = Cursor::new(line);
         let mut at = 0;
@@ -104,7 +117,7 @@ impl Columns {
                 what: "expected more columns, divided by tabs",
             });
         }
-        Ok(true)
+        Ok(Kind::Request)
     }
 }
 

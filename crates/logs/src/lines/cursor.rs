@@ -1,7 +1,8 @@
 //! Walks through a line.
 
 use crate::error::LineError;
-use crate::record::{Record, Slot, Span};
+use crate::record::{Record, Span};
+use crate::slot::Slot;
 use crate::time::TimeReader;
 
 /// A place in a line.

@@ -4,7 +4,8 @@ use super::cursor::Cursor;
 use crate::address::address;
 use crate::error::LineError;
 use crate::field::Field;
-use crate::record::{Record, Slot, Span, Unit};
+use crate::record::{Record, Span};
+use crate::slot::{Slot, Unit};
 use crate::time::TimeReader;
 
 /// The headers of lines, by their numbers.

@@ -3,7 +3,8 @@
 use super::cursor::Cursor;
 use crate::error::LineError;
 use crate::names::{Names, Place};
-use crate::record::{Record, Slot, Span};
+use crate::record::{Record, Span};
+use crate::slot::Slot;
 use crate::time::TimeReader;
 
 /// The names of an object, and of the objects in it whose members are asked for. The first is the line itself.

@@ -3,7 +3,8 @@
 use super::cursor::Cursor;
 use crate::error::LineError;
 use crate::names::Names;
-use crate::record::{Record, Slot, Span};
+use crate::record::{Record, Span};
+use crate::slot::Slot;
 use crate::time::{TimeReader, number};
 
 /// What a line is.

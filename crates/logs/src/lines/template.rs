@@ -3,7 +3,8 @@
 use super::cursor::Cursor;
 use crate::error::{FormatError, LineError};
 use crate::names::{Names, Vocabulary};
-use crate::record::{Record, Slot, Span};
+use crate::record::{MAX_HEADERS, Record, Span};
+use crate::slot::Slot;
 use crate::time::TimeReader;
 
 /// The most variables of a template.
@@ -54,6 +55,11 @@ pub(crate) fn compile(text: &str) -> Result<(Template, Names), FormatError> {
             return wrong(format!("has more than {MAX_VARIABLES} variables"));
         }
         let slot = names.meaning(name.as_bytes());
+        if names.is_full() {
+            return wrong(format!(
+                "has more than {MAX_HEADERS} request headers: write others than those that limits need as `$_`"
+            ));
+        }
         // A path begins with a slash, and needs no text before it.
         if !is_divided && !matches!(slot, Slot::Target | Slot::Uri) {
             return wrong(format!(
@@ -98,8 +104,16 @@ impl Template {
             &self.before,
             "expected the text that the template begins with",
         )?;
-        let mut tries = MAX_TRIES;
-        self.variable(0, cursor, record, times, &mut tries)
+        let (mut tries, mut found) = (MAX_TRIES, [Span::default(); MAX_VARIABLES]);
+        self.variable(0, cursor, record, times, (&mut tries, &mut found))?;
+        if tries < MAX_TRIES {
+            // What tries left that failed goes.
+            *record = Record::EMPTY;
+            for ((slot, _), span) in self.variables.iter().zip(found) {
+                cursor.take(record, *slot, span, times)?;
+            }
+        }
+        Ok(())
     }
 
     /// Reads from a variable on. A value may hold the text behind it: then a later place is tried.
@@ -109,7 +123,7 @@ impl Template {
         cursor: Cursor<'_>,
         record: &mut Record,
         times: &mut TimeReader,
-        tries: &mut u32,
+        (tries, found): (&mut u32, &mut [Span; MAX_VARIABLES]),
     ) -> Result<(), LineError> {
         let Some((slot, text)) = self.variables.get(number) else {
             return Ok(());
@@ -138,16 +152,23 @@ impl Template {
                 return Err(first.unwrap_or_else(|| cursor.error(what)));
             };
             let escaped = line[start..end].contains(&b'\\');
-            let taken = cursor.take(record, *slot, Span::new(start, end, escaped), times);
+            found[number] = Span::new(start, end, escaped);
+            let taken = cursor.take(record, *slot, found[number], times);
             let behind = Cursor {
                 line,
                 at: end + text.len(),
             };
-            let error = match taken
-                .and_then(|()| self.variable(number + 1, behind, record, times, tries))
-            {
-                Ok(()) => return Ok(()),
-                Err(error) => error,
+            let read = taken.and_then(|()| {
+                self.variable(
+                    number + 1,
+                    behind,
+                    record,
+                    times,
+                    (&mut *tries, &mut *found),
+                )
+            });
+            let Err(error) = read else {
+                return Ok(());
             };
             let first = *first.get_or_insert(error);
             *tries = tries.saturating_sub(1);

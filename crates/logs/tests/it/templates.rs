@@ -54,6 +54,18 @@ fn a_template_reads_lines_in_its_form() {
     );
 }
 
+/// The name of the user has what looks like a status: it is taken first, but nothing fits behind it.
+#[test]
+fn what_a_try_found_that_failed_is_not_kept() {
+    assert_eq!(
+        template(
+            "$remote_user $status $request_time [$time_local]",
+            "u 500 x - 0.5 [22/Nov/2026:15:32:17 +0000]"
+        ),
+        "1795361536.500000 +1000000 shifted user=\"u 500 x\" duration=500000\n"
+    );
+}
+
 #[test]
 fn a_template_that_cannot_be_read_says_why() {
     assert_eq!(
@@ -67,6 +79,15 @@ fn a_template_that_cannot_be_read_says_why() {
     assert_eq!(
         refused("$msec ${status"),
         "the template has a `${` without `}`"
+    );
+    let headers = |count: u8| {
+        let names = (0..count).map(|nth| format!(" $http_x_{nth}"));
+        names.collect::<String>()
+    };
+    assert!(Format::read(&format!("$msec{} $_", headers(8))).is_ok());
+    assert_eq!(
+        refused(&format!("$msec{}", headers(9))),
+        "the template has more than 8 request headers: write others than those that limits need as `$_`"
     );
     assert_eq!(
         refused("$msec $ x"),
@@ -117,6 +138,27 @@ fn a_map_finds_members_of_objects_in_each_other() {
 }
 
 #[test]
+fn a_duration_of_more_than_31_days_is_refused() {
+    let longest = 31 * 86_400_u64;
+    for (unit, per_second) in [
+        ("duration", 1),
+        ("duration_ms", 1_000),
+        ("duration_us", 1_000_000),
+        ("duration_ns", 1_000_000_000),
+        ("waited", 1),
+    ] {
+        let names = format!("end=$.t,{unit}=$.d");
+        let of = |duration: u64| map(&names, &format!("{{\"t\":1795361537,\"d\":{duration}}}"));
+        let kept = of(longest * per_second);
+        assert!(kept.ends_with("=2678400000000\n"), "{unit}: {kept}");
+        assert_eq!(
+            of((longest + 1) * per_second),
+            "error: column 21: expected a duration of at most 31 days\n"
+        );
+    }
+}
+
+#[test]
 fn a_map_that_cannot_be_read_says_why() {
     let refused = |text: &str| Format::map(text).unwrap_err().to_string();
     assert_eq!(
@@ -142,6 +184,13 @@ fn a_map_that_cannot_be_read_says_why() {
     assert_eq!(
         refused("time=$.a,host=$.a.b"),
         "`host=$.a.b`: there are too many objects, or a value that is one, too"
+    );
+    let nine: String = (0..9)
+        .map(|nth| format!(",header:x-{nth}=$.h.x{nth}"))
+        .collect();
+    assert_eq!(
+        refused(&format!("time=$.a{nine}")),
+        "`header:x-8=$.h.x8`: a map has 8 headers at most"
     );
     assert!(refused("colour=$.a").starts_with("there is no field `colour`; there are time, end, "));
 }

@@ -57,10 +57,25 @@ pub(super) struct Events<'p> {
     planned: HashMap<u64, Planned<'p>, foldhash::fast::RandomState>,
     running: HashMap<u64, Box<Running<'p>>, foldhash::fast::RandomState>,
     next: u64,
+    /// How many of them decide about a request.
+    deciding: usize,
+}
+
+impl Event<'_> {
+    /// Whether it decides about a request. What ends, or is held for longer, matters to those alone that are decided later.
+    const fn decides(&self) -> bool {
+        matches!(self, Self::Wake(_) | Self::Deadline(..) | Self::Retry(_))
+    }
 }
 
 impl<'p> Events<'p> {
+    /// Whether there is an event that decides about a request.
+    pub(super) const fn decide(&self) -> bool {
+        self.deciding > 0
+    }
+
     pub(super) fn push(&mut self, at: Micros, event: Event<'p>) {
+        self.deciding += usize::from(event.decides());
         self.plan(at, Planned::Other(event));
     }
 
@@ -108,6 +123,7 @@ impl<'p> Events<'p> {
                 None => None,
             };
             if let Some(event) = event {
+                self.deciding -= usize::from(event.decides());
                 return Some((at, event));
             }
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidegate_core::{Micros, Verdict, micros};
 use tidegate_store::{Decision, Outcome};
-use tidegate_tower::{MAX_IN_QUEUE, Until};
+use tidegate_tower::{MAX_IN_QUEUE, MAX_SETTLING, SETTLING, Until};
 
 use super::Lane;
 use super::events::{Event, QueueKey};
@@ -52,28 +52,33 @@ impl<'p> Lane<'p> {
     /// Has a request wait behind others, if there are any. Returns it if there are none.
     pub(super) fn behind(&mut self, asked: Asked<'p>, now: Micros) -> Option<Asked<'p>> {
         let mut found = None;
-        for (index, charge) in asked.charges.iter().enumerate() {
+        for (index, charge) in asked.charged.charges.iter().enumerate() {
             if !charge.rule.may_wait() {
                 continue;
             }
-            let key = QueueKey::of(asked.limits[index], charge.key);
+            let key = QueueKey::of(asked.charged.limits[index], charge.key);
             if let Some(queue) = self.queues.get(&key) {
                 let (verdict, at) = queue.last;
                 let left = verdict.retry_after.saturating_sub(now - at);
                 let ahead = micros(charge.pace(queue.units));
                 let longest = micros(charge.max_wait());
-                let is_full = queue.entries.len() >= MAX_IN_QUEUE;
+                let is_full = queue.entries.len() >= most(&verdict);
                 let is_vain = !verdict.settling && left + ahead > longest;
-                found = Some((key, index, longest, is_full || is_vain));
+                // Of a queue that is full the gateway does not look at the pace.
+                let refused = match is_full {
+                    true => Some(0),
+                    false => is_vain.then_some(ahead),
+                };
+                found = Some((key, index, longest, refused));
                 break;
             }
         }
-        let Some((key, index, longest, is_vain)) = found else {
+        let Some((key, index, longest, refused)) = found else {
             return Some(asked);
         };
         let waiting = Waiting::new(asked, now);
-        if is_vain {
-            let decision = self.last_refusal(&waiting, key, index, now);
+        if let Some(ahead) = refused {
+            let decision = self.last_refusal(&waiting, key, (index, ahead), now);
             self.refuse(waiting.asked, &decision, now, now);
             return None;
         }
@@ -88,8 +93,8 @@ impl<'p> Lane<'p> {
         let Some((index, verdict, until)) = longest(&waiting, decision, now) else {
             return self.refuse(waiting.asked, decision, waiting.came, now);
         };
-        let charge = waiting.asked.charges[index];
-        let key = QueueKey::of(waiting.asked.limits[index], charge.key);
+        let charge = waiting.asked.charged.charges[index];
+        let key = QueueKey::of(waiting.asked.charged.limits[index], charge.key);
         let units = self.queues.get(&key).map_or(0, |queue| queue.units);
         let first = micros_of(until);
         let longest = micros(charge.max_wait());
@@ -101,17 +106,18 @@ impl<'p> Lane<'p> {
         let is_full = self
             .queues
             .get(&key)
-            .is_some_and(|queue| queue.entries.len() >= MAX_IN_QUEUE);
+            .is_some_and(|queue| queue.entries.len() >= most(&verdict));
         if !is_worth || is_full {
             return self.refuse(waiting.asked, decision, waiting.came, now);
         }
         let is_head = units == 0;
         self.events
             .push(waiting.came + longest, Event::Deadline(key, waiting.number));
+        let came = waiting.came;
         self.join(key, index, waiting, Some((verdict, now)));
-        if is_head && until != Until::Settled {
-            self.events
-                .push(now + first.max(SHORTEST), Event::Wake(key));
+        if is_head {
+            let at = next_ask(until, came, now);
+            self.events.push(at, Event::Wake(key));
         }
     }
 
@@ -122,7 +128,7 @@ impl<'p> Lane<'p> {
         waiting: Waiting<'p>,
         last: Option<(Verdict, Micros)>,
     ) {
-        let cost = waiting.asked.charges[index].cost;
+        let cost = waiting.asked.charged.charges[index].cost;
         let queue = self.queues.entry(key).or_insert_with(|| WaitQueue {
             entries: VecDeque::new(),
             units: 0,
@@ -154,18 +160,18 @@ impl<'p> Lane<'p> {
         }
         match longest(&head, &decision, now) {
             Some((index, verdict, until))
-                if QueueKey::of(head.asked.limits[index], head.asked.charges[index].key)
-                    == *key =>
+                if QueueKey::of(
+                    head.asked.charged.limits[index],
+                    head.asked.charged.charges[index].key,
+                ) == *key =>
             {
                 let queue = self.queues.get_mut(key);
                 if let Some(queue) = queue {
                     queue.last = (verdict, now);
                     queue.units += cost;
+                    let at = next_ask(until, head.came, now);
                     queue.entries.push_front((head, cost));
-                }
-                if until != Until::Settled {
-                    let first = micros_of(until).max(SHORTEST);
-                    self.events.push(now + first, Event::Wake(*key));
+                    self.events.push(at, Event::Wake(*key));
                 }
             }
             _ => {
@@ -203,20 +209,22 @@ impl<'p> Lane<'p> {
             let came = waiting.came;
             let index = waiting
                 .asked
+                .charged
                 .limits
                 .iter()
                 .position(|limit| *limit == key.limit());
-            let decision = self.last_refusal(&waiting, *key, index.unwrap_or(0), now);
+            let decision = self.last_refusal(&waiting, *key, (index.unwrap_or(0), 0), now);
             self.refuse(waiting.asked, &decision, came, now);
         }
     }
 
-    /// The refusal of a request for which the store was not asked: that of the head of its queue.
+    /// The refusal of a request for which the store was not asked: that of the head of its queue, and the time that others take who are
+    /// `ahead`.
     fn last_refusal(
         &self,
         waiting: &Waiting<'p>,
         key: QueueKey,
-        index: usize,
+        (index, ahead): (usize, Micros),
         now: Micros,
     ) -> Decision {
         let last = self.queues.get(&key).map(|queue| queue.last);
@@ -225,7 +233,7 @@ impl<'p> Lane<'p> {
         let said = |nth| {
             (nth == index).then_some(Verdict {
                 allowed: false,
-                retry_after: left,
+                retry_after: left + ahead,
                 ..verdict
             })
         };
@@ -233,7 +241,7 @@ impl<'p> Lane<'p> {
             outcome: Outcome::Refused,
             via: tidegate_store::Via::Here,
             now,
-            verdicts: (0..waiting.asked.charges.len()).map(said).collect(),
+            verdicts: (0..waiting.asked.charged.charges.len()).map(said).collect(),
             sources: Default::default(),
             call: None,
         }
@@ -248,7 +256,7 @@ fn longest(
 ) -> Option<(usize, Verdict, Until)> {
     let waited = Duration::from_micros(now - waiting.came);
     let mut longest: Option<(usize, Verdict, Until)> = None;
-    let verdicts = waiting.asked.charges.iter().zip(&decision.verdicts);
+    let verdicts = waiting.asked.charged.charges.iter().zip(&decision.verdicts);
     for (index, (charge, verdict)) in verdicts.enumerate() {
         let refused = verdict.filter(|verdict| !verdict.allowed);
         let Some(verdict) = refused.filter(|_| !charge.limit.is_observed()) else {
@@ -260,6 +268,23 @@ fn longest(
         }
     }
     longest
+}
+
+/// When a head asks again: a settlement that it waits for asks at once, but not later than it may be waited for.
+fn next_ask(until: Until, came: Micros, now: Micros) -> Micros {
+    match until {
+        Until::Settled => (came + micros(SETTLING)).max(now + SHORTEST),
+        Until::Over(first) => now + micros(first).max(SHORTEST),
+    }
+}
+
+/// The most requests of a queue whose head was refused so.
+const fn most(verdict: &Verdict) -> usize {
+    if verdict.settling {
+        MAX_SETTLING
+    } else {
+        MAX_IN_QUEUE
+    }
 }
 
 fn micros_of(until: Until) -> Micros {

@@ -11,6 +11,12 @@ use crate::client_table::{ClientTable, ListedClient};
 pub struct PlanMembers(Option<Arc<ClientTable<ClientPlan>>>);
 
 impl PlanMembers {
+    /// Whether addresses are members.
+    pub fn has_networks(&self) -> bool {
+        let members = self.0.as_ref();
+        members.is_some_and(|members| !members.networks.is_empty())
+    }
+
     /// These members, each of one plan. If a member is listed twice, the first plan counts.
     pub fn new(listed: impl IntoIterator<Item = (ListedClient, ClientPlan)>) -> Self {
         let mut members = ClientTable::default();

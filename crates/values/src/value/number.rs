@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Map, json};
-use tidegate_core::{MAX_WINDOW, Rate};
+use tidegate_core::{HIGHEST_RATE, MAX_WINDOW, Rate};
 
 use crate::value::{Fault, Value};
 
@@ -115,9 +115,6 @@ impl Value for Rate {
         pattern(r"^(0|[1-9][0-9]*)/(0|[1-9][0-9]*)?(ms|s|m|h|d)$")
     }
 }
-
-/// Above it the arithmetic of the buckets would run out of digits.
-const HIGHEST_RATE: u64 = 1_000_000_000;
 
 /// A number written in digits. A number that is too large for any use becomes the largest there is, and the caller refuses it by
 /// the bound that it knows. A number with a leading zero is none: `010` is 8 in YAML 1.1 and 10 in YAML 1.2.

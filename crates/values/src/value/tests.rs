@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use http::HeaderName;
-use tidegate_core::Rate;
+use tidegate_core::{Algorithm as _, Rate, TokenBucket};
 
 use super::number::{Connections, Count};
 use super::word::LimitName;
@@ -85,6 +85,72 @@ fn rates_are_so_many_per_so_long() {
         "1/99999999999999999999d",
         "10/week",
     ]);
+}
+
+/// What a quota says of itself can be pasted: it is the same again.
+#[test]
+fn rates_are_written_so_that_they_can_be_read() {
+    let mut random = 7_u64;
+    let mut below = |bound: u64| {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (random >> 33) % bound
+    };
+    let again = |quota: &TokenBucket| {
+        let written = quota.written();
+        let (_, rate) = written.split_once(", refill ").unwrap();
+        let again = TokenBucket::new(quota.capacity(), good::<Rate>(rate)).unwrap();
+        let pace = |quota: &TokenBucket| {
+            let [_, weight, pay, _] = quota.meter().numbers().map(|number| number as f64);
+            pay / weight
+        };
+        let differs = (pace(&again) / pace(quota) - 1.0).abs();
+        assert!(differs < 3e-6, "{quota:?}: {written}");
+        (again == *quota, written)
+    };
+    let of = |quota: &TokenBucket| {
+        let (is_same, written) = again(quota);
+        assert!(is_same, "{quota:?}: {written}");
+        written
+    };
+    let (mut changed, mut close) = (0, 0);
+    for _ in 0..50_000 {
+        let most = [10, 1_000, 100_000, 1_000_000_000][below(4) as usize];
+        let capacity = 1 + below(most);
+        let unit = ["ms", "s", "m", "h", "d"][below(5) as usize];
+        let rate = match below(3) {
+            0 => format!("{}/{unit}", 1 + below(most)),
+            1 => format!("{}/{}{unit}", 1 + below(most), 1 + below(31)),
+            _ => format!("1/{}ms", 1 + below(90_000_000)),
+        };
+        let Ok(bucket) = TokenBucket::new(capacity, good(&rate)) else {
+            continue;
+        };
+        // Of a few that are as odd as large, weights differ by less than a millionth.
+        close += u32::from(!again(&bucket).0);
+        for _ in 0..4 {
+            let other = 1 + below(4 * capacity);
+            if let Ok(bucket) = bucket.with_capacity(other) {
+                of(&bucket);
+                changed += 1;
+            }
+        }
+    }
+    assert!(changed > 50_000 && close < 1_000, "{changed} {close}");
+    // As people would write it.
+    for (capacity, rate, other, expected) in [
+        (20, "5/s", 4, "capacity 4, refill 1/s"),
+        (7, "1/3h", 10, "capacity 10, refill 10/21h"),
+        (5, "1000000000/ms", 4, "capacity 4, refill 800000000/ms"),
+        (12_345, "77777/d", 16_000, "capacity 16000, refill 4200/h"),
+        (9, "100/15m", 9, "capacity 9, refill 400/h"),
+    ] {
+        let bucket = TokenBucket::new(capacity, good(rate)).unwrap();
+        let changed = bucket.with_capacity(other);
+        let written = changed.map(|bucket| of(&bucket));
+        assert_eq!(written.as_deref(), Ok(expected));
+    }
 }
 
 #[test]

@@ -52,13 +52,12 @@ fn a_suggested_quota_refuses_what_was_predicted() {
             let yaml = suggested["yaml"].as_str().unwrap();
             let config = folder.config("suggested.yaml", &format!("  it: {{ {yaml} }}"));
             let report = replay(&[], &config, &log);
-            let limit = &report["configurations"][0]["limits"][0];
-            assert_eq!(limit["refused"]["high"], suggested["refused"], "{yaml}");
+            let found = &report["configurations"][0]["limits"][0];
+            assert_eq!(found["refused"]["high"], suggested["refused"], "{yaml}");
             assert_eq!(
-                limit["clients_refused"]["high"], suggested["clients"],
+                found["clients_refused"]["high"], suggested["clients"],
                 "{yaml}"
             );
-            // One that is smaller by the stated doubt touches too many.
             let allowed = 100.0 - untouched.trim_end_matches('%').parse::<f64>().unwrap();
             let touched = |report: &Value| {
                 let limit = &report["configurations"][0]["limits"][0];
@@ -66,13 +65,114 @@ fn a_suggested_quota_refuses_what_was_predicted() {
                 part * 100.0 / limit["keys"].as_f64().unwrap()
             };
             assert!(touched(&report) <= allowed, "{yaml}");
+            // The largest that is stated to be too small touches too many.
             let capacity = suggested["capacity"].as_u64().unwrap();
-            assert!(capacity > 0);
-            if let Some(more_at) = suggested["more_at"].as_u64() {
-                assert!(more_at < capacity, "{suggested}");
-            }
+            let Some(more_at) = suggested["more_at"].as_u64() else {
+                assert_eq!(capacity, 1, "{suggested}");
+                continue;
+            };
+            assert!(more_at < capacity, "{suggested}");
+            let config = folder.config(
+                "less.yaml",
+                &format!("  it: {{ {} }}", with(limit, more_at)),
+            );
+            let report = replay(&[], &config, &log);
+            assert!(touched(&report) > allowed, "{yaml}: {more_at}");
         }
     }
+}
+
+/// A limit with another capacity. A pace changes in proportion.
+fn with(limit: &str, capacity: u64) -> String {
+    let numbers = limit.split([' ', ',', '/']);
+    let number = numbers.filter_map(|word| word.parse::<u64>().ok()).next();
+    let own = number.unwrap();
+    let (head, tail) = limit.split_once(&format!(" {own},")).unwrap();
+    let tail = match tail.split_once("/s") {
+        None => tail.to_owned(),
+        Some((rate, rest)) => {
+            let (name, count) = rate.rsplit_once(' ').unwrap();
+            let count: u64 = count.parse().unwrap();
+            format!("{name} {}/{own}s{rest}", count * capacity)
+        }
+    };
+    format!("{head} {capacity},{tail}")
+}
+
+/// Clients whose plan has a quota of its own are no part of what is tried, nor of the clients that may be refused.
+#[test]
+fn clients_with_quotas_of_their_own_make_no_share_smaller() {
+    let folder = Folder::new();
+    let limits = "  it: { fixed_window: { limit: 2, window: 1h } }
+plans:
+  office: { members: [10.0.0.0/8], it: { fixed_window: { limit: 100000, window: 1h } } }";
+    let config = folder.config("gateway.yaml", limits);
+    // Ten clients with ten requests each, and ninety of the plan.
+    let line = |ip: String| {
+        format!("{{\"ts\":1795000000000000,\"ip\":\"{ip}\",\"url\":\"/\",\"verb\":\"GET\"}}\n")
+    };
+    let clients = (0..100).map(|nth| match nth {
+        0..10 => line(format!("192.0.2.{nth}")).repeat(10),
+        _ => line(format!("10.0.0.{nth}")),
+    });
+    let log = folder.write("app.log", &clients.collect::<String>());
+    let report = replay(&["--suggest=90%"], &config, &log);
+    let suggested = &report["suggested"][0]["limits"][0];
+    let numbers = ["capacity", "refused", "of", "clients", "of_clients"];
+    assert_eq!(
+        numbers.map(|name| suggested[name].as_u64()),
+        [10, 0, 100, 0, 10].map(Some),
+        "{suggested}"
+    );
+}
+
+/// Every limit is named: with a quota, or with why there is none.
+#[test]
+fn limits_without_a_suggestion_are_named() {
+    let folder = Folder::new();
+    let config = folder.write(
+        "gateway.yaml",
+        "listen: 127.0.0.1:0
+clients: [{ ip: {} }]
+limits:
+  it: { fixed_window: { limit: 5, window: 1h } }
+  lacking: { fixed_window: { limit: 5, window: 1h }, per: [\"header:X-Tenant\"] }
+  unused: { fixed_window: { limit: 5, window: 1h } }
+routes:
+  - { path: /unused, upstream: http://127.0.0.1:9, limits: [unused] }
+  - { path: /**, upstream: http://127.0.0.1:9, limits: [it, lacking] }
+",
+    );
+    let log = folder.write("app.log", &log());
+    let report = replay(&["--suggest"], &config, &log);
+    let without = serde_json::json!([
+        { "limit": "lacking", "why": "it could be computed for no request" },
+        { "limit": "unused", "why": "no request met it" },
+    ]);
+    assert_eq!(report["suggested"][0]["without"], without);
+    assert_eq!(report["suggested"][0]["limits"][0]["limit"], "it");
+    let config = config.to_str().unwrap();
+    let text = simulate(&["-c", config, "--map", MAP, "--suggest"], &[&log]);
+    let comment = "# unused: none is suggested, for no request met it\nlimits:\n  it: {";
+    assert!(text.contains(comment), "{text}");
+}
+
+#[test]
+fn what_cannot_be_read_twice_is_refused() {
+    let folder = Folder::new();
+    let config = folder.config(
+        "gateway.yaml",
+        "  it: { fixed_window: { limit: 5, window: 1h } }",
+    );
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.args(["simulate", "--suggest", "-c"]).arg(&config);
+    command
+        .arg("/dev/stdin")
+        .stdin(std::process::Stdio::piped());
+    let output = command.output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    let expected = "error: --suggest reads the logs twice, which /dev/stdin cannot be: it is no regular file\n";
+    assert_eq!((output.status.code(), &*error), (Some(1), expected));
 }
 
 /// A client that is refused comes again when the refusal says so, and is admitted then.
@@ -117,6 +217,15 @@ fn requests_wait_as_long_as_they_may() {
         numbers.map(|name| found[name]["high"].as_u64()),
         [3, 2, 2, 2_000].map(Some)
     );
+    // Who waits is not refused: a quota that is tried alone would tell nothing.
+    assert_eq!(found["limits"][0]["needed"][0]["of"], 0);
+    let suggested = &replay(&["--suggest"], &config, &log)["suggested"][0];
+    let without =
+        serde_json::json!([{ "limit": "it", "why": "requests wait for it by action: delay" }]);
+    assert_eq!(suggested["without"], without);
+    let text = simulate(&["-c", config.to_str().unwrap(), "--map", MAP], &[&log]);
+    let note = "No other quotas are tried for limits with action: delay: it.";
+    assert!(text.contains(note), "{text}");
 }
 
 #[test]

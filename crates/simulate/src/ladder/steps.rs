@@ -1,0 +1,380 @@
+//! What was used under one key, at several quotas from small to large.
+//!
+//! Most keys stay far below all of them. As long as the smallest quota admits every request of a key, the larger ones do too: they have
+//! been charged the same, and none of them counts it for longer. So only the smallest is asked. The states of the others are made up
+//! for when it refuses a request, by charging them with what it has admitted.
+
+use tidegate_core::{Block, HoldId, Micros, Quota, Receipt, Slot, State, Verdict, decide};
+
+/// The most charges that are kept of a key of which only the smallest quota is asked.
+const MOST: usize = 16;
+
+/// The quotas.
+pub(super) struct Steps {
+    quotas: Vec<Quota>,
+    block: Option<Block>,
+    together: Together,
+}
+
+/// What can be said of the others as long as the smallest quota admits everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Together {
+    /// Nothing: each is asked.
+    No,
+    /// They admit everything too, and their states are the same.
+    Same,
+    /// They admit everything too, and each has a state of its own.
+    Admitting,
+}
+
+/// What was used under one key.
+pub(super) enum KeySteps {
+    /// The smallest quota has admitted everything since its state was fresh.
+    Calm {
+        state: State,
+        /// If states differ, and anything was charged.
+        charged: Option<Box<Charged>>,
+    },
+    /// Each quota has a state.
+    Apart {
+        states: Box<[State]>,
+        /// Until when the key is blocked.
+        blocked: Box<[Micros]>,
+    },
+}
+
+/// When what was charged since the smallest quota was last as good as fresh.
+#[derive(Default)]
+pub(super) struct Charged(Vec<(Micros, u64)>);
+
+impl Steps {
+    /// These quotas, which are the same with larger and larger capacities.
+    pub(super) fn new(quotas: Vec<Quota>, block: Option<Block>) -> Self {
+        let is_held = |quota: &Quota| quota.lease().is_some();
+        let grow = |pair: &[Quota]| {
+            pair[0].capacity() <= pair[1].capacity() && pair[1].is_as_fast(&pair[0])
+        };
+        let together = if block.is_some() || quotas.iter().any(is_held) {
+            Together::No
+        } else if !quotas.windows(2).all(grow) {
+            // A pace that was rounded.
+            Together::No
+        } else if quotas.iter().any(Quota::is_paced) {
+            // What is owed is written in weights of the quota.
+            Together::Admitting
+        } else {
+            Together::Same
+        };
+        Self {
+            quotas,
+            block,
+            together,
+        }
+    }
+
+    pub(super) fn quotas(&self) -> &[Quota] {
+        &self.quotas
+    }
+
+    /// One bit for each.
+    pub(super) const fn all(&self) -> u64 {
+        (1 << self.quotas.len()) - 1
+    }
+
+    /// A key that nothing was charged to.
+    pub(super) fn fresh(&self) -> KeySteps {
+        match (self.together, self.quotas.first()) {
+            (Together::Same | Together::Admitting, Some(first)) => KeySteps::Calm {
+                state: first.fresh(),
+                charged: None,
+            },
+            _ => {
+                let blocked = self.block.map_or(0, |_| self.quotas.len());
+                KeySteps::Apart {
+                    states: self.quotas.iter().map(Quota::fresh).collect(),
+                    blocked: vec![0; blocked].into(),
+                }
+            }
+        }
+    }
+
+    /// Charges a key at each quota that admits the request: one bit for each of them. Times never decrease.
+    pub(super) fn ask(&self, key: &mut KeySteps, cost: u64, id: HoldId, now: Micros) -> u64 {
+        if self.is_over(key, now) {
+            *key = self.fresh();
+        }
+        if let KeySteps::Calm { state, charged } = key {
+            if self.ask_first(state, charged, cost, now) {
+                return self.all();
+            }
+            let charged = charged.as_deref().map_or(&[][..], |charged| &charged.0);
+            *key = self.apart(state, charged);
+        }
+        let KeySteps::Apart { states, blocked } = key else {
+            return 0;
+        };
+        let mut admitted = 0;
+        for (index, quota) in self.quotas.iter().enumerate() {
+            let state = &mut states[index];
+            let allowed = cost <= quota.capacity()
+                && match self.block {
+                    None => {
+                        let mut verdict = quota.check(state, cost, now);
+                        if verdict.allowed {
+                            quota.commit_held(state, cost, id, now, &mut verdict);
+                        }
+                        verdict.allowed
+                    }
+                    Some(_) => {
+                        let own = std::mem::replace(state, quota.fresh());
+                        let mut slots = [Slot {
+                            block: self.block,
+                            blocked_until: blocked[index],
+                            hold: id,
+                            ..Slot::new(quota, own, cost)
+                        }];
+                        let allowed = decide(&mut slots, now, &mut [Verdict::default()]);
+                        let [slot] = slots;
+                        blocked[index] = slot.blocked_until;
+                        *state = slot.state;
+                        allowed
+                    }
+                };
+            admitted |= u64::from(allowed) << index;
+        }
+        admitted
+    }
+
+    /// Whether a key of which each quota was asked is as good as new, and can be asked for together again.
+    fn is_over(&self, key: &KeySteps, now: Micros) -> bool {
+        match key {
+            KeySteps::Apart { states, .. } if self.together != Together::No => {
+                let mut states = self.quotas.iter().zip(states);
+                states.all(|(quota, state)| quota.expires(state) <= now)
+            }
+            _ => false,
+        }
+    }
+
+    /// Asks the smallest quota alone. False: nothing was charged, and each has to be asked.
+    fn ask_first(
+        &self,
+        state: &mut State,
+        charged: &mut Option<Box<Charged>>,
+        cost: u64,
+        now: Micros,
+    ) -> bool {
+        let Some(first) = self.quotas.first().filter(|it| cost <= it.capacity()) else {
+            return false;
+        };
+        let mut verdict = first.check(state, cost, now);
+        if !verdict.allowed {
+            return false;
+        }
+        if self.together == Together::Admitting {
+            let Charged(charged) = &mut **charged.get_or_insert_default();
+            if verdict.reset == 0 {
+                // Nothing is owed any more: the others count no longer.
+                charged.clear();
+            }
+            if charged.len() == MOST {
+                return false;
+            }
+            charged.push((now, cost));
+        }
+        first.commit(state, cost, now, &mut verdict);
+        true
+    }
+
+    /// The states of all quotas, of a key of which only the smallest was asked.
+    fn apart(&self, first: &State, charged: &[(Micros, u64)]) -> KeySteps {
+        let others = self.quotas.iter().skip(1).map(|quota| match self.together {
+            Together::Admitting => {
+                let mut state = quota.fresh();
+                for (at, cost) in charged {
+                    quota.charge(&mut state, *cost, *at);
+                }
+                state
+            }
+            Together::Same | Together::No => first.clone(),
+        });
+        KeySteps::Apart {
+            states: std::iter::once(first.clone()).chain(others).collect(),
+            blocked: Box::default(),
+        }
+    }
+
+    /// Gives back what a request held at these of them.
+    pub(super) fn give_back(
+        &self,
+        key: &mut KeySteps,
+        steps: u64,
+        cost: u64,
+        receipt: Receipt,
+        now: Micros,
+    ) {
+        let KeySteps::Apart { states, .. } = key else {
+            return;
+        };
+        for (index, quota) in self.quotas.iter().enumerate() {
+            if steps & (1 << index) != 0 {
+                quota.give_back_held(&mut states[index], cost, receipt, now);
+            }
+        }
+    }
+
+    /// Gives back the memory of a key that is as good as one that nothing was charged to.
+    pub(super) fn sweep(&self, key: &mut KeySteps, now: Micros) {
+        let is_over = |quota: &Quota, state: &State| quota.expires(state) <= now;
+        let mut quotas = self.quotas.iter();
+        let is_over = match &*key {
+            KeySteps::Calm { charged: None, .. } => false,
+            KeySteps::Calm { state, .. } => quotas.next().is_some_and(|it| is_over(it, state)),
+            KeySteps::Apart { states, blocked } => {
+                quotas
+                    .zip(states)
+                    .all(|(quota, state)| is_over(quota, state))
+                    && blocked.iter().all(|until| *until <= now)
+            }
+        };
+        if is_over {
+            *key = self.fresh();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::LazyLock;
+
+    use super::*;
+    use tidegate_core::{
+        Calendar, CalendarWindow, Concurrency, FixedWindow, LeakyBucket, Rate,
+        SlidingWindowCounter, SlidingWindowLog, TokenBucket,
+    };
+
+    const SECOND: Micros = 1_000_000;
+
+    /// Numbers that look random, and are the same in every run.
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, bound: u64) -> u64 {
+            self.0 = self
+                .0
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (self.0 >> 33) % bound
+        }
+    }
+
+    /// Windows of 40 to 79 seconds.
+    static UNEVEN: LazyLock<Calendar> = LazyLock::new(|| {
+        let lengths = (0..40_000).map(|nth| (40 + nth * 7 % 40) * SECOND);
+        let starts = lengths.scan(1_794_000_000 * SECOND, |at, length| {
+            *at += length;
+            Some(*at)
+        });
+        Calendar::new("uneven", starts.collect::<Vec<_>>()).unwrap()
+    });
+
+    /// A quota of each algorithm.
+    fn quotas(random: &mut Random) -> Vec<Quota> {
+        let most = [4, 30, 5_000][random.below(3) as usize];
+        let capacity = 1 + random.below(most);
+        let window = (1 + random.below(20_000)) * 1_000;
+        let rate = Rate {
+            count: 1 + random.below(40),
+            per: 1 + random.below(30 * SECOND),
+        };
+        vec![
+            TokenBucket::new(capacity, rate).unwrap().into(),
+            LeakyBucket::new(capacity, rate).unwrap().into(),
+            FixedWindow::new(capacity, window).unwrap().into(),
+            SlidingWindowLog::new(capacity, window).unwrap().into(),
+            SlidingWindowCounter::new(capacity, window).unwrap().into(),
+            CalendarWindow::new(capacity, &UNEVEN).unwrap().into(),
+            Concurrency::new(capacity, 60 * SECOND).unwrap().into(),
+        ]
+    }
+
+    /// The steps around a quota that can be made.
+    fn around(quota: Quota) -> Vec<Quota> {
+        let mut capacities = [1, 4, 8, 12, 16, 32, 64, 256].map(|it| quota.capacity() * it / 8);
+        capacities.sort_unstable();
+        let made = capacities.iter().map(|it| quota.with_capacity(*it));
+        let mut made: Vec<Quota> = made.flatten().collect();
+        made.dedup();
+        made
+    }
+
+    #[test]
+    fn each_quota_admits_what_it_would_admit_if_it_were_asked_alone() {
+        let mut random = Random(11);
+        let (mut calm, mut apart) = (0, 0);
+        for _ in 0..400 {
+            for quota in quotas(&mut random) {
+                let steps = Steps::new(around(quota), None);
+                let mut key = steps.fresh();
+                let mut alone: Vec<State> = steps.quotas().iter().map(Quota::fresh).collect();
+                let mut now = 1_795_000_000 * SECOND + random.below(SECOND);
+                let most = [1_000, SECOND / 10, 5 * SECOND][random.below(3) as usize];
+                let usual = 1 + random.below(most);
+                for nth in 0..120 {
+                    now += match random.below(40) {
+                        0 => random.below(3) * quota.period(),
+                        1..10 => 0,
+                        _ => random.below(usual),
+                    };
+                    let cost = if random.below(3) == 0 {
+                        1 + random.below(5)
+                    } else {
+                        1
+                    };
+                    let mut expected = 0;
+                    for (index, quota) in steps.quotas().iter().enumerate() {
+                        if cost > quota.capacity() {
+                            continue;
+                        }
+                        let mut verdict = quota.check(&mut alone[index], cost, now);
+                        if verdict.allowed {
+                            quota.commit_held(
+                                &mut alone[index],
+                                cost,
+                                HoldId(nth),
+                                now,
+                                &mut verdict,
+                            );
+                            expected |= 1 << index;
+                        }
+                    }
+                    let admitted = steps.ask(&mut key, cost, HoldId(nth), now);
+                    assert_eq!(admitted, expected, "{quota:?} at {nth}");
+                    match key {
+                        KeySteps::Calm { .. } => calm += 1,
+                        KeySteps::Apart { .. } => apart += 1,
+                    }
+                }
+            }
+        }
+        assert!(calm > 50_000 && apart > 50_000, "{calm} {apart}");
+    }
+
+    #[test]
+    fn only_quotas_that_admit_all_that_smaller_ones_do_are_asked_together() {
+        let together = |quotas: Vec<Quota>| Steps::new(quotas, None).together;
+        let bucket = |capacity, count| -> Quota {
+            let rate = Rate { count, per: SECOND };
+            TokenBucket::new(capacity, rate).unwrap().into()
+        };
+        assert_eq!(
+            together(vec![bucket(5, 1), bucket(10, 2)]),
+            Together::Admitting
+        );
+        assert_eq!(together(vec![bucket(5, 2), bucket(10, 1)]), Together::No);
+        let window = |limit| FixedWindow::new(limit, SECOND).unwrap().into();
+        assert_eq!(together(vec![window(5), window(10)]), Together::Same);
+        let slots = |limit| Concurrency::new(limit, SECOND).unwrap().into();
+        assert_eq!(together(vec![slots(5), slots(10)]), Together::No);
+    }
+}

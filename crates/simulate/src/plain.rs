@@ -1,0 +1,21 @@
+//! Texts of logs, and names of files, as a terminal shows them.
+
+use std::borrow::Cow;
+
+/// A text in which nothing controls a terminal, or begins another line.
+pub(crate) fn plain(text: &str) -> Cow<'_, str> {
+    match text.contains(char::is_control) {
+        true => Cow::Owned(text.replace(char::is_control, " ")),
+        false => Cow::Borrowed(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_controls_a_terminal() {
+        assert_eq!(plain("a\u{1b}[2Jb\r\n\u{9b}c\u{7f}ü"), "a [2Jb   c ü");
+    }
+}
