@@ -60,7 +60,7 @@ impl<'p> Seconds<'p> {
                 let part = u64::from(nth.reverse_bits());
                 *nth = nth.wrapping_add(1);
                 // 0, 1/2, 1/4, 3/4, 1/8 …: even, however many there are.
-                Known::End(arrival + (part * SECOND >> u32::BITS))
+                Known::End(arrival + ((part * SECOND) >> u32::BITS))
             }
             Stamp::Arrival | Stamp::End => Known::Second,
         };

@@ -136,8 +136,7 @@ impl Access {
 
     /// Whether it takes a caller's address to know what becomes of a request under the rule with this index.
     pub fn needs_address(&self, index: usize) -> bool {
-        let exempt = self.exempt.get(index).into_iter().flatten();
-        let mut lists = self.deny.iter().chain(exempt);
+        let mut lists = self.deny.iter().chain(self.exempt.of_rule(index));
         self.deny_file.is_some() || lists.any(ClientList::has_networks)
     }
 

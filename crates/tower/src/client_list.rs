@@ -70,8 +70,9 @@ impl ClientList {
 
     /// Whether it lists addresses.
     pub(crate) fn has_networks(&self) -> bool {
-        let list = self.0.as_ref();
-        list.is_some_and(|list| !list.networks.is_empty())
+        self.0
+            .as_ref()
+            .is_some_and(|list| list.table.has_networks())
     }
 
     /// The entry of the longest network that holds this address, all of its bits.

@@ -75,6 +75,11 @@ impl<T> ClientTable<T> {
         names.entry(name).or_insert(value);
     }
 
+    /// Whether clients are there by their addresses.
+    pub(crate) fn has_networks(&self) -> bool {
+        !self.networks.is_empty()
+    }
+
     /// Whether nobody is there.
     pub(crate) fn is_empty(&self) -> bool {
         self.networks.is_empty() && !self.has_names()

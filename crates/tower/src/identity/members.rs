@@ -14,7 +14,7 @@ impl PlanMembers {
     /// Whether addresses are members.
     pub fn has_networks(&self) -> bool {
         let members = self.0.as_ref();
-        members.is_some_and(|members| !members.networks.is_empty())
+        members.is_some_and(|members| members.has_networks())
     }
 
     /// These members, each of one plan. If a member is listed twice, the first plan counts.
