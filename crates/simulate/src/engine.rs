@@ -126,9 +126,9 @@ pub(crate) fn replay<'p>(
     };
     let mut second = 0;
     loop {
-        if found.times.requests.is_multiple_of(CHECK_EVERY) && !go_on(reader) {
+        if found.times.requests.is_multiple_of(CHECK_EVERY) && !found.stopped && !go_on(reader) {
             found.stopped = true;
-            break;
+            reader.close();
         }
         let entry = match reader.next() {
             Ok(Some(entry)) => entry,
@@ -161,6 +161,8 @@ pub(crate) fn replay<'p>(
         }
         second = arrival / SECOND;
     }
+    // Standard input ends when it is to stop.
+    found.stopped |= !go_on(reader);
     if found.candidates.is_empty() {
         for (index, trial) in trials.iter().enumerate() {
             found.candidates.push(tried(*trial, index, 1, replay)?);

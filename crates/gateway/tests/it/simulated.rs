@@ -1,6 +1,7 @@
 //! `tidegate simulate` on the log of a real gateway: it decides as the gateway did, for each single request.
 
 mod edges;
+mod interrupted;
 mod running;
 mod settled;
 mod suggested;
