@@ -1,5 +1,6 @@
 //! `tidegate simulate` on the log of a real gateway: it decides as the gateway did, for each single request.
 
+mod delayed;
 mod edges;
 mod interrupted;
 mod running;
