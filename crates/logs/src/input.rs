@@ -1,15 +1,19 @@
 //! The bytes of a log: a file or standard input, decompressed, and its lines.
 
+mod stdin;
+
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use flate2::read::MultiGzDecoder;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+
+use stdin::Stdin;
 
 /// The longest line, in bytes. A longer one is refused, and not kept.
 const MAX_LINE: usize = 1 << 20;
@@ -55,10 +59,10 @@ impl std::fmt::Debug for Lines {
 }
 
 impl Lines {
-    /// Opens a file, or standard input as `-`, and decompresses it if its first bytes say so.
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+    /// Opens a file, or standard input as `-`, and decompresses it if its first bytes say so. Standard input ends once `stop` is true.
+    pub(crate) fn open(path: &Path, stop: &Arc<AtomicBool>) -> io::Result<Self> {
         if path == Path::new("-") {
-            return Self::of(Box::new(io::stdin()));
+            return Self::of(Box::new(Stdin::new(stop.clone())?));
         }
         let file = File::open(path)?;
         if file.metadata()?.is_dir() {

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::detect::{self, detect};
@@ -41,6 +41,8 @@ pub struct Options {
     pub strict: bool,
     /// Requests are put in the order of arrival if they took no longer than this. 65,536 requests are held at most.
     pub window: Duration,
+    /// Once this is true, standard input ends, also while nothing comes.
+    pub stop: Arc<AtomicBool>,
 }
 
 impl Default for Options {
@@ -50,6 +52,7 @@ impl Default for Options {
             headers: Vec::new(),
             strict: false,
             window: WINDOW,
+            stop: Arc::default(),
         }
     }
 }
@@ -75,7 +78,7 @@ impl Source {
         stays_open: bool,
     ) -> Result<(Self, Option<u64>), Error> {
         let read = |error| Error::Read(path.to_owned(), error);
-        let mut lines = Lines::open(path).map_err(read)?;
+        let mut lines = Lines::open(path, &options.stop).map_err(read)?;
         let first = lines.first(detect::LINES).map_err(read)?;
         let first: Vec<_> = first.into_iter().map(|line| lines.bytes(line)).collect();
         let found = detect(&first, options.format.as_ref(), &options.headers);
@@ -155,6 +158,7 @@ pub struct Reader {
     report: Report,
     strict: bool,
     window: u64,
+    stop: Arc<AtomicBool>,
 }
 
 impl Reader {
@@ -181,6 +185,7 @@ impl Reader {
             report: Report::default(),
             strict: options.strict,
             window: u64::try_from(options.window.as_micros()).unwrap_or(u64::MAX),
+            stop: options.stop,
         })
     }
 
@@ -233,15 +238,18 @@ impl Reader {
         let lines = match &mut source.lines {
             Some(lines) => lines,
             none => {
-                let lines = Lines::open(&source.path).map_err(failed)?;
+                let lines = Lines::open(&source.path, &self.stop).map_err(failed)?;
                 source.bytes_read = lines.counter();
                 none.insert(lines)
             }
         };
         for _ in 0..BATCH {
-            let next = lines
-                .next()
-                .map_err(|error| Error::Read(source.path.clone(), error))?;
+            let next = match lines.next() {
+                Ok(next) => next,
+                // What is compressed is cut off then.
+                Err(_) if source.bytes.is_none() && self.stop.load(Ordering::Relaxed) => Next::End,
+                Err(error) => return Err(Error::Read(source.path.clone(), error)),
+            };
             let read = match next {
                 Next::End => {
                     source.lines = None;
@@ -300,6 +308,14 @@ impl Reader {
             top.0.0 = written;
         }
         Ok(())
+    }
+
+    /// Reads no further: what is left are the requests that were read already.
+    pub fn close(&mut self) {
+        self.open.clear();
+        for source in &mut self.sources {
+            source.lines = None;
+        }
     }
 
     /// The logs, with their formats and how far they were read.

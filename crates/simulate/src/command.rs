@@ -156,12 +156,13 @@ fn replayed(trials: &[Trial<'_>], options: &Options) -> Result<(), Failure> {
         steps: Steps::Around,
         decisions: options.decisions.clone(),
     };
-    let mut reader = options.reader(trials)?;
+    let mut reader = options.reader(trials, &stop)?;
     let mut progress = Progress::new(is_watched());
-    let report = report_on(trials, options, &as_asked, &mut reader, &mut |reader| {
+    let mut go_on = |reader: &Reader| {
         progress.show(reader);
         !stop.load(Ordering::Relaxed)
-    });
+    };
+    let report = report_on(trials, options, &as_asked, (&mut reader, &stop), &mut go_on);
     progress.end();
     let report = report?;
     if let Some(file) = &options.html {
@@ -192,7 +193,7 @@ fn report_on(
     trials: &[Trial<'_>],
     options: &Options,
     as_asked: &Replay<'_>,
-    reader: &mut Reader,
+    (reader, stop): (&mut Reader, &Arc<AtomicBool>),
     go_on: &mut dyn FnMut(&Reader) -> bool,
 ) -> Result<Report, Failure> {
     let found = replay(trials, reader, as_asked, go_on).map_err(Failure::Failed)?;
@@ -202,9 +203,11 @@ fn report_on(
     if let Some(untouched) = options.suggest {
         let allowed = Allowed::Clients(((100.0 - untouched) * 10_000.0).round() as u64);
         let open = || {
-            options.reader(trials).map_err(|failure| match failure {
-                Failure::Failed(why) | Failure::Refuses(why) => why,
-            })
+            options
+                .reader(trials, stop)
+                .map_err(|failure| match failure {
+                    Failure::Failed(why) | Failure::Refuses(why) => why,
+                })
         };
         let suggested = match found.stopped {
             true => Ok(None),
@@ -219,12 +222,14 @@ fn report_on(
 }
 
 impl Options {
-    fn reader(&self, trials: &[Trial<'_>]) -> Result<Reader, Failure> {
+    /// Opens the logs; standard input ends once `stop` is true.
+    fn reader(&self, trials: &[Trial<'_>], stop: &Arc<AtomicBool>) -> Result<Reader, Failure> {
         let headers = trials.iter().flat_map(|trial| headers(trial.plan));
         let options = tidegate_logs::Options {
             headers: headers.collect(),
             format: self.map.clone().or_else(|| self.format.0.clone()),
             strict: self.strict,
+            stop: stop.clone(),
             ..Default::default()
         };
         Reader::open(&self.logs, options).map_err(|error| Failure::Failed(error.to_string()))

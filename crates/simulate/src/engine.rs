@@ -138,9 +138,9 @@ pub(crate) fn replay<'p>(
     }
     loop {
         if found.times.requests.is_multiple_of(CHECK_EVERY) {
-            if !go_on(reader) {
+            if !found.stopped && !go_on(reader) {
                 found.stopped = true;
-                break;
+                reader.close();
             }
             let mut lanes = found.candidates.iter().flat_map(|tried| &tried.lanes);
             if lanes.any(|lane| lane.stats.has_failed()) {
@@ -173,6 +173,8 @@ pub(crate) fn replay<'p>(
             }
         }
     }
+    // Standard input ends when it is to stop.
+    found.stopped |= !go_on(reader);
     for tried in &mut found.candidates {
         tried.seconds.flush(Micros::MAX, &mut tried.lanes);
         for lane in &mut tried.lanes {

@@ -1,6 +1,8 @@
 //! `tidegate simulate` on the log of a real gateway: it decides as the gateway did, for each single request.
 
+mod delayed;
 mod edges;
+mod interrupted;
 mod lacking;
 mod running;
 mod settled;

@@ -1,13 +1,8 @@
-//! What a request has come to when it is answered, requests that wait, and an end before that of the log.
-
-use std::io::Write as _;
-use std::process::{Command, Stdio};
+//! What a request has come to when it is answered, and requests that wait for their turn.
 
 use http::{Request, Response};
-use serde_json::Value;
 use tidegate_testkit::{Client, Upstream, body};
 
-use super::edges::Folder;
 use super::start;
 
 /// An upstream whose answers have a status and a cost by the path.
@@ -72,38 +67,4 @@ async fn requests_that_wait_in_a_queue_are_admitted_as_they_were() {
     }
     gateway.stop().await;
     recording.agree(&["queue"]);
-}
-
-#[test]
-fn an_interrupt_prints_what_is_known_so_far() {
-    let folder = Folder::new();
-    let config = folder.config(
-        "gateway.yaml",
-        "  it: { fixed_window: { limit: 9, window: 1h } }",
-    );
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    command
-        .args(["simulate", "--json", "-c"])
-        .arg(config)
-        .arg("-");
-    command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut running = command.spawn().unwrap();
-    let mut input = running.stdin.take().unwrap();
-    let line =
-        "192.0.2.1 - - [22/Nov/2026:10:00:00 +0000] \"GET / HTTP/1.1\" 200 5 \"-\" \"curl\"\n";
-    let block = line.repeat(10_000);
-    // What no pipe holds: it was read.
-    input.write_all(block.as_bytes()).unwrap();
-    let kill = Command::new("kill")
-        .args(["-INT", &running.id().to_string()])
-        .status();
-    assert!(kill.unwrap().success());
-    // An endless log, until nobody reads it any more.
-    while input.write_all(block.as_bytes()).is_ok() {}
-    let output = running.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0));
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(report["log"]["stopped"], true);
-    let requests = report["configurations"][0]["requests"].as_u64().unwrap();
-    assert!(requests > 0, "{report:#}");
 }
