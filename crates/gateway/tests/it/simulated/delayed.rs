@@ -151,6 +151,13 @@ fn agree(recording: &Recording) {
                 "{name} {id}: {:?}, replayed {fate:?}",
                 it.fate
             );
+            if !it.fate.admitted && !fate.admitted {
+                let [happened, replayed] = [it.fate.waited, fate.waited];
+                assert!(
+                    happened.abs_diff(replayed) < LATE,
+                    "{name} {id}: {happened} {replayed}"
+                );
+            }
         }
         // When each place was given away, whoever got it.
         let admitted = |fate: fn(&Logged, Fate) -> Fate| {
