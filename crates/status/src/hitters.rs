@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::near::{NearKey, NearTable, Nearness};
+use crate::near::{NearKey, NearTable, Nearness, Place};
 use crate::space_saving::{COUNTERS, SpaceSaving};
 use crate::summary::Summary;
 
@@ -65,22 +65,48 @@ pub struct Top<N> {
     pub start: [Summary<Arc<N>>; 2],
 }
 
-/// The counters of one thread, locked.
+/// The counters of one thread, locked for one request of one key.
 #[derive(Debug)]
 pub struct OwnCounters<'a, N> {
     shard: MutexGuard<'a, Shard<N>>,
+    key: u64,
     turn: u32,
+    near: Near,
+}
+
+/// What is known of the key among those that are near a limit.
+#[derive(Debug)]
+enum Near {
+    Unasked,
+    At(Place),
+    NoPlace,
 }
 
 impl<N> OwnCounters<'_, N> {
-    /// Adds `weight` to what is counted for `key`. `name` is asked only if the key has no counter yet.
-    pub fn add(&mut self, measure: Measure, key: u64, weight: u64, name: impl FnOnce() -> N) {
-        self.shard.tables[measure as usize].add(key, weight, name);
+    /// Adds `weight` to what is counted for the key. `name` is asked at most once for each counter that a key gets.
+    #[inline]
+    pub fn add(&mut self, measure: Measure, weight: u64, name: impl FnOnce() -> N) {
+        self.shard.tables[measure as usize].add(self.key, weight, name);
     }
 
-    /// Notes that this key has little left of a limit.
-    pub fn near(&mut self, key: u64, nearness: Nearness, name: impl FnOnce() -> N) {
-        self.shard.near.add(key, nearness, self.turn, name);
+    /// Whether [`near`](Self::near) may note anything more.
+    #[inline]
+    pub const fn notes_near(&self) -> bool {
+        !matches!(self.near, Near::NoPlace)
+    }
+
+    /// Notes that the key has little left of a limit; each limit once. `name` is asked only if it gets a place among those that are
+    /// near.
+    #[inline]
+    pub fn near(&mut self, nearness: Nearness, name: impl FnOnce() -> N) {
+        let near = &mut self.shard.near;
+        if let Near::Unasked = self.near {
+            let place = near.place_of(self.key, self.turn);
+            self.near = place.map_or(Near::NoPlace, Near::At);
+        }
+        if let Near::At(place) = &mut self.near {
+            near.add(place, self.key, nearness, self.turn, name);
+        }
     }
 }
 
@@ -119,11 +145,20 @@ impl<N: Clone> Hitters<N> {
         }
     }
 
-    /// The counters of this thread, for one request.
-    pub fn own(&self) -> OwnCounters<'_, N> {
+    /// The counters of this thread, for one request of this key.
+    #[inline]
+    pub fn own(&self, key: u64) -> OwnCounters<'_, N> {
+        let (thread, shards) = (thread(), self.shards.len());
+        // Threads are as many as shards, mostly. To divide is dear.
+        let shard = match thread < shards {
+            true => thread,
+            false => thread % shards,
+        };
         OwnCounters {
-            shard: self.shards[thread() % self.shards.len()].lock(),
+            shard: self.shards[shard].lock(),
             turn: self.turns.load(Ordering::Relaxed),
+            key,
+            near: Near::Unasked,
         }
     }
 
@@ -181,21 +216,21 @@ impl<N: Clone> Hitters<N> {
     /// The keys that were near a limit within the last minute, each once per limit, those with the least left first.
     pub fn nearest(&self) -> Vec<NearKey<N>> {
         let since = self.turns.load(Ordering::Relaxed) - NEAR_TURNS;
-        let mut found: HashMap<(u64, u32), NearKey<N>> = HashMap::new();
+        let mut found: HashMap<(u64, u32), (u32, NearKey<N>)> = HashMap::new();
         for shard in &self.shards {
             let shard = shard.lock();
-            for seen in shard.near.seen(since) {
+            for (tick, seen) in shard.near.seen(since) {
                 let known = found.entry((seen.key, seen.nearness.limit));
                 known
                     .and_modify(|known| {
-                        if known.tick <= seen.tick {
-                            known.clone_from(seen);
+                        if known.0 <= tick {
+                            *known = (tick, seen.clone());
                         }
                     })
-                    .or_insert_with(|| seen.clone());
+                    .or_insert_with(|| (tick, seen.clone()));
             }
         }
-        let mut nearest: Vec<_> = found.into_values().collect();
+        let mut nearest: Vec<_> = found.into_values().map(|(_, it)| it).collect();
         let share = |it: &NearKey<N>| {
             let left = u128::from(it.nearness.left) << 32;
             left / u128::from(it.nearness.of.max(1))
@@ -208,7 +243,7 @@ impl<N: Clone> Hitters<N> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::space_saving::SPARE;
+    use crate::space_saving::NAMES;
     use crate::summary::Entry;
 
     /// The longest part of a name that lies elsewhere.
@@ -220,10 +255,9 @@ mod tests {
     fn one_thread_takes_a_megabyte_at_most() {
         // As large as a client.
         type Name = (Box<str>, u64);
-        let names =
-            2 * (COUNTERS + SPARE) + NearTable::<Name>::MOST_BYTES / size_of::<NearKey<Name>>();
-        let thread =
-            2 * SpaceSaving::<Name>::MOST_BYTES + NearTable::<Name>::MOST_BYTES + names * NAME;
+        let names = 2 * NAMES + NearTable::<Name>::MOST_NAMES;
+        let tables = 2 * SpaceSaving::<Name>::MOST_BYTES + SpaceSaving::<Name>::REMOVAL_BYTES;
+        let thread = tables + NearTable::<Name>::MOST_BYTES + names * NAME;
         let slice = COUNTERS * size_of::<(u64, Entry<Arc<Name>>)>() + NAMED * (NAME + SHARED);
         let past = 2 * (SLICES + 1) * slice;
         assert!(thread + past < 1 << 20, "{thread} + {past}");
@@ -242,12 +276,12 @@ mod tests {
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    hitters.own().near(7, nearness(0, 20), || "seven");
-                    hitters.own().near(7, nearness(1, 5), || "seven");
+                    hitters.own(7).near(nearness(0, 20), || "seven");
+                    hitters.own(7).near(nearness(1, 5), || "seven");
                 });
             }
         });
-        hitters.own().near(8, nearness(0, 0), || "eight");
+        hitters.own(8).near(nearness(0, 0), || "eight");
         let found = || -> Vec<_> {
             let nearest = hitters.nearest().into_iter();
             nearest
@@ -261,12 +295,12 @@ mod tests {
         for _ in 0..NEAR_TURNS {
             hitters.turn();
         }
-        hitters.own().near(8, nearness(0, 3), || "eight");
+        hitters.own(8).near(nearness(0, 3), || "eight");
         assert_eq!(found().len(), 3, "a minute is not over");
         hitters.turn();
         assert_eq!(found(), [("eight", 0, 3)]);
         for key in 0..100_000 {
-            hitters.own().near(key, nearness(0, 1), || "many");
+            hitters.own(key).near(nearness(0, 1), || "many");
         }
         assert!(found().len() <= 2 * 512);
     }

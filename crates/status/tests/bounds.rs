@@ -64,6 +64,10 @@ fn holds(summary: &Summary<Arc<u64>>, counts: &HashMap<u64, u64>) -> Result<(), 
                 );
                 prop_assert!(entry.error() <= total / M, "{entry:?} of {total}");
                 prop_assert!(entry.name.as_deref().is_none_or(|name| name == key));
+                prop_assert!(
+                    entry.name.is_some() || entry.low <= total / M,
+                    "{entry:?} of {total} has no name"
+                );
             }
             None => prop_assert!(*count <= summary.floor(), "{count} is not listed"),
         }
@@ -115,9 +119,9 @@ fn a_million_single_clients_do_not_hide_one_with_a_hundredth() {
             let hitters = &hitters;
             scope.spawn(move || {
                 for n in (thread..singles).step_by(4) {
-                    hitters.own().add(Measure::Admitted, n, 1, || n);
+                    hitters.own(n).add(Measure::Admitted, 1, || n);
                     if n % 99 == 0 {
-                        hitters.own().add(Measure::Admitted, greedy, 1, || greedy);
+                        hitters.own(greedy).add(Measure::Admitted, 1, || greedy);
                     }
                 }
             });
@@ -142,7 +146,7 @@ fn a_million_single_clients_do_not_hide_one_with_a_hundredth() {
 fn clients_that_are_alike_keep_names_to_be_listed_by() {
     let hitters = Hitters::new(1);
     for key in 0..1_000 {
-        hitters.own().add(Measure::Admitted, key, 1, || key);
+        hitters.own(key).add(Measure::Admitted, 1, || key);
     }
     hitters.turn();
     let top = hitters.top();
@@ -159,8 +163,32 @@ fn names_are_copied_with_a_new_key_only() {
     let mut copies = 0;
     for _ in 0..3 {
         for key in 0..100 {
-            hitters.own().add(Measure::Refused, key, 1, || copies += 1);
+            hitters.own(key).add(Measure::Refused, 1, || copies += 1);
         }
     }
     assert_eq!(copies, 100);
+}
+
+#[test]
+fn clients_that_come_once_are_not_named_where_there_are_many() {
+    let hitters = Hitters::new(1);
+    let mut copies = 0;
+    for key in 0..100_000 {
+        hitters.own(key).add(Measure::Refused, 1, || copies += 1);
+    }
+    assert_eq!(copies, M, "only the first, which may all have counters");
+    // Whoever comes again has a name at once, and so has who costs much.
+    for key in [1 << 40, 1 << 40, 1 << 40] {
+        hitters.own(key).add(Measure::Refused, 1, || copies += 1);
+    }
+    hitters
+        .own(1 << 41)
+        .add(Measure::Refused, 1_000, || copies += 1);
+    assert_eq!(copies, M + 2);
+    let top = hitters.top();
+    let refused = &top.start[Measure::Refused as usize];
+    for (key, count) in [(1 << 40, 3), (1 << 41, 1_000)] {
+        let entry = refused.get(key).unwrap();
+        assert_eq!((entry.low, entry.name.is_some()), (count, true));
+    }
 }

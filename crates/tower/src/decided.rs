@@ -115,7 +115,8 @@ impl Decided {
 
     /// What each limit said that was asked, in the order of the rules.
     pub fn verdicts(&self) -> impl Iterator<Item = LimitVerdict<'_>> + Clone {
-        let verdicts = self.decision.iter().flat_map(|decision| &decision.verdicts);
+        let decision = self.decision.as_ref();
+        let verdicts: &[_] = decision.map_or(&[], |decision| &decision.verdicts);
         let asked = self.charged.iter().zip(verdicts);
         asked.filter_map(|(index, verdict)| {
             let rule = self.rules.get(*index)?;
