@@ -143,7 +143,7 @@ fn rates_are_written_so_that_they_can_be_read() {
         (20, "5/s", 4, "capacity 4, refill 1/s"),
         (7, "1/3h", 10, "capacity 10, refill 1/126m"),
         (5, "1000000000/ms", 4, "capacity 4, refill 800000000/ms"),
-        (12_345, "77777/d", 16_000, "capacity 16000, refill 4200/h"),
+        (12_345, "77777/d", 16_000, "capacity 16000, refill 70/m"),
         (9, "100/15m", 9, "capacity 9, refill 400/h"),
     ] {
         let bucket = TokenBucket::new(capacity, good(rate)).unwrap();
