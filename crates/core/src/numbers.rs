@@ -64,6 +64,7 @@ pub(crate) fn in_millis(units: u128, span: u128) -> Option<Rate> {
     (rate.count <= HIGHEST_RATE && rate.per <= MAX_WINDOW).then_some(rate)
 }
 
+/// The greatest common divisor.
 pub(crate) const fn gcd(a: u128, b: u128) -> u128 {
     if b == 0 { a } else { gcd(b, a % b) }
 }

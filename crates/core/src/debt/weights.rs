@@ -1,7 +1,7 @@
 //! What a unit of cost weighs, so that rates are exact in integers, and debts from one weight to another.
 
 use super::Meter;
-use crate::numbers::{MAX_EXACT, MAX_SPAN, MAX_WINDOW, Rate};
+use crate::numbers::{MAX_EXACT, MAX_SPAN, MAX_WINDOW, Rate, gcd};
 
 /// So many times the capacity can be owed, if weights fit that are exact to one part in a million.
 const HEADROOM: u64 = 1_000;
@@ -69,7 +69,8 @@ pub(super) fn weigh(capacity: u64, rate: Rate) -> Option<(u64, u64)> {
 
 /// As [`weigh`], so that debts of up to `units` are exact.
 fn weigh_up_to(units: u64, rate: Rate) -> Option<(u64, u64)> {
-    let common = gcd(rate.count, rate.per);
+    // No larger than either.
+    let common = gcd(rate.count.into(), rate.per.into()) as u64;
     let (weight, pay) = (rate.per / common, rate.count / common);
     let fits = |weight: u64, pay: u64| {
         let owed = u128::from(units) * u128::from(weight);
@@ -113,8 +114,4 @@ impl Meter {
         let product = |pay: u64, weight: u64| u128::from(pay) * u128::from(weight);
         product(self.pay, other.weight) >= product(other.pay, self.weight)
     }
-}
-
-const fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }

@@ -12,6 +12,7 @@ use tidegate_overrides::port::Changed;
 use tidegate_overrides::{ChangeError, Previous};
 use tidegate_status::client::Report;
 use tidegate_tower::problem;
+use tokio::sync::Semaphore;
 
 use crate::runtime::budgets::NoReport;
 use crate::status::LiveStatus;
@@ -30,12 +31,22 @@ pub(super) struct Audit {
     pub(super) status: Arc<LiveStatus>,
 }
 
+/// How many changes are made at a time. More wait as long as their clients do.
+static CHANGES: Semaphore = Semaphore::const_new(16);
+
 /// Makes a change and tells of it, to the end of both. What a connection does ends when its client hangs up, or when it is open for too
 /// long: then a change would be made of which no line tells.
 pub(super) async fn to_its_end(
     change: impl Future<Output = Response<Bytes>> + Send + 'static,
 ) -> Response<Bytes> {
-    let done = tokio::spawn(change).await;
+    // It is never closed.
+    let permit = CHANGES.acquire().await;
+    let done = tokio::spawn(async move {
+        let answer = change.await;
+        drop(permit);
+        answer
+    });
+    let done = done.await;
     done.unwrap_or_else(|_| {
         let detail = "The gateway is stopping, or the change failed. It may have been made.";
         problem(StatusCode::SERVICE_UNAVAILABLE, "stopping", detail)

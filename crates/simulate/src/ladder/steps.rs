@@ -1,8 +1,8 @@
 //! What was used under one key, at several quotas from small to large.
 //!
-//! Most keys stay far below all of them. As long as the smallest quota admits every request of a key, the larger ones do too: they have
-//! been charged the same, and none of them counts it for longer. So only the smallest is asked. The states of the others are made up
-//! for when it refuses a request, by charging them with what it has admitted.
+//! Most keys stay far below all of them. As long as the smallest quota admits every request of a key, the larger ones do too. They have been
+//! charged the same, and none of them counts it for longer. So only the smallest is asked. When it refuses a request, the states of the others
+//! are made up: they are charged with what it has admitted.
 
 use tidegate_core::{Block, HoldId, Micros, Quota, Receipt, Slot, State, Verdict, decide};
 

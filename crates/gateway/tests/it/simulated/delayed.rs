@@ -121,8 +121,8 @@ fn replayed(recording: &Recording) -> (BTreeMap<String, Fate>, Value) {
     (fates.collect(), serde_json::from_str(&report).unwrap())
 }
 
-/// Requests that came within this time of each other, in us, may have come in either order: the log has the time of the decision less the
-/// time of waiting, which are taken one after the other, and no such time of who was not decided about.
+/// Requests that came within this time of each other, in us, may have come in either order. The log has the time of the decision, less the
+/// time of waiting; the gateway takes these one after the other. Of who was not decided about it has neither.
 const ORDER: u64 = 50_000;
 
 /// A replay may let a request through earlier by this time, in us, since timers are late, and a busy machine later still.
