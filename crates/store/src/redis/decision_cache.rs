@@ -190,19 +190,22 @@ impl DecisionCache {
         })
     }
 
-    /// Until when a key is blocked by what Redis said last, by this machine's clock; 0 if it is not.
+    /// Until when a key is blocked by what Redis said last, by this machine's clock; 0 if it is not. A block is one of the key,
+    /// whatever its plan: what a refusal of another plan says counts, unless that plan was admitted since.
     pub(super) fn blocked_until(&self, charge: &Charge<'_>, now: Micros) -> Micros {
-        if charge.limit.block().is_none() {
+        let Some(block) = charge.limit.block() else {
             return 0;
-        }
-        let until = self.with(charge, |seen| {
-            let left = seen
-                .verdict
-                .retry_after
-                .checked_sub(micros(seen.received.elapsed()))?;
-            Some(now + left).filter(|_| !seen.verdict.allowed)
-        });
-        until.unwrap_or(0)
+        };
+        let key = charge.limit_key();
+        let row = self.rows.lock(&key);
+        let of_key = row.iter().flatten().filter(|known| known.key == key);
+        let last = of_key.max_by_key(|known| known.received);
+        let Some(refused) = last.filter(|known| !known.verdict.allowed) else {
+            return 0;
+        };
+        let left = refused.verdict.retry_after.min(block.span);
+        let left = left.checked_sub(micros(refused.received.elapsed()));
+        left.map_or(0, |left| now + left)
     }
 
     /// What Redis said last of this charge's key, however long ago.

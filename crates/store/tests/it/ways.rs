@@ -124,24 +124,25 @@ async fn what_is_observed_refuses_nobody_and_counts_who_was_admitted() {
 async fn a_block_outlasts_redis() {
     let server = RedisServer::start().await;
     let store = connect(&server.url(), Duration::from_secs(5)).await;
-    let quota = TokenBucket::new(
-        1,
-        tidegate_core::Rate {
-            count: 1,
-            per: SECOND / 100,
-        },
-    )
-    .unwrap();
+    let rate = tidegate_core::Rate {
+        count: 1,
+        per: SECOND / 100,
+    };
+    let quota = TokenBucket::new(1, rate).unwrap();
     let span = HOUR;
-    let limit = Limit::new("blocks", quota, OnFailure::Local).blocking(Block {
+    let block = Block {
         span,
         extend: false,
-    });
+    };
+    let limit = Limit::new("blocks", quota, OnFailure::Local).blocking(block);
     let charges = [charge(&limit, 1, 1)];
-    wait_for("two requests within 10 ms", async || {
-        (store.decide(&charges).await.outcome == Outcome::Refused).then_some(())
-    })
-    .await;
+    let others = [charge(&limit, 2, 1)];
+    for charges in [&charges, &others] {
+        wait_for("two requests within 10 ms", async || {
+            (store.decide(charges).await.outcome == Outcome::Refused).then_some(())
+        })
+        .await;
+    }
     server.stop();
     // For a moment the refusal is remembered; then the outage is seen.
     wait_for("a decision without Redis", async || {
@@ -151,6 +152,14 @@ async fn a_block_outlasts_redis() {
         (decision.via == Via::Fallback).then_some(())
     })
     .await;
+    // Nor does a larger plan, or a reload, end it.
+    let quota = TokenBucket::new(100, rate).unwrap();
+    let larger = Limit::new("blocks", quota, OnFailure::Local).blocking(block);
+    let decision = store.decide(&[charge(&larger, 2, 1)]).await;
+    assert_eq!(
+        (decision.outcome, decision.via),
+        (Outcome::Refused, Via::Fallback)
+    );
 }
 
 /// A block that begins while Redis is away, by what Redis said before that: it lasts like any other.

@@ -1,12 +1,13 @@
 //! `block`: a key that exceeded its limit is refused for a while, and no longer.
 
 use tidegate_core::{Block, Micros};
-use tidegate_store::Via;
+use tidegate_store::{Mode, Via};
 
 use super::budget::{Budget, asked_of, budget};
 use super::refusal::{self, Refusals};
 use super::{Breach, Promise};
 use crate::history::{Charge, History, Request, Span};
+use crate::law::Numbers;
 
 pub(super) const LASTS: Promise = Promise {
     name: "block",
@@ -37,16 +38,19 @@ struct Blocked {
     since: Micros,
     /// By so much a block lasts longer if the clock is stepped back meanwhile.
     back: Micros,
+    /// For whom it surely lasts that long; none: for everybody.
+    of: Option<Numbers>,
 }
 
 impl Blocked {
-    fn refused(&mut self, at: Span, block: Block, left: Micros, asked: Micros) {
-        let until = at.begin + left;
+    fn refused(&mut self, at: Span, block: Block, refusal: Refusal) {
+        let until = at.begin + refusal.left;
         let surely = self.surely.map_or(0, |surely| surely.end);
         if block.extend || at.begin >= self.at_most + self.back {
             let begin = at.end;
             self.surely = Some(Span { begin, end: until });
-            self.asked = asked;
+            self.asked = refusal.asked;
+            self.of = refusal.of;
         } else if at.end < surely {
             // Over several slots it may be refused at the end of its time, and then begin the next block.
             return;
@@ -60,6 +64,7 @@ impl Blocked {
             charge.at.begin > surely.begin
                 && charge.at.end < surely.end
                 && request.asked.end > self.asked
+                && self.of.is_none_or(|numbers| numbers == charge.numbers)
         };
         self.surely.filter(is_within)
     }
@@ -71,10 +76,20 @@ impl Blocked {
     }
 }
 
+/// A refusal that a block may have begun with.
+#[derive(Clone, Copy)]
+struct Refusal {
+    /// For at least so long the key is refused.
+    left: Micros,
+    /// When that was asked, by this machine's clock.
+    asked: Micros,
+    /// Who is refused for that long, if an answer said how long: it may have spoken of its own quota, and not of the block.
+    of: Option<Numbers>,
+}
+
 /// What happened to a key.
 enum Event {
-    /// For at least so long, asked at this time of this machine.
-    Refused(Micros, Micros),
+    Refused(Refusal),
     /// It was asked, and nobody knows what was said.
     Asked,
     /// What was used was forgotten: surely, or maybe.
@@ -97,9 +112,9 @@ fn events(
         let mut forgotten = forgotten.iter();
         forgotten.any(|lost| lost.meets(at.begin, at.end)) || history.may_be_lost(at)
     };
-    let event = |at: Span, left: Micros, asked: Micros| match may_be_gone(at) {
+    let event = |at: Span, refusal: Refusal| match may_be_gone(at) {
         true => (at, Event::Asked),
-        false => (at, Event::Refused(left, asked)),
+        false => (at, Event::Refused(refusal)),
     };
     let block = history.limits[limit].block;
     let span = block.map_or(0, |block| block.span);
@@ -116,12 +131,19 @@ fn events(
                 // A gateway alone goes on with a block that Redis has begun, of which this budget knows no more than that. So it
                 // is with a block that began before its clock was stepped, and with one that the first of several calls began.
                 let is_of_answer = history.steps.is_empty() && !history.is_split(request);
-                let left = match of {
-                    Budget::Shared if is_of_answer => span,
-                    _ => span.min(verdict.retry_after),
+                let begins_here = history.limits[limit].mode == Mode::Local;
+                let (left, of) = match of {
+                    Budget::Shared if is_of_answer => (span, None),
+                    _ => {
+                        let of = (!begins_here).then_some(charge.numbers);
+                        (span.min(verdict.retry_after), of)
+                    }
                 };
-                (begins && request.via() != Some(Via::Remembered))
-                    .then(|| event(decided(history, request, charge), left, request.asked.begin))
+                let asked = request.asked.begin;
+                (begins && request.via() != Some(Via::Remembered)).then(|| {
+                    let refusal = Refusal { left, asked, of };
+                    event(decided(history, request, charge), refusal)
+                })
             }
             // Redis may have been asked, or what is kept here, before its client left.
             None => Some((unanswered(request), Event::Asked)),
@@ -174,7 +196,7 @@ pub(super) fn may_last(
             break;
         }
         match event {
-            Event::Refused(left, asked) => blocked.refused(span, block, left, asked),
+            Event::Refused(refusal) => blocked.refused(span, block, refusal),
             Event::Asked => blocked.maybe(span, block),
             Event::Forgotten(true) if blocked.since < span.begin && span.end + age < at.begin => {
                 blocked = Blocked::default();
@@ -222,7 +244,7 @@ fn admitted_meanwhile(history: &History, limit: usize, key: u64) -> Option<Breac
                 }
             }
             match event {
-                Event::Refused(left, asked) => blocked.refused(span, block, left, asked),
+                Event::Refused(refusal) => blocked.refused(span, block, refusal),
                 Event::Asked => blocked.maybe(span, block),
                 Event::Forgotten(_) | Event::Stands => blocked.surely = None,
             }

@@ -51,6 +51,30 @@ fn a_block_lasts_until_its_end() {
     breaks(own, admitted(305 * MS), "block");
 }
 
+/// A gateway without Redis says how long its own share lasts, and the block may end before that.
+#[test]
+fn a_block_that_goes_on_in_an_outage() {
+    let outage = || {
+        let mut history = blocking(false);
+        history.limits[0].on_failure = OnFailure::Local;
+        let mut here = refused(200 * MS, Via::Fallback);
+        here.charges[0].here = true;
+        here.charges[0].verdict.as_mut().unwrap().retry_after = 150 * MS;
+        history.requests.push(here);
+        history
+    };
+    let admitted_here = |limit| {
+        let mut request = alone(320 * MS, 0);
+        request.charges[0].numbers.limit = limit;
+        request
+    };
+    breaks(outage(), admitted_here(10), "block");
+    // After a reload the share is another.
+    let mut reloaded = outage();
+    reloaded.requests.push(admitted_here(20));
+    assert_eq!(names(&reloaded), [""; 0]);
+}
+
 #[test]
 fn a_block_that_a_replica_may_have_missed() {
     let lost = |begin| {
