@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::near::{NearKey, NearTable, Nearness, Place};
-use crate::space_saving::{COUNTERS, SpaceSaving};
+use crate::space_saving::{COUNTERS, CounterAt, SpaceSaving};
 use crate::summary::Summary;
 
 /// Slices of the last minute that are complete. With the one that is running they are a minute.
@@ -72,6 +72,8 @@ pub struct OwnCounters<'a, N> {
     key: u64,
     turn: u32,
     near: Near,
+    // Its counter of refusals, if this request is one.
+    refused: CounterAt,
 }
 
 /// What is known of the key among those that are near a limit.
@@ -86,7 +88,10 @@ impl<N> OwnCounters<'_, N> {
     /// Adds `weight` to what is counted for the key. `name` is asked at most once for each counter that a key gets.
     #[inline]
     pub fn add(&mut self, measure: Measure, weight: u64, name: impl FnOnce() -> N) {
-        self.shard.tables[measure as usize].add(self.key, weight, name);
+        let at = self.shard.tables[measure as usize].add_at(self.key, weight, name);
+        if measure == Measure::Refused {
+            self.refused = at;
+        }
     }
 
     /// Whether [`near`](Self::near) may note anything more.
@@ -99,13 +104,31 @@ impl<N> OwnCounters<'_, N> {
     /// near.
     #[inline]
     pub fn near(&mut self, nearness: Nearness, name: impl FnOnce() -> N) {
+        // Whoever is refused has nothing left, as before: to note it once in a turn is enough. A bit for each limit tells so.
+        let limit = 1_u32.checked_shl(nearness.limit).unwrap_or(0);
+        if nearness.left == 0
+            && let Some(notes) = self.shard.tables[Measure::Refused as usize].notes(self.refused)
+        {
+            if *notes & limit != 0 {
+                return;
+            }
+            *notes |= limit;
+        }
+        self.note_near(nearness, name);
+    }
+
+    #[inline]
+    fn note_near(&mut self, nearness: Nearness, name: impl FnOnce() -> N) {
         let near = &mut self.shard.near;
         if let Near::Unasked = self.near {
             let place = near.place_of(self.key, self.turn);
             self.near = place.map_or(Near::NoPlace, Near::At);
         }
         if let Near::At(place) = &mut self.near {
-            near.add(place, self.key, nearness, self.turn, name);
+            let had_nothing = near.add(place, self.key, nearness, self.turn, name);
+            if had_nothing && nearness.left > 0 {
+                self.shard.tables[Measure::Refused as usize].forget_notes(self.key);
+            }
         }
     }
 }
@@ -159,11 +182,14 @@ impl<N: Clone> Hitters<N> {
             turn: self.turns.load(Ordering::Relaxed),
             key,
             near: Near::Unasked,
+            refused: CounterAt::UNKNOWN,
         }
     }
 
     /// Completes the slice that is running. Six of them are a minute: to be called every ten seconds.
     pub fn turn(&self) {
+        // Before the counters are taken: what they know of near keys holds for no more than a turn.
+        self.turns.fetch_add(1, Ordering::Relaxed);
         let slice = Measure::ALL.map(|measure| {
             let mut slice = Summary::default();
             for shard in &self.shards {
@@ -174,7 +200,6 @@ impl<N: Clone> Hitters<N> {
             slice.drop_names(NAMED);
             slice
         });
-        self.turns.fetch_add(1, Ordering::Relaxed);
         let mut past = self.past.lock();
         for (start, slice) in past.start.iter_mut().zip(&slice) {
             start.merge(slice.clone());
@@ -263,6 +288,46 @@ mod tests {
         assert!(thread + past < 1 << 20, "{thread} + {past}");
         // More threads share the past.
         assert!(thread < 1 << 19, "{thread}");
+    }
+
+    #[test]
+    fn who_is_refused_again_and_again_is_as_near_as_when_last_seen() {
+        let hitters = Hitters::new(1);
+        let near = |own: &mut OwnCounters<'_, &str>, limit, left| {
+            own.near(
+                Nearness {
+                    limit,
+                    left,
+                    of: 100,
+                },
+                || "seven",
+            );
+        };
+        let refused = |limits: &[u32]| {
+            let mut own = hitters.own(7);
+            own.add(Measure::Refused, 1, || "seven");
+            limits.iter().for_each(|limit| near(&mut own, *limit, 0));
+        };
+        let admitted = |left| near(&mut hitters.own(7), 1, left);
+        let found = || -> Vec<_> {
+            let nearest = hitters.nearest().into_iter();
+            nearest
+                .map(|it| (it.nearness.limit, it.nearness.left))
+                .collect()
+        };
+        refused(&[0, 1]);
+        refused(&[0, 1, 99]);
+        assert_eq!(found(), [(0, 0), (1, 0), (99, 0)]);
+        admitted(5);
+        assert_eq!(found(), [(0, 0), (99, 0), (1, 5)]);
+        refused(&[1]);
+        assert_eq!(found(), [(0, 0), (1, 0), (99, 0)]);
+        // For a minute after the last refusal, also if there was one in each turn.
+        for _ in 0..2 * NEAR_TURNS {
+            hitters.turn();
+            refused(&[0]);
+        }
+        assert_eq!(found(), [(0, 0)]);
     }
 
     #[test]

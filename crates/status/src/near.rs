@@ -111,7 +111,7 @@ impl<N> NearTable<N> {
         (ways != 0 || head.lowest < highest).then_some(Place { set, ways })
     }
 
-    /// Notes how near the key of this place is to a limit, each limit once.
+    /// Notes how near the key of this place is to a limit, each limit once. Tells whether nothing was left when it was last seen.
     #[inline]
     pub(crate) fn add(
         &mut self,
@@ -120,16 +120,19 @@ impl<N> NearTable<N> {
         nearness: Nearness,
         tick: u32,
         name: impl FnOnce() -> N,
-    ) {
+    ) -> bool {
         let rank = nearness.rank(tick);
         let sets = &mut **self.sets.get_or_insert_with(Sets::empty);
-        if place.ways != 0 && sets.renew(place, key, nearness, rank) {
-            return;
+        if place.ways != 0
+            && let Some(before) = sets.renew(place, key, nearness, rank)
+        {
+            return before == 0;
         }
         // Clients take turns in a table that is too small for them: then a name for each would be made for nothing.
         if rank > sets.heads[place.set % SETS].lowest {
             sets.replace(place.set % SETS, key, nearness, tick, name);
         }
+        false
     }
 
     /// The keys that were seen at `since` or later, each with when that was.
@@ -151,9 +154,9 @@ impl<N> Sets<N> {
         })
     }
 
-    /// Notes a key that is known to be near this limit; tells whether it is.
+    /// Notes a key that is known to be near this limit; tells what was left before. None: it is not known.
     #[inline]
-    fn renew(&mut self, place: &mut Place, key: u64, nearness: Nearness, rank: u64) -> bool {
+    fn renew(&mut self, place: &mut Place, key: u64, nearness: Nearness, rank: u64) -> Option<u64> {
         let (head, keys) = (
             &mut self.heads[place.set % SETS],
             &mut self.keys[place.set % SETS],
@@ -165,17 +168,17 @@ impl<N> Sets<N> {
                 && seen.nearness.limit == nearness.limit
                 && seen.key == key
             {
-                (seen.nearness.left, seen.nearness.of) = (nearness.left, nearness.of);
+                let before = std::mem::replace(&mut seen.nearness, nearness).left;
                 // Limits come in one order: the next one's way is the next, mostly.
                 place.ways ^= ways & ways.wrapping_neg();
                 if head.ranks[way] != rank {
                     head.rank(way, rank);
                 }
-                return true;
+                return Some(before);
             }
             ways &= ways - 1;
         }
-        false
+        None
     }
 
     /// The key of the lowest rank makes place.
