@@ -213,9 +213,18 @@ const fn tag(spread: u64) -> u64 {
 }
 
 impl Head {
-    #[inline(never)]
+    #[inline]
     fn rank(&mut self, way: usize, rank: u64) {
-        self.ranks[way] = rank;
+        let before = std::mem::replace(&mut self.ranks[way], rank);
+        if before == self.lowest {
+            self.find_lowest();
+        } else {
+            self.lowest = self.lowest.min(rank);
+        }
+    }
+
+    #[inline(never)]
+    fn find_lowest(&mut self) {
         self.lowest = self.ranks.into_iter().fold(u64::MAX, u64::min);
     }
 }

@@ -5,7 +5,7 @@
 //! Counters are removed many at a time, the smallest ones, as D. Anderson and others do in "A High-Performance Algorithm for
 //! Identifying Frequent Items in Data Streams", IMC 2017: to find the smallest counter for each new key costs several times more.
 //!
-//! Most keys of a stream that has many are gone before they come again. So a key of such a stream gets its name when it comes again.
+//! Most keys of a stream that has many are gone before they come again. So a key of such a stream gets its name when it was met three times.
 
 use std::sync::Arc;
 
@@ -18,6 +18,8 @@ pub(crate) const COUNTERS: usize = 1_024;
 pub(crate) const SPARE: usize = 512;
 /// Counters that have a name at most. A removal leaves [`COUNTERS`], so that it makes place for a quarter as many names.
 pub(crate) const NAMES: usize = COUNTERS + COUNTERS / 4;
+/// How much is counted of a key before it gets its name, where there are many keys.
+const MET: u64 = 3;
 /// Counters for which memory is taken first.
 const FIRST: usize = 64;
 /// Slots of the index: more than twice the counters, so that a search is short.
@@ -81,7 +83,7 @@ impl<N> SpaceSaving<N> {
     /// Adds `weight` to what is counted for `key`.
     ///
     /// `name` is asked once per counter: at once of the first [`COUNTERS`] keys, and of a key with a weight above
-    /// `total / COUNTERS`; of others when they come again.
+    /// `total / COUNTERS`; of others when [`MET`] were counted.
     #[inline]
     pub fn add(&mut self, key: u64, weight: u64, name: impl FnOnce() -> N) {
         self.add_at(key, weight, name);
@@ -96,7 +98,7 @@ impl<N> SpaceSaving<N> {
         let at = usize::from(index[slot]);
         if let Some(counter) = self.counters.get_mut(at) {
             counter.count = counter.count.saturating_add(weight);
-            if counter.name.is_none() {
+            if counter.name.is_none() && counter.count - counter.error >= MET {
                 return self.give_name(at, name);
             }
             return CounterAt(at);

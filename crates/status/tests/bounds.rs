@@ -177,9 +177,12 @@ fn clients_that_come_once_are_not_named_where_there_are_many() {
         hitters.own(key).add(Measure::Refused, 1, || copies += 1);
     }
     assert_eq!(copies, M, "only the first, which may all have counters");
-    // Whoever comes again has a name at once, and so has who costs much.
-    for key in [1 << 40, 1 << 40, 1 << 40] {
-        hitters.own(key).add(Measure::Refused, 1, || copies += 1);
+    // Whoever comes a third time has a name, and so has at once who costs much.
+    for named in [0, 0, 1] {
+        hitters
+            .own(1 << 40)
+            .add(Measure::Refused, 1, || copies += 1);
+        assert_eq!(copies, M + named);
     }
     hitters
         .own(1 << 41)
