@@ -102,7 +102,8 @@ impl<N> OwnCounters<'_, N> {
 
     /// Notes that the key has little left of a limit; each limit once. `name` is asked only if it gets a place among those that are
     /// near.
-    #[inline]
+    // Most requests have much left: what they do has more registers so.
+    #[inline(never)]
     pub fn near(&mut self, nearness: Nearness, name: impl FnOnce() -> N) {
         // Whoever is refused has nothing left, as before: to note it once in a turn is enough. A bit for each limit tells so.
         let limit = 1_u32.checked_shl(nearness.limit).unwrap_or(0);

@@ -106,6 +106,9 @@ impl<N> SpaceSaving<N> {
         let at = self.counters.len();
         // Below `COUNTERS + SPARE`, which a u16 holds.
         index[slot] = at as u16;
+        if let Some(notes) = &mut self.notes {
+            notes[at] = 0;
+        }
         if at == self.counters.capacity() {
             self.grow();
         }
@@ -127,7 +130,7 @@ impl<N> SpaceSaving<N> {
         place
     }
 
-    /// What was noted of the key of a counter, since counters were removed last: 0 at first. None if the counter is not where it was.
+    /// What was noted of the key of a counter since others were removed last: 0 at first. None if the counter is not where it was.
     #[inline]
     pub(crate) fn notes(&mut self, at: CounterAt) -> Option<&mut u32> {
         self.notes.get_or_insert_with(no_notes).get_mut(at.0)
@@ -195,7 +198,7 @@ impl<N> SpaceSaving<N> {
         let named = self.counters.iter().filter(|it| it.name.is_some());
         self.named = named.count();
         if let Some(notes) = &mut self.notes {
-            notes.fill(0);
+            notes[..self.counters.len()].fill(0);
         }
         if let Some(index) = &mut self.index {
             index.fill(EMPTY);
