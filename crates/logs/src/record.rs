@@ -186,6 +186,8 @@ impl Record {
         }
         match slot {
             Slot::Skip | Slot::Object(_) | Slot::Lost | Slot::Log => {}
+            // A query alone, as a target of this form has no path either.
+            Slot::Text(Field::Path) | Slot::Uri if value.starts_with(b"?") => {}
             Slot::Text(field) => {
                 if let Some(place) = self.texts.get_mut(field as usize) {
                     *place = span;

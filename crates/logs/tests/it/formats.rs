@@ -188,6 +188,26 @@ fn a_log_of_cloudfront_has_the_columns_that_it_names() {
     assert_eq!(headers, [[false, false], [true, false], [false, false]]);
 }
 
+/// The target `?k=1` has no path either.
+#[test]
+fn a_query_alone_is_no_path() {
+    let mut cloudfront = Parser::new(&Format::CloudFront);
+    let names = b"#Fields: timestamp c-ip cs-method cs-uri-stem cs-uri-query";
+    assert!(matches!(cloudfront.line(names), Ok(Line::Other)));
+    let mut nginx = Parser::new(&Format::read("$msec $request_method $uri $args").unwrap());
+    let lines: [(&mut Parser, &[u8]); 2] = [
+        (&mut cloudfront, b"1795361541\t192.0.2.9\tGET\t?\tk=1"),
+        (&mut nginx, b"1795361541.000 GET ? k=1"),
+    ];
+    for (parser, line) in lines {
+        let Ok(Line::Request(entry)) = parser.line(line) else {
+            panic!("a request");
+        };
+        assert!(entry.path().is_none());
+        assert_eq!(entry.query().unwrap().raw(), b"k=1");
+    }
+}
+
 #[test]
 fn a_log_whose_columns_change_too_often_has_none_that_are_known() {
     let mut parser = Parser::new(&Format::CloudFront);
