@@ -190,8 +190,8 @@ impl DecisionCache {
         })
     }
 
-    /// Until when a key is blocked by what Redis said last, by this machine's clock; 0 if it is not. A block is one of the key,
-    /// whatever its plan: what a refusal of another plan says counts, unless that plan was admitted since.
+    /// Until when a key is blocked by what Redis said last, by this machine's clock; 0 if it is not. All plans of a key share a block, so
+    /// the last decision on the key tells, whatever its plan.
     pub(super) fn blocked_until(&self, charge: &Charge<'_>, now: Micros) -> Micros {
         let Some(block) = charge.limit.block() else {
             return 0;

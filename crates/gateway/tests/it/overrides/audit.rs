@@ -87,18 +87,23 @@ async fn each_change_is_an_audit_line_with_who_what_and_why() {
     assert!(lines[0]["from"].as_str().unwrap().starts_with("127.0.0.1:"));
 }
 
+/// A gateway that asks Redis through a proxy.
+async fn asking(proxy: &RedisProxy, upstream: &Upstream) -> GatewayProcess {
+    let store = format!(
+        "store: {{ redis: {{ url: \"redis://{}\", timeout: 2s, on_failure: open }} }}\n",
+        proxy.addr()
+    );
+    let yaml = limited(&store).replace("UPSTREAM", &upstream.url());
+    GatewayProcess::start_with(&admin_port(), "level: info", &yaml).await
+}
+
 /// A client that hangs up while Redis takes its time is told nothing, but the log is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_is_an_audit_line_though_nobody_waits_for_the_answer() {
     let redis = RedisServer::start().await;
     let proxy = RedisProxy::start(redis.addr());
-    let store = format!(
-        "store: {{ redis: {{ url: \"redis://{}\", timeout: 2s, on_failure: open }} }}\n",
-        proxy.addr()
-    );
     let upstream = Upstream::ok();
-    let yaml = limited(&store).replace("UPSTREAM", &upstream.url());
-    let gateway = GatewayProcess::start_with(&admin_port(), "level: info", &yaml).await;
+    let gateway = asking(&proxy, &upstream).await;
     let body = block().to_string();
     let length = body.len();
     for (request, action) in [
@@ -141,13 +146,8 @@ async fn a_change_is_an_audit_line_though_nobody_waits_for_the_answer() {
 async fn what_a_load_sets_before_it_fails_is_audited() {
     let redis = RedisServer::start().await;
     let proxy = RedisProxy::start(redis.addr());
-    let store = format!(
-        "store: {{ redis: {{ url: \"redis://{}\", timeout: 2s, on_failure: open }} }}\n",
-        proxy.addr()
-    );
     let upstream = Upstream::ok();
-    let yaml = limited(&store).replace("UPSTREAM", &upstream.url());
-    let gateway = GatewayProcess::start_with(&admin_port(), "level: info", &yaml).await;
+    let gateway = asking(&proxy, &upstream).await;
     let one =
         |id: usize| json!({ "name": format!("user_id:{id}"), "action": "block", "for": "1h" });
     let load = json!({ "overrides": (0..1_000).map(one).collect::<Vec<_>>() });
