@@ -25,36 +25,48 @@ use crate::table::{Figure, Operation, Row, Table};
 const FEW: u32 = 100;
 const MANY: u32 = 5_000;
 
+/// What the limits said of a request.
+#[derive(Clone, Copy)]
+enum Said {
+    /// Much is left.
+    Admitted,
+    /// A fifth is left: the client is near each limit.
+    Near,
+    Refused,
+}
+
 pub(crate) fn table() -> Table {
-    let row = |name: &str, clients, admits| Row {
+    let row = |name: &str, clients, said| Row {
         name: name.into(),
         figures: [1, 3]
-            .map(|limits| Figure::of(move || count(clients, admits, limits)))
+            .map(|limits| Figure::of(move || count(clients, said, limits)))
             .into(),
     };
     Table {
         title: "counting a request",
         columns: vec!["one limit".into(), "three limits".into()],
         rows: vec![
-            row("admitted, of 100 clients", FEW, true),
-            row("refused, of 100 clients", FEW, false),
-            row("admitted, of 5,000 clients", MANY, true),
-            row("refused, of 5,000 clients", MANY, false),
+            row("admitted, of 100 clients", FEW, Said::Admitted),
+            row("near the limits, of 100 clients", FEW, Said::Near),
+            row("refused, of 100 clients", FEW, Said::Refused),
+            row("admitted, of 5,000 clients", MANY, Said::Admitted),
+            row("near the limits, of 5,000 clients", MANY, Said::Near),
+            row("refused, of 5,000 clients", MANY, Said::Refused),
         ],
         is_of_routes: false,
     }
 }
 
 /// The clients take turns.
-fn count(clients: u32, admits: bool, limits: usize) -> Operation {
-    let decided = decided(clients, admits, limits);
+fn count(clients: u32, said: Said, limits: usize) -> Operation {
+    let decided = decided(clients, said, limits);
     let metrics = GatewayMetrics::new(WaitQueues::default());
     let rules = &decided[0].rules;
     let limits = rules.iter().map(|rule| &*rule.limit);
     let route = RouteMetrics::new(&metrics, &Arc::from("route"), limits);
-    let (outcome, status) = match admits {
-        true => (RequestOutcome::Forwarded, StatusCode::OK),
-        false => (RequestOutcome::Limited, StatusCode::TOO_MANY_REQUESTS),
+    let (outcome, status) = match said {
+        Said::Admitted | Said::Near => (RequestOutcome::Forwarded, StatusCode::OK),
+        Said::Refused => (RequestOutcome::Limited, StatusCode::TOO_MANY_REQUESTS),
     };
     let mut next = 0;
     Box::new(move || {
@@ -65,8 +77,12 @@ fn count(clients: u32, admits: bool, limits: usize) -> Operation {
 }
 
 /// What the limit layer says of one request of each client.
-fn decided(clients: u32, admits: bool, limits: usize) -> Vec<Decided> {
-    let capacity = if admits { 1_000 } else { 1 };
+fn decided(clients: u32, said: Said, limits: usize) -> Vec<Decided> {
+    let (capacity, requests) = match said {
+        Said::Admitted => (1_000, 1),
+        Said::Near => (5, 4),
+        Said::Refused => (1, 2),
+    };
     let rate = Rate {
         count: capacity,
         per: 3_600_000_000,
@@ -103,11 +119,12 @@ fn decided(clients: u32, admits: bool, limits: usize) -> Vec<Decided> {
             Poll::Pending => unreachable!("the memory store waits for nobody"),
         }
     };
-    let mut all = |client| {
-        // A bucket of 1 is empty after the first request.
-        let first = ask(client);
-        let answer = if admits { first } else { ask(client) };
-        answer.expect("the layer leaves its decision in the answer")
+    let last = |client| {
+        let answers = (0..requests).map(|_| ask(client));
+        answers.last().flatten()
     };
-    (0..clients).map(&mut all).collect()
+    let decided = (0..clients).map(last);
+    decided
+        .map(|decided| decided.expect("the layer leaves its decision in the answer"))
+        .collect()
 }

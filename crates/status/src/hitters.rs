@@ -5,16 +5,16 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
-use crate::near::{NearKey, NearTable, Nearness, Place};
-use crate::space_saving::{COUNTERS, CounterAt, SpaceSaving};
+use crate::near::{NearKey, NearLimits, NearTable};
+use crate::space_saving::{COUNTERS, SpaceSaving};
 use crate::summary::Summary;
 
 /// Slices of the last minute that are complete. With the one that is running they are a minute.
 const SLICES: usize = 5;
 /// How many keys of a complete slice keep their names; the others are never shown.
-const NAMED: usize = 128;
+const NAMED: usize = 112;
 /// How many turns ago a key that is near a limit was seen at most.
 const NEAR_TURNS: u32 = 6;
 
@@ -65,75 +65,6 @@ pub struct Top<N> {
     pub start: [Summary<Arc<N>>; 2],
 }
 
-/// The counters of one thread, locked for one request of one key.
-#[derive(Debug)]
-pub struct OwnCounters<'a, N> {
-    shard: MutexGuard<'a, Shard<N>>,
-    key: u64,
-    turn: u32,
-    near: Near,
-    // Its counter of refusals, if this request is one.
-    refused: CounterAt,
-}
-
-/// What is known of the key among those that are near a limit.
-#[derive(Debug)]
-enum Near {
-    Unasked,
-    At(Place),
-    NoPlace,
-}
-
-impl<N> OwnCounters<'_, N> {
-    /// Adds `weight` to what is counted for the key. `name` is asked at most once for each counter that a key gets.
-    #[inline]
-    pub fn add(&mut self, measure: Measure, weight: u64, name: impl FnOnce() -> N) {
-        let at = self.shard.tables[measure as usize].add_at(self.key, weight, name);
-        if measure == Measure::Refused {
-            self.refused = at;
-        }
-    }
-
-    /// Whether [`near`](Self::near) may note anything more.
-    #[inline]
-    pub const fn notes_near(&self) -> bool {
-        !matches!(self.near, Near::NoPlace)
-    }
-
-    /// Notes that the key has little left of a limit; each limit once. `name` is asked only if it gets a place among those that are
-    /// near.
-    // Most requests have much left: what they do has more registers so.
-    #[inline(never)]
-    pub fn near(&mut self, nearness: Nearness, name: impl FnOnce() -> N) {
-        // Whoever is refused has nothing left, as before: to note it once in a turn is enough. A bit for each limit tells so.
-        let limit = 1_u32.checked_shl(nearness.limit).unwrap_or(0);
-        if nearness.left == 0
-            && let Some(notes) = self.shard.tables[Measure::Refused as usize].notes(self.refused)
-        {
-            if *notes & limit != 0 {
-                return;
-            }
-            *notes |= limit;
-        }
-        self.note_near(nearness, name);
-    }
-
-    #[inline]
-    fn note_near(&mut self, nearness: Nearness, name: impl FnOnce() -> N) {
-        let near = &mut self.shard.near;
-        if let Near::Unasked = self.near {
-            let place = near.place_of(self.key, self.turn);
-            self.near = place.map_or(Near::NoPlace, Near::At);
-        }
-        if let Near::At(place) = &mut self.near {
-            let had_nothing = near.add(place, self.key, nearness, self.turn, name);
-            if had_nothing && nearness.left > 0 {
-                self.shard.tables[Measure::Refused as usize].forget_notes(self.key);
-            }
-        }
-    }
-}
-
 /// Threads are numbered in the order in which they first count something.
 #[inline]
 fn thread() -> usize {
@@ -169,27 +100,34 @@ impl<N: Clone> Hitters<N> {
         }
     }
 
-    /// The counters of this thread, for one request of this key.
+    /// Counts a request of `key` on this thread: what it adds, if anything, and the limits that it is near to, each once. `name` is asked
+    /// at most once for each counter or place that the key gets.
     #[inline]
-    pub fn own(&self, key: u64) -> OwnCounters<'_, N> {
+    pub fn count(
+        &self,
+        key: u64,
+        added: Option<(Measure, u64)>,
+        near: &NearLimits,
+        mut name: impl FnMut() -> N,
+    ) {
         let (thread, shards) = (thread(), self.shards.len());
         // Threads are as many as shards, mostly. To divide is dear.
         let shard = match thread < shards {
             true => thread,
             false => thread % shards,
         };
-        OwnCounters {
-            shard: self.shards[shard].lock(),
-            turn: self.turns.load(Ordering::Relaxed),
-            key,
-            near: Near::Unasked,
-            refused: CounterAt::UNKNOWN,
+        let mut shard = self.shards[shard].lock();
+        if let Some((measure, weight)) = added {
+            shard.tables[measure as usize].add(key, weight, &mut name);
+        }
+        if !near.is_empty() {
+            let turn = self.turns.load(Ordering::Relaxed);
+            shard.near.note(key, near, turn, name);
         }
     }
 
     /// Completes the slice that is running. Six of them are a minute: to be called every ten seconds.
     pub fn turn(&self) {
-        // Before the counters are taken: what they know of near keys holds for no more than a turn.
         self.turns.fetch_add(1, Ordering::Relaxed);
         let slice = Measure::ALL.map(|measure| {
             let mut slice = Summary::default();
@@ -247,13 +185,10 @@ impl<N: Clone> Hitters<N> {
             let shard = shard.lock();
             for (tick, seen) in shard.near.seen(since) {
                 let known = found.entry((seen.key, seen.nearness.limit));
-                known
-                    .and_modify(|known| {
-                        if known.0 <= tick {
-                            *known = (tick, seen.clone());
-                        }
-                    })
-                    .or_insert_with(|| (tick, seen.clone()));
+                let known = known.or_insert_with(|| (tick, seen.clone()));
+                if known.0 <= tick {
+                    *known = (tick, seen);
+                }
             }
         }
         let mut nearest: Vec<_> = found.into_values().map(|(_, it)| it).collect();
@@ -269,6 +204,7 @@ impl<N: Clone> Hitters<N> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::near::Nearness;
     use crate::space_saving::NAMES;
     use crate::summary::Entry;
 
@@ -294,41 +230,38 @@ mod tests {
     #[test]
     fn who_is_refused_again_and_again_is_as_near_as_when_last_seen() {
         let hitters = Hitters::new(1);
-        let near = |own: &mut OwnCounters<'_, &str>, limit, left| {
-            own.near(
-                Nearness {
-                    limit,
-                    left,
-                    of: 100,
-                },
-                || "seven",
-            );
+        let count = |added, near: &[(u32, u64)]| {
+            let nearness = |(limit, left)| Nearness {
+                limit,
+                left,
+                of: 100,
+            };
+            let near = near.iter().copied().map(nearness).collect();
+            hitters.count(7, added, &near, || "seven");
         };
-        let refused = |limits: &[u32]| {
-            let mut own = hitters.own(7);
-            own.add(Measure::Refused, 1, || "seven");
-            limits.iter().for_each(|limit| near(&mut own, *limit, 0));
-        };
-        let admitted = |left| near(&mut hitters.own(7), 1, left);
+        let refused = Some((Measure::Refused, 1));
         let found = || -> Vec<_> {
             let nearest = hitters.nearest().into_iter();
             nearest
                 .map(|it| (it.nearness.limit, it.nearness.left))
                 .collect()
         };
-        refused(&[0, 1]);
-        refused(&[0, 1, 99]);
+        count(refused, &[(0, 0), (1, 0)]);
+        count(refused, &[(0, 0), (1, 0), (99, 0)]);
         assert_eq!(found(), [(0, 0), (1, 0), (99, 0)]);
-        admitted(5);
+        count(None, &[(1, 5)]);
         assert_eq!(found(), [(0, 0), (99, 0), (1, 5)]);
-        refused(&[1]);
+        count(refused, &[(1, 0)]);
         assert_eq!(found(), [(0, 0), (1, 0), (99, 0)]);
         // For a minute after the last refusal, also if there was one in each turn.
         for _ in 0..2 * NEAR_TURNS {
             hitters.turn();
-            refused(&[0]);
+            count(refused, &[(0, 0)]);
         }
         assert_eq!(found(), [(0, 0)]);
+        let top = hitters.top().start;
+        let refused = top[Measure::Refused as usize].total();
+        assert_eq!(refused, 3 + 2 * u64::from(NEAR_TURNS));
     }
 
     #[test]
@@ -339,15 +272,18 @@ mod tests {
             left,
             of: 100,
         };
+        let near = |key, nearness, name| {
+            hitters.count(key, None, &[nearness].into_iter().collect(), || name);
+        };
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    hitters.own(7).near(nearness(0, 20), || "seven");
-                    hitters.own(7).near(nearness(1, 5), || "seven");
+                    near(7, nearness(0, 20), "seven");
+                    near(7, nearness(1, 5), "seven");
                 });
             }
         });
-        hitters.own(8).near(nearness(0, 0), || "eight");
+        near(8, nearness(0, 0), "eight");
         let found = || -> Vec<_> {
             let nearest = hitters.nearest().into_iter();
             nearest
@@ -361,12 +297,12 @@ mod tests {
         for _ in 0..NEAR_TURNS {
             hitters.turn();
         }
-        hitters.own(8).near(nearness(0, 3), || "eight");
+        near(8, nearness(0, 3), "eight");
         assert_eq!(found().len(), 3, "a minute is not over");
         hitters.turn();
         assert_eq!(found(), [("eight", 0, 3)]);
         for key in 0..100_000 {
-            hitters.own(key).near(nearness(0, 1), || "many");
+            near(key, nearness(0, 1), "many");
         }
         assert!(found().len() <= 2 * 512);
     }

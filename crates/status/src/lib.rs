@@ -19,8 +19,8 @@ mod space_saving;
 mod summary;
 mod text;
 
-pub use hitters::{Hitters, Measure, OwnCounters, Top};
-pub use near::{NearKey, Nearness};
+pub use hitters::{Hitters, Measure, Top};
+pub use near::{NearKey, NearLimits, Nearness};
 pub use recent::Recent;
 pub use series::{Series, Tracks};
 pub use space_saving::SpaceSaving;

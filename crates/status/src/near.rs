@@ -1,11 +1,16 @@
 //! Which keys have used up most of a limit, as far as a table of fixed size knows.
 
-/// The keys that are remembered, in sets of [`WAYS`]. All limits of a client are in one set, so that a request looks into one.
+/// The keys that are remembered, in sets of [`WAYS`].
 const SETS: usize = 64;
 const WAYS: usize = 8;
+/// Limits of which a key is remembered to be near.
+const LIMITS: usize = 4;
 
 /// The golden ratio spreads keys that differ in few bits.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// One in each byte.
+const BYTES: u64 = 0x0101_0101_0101_0101;
 
 /// A key that has little left of a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +24,7 @@ pub struct NearKey<N> {
 }
 
 /// How near a key is to a limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Nearness {
     /// The number of the limit, as the caller counts them.
     pub limit: u32,
@@ -31,19 +36,65 @@ pub struct Nearness {
 
 impl Nearness {
     /// Whether so little is left that it counts: a fifth or less.
+    #[inline]
     pub const fn is_near(left: u64, of: u64) -> bool {
-        left.saturating_mul(5) <= of
+        // Five times what is left is no more than the whole; without an overflow.
+        left <= of >> 2 && left << 2 <= of - left
+    }
+}
+
+/// The limits that a request is near to: the first few, which can be counted at once.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NearLimits {
+    limits: [u32; LIMITS],
+    left: [u64; LIMITS],
+    of: [u64; LIMITS],
+    len: usize,
+}
+
+impl NearLimits {
+    /// Whether there is no room for more: those here are to be counted now.
+    #[inline]
+    pub const fn is_full(&self) -> bool {
+        self.len >= LIMITS
     }
 
-    /// Greater if it was seen later, and of two at one tick if a smaller share is left.
+    /// Adds one, if there is room.
     #[inline]
-    fn rank(&self, tick: u32) -> u64 {
-        // Shares are no less than 0: then their bits are in the order of their values. Of a refusal nothing is left, mostly.
-        let share = match self.left {
-            0 => 0,
-            left => (left as f32 / self.of as f32).to_bits(),
-        };
-        u64::from(tick) << 32 | u64::from(!share)
+    pub const fn add(&mut self, nearness: Nearness) {
+        if self.len < LIMITS {
+            self.limits[self.len] = nearness.limit;
+            self.left[self.len] = nearness.left;
+            self.of[self.len] = nearness.of;
+            self.len += 1;
+        }
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// All of them.
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = Nearness> {
+        let numbers = self.left.iter().zip(&self.of);
+        let limits = self.limits.iter().zip(numbers).take(self.len);
+        limits.map(|(limit, (left, of))| Nearness {
+            limit: *limit,
+            left: *left,
+            of: *of,
+        })
+    }
+}
+
+impl FromIterator<Nearness> for NearLimits {
+    /// As many as there is room for.
+    fn from_iter<I: IntoIterator<Item = Nearness>>(limits: I) -> Self {
+        let mut near = Self::default();
+        limits.into_iter().for_each(|nearness| near.add(nearness));
+        near
     }
 }
 
@@ -60,29 +111,70 @@ struct Sets<N> {
     keys: [Ways<N>; SETS],
 }
 
-type Ways<N> = [Option<NearKey<N>>; WAYS];
+type Ways<N> = [Option<Seen<N>>; WAYS];
 
 /// What a search reads of a set lies side by side: most keys are only looked for.
 #[derive(Clone, Copy, Debug, Default)]
 struct Head {
-    // Of keys, whatever the limit: a byte for each way.
+    // Of keys: a byte for each way.
     tags: u64,
-    // The smallest of `ranks`.
+    // No key of the set has a lower rank. 0: a way is empty.
     lowest: u64,
-    // As of [`Nearness::rank`]. 0: an empty slot, which is older than all.
-    ranks: [u64; WAYS],
 }
 
-/// Where a key is looked for, found once for all limits that one request met.
+/// A key, and the limits that it is near to.
+#[derive(Debug)]
+struct Seen<N> {
+    key: u64,
+    name: N,
+    limits: [Note; LIMITS],
+}
+
+/// How near a key was to a limit when it was last seen.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    set: usize,
-    // Where it may be with limits that were not noted yet, by its tag: the highest bit of the byte of each way.
-    ways: u64,
+struct Note {
+    limit: u32,
+    tick: u32,
+    left: u64,
+    of: u64,
 }
 
-/// One in each byte.
-const BYTES: u64 = 0x0101_0101_0101_0101;
+impl Note {
+    /// No limit was noted here.
+    const NONE: Self = Self {
+        limit: u32::MAX,
+        tick: 0,
+        left: 0,
+        of: 0,
+    };
+
+    const fn new(nearness: &Nearness, tick: u32) -> Self {
+        let Nearness { limit, left, of } = *nearness;
+        Self {
+            limit,
+            tick,
+            left,
+            of,
+        }
+    }
+
+    fn rank(&self) -> u64 {
+        rank(self.tick, share(self.left, self.of))
+    }
+}
+
+/// The share of a limit that is left.
+#[inline]
+fn share(left: u64, of: u64) -> f32 {
+    left as f32 / of.max(1) as f32
+}
+
+/// Greater if a key was seen later, and of two at one tick if a smaller share is left.
+#[inline]
+fn rank(tick: u32, share: f32) -> u64 {
+    // Shares are no less than 0: then their bits are in the order of their values.
+    u64::from(tick) << 32 | u64::from(!share.to_bits())
+}
 
 impl<N> Default for NearTable<N> {
     fn default() -> Self {
@@ -98,50 +190,65 @@ impl<N> NearTable<N> {
     #[cfg(test)]
     pub(crate) const MOST_NAMES: usize = SETS * WAYS;
 
-    /// Where to look for a key that is seen at `tick`, which is greater than 0. None: neither is it there, nor can it get a place.
+    /// Notes how near a key is to these limits, each of them once. It is seen at `tick`, which is greater than 0. `name` is asked if the
+    /// key gets a place.
     #[inline]
-    pub(crate) fn place_of(&mut self, key: u64, tick: u32) -> Option<Place> {
-        let spread = key.wrapping_mul(SPREAD);
-        let set = (spread >> (u64::BITS - SETS.trailing_zeros())) as usize;
-        let head = &self.sets.get_or_insert_with(Sets::empty).heads[set];
-        // A byte that is the tag becomes 0, and its highest bit tells so. Rarely one above does, too: that way is looked at in vain.
-        let differs = head.tags ^ tag(spread).wrapping_mul(BYTES);
-        let ways = differs.wrapping_sub(BYTES) & !differs & (BYTES << 7);
-        let highest = u64::from(tick) << 32 | u64::from(u32::MAX);
-        (ways != 0 || head.lowest < highest).then_some(Place { set, ways })
-    }
-
-    /// Notes how near the key of this place is to a limit, each limit once. Tells whether nothing was left when it was last seen.
-    #[inline]
-    pub(crate) fn add(
+    pub(crate) fn note(
         &mut self,
-        place: &mut Place,
         key: u64,
-        nearness: Nearness,
+        near: &NearLimits,
         tick: u32,
         name: impl FnOnce() -> N,
-    ) -> bool {
-        let rank = nearness.rank(tick);
-        let sets = &mut **self.sets.get_or_insert_with(Sets::empty);
-        if place.ways != 0
-            && let Some(before) = sets.renew(place, key, nearness, rank)
-        {
-            return before == 0;
+    ) {
+        let spread = key.wrapping_mul(SPREAD);
+        let set = (spread >> (u64::BITS - SETS.trailing_zeros())) as usize;
+        let Sets { heads, keys } = &mut **self.sets.get_or_insert_with(Sets::empty);
+        let (head, keys) = (&mut heads[set], &mut keys[set]);
+        // A byte that is the tag becomes 0, and its highest bit tells so. Rarely one above does, too: that way is looked at in vain.
+        let differs = head.tags ^ tag(spread).wrapping_mul(BYTES);
+        let mut ways = differs.wrapping_sub(BYTES) & !differs & (BYTES << 7);
+        while ways != 0 {
+            let way = ways.trailing_zeros() as usize / 8 % WAYS;
+            if let Some(seen) = &mut keys[way]
+                && seen.key == key
+            {
+                seen.renew(head, near, tick);
+                return;
+            }
+            ways &= ways - 1;
         }
-        // Clients take turns in a table that is too small for them: then a name for each would be made for nothing.
-        if rank > sets.heads[place.set % SETS].lowest {
-            sets.replace(place.set % SETS, key, nearness, tick, name);
+        // Clients take turns in a table that is too small for them: then a name for each would be made for nothing. Nobody has a higher rank
+        // than who has nothing left, now.
+        if head.lowest < rank(tick, 0.0) {
+            let shares = near.iter().map(|it| share(it.left, it.of));
+            let least = shares.fold(1.0, |least, it| if it < least { it } else { least });
+            let rank = rank(tick, least);
+            if rank > head.lowest {
+                replace(head, keys, rank, || Seen::new(key, name()), (near, tick));
+            }
         }
-        false
     }
 
     /// The keys that were seen at `since` or later, each with when that was.
-    pub(crate) fn seen(&self, since: u32) -> impl Iterator<Item = (u32, &NearKey<N>)> {
-        let sets = self.sets.iter();
-        let sets = sets.flat_map(|sets| sets.heads.iter().zip(&sets.keys));
-        let keys = sets.flat_map(|(head, keys)| head.ranks.iter().zip(keys));
-        let keys = keys.filter_map(|(rank, key)| Some(((rank >> 32) as u32, key.as_ref()?)));
-        keys.filter(move |(tick, _)| *tick >= since)
+    pub(crate) fn seen(&self, since: u32) -> impl Iterator<Item = (u32, NearKey<N>)>
+    where
+        N: Clone,
+    {
+        let keys = self.sets.iter().flat_map(|sets| sets.keys.iter().flatten());
+        keys.flatten().flat_map(move |seen| {
+            let notes = seen.notes().filter(move |note| note.tick >= since);
+            notes.map(|note| {
+                let Note {
+                    limit, left, of, ..
+                } = *note;
+                let near = NearKey {
+                    key: seen.key,
+                    name: seen.name.clone(),
+                    nearness: Nearness { limit, left, of },
+                };
+                (note.tick, near)
+            })
+        })
     }
 }
 
@@ -153,80 +260,102 @@ impl<N> Sets<N> {
             keys: std::array::from_fn(|_| Ways::default()),
         })
     }
+}
 
-    /// Notes a key that is known to be near this limit; tells what was left before. None: it is not known.
-    #[inline]
-    fn renew(&mut self, place: &mut Place, key: u64, nearness: Nearness, rank: u64) -> Option<u64> {
-        let (head, keys) = (
-            &mut self.heads[place.set % SETS],
-            &mut self.keys[place.set % SETS],
-        );
-        let mut ways = place.ways;
-        while ways != 0 {
-            let way = ways.trailing_zeros() as usize / 8 % WAYS;
-            if let Some(seen) = &mut keys[way]
-                && seen.nearness.limit == nearness.limit
-                && seen.key == key
-            {
-                let before = std::mem::replace(&mut seen.nearness, nearness).left;
-                // Limits come in one order: the next one's way is the next, mostly.
-                place.ways ^= ways & ways.wrapping_neg();
-                if head.ranks[way] != rank {
-                    head.rank(way, rank);
-                }
-                return Some(before);
-            }
-            ways &= ways - 1;
+impl<N> Seen<N> {
+    fn new(key: u64, name: N) -> Self {
+        Self {
+            key,
+            name,
+            limits: [Note::NONE; LIMITS],
         }
-        None
     }
 
-    /// The key of the lowest rank makes place.
+    fn notes(&self) -> impl Iterator<Item = &Note> {
+        self.limits.iter().filter(|note| note.tick > 0)
+    }
+
+    /// Of the limit that it is nearest to.
+    fn rank(&self) -> u64 {
+        self.notes().map(Note::rank).max().unwrap_or(0)
+    }
+
+    #[inline]
+    fn renew(&mut self, head: &mut Head, near: &NearLimits, tick: u32) {
+        let mut renewed = 0;
+        for (note, nearness) in self.limits.iter_mut().zip(near.iter()) {
+            // Limits come in one order, mostly. With no more left than before, the rank is no lower.
+            let Nearness { limit, left, of } = nearness;
+            if note.limit != limit || note.of != of || note.left < left {
+                break;
+            }
+            note.left = left;
+            note.tick = tick;
+            renewed += 1;
+        }
+        if renewed < near.len {
+            self.note_rest(head, (near, renewed), tick);
+        }
+    }
+
+    /// Notes limits from this one on.
     #[cold]
     #[inline(never)]
-    fn replace(
-        &mut self,
-        set: usize,
-        key: u64,
-        nearness: Nearness,
-        tick: u32,
-        name: impl FnOnce() -> N,
-    ) {
-        let head = &mut self.heads[set];
-        let ranks = head.ranks.iter();
-        let way = ranks.take_while(|it| **it != head.lowest).count();
-        let tag = tag(key.wrapping_mul(SPREAD));
-        head.tags = head.tags & !(0xff << (8 * way)) | tag << (8 * way);
-        head.rank(way, nearness.rank(tick));
-        self.keys[set][way] = Some(NearKey {
-            key,
-            name: name(),
-            nearness,
-        });
+    fn note_rest(&mut self, head: &mut Head, (near, from): (&NearLimits, usize), tick: u32) {
+        for (index, nearness) in near.iter().enumerate().skip(from) {
+            self.note(index, Note::new(&nearness, tick));
+        }
+        head.lowest = head.lowest.min(self.rank());
     }
+
+    /// Notes a limit that was not noted at this place, or of which more is left than before.
+    fn note(&mut self, index: usize, note: Note) {
+        let mut known = self.limits.iter();
+        let known = known.position(|known| known.limit == note.limit);
+        // Those before were noted of the same request.
+        let others = if index < LIMITS { index } else { 0 }..LIMITS;
+        let lowest = || others.min_by_key(|at| self.limits[*at].rank());
+        let Some(at) = known.or_else(lowest) else {
+            return;
+        };
+        // A key that is near more limits than there are places for keeps those that it is nearest to.
+        if known.is_some() || self.limits[at].rank() < note.rank() {
+            self.limits[at] = note;
+        }
+        if at > index {
+            self.limits.swap(at, index);
+        }
+    }
+}
+
+/// A key of this rank gets the place of the one with the lowest rank, if its own is higher.
+#[cold]
+#[inline(never)]
+fn replace<N>(
+    head: &mut Head,
+    keys: &mut Ways<N>,
+    rank: u64,
+    seen: impl FnOnce() -> Seen<N>,
+    (near, tick): (&NearLimits, u32),
+) {
+    let ranks = keys.each_ref();
+    let mut ranks = ranks.map(|seen| seen.as_ref().map_or(0, Seen::rank));
+    let lowest = ranks.into_iter().fold(u64::MAX, u64::min);
+    let way = ranks.iter().take_while(|it| **it != lowest).count() % WAYS;
+    if rank > lowest {
+        let seen = keys[way].insert(seen());
+        seen.renew(head, near, tick);
+        let tag = tag(seen.key.wrapping_mul(SPREAD));
+        head.tags = head.tags & !(0xff << (8 * way)) | tag << (8 * way);
+        ranks[way] = rank;
+    }
+    head.lowest = ranks.into_iter().fold(u64::MAX, u64::min);
 }
 
 /// Of a key that was spread; not from the bits that choose the set.
 #[inline]
 const fn tag(spread: u64) -> u64 {
     spread >> 48 & 0xff
-}
-
-impl Head {
-    #[inline]
-    fn rank(&mut self, way: usize, rank: u64) {
-        let before = std::mem::replace(&mut self.ranks[way], rank);
-        if before == self.lowest {
-            self.find_lowest();
-        } else {
-            self.lowest = self.lowest.min(rank);
-        }
-    }
-
-    #[inline(never)]
-    fn find_lowest(&mut self) {
-        self.lowest = self.ranks.into_iter().fold(u64::MAX, u64::min);
-    }
 }
 
 #[cfg(test)]
@@ -247,9 +376,8 @@ mod tests {
             names
         };
         let add = |table: &mut NearTable<u64>, key, nearness, tick, name: fn(u64) -> u64| {
-            if let Some(mut place) = table.place_of(key, tick) {
-                table.add(&mut place, key, nearness, tick, || name(key));
-            }
+            let near = [nearness].into_iter().collect();
+            table.note(key, &near, tick, || name(key));
         };
         // Enough for every set to be full.
         (0..100_000).for_each(|key| add(&mut table, key, nearness(10), 1, |key| key));
@@ -272,16 +400,56 @@ mod tests {
         assert!(table.seen(1).any(|(_, it)| it.nearness.left == 15));
         (500_000..600_000).for_each(|key| add(&mut table, key, nearness(8), 1, |key| key));
         assert!(!names(&table).contains(&known));
-        // Where all of this turn have nothing left, nobody is looked for any longer.
+        // Where all of this turn have nothing left, others get no place, whatever they have left.
         (0..100_000).for_each(|key| add(&mut table, key, nearness(0), 1, |key| key));
-        let known = names(&table)[0];
-        assert!(table.place_of(known, 1).is_some());
-        let unknown = (700_000..800_000).filter(|key| table.place_of(*key, 1).is_some());
-        // A tag is one of 256.
-        assert!(unknown.count() < 10_000);
+        let first = names(&table);
+        (700_000..800_000).for_each(|key| add(&mut table, key, nearness(0), 1, |_| unreachable!()));
+        assert_eq!(names(&table), first);
         // A turn later the others are old.
         (300_000..400_000).for_each(|key| add(&mut table, key, nearness(20), 2, |key| key));
         assert_eq!(table.seen(2).count(), SETS * WAYS);
         assert!(names(&table).iter().all(|name| *name >= 300_000));
+    }
+    #[test]
+    fn a_key_is_near_a_few_limits_at_once() {
+        let mut table = NearTable::default();
+        let near = |limit, left| Nearness {
+            limit,
+            left,
+            of: 100,
+        };
+        let limits = |near: &[Nearness]| near.iter().copied().collect();
+        let seen = |table: &NearTable<()>| -> Vec<(u32, u64, u32)> {
+            let seen = table.seen(1);
+            let mut seen: Vec<_> = seen
+                .map(|(tick, it)| (it.nearness.limit, it.nearness.left, tick))
+                .collect();
+            seen.sort_unstable();
+            seen
+        };
+        table.note(7, &limits(&[near(0, 20), near(1, 10)]), 1, || ());
+        assert_eq!(seen(&table), [(0, 20, 1), (1, 10, 1)]);
+        // Of a limit alone, whatever its place; and of others on another route.
+        table.note(7, &limits(&[near(1, 12)]), 2, || ());
+        table.note(7, &limits(&[near(2, 5), near(0, 19)]), 2, || ());
+        assert_eq!(seen(&table), [(0, 19, 2), (1, 12, 2), (2, 5, 2)]);
+        // A fifth takes the place of the one that was not seen for longest.
+        table.note(7, &limits(&[near(3, 1), near(1, 11)]), 3, || ());
+        table.note(7, &limits(&[near(4, 2), near(2, 4)]), 4, || ());
+        assert_eq!(seen(&table), [(1, 11, 3), (2, 4, 4), (3, 1, 3), (4, 2, 4)]);
+        // Of more limits than there are places for, those that it is nearest to.
+        let many = [3, 9, 8, 7, 2, 6, 1, 9];
+        let many: Vec<_> = (10..)
+            .zip(many)
+            .map(|(limit, left)| near(limit, left))
+            .collect();
+        for near in many.chunks(LIMITS) {
+            table.note(7, &near.iter().copied().collect(), 5, || ());
+        }
+        let nearest = [(10, 3, 5), (14, 2, 5), (15, 6, 5), (16, 1, 5)];
+        assert_eq!(seen(&table), nearest);
+        table.note(8, &many.into_iter().collect(), 5, || ());
+        let of_8: Vec<_> = table.seen(5).filter(|(_, it)| it.key == 8).collect();
+        assert_eq!(of_8.len(), LIMITS);
     }
 }

@@ -29,7 +29,19 @@ impl<T: Clone> Recent<T> {
     }
 
     /// Adds one. `item` is asked only if there is room for it in this second.
+    #[inline]
     pub fn add(&self, item: impl FnOnce() -> T) {
+        // Where many are added, most are too much.
+        if self.left.load(Ordering::Relaxed) == 0 {
+            self.left_out.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.try_add(item);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn try_add(&self, item: impl FnOnce() -> T) {
         let less = |left: u32| left.checked_sub(1);
         let taken = self
             .left

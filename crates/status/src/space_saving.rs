@@ -43,11 +43,7 @@ pub struct SpaceSaving<N> {
     total: u64,
     // Counters that have a name.
     named: usize,
-    // What the caller notes of the key of each counter. Made with the first note.
-    notes: Option<Box<Notes>>,
 }
-
-type Notes = [u32; COUNTERS + SPARE];
 
 #[derive(Debug)]
 struct Counter<N> {
@@ -55,15 +51,6 @@ struct Counter<N> {
     count: u64,
     error: u64,
     name: Option<N>,
-}
-
-/// Where a counter is.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CounterAt(usize);
-
-impl CounterAt {
-    /// No counter is there.
-    pub(crate) const UNKNOWN: Self = Self(usize::MAX);
 }
 
 impl<N> Default for SpaceSaving<N> {
@@ -74,7 +61,6 @@ impl<N> Default for SpaceSaving<N> {
             floor: 0,
             total: 0,
             named: 0,
-            notes: None,
         }
     }
 }
@@ -86,12 +72,6 @@ impl<N> SpaceSaving<N> {
     /// `total / COUNTERS`; of others when [`MET`] were counted.
     #[inline]
     pub fn add(&mut self, key: u64, weight: u64, name: impl FnOnce() -> N) {
-        self.add_at(key, weight, name);
-    }
-
-    /// Adds as [`add`](Self::add) does. The result leads [`notes`](Self::notes) to the counter until something is added again.
-    #[inline]
-    pub(crate) fn add_at(&mut self, key: u64, weight: u64, name: impl FnOnce() -> N) -> CounterAt {
         self.total = self.total.saturating_add(weight);
         let index = self.index.get_or_insert_with(empty_index);
         let slot = find(index, &self.counters, key);
@@ -99,16 +79,13 @@ impl<N> SpaceSaving<N> {
         if let Some(counter) = self.counters.get_mut(at) {
             counter.count = counter.count.saturating_add(weight);
             if counter.name.is_none() && counter.count - counter.error >= MET {
-                return self.give_name(at, name);
+                self.give_name(at, name);
             }
-            return CounterAt(at);
+            return;
         }
         let at = self.counters.len();
         // Below `COUNTERS + SPARE`, which a u16 holds.
         index[slot] = at as u16;
-        if let Some(notes) = &mut self.notes {
-            notes[at] = 0;
-        }
         if at == self.counters.capacity() {
             self.grow();
         }
@@ -119,37 +96,18 @@ impl<N> SpaceSaving<N> {
             name: None,
         });
         let is_large = weight.saturating_mul(COUNTERS as u64) > self.total;
-        let mut place = CounterAt(at);
         if is_large || (self.floor == 0 && at < COUNTERS) {
-            place = self.give_name(at, name);
+            self.give_name(at, name);
         }
         if self.counters.len() == COUNTERS + SPARE {
             self.remove_smallest();
-            place = CounterAt::UNKNOWN;
-        }
-        place
-    }
-
-    /// What was noted of the key of a counter since others were removed last: 0 at first. None if the counter is not where it was.
-    #[inline]
-    pub(crate) fn notes(&mut self, at: CounterAt) -> Option<&mut u32> {
-        self.notes.get_or_insert_with(no_notes).get_mut(at.0)
-    }
-
-    /// Forgets what was noted of a key.
-    #[cold]
-    pub(crate) fn forget_notes(&mut self, key: u64) {
-        let index = self.index.get_or_insert_with(empty_index);
-        let at = CounterAt(usize::from(index[find(index, &self.counters, key)]));
-        if let Some(notes) = self.notes(at) {
-            *notes = 0;
         }
     }
 
     /// The most bytes that it takes, without what names lead to.
     #[cfg(test)]
     pub(crate) const MOST_BYTES: usize =
-        (COUNTERS + SPARE) * size_of::<Counter<N>>() + size_of::<Index>() + size_of::<Notes>();
+        (COUNTERS + SPARE) * size_of::<Counter<N>>() + size_of::<Index>();
 
     /// The bytes that it takes while it removes counters, besides.
     #[cfg(test)]
@@ -171,19 +129,17 @@ impl<N> SpaceSaving<N> {
     /// Names a counter, unless it goes with the smallest to make place for its name.
     #[cold]
     #[inline(never)]
-    fn give_name(&mut self, at: usize, name: impl FnOnce() -> N) -> CounterAt {
+    fn give_name(&mut self, at: usize, name: impl FnOnce() -> N) {
         let mut place = Some(at);
         if self.named >= NAMES {
             let key = self.counters[at].key;
             self.remove_smallest();
             place = self.counters.iter().position(|it| it.key == key);
         }
-        let Some(at) = place else {
-            return CounterAt::UNKNOWN;
-        };
-        self.counters[at].name = Some(name());
-        self.named += 1;
-        CounterAt(at)
+        if let Some(at) = place {
+            self.counters[at].name = Some(name());
+            self.named += 1;
+        }
     }
 
     /// Removes the smallest of more than [`COUNTERS`] counters, so many that at most [`COUNTERS`] stay.
@@ -197,9 +153,6 @@ impl<N> SpaceSaving<N> {
         self.counters.retain(|counter| counter.count > floor);
         let named = self.counters.iter().filter(|it| it.name.is_some());
         self.named = named.count();
-        if let Some(notes) = &mut self.notes {
-            notes[..self.counters.len()].fill(0);
-        }
         if let Some(index) = &mut self.index {
             index.fill(EMPTY);
             for (at, counter) in self.counters.iter().enumerate() {
@@ -250,11 +203,6 @@ impl<N: Clone> SpaceSaving<N> {
 #[cold]
 fn empty_index() -> Box<Index> {
     Box::new([EMPTY; SLOTS])
-}
-
-#[cold]
-fn no_notes() -> Box<Notes> {
-    Box::new([0; COUNTERS + SPARE])
 }
 
 /// The slot of this key, or the empty one where it belongs.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use tidegate_status::{Hitters, Measure, SpaceSaving, Summary};
+use tidegate_status::{Hitters, Measure, NearLimits, SpaceSaving, Summary};
 
 /// The counters of a table.
 const M: u64 = 1_024;
@@ -119,9 +119,19 @@ fn a_million_single_clients_do_not_hide_one_with_a_hundredth() {
             let hitters = &hitters;
             scope.spawn(move || {
                 for n in (thread..singles).step_by(4) {
-                    hitters.own(n).add(Measure::Admitted, 1, || n);
+                    hitters.count(
+                        n,
+                        Some((Measure::Admitted, 1)),
+                        &NearLimits::default(),
+                        || n,
+                    );
                     if n % 99 == 0 {
-                        hitters.own(greedy).add(Measure::Admitted, 1, || greedy);
+                        hitters.count(
+                            greedy,
+                            Some((Measure::Admitted, 1)),
+                            &NearLimits::default(),
+                            || greedy,
+                        );
                     }
                 }
             });
@@ -146,14 +156,19 @@ fn a_million_single_clients_do_not_hide_one_with_a_hundredth() {
 fn clients_that_are_alike_keep_names_to_be_listed_by() {
     let hitters = Hitters::new(1);
     for key in 0..1_000 {
-        hitters.own(key).add(Measure::Admitted, 1, || key);
+        hitters.count(
+            key,
+            Some((Measure::Admitted, 1)),
+            &NearLimits::default(),
+            || key,
+        );
     }
     hitters.turn();
     let top = hitters.top();
     for summary in [&top.minute[0], &top.start[0]] {
         let listed = summary.top(usize::MAX);
         let named = listed.iter().filter(|(_, entry)| entry.name.is_some());
-        assert_eq!(named.count(), 128);
+        assert_eq!(named.count(), 112);
     }
 }
 
@@ -163,7 +178,12 @@ fn names_are_copied_with_a_new_key_only() {
     let mut copies = 0;
     for _ in 0..3 {
         for key in 0..100 {
-            hitters.own(key).add(Measure::Refused, 1, || copies += 1);
+            hitters.count(
+                key,
+                Some((Measure::Refused, 1)),
+                &NearLimits::default(),
+                || copies += 1,
+            );
         }
     }
     assert_eq!(copies, 100);
@@ -174,19 +194,26 @@ fn clients_that_come_once_are_not_named_where_there_are_many() {
     let hitters = Hitters::new(1);
     let mut copies = 0;
     for key in 0..100_000 {
-        hitters.own(key).add(Measure::Refused, 1, || copies += 1);
+        hitters.count(
+            key,
+            Some((Measure::Refused, 1)),
+            &NearLimits::default(),
+            || copies += 1,
+        );
     }
     assert_eq!(copies, M, "only the first, which may all have counters");
     // Whoever comes a third time has a name, and so has at once who costs much.
     for named in [0, 0, 1] {
-        hitters
-            .own(1 << 40)
-            .add(Measure::Refused, 1, || copies += 1);
+        hitters.count(
+            1 << 40,
+            Some((Measure::Refused, 1)),
+            &NearLimits::default(),
+            || copies += 1,
+        );
         assert_eq!(copies, M + named);
     }
-    hitters
-        .own(1 << 41)
-        .add(Measure::Refused, 1_000, || copies += 1);
+    let large = Some((Measure::Refused, 1_000));
+    hitters.count(1 << 41, large, &NearLimits::default(), || copies += 1);
     assert_eq!(copies, M + 2);
     let top = hitters.top();
     let refused = &top.start[Measure::Refused as usize];

@@ -10,8 +10,10 @@ use parking_lot::Mutex;
 use tidegate_core::{Quota, Verdict};
 use tidegate_net::text::cut;
 use tidegate_status::document::Refusal;
-use tidegate_status::{Hitters, Measure, Nearness, OwnCounters, Recent};
+use tidegate_status::{Hitters, Measure, NearLimits, Nearness, Recent};
 use tidegate_tower::{Client, Decided};
+
+use super::route::LimitCounters;
 
 /// How much of a client's name is kept, in bytes.
 const MAX_NAME: usize = 64;
@@ -74,16 +76,16 @@ impl ClientMetrics {
         self.limits.lock().get(number as usize).cloned()
     }
 
-    /// The counters of a client, for one request.
-    pub(super) fn of<'a>(&'a self, client: &'a Client) -> OneClient<'a> {
-        OneClient {
-            client,
-            own: self.hitters.own(self.key(client)),
-        }
+    /// Counts a request of a client: what it adds, if anything, and the limits that it is near to.
+    // On its own: it has more registers so.
+    #[inline(never)]
+    pub(super) fn count(&self, client: &Client, added: Option<(Measure, u64)>, near: &NearLimits) {
+        let name = || ClientName::of(client);
+        self.hitters.count(self.key(client), added, near, name);
     }
 
     /// A request was refused on this route, whose limits these are, in order.
-    pub(super) fn refused(&self, route: &Arc<str>, limits: &[NumberedLimit], decided: &Decided) {
+    pub(super) fn refused(&self, route: &Arc<str>, limits: &[LimitCounters], decided: &Decided) {
         self.refusals.add(|| refusal(route, limits, decided));
     }
 
@@ -108,32 +110,14 @@ impl ClientMetrics {
     }
 }
 
-/// The counters of one client, locked.
-pub(super) struct OneClient<'a> {
-    client: &'a Client,
-    own: OwnCounters<'a, ClientName>,
-}
-
-impl OneClient<'_> {
+impl NumberedLimit {
+    /// How near a client is to this limit, if little is left.
     #[inline]
-    pub(super) fn add(&mut self, measure: Measure, units: u64) {
-        let name = || ClientName::of(self.client);
-        self.own.add(measure, units, name);
-    }
-
-    /// Notes what the limit with this number said, if it leaves little.
-    #[inline]
-    pub(super) fn said(&mut self, limit: &NumberedLimit, quota: &Quota, verdict: &Verdict) {
-        if !self.own.notes_near() {
-            return;
-        }
+    pub(super) fn nearness(&self, quota: &Quota, verdict: &Verdict) -> Option<Nearness> {
         let (left, of) = (verdict.remaining, quota.capacity());
-        if verdict.allowed && !Nearness::is_near(left, of) {
-            return;
-        }
-        let limit = limit.number;
-        let name = || ClientName::of(self.client);
-        self.own.near(Nearness { limit, left, of }, name);
+        let is_near = !verdict.allowed || Nearness::is_near(left, of);
+        let limit = self.number;
+        is_near.then_some(Nearness { limit, left, of })
     }
 }
 
@@ -163,7 +147,7 @@ impl ClientName {
 }
 
 /// The limit that keeps the client waiting for longest is told of.
-fn refusal(route: &Arc<str>, limits: &[NumberedLimit], decided: &Decided) -> Refusal {
+fn refusal(route: &Arc<str>, limits: &[LimitCounters], decided: &Decided) -> Refusal {
     let refusing = decided.verdicts().filter(|said| !said.limit.is_observed());
     let refusing = refusing.filter_map(|said| Some((said.index, said.verdict?)));
     let refusing = refusing.filter(|(_, verdict)| !verdict.allowed);
@@ -175,7 +159,7 @@ fn refusal(route: &Arc<str>, limits: &[NumberedLimit], decided: &Decided) -> Ref
         is_cut,
         limit: longest
             .and_then(|(index, _)| limits.get(index))
-            .map_or_else(String::new, |limit| limit.name.to_string()),
+            .map_or_else(String::new, |limit| limit.numbered.name.to_string()),
         route: route.to_string(),
         retry_after: longest.map_or(0, |(_, verdict)| verdict.retry_after.div_ceil(1_000_000)),
     }

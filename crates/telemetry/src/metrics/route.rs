@@ -7,11 +7,11 @@ use http::StatusCode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use tidegate_status::Measure;
+use tidegate_status::{Measure, NearLimits};
 use tidegate_store::{Decision, Limit, Mode, Outcome, Via};
 use tidegate_tower::{BodyCost, BodySettled, Decided};
 
-use super::clients::{NumberedLimit, OneClient};
+use super::clients::NumberedLimit;
 use super::{
     BodyCostMetrics, ClientMetrics, DecisionLabels, Durations, Exemplars, GatewayMetrics,
     RequestLabels, RouteLabels, StoreMetrics, UnknownPlans,
@@ -29,8 +29,6 @@ pub struct RouteMetrics {
     tunnels: Gauge,
     exempt: Counter,
     limits: Vec<LimitCounters>,
-    // The same, for what is counted of clients.
-    numbered: Vec<NumberedLimit>,
     clients: Arc<ClientMetrics>,
     store: StoreMetrics,
     unknown_keys: Counter,
@@ -73,8 +71,10 @@ impl RequestCounters {
     }
 }
 
+/// What is counted of one limit.
 #[derive(Debug)]
-struct LimitCounters {
+pub(super) struct LimitCounters {
+    pub(super) numbered: NumberedLimit,
     // By the store (or here, where the limit's mode has it so), by on_failure, by a refusal that was remembered.
     allowed: [Counter; 2],
     refused: [Counter; 3],
@@ -98,7 +98,6 @@ impl RouteMetrics {
             gateway.limits.add(limit, verdict, decided_by, &counter);
             counter
         };
-        let mut numbered = Vec::new();
         let limits = limits.map(|limit| {
             let decides = match limit.mode() {
                 Mode::Exact => "store",
@@ -109,10 +108,10 @@ impl RouteMetrics {
                 false => "refused",
             };
             let limit = Arc::from(limit.name());
-            numbered.push(gateway.clients.numbered(&limit));
             let counters = |verdict| [decides, "on_failure"].map(|by| counter(&limit, verdict, by));
             let [by_store, by_policy] = counters(refused);
             LimitCounters {
+                numbered: gateway.clients.numbered(&limit),
                 allowed: counters("allowed"),
                 refused: [by_store, by_policy, counter(&limit, refused, "remembered")],
                 undecided: counter(&limit, "undecided", "on_failure"),
@@ -130,7 +129,6 @@ impl RouteMetrics {
             tunnels: gateway.tunnels.get_or_create_owned(&route()),
             exempt: gateway.exempt.get_or_create_owned(&route()),
             limits: limits.collect(),
-            numbered,
             clients: gateway.clients.clone(),
             store: gateway.store.clone(),
             unknown_keys: gateway.unknown_keys.clone(),
@@ -189,20 +187,21 @@ impl RouteMetrics {
         }
         self.body_costs.told(&self.name, decided.body_cost);
         if let Some(decision) = &decided.decision {
-            let mut client = self.clients.of(&decided.client);
-            match decision.outcome {
+            let mut near = NearLimits::default();
+            self.verdicts(decided, decision, &mut near);
+            let added = match decision.outcome {
                 // What the body of the answer tells is added when it is known.
                 Outcome::Admitted if decided.cost > 0 && decided.body_cost != BodyCost::Pending => {
-                    client.add(Measure::Admitted, decided.cost);
+                    Some((Measure::Admitted, decided.cost))
                 }
-                Outcome::Admitted | Outcome::Unavailable => {}
+                Outcome::Admitted | Outcome::Unavailable => None,
                 Outcome::Refused => {
-                    client.add(Measure::Refused, 1);
                     let route = &self.requests.route;
-                    self.clients.refused(route, &self.numbered, decided);
+                    self.clients.refused(route, &self.limits, decided);
+                    Some((Measure::Refused, 1))
                 }
-            }
-            self.verdicts(decided, decision, &mut client);
+            };
+            self.clients.count(&decided.client, added, &near);
             self.store_call(decision);
         }
     }
@@ -211,12 +210,14 @@ impl RouteMetrics {
     pub fn settled_by_body(&self, settled: &BodySettled) {
         self.body_costs.told(&self.name, settled.told);
         if settled.cost > 0 {
-            let mut client = self.clients.of(&settled.client);
-            client.add(Measure::Admitted, settled.cost);
+            let added = Some((Measure::Admitted, settled.cost));
+            self.clients
+                .count(&settled.client, added, &NearLimits::default());
         }
     }
 
-    fn verdicts(&self, decided: &Decided, decision: &Decision, client: &mut OneClient<'_>) {
+    /// Counts what each limit said, and finds those that the request is near to.
+    fn verdicts(&self, decided: &Decided, decision: &Decision, near: &mut NearLimits) {
         let by = match decision.via {
             Via::Store | Via::Here => 0,
             Via::Fallback => 1,
@@ -226,8 +227,14 @@ impl RouteMetrics {
             let Some(limit) = self.limits.get(said.index) else {
                 continue;
             };
-            if let (Some(verdict), Some(numbered)) = (said.verdict, self.numbered.get(said.index)) {
-                client.said(numbered, said.limit.quota(), verdict);
+            if let Some(verdict) = said.verdict
+                && let Some(nearness) = limit.numbered.nearness(said.limit.quota(), verdict)
+            {
+                if near.is_full() {
+                    let full = std::mem::take(near);
+                    self.clients.count(&decided.client, None, &full);
+                }
+                near.add(nearness);
             }
             // What is only observed speaks of requests that went on: what another limit refused, it need not.
             if said.limit.is_observed() && decision.outcome != Outcome::Admitted {
