@@ -13,8 +13,6 @@ use tidegate_status::document::Refusal;
 use tidegate_status::{Hitters, Measure, NearLimits, Nearness, Recent};
 use tidegate_tower::{Client, Decided};
 
-use super::route::LimitCounters;
-
 /// How much of a client's name is kept, in bytes.
 const MAX_NAME: usize = 64;
 /// Refusals that are kept, and how many are taken in a second.
@@ -84,9 +82,15 @@ impl ClientMetrics {
         self.hitters.count(self.key(client), added, near, name);
     }
 
-    /// A request was refused on this route, whose limits these are, in order.
-    pub(super) fn refused(&self, route: &Arc<str>, limits: &[LimitCounters], decided: &Decided) {
-        self.refusals.add(|| refusal(route, limits, decided));
+    /// A request was refused on this route. `limit` knows the route's limits by their places.
+    #[inline]
+    pub(super) fn refused<'a>(
+        &self,
+        route: &str,
+        limit: impl Fn(usize) -> Option<&'a NumberedLimit>,
+        decided: &Decided,
+    ) {
+        self.refusals.add(|| refusal(route, limit, decided));
     }
 
     /// A client's hash, of this process alone.
@@ -147,7 +151,11 @@ impl ClientName {
 }
 
 /// The limit that keeps the client waiting for longest is told of.
-fn refusal(route: &Arc<str>, limits: &[LimitCounters], decided: &Decided) -> Refusal {
+fn refusal<'a>(
+    route: &str,
+    limit: impl Fn(usize) -> Option<&'a NumberedLimit>,
+    decided: &Decided,
+) -> Refusal {
     let refusing = decided.verdicts().filter(|said| !said.limit.is_observed());
     let refusing = refusing.filter_map(|said| Some((said.index, said.verdict?)));
     let refusing = refusing.filter(|(_, verdict)| !verdict.allowed);
@@ -158,8 +166,8 @@ fn refusal(route: &Arc<str>, limits: &[LimitCounters], decided: &Decided) -> Ref
         client,
         is_cut,
         limit: longest
-            .and_then(|(index, _)| limits.get(index))
-            .map_or_else(String::new, |limit| limit.numbered.name.to_string()),
+            .and_then(|(index, _)| limit(index))
+            .map_or_else(String::new, |limit| limit.name.to_string()),
         route: route.to_string(),
         retry_after: longest.map_or(0, |(_, verdict)| verdict.retry_after.div_ceil(1_000_000)),
     }

@@ -73,8 +73,8 @@ impl RequestCounters {
 
 /// What is counted of one limit.
 #[derive(Debug)]
-pub(super) struct LimitCounters {
-    pub(super) numbered: NumberedLimit,
+struct LimitCounters {
+    numbered: NumberedLimit,
     // By the store (or here, where the limit's mode has it so), by on_failure, by a refusal that was remembered.
     allowed: [Counter; 2],
     refused: [Counter; 3],
@@ -197,7 +197,8 @@ impl RouteMetrics {
                 Outcome::Admitted | Outcome::Unavailable => None,
                 Outcome::Refused => {
                     let route = &self.requests.route;
-                    self.clients.refused(route, &self.limits, decided);
+                    let limit = |at: usize| self.limits.get(at).map(|limit| &limit.numbered);
+                    self.clients.refused(route, limit, decided);
                     Some((Measure::Refused, 1))
                 }
             };
