@@ -237,7 +237,7 @@ async function overriding(page) {
   await listed(page, HOSTILE[0]);
   check("it is on the list, its reason as text", (await page.evaluate(() => document.images.length)) === 0);
   await accessible(page, "with an override");
-  if (shots) await page.screenshot({ path: path.join(shots, "overrides.png"), fullPage: true });
+  if (shots) await (await page.$("section:has(#overrides)")).screenshot({ path: path.join(shots, "overrides.png") });
 
   // Another operator is faster.
   await page.focus(`#overrides [data-key="Change ${name}"]`);
@@ -272,7 +272,7 @@ async function overriding(page) {
   await page.keyboard.press("Enter");
   await answered(page, "is cleared");
   check("it is cleared by keyboard", (await admin(`/overrides/${name}`)).status === 404);
-  await event(page, "The override for user_id:scanner has ended");
+  await event(page, "The override for user_id:scanner was cleared by ops");
 
   // The gateway writes this name in another way.
   await admin("/overrides/203.0.113.9", { method: "PUT", body });
@@ -327,6 +327,7 @@ async function hostile(page) {
 async function screenshots(page) {
   for (const [scheme, width] of [["light", 1280], ["dark", 1280], ["light", 390], ["dark", 390]]) {
     await page.setViewport({ width, height: width > 400 ? 900 : 844 });
+    await page.evaluate(() => window.scrollTo(0, 0));
     await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
     await pause(300);
     const place = width > 400 ? "wide" : "narrow";
