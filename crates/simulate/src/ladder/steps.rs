@@ -4,6 +4,7 @@
 //! charged the same, and none of them counts it for longer. So only the smallest is asked. When it refuses a request, the states of the others
 //! are made up: they are charged with what it has admitted.
 
+use smallvec::SmallVec;
 use tidegate_core::{Block, HoldId, Micros, Quota, Receipt, Slot, State, Verdict, decide};
 
 /// The most charges that are kept of a key of which only the smallest quota is asked.
@@ -32,8 +33,8 @@ pub(super) enum KeySteps {
     /// The smallest quota has admitted everything since its state was fresh.
     Calm {
         state: State,
-        /// If states differ, and anything was charged.
-        charged: Option<Box<Charged>>,
+        /// If states differ.
+        charged: Charged,
     },
     /// Each quota has a state.
     Apart {
@@ -43,9 +44,8 @@ pub(super) enum KeySteps {
     },
 }
 
-/// When what was charged since the smallest quota was last as good as fresh.
-#[derive(Default)]
-pub(super) struct Charged(Vec<(Micros, u64)>);
+/// When what was charged since the smallest quota was last as good as fresh. Most keys have one charge at a time.
+type Charged = SmallVec<[(Micros, u64); 1]>;
 
 impl Steps {
     /// These quotas, which are the same with larger and larger capacities.
@@ -86,7 +86,7 @@ impl Steps {
         match (self.together, self.quotas.first()) {
             (Together::Same | Together::Admitting, Some(first)) => KeySteps::Calm {
                 state: first.fresh(),
-                charged: None,
+                charged: Charged::new(),
             },
             _ => {
                 let blocked = self.block.map_or(0, |_| self.quotas.len());
@@ -107,7 +107,6 @@ impl Steps {
             if self.ask_first(state, charged, cost, now) {
                 return self.all();
             }
-            let charged = charged.as_deref().map_or(&[][..], |charged| &charged.0);
             *key = self.apart(state, charged);
         }
         let KeySteps::Apart { states, blocked } = key else {
@@ -157,13 +156,7 @@ impl Steps {
     }
 
     /// Asks the smallest quota alone. False: nothing was charged, and each has to be asked.
-    fn ask_first(
-        &self,
-        state: &mut State,
-        charged: &mut Option<Box<Charged>>,
-        cost: u64,
-        now: Micros,
-    ) -> bool {
+    fn ask_first(&self, state: &mut State, charged: &mut Charged, cost: u64, now: Micros) -> bool {
         let Some(first) = self.quotas.first().filter(|it| cost <= it.capacity()) else {
             return false;
         };
@@ -172,7 +165,6 @@ impl Steps {
             return false;
         }
         if self.together == Together::Admitting {
-            let Charged(charged) = &mut **charged.get_or_insert_default();
             if verdict.reset == 0 {
                 // Nothing is owed any more: the others count no longer.
                 charged.clear();
@@ -228,7 +220,7 @@ impl Steps {
         let is_over = |quota: &Quota, state: &State| quota.expires(state) <= now;
         let mut quotas = self.quotas.iter();
         let is_over = match &*key {
-            KeySteps::Calm { charged: None, .. } => false,
+            KeySteps::Calm { charged, .. } if !charged.spilled() => false,
             KeySteps::Calm { state, .. } => quotas.next().is_some_and(|it| is_over(it, state)),
             KeySteps::Apart { states, blocked } => {
                 quotas

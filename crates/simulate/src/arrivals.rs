@@ -1,0 +1,126 @@
+//! Requests on their way from the log to the runs, in the order of their times.
+//!
+//! Where only the second is known, there are two runs: in one the requests are spread evenly over each second, in the other all come at its
+//! start. Where the line has the end and a duration, the end is what is spread: the request arrived so long before.
+
+use std::collections::BTreeMap;
+
+use tidegate_core::Micros;
+use tidegate_logs::{Entry, Stamp};
+
+use crate::asked::Asked;
+use crate::lane::{AHEAD, Lane};
+
+const SECOND: Micros = 1_000_000;
+
+/// Times of at most this resolution are taken as they are, in us.
+pub(crate) const EXACT: Micros = 10_000;
+
+/// The requests of one second until the next one begins, or some requests whose times are known.
+#[derive(Default)]
+pub(crate) struct Arrivals<'p> {
+    second: Micros,
+    pending: Vec<(Asked<'p>, Micros, Known)>,
+    /// Those that arrive in a later second if they are spread, by their time and their order.
+    later: BTreeMap<(Micros, u64), Asked<'p>>,
+    /// How many requests have ended in a second.
+    ended: BTreeMap<Micros, u32>,
+    count: u64,
+}
+
+/// What is known of a time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Known {
+    Exact,
+    /// The second.
+    Second,
+    /// The second of the end. This is the time if ends are spread.
+    End(Micros),
+}
+
+impl<'p> Arrivals<'p> {
+    /// A request arrives: those before it are handed on, if there are enough of them or their second is over.
+    pub(crate) fn turn(&mut self, arrival: Micros, lanes: &mut [Lane<'p>]) {
+        if lanes.len() == 1 {
+            if self.pending.len() >= AHEAD {
+                self.flush(arrival, lanes);
+            }
+        } else if arrival / SECOND != self.second {
+            let start = arrival - arrival % SECOND;
+            self.flush(start, lanes);
+            self.second = arrival / SECOND;
+            // What arrives from now on ends later.
+            self.ended = self.ended.split_off(&self.second);
+        }
+    }
+
+    /// Keeps what the request of this line asks.
+    pub(crate) fn push(&mut self, asked: Asked<'p>, entry: &Entry<'_>) {
+        let arrival = entry.arrival();
+        let known = match entry.stamp() {
+            _ if entry.resolution() <= EXACT => Known::Exact,
+            Stamp::Shifted => {
+                let end = entry.ended().unwrap_or(arrival) / SECOND;
+                let nth = self.ended.entry(end).or_default();
+                let part = u64::from(nth.reverse_bits());
+                *nth = nth.wrapping_add(1);
+                // 0, 1/2, 1/4, 3/4, 1/8 …: even, however many there are.
+                Known::End(arrival + ((part * SECOND) >> u32::BITS))
+            }
+            Stamp::Arrival | Stamp::End => Known::Second,
+        };
+        self.pending.push((asked, arrival, known));
+    }
+
+    /// Hands everything on that arrives before this time: to one run all that came.
+    pub(crate) fn flush(&mut self, until: Micros, lanes: &mut [Lane<'p>]) {
+        match lanes {
+            [exact] => self.hand_on(exact),
+            [even, at_once] => {
+                self.spread(until, even);
+                for (_, at, known) in &mut self.pending {
+                    if *known == Known::Second {
+                        *at -= *at % SECOND;
+                    }
+                }
+                self.pending.sort_by_key(|(_, at, _)| *at);
+                self.hand_on(at_once);
+            }
+            _ => {}
+        }
+    }
+
+    fn hand_on(&mut self, lane: &mut Lane<'p>) {
+        lane.arrive_all(self.pending.iter().map(|(asked, at, _)| (asked, *at)));
+        self.pending.clear();
+    }
+
+    fn spread(&mut self, until: Micros, even: &mut Lane<'p>) {
+        let coarse = self.pending.iter().filter(|it| it.2 == Known::Second);
+        let count = coarse.count() as u64;
+        // Those of the seconds before come first.
+        let after = self.later.split_off(&(until, 0));
+        let before = std::mem::replace(&mut self.later, after);
+        let mut order: Vec<(&Asked<'p>, Micros)> = Vec::with_capacity(self.pending.len());
+        order.extend(before.iter().map(|((at, _), asked)| (asked, *at)));
+        let mut nth = 0;
+        for (asked, at, known) in &self.pending {
+            let spread = match known {
+                Known::Exact => *at,
+                Known::End(spread) => *spread,
+                Known::Second => {
+                    nth += 1;
+                    at - at % SECOND + (nth - 1) * SECOND / count
+                }
+            };
+            if spread < until {
+                order.push((asked, spread));
+            } else {
+                self.count += 1;
+                self.later.insert((spread, self.count), asked.clone());
+            }
+        }
+        order.sort_by_key(|(_, at)| *at);
+        even.arrive_all(order.into_iter());
+    }
+}
