@@ -10,12 +10,12 @@ use tidegate_logs::{Entry, Reader, Stamp};
 use tidegate_store::Limit;
 use tidegate_tower::Action;
 
+use crate::arrivals::{Arrivals, EXACT};
 use crate::candidate::Candidate;
 use crate::ladder::Ladder;
-use crate::lane::{Lane, RetryModel};
+use crate::lane::{Lane, RetryModel, UsedKeys};
 use crate::request::Given;
 use crate::router::Router;
-use crate::seconds::{EXACT, Seconds};
 use crate::stats::LaneStats;
 
 /// How many requests there are between two looks at the clock.
@@ -89,7 +89,7 @@ pub(crate) struct Tried<'p> {
     pub(crate) candidate: Candidate<'p>,
     /// One, or two if times are whole seconds: spread evenly, and all at once.
     pub(crate) lanes: Vec<Lane<'p>>,
-    seconds: Seconds<'p>,
+    arrivals: Arrivals<'p>,
 }
 
 /// What the times of the log are worth.
@@ -155,28 +155,25 @@ pub(crate) fn replay<'p>(
         found.times.note(&entry);
         let (arrival, number) = (entry.arrival(), found.times.requests);
         for tried in &mut found.candidates {
-            let two_runs = tried.lanes.len() > 1;
-            if two_runs {
-                tried.seconds.turn(arrival, &mut tried.lanes);
-            }
+            tried.arrivals.turn(arrival, &mut tried.lanes);
             let asked = match tried.candidate.asked(&entry, number) {
                 Ok(asked) => asked,
                 Err(why) => {
+                    if tried.lanes.len() == 1 {
+                        // What is written is in the order of the log.
+                        tried.arrivals.flush(arrival, &mut tried.lanes);
+                    }
                     tried.lanes[0].stats.unasked(&entry, number, why);
                     continue;
                 }
             };
-            if two_runs {
-                tried.seconds.push(asked, &entry);
-            } else {
-                tried.lanes[0].arrive(asked, arrival);
-            }
+            tried.arrivals.push(asked, &entry);
         }
     }
     // Standard input ends when it is to stop.
     found.stopped |= !go_on(reader);
     for tried in &mut found.candidates {
-        tried.seconds.flush(Micros::MAX, &mut tried.lanes);
+        tried.arrivals.flush(Micros::MAX, &mut tried.lanes);
         for lane in &mut tried.lanes {
             found.stopped |= !lane.finish(&mut || go_on(reader));
             let written = lane.stats.finish();
@@ -193,6 +190,18 @@ pub(crate) fn delays(plan: &Plan, limit: &Limit) -> bool {
     let mut rules = policies.flat_map(|policy| policy.rules.iter());
     rules.any(|rule| {
         rule.limit.name() == limit.name() && matches!(rule.action, Action::Delay { .. })
+    })
+}
+
+/// Whether what keys have used is all that matters: no limit holds anything while a request runs, and its keys are those of all plans.
+fn is_used_alone(plan: &Plan) -> bool {
+    let routes = plan.routes.iter().map(|route| &route.policy);
+    let policies = std::iter::once(&plan.unmatched).chain(routes);
+    let mut rules = policies.flat_map(|policy| policy.rules.iter());
+    rules.all(|rule| {
+        let kind = rule.limit.quota().kind();
+        let mut limits = rule.plans.iter().flatten().chain([&rule.limit]);
+        limits.all(|limit| limit.lease().is_none() && limit.quota().kind() == kind)
     })
 }
 
@@ -226,12 +235,14 @@ fn tried<'p>(
                     Ladder::at(limit, capacities.map_or(&[], Vec::as_slice))
                 }
             });
-        lanes.push(Lane::new(stats, ladders.collect(), replay.retries));
+        let quotas = limits.iter().map(|limit| *limit.quota());
+        let used = is_used_alone(trial.plan).then(|| UsedKeys::new(quotas));
+        lanes.push(Lane::new(stats, ladders.collect(), replay.retries, used));
     }
     Ok(Tried {
         trial,
         candidate: Candidate::new(trial.plan, trial.router, replay.given, keeps_ids),
         lanes,
-        seconds: Seconds::default(),
+        arrivals: Arrivals::default(),
     })
 }

@@ -1,6 +1,7 @@
 //! One run of a configuration over the requests of the log: the store, and all that happens at given times.
 
 mod events;
+mod used;
 mod waiting;
 
 use std::collections::HashMap;
@@ -13,6 +14,7 @@ use crate::asked::Asked;
 use crate::ladder::Ladder;
 use crate::stats::{Ending, LaneStats, Told};
 use events::{Event, Events, QueueKey, Running};
+pub(crate) use used::UsedKeys;
 use waiting::{WaitQueue, Waiting};
 
 /// How many keys the store may hold: as many as there are.
@@ -20,6 +22,9 @@ const KEYS: usize = 1 << 40;
 
 /// How often expired keys are dropped, in us of the log's time.
 const SWEEP: Micros = 60_000_000;
+
+/// How many requests are looked at before the first of them is decided.
+pub(crate) const AHEAD: usize = 32;
 
 /// How many events there are at the end between two looks at whether to go on.
 const CHECK_EVERY: u64 = 1_024;
@@ -40,6 +45,8 @@ const MAX_ATTEMPTS: u32 = 10;
 /// One run.
 pub(crate) struct Lane<'p> {
     store: MemoryStore,
+    /// What keys have used, in place of the store, if no limit holds anything.
+    used: Option<UsedKeys>,
     now: Micros,
     swept: Micros,
     events: Events<'p>,
@@ -51,9 +58,15 @@ pub(crate) struct Lane<'p> {
 }
 
 impl<'p> Lane<'p> {
-    pub(crate) fn new(stats: LaneStats, ladders: Vec<Ladder>, retries: RetryModel) -> Self {
+    pub(crate) fn new(
+        stats: LaneStats,
+        ladders: Vec<Ladder>,
+        retries: RetryModel,
+        used: Option<UsedKeys>,
+    ) -> Self {
         Self {
             store: MemoryStore::new(KEYS),
+            used,
             now: 0,
             swept: 0,
             events: Events::default(),
@@ -64,14 +77,42 @@ impl<'p> Lane<'p> {
         }
     }
 
-    /// A request arrives. A time before that of the last one counts as that one's.
-    pub(crate) fn arrive(&mut self, asked: Asked<'p>, at: Micros) {
+    /// These requests arrive, one after the other. A time before that of the last one counts as that one's.
+    pub(crate) fn arrive_all<'a>(
+        &mut self,
+        requests: impl Iterator<Item = (&'a Asked<'p>, Micros)> + Clone,
+    ) where
+        'p: 'a,
+    {
+        let mut ahead = requests.clone();
+        for (nth, (asked, at)) in requests.enumerate() {
+            if nth.is_multiple_of(AHEAD) {
+                let some = ahead.by_ref().take(AHEAD);
+                some.for_each(|(asked, _)| self.look_ahead(asked));
+            }
+            self.arrive(asked, at);
+        }
+    }
+
+    /// Reads what a request needs that will arrive. Memory answers several such reads at a time.
+    fn look_ahead(&self, asked: &Asked<'p>) {
+        let charged = &asked.charged;
+        for (limit, key) in charged.limits.iter().zip(&charged.keys) {
+            let (limit, key) = (usize::from(*limit), *key as usize);
+            self.ladders[limit].look_ahead(key);
+            if let Some(used) = &self.used {
+                used.look_ahead(limit, key);
+            }
+        }
+    }
+
+    fn arrive(&mut self, asked: &Asked<'p>, at: Micros) {
         let now = at.max(self.now);
         self.advance(now);
         let charged = &asked.charged;
         let numbers = charged.limits.iter().zip(&charged.keys);
         for (charge, (limit, key)) in charged.charges.iter().zip(numbers) {
-            self.ladders[usize::from(*limit)].ask((charge, *key), &asked, now);
+            self.ladders[usize::from(*limit)].ask((charge, *key), asked, now);
         }
         self.come(asked, now);
     }
@@ -98,7 +139,7 @@ impl<'p> Lane<'p> {
             Event::Renew(number) => self.renew(number),
             Event::Wake(key) => self.wake(&key),
             Event::Deadline(key, number) => self.give_up(&key, number),
-            Event::Retry(asked) => self.come(*asked, at),
+            Event::Retry(asked) => self.come(&asked, at),
         }
     }
 
@@ -109,52 +150,47 @@ impl<'p> Lane<'p> {
         }
         self.now = until;
         if self.now >= self.swept + SWEEP {
-            self.store.sweep_at(self.now);
+            match &mut self.used {
+                Some(used) => used.sweep(self.now),
+                None => self.store.sweep_at(self.now),
+            }
             self.swept = self.now;
         }
     }
 
     /// A request comes, for the first time or again.
-    fn come(&mut self, asked: Asked<'p>, now: Micros) {
-        self.stats.came(&asked);
-        if asked.charged.charges.is_empty() {
-            self.stats.ended(&asked, now, &Ending::Uncharged);
+    fn come(&mut self, asked: &Asked<'p>, now: Micros) {
+        self.stats.came(asked);
+        let charges = &asked.charged.charges;
+        if charges.is_empty() {
+            self.stats.ended(asked, now, &Ending::Uncharged);
             return;
         }
-        let waits = asked
-            .charged
-            .charges
-            .iter()
-            .any(|charge| charge.rule.may_wait());
-        if waits && !self.queues.is_empty() {
-            let Some(asked) = self.behind(asked, now) else {
-                return;
-            };
-            self.ask(asked, now);
-        } else {
-            self.ask(asked, now);
+        let waits = charges.iter().any(|charge| charge.rule.may_wait());
+        if waits && !self.queues.is_empty() && self.is_behind(asked, now) {
+            return;
         }
-    }
-
-    fn ask(&mut self, asked: Asked<'p>, now: Micros) {
-        let decision = self.decide(&asked, now);
+        let decision = self.decide(asked, now);
         match decision.outcome {
             Outcome::Admitted => self.admit(asked, &decision, now, now),
             Outcome::Refused | Outcome::Unavailable => {
-                let waiting = Waiting::new(asked, now);
+                let waiting = Waiting::new(asked.clone(), now);
                 self.refused(waiting, &decision, now);
             }
         }
     }
 
-    fn decide(&self, asked: &Asked<'p>, now: Micros) -> Decision {
+    fn decide(&mut self, asked: &Asked<'p>, now: Micros) -> Decision {
+        if let Some(used) = &mut self.used {
+            return used.decide(asked, now);
+        }
         let charges = asked.charged.charges.iter().map(RuleCharge::charge);
         let charges: PerCharge<Charge<'_>> = charges.collect();
         self.store.decide_at(&charges, now)
     }
 
     /// The limits let a request through that came at `came`.
-    fn admit(&mut self, asked: Asked<'p>, decision: &Decision, came: Micros, now: Micros) {
+    fn admit(&mut self, asked: &Asked<'p>, decision: &Decision, came: Micros, now: Micros) {
         let verdicts = asked.charged.charges.iter().zip(&decision.verdicts);
         let turns = verdicts.filter(|(charge, _)| charge.rule.queues());
         let turn = turns
@@ -165,14 +201,14 @@ impl<'p> Lane<'p> {
             decision,
             delayed: now - came + turn,
         };
-        self.stats.ended(&asked, now, &Ending::Admitted(told));
+        self.stats.ended(asked, now, &Ending::Admitted(told));
         let leases = asked.charged.charges.iter().zip(&decision.verdicts);
         let leases = leases.filter(|(_, verdict)| verdict.is_some_and(|it| it.allowed));
         let lease = leases.filter_map(|(charge, _)| charge.limit.lease()).min();
         if let Some(lease) = lease {
             // What the log does not know of a request that it has as refused takes no time.
             let end = now + turn + asked.service.unwrap_or(0);
-            let decision = decision.clone();
+            let (asked, decision) = (asked.clone(), decision.clone());
             self.events
                 .hold(Box::new(Running { asked, decision }), [now, end], lease);
         }

@@ -9,6 +9,7 @@
 //! the memory store of `tidegate-store` decides at the times that the log has. What a line lacks for a limit makes the limit not
 //! computable for its request; nothing is guessed.
 
+mod arrivals;
 mod asked;
 mod cache;
 mod caller;
@@ -28,7 +29,6 @@ mod range;
 mod report;
 mod request;
 mod router;
-mod seconds;
 mod series;
 mod stats;
 mod suggest;

@@ -49,8 +49,8 @@ impl WaitQueue<'_> {
 }
 
 impl<'p> Lane<'p> {
-    /// Has a request wait behind others, if there are any. Returns it if there are none.
-    pub(super) fn behind(&mut self, asked: Asked<'p>, now: Micros) -> Option<Asked<'p>> {
+    /// Whether there are others that a request has to wait behind: it waits then, or is refused.
+    pub(super) fn is_behind(&mut self, asked: &Asked<'p>, now: Micros) -> bool {
         let mut found = None;
         for (index, charge) in asked.charged.charges.iter().enumerate() {
             if !charge.rule.may_wait() {
@@ -74,18 +74,18 @@ impl<'p> Lane<'p> {
             }
         }
         let Some((key, index, longest, refused)) = found else {
-            return Some(asked);
+            return false;
         };
-        let waiting = Waiting::new(asked, now);
+        let waiting = Waiting::new(asked.clone(), now);
         if let Some(ahead) = refused {
             let decision = self.last_refusal(&waiting, key, (index, ahead), now);
             self.refuse(waiting.asked, &decision, now, now);
-            return None;
+            return true;
         }
         self.events
             .push(now + longest, Event::Deadline(key, waiting.number));
         self.join(key, index, waiting, None);
-        None
+        true
     }
 
     /// The limits refused a request, which waits if that is of use.
@@ -155,7 +155,7 @@ impl<'p> Lane<'p> {
         let decision = self.decide(&head.asked, now);
         if decision.outcome == Outcome::Admitted {
             let came = head.came;
-            self.admit(head.asked, &decision, came, now);
+            self.admit(&head.asked, &decision, came, now);
             return self.next_head(key, now);
         }
         match longest(&head, &decision, now) {

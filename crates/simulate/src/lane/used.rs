@@ -1,0 +1,118 @@
+//! What keys have used, by the numbers of the keys, where requests hold nothing while they run.
+//!
+//! The memory store does the same for threads that meet, and for keys that it has to find. It does so here where a limit of the configuration
+//! holds places or reservations.
+
+#[cfg(test)]
+mod tests;
+
+use smallvec::SmallVec;
+use tidegate_core::{Micros, Quota, Slot, State, Verdict, decide};
+use tidegate_store::{Decision, Outcome, PerCharge, Via};
+
+use crate::asked::Asked;
+
+/// What was used, by limit and key.
+pub(crate) struct UsedKeys {
+    limits: Vec<(Quota, Vec<Used>)>,
+}
+
+/// What was used under one key.
+struct Used {
+    state: State,
+    /// Until when the key is blocked.
+    blocked_until: Micros,
+    /// From when on nothing of it matters.
+    expires: Micros,
+}
+
+impl Used {
+    fn fresh(quota: &Quota) -> Self {
+        Self {
+            state: quota.fresh(),
+            blocked_until: 0,
+            expires: 0,
+        }
+    }
+}
+
+impl UsedKeys {
+    /// Nothing was used of limits with these quotas, in the order of their numbers. No client holds anything of them.
+    pub(crate) fn new(quotas: impl Iterator<Item = Quota>) -> Self {
+        Self {
+            limits: quotas.map(|quota| (quota, Vec::new())).collect(),
+        }
+    }
+
+    /// Brings a key from memory.
+    pub(super) fn look_ahead(&self, limit: usize, key: usize) {
+        let (_, keys) = &self.limits[limit];
+        std::hint::black_box(keys.get(key).map(|used| used.expires));
+    }
+
+    /// Decides a request, and charges it if it is admitted. Times never decrease.
+    pub(super) fn decide(&mut self, asked: &Asked<'_>, now: Micros) -> Decision {
+        let charged = &asked.charged;
+        let places = || {
+            let places = charged.limits.iter().zip(&charged.keys);
+            places.map(|(limit, key)| (usize::from(*limit), *key as usize))
+        };
+        let mut slots: SmallVec<[Slot<'_>; 2]> = SmallVec::new();
+        for (charge, (limit, key)) in charged.charges.iter().zip(places()) {
+            let quota = charge.limit.quota();
+            let used = self.used(limit, key);
+            let state = std::mem::replace(&mut used.state, quota.fresh());
+            let mut slot = Slot::new(quota, state, charge.cost.min(quota.capacity()));
+            if used.expires <= now {
+                slot.state = quota.fresh();
+            } else {
+                slot.blocked_until = used.blocked_until;
+            }
+            slot.observed = charge.limit.is_observed();
+            slot.block = charge.limit.block();
+            slots.push(slot);
+        }
+        let mut verdicts = PerCharge::<Verdict>::from_elem(Verdict::default(), slots.len());
+        let admitted = decide(&mut slots, now, &mut verdicts);
+        for ((slot, verdict), (limit, key)) in slots.into_iter().zip(&verdicts).zip(places()) {
+            let used = self.used(limit, key);
+            let expires = slot.quota.expires(&slot.state).max(slot.blocked_until);
+            // A refusal by other numbers, of another plan, shortens nothing.
+            used.expires = match admitted && verdict.allowed {
+                true => expires,
+                false => used.expires.max(expires),
+            };
+            used.state = slot.state;
+            used.blocked_until = slot.blocked_until;
+        }
+        Decision {
+            outcome: match admitted {
+                true => Outcome::Admitted,
+                false => Outcome::Refused,
+            },
+            via: Via::Store,
+            now,
+            verdicts: verdicts.into_iter().map(Some).collect(),
+            sources: PerCharge::new(),
+            call: None,
+        }
+    }
+
+    fn used(&mut self, limit: usize, key: usize) -> &mut Used {
+        let (quota, keys) = &mut self.limits[limit];
+        if key >= keys.len() {
+            keys.resize_with(key + 1, || Used::fresh(quota));
+        }
+        &mut keys[key]
+    }
+
+    /// Gives back the memory of keys that have expired.
+    pub(super) fn sweep(&mut self, now: Micros) {
+        for (quota, keys) in &mut self.limits {
+            let over = |used: &&mut Used| used.expires > 0 && used.expires <= now;
+            for used in keys.iter_mut().filter(over) {
+                *used = Used::fresh(quota);
+            }
+        }
+    }
+}
