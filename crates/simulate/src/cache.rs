@@ -5,6 +5,7 @@ use std::hash::{BuildHasher as _, Hash};
 use std::net::IpAddr;
 
 use foldhash::fast::RandomState;
+use smallvec::SmallVec;
 
 /// The most entries of a cache that grows with what clients may make up.
 pub(crate) const BOUND: usize = 1 << 16;
@@ -54,6 +55,9 @@ pub(crate) struct PathKey<T> {
     pub(crate) path: T,
 }
 
+/// The name of a client or plan. Most are kept in place: it is compared for each line.
+pub(crate) type ShortText = SmallVec<[u8; 24]>;
+
 /// What tells the callers of one log apart.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CallerKey<T> {
@@ -87,20 +91,20 @@ impl PathKey<Box<[u8]>> {
 }
 
 impl CallerKey<&[u8]> {
-    pub(crate) fn owned(&self) -> CallerKey<Box<[u8]>> {
+    pub(crate) fn owned(&self) -> CallerKey<ShortText> {
         CallerKey {
             place: self.place,
             policy: self.policy,
             peer: self.peer,
             client_ip: self.client_ip,
             is_refused: self.is_refused,
-            name: self.name.map(Box::from),
-            plan: self.plan.map(Box::from),
+            name: self.name.map(ShortText::from),
+            plan: self.plan.map(ShortText::from),
         }
     }
 }
 
-impl CallerKey<Box<[u8]>> {
+impl CallerKey<ShortText> {
     pub(crate) fn is(&self, other: &CallerKey<&[u8]>) -> bool {
         self.place == other.place
             && self.policy == other.policy

@@ -14,7 +14,7 @@ use tidegate_store::Key;
 use tidegate_tower::{Hasher, Policy, Preflight};
 
 use crate::asked::Asked;
-use crate::cache::{BOUND, Cache, CallerKey, PathKey};
+use crate::cache::{BOUND, Cache, CallerKey, PathKey, ShortText};
 use crate::caller::{is_refused, known};
 use crate::charged::{Assessed, Charged, Place, Unasked, is_plain};
 use crate::lacks::{Facts, Lack};
@@ -58,7 +58,7 @@ enum Caller<'p> {
     /// What is asked for it, which has the rest of what tells it apart.
     Charged(Rc<Charged<'p>>),
     /// The limits are not asked about it.
-    Unasked(Box<(CallerKey<Box<[u8]>>, Unasked)>),
+    Unasked(Box<(CallerKey<ShortText>, Unasked)>),
 }
 
 /// What is asked for a request.

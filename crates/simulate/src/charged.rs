@@ -8,7 +8,7 @@ use tidegate_tower::{
     Client, Cost, Credentials, Hasher, Per, Policy, RuleCharge, RuleCharges, assess_known,
 };
 
-use crate::cache::CallerKey;
+use crate::cache::{CallerKey, ShortText};
 use crate::caller::{Known, named_other};
 use crate::lacks::{Facts, Lack, name_lack, needs_client};
 
@@ -40,7 +40,7 @@ pub(crate) struct Charged<'p> {
     /// Whether the cost of a charge depends on the answer.
     pub(crate) asks_cost: bool,
     /// The caller for whom it is remembered.
-    pub(crate) of: Option<CallerKey<Box<[u8]>>>,
+    pub(crate) of: Option<CallerKey<ShortText>>,
 }
 
 /// A policy, with the numbers of the limits of its rules.
