@@ -11,6 +11,8 @@ const LEEWAY: Micros = 1_000_000;
 
 /// The quota of a calendar window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+// The limit comes first, as in every other quota. So a quota's capacity lies at one place, and asking for it needs no look at the kind.
+#[repr(C)]
 pub struct CalendarWindow {
     limit: u64,
     calendar: &'static Calendar,
