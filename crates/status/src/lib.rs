@@ -11,6 +11,7 @@
 pub mod client;
 pub mod document;
 mod hitters;
+mod index;
 mod near;
 pub mod page;
 mod recent;

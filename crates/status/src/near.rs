@@ -3,17 +3,19 @@
 #[cfg(test)]
 mod tests;
 
-/// The keys that are remembered, in sets of [`WAYS`].
-const SETS: usize = 64;
-const WAYS: usize = 8;
+use crate::index::{Index, Keyed};
+
+/// The keys that are remembered at least, if there are as many.
+const KEYS: usize = 512;
+/// Further keys. When all places are taken, so many are removed.
+const SPARE: usize = 64;
+/// Slots of the index.
+const SLOTS: usize = 4 * KEYS;
 /// Limits of which a key is remembered to be near.
 const LIMITS: usize = 4;
 
-/// The golden ratio spreads keys that differ in few bits.
-const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// One in each byte.
-const BYTES: u64 = 0x0101_0101_0101_0101;
+/// In place of a limit's number.
+const NO_LIMIT: u32 = u32::MAX;
 
 /// A key that has little left of a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,18 +43,34 @@ impl Nearness {
     /// Whether so little is left that it counts: a fifth or less.
     #[inline]
     pub const fn is_near(left: u64, of: u64) -> bool {
-        // Five times what is left is no more than the whole; without an overflow.
-        left <= of >> 2 && left << 2 <= of - left
+        // Quotas are below 2^53. So the product fits.
+        left.wrapping_mul(5) <= of
     }
 }
 
 /// The limits that a request is near to: the first few, which can be counted at once.
-#[derive(Clone, Copy, Debug, Default)]
+// A list for each number, so that a processor compares and copies several at once.
+#[derive(Clone, Copy, Debug)]
 pub struct NearLimits {
     limits: [u32; LIMITS],
     left: [u64; LIMITS],
     of: [u64; LIMITS],
     len: usize,
+    // The smallest share of a limit that is left.
+    least: f32,
+}
+
+impl Default for NearLimits {
+    #[inline]
+    fn default() -> Self {
+        Self {
+            limits: [NO_LIMIT; LIMITS],
+            left: [0; LIMITS],
+            of: [0; LIMITS],
+            len: 0,
+            least: 1.0,
+        }
+    }
 }
 
 impl NearLimits {
@@ -66,10 +84,13 @@ impl NearLimits {
     #[inline]
     pub const fn add(&mut self, nearness: Nearness) {
         if self.len < LIMITS {
-            self.limits[self.len] = nearness.limit;
-            self.left[self.len] = nearness.left;
-            self.of[self.len] = nearness.of;
+            let Nearness { limit, left, of } = nearness;
+            self.limits[self.len] = limit;
+            self.left[self.len] = left;
+            self.of[self.len] = of;
             self.len += 1;
+            // What divides nothing by nothing is no number, and less than none.
+            self.least = least(share(left, of), self.least);
         }
     }
 
@@ -77,18 +98,6 @@ impl NearLimits {
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
-    }
-
-    /// All of them.
-    #[inline]
-    pub fn iter(&self) -> impl Iterator<Item = Nearness> {
-        let numbers = self.left.iter().zip(&self.of);
-        let limits = self.limits.iter().zip(numbers).take(self.len);
-        limits.map(|(limit, (left, of))| Nearness {
-            limit: *limit,
-            left: *left,
-            of: *of,
-        })
     }
 }
 
@@ -101,75 +110,38 @@ impl FromIterator<Nearness> for NearLimits {
     }
 }
 
-/// A set-associative table: the key that was not seen for longest makes place. Where all were seen of late, the one with most left does.
+/// The keys of the highest [`rank`].
 #[derive(Debug)]
 pub(crate) struct NearTable<N> {
-    // Made with the first key.
-    sets: Option<Box<Sets<N>>>,
+    keys: Vec<Seen<N>>,
+    index: Index<SLOTS>,
+    // No key that was removed had a higher rank.
+    floor: u64,
 }
 
-#[derive(Debug)]
-struct Sets<N> {
-    heads: [Head; SETS],
-    keys: [Ways<N>; SETS],
-}
-
-type Ways<N> = [Option<Seen<N>>; WAYS];
-
-/// What a search reads of a set lies side by side: most keys are only looked for.
-#[derive(Clone, Copy, Debug, Default)]
-struct Head {
-    // Of keys: a byte for each way.
-    tags: u64,
-    // No key of the set has a lower rank. 0: a way is empty.
-    lowest: u64,
-}
-
-/// A key, and the limits that it is near to.
+/// A key, and the limits that it is near to, in lists as [`NearLimits`] has them.
 #[derive(Debug)]
 struct Seen<N> {
     key: u64,
     name: N,
-    limits: [Note; LIMITS],
-}
-
-/// How near a key was to a limit when it was last seen.
-#[derive(Clone, Copy, Debug)]
-struct Note {
-    limit: u32,
-    tick: u32,
-    left: u64,
-    of: u64,
-}
-
-impl Note {
-    /// No limit was noted here.
-    const NONE: Self = Self {
-        limit: u32::MAX,
-        tick: 0,
-        left: 0,
-        of: 0,
-    };
-
-    const fn new(nearness: &Nearness, tick: u32) -> Self {
-        let Nearness { limit, left, of } = *nearness;
-        Self {
-            limit,
-            tick,
-            left,
-            of,
-        }
-    }
-
-    fn rank(&self) -> u64 {
-        rank(self.tick, share(self.left, self.of))
-    }
+    limits: [u32; LIMITS],
+    // When each limit was noted.
+    ticks: [u32; LIMITS],
+    left: [u64; LIMITS],
+    of: [u64; LIMITS],
 }
 
 /// The share of a limit that is left.
 #[inline]
-fn share(left: u64, of: u64) -> f32 {
-    left as f32 / of.max(1) as f32
+const fn share(left: u64, of: u64) -> f32 {
+    // A processor converts numbers with a sign in one step. Capacities are far below where the sign begins.
+    left as i64 as f32 / of as i64 as f32
+}
+
+/// The smaller one; the other one if this is no number.
+#[inline]
+const fn least(one: f32, other: f32) -> f32 {
+    if one < other { one } else { other }
 }
 
 /// Greater if a key was seen later, and of two at one tick if a smaller share is left.
@@ -181,17 +153,22 @@ fn rank(tick: u32, share: f32) -> u64 {
 
 impl<N> Default for NearTable<N> {
     fn default() -> Self {
-        Self { sets: None }
+        Self {
+            keys: Vec::new(),
+            index: Index::default(),
+            floor: 0,
+        }
     }
 }
 
 impl<N> NearTable<N> {
     /// The most bytes that it takes, without what names lead to.
     #[cfg(test)]
-    pub(crate) const MOST_BYTES: usize = size_of::<Sets<N>>();
+    pub(crate) const MOST_BYTES: usize =
+        Self::MOST_NAMES * size_of::<Seen<N>>() + Index::<SLOTS>::BYTES;
     /// The most names that it has.
     #[cfg(test)]
-    pub(crate) const MOST_NAMES: usize = SETS * WAYS;
+    pub(crate) const MOST_NAMES: usize = KEYS + SPARE;
 
     /// Notes how near a key is to these limits, each of them once. It is seen at `tick`, which is greater than 0. `name` is asked if the
     /// key gets a place.
@@ -203,32 +180,34 @@ impl<N> NearTable<N> {
         tick: u32,
         name: impl FnOnce() -> N,
     ) {
-        let spread = key.wrapping_mul(SPREAD);
-        let set = (spread >> (u64::BITS - SETS.trailing_zeros())) as usize;
-        let Sets { heads, keys } = &mut **self.sets.get_or_insert_with(Sets::empty);
-        let (head, keys) = (&mut heads[set], &mut keys[set]);
-        // A byte that is the tag becomes 0, and its highest bit tells so. Rarely one above does, too: that way is looked at in vain.
-        let differs = head.tags ^ tag(spread).wrapping_mul(BYTES);
-        let mut ways = differs.wrapping_sub(BYTES) & !differs & (BYTES << 7);
-        while ways != 0 {
-            let way = ways.trailing_zeros() as usize / 8 % WAYS;
-            if let Some(seen) = &mut keys[way]
-                && seen.key == key
-            {
-                seen.renew(head, near, tick);
-                return;
-            }
-            ways &= ways - 1;
-        }
+        let slot = match self.index.find(&self.keys, key) {
+            Ok(place) => return self.keys[place].renew(near, tick),
+            Err(slot) => slot,
+        };
         // Clients take turns in a table that is too small for them: then a name for each would be made for nothing. Nobody has a higher rank
         // than who has nothing left, now.
-        if head.lowest < rank(tick, 0.0) {
-            let shares = near.iter().map(|it| share(it.left, it.of));
-            let least = shares.fold(1.0, |least, it| if it < least { it } else { least });
-            let rank = rank(tick, least);
-            if rank > head.lowest {
-                replace(head, keys, rank, || Seen::new(key, name()), (near, tick));
-            }
+        if self.floor < rank(tick, 0.0) && self.floor < rank(tick, near.least) {
+            self.index.set(slot, self.keys.len());
+            self.add(Seen::new(key, name()), near, tick);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add(&mut self, mut seen: Seen<N>, near: &NearLimits, tick: u32) {
+        if self.keys.len() == self.keys.capacity() {
+            let most = KEYS + SPARE;
+            let more = self.keys.len().max(SPARE).min(most - self.keys.len());
+            self.keys.reserve_exact(more);
+        }
+        seen.renew(near, tick);
+        self.keys.push(seen);
+        if self.keys.len() == KEYS + SPARE {
+            let by_rank = |seen: &Seen<N>| std::cmp::Reverse(seen.rank());
+            self.keys.select_nth_unstable_by_key(KEYS, by_rank);
+            self.floor = self.keys[KEYS].rank();
+            self.keys.truncate(KEYS);
+            self.index.rebuild(&self.keys);
         }
     }
 
@@ -237,31 +216,28 @@ impl<N> NearTable<N> {
     where
         N: Clone,
     {
-        let keys = self.sets.iter().flat_map(|sets| sets.keys.iter().flatten());
-        keys.flatten().flat_map(move |seen| {
-            let notes = seen.notes().filter(move |note| note.tick >= since);
-            notes.map(|note| {
-                let Note {
-                    limit, left, of, ..
-                } = *note;
+        self.keys.iter().flat_map(move |seen| {
+            let noted = seen.noted().filter(move |at| seen.ticks[*at] >= since);
+            noted.map(|at| {
                 let near = NearKey {
                     key: seen.key,
                     name: seen.name.clone(),
-                    nearness: Nearness { limit, left, of },
+                    nearness: Nearness {
+                        limit: seen.limits[at],
+                        left: seen.left[at],
+                        of: seen.of[at],
+                    },
                 };
-                (note.tick, near)
+                (seen.ticks[at], near)
             })
         })
     }
 }
 
-impl<N> Sets<N> {
-    #[cold]
-    fn empty() -> Box<Self> {
-        Box::new(Self {
-            heads: [Head::default(); SETS],
-            keys: std::array::from_fn(|_| Ways::default()),
-        })
+impl<N> Keyed for Seen<N> {
+    #[inline]
+    fn key(&self) -> u64 {
+        self.key
     }
 }
 
@@ -270,93 +246,66 @@ impl<N> Seen<N> {
         Self {
             key,
             name,
-            limits: [Note::NONE; LIMITS],
+            limits: [NO_LIMIT; LIMITS],
+            ticks: [0; LIMITS],
+            left: [0; LIMITS],
+            of: [0; LIMITS],
         }
     }
 
-    fn notes(&self) -> impl Iterator<Item = &Note> {
-        self.limits.iter().filter(|note| note.tick > 0)
+    /// The places of limits that were noted.
+    fn noted(&self) -> impl Iterator<Item = usize> {
+        (0..LIMITS).filter(|at| self.limits[*at] != NO_LIMIT)
+    }
+
+    /// The rank of one limit.
+    fn rank_of(&self, at: usize) -> u64 {
+        match self.limits[at] {
+            NO_LIMIT => 0,
+            _ => rank(self.ticks[at], share(self.left[at], self.of[at])),
+        }
     }
 
     /// Of the limit that it is nearest to.
     fn rank(&self) -> u64 {
-        self.notes().map(Note::rank).max().unwrap_or(0)
+        let ranks = (0..LIMITS).map(|at| self.rank_of(at));
+        ranks.fold(0, u64::max)
     }
 
     #[inline]
-    fn renew(&mut self, head: &mut Head, near: &NearLimits, tick: u32) {
-        let mut renewed = 0;
-        for (note, nearness) in self.limits.iter_mut().zip(near.iter()) {
-            // Limits come in one order, mostly. With no more left than before, the rank is no lower.
-            let Nearness { limit, left, of } = nearness;
-            if note.limit != limit || note.of != of || note.left < left {
-                break;
-            }
-            note.left = left;
-            note.tick = tick;
-            renewed += 1;
-        }
-        if renewed < near.len {
-            self.note_rest(head, (near, renewed), tick);
+    fn renew(&mut self, near: &NearLimits, tick: u32) {
+        // Mostly a client is near the same limits again, in one order.
+        if self.limits == near.limits {
+            self.ticks = [tick; LIMITS];
+            self.left = near.left;
+            self.of = near.of;
+        } else {
+            (0..near.len).for_each(|at| self.note(at, near, tick));
         }
     }
 
-    /// Notes limits from this one on.
+    /// Notes one limit of a request, at the place that it has there.
     #[cold]
     #[inline(never)]
-    fn note_rest(&mut self, head: &mut Head, (near, from): (&NearLimits, usize), tick: u32) {
-        for (index, nearness) in near.iter().enumerate().skip(from) {
-            self.note(index, Note::new(&nearness, tick));
-        }
-        head.lowest = head.lowest.min(self.rank());
-    }
-
-    /// Notes a limit that was not noted at this place, or of which more is left than before.
-    fn note(&mut self, index: usize, note: Note) {
-        let mut known = self.limits.iter();
-        let known = known.position(|known| known.limit == note.limit);
+    fn note(&mut self, index: usize, near: &NearLimits, tick: u32) {
+        let (limit, left, of) = (near.limits[index], near.left[index], near.of[index]);
+        let known = self.limits.iter().position(|known| *known == limit);
         // Those before were noted of the same request.
-        let others = if index < LIMITS { index } else { 0 }..LIMITS;
-        let lowest = || others.min_by_key(|at| self.limits[*at].rank());
+        let lowest = || (index..LIMITS).min_by_key(|at| self.rank_of(*at));
         let Some(at) = known.or_else(lowest) else {
             return;
         };
         // A key that is near more limits than there are places for keeps those that it is nearest to.
-        if known.is_some() || self.limits[at].rank() < note.rank() {
-            self.limits[at] = note;
+        if known.is_none() && self.rank_of(at) >= rank(tick, share(left, of)) {
+            return;
         }
+        (self.limits[at], self.ticks[at]) = (limit, tick);
+        (self.left[at], self.of[at]) = (left, of);
         if at > index {
             self.limits.swap(at, index);
+            self.ticks.swap(at, index);
+            self.left.swap(at, index);
+            self.of.swap(at, index);
         }
     }
-}
-
-/// A key of this rank gets the place of the one with the lowest rank, if its own is higher.
-#[cold]
-#[inline(never)]
-fn replace<N>(
-    head: &mut Head,
-    keys: &mut Ways<N>,
-    rank: u64,
-    seen: impl FnOnce() -> Seen<N>,
-    (near, tick): (&NearLimits, u32),
-) {
-    let ranks = keys.each_ref();
-    let mut ranks = ranks.map(|seen| seen.as_ref().map_or(0, Seen::rank));
-    let lowest = ranks.into_iter().fold(u64::MAX, u64::min);
-    let way = ranks.iter().take_while(|it| **it != lowest).count() % WAYS;
-    if rank > lowest {
-        let seen = keys[way].insert(seen());
-        seen.renew(head, near, tick);
-        let tag = tag(seen.key.wrapping_mul(SPREAD));
-        head.tags = head.tags & !(0xff << (8 * way)) | tag << (8 * way);
-        ranks[way] = rank;
-    }
-    head.lowest = ranks.into_iter().fold(u64::MAX, u64::min);
-}
-
-/// Of a key that was spread; not from the bits that choose the set.
-#[inline]
-const fn tag(spread: u64) -> u64 {
-    spread >> 48 & 0xff
 }

@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use crate::index::{Index, Keyed};
 use crate::summary::{Entry, Summary};
 
 /// Keys that are counted at least. A key that makes up more than one in so many of the whole stream has a counter.
@@ -16,51 +17,48 @@ pub(crate) const COUNTERS: usize = 1_024;
 
 /// Further counters. All are removed at a time.
 pub(crate) const SPARE: usize = 512;
-/// Counters that have a name at most. A removal leaves [`COUNTERS`], so that it makes place for a quarter as many names.
-pub(crate) const NAMES: usize = COUNTERS + COUNTERS / 4;
+/// Names that are kept at most. A removal leaves [`COUNTERS`], so that it makes place for an eighth as many names.
+pub(crate) const NAMES: usize = COUNTERS + COUNTERS / 8;
+/// In place of the place of a name.
+const NO_NAME: u16 = u16::MAX;
 /// How much is counted of a key before it gets its name, where there are many keys.
 const MET: u64 = 3;
 /// Counters for which memory is taken first.
 const FIRST: usize = 64;
-/// Slots of the index: more than twice the counters, so that a search is short.
+/// Slots of the index.
 const SLOTS: usize = 4 * COUNTERS;
-/// A slot of the index that leads to no counter.
-const EMPTY: u16 = u16::MAX;
 /// Counts this far above the floor are found without sorting.
 const NEAR_FLOOR: usize = 64;
 
-/// From a key to its counter; linear probing.
-type Index = [u16; SLOTS];
-
 /// The counters of one stream. Keys are hashes; `N` is the name that belongs to a key.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct SpaceSaving<N> {
-    counters: Vec<Counter<N>>,
-    // Made with the first key.
-    index: Option<Box<Index>>,
+    counters: Vec<Counter>,
+    index: Index<SLOTS>,
+    // Those of counters that were removed stay until their places are needed.
+    names: Vec<N>,
     // No key without a counter occurred more often.
     floor: u64,
     total: u64,
-    // Counters that have a name.
-    named: usize,
 }
 
-#[derive(Debug)]
-struct Counter<N> {
+#[derive(Clone, Copy, Debug)]
+struct Counter {
     key: u64,
     count: u64,
     error: u64,
-    name: Option<N>,
+    // The place of its name.
+    name: u16,
 }
 
 impl<N> Default for SpaceSaving<N> {
     fn default() -> Self {
         Self {
             counters: Vec::new(),
-            index: None,
+            index: Index::default(),
+            names: Vec::new(),
             floor: 0,
             total: 0,
-            named: 0,
         }
     }
 }
@@ -73,41 +71,38 @@ impl<N> SpaceSaving<N> {
     #[inline]
     pub fn add(&mut self, key: u64, weight: u64, name: impl FnOnce() -> N) {
         self.total = self.total.saturating_add(weight);
-        let index = self.index.get_or_insert_with(empty_index);
-        let slot = find(index, &self.counters, key);
-        let at = usize::from(index[slot]);
-        if let Some(counter) = self.counters.get_mut(at) {
-            counter.count = counter.count.saturating_add(weight);
-            if counter.name.is_none() && counter.count - counter.error >= MET {
-                self.give_name(at, name);
+        let slot = match self.index.find(&self.counters, key) {
+            Ok(place) => {
+                let counter = &mut self.counters[place];
+                counter.count = counter.count.saturating_add(weight);
+                if counter.name == NO_NAME && counter.count - counter.error >= MET {
+                    self.give_name(place, name);
+                }
+                return;
             }
-            return;
-        }
+            Err(slot) => slot,
+        };
         let at = self.counters.len();
-        // Below `COUNTERS + SPARE`, which a u16 holds.
-        index[slot] = at as u16;
-        if at == self.counters.capacity() {
-            self.grow();
-        }
+        self.index.set(slot, at);
         self.counters.push(Counter {
             key,
             count: self.floor.saturating_add(weight),
             error: self.floor,
-            name: None,
+            name: NO_NAME,
         });
-        let is_large = weight.saturating_mul(COUNTERS as u64) > self.total;
+        let is_large = weight > self.total / COUNTERS as u64;
         if is_large || (self.floor == 0 && at < COUNTERS) {
             self.give_name(at, name);
         }
-        if self.counters.len() == COUNTERS + SPARE {
-            self.remove_smallest();
+        if self.counters.len() == self.counters.capacity() {
+            self.make_room();
         }
     }
 
     /// The most bytes that it takes, without what names lead to.
     #[cfg(test)]
     pub(crate) const MOST_BYTES: usize =
-        (COUNTERS + SPARE) * size_of::<Counter<N>>() + size_of::<Index>();
+        (COUNTERS + SPARE) * size_of::<Counter>() + Index::<SLOTS>::BYTES + NAMES * size_of::<N>();
 
     /// The bytes that it takes while it removes counters, besides.
     #[cfg(test)]
@@ -118,12 +113,28 @@ impl<N> SpaceSaving<N> {
         self.total
     }
 
-    /// Memory is taken as it is needed, and no more than that.
+    /// What is known. Names are shared from here on: many summaries have the same.
+    pub fn summary(self) -> Summary<Arc<N>> {
+        let names: Vec<_> = self.names.into_iter().map(Arc::new).collect();
+        let entries = self.counters.iter().map(|counter| {
+            let entry = Entry {
+                low: counter.count - counter.error,
+                high: counter.count,
+                name: names.get(usize::from(counter.name)).cloned(),
+            };
+            (counter.key, entry)
+        });
+        Summary::of(entries, self.floor, self.total)
+    }
+
+    /// Takes memory as it is needed, and removes counters where there is all of it.
     #[cold]
-    fn grow(&mut self) {
+    fn make_room(&mut self) {
         let counters = self.counters.len();
-        let more = counters.max(FIRST).min(COUNTERS + SPARE - counters);
-        self.counters.reserve_exact(more);
+        match (COUNTERS + SPARE).checked_sub(counters) {
+            None | Some(0) => self.remove_smallest(),
+            Some(more) => self.counters.reserve_exact(more.min(counters.max(FIRST))),
+        }
     }
 
     /// Names a counter, unless it goes with the smallest to make place for its name.
@@ -131,15 +142,45 @@ impl<N> SpaceSaving<N> {
     #[inline(never)]
     fn give_name(&mut self, at: usize, name: impl FnOnce() -> N) {
         let mut place = Some(at);
-        if self.named >= NAMES {
+        if self.names.len() == NAMES {
+            self.drop_unused_names();
+        }
+        if self.names.len() == NAMES {
             let key = self.counters[at].key;
             self.remove_smallest();
+            self.drop_unused_names();
             place = self.counters.iter().position(|it| it.key == key);
         }
         if let Some(at) = place {
-            self.counters[at].name = Some(name());
-            self.named += 1;
+            let names = self.names.len();
+            if names == self.names.capacity() {
+                let more = names.max(FIRST).min(NAMES - names);
+                self.names.reserve_exact(more);
+            }
+            // Below `NAMES`.
+            self.counters[at].name = names as u16;
+            self.names.push(name());
         }
+    }
+
+    /// Keeps the names that belong to counters.
+    fn drop_unused_names(&mut self) {
+        let mut counters: Vec<_> = self.counters.iter_mut().collect();
+        counters.retain(|counter| counter.name != NO_NAME);
+        counters.sort_unstable_by_key(|counter| counter.name);
+        let (mut at, mut kept) = (0, 0);
+        self.names.retain(|_| {
+            let owner = counters.get_mut(kept);
+            let owner = owner.filter(|counter| usize::from(counter.name) == at);
+            at += 1;
+            let is_used = owner.is_some();
+            if let Some(counter) = owner {
+                // Not above the place that it had.
+                counter.name = kept as u16;
+                kept += 1;
+            }
+            is_used
+        });
     }
 
     /// Removes the smallest of more than [`COUNTERS`] counters, so many that at most [`COUNTERS`] stay.
@@ -151,18 +192,7 @@ impl<N> SpaceSaving<N> {
         let floor = self.largest_of_smallest(self.counters.len() - COUNTERS - 1);
         self.floor = floor;
         self.counters.retain(|counter| counter.count > floor);
-        let named = self.counters.iter().filter(|it| it.name.is_some());
-        self.named = named.count();
-        if let Some(index) = &mut self.index {
-            index.fill(EMPTY);
-            for (at, counter) in self.counters.iter().enumerate() {
-                let mut slot = home(counter.key);
-                while index[slot] != EMPTY {
-                    slot = (slot + 1) % SLOTS;
-                }
-                index[slot] = at as u16;
-            }
-        }
+        self.index.rebuild(&self.counters);
     }
 
     /// The count with so many before it, in the order of size.
@@ -185,45 +215,11 @@ impl<N> SpaceSaving<N> {
     }
 }
 
-impl<N: Clone> SpaceSaving<N> {
-    /// What is known now. Names are shared from here on: many summaries have the same.
-    pub fn summary(&self) -> Summary<Arc<N>> {
-        let entries = self.counters.iter().map(|counter| {
-            let entry = Entry {
-                low: counter.count - counter.error,
-                high: counter.count,
-                name: counter.name.clone().map(Arc::new),
-            };
-            (counter.key, entry)
-        });
-        Summary::of(entries, self.floor, self.total)
+impl Keyed for Counter {
+    #[inline]
+    fn key(&self) -> u64 {
+        self.key
     }
-}
-
-#[cold]
-fn empty_index() -> Box<Index> {
-    Box::new([EMPTY; SLOTS])
-}
-
-/// The slot of this key, or the empty one where it belongs.
-#[inline]
-fn find<N>(index: &Index, counters: &[Counter<N>], key: u64) -> usize {
-    let mut slot = home(key);
-    loop {
-        let known = counters.get(usize::from(index[slot]));
-        if known.is_none_or(|known| known.key == key) {
-            return slot;
-        }
-        slot = (slot + 1) % SLOTS;
-    }
-}
-
-/// Where a key's search begins.
-#[inline]
-const fn home(key: u64) -> usize {
-    // The golden ratio spreads keys that differ in few bits.
-    let spread = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (spread >> (u64::BITS - SLOTS.trailing_zeros())) as usize
 }
 
 #[cfg(test)]
@@ -247,13 +243,15 @@ mod tests {
         let mut table = SpaceSaving::default();
         for key in 0..20_000_u64 {
             // Distinct heights, so that a removal takes no more than it must.
-            table.add(key, 1 + key % 7_919, || ());
-            table.add(key, 1, || ());
-            let named = table.counters.iter().filter(|it| it.name.is_some()).count();
-            assert_eq!(named, table.named);
-            assert!(named <= NAMES, "{named} after {key}");
+            table.add(key, 1 + key % 7_919, || key);
+            table.add(key, 1, || key);
+            for counter in &table.counters {
+                let name = table.names.get(usize::from(counter.name));
+                assert!(name.is_none_or(|name| *name == counter.key), "{name:?}");
+            }
             assert!(table.counters.len() < COUNTERS + SPARE);
             assert!(table.counters.capacity() <= COUNTERS + SPARE);
+            assert!(table.names.capacity() <= NAMES, "after {key}");
         }
         assert!(table.floor * COUNTERS as u64 <= table.total);
     }

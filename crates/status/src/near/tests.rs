@@ -17,36 +17,58 @@ fn who_has_less_left_takes_the_place_of_others_and_who_was_not_seen_makes_place(
         let near = [nearness].into_iter().collect();
         table.note(key, &near, tick, || name(key));
     };
-    // Enough for every set to be full.
+    // More than there are places for.
     (0..100_000).for_each(|key| add(&mut table, key, nearness(10), 1, |key| key));
     let first = names(&table);
-    assert_eq!(first.len(), SETS * WAYS);
+    assert!((KEYS..KEYS + SPARE).contains(&first.len()));
     // Others that have as much left change nothing, and no name is made for them.
     (100_000..200_000).for_each(|key| add(&mut table, key, nearness(10), 1, |_| unreachable!()));
     assert_eq!(names(&table), first);
     add(&mut table, 200_000, nearness(9), 1, |key| key);
     assert!(names(&table).contains(&200_000));
-    // Of all in its set, the one with most left makes place.
-    (200_001..300_000).for_each(|key| add(&mut table, key, nearness(10), 1, |key| key));
+    // Of all, those with most left make place.
     (400_000..500_000).for_each(|key| add(&mut table, key, nearness(8), 1, |key| key));
-    let left = table.seen(1).map(|(_, it)| it.nearness.left);
-    assert_eq!(left.max(), Some(8));
-    // Who is known and has more left again stays, until another one has less.
+    let left = |table: &NearTable<u64>| -> Vec<u64> {
+        let left = table.seen(1).map(|(_, it)| it.nearness.left);
+        left.collect()
+    };
+    assert!(left(&table).iter().all(|left| *left == 8));
+    // Who is known and has more left again stays, until others have less.
     let known = names(&table)[0];
     add(&mut table, known, nearness(15), 1, |_| unreachable!());
-    assert!(table.seen(1).any(|(_, it)| it.nearness.left == 15));
-    (500_000..600_000).for_each(|key| add(&mut table, key, nearness(8), 1, |key| key));
+    assert!(left(&table).contains(&15));
+    (500_000..500_100).for_each(|key| add(&mut table, key, nearness(7), 1, |key| key));
     assert!(!names(&table).contains(&known));
     // Where all of this turn have nothing left, others get no place, whatever they have left.
     (0..100_000).for_each(|key| add(&mut table, key, nearness(0), 1, |key| key));
     let first = names(&table);
+    assert_eq!(left(&table).iter().filter(|left| **left > 0).count(), 0);
     (700_000..800_000).for_each(|key| add(&mut table, key, nearness(0), 1, |_| unreachable!()));
     assert_eq!(names(&table), first);
+    // Memory is not taken for more.
+    assert!(table.keys.capacity() <= KEYS + SPARE);
     // A turn later the others are old.
     (300_000..400_000).for_each(|key| add(&mut table, key, nearness(20), 2, |key| key));
-    assert_eq!(table.seen(2).count(), SETS * WAYS);
+    assert!(table.seen(2).count() >= KEYS);
     assert!(names(&table).iter().all(|name| *name >= 300_000));
 }
+
+#[test]
+fn a_fifth_of_a_limit_is_near_it() {
+    for (left, of, is_near) in [
+        (0, 1, true),
+        (1, 1, false),
+        (1, 5, true),
+        (1, 4, false),
+        (20, 100, true),
+        (21, 100, false),
+        ((1 << 53) / 5, 1 << 53, true),
+        ((1 << 53) / 5 + 1, 1 << 53, false),
+    ] {
+        assert_eq!(Nearness::is_near(left, of), is_near, "{left} of {of}");
+    }
+}
+
 #[test]
 fn a_key_is_near_a_few_limits_at_once() {
     let mut table = NearTable::default();
@@ -81,7 +103,7 @@ fn a_key_is_near_a_few_limits_at_once() {
         .map(|(limit, left)| near(limit, left))
         .collect();
     for near in many.chunks(LIMITS) {
-        table.note(7, &near.iter().copied().collect(), 5, || ());
+        table.note(7, &limits(near), 5, || ());
     }
     let nearest = [(10, 3, 5), (14, 2, 5), (15, 6, 5), (16, 1, 5)];
     assert_eq!(seen(&table), nearest);
