@@ -62,8 +62,7 @@ fn count(clients: u32, said: Said, limits: usize) -> Operation {
     let decided = decided(clients, said, limits);
     let metrics = GatewayMetrics::new(WaitQueues::default());
     let rules = &decided[0].rules;
-    let limits = rules.iter().map(|rule| &*rule.limit);
-    let route = RouteMetrics::new(&metrics, &Arc::from("route"), limits);
+    let route = RouteMetrics::new(&metrics, &Arc::from("route"), rules.iter());
     let (outcome, status) = match said {
         Said::Admitted | Said::Near => (RequestOutcome::Forwarded, StatusCode::OK),
         Said::Refused => (RequestOutcome::Limited, StatusCode::TOO_MANY_REQUESTS),

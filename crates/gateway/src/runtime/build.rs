@@ -191,6 +191,5 @@ fn matched_headers(routes: &[RoutePlan]) -> Vec<HeaderName> {
 }
 
 fn route_metrics(metrics: &GatewayMetrics, route: &Arc<str>, rules: &[Rule]) -> Arc<RouteMetrics> {
-    let limits = rules.iter().map(|rule| &*rule.limit);
-    Arc::new(RouteMetrics::new(metrics, route, limits))
+    Arc::new(RouteMetrics::new(metrics, route, rules.iter()))
 }

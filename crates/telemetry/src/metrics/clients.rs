@@ -11,7 +11,7 @@ use tidegate_core::{Quota, Verdict};
 use tidegate_net::text::cut;
 use tidegate_status::document::Refusal;
 use tidegate_status::{Hitters, Measure, NearLimits, Nearness, Recent};
-use tidegate_tower::{Client, Decided};
+use tidegate_tower::{Client, Decided, Rule};
 
 /// How much of a client's name is kept, in bytes.
 const MAX_NAME: usize = 64;
@@ -27,6 +27,8 @@ pub struct ClientName(Client);
 #[derive(Clone, Debug)]
 pub(super) struct NumberedLimit {
     number: u32,
+    // Whether it is counted per something of the caller's. No client is near a budget that all share.
+    is_callers: bool,
     name: Arc<str>,
 }
 
@@ -55,8 +57,8 @@ impl Default for ClientMetrics {
 }
 
 impl ClientMetrics {
-    /// The number of a limit.
-    pub(super) fn numbered(&self, name: &Arc<str>) -> NumberedLimit {
+    /// The number of this rule's limit.
+    pub(super) fn numbered(&self, rule: &Rule, name: &Arc<str>) -> NumberedLimit {
         let mut limits = self.limits.lock();
         let known = limits.iter().position(|limit| limit == name);
         let number = known.unwrap_or_else(|| {
@@ -65,6 +67,7 @@ impl ClientMetrics {
         });
         NumberedLimit {
             number: u32::try_from(number).unwrap_or(u32::MAX),
+            is_callers: rule.is_callers(),
             name: name.clone(),
         }
     }
@@ -96,15 +99,16 @@ impl ClientMetrics {
     /// A client's hash, of this process alone.
     fn key(&self, client: &Client) -> u64 {
         let mut hasher = self.seed.build_hasher();
+        // Most clients are addresses; a number costs less than bytes.
+        if let Client::Ip(IpAddr::V4(address)) = client {
+            hasher.write_u64(3 << 32 | u64::from(u32::from_ne_bytes(address.octets())));
+            return hasher.finish();
+        }
         let (kind, name) = match client {
-            // Most clients are addresses; a number costs less than bytes.
-            Client::Ip(IpAddr::V4(address)) => {
-                hasher.write_u64(3 << 32 | u64::from(address.to_bits()));
-                return hasher.finish();
-            }
             Client::ApiKey(name) => (0, name.as_bytes()),
             Client::UnlistedKey(hash) => (1, &hash[..]),
             Client::UserId(id) => (2, id.as_bytes()),
+            Client::Ip(IpAddr::V4(address)) => (3, &address.octets()[..]),
             Client::Ip(IpAddr::V6(address)) => (4, &address.octets()[..]),
             Client::Certificate(name) => (5, name.as_bytes()),
         };
@@ -119,7 +123,7 @@ impl NumberedLimit {
     #[inline]
     pub(super) fn nearness(&self, quota: &Quota, verdict: &Verdict) -> Option<Nearness> {
         let (left, of) = (verdict.remaining, quota.capacity());
-        let is_near = !verdict.allowed || Nearness::is_near(left, of);
+        let is_near = self.is_callers && Nearness::is_near(left, of);
         let limit = self.number;
         is_near.then_some(Nearness { limit, left, of })
     }
@@ -130,11 +134,15 @@ impl ClientName {
     #[cold]
     #[inline(never)]
     fn of(client: &Client) -> Self {
+        // Of its kind and so much of it the end is cut off, too.
+        let kept = |name: &str| name.floor_char_boundary(MAX_NAME + 4);
         Self(match client {
-            // Only the ID of a user is as long as a client likes. Of its kind and so much of it the end is cut off, too.
-            Client::UserId(id) => {
-                let kept = id.floor_char_boundary(MAX_NAME + 4);
-                Client::UserId(id[..kept].into())
+            Client::UserId(id) if id.len() > kept(id) => Client::UserId(id[..kept(id)].into()),
+            Client::ApiKey(name) if name.len() > kept(name) => {
+                Client::ApiKey(name[..kept(name)].into())
+            }
+            Client::Certificate(name) if name.len() > kept(name) => {
+                Client::Certificate(name[..kept(name)].into())
             }
             other => other.clone(),
         })

@@ -8,8 +8,8 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use tidegate_status::{Measure, NearLimits};
-use tidegate_store::{Decision, Limit, Mode, Outcome, Via};
-use tidegate_tower::{BodyCost, BodySettled, Decided};
+use tidegate_store::{Decision, Mode, Outcome, Via};
+use tidegate_tower::{BodyCost, BodySettled, Decided, Rule};
 
 use super::clients::NumberedLimit;
 use super::{
@@ -82,11 +82,11 @@ struct LimitCounters {
 }
 
 impl RouteMetrics {
-    /// The handles of the route `name`, which has these limits, in order.
+    /// The handles of the route `name`, which has these rules, in order.
     pub fn new<'a>(
         gateway: &GatewayMetrics,
         name: &Arc<str>,
-        limits: impl Iterator<Item = &'a Limit>,
+        rules: impl Iterator<Item = &'a Rule>,
     ) -> Self {
         let counter = |limit: &Arc<str>, verdict, decided_by| {
             let labels = DecisionLabels {
@@ -98,7 +98,8 @@ impl RouteMetrics {
             gateway.limits.add(limit, verdict, decided_by, &counter);
             counter
         };
-        let limits = limits.map(|limit| {
+        let limits = rules.map(|rule| {
+            let limit = &rule.limit;
             let decides = match limit.mode() {
                 Mode::Exact => "store",
                 Mode::Leased | Mode::Synced | Mode::Local => "gateway",
@@ -111,7 +112,7 @@ impl RouteMetrics {
             let counters = |verdict| [decides, "on_failure"].map(|by| counter(&limit, verdict, by));
             let [by_store, by_policy] = counters(refused);
             LimitCounters {
-                numbered: gateway.clients.numbered(&limit),
+                numbered: gateway.clients.numbered(rule, &limit),
                 allowed: counters("allowed"),
                 refused: [by_store, by_policy, counter(&limit, refused, "remembered")],
                 undecided: counter(&limit, "undecided", "on_failure"),
