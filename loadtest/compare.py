@@ -20,7 +20,7 @@ from types import SimpleNamespace
 
 from comparison import done, gateways, measure, programs
 from comparison.results import Results
-from comparison.rows import ALONE, rows
+from comparison.rows import ALONE, rows, with_other_build
 from kit import machine
 from kit.processes import Binaries, Processes, Trouble
 
@@ -65,6 +65,7 @@ def arguments():
     parser = argparse.ArgumentParser(description="tidegate beside other gateways: CPU time per request, in one run.")
     parser.add_argument("--install", action="store_true", help="installs what is missing (apt-get, and PyPI into ~/.cache)")
     parser.add_argument("--binary", type=Path, help="a gateway that is built already; a build with `--profile dist`, or it says little")
+    parser.add_argument("--against", type=Path, help="another build of tidegate, such as that of the commit before: after each row its own")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=5, help="of each row in each round")
     parser.add_argument("--connections", type=int, default=64)
@@ -79,6 +80,8 @@ def arguments():
     options.parts = options.parts.split(",")
     if unknown := [part for part in options.parts if part not in PARTS]:
         parser.error(f"there is no part {unknown[0]}")
+    if options.against and not options.against.is_file():
+        parser.error(f"there is no {options.against}")
     if min(options.rounds, options.seconds, options.connections, options.idle) < 1:
         parser.error("numbers must be at least 1")
     return options
@@ -104,7 +107,10 @@ def compared(folder, options):
         "machine": machine.described(run.binaries),
         "load_before": machine.load(),
     }
+    run.against = options.against and options.against.resolve()
     there, left_out = rows(found)
+    if run.against:
+        there = list(with_other_build(there))
     wanted = options.rows.split(",")
     results = Results([row for row in there if any(fnmatch(row.name, pattern) for pattern in wanted)])
     results.left_out, results.connections_idle = left_out, options.idle

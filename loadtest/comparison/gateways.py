@@ -91,7 +91,7 @@ OTHERS = {
 
 def tidegate(
     run, limit, port, redis, *, mode="exact", limits=1, headers="x-ratelimit", access=False, logs=False, traces=None, keys=(),
-    trusted=(),
+    trusted=(), binary=None,
 ):
     """tidegate's own command; the options are those whose price is measured. With `logs` nothing is said of the log."""
     store = "memory"
@@ -123,7 +123,7 @@ def tidegate(
         config["clients"] = [{"api_key": {"keys": list(keys)}}, {"ip": {}}]
     file = run.folder / f"tidegate-{port}.yaml"
     file.write_text(json.dumps(config, indent=1), encoding="utf-8")  # JSON is YAML
-    return [run.binaries.gateway, "run", "-c", file], {}
+    return [binary or run.binaries.gateway, "run", "-c", file], {}
 
 
 def upstream(run, processes):

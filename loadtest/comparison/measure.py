@@ -47,7 +47,8 @@ class Target:
         if row.gateway in OTHERS:
             command, env = OTHERS[row.gateway].start(run, limit, self.port, redis_port, **options)
         else:
-            command, env = gateways.tidegate(run, limit, self.port, redis_port, **options)
+            binary = run.against if row.other_build else None
+            command, env = gateways.tidegate(run, limit, self.port, redis_port, binary=binary, **options)
         cores = run.cores.two if row.threads == 2 else run.cores.one
         self.process = processes.start(row.name.replace(" ", "-"), pinned(cores, command), env=env)
         serves(self.process, self.port)

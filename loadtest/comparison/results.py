@@ -103,7 +103,7 @@ class Results:
         ]
         for group, title in GROUPS.items():
             lines += self.table(group, title)
-        lines += self.alone() + self.steady() + self.silent(facts) + self.carried()
+        lines += self.builds() + self.alone() + self.steady() + self.silent(facts) + self.carried()
         lines += ["## What was to be shown", ""]
         lines += [f"- {'' if is_so else '**not so:** '}{sentence}" for is_so, sentence in verdict.findings]
         lines += ["", "## Versions and machine", ""]
@@ -137,6 +137,17 @@ class Results:
                 cells += [f"{of['redis_cpu_us']:.1f}", f"{of['scripts_per_request']:.4f}"]
             rows.append([*cells, f"{of['per_second']:,.0f}", f"{of['busy']:.0%}", f"{of['p50_us']:,.0f}", f"{of['p99_us']:,.0f}"])
         return [f"## {title}", "", *table([*head, "requests/s", "of its core", "p50 us", "p99 us"], rows), ""]
+
+    def builds(self):
+        """Each row of tidegate beside the same row of another build."""
+        rows = []
+        for name, other in ((name, f"{name} against") for name in self.full):
+            times = self.times(name, other)
+            if times:
+                this, that = (statistics.median(figures["cpu_us"] for figures in self.full[row]) for row in (name, other))
+                rows.append([name, f"{this:.2f}", f"{that:.2f}", f"{times:.3f}"])
+        head = ["CPU us", "this build", "other build", "times the other"]
+        return ["## This build and another", "", *table(head, rows), ""] if rows else []
 
     def alone(self):
         of = self.medians(self.full).get(ALONE)

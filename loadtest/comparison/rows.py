@@ -1,6 +1,6 @@
 """What is measured: a row is one gateway with one limit, and rows of a group are there to be compared."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from comparison.gateways import ADMITS, OTHERS, REFUSES, Limit
 
@@ -33,6 +33,7 @@ class Row:
     threads: int = 1
     api_key: bool = False
     clients: int = 1  # by turns; more than one are named by a proxy that is believed
+    other_build: bool = False  # of tidegate: that of --against
 
 
 def rows(programs):
@@ -74,6 +75,14 @@ def rows(programs):
     ]
     there = [row for row in listed if possible(row, programs)]
     return there, [f"{GROUPS[row.group]}: {row.label}" for row in listed if row not in there]
+
+
+def with_other_build(rows):
+    """After each row of tidegate the same row of another build."""
+    for row in rows:
+        yield row
+        if row.gateway not in OTHERS:
+            yield replace(row, name=f"{row.name} against", label=f"{row.label}, other build", other_build=True)
 
 
 def other(name, limit):

@@ -15,14 +15,14 @@ from xml.etree import ElementTree
 from comparison import done, gateways, steady
 from comparison.gateways import ADMITS, OTHERS, REFUSES
 from comparison.results import Results
-from comparison.rows import rows
+from comparison.rows import rows, with_other_build
 
 ALL = {name: Path("/bin") / name for gateway in OTHERS.values() for name in gateway.needs}
 
 
-def found(**changed):
+def found(listed=None, **changed):
     """What a run finds in which all is as it should be, but for what is changed: 'full' rows by name, and others."""
-    results = Results(rows(ALL)[0])
+    results = Results(listed or rows(ALL)[0])
     results.connections_idle = 10_000
     for name, row in results.rows.items():
         cpu = changed.get(name.replace(" ", "_"), 12 if row.gateway not in OTHERS else 13)
@@ -82,20 +82,32 @@ class Verdicts(unittest.TestCase):
         self.assertIsNone(results.times("a", "c"))
 
 
+def written(results):
+    """The page, the chart and the figures that are written of a run."""
+    facts = {"rounds": 3, "seconds": 1, "connections": 64, "idle_connections": 10_000, "versions": {}, "load_before": 0.0}
+    facts["machine"] = {"processor": "one & only"}
+    with tempfile.TemporaryDirectory() as folder:
+        page = results.write(Path(folder), "2026-01-31", facts, done.verdict(results)).read_text(encoding="utf-8")
+        chart = ElementTree.parse(Path(folder) / "2026-01-31-compare.svg").getroot()
+        return page, chart, json.loads((Path(folder) / "2026-01-31-compare.json").read_text(encoding="utf-8"))
+
+
 class Written(unittest.TestCase):
     def test_the_report_has_every_row_and_its_chart_is_one(self):
-        facts = {"rounds": 3, "seconds": 1, "connections": 64, "idle_connections": 10_000, "versions": {}, "load_before": 0.0}
-        facts["machine"] = {"processor": "one & only"}
         results = found()
-        with tempfile.TemporaryDirectory() as folder:
-            page = results.write(Path(folder), "2026-01-31", facts, done.verdict(results)).read_text(encoding="utf-8")
-            chart = ElementTree.parse(Path(folder) / "2026-01-31-compare.svg").getroot()
-            kept = json.loads((Path(folder) / "2026-01-31-compare.json").read_text(encoding="utf-8"))
+        page, chart, kept = written(results)
         for name, row in results.rows.items():
             self.assertIn(row.label, page)
             self.assertIn(name, kept["rounds"]["full"])
         bars = [box for box in chart.iter("{http://www.w3.org/2000/svg}rect") if box.get("height") == "18"]
         self.assertEqual(len(bars), 2 * len(results.rows))
+        self.assertNotIn("another", page)
+
+    def test_another_build_stands_beside_this_one(self):
+        page, _, _ = written(found(list(with_other_build(rows(ALL)[0])), memory_refused_against=16))
+        self.assertIn("| memory refused | 12.00 | 16.00 | 0.750 |", page)
+        self.assertIn("| exact admitted | 12.00 | 12.00 | 1.000 |", page)
+        self.assertNotIn("| nginx admitted | 13.00", page)
 
     def test_what_is_missing_leaves_its_rows_out(self):
         there, left_out = rows({name: path for name, path in ALL.items() if name != "redis-server"})
