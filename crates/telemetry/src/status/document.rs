@@ -11,7 +11,7 @@ use tidegate_status::{Measure, Summary};
 
 use super::sample::{Sampled, lately, mean_ms};
 use super::{View, limits};
-use crate::metrics::{ClientMetrics, ClientName, GatewayMetrics, RouteMetrics, epoch_ms};
+use crate::metrics::{ClientMetrics, ClientName, GatewayMetrics, RequestTotals, epoch_ms};
 use crate::outcome::RequestOutcome;
 
 /// Clients in a table.
@@ -59,12 +59,7 @@ pub(super) fn of(view: &View<'_>, sampled: &Sampled) -> Status {
 }
 
 fn requests(view: &View<'_>, sampled: &Sampled) -> Requests {
-    let mut outcomes = BTreeMap::new();
-    for route in &view.routes {
-        for (outcome, count) in by_outcome(route.metrics) {
-            *outcomes.entry(outcome).or_insert(0) += count;
-        }
-    }
+    let outcomes = by_outcome(&view.metrics.requests().totals());
     let series = &sampled.requests;
     let columns = |take: &dyn Fn(usize) -> Vec<u32>| RequestSeries {
         all: take(0),
@@ -83,10 +78,11 @@ fn requests(view: &View<'_>, sampled: &Sampled) -> Requests {
     }
 }
 
-fn by_outcome(metrics: &RouteMetrics) -> impl Iterator<Item = (String, u64)> {
-    let counts = RequestOutcome::ALL.into_iter().zip(metrics.outcomes());
+fn by_outcome(totals: &RequestTotals) -> BTreeMap<String, u64> {
+    let counts = RequestOutcome::ALL.into_iter().zip(totals.outcomes);
     let counts = counts.filter(|(_, count)| *count > 0);
-    counts.map(|(outcome, count)| (outcome.label().to_owned(), count))
+    let counts = counts.map(|(outcome, count)| (outcome.label().to_owned(), count));
+    counts.collect()
 }
 
 fn stand_out(clients: &ClientMetrics) -> Clients {
@@ -138,7 +134,7 @@ fn table(summary: &Summary<Arc<ClientName>>) -> Table {
 
 fn routes(view: &View<'_>, sampled: &Sampled) -> Vec<Route> {
     let routes = view.routes.iter().map(|route| {
-        let outcomes: BTreeMap<_, _> = by_outcome(route.metrics).collect();
+        let outcomes = by_outcome(&route.metrics.requests());
         let series = sampled.routes.get(route.name);
         Route {
             name: route.name.to_string(),

@@ -8,7 +8,7 @@ use tidegate_status::{Series, Tracks};
 
 use super::View;
 use super::events::Events;
-use crate::metrics::{GatewayMetrics, RouteMetrics};
+use crate::metrics::{GatewayMetrics, RequestTotals};
 use crate::outcome::RequestOutcome;
 
 /// Of requests: all, refused, failed, and how long they took, in us.
@@ -35,7 +35,7 @@ impl Sampled {
     pub(super) fn new(view: &View<'_>) -> Self {
         Self {
             tick: 0,
-            requests: Series::new(total(view)),
+            requests: Series::new(total(view.metrics)),
             routes: Tracks::default(),
             limits: Tracks::default(),
             store: Series::new(store(view.metrics)),
@@ -47,10 +47,10 @@ impl Sampled {
 
     /// Takes the counters at the end of a second.
     pub(super) fn second(&mut self, view: &View<'_>) -> u64 {
-        self.requests.sample(total(view));
+        self.requests.sample(total(view.metrics));
         let routes = view.routes.iter();
         self.routes
-            .sample(routes.map(|route| (route.name.clone(), counts(route.metrics))));
+            .sample(routes.map(|route| (route.name.clone(), counts(&route.metrics.requests()))));
         let limits = view.limit_names();
         let limits = limits.map(|name| (Arc::from(name), verdicts(view.metrics, name)));
         self.limits.sample(limits.collect::<HashMap<_, _>>());
@@ -78,9 +78,8 @@ impl Sampled {
     }
 }
 
-fn counts(metrics: &RouteMetrics) -> [u64; 4] {
-    let outcomes = metrics.outcomes();
-    let of = |these: &[RequestOutcome]| these.iter().map(|it| outcomes[*it as usize]).sum();
+fn counts(totals: &RequestTotals) -> [u64; 4] {
+    let of = |these: &[RequestOutcome]| these.iter().map(|it| totals.outcomes[*it as usize]).sum();
     [
         of(&RequestOutcome::ALL),
         of(&[RequestOutcome::Limited, RequestOutcome::Dropped]),
@@ -89,15 +88,12 @@ fn counts(metrics: &RouteMetrics) -> [u64; 4] {
             RequestOutcome::Shed,
             RequestOutcome::Failed,
         ]),
-        metrics.took(),
+        totals.took,
     ]
 }
 
-fn total(view: &View<'_>) -> [u64; 4] {
-    view.routes.iter().fold([0; 4], |sum, route| {
-        let counts = counts(route.metrics);
-        std::array::from_fn(|at| sum[at] + counts[at])
-    })
+fn total(metrics: &GatewayMetrics) -> [u64; 4] {
+    counts(&metrics.requests().totals())
 }
 
 fn verdicts(metrics: &GatewayMetrics, limit: &str) -> [u64; 3] {
