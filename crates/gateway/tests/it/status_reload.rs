@@ -3,7 +3,7 @@
 use tidegate_status::document::Status;
 use tidegate_testkit::{Client, Upstream};
 
-use crate::kit::get;
+use crate::kit::{get, page, until};
 use crate::status::when;
 use crate::support::TestGateway;
 
@@ -98,5 +98,24 @@ async fn an_outcome_that_is_rare_is_counted_on_after_a_reload() {
         (plain.total, plain.minute.all, plain.minute.refused),
         (32, 32, 31)
     );
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn gauges_of_a_limit_that_is_gone_go() {
+    let upstream = Upstream::ok();
+    let with = yaml(&upstream, &["plain"]);
+    let gateway = TestGateway::start(&with).await;
+    let shows = async |limit: &str| {
+        let (_, metrics) = page(gateway.admin, "/metrics").await;
+        let of = |name| metrics.contains(&format!("\ntidegate_limit_{name}{{limit=\"{limit}\"}} "));
+        [of("near_keys"), of("used_ratio")]
+    };
+    until("they are there", async || shows("all").await == [true; 2]).await;
+    gateway.reload(&with.replace("all", "other")).await;
+    until("they are gone", async || {
+        [shows("all").await, shows("other").await] == [[false; 2], [true; 2]]
+    })
+    .await;
     gateway.stop().await;
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tidegate_status::document::RequestCounts;
 use tidegate_status::{Series, Tracks};
+use tidegate_store::Limit;
 
 use super::View;
 use super::events::Events;
@@ -51,9 +52,9 @@ impl Sampled {
         let routes = view.routes.iter();
         self.routes
             .sample(routes.map(|route| (route.name.clone(), counts(&route.metrics.requests()))));
-        let limits = view.limit_names();
-        let limits = limits.map(|name| (Arc::from(name), verdicts(view.metrics, name)));
-        self.limits.sample(limits.collect::<HashMap<_, _>>());
+        let names = view.limits().map(Limit::name);
+        self.limits
+            .sample(names.map(|name| (Arc::from(name), verdicts(view.metrics, name))));
         self.store.sample(store(view.metrics));
         self.events.look(view);
         self.tick += 1;
@@ -70,11 +71,11 @@ impl Sampled {
             }
         }
         self.used = used;
-        for name in view.limit_names() {
-            let near = self.near.get(name).copied().unwrap_or_default();
-            let used = self.used.get(name).copied();
-            metrics.limits().sampled(&Arc::from(name), near, used);
-        }
+        let near = |name| self.near.get(name).copied().unwrap_or_default();
+        let names = view.limits().map(Limit::name);
+        metrics
+            .limits()
+            .sampled(names.map(|name| (name, near(name), self.used.get(name).copied())));
     }
 }
 
