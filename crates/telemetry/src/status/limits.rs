@@ -71,7 +71,7 @@ fn lately(series: &sample::LimitSeries, seconds: usize) -> Verdicts {
         admitted: series.lately(0, seconds),
         refused: series.lately(1, seconds),
         would_refuse: series.lately(2, seconds),
-        undecided: 0,
+        undecided: series.lately(3, seconds),
     }
 }
 

@@ -14,8 +14,8 @@ use crate::outcome::RequestOutcome;
 
 /// Of requests: all, refused, failed, and how long they took, in us.
 pub(super) type RequestSeries = Series<4>;
-/// Of a limit: allowed, refused, would have been refused.
-pub(super) type LimitSeries = Series<3>;
+/// Of a limit: allowed, refused, would have been refused, undecided.
+pub(super) type LimitSeries = Series<4>;
 
 /// What was sampled so far.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(super) struct Sampled {
     pub(super) tick: u64,
     pub(super) requests: RequestSeries,
     pub(super) routes: Tracks<Arc<str>, 4>,
-    pub(super) limits: Tracks<Arc<str>, 3>,
+    pub(super) limits: Tracks<Arc<str>, 4>,
     /// Calls of the store, how long they took in us, and decisions that it did not give.
     pub(super) store: Series<3>,
     pub(super) events: Events,
@@ -97,9 +97,9 @@ fn total(metrics: &GatewayMetrics) -> [u64; 4] {
     counts(&metrics.requests().totals())
 }
 
-fn verdicts(metrics: &GatewayMetrics, limit: &str) -> [u64; 3] {
+fn verdicts(metrics: &GatewayMetrics, limit: &str) -> [u64; 4] {
     let verdicts = metrics.limits().verdicts(limit);
-    ["allowed", "refused", "would_refuse"].map(|verdict| {
+    ["allowed", "refused", "would_refuse", "undecided"].map(|verdict| {
         let counts = verdicts.iter().filter(|it| it.verdict == verdict);
         counts.map(|it| it.count).sum()
     })
