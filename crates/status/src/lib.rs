@@ -18,6 +18,7 @@ mod series;
 mod space_saving;
 mod summary;
 mod text;
+mod turns;
 
 pub use hitters::{Hitters, Measure, Top};
 pub use near::{NearKey, NearLimits, Nearness};
@@ -26,3 +27,4 @@ pub use series::{Series, Tracks};
 pub use space_saving::SpaceSaving;
 pub use summary::{Entry, Summary};
 pub use text::shown;
+pub use turns::by_turns;

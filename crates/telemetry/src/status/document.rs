@@ -7,7 +7,7 @@ use tidegate_status::document::{
     Client, Clients, Columns, Gateway, Hits, Near, Node, Overrides, Redis, Refusals, RequestSeries,
     Requests, Route, Server, Status, Store, Table, Upstream, VERSION,
 };
-use tidegate_status::{Measure, Summary};
+use tidegate_status::{Measure, Summary, by_turns};
 
 use super::sample::{Sampled, lately, mean_ms};
 use super::{View, limits};
@@ -91,7 +91,9 @@ fn stand_out(clients: &ClientMetrics) -> Clients {
         admitted: table(&summaries[Measure::Admitted as usize]),
         refused: table(&summaries[Measure::Refused as usize]),
     };
-    let nearest = clients.hitters.nearest().into_iter().take(MOST_CLIENTS);
+    // Many that have used up one limit do not hide those near another.
+    let nearest = clients.hitters.nearest();
+    let nearest = by_turns(nearest, MOST_CLIENTS, |near| near.nearness.limit);
     let near = nearest.filter_map(|near| {
         let (name, is_cut) = near.name.shown();
         Some(Near {
