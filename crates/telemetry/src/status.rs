@@ -4,6 +4,7 @@
 mod document;
 mod events;
 mod limits;
+mod redis;
 mod sample;
 
 use std::collections::{HashMap, HashSet};

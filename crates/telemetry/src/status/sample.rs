@@ -56,7 +56,8 @@ impl Sampled {
         self.limits
             .sample(names.map(|name| (Arc::from(name), verdicts(view.metrics, name))));
         self.store.sample(store(view.metrics));
-        self.events.look(view);
+        let calls = [0, 2].map(|counter| self.store.lately(counter, 1));
+        self.events.look(view, calls);
         self.tick += 1;
         self.tick
     }
