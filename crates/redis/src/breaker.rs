@@ -55,6 +55,11 @@ impl Breaker {
                 .is_ok()
     }
 
+    /// Whether it is open. It stays so until a request that asks is answered.
+    pub(crate) fn is_open(&self) -> bool {
+        self.next_try.load(Ordering::Relaxed) != 0
+    }
+
     /// Redis has decided.
     pub(crate) fn succeeded(&self) -> Option<Change> {
         // Both: a failure that was counted before may have opened it after the last success.
@@ -158,7 +163,9 @@ mod tests {
     fn one_success_closes_it() {
         let breaker = opened();
         assert!(breaker.admits(START + PAUSE));
+        assert!(breaker.is_open());
         assert_eq!(breaker.succeeded(), Some(Change::Closed));
+        assert!(!breaker.is_open());
         assert!(breaker.admits(START + PAUSE));
         assert_eq!(
             breaker.failed(START + PAUSE),

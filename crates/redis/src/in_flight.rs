@@ -124,6 +124,11 @@ impl InFlightLimit {
         self.fails.load(Ordering::Relaxed)
     }
 
+    /// Whether the circuit breaker is open: most calls are not made. It closes with the next answer.
+    pub fn is_open(&self) -> bool {
+        self.breaker.is_open()
+    }
+
     /// The time by the server's clock, as far as is known.
     pub fn now(&self) -> Option<Micros> {
         self.clock.now()

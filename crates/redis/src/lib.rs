@@ -52,7 +52,7 @@ pub use script::Scripts;
 pub use secret::{Agreement, Secret};
 pub use settings::CONNECT;
 pub use shard::{Named, Shard};
-pub use shards::{InvalidOptions, Shards};
+pub use shards::{InvalidOptions, Shards, SilentNodes};
 pub use slots::slot_of_tag;
 pub use tls::{InvalidTls, Tls};
 pub use uptime::uptime;

@@ -32,6 +32,15 @@ pub enum InvalidOptions {
     Tls(#[from] InvalidTls),
 }
 
+/// Nodes of a Redis Cluster that do not decide, by their addresses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SilentNodes {
+    /// There is no connection.
+    pub lost: Vec<String>,
+    /// There is a connection, and the circuit breaker is open.
+    pub open: Vec<String>,
+}
+
 /// All servers of a store.
 #[derive(Debug)]
 pub struct Shards(Kind);
@@ -297,5 +306,18 @@ impl Shards {
             }
         }
         Err(why)
+    }
+
+    /// The nodes of a Redis Cluster that do not decide; none if there is one server.
+    pub fn silent_nodes(&self) -> SilentNodes {
+        let mut silent = SilentNodes::default();
+        for (address, shard) in self.all().into_iter().flatten() {
+            match address {
+                Some(address) if !shard.client.is_up() => silent.lost.push(address),
+                Some(address) if shard.in_flight.is_open() => silent.open.push(address),
+                _ => {}
+            }
+        }
+        silent
     }
 }

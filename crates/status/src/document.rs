@@ -82,6 +82,14 @@ pub struct Health {
     pub reasons: Vec<String>,
 }
 
+impl Health {
+    /// Adds a reason.
+    pub fn add(&mut self, state: State, reason: String) {
+        self.state = self.state.max(state);
+        self.reasons.push(reason);
+    }
+}
+
 /// How well something is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -334,7 +342,7 @@ pub struct Refusal {
 pub struct Event {
     /// When, in ms since the epoch.
     pub at: u64,
-    /// `start`, `reload`, `reload_refused`, `reset`, `redis`, `upstream` or `memory`.
+    /// `start`, `reload`, `reload_refused`, `reset`, `override`, `redis`, `breaker`, `upstream` or `memory`.
     pub kind: String,
     /// How good the news is.
     pub state: State,

@@ -1,7 +1,8 @@
 //! Knows: who uses most and who is refused, how counters moved, and the document that tells of it.
 //!
 //! - [`SpaceSaving`], [`Summary`], [`Hitters`]: heavy hitters in bounded memory, each figure with its error
-//! - [`Tracks`]: counters over time; [`Recent`]: the last refusals and events
+//! - [`Tracks`]: counters over time; [`Recent`]: the last refusals; [`EventLog`]: the last events
+//! - [`StoreHealth`], [`ServerStates`]: what is not well
 //! - [`document`]: what `/status.json` is, for the gateway that writes it and for `tidegate top`, which reads it
 //! - [`client`]: what `/clients/{name}` is, in the same way
 //! - [`page`]: the status page
@@ -10,20 +11,28 @@
 
 pub mod client;
 pub mod document;
+mod events;
 mod hitters;
 mod index;
 mod near;
 pub mod page;
 mod recent;
 mod series;
+mod servers;
 mod space_saving;
+mod store_health;
 mod summary;
 mod text;
+mod turns;
 
+pub use events::EventLog;
 pub use hitters::{Hitters, Measure, Top};
 pub use near::{NearKey, NearLimits, Nearness};
 pub use recent::Recent;
 pub use series::{Series, Tracks};
+pub use servers::ServerStates;
 pub use space_saving::SpaceSaving;
+pub use store_health::{StoreHealth, StoreSecond, StoreState};
 pub use summary::{Entry, Summary};
 pub use text::shown;
+pub use turns::by_turns;

@@ -35,8 +35,8 @@ impl<const K: usize> Series<K> {
     pub fn sample(&mut self, counts: [u64; K]) {
         let mut added = [0; K];
         for (at, count) in counts.iter().enumerate() {
-            // A counter that was made anew begins at 0.
-            let more = count.checked_sub(self.last[at]).unwrap_or(*count);
+            // What a counter that goes back has now was not added in this second.
+            let more = count.saturating_sub(self.last[at]);
             added[at] = u32::try_from(more).unwrap_or(u32::MAX);
             self.minute[at] = self.minute[at].saturating_add(added[at]);
         }
@@ -115,8 +115,23 @@ mod tests {
         assert_eq!(series.seconds(1), [0; SECONDS]);
         assert_eq!(series.minutes(0), [60; 60]);
         assert_eq!(series.lately(0, 10), 10);
-        series.sample([5, 7]);
-        assert_eq!(series.seconds(0).last(), Some(&5), "a counter began anew");
+    }
+
+    #[test]
+    fn a_counter_that_goes_back_or_appears_adds_nothing() {
+        let mut series = Series::new([100, 7]);
+        for (counts, added) in [([5, 7], 0), ([6, 9], 1), ([100, 9], 94), ([0, 9], 0)] {
+            series.sample(counts);
+            assert_eq!(series.seconds(0).last(), Some(&added), "{counts:?}");
+        }
+        assert_eq!(series.seconds(1), [0, 2, 0, 0]);
+        let mut tracks = Tracks::default();
+        for (second, names) in [&["a", "b"][..], &["a"], &["a", "b"]].iter().enumerate() {
+            let count = 1_000 * (second as u64 + 1);
+            tracks.sample(names.iter().map(|name| (*name, [count])));
+        }
+        assert_eq!(tracks.get(&"a").unwrap().seconds(0), [0, 1_000, 1_000]);
+        assert_eq!(tracks.get(&"b").unwrap().seconds(0), [0], "it came back");
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod overload;
 mod overrides;
 mod redis;
 mod reloads;
+mod requests;
 mod route;
 mod store;
 mod synced;
@@ -54,6 +55,7 @@ use overload::OverloadMetrics;
 pub use overrides::OverrideMetrics;
 use redis::RedisMetrics;
 use reloads::ReloadMetrics;
+pub use requests::{RequestMetrics, RequestTotals};
 pub use route::{OpenTunnel, RouteMetrics};
 pub use store::StoreMetrics;
 use synced::SyncedMetrics;
@@ -61,13 +63,6 @@ pub use tls::TlsMetrics;
 use traces::TraceFamilies;
 use unknown_plans::UnknownPlans;
 use upstream::UpstreamFamilies;
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct RequestLabels {
-    route: Arc<str>,
-    outcome: &'static str,
-    status: &'static str,
-}
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct DecisionLabels {
@@ -90,11 +85,10 @@ struct OutcomeLabels {
 #[derive(Debug)]
 pub struct GatewayMetrics {
     registry: Registry,
-    requests: Family<RequestLabels, Counter>,
+    requests: RequestMetrics,
     decisions: Family<DecisionLabels, Counter>,
     limits: LimitMetrics,
     clients: Arc<ClientMetrics>,
-    request_durations: Family<RouteLabels, Durations>,
     exemplars: Exemplars,
     upstream_durations: Family<RouteLabels, Durations>,
     tunnels: Family<RouteLabels, Gauge>,
@@ -127,11 +121,10 @@ impl GatewayMetrics {
     pub fn new(wait_queues: WaitQueues) -> Self {
         let mut metrics = Self {
             registry: Registry::with_prefix("tidegate"),
-            requests: Family::default(),
+            requests: RequestMetrics::default(),
             decisions: Family::default(),
             limits: LimitMetrics::default(),
             clients: Arc::default(),
-            request_durations: Family::default(),
             exemplars: Exemplars::default(),
             upstream_durations: Family::default(),
             tunnels: Family::default(),
@@ -170,23 +163,13 @@ impl GatewayMetrics {
     fn register(&mut self) {
         let Self { registry, .. } = self;
         build_info::register(registry);
-        registry.register(
-            "requests",
-            "Requests by route, what became of them, and the class of the answer's status",
-            self.requests.clone(),
-        );
+        self.requests.register(registry);
         registry.register(
             "decisions",
             "Verdicts by limit, and whether the store or on_failure gave them",
             self.decisions.clone(),
         );
         self.limits.register(registry);
-        registry.register_with_unit(
-            "request_duration",
-            "Time from the head of a request to the end of its answer",
-            Unit::Seconds,
-            self.request_durations.clone(),
-        );
         registry.register_with_unit(
             "upstream_duration",
             "Time from forwarding a request to the head of its answer",
@@ -251,6 +234,11 @@ impl GatewayMetrics {
         );
         registry.register_collector(Box::new(self.redis.clone()));
         self.synced.register(registry);
+    }
+
+    /// The requests of all routes.
+    pub const fn requests(&self) -> &RequestMetrics {
+        &self.requests
     }
 
     /// What limits said, and how much of them is used.

@@ -4,14 +4,15 @@
 mod document;
 mod events;
 mod limits;
+mod redis;
 mod sample;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tidegate_server::Overload;
 use tidegate_status::document::Status;
-use tidegate_store::Store;
+use tidegate_store::{Limit, Store};
 use tidegate_tower::Policy;
 use tidegate_upstream::Upstream;
 
@@ -90,9 +91,11 @@ impl StatusBoard {
 }
 
 impl View<'_> {
-    /// The limits that routes use; one that several use comes several times.
-    fn limit_names(&self) -> impl Iterator<Item = &str> {
+    /// The limits that routes use, each once, in the order of the routes.
+    fn limits(&self) -> impl Iterator<Item = &Limit> {
         let rules = self.policies.iter().flat_map(|policy| policy.rules.iter());
-        rules.map(|rule| rule.limit.name())
+        let mut seen = HashSet::new();
+        let limits = rules.map(|rule| &*rule.limit);
+        limits.filter(move |limit| seen.insert(limit.name()))
     }
 }

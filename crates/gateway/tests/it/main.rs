@@ -93,6 +93,9 @@ mod secrets;
 mod secrets_under_way;
 mod status;
 mod status_events;
+mod status_redis;
+mod status_reload;
+mod status_servers;
 mod traces;
 mod unread_log;
 

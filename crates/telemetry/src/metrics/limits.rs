@@ -1,6 +1,6 @@
 //! What each limit said, and how much of it is used.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -81,20 +81,28 @@ impl LimitMetrics {
         counts.collect()
     }
 
-    /// So many keys are near this limit, and so much of it is used, if all clients share it.
-    pub fn sampled(&self, limit: &Arc<str>, near: usize, used: Option<f64>) {
-        let labels = LimitLabels {
-            limit: limit.clone(),
-        };
-        let near = near.try_into().unwrap_or(i64::MAX);
-        self.near.get_or_create(&labels).set(near);
-        match used {
-            Some(used) => {
-                self.used.get_or_create(&labels).set(used);
+    /// All limits that routes use. So many keys are near each, and so much of it is used, if all clients share it. Of other limits
+    /// nothing is shown.
+    pub fn sampled<'a>(&self, limits: impl Iterator<Item = (&'a str, usize, Option<f64>)>) {
+        let mut gone: BTreeSet<_> = self.counters.lock().keys().cloned().collect();
+        for (limit, near, used) in limits {
+            let limit = gone.take(limit).unwrap_or_else(|| limit.into());
+            let labels = LimitLabels { limit };
+            let near = near.try_into().unwrap_or(i64::MAX);
+            self.near.get_or_create(&labels).set(near);
+            match used {
+                Some(used) => {
+                    self.used.get_or_create(&labels).set(used);
+                }
+                None => {
+                    self.used.remove(&labels);
+                }
             }
-            None => {
-                self.used.remove(&labels);
-            }
+        }
+        for limit in gone {
+            let labels = LimitLabels { limit };
+            self.near.remove(&labels);
+            self.used.remove(&labels);
         }
     }
 }

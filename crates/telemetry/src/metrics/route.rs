@@ -1,29 +1,28 @@
 //! What is counted of one route. Its handles are found at start; a request only adds.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use tidegate_status::{Measure, NearLimits};
 use tidegate_store::{Decision, Mode, Outcome, Via};
 use tidegate_tower::{BodyCost, BodySettled, Decided, Rule};
 
 use super::clients::NumberedLimit;
+use super::requests::{RequestTotals, RouteRequests};
 use super::{
     BodyCostMetrics, ClientMetrics, DecisionLabels, Durations, Exemplars, GatewayMetrics,
-    RequestLabels, RouteLabels, StoreMetrics, UnknownPlans,
+    RouteLabels, StoreMetrics, UnknownPlans,
 };
 use crate::outcome::{RequestOutcome, StatusClass};
 
 /// The handles of one route.
 #[derive(Debug)]
 pub struct RouteMetrics {
-    requests: RequestCounters,
+    requests: Arc<RouteRequests>,
     name: Arc<str>,
-    durations: Durations,
     exemplars: Exemplars,
     upstream: Durations,
     tunnels: Gauge,
@@ -34,41 +33,6 @@ pub struct RouteMetrics {
     unknown_keys: Counter,
     unknown_plans: Arc<UnknownPlans>,
     body_costs: BodyCostMetrics,
-}
-
-/// The counters of one route's requests, by outcome and class of the answer's status.
-#[derive(Debug)]
-struct RequestCounters {
-    route: Arc<str>,
-    family: Family<RequestLabels, Counter>,
-    // Made when they are first needed: most of them never are.
-    counters: [[OnceLock<Counter>; StatusClass::ALL.len()]; RequestOutcome::ALL.len()],
-}
-
-impl RequestCounters {
-    fn new(family: &Family<RequestLabels, Counter>, route: &Arc<str>) -> Self {
-        let counters = Self {
-            route: route.clone(),
-            family: family.clone(),
-            counters: Default::default(),
-        };
-        for outcome in RequestOutcome::ALL {
-            for class in outcome.usual() {
-                counters.of(outcome, *class);
-            }
-        }
-        counters
-    }
-
-    fn of(&self, outcome: RequestOutcome, class: StatusClass) -> &Counter {
-        self.counters[outcome as usize][class as usize].get_or_init(|| {
-            self.family.get_or_create_owned(&RequestLabels {
-                route: self.route.clone(),
-                outcome: outcome.label(),
-                status: class.label(),
-            })
-        })
-    }
 }
 
 /// What is counted of one limit.
@@ -122,10 +86,9 @@ impl RouteMetrics {
             route: name.clone(),
         };
         Self {
-            requests: RequestCounters::new(&gateway.requests, name),
+            requests: gateway.requests.of(name),
             name: name.clone(),
             exemplars: gateway.exemplars.clone(),
-            durations: gateway.request_durations.get_or_create_owned(&route()),
             upstream: gateway.upstream_durations.get_or_create_owned(&route()),
             tunnels: gateway.tunnels.get_or_create_owned(&route()),
             exempt: gateway.exempt.get_or_create_owned(&route()),
@@ -140,8 +103,7 @@ impl RouteMetrics {
 
     /// A request has ended; it was answered with this status, or not at all.
     pub fn ended(&self, outcome: RequestOutcome, status: Option<StatusCode>, took: Duration) {
-        self.durations.observe(took);
-        self.requests.of(outcome, StatusClass::of(status)).inc();
+        self.requests.ended(outcome, StatusClass::of(status), took);
     }
 
     /// The trace of a request that ended after this time was recorded.
@@ -149,19 +111,9 @@ impl RouteMetrics {
         self.exemplars.add(&self.name, took, trace_id);
     }
 
-    /// Requests so far, by what became of them.
-    pub fn outcomes(&self) -> [u64; RequestOutcome::ALL.len()] {
-        let by_class = |classes: &[OnceLock<Counter>]| {
-            let made = classes.iter().filter_map(OnceLock::get);
-            made.map(|counter| counter.get()).sum()
-        };
-        std::array::from_fn(|at| by_class(&self.requests.counters[at]))
-    }
-
-    /// How long they took together, in us.
-    pub fn took(&self) -> u64 {
-        let [_, took] = self.durations.sum();
-        took
+    /// Requests since the start, also those before a reload.
+    pub fn requests(&self) -> RequestTotals {
+        self.requests.totals()
     }
 
     /// An upstream answered after this time.
@@ -197,7 +149,7 @@ impl RouteMetrics {
                 }
                 Outcome::Admitted | Outcome::Unavailable => None,
                 Outcome::Refused => {
-                    let route = &self.requests.route;
+                    let route = &self.name;
                     let limit = |at: usize| self.limits.get(at).map(|limit| &limit.numbered);
                     self.clients.refused(route, limit, decided);
                     Some((Measure::Refused, 1))

@@ -1,7 +1,9 @@
 //! What is counted of the store: calls of Redis, settlements, and the keys of this process.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use parking_lot::Mutex;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -26,6 +28,7 @@ struct ErrorLabels {
 pub struct StoreMetrics {
     calls: Durations,
     errors: Family<ErrorLabels, Counter>,
+    last_error: Arc<Mutex<Option<StoreError>>>,
     keys: Gauge,
     evicted: Counter,
     shared: Counter,
@@ -38,6 +41,7 @@ impl Default for StoreMetrics {
         let metrics = Self {
             calls: Durations::new(&STORE_BUCKETS),
             errors: Family::default(),
+            last_error: Arc::default(),
             keys: Gauge::default(),
             evicted: Counter::default(),
             shared: Counter::default(),
@@ -96,6 +100,12 @@ impl StoreMetrics {
     pub(super) fn called(&self, call: &StoreCall) {
         self.calls.observe(call.took);
         if let Some(error) = &call.error {
+            // That Redis was not asked says nothing of why. Many fail at once, and one of them is enough.
+            if *error != StoreError::NotAsked
+                && let Some(mut last) = self.last_error.try_lock()
+            {
+                *last = Some(error.clone());
+            }
             let error = error.label();
             self.errors.get_or_create(&ErrorLabels { error }).inc();
         }
@@ -117,6 +127,11 @@ impl StoreMetrics {
     /// Calls of Redis, and how long they took together, in us.
     pub(crate) fn calls(&self) -> [u64; 2] {
         self.calls.sum()
+    }
+
+    /// Why Redis gave no decision last.
+    pub(crate) fn last_error(&self) -> Option<StoreError> {
+        self.last_error.lock().clone()
     }
 
     /// Decisions that Redis did not give.

@@ -7,11 +7,11 @@ use tidegate_status::document::{
     Client, Clients, Columns, Gateway, Hits, Near, Node, Overrides, Redis, Refusals, RequestSeries,
     Requests, Route, Server, Status, Store, Table, Upstream, VERSION,
 };
-use tidegate_status::{Measure, Summary};
+use tidegate_status::{Measure, Summary, by_turns};
 
 use super::sample::{Sampled, lately, mean_ms};
 use super::{View, limits};
-use crate::metrics::{ClientMetrics, ClientName, GatewayMetrics, RouteMetrics, epoch_ms};
+use crate::metrics::{ClientMetrics, ClientName, GatewayMetrics, RequestTotals, epoch_ms};
 use crate::outcome::RequestOutcome;
 
 /// Clients in a table.
@@ -59,12 +59,7 @@ pub(super) fn of(view: &View<'_>, sampled: &Sampled) -> Status {
 }
 
 fn requests(view: &View<'_>, sampled: &Sampled) -> Requests {
-    let mut outcomes = BTreeMap::new();
-    for route in &view.routes {
-        for (outcome, count) in by_outcome(route.metrics) {
-            *outcomes.entry(outcome).or_insert(0) += count;
-        }
-    }
+    let outcomes = by_outcome(&view.metrics.requests().totals());
     let series = &sampled.requests;
     let columns = |take: &dyn Fn(usize) -> Vec<u32>| RequestSeries {
         all: take(0),
@@ -83,10 +78,11 @@ fn requests(view: &View<'_>, sampled: &Sampled) -> Requests {
     }
 }
 
-fn by_outcome(metrics: &RouteMetrics) -> impl Iterator<Item = (String, u64)> {
-    let counts = RequestOutcome::ALL.into_iter().zip(metrics.outcomes());
+fn by_outcome(totals: &RequestTotals) -> BTreeMap<String, u64> {
+    let counts = RequestOutcome::ALL.into_iter().zip(totals.outcomes);
     let counts = counts.filter(|(_, count)| *count > 0);
-    counts.map(|(outcome, count)| (outcome.label().to_owned(), count))
+    let counts = counts.map(|(outcome, count)| (outcome.label().to_owned(), count));
+    counts.collect()
 }
 
 fn stand_out(clients: &ClientMetrics) -> Clients {
@@ -95,7 +91,9 @@ fn stand_out(clients: &ClientMetrics) -> Clients {
         admitted: table(&summaries[Measure::Admitted as usize]),
         refused: table(&summaries[Measure::Refused as usize]),
     };
-    let nearest = clients.hitters.nearest().into_iter().take(MOST_CLIENTS);
+    // Many that have used up one limit do not hide those near another.
+    let nearest = clients.hitters.nearest();
+    let nearest = by_turns(nearest, MOST_CLIENTS, |near| near.nearness.limit);
     let near = nearest.filter_map(|near| {
         let (name, is_cut) = near.name.shown();
         Some(Near {
@@ -138,7 +136,7 @@ fn table(summary: &Summary<Arc<ClientName>>) -> Table {
 
 fn routes(view: &View<'_>, sampled: &Sampled) -> Vec<Route> {
     let routes = view.routes.iter().map(|route| {
-        let outcomes: BTreeMap<_, _> = by_outcome(route.metrics).collect();
+        let outcomes = by_outcome(&route.metrics.requests());
         let series = sampled.routes.get(route.name);
         Route {
             name: route.name.to_string(),

@@ -1,38 +1,35 @@
 //! What happened lately, seen by what changed between two samples; and whether all is well.
 
-use std::collections::{HashMap, VecDeque};
-
 use tidegate_server::Pressure;
 use tidegate_status::document::{Event, Health, State};
+use tidegate_status::{EventLog, ServerStates};
 
 use super::View;
+use super::redis::RedisWatch;
 use crate::metrics::epoch_ms;
-
-/// Events that are kept.
-const MOST: usize = 100;
 
 /// The last events, and the state that the next ones are seen against.
 #[derive(Debug)]
 pub(super) struct Events {
-    last: VecDeque<Event>,
+    last: EventLog,
     configured_at: u64,
     refused_reloads: u64,
     // Whether the last reload was refused.
     is_stale: bool,
-    redis: Option<bool>,
-    servers: HashMap<(String, String), &'static str>,
+    redis: RedisWatch,
+    servers: ServerStates,
     pressure: Pressure,
 }
 
 impl Events {
     pub(super) fn new(view: &View<'_>) -> Self {
         let mut events = Self {
-            last: VecDeque::new(),
+            last: EventLog::default(),
             configured_at: view.configured_at,
             refused_reloads: view.metrics.reloads().refused(),
             is_stale: false,
-            redis: None,
-            servers: HashMap::new(),
+            redis: RedisWatch::default(),
+            servers: ServerStates::default(),
             pressure: Pressure::None,
         };
         events.add("start", State::Ok, "The gateway started.".into());
@@ -41,19 +38,11 @@ impl Events {
 
     /// The last ones, the latest first.
     pub(super) fn list(&self) -> Vec<Event> {
-        self.last.iter().rev().cloned().collect()
+        self.last.list()
     }
 
     fn add(&mut self, kind: &str, state: State, text: String) {
-        if self.last.len() == MOST {
-            self.last.pop_front();
-        }
-        self.last.push_back(Event {
-            at: epoch_ms(),
-            kind: kind.to_owned(),
-            state,
-            text,
-        });
+        self.last.add(epoch_ms(), kind, state, text);
     }
 
     /// Notes an event that no sample shows.
@@ -61,8 +50,8 @@ impl Events {
         self.add(kind, State::Ok, text);
     }
 
-    /// Notes what has changed.
-    pub(super) fn look(&mut self, view: &View<'_>) {
+    /// Notes what has changed. So many calls of Redis ended in the last second, and failed.
+    pub(super) fn look(&mut self, view: &View<'_>, calls: [u64; 2]) {
         let refused = view.metrics.reloads().refused();
         if refused > self.refused_reloads {
             self.refused_reloads = refused;
@@ -76,19 +65,8 @@ impl Events {
             let text = format!("The configuration {} was taken.", view.configuration);
             self.add("reload", State::Ok, text);
         }
-        let redis = view.metrics.redis().is_up();
-        if redis != self.redis {
-            match (self.redis, redis) {
-                (_, Some(false)) => {
-                    let text = "Redis cannot be reached. Each limit follows its on_failure.";
-                    self.add("redis", State::Failing, text.into());
-                }
-                (Some(false), Some(true)) => {
-                    self.add("redis", State::Ok, "Redis is reached again.".into());
-                }
-                _ => {}
-            }
-            self.redis = redis;
+        if let Some((kind, state, text)) = self.redis.look(view, calls) {
+            self.add(kind, state, text);
         }
         let pressure = view.overload.pressure();
         if pressure != self.pressure {
@@ -96,79 +74,33 @@ impl Events {
             let (state, text) = of_memory(pressure);
             self.add("memory", state, text.into());
         }
-        self.look_at_servers(view);
-    }
-
-    fn look_at_servers(&mut self, view: &View<'_>) {
-        let mut servers = HashMap::new();
-        for (name, upstream) in view.upstreams {
-            for server in upstream.state().servers {
-                let key = (name.to_string(), server.address.to_string());
-                servers.insert(key, server.state);
-            }
-        }
-        let mut changed: Vec<_> = servers
-            .iter()
-            .filter(|(key, state)| self.servers.get(*key).unwrap_or(&"healthy") != *state)
-            .map(|((name, address), state)| (name.clone(), address.clone(), *state))
-            .collect();
-        changed.sort();
-        for (name, address, state) in changed {
-            let (state, what) = match state {
-                "ejected" => (
-                    State::Warning,
-                    "failed too often and is left out for a while",
-                ),
-                "unhealthy" => (State::Warning, "fails its checks"),
-                _ => (State::Ok, "takes requests again"),
-            };
-            let text = format!("The server {address} of {name} {what}.");
+        let upstreams = view.upstreams.iter();
+        let servers = upstreams.flat_map(|(name, upstream)| {
+            let servers = upstream.state().servers.into_iter();
+            servers.map(|server| {
+                let server_of = (name.to_string(), server.address.to_string());
+                (server_of, server.state)
+            })
+        });
+        for (state, text) in self.servers.look(servers) {
             self.add("upstream", state, text);
         }
-        self.servers = servers;
     }
 
     /// Whether all is well now.
     pub(super) fn health(&self) -> Health {
         let mut health = Health::default();
-        let mut add = |state, reason: String| {
-            health.state = health.state.max(state);
-            health.reasons.push(reason);
-        };
-        if self.redis == Some(false) {
-            let reason = "Redis cannot be reached. Each limit follows its on_failure.";
-            add(State::Failing, reason.into());
+        if let Some((state, reason)) = &self.redis.reason {
+            health.add(*state, reason.clone());
         }
         if self.pressure != Pressure::None {
             let (state, reason) = of_memory(self.pressure);
-            add(state, reason.into());
+            health.add(state, reason.into());
         }
-        let mut upstreams: Vec<_> = self.servers.keys().map(|(name, _)| name).collect();
-        upstreams.sort();
-        upstreams.dedup();
-        for upstream in upstreams {
-            let own = self
-                .servers
-                .iter()
-                .filter(|((name, _), _)| name == upstream);
-            let (all, out) = own.fold((0, 0), |(all, out), (_, state)| {
-                (all + 1, out + usize::from(*state != "healthy"))
-            });
-            match out {
-                0 => {}
-                out if out == all => add(
-                    State::Failing,
-                    format!("No server of {upstream} takes requests."),
-                ),
-                out => add(
-                    State::Warning,
-                    format!("{out} of {all} servers of {upstream} take no requests."),
-                ),
-            }
-        }
+        self.servers.add_to(&mut health);
         if self.is_stale {
             let reason = "The last reload was refused. The configuration before it stays in force.";
-            add(State::Warning, reason.into());
+            health.add(State::Warning, reason.into());
         }
         health
     }

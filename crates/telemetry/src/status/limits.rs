@@ -1,6 +1,6 @@
 //! The limits, as the document has them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use tidegate_core::Quota;
 use tidegate_status::document::{Columns, Limit, LimitSeries, Verdicts};
@@ -13,11 +13,11 @@ use crate::metrics::GatewayMetrics;
 /// Each limit that a route uses once, in the order of the routes.
 pub(super) fn of(view: &View<'_>, sampled: &Sampled) -> Vec<Limit> {
     let mut limits: Vec<Limit> = Vec::new();
+    let mut places: HashMap<&str, usize> = HashMap::new();
     for (at, policy) in view.policies.iter().enumerate() {
         for rule in policy.rules.iter() {
             let name = rule.limit.name();
-            let known = limits.iter().position(|limit| limit.name == name);
-            let known = known.unwrap_or_else(|| {
+            let known = *places.entry(name).or_insert_with(|| {
                 limits.push(one(rule, sampled, view.metrics));
                 limits.len() - 1
             });
@@ -71,7 +71,7 @@ fn lately(series: &sample::LimitSeries, seconds: usize) -> Verdicts {
         admitted: series.lately(0, seconds),
         refused: series.lately(1, seconds),
         would_refuse: series.lately(2, seconds),
-        undecided: 0,
+        undecided: series.lately(3, seconds),
     }
 }
 

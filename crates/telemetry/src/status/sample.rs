@@ -5,16 +5,17 @@ use std::sync::Arc;
 
 use tidegate_status::document::RequestCounts;
 use tidegate_status::{Series, Tracks};
+use tidegate_store::Limit;
 
 use super::View;
 use super::events::Events;
-use crate::metrics::{GatewayMetrics, RouteMetrics};
+use crate::metrics::{GatewayMetrics, RequestTotals};
 use crate::outcome::RequestOutcome;
 
 /// Of requests: all, refused, failed, and how long they took, in us.
 pub(super) type RequestSeries = Series<4>;
-/// Of a limit: allowed, refused, would have been refused.
-pub(super) type LimitSeries = Series<3>;
+/// Of a limit: allowed, refused, would have been refused, undecided.
+pub(super) type LimitSeries = Series<4>;
 
 /// What was sampled so far.
 #[derive(Debug)]
@@ -22,7 +23,7 @@ pub(super) struct Sampled {
     pub(super) tick: u64,
     pub(super) requests: RequestSeries,
     pub(super) routes: Tracks<Arc<str>, 4>,
-    pub(super) limits: Tracks<Arc<str>, 3>,
+    pub(super) limits: Tracks<Arc<str>, 4>,
     /// Calls of the store, how long they took in us, and decisions that it did not give.
     pub(super) store: Series<3>,
     pub(super) events: Events,
@@ -35,7 +36,7 @@ impl Sampled {
     pub(super) fn new(view: &View<'_>) -> Self {
         Self {
             tick: 0,
-            requests: Series::new(total(view)),
+            requests: Series::new(total(view.metrics)),
             routes: Tracks::default(),
             limits: Tracks::default(),
             store: Series::new(store(view.metrics)),
@@ -47,15 +48,16 @@ impl Sampled {
 
     /// Takes the counters at the end of a second.
     pub(super) fn second(&mut self, view: &View<'_>) -> u64 {
-        self.requests.sample(total(view));
+        self.requests.sample(total(view.metrics));
         let routes = view.routes.iter();
         self.routes
-            .sample(routes.map(|route| (route.name.clone(), counts(route.metrics))));
-        let limits = view.limit_names();
-        let limits = limits.map(|name| (Arc::from(name), verdicts(view.metrics, name)));
-        self.limits.sample(limits.collect::<HashMap<_, _>>());
+            .sample(routes.map(|route| (route.name.clone(), counts(&route.metrics.requests()))));
+        let names = view.limits().map(Limit::name);
+        self.limits
+            .sample(names.map(|name| (Arc::from(name), verdicts(view.metrics, name))));
         self.store.sample(store(view.metrics));
-        self.events.look(view);
+        let calls = [0, 2].map(|counter| self.store.lately(counter, 1));
+        self.events.look(view, calls);
         self.tick += 1;
         self.tick
     }
@@ -70,17 +72,16 @@ impl Sampled {
             }
         }
         self.used = used;
-        for name in view.limit_names() {
-            let near = self.near.get(name).copied().unwrap_or_default();
-            let used = self.used.get(name).copied();
-            metrics.limits().sampled(&Arc::from(name), near, used);
-        }
+        let near = |name| self.near.get(name).copied().unwrap_or_default();
+        let names = view.limits().map(Limit::name);
+        metrics
+            .limits()
+            .sampled(names.map(|name| (name, near(name), self.used.get(name).copied())));
     }
 }
 
-fn counts(metrics: &RouteMetrics) -> [u64; 4] {
-    let outcomes = metrics.outcomes();
-    let of = |these: &[RequestOutcome]| these.iter().map(|it| outcomes[*it as usize]).sum();
+fn counts(totals: &RequestTotals) -> [u64; 4] {
+    let of = |these: &[RequestOutcome]| these.iter().map(|it| totals.outcomes[*it as usize]).sum();
     [
         of(&RequestOutcome::ALL),
         of(&[RequestOutcome::Limited, RequestOutcome::Dropped]),
@@ -89,20 +90,17 @@ fn counts(metrics: &RouteMetrics) -> [u64; 4] {
             RequestOutcome::Shed,
             RequestOutcome::Failed,
         ]),
-        metrics.took(),
+        totals.took,
     ]
 }
 
-fn total(view: &View<'_>) -> [u64; 4] {
-    view.routes.iter().fold([0; 4], |sum, route| {
-        let counts = counts(route.metrics);
-        std::array::from_fn(|at| sum[at] + counts[at])
-    })
+fn total(metrics: &GatewayMetrics) -> [u64; 4] {
+    counts(&metrics.requests().totals())
 }
 
-fn verdicts(metrics: &GatewayMetrics, limit: &str) -> [u64; 3] {
+fn verdicts(metrics: &GatewayMetrics, limit: &str) -> [u64; 4] {
     let verdicts = metrics.limits().verdicts(limit);
-    ["allowed", "refused", "would_refuse"].map(|verdict| {
+    ["allowed", "refused", "would_refuse", "undecided"].map(|verdict| {
         let counts = verdicts.iter().filter(|it| it.verdict == verdict);
         counts.map(|it| it.count).sum()
     })

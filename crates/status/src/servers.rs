@@ -1,0 +1,103 @@
+//! The states of upstreams' servers: what changed, and which upstreams are short of servers.
+
+use std::collections::BTreeMap;
+
+use crate::document::{Health, State};
+
+/// The state of a server that takes requests.
+const HEALTHY: &str = "healthy";
+
+/// The states of all servers, by upstream and address.
+#[derive(Debug, Default)]
+pub struct ServerStates(BTreeMap<(String, String), &'static str>);
+
+impl ServerStates {
+    /// Takes the states of all servers now, by upstream and address. What has changed, in sentences.
+    pub fn look(
+        &mut self,
+        now: impl IntoIterator<Item = ((String, String), &'static str)>,
+    ) -> Vec<(State, String)> {
+        let now: BTreeMap<_, _> = now.into_iter().collect();
+        let is_new = |(server, state): &(&(String, String), &&'static str)| {
+            self.0.get(*server).unwrap_or(&HEALTHY) != *state
+        };
+        let changed = now.iter().filter(is_new).map(|((name, address), state)| {
+            let (state, what) = match *state {
+                "ejected" => (
+                    State::Warning,
+                    "failed too often and is left out for a while",
+                ),
+                "unhealthy" => (State::Warning, "fails its checks"),
+                _ => (State::Ok, "takes requests again"),
+            };
+            (state, format!("The server {address} of {name} {what}."))
+        });
+        let changed = changed.collect();
+        self.0 = now;
+        changed
+    }
+
+    /// Adds the upstreams some of whose servers take no requests.
+    pub fn add_to(&self, health: &mut Health) {
+        let mut upstreams: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+        for ((name, _), state) in &self.0 {
+            let (all, out) = upstreams.entry(name).or_default();
+            *all += 1;
+            *out += usize::from(*state != HEALTHY);
+        }
+        for (name, (all, out)) in upstreams {
+            match out {
+                0 => {}
+                out if out == all => {
+                    health.add(
+                        State::Failing,
+                        format!("No server of {name} takes requests."),
+                    );
+                }
+                out => health.add(
+                    State::Warning,
+                    format!("{out} of {all} servers of {name} take no requests."),
+                ),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_told_once_and_what_is_out_is_counted() {
+        let states = |states: &[(&str, &str, &'static str)]| -> Vec<_> {
+            let one = |(name, address, state): &(&str, &str, &'static str)| {
+                ((name.to_string(), address.to_string()), *state)
+            };
+            states.iter().map(one).collect()
+        };
+        let mut servers = ServerStates::default();
+        let first = [
+            ("b", "1", "ejected"),
+            ("a", "1", "healthy"),
+            ("a", "2", "unhealthy"),
+        ];
+        let told: Vec<_> = servers.look(states(&first));
+        let expected = [
+            "The server 2 of a fails its checks.",
+            "The server 1 of b failed too often and is left out for a while.",
+        ];
+        assert_eq!(told, expected.map(|text| (State::Warning, text.into())));
+        assert_eq!(servers.look(states(&first)), []);
+        let mut health = Health::default();
+        servers.add_to(&mut health);
+        let expected = [
+            "1 of 2 servers of a take no requests.",
+            "No server of b takes requests.",
+        ];
+        assert_eq!(health.reasons, expected);
+        assert_eq!(health.state, State::Failing);
+        let told = servers.look(states(&[("b", "1", "healthy")]));
+        let back = "The server 1 of b takes requests again.";
+        assert_eq!(told, [(State::Ok, back.into())]);
+    }
+}

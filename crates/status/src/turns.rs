@@ -1,0 +1,43 @@
+//! The first of several kinds by turns, so that many of one kind do not hide all others.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+/// The first `most` of these, of which each kind has one by turns. They keep their order.
+pub fn by_turns<T, K: Eq + Hash>(
+    items: Vec<T>,
+    most: usize,
+    kind: impl Fn(&T) -> K,
+) -> impl Iterator<Item = T> {
+    let mut turns: HashMap<K, usize> = HashMap::new();
+    let turn = |item| {
+        let next = turns.entry(kind(item)).or_default();
+        *next += 1;
+        *next
+    };
+    let of_item: Vec<usize> = items.iter().map(turn).collect();
+    let mut first: Vec<usize> = (0..items.len()).collect();
+    first.sort_by_key(|at| of_item[*at]);
+    let mut is_taken = vec![false; items.len()];
+    for at in first.into_iter().take(most) {
+        is_taken[at] = true;
+    }
+    let items = items.into_iter().zip(is_taken);
+    items.filter_map(|(item, is_taken)| is_taken.then_some(item))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_of_one_kind_leave_room_for_others() {
+        let of = |kind, count| (0..count).map(move |at| (kind, at));
+        let items: Vec<_> = of('a', 200).chain(of('b', 3)).chain(of('c', 90)).collect();
+        let taken: Vec<_> = by_turns(items.clone(), 100, |(kind, _)| *kind).collect();
+        let expected: Vec<_> = of('a', 49).chain(of('b', 3)).chain(of('c', 48)).collect();
+        assert_eq!(taken, expected);
+        let all: Vec<_> = by_turns(items.clone(), 293, |(kind, _)| *kind).collect();
+        assert_eq!(all, items);
+    }
+}

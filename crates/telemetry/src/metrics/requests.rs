@@ -1,0 +1,145 @@
+//! The requests of all routes, by what became of them. What is counted of a route stays over reloads, also of one that is gone.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::RouteLabels;
+use super::durations::Durations;
+use crate::outcome::{RequestOutcome, StatusClass};
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct RequestLabels {
+    route: Arc<str>,
+    outcome: &'static str,
+    status: &'static str,
+}
+
+/// The counters of the requests of all routes.
+#[derive(Debug, Default)]
+pub struct RequestMetrics {
+    counts: Family<RequestLabels, Counter>,
+    durations: Family<RouteLabels, Durations>,
+    // By name, of all configurations so far, as the families have them.
+    routes: Mutex<BTreeMap<Arc<str>, Arc<RouteRequests>>>,
+}
+
+/// The counters of one route's requests, by outcome and class of the answer's status.
+#[derive(Debug)]
+pub(super) struct RouteRequests {
+    route: Arc<str>,
+    family: Family<RequestLabels, Counter>,
+    // Made when they are first needed: most of them never are.
+    counters: [[OnceLock<Counter>; StatusClass::ALL.len()]; RequestOutcome::ALL.len()],
+    durations: Durations,
+}
+
+/// How many requests ended so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RequestTotals {
+    /// By what became of them, in the order of [`RequestOutcome::ALL`].
+    pub outcomes: [u64; RequestOutcome::ALL.len()],
+    /// How long they took together, in us.
+    pub took: u64,
+}
+
+impl RequestMetrics {
+    pub(super) fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "requests",
+            "Requests by route, what became of them, and the class of the answer's status",
+            self.counts.clone(),
+        );
+        registry.register_with_unit(
+            "request_duration",
+            "Time from the head of a request to the end of its answer",
+            Unit::Seconds,
+            self.durations.clone(),
+        );
+    }
+
+    /// The counters of this route: the same ones each time.
+    pub(super) fn of(&self, route: &Arc<str>) -> Arc<RouteRequests> {
+        let mut routes = self.routes.lock();
+        if let Some(known) = routes.get(route) {
+            return known.clone();
+        }
+        let labels = RouteLabels {
+            route: route.clone(),
+        };
+        let durations = self.durations.get_or_create_owned(&labels);
+        let requests = Arc::new(RouteRequests::new(&self.counts, durations, route));
+        routes.insert(route.clone(), requests.clone());
+        requests
+    }
+
+    /// The requests of all routes since the start; none of these numbers ever shrinks.
+    pub fn totals(&self) -> RequestTotals {
+        let routes = self.routes.lock();
+        let totals = routes.values().map(|route| route.totals());
+        totals.fold(RequestTotals::default(), |sum, route| RequestTotals {
+            outcomes: std::array::from_fn(|at| sum.outcomes[at] + route.outcomes[at]),
+            took: sum.took + route.took,
+        })
+    }
+}
+
+impl RouteRequests {
+    fn new(
+        family: &Family<RequestLabels, Counter>,
+        durations: Durations,
+        route: &Arc<str>,
+    ) -> Self {
+        let requests = Self {
+            route: route.clone(),
+            family: family.clone(),
+            counters: Default::default(),
+            durations,
+        };
+        for outcome in RequestOutcome::ALL {
+            for class in outcome.usual() {
+                requests.counter(outcome, *class);
+            }
+        }
+        requests
+    }
+
+    fn counter(&self, outcome: RequestOutcome, class: StatusClass) -> &Counter {
+        self.counters[outcome as usize][class as usize].get_or_init(|| {
+            self.family.get_or_create_owned(&RequestLabels {
+                route: self.route.clone(),
+                outcome: outcome.label(),
+                status: class.label(),
+            })
+        })
+    }
+
+    /// A request has ended.
+    #[inline]
+    pub(super) fn ended(&self, outcome: RequestOutcome, class: StatusClass, took: Duration) {
+        self.durations.observe(took);
+        self.counter(outcome, class).inc();
+    }
+
+    /// The route's requests since the start, also those before a reload.
+    pub(super) fn totals(&self) -> RequestTotals {
+        let by_class = |classes: &[OnceLock<Counter>]| {
+            let made = classes.iter().filter_map(OnceLock::get);
+            made.map(|counter| counter.get()).sum()
+        };
+        let [_, took] = self.durations.sum();
+        RequestTotals {
+            outcomes: std::array::from_fn(|at| by_class(&self.counters[at])),
+            took,
+        }
+    }
+}

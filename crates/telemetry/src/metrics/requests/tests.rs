@@ -1,0 +1,33 @@
+//! Totals over reloads.
+
+use tidegate_tower::WaitQueues;
+
+use super::*;
+use crate::metrics::{GatewayMetrics, RouteMetrics};
+
+#[test]
+fn no_total_shrinks_when_routes_are_made_anew_or_go() {
+    let metrics = GatewayMetrics::new(WaitQueues::default());
+    let route = |name| RouteMetrics::new(&metrics, &Arc::from(name), std::iter::empty());
+    let ended = |route: &RouteMetrics, status: u16| {
+        let status = http::StatusCode::from_u16(status).ok();
+        let outcome = RequestOutcome::Forwarded;
+        route.ended(outcome, status, Duration::from_millis(2));
+    };
+    let all = |totals: RequestTotals| (totals.outcomes.iter().sum::<u64>(), totals.took);
+    let (first, second) = (route("first"), route("second"));
+    // An unusual one, whose counter is made with it.
+    for status in [101, 200] {
+        ended(&first, status);
+    }
+    ended(&second, 200);
+    drop(second);
+    let anew = route("first");
+    assert_eq!(all(anew.requests()), (2, 4_000));
+    assert_eq!(all(metrics.requests().totals()), (3, 6_000));
+    // One that began before a reload ends.
+    ended(&first, 101);
+    ended(&route("second"), 200);
+    assert_eq!(all(anew.requests()), (3, 6_000));
+    assert_eq!(all(metrics.requests().totals()), (5, 10_000));
+}
