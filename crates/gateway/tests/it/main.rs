@@ -93,6 +93,7 @@ mod secrets;
 mod secrets_under_way;
 mod status;
 mod status_events;
+mod status_near;
 mod status_redis;
 mod status_reload;
 mod status_servers;

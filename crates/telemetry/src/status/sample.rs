@@ -17,6 +17,9 @@ pub(super) type RequestSeries = Series<4>;
 /// Of a limit: allowed, refused, would have been refused, undecided.
 pub(super) type LimitSeries = Series<4>;
 
+/// The used share from which on a limit counts as near.
+const NEAR: f64 = 0.8;
+
 /// What was sampled so far.
 #[derive(Debug)]
 pub(super) struct Sampled {
@@ -69,6 +72,12 @@ impl Sampled {
         for near in metrics.clients().hitters.nearest() {
             if let Some(limit) = metrics.clients().limit(near.nearness.limit) {
                 *self.near.entry(limit).or_default() += 1;
+            }
+        }
+        for (limit, used) in &used {
+            // All clients have one key.
+            if *used >= NEAR {
+                self.near.insert(limit.as_str().into(), 1);
             }
         }
         self.used = used;
