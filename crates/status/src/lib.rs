@@ -25,4 +25,4 @@ pub use recent::Recent;
 pub use series::{Series, Tracks};
 pub use space_saving::SpaceSaving;
 pub use summary::{Entry, Summary};
-pub use text::shown;
+pub use text::{shown, shown_json};

@@ -84,7 +84,7 @@ pub fn run(sources: Vec<Source>, options: Options) -> Result<(), String> {
         return Err(failed.unwrap_or_else(|| "there is no gateway to ask".to_owned()));
     };
     let text = match options.json {
-        true => serde_json::to_string_pretty(&status).map_err(|error| error.to_string())? + "\n",
+        true => json(&status)?,
         false => once(&status),
     };
     // A reader that has gone away is none of our concern.
@@ -132,4 +132,10 @@ fn once(status: &Status) -> String {
         text.push_str(&format!("\n{}\n{}", tab.title(), table.text(ROWS)));
     }
     text
+}
+
+/// The document, safe to print to a terminal.
+fn json(status: &Status) -> Result<String, String> {
+    let json = serde_json::to_string_pretty(status).map_err(|error| error.to_string())?;
+    Ok(tidegate_status::shown_json(&json) + "\n")
 }
