@@ -10,6 +10,7 @@ mod reader;
 mod screen;
 mod table;
 mod terminal;
+mod text;
 
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -21,6 +22,7 @@ use tidegate_status::document::{Status, VERSION};
 pub use budgets::escaped;
 pub use client::client_table;
 pub use merge::merged;
+pub use text::clean;
 use reader::Reader;
 use table::{Tab, Window};
 
