@@ -67,8 +67,7 @@ pub struct Options {
 pub fn run(sources: Vec<Source>, options: Options) -> Result<(), String> {
     if !options.once && !options.json && io::stdout().is_terminal() {
         let reader = Reader::start(sources, EVERY);
-        return terminal::run(&reader)
-            .map_err(|error| format!("the terminal cannot be used: {error}"));
+        return terminal::run(&reader);
     }
     let mut statuses = Vec::new();
     let mut failed = None;
