@@ -225,7 +225,7 @@ mod tests {
             overridden: None,
             plan_by_token: false,
             without_store: None,
-            limits: vec![limit("few"), limit("名前")],
+            limits: vec![limit("few"), limit("名前名前名前")],
             unlimited: Vec::new(),
             unlisted: Vec::new(),
             shared: vec!["all\nothers".to_owned()],
@@ -235,6 +235,7 @@ mod tests {
         assert!(!text.contains(hidden), "{text:?}");
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 5, "{text}");
+        assert!(lines[3].contains("名前名前名前"), "{text}");
         let columns = |line: &str| width(line.split_once("fixed_window").unwrap().0);
         assert_eq!(columns(lines[2]), columns(lines[3]), "{text}");
     }

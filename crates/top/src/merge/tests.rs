@@ -228,12 +228,15 @@ fn name(client: usize, cut: &[bool]) -> String {
 }
 
 fn gateways() -> impl Strategy<Value = (Vec<bool>, Vec<Vec<Counted>>)> {
-    let listed = proptest::option::of((0_u64..5, 0_u64..5));
-    let counted = (0_u64..100, listed);
+    // Those that a gateway does not list have little: else all would be within what is said of others.
+    let counted = prop_oneof![
+        (0_u64..8).prop_map(|count| (count, None)),
+        (0_u64..100, (0_u64..5, 0_u64..5)).prop_map(|(count, error)| (count, Some(error))),
+    ];
     (1_usize..160, 1_usize..5).prop_flat_map(move |(clients, gateways)| {
         let all = proptest::collection::vec(counted.clone(), clients);
         (
-            proptest::collection::vec(proptest::bool::weighted(0.2), clients),
+            proptest::collection::vec(proptest::bool::weighted(0.4), clients),
             proptest::collection::vec(all, gateways),
         )
     })
