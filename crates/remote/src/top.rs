@@ -47,7 +47,7 @@ pub fn run(config: &Path, view: &View) -> Result<(), Failure> {
 fn read(admin: &AdminPort, path: &str) -> Result<Vec<u8>, String> {
     let read = port::read(admin, Call::get(path));
     read.map_err(|failure| match failure.answer {
-        Some(StatusCode::NOT_FOUND) if path == "/status.json" => format!(
+        Some(StatusCode::NOT_FOUND) if path.starts_with("/status.json") => format!(
             "{} has no /status.json (404): this is no admin port, or the gateway has no status page",
             admin.name()
         ),

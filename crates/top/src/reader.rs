@@ -8,7 +8,7 @@ use std::time::Duration;
 use tidegate_status::document::Status;
 
 use crate::budgets::Answer;
-use crate::source::Source;
+use crate::source::{Series, Source};
 
 /// What was read last of all gateways.
 #[derive(Debug)]
@@ -93,7 +93,7 @@ fn keep_reading(
     answer: &Sender<Answer>,
 ) {
     loop {
-        let status = source.status().map(Arc::new);
+        let status = source.status(Series::None).map(Arc::new);
         let mut all = lock(read);
         all.latest[at].answer = Some(status);
         all.changes += 1;

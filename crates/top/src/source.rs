@@ -27,6 +27,15 @@ impl fmt::Debug for Source {
     }
 }
 
+/// Which series a document has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Series {
+    /// All of them.
+    Whole,
+    /// None: most of a document is series. Gateways that do not know the question send them.
+    None,
+}
+
 /// What is read of a document before the rest: of another version, the rest may have another form.
 #[derive(Deserialize)]
 struct Versioned {
@@ -35,8 +44,11 @@ struct Versioned {
 
 impl Source {
     /// The document of the gateway.
-    pub(crate) fn status(&self) -> Result<Status, String> {
-        let text = (self.read)("/status.json")?;
+    pub(crate) fn status(&self, series: Series) -> Result<Status, String> {
+        let text = (self.read)(match series {
+            Series::Whole => "/status.json",
+            Series::None => "/status.json?series=none",
+        })?;
         let name = &self.name;
         let wrong =
             |error| format!("{name}: the answer is not that of a gateway's /status.json: {error}");

@@ -9,6 +9,7 @@ use tidegate_status::document::Status;
 use tidegate_testkit::{Client, Upstream, body};
 
 use crate::kit::{Bench, get, until};
+use crate::status::browser;
 use crate::support::TestGateway;
 
 const LIMITS: &str = "
@@ -251,6 +252,26 @@ async fn another_version_is_said_plainly() {
         let name = format!("http://{}", gateway.addr());
         assert_eq!(errors.matches(&name).count(), 1, "{errors}");
     }
+}
+
+#[tokio::test]
+async fn series_are_left_out_if_they_are_not_asked_for() {
+    let bench = refusing(3).await;
+    let admin = browser(bench.gateway.admin);
+    let has_series = async |path: &str| {
+        let status: Status = serde_json::from_str(admin.get(path).await.text()).unwrap();
+        assert_eq!(status.limits[0].minute.refused, 3, "{path}");
+        [
+            status.requests.series.is_some(),
+            status.limits[0].series.is_some(),
+        ]
+    };
+    assert_eq!(has_series("/status.json?series=none").await, [false; 2]);
+    assert_eq!(has_series("/status.json").await, [true; 2]);
+    let (json, _, _) = top(&[bench.gateway.admin], &["--json"]).await;
+    let status: Status = serde_json::from_str(&json).unwrap();
+    assert!(status.requests.series.is_some(), "{json}");
+    bench.stop().await;
 }
 
 #[tokio::test]

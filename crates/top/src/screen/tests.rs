@@ -61,7 +61,7 @@ fn gateway(
 fn with_document(document: &'static str) -> Source {
     gateway("127.0.0.1:9901", move |path| {
         let text = match path {
-            "/status.json" => document,
+            "/status.json?series=none" => document,
             _ => BUDGETS,
         };
         Ok(text.to_owned())
@@ -265,7 +265,7 @@ fn the_client_of_the_row_is_asked_for_and_no_other() {
     let asked = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
     let paths = asked.clone();
     let one = gateway("one", move |path| {
-        if path == "/status.json" {
+        if path == "/status.json?series=none" {
             return Ok(refused(&[
                 ("user_id:a\u{200b}", false, 9),
                 ("user_id:a\u{202e}", false, 5),
@@ -294,7 +294,7 @@ fn gateways_that_answer_are_asked_for_budgets() {
         gateway(name, move |path| {
             let budgets = BUDGETS.replace("\"limit\": 20", &format!("\"limit\": {of}"));
             Ok(match path {
-                "/status.json" => DOCUMENT.to_owned(),
+                "/status.json?series=none" => DOCUMENT.to_owned(),
                 _ => budgets,
             })
         })
@@ -363,7 +363,7 @@ fn many_budgets_scroll() {
     let limits = limits.collect::<Vec<_>>().join(",");
     let one = gateway("one", move |path| {
         Ok(match path {
-            "/status.json" => DOCUMENT.to_owned(),
+            "/status.json?series=none" => DOCUMENT.to_owned(),
             _ => format!(
                 r#"{{ "client": "a", "limits": [{limits}], "unlisted": [], "shared": ["all"] }}"#
             ),
