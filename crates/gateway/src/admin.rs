@@ -143,7 +143,7 @@ impl Admin {
             refusal.headers_mut().insert(ALLOW, allowed);
             return refusal.map(at_once);
         }
-        if let Some(part) = Part::of(path) {
+        if let Some(part) = Part::of(path, head.uri.query()) {
             let asker = match access.asker(&head.method, &head.headers) {
                 Ok(asker) => asker,
                 Err(refusal) => return (*refusal).map(at_once),

@@ -9,7 +9,7 @@ use serde_json::json;
 use tidegate_overrides::Kept;
 use tidegate_overrides::api::{Shown, Verb, Wanted};
 use tidegate_status::client::Report;
-use tidegate_top::{client_table, escaped};
+use tidegate_top::{clean, client_table, escaped};
 
 use crate::Failure;
 use crate::port::{self, AdminPort, Call, TokenSource};
@@ -134,21 +134,23 @@ impl Question {
         let reason = self.reason.clone().unwrap_or_default();
         let wanted = Wanted::new(action, self.plan.clone(), self.lasting.clone(), reason);
         let shown: Shown = port::ask(port, self.call(Method::PUT).with(&wanted)?)?;
-        let mut text = format!("{}: {} until {}\n", shown.name, shown.does(), shown.until);
+        let text = format!("{}: {} until {}", shown.name, shown.does(), shown.until);
+        let mut text = clean(&text) + "\n";
         if let Some(note) = &shown.note {
-            text.push_str(&format!("note: {}: {note}\n", shown.name));
+            text.push_str(&clean(&format!("note: {}: {note}", shown.name)));
+            text.push('\n');
         }
         // Gateways of earlier versions do not say.
         text.push_str(shown.kept.map_or("", note));
-        crate::print(&crate::plain(&text));
+        crate::print(&text);
         Ok(())
     }
 
     fn clear(&self, port: &AdminPort) -> Result<(), Failure> {
         let reason = json!({ "reason": self.reason.clone().unwrap_or_default() });
         let shown: Shown = port::ask(port, self.call(Method::DELETE).with(&reason)?)?;
-        let text = format!("{}: {} is cleared\n", shown.name, shown.does());
-        crate::print(&crate::plain(&text));
+        let text = format!("{}: {} is cleared", shown.name, shown.does());
+        crate::print(&(clean(&text) + "\n"));
         Ok(())
     }
 

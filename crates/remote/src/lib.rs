@@ -1,8 +1,10 @@
 //! The commands that ask running gateways, through their admin ports.
 //!
-//! - `port`: where a port is, with which token it is asked, and one question
+//! - `address`: where a port is
+//! - `port`: with which token it is asked, and one question
 //! - `client`, `overrides`, `top`: the commands
 
+mod address;
 pub mod client;
 mod failure;
 pub mod overrides;

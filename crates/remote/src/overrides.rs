@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use http::{Method, StatusCode};
 use tidegate_overrides::api::{Loaded, Shown, ShownList, WantedList, table};
-use tidegate_status::shown;
+use tidegate_status::{shown, shown_json};
 use tidegate_top::escaped;
 
 use crate::Failure;
@@ -117,6 +117,7 @@ fn document(overrides: &[Shown]) -> Result<String, Failure> {
     for (index, it) in overrides.iter().enumerate() {
         let comma = if index == 0 { "" } else { "," };
         let line = serde_json::to_string(it).map_err(Failure::failed)?;
+        let line = shown_json(&line);
         // Writing to a String cannot fail.
         let _ = write!(text, "{comma}\n  {line}");
     }

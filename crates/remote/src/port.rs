@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Read as _;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use bytes::Bytes;
 use clap::Args;
 use http::header::{AUTHORIZATION, HOST};
 use http::{HeaderName, HeaderValue, Method, Request, StatusCode};
-use http_body_util::{BodyExt as _, Full, Limited};
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::net::TcpStream;
 use tokio::runtime::Builder;
 
+use crate::address::Address;
 use crate::{Failure, environment, load};
 use tidegate_config::{AdminPlan, Secret};
 
@@ -42,7 +42,7 @@ pub struct TokenSource {
 /// The admin port of a gateway, and the token that is sent to it.
 #[derive(Debug)]
 pub struct AdminPort {
-    address: SocketAddr,
+    address: Address,
     token: Option<Secret>,
 }
 
@@ -57,7 +57,7 @@ impl TokenSource {
         if urls.is_empty() {
             let (plan, _) = load(config)?;
             let token = token.or(plan.admin.token);
-            let address = plan.admin.address;
+            let address = Address::of(plan.admin.address);
             return Ok(vec![AdminPort { address, token }]);
         }
         // One that cannot be read has no token to send.
@@ -65,7 +65,7 @@ impl TokenSource {
         let token = token.or_else(configured);
         let port = |url: &String| {
             Ok(AdminPort {
-                address: tidegate_top::address(url).map_err(Failure::usage)?,
+                address: Address::of_url(url)?,
                 token: token.clone(),
             })
         };
@@ -81,14 +81,14 @@ impl AdminPort {
     /// The token of the environment cannot be used.
     pub fn of(plan: &AdminPlan) -> Result<Self, Failure> {
         Ok(Self {
-            address: plan.address,
+            address: Address::of(plan.address),
             token: token(None)?.or(plan.token.clone()),
         })
     }
 
-    /// Its address.
-    pub const fn address(&self) -> SocketAddr {
-        self.address
+    /// Its address, as it was written.
+    pub fn name(&self) -> &str {
+        self.address.name()
     }
 }
 
@@ -160,10 +160,14 @@ impl Call {
 ///
 /// # Errors
 ///
-/// No gateway answers there within 10 s, the answer is not 200, or the answer is not what a gateway sends.
+/// Each text names the port. No gateway answers there within 10 s, the answer is not 200, or the answer is not what a gateway sends.
 pub fn ask<T: DeserializeOwned>(admin: &AdminPort, call: Call) -> Result<T, Failure> {
-    serde_json::from_slice(&read(admin, call)?)
-        .map_err(|_| Failure::failed("the answer is not that of a gateway's admin port"))
+    serde_json::from_slice(&read(admin, call)?).map_err(|_| {
+        let name = admin.name();
+        Failure::failed(format!(
+            "{name}: the answer is not that of a gateway's admin port"
+        ))
+    })
 }
 
 /// As [`ask`], and gives back the text of the answer.
@@ -175,20 +179,19 @@ pub fn read(admin: &AdminPort, call: Call) -> Result<Vec<u8>, Failure> {
     let runtime = Builder::new_current_thread().enable_all().build();
     let answer = runtime.map_err(Failure::failed)?.block_on(async {
         let asked = tokio::time::timeout(DEADLINE, exchange(admin, call)).await;
-        let late = || Failure::failed(format!("no answer within {} s", DEADLINE.as_secs()));
+        let late = || {
+            let (name, seconds) = (admin.name(), DEADLINE.as_secs());
+            Failure::failed(format!("{name}: no answer within {seconds} s"))
+        };
         asked.unwrap_or_else(|_| Err(late()))
     })?;
     Ok(answer.into())
 }
 
 async fn exchange(admin: &AdminPort, call: Call) -> Result<Bytes, Failure> {
-    let address = reachable(admin.address)?;
-    let broken = |error| Failure::failed(format!("{address} broke off: {error}"));
-    let socket = TcpStream::connect(address).await.map_err(|error| {
-        Failure::failed(format!(
-            "no gateway answers on its admin port, {address}: {error}; is it running, and is this its admin port?"
-        ))
-    })?;
+    let name = admin.name();
+    let broken = |error| Failure::failed(format!("{name} broke off: {error}"));
+    let (socket, address) = admin.address.connect().await?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(socket))
         .await
         .map_err(broken)?;
@@ -199,7 +202,13 @@ async fn exchange(admin: &AdminPort, call: Call) -> Result<Bytes, Failure> {
     let body = Limited::new(response.into_body(), MAX_ANSWER)
         .collect()
         .await;
-    let body = body.map_err(|error| Failure::failed(format!("{address} broke off: {error}")))?;
+    let body = body.map_err(|error| {
+        let text = match error.is::<LengthLimitError>() {
+            true => format!("{name}: the answer has more than {} MiB, which is the most that this program reads", MAX_ANSWER >> 20),
+            false => format!("{name} broke off: {error}"),
+        };
+        Failure::failed(text)
+    })?;
     let body = body.to_bytes();
     if status == StatusCode::OK {
         return Ok(body);
@@ -210,7 +219,7 @@ async fn exchange(admin: &AdminPort, call: Call) -> Result<Bytes, Failure> {
         }
         _ => String::new(),
     };
-    let message = format!("{address} answered {status}: {}{remedy}", detail(&body));
+    let message = format!("{name} answered {status}: {}{remedy}", detail(&body));
     Err(Failure::refused(status, message))
 }
 
@@ -233,22 +242,6 @@ fn request(
         request = request.header(AUTHORIZATION, value);
     }
     request.body(Full::new(call.body)).map_err(Failure::failed)
-}
-
-/// Where a port that is bound to this address is reached from here.
-fn reachable(mut address: SocketAddr) -> Result<SocketAddr, Failure> {
-    if address.port() == 0 {
-        return Err(Failure::failed(
-            "`admin` has port 0, which is any that is free; name one to find the gateway by",
-        ));
-    }
-    if address.ip().is_unspecified() {
-        address.set_ip(match address {
-            SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
-            SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
-        });
-    }
-    Ok(address)
 }
 
 /// The sentence for people of an answer that is a problem.

@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use clap::Args;
+use http::StatusCode;
 use tidegate_top::{Options, Source};
 
 use crate::Failure;
-use crate::port::{self, Call, TokenSource};
+use crate::port::{self, AdminPort, Call, TokenSource};
 
 /// Which gateways to show, and how.
 #[derive(Debug, Args)]
@@ -33,14 +34,23 @@ pub struct View {
 pub fn run(config: &Path, view: &View) -> Result<(), Failure> {
     let admins = view.token.ports(&view.gateways, config)?;
     let sources = admins.into_iter().map(|admin| Source {
-        name: admin.address().to_string(),
-        read: Box::new(move |path| {
-            port::read(&admin, Call::get(path)).map_err(|failure| failure.message)
-        }),
+        name: admin.name().to_owned(),
+        read: Box::new(move |path| read(&admin, path)),
     });
     let options = Options {
         once: view.once,
         json: view.json,
     };
     tidegate_top::run(sources.collect(), options).map_err(Failure::failed)
+}
+
+fn read(admin: &AdminPort, path: &str) -> Result<Vec<u8>, String> {
+    let read = port::read(admin, Call::get(path));
+    read.map_err(|failure| match failure.answer {
+        Some(StatusCode::NOT_FOUND) if path.starts_with("/status.json") => format!(
+            "{} has no /status.json (404): this is no admin port, or the gateway has no status page",
+            admin.name()
+        ),
+        _ => failure.message,
+    })
 }

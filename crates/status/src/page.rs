@@ -42,19 +42,22 @@ pub enum Part {
     Fixed(&'static str, &'static str),
     /// The status, as JSON.
     Json,
+    /// The same without series, as each event has it.
+    Live,
     /// The status after each sample, as server-sent events.
     Events,
 }
 
 impl Part {
-    /// The part at a path.
-    pub fn of(path: &str) -> Option<Self> {
+    /// The part at a path with this query.
+    pub fn of(path: &str, query: Option<&str>) -> Option<Self> {
         Some(match path {
             "/" => Self::Document,
             "/status.js" => Self::Fixed("text/javascript; charset=utf-8", SCRIPT),
             "/changes.js" => Self::Fixed("text/javascript; charset=utf-8", CHANGES),
             "/status.css" => Self::Fixed("text/css; charset=utf-8", STYLE),
             "/icon.svg" => Self::Fixed("image/svg+xml", ICON),
+            "/status.json" if query == Some("series=none") => Self::Live,
             "/status.json" => Self::Json,
             "/events" => Self::Events,
             _ => return None,
@@ -66,7 +69,7 @@ impl Part {
         match self {
             Self::Document => "text/html; charset=utf-8",
             Self::Fixed(kind, _) => kind,
-            Self::Json => "application/json",
+            Self::Json | Self::Live => "application/json",
             Self::Events => "text/event-stream",
         }
     }

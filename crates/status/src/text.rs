@@ -1,13 +1,114 @@
 //! Text that clients have chosen, as it is shown to people.
 
-/// A character of a client's name, in a form that is safe to show. A terminal obeys control characters, and some marks turn the
-/// direction of writing: both become the replacement character.
+use std::fmt::Write as _;
+
+/// A character of a client's name, in a form that is safe to show. A terminal obeys control characters, some marks turn the direction
+/// of writing, and some characters are invisible, so that two names look alike. All of these become the replacement character.
 pub fn shown(char: char) -> char {
-    match char {
-        '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-            char::REPLACEMENT_CHARACTER
+    match is_safe(char) {
+        true => char,
+        false => char::REPLACEMENT_CHARACTER,
+    }
+}
+
+/// JSON that is safe to show: in its strings, each character that [`shown`] replaces is escaped. The values stay the same.
+pub fn shown_json(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for char in json.chars() {
+        // Control characters of ASCII stand between the values only: in strings they are escaped already. DEL is not.
+        if is_safe(char) || char.is_ascii_whitespace() {
+            text.push(char);
+            continue;
         }
-        char if char.is_control() => char::REPLACEMENT_CHARACTER,
-        char => char,
+        for unit in char.encode_utf16(&mut [0; 2]) {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "\\u{unit:04x}");
+        }
+    }
+    text
+}
+
+/// Whether a character is visible, takes its own place, and does not act on others.
+fn is_safe(char: char) -> bool {
+    // Other spaces look like the usual one.
+    if char.is_control() || char.is_whitespace() && char != ' ' {
+        return false;
+    }
+    // Line breaks, marks of direction, annotations, and what Unicode calls Default_Ignorable_Code_Point.
+    !matches!(
+        char,
+        '\u{ad}'
+            | '\u{34f}'
+            | '\u{61c}'
+            | '\u{115f}'..='\u{1160}'
+            | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{2800}'
+            | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}'
+            | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}'
+            | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}'
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_seen_is_replaced() {
+        for hidden in [
+            '\0',
+            '\n',
+            '\u{1b}',
+            '\u{7f}',
+            '\u{9b}',
+            '\u{ad}',
+            '\u{34f}',
+            '\u{61c}',
+            '\u{180e}',
+            '\u{a0}',
+            '\u{3000}',
+            '\u{2800}',
+            '\u{200b}',
+            '\u{200d}',
+            '\u{200e}',
+            '\u{2028}',
+            '\u{2029}',
+            '\u{202e}',
+            '\u{2060}',
+            '\u{2066}',
+            '\u{3164}',
+            '\u{fe0f}',
+            '\u{feff}',
+            '\u{fffb}',
+            '\u{e0041}',
+        ] {
+            assert_eq!(shown(hidden), '\u{fffd}', "{hidden:?}");
+        }
+        for seen in [' ', '~', 'é', 'ß', '名', 'ا', '…', '\u{301}', '🚲'] {
+            assert_eq!(shown(seen), seen);
+        }
+    }
+
+    #[test]
+    fn json_keeps_its_values() {
+        let name = "a\u{9b}31m\u{7f}\u{202e}\u{e0041}\u{ad}\n\"é🚲";
+        let json = serde_json::to_string_pretty(&[name]).unwrap();
+        let text = shown_json(&json);
+        assert!(
+            text.chars().all(|char| char == '\n' || shown(char) == char),
+            "{text:?}"
+        );
+        assert!(text.contains("é🚲"), "{text}");
+        let read: Vec<String> = serde_json::from_str(&text).unwrap();
+        assert_eq!(read, [name]);
     }
 }

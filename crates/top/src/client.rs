@@ -1,9 +1,10 @@
 //! One client's budgets in a table.
 
-use std::fmt::Write as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tidegate_status::client::{Decides, Report, Standing};
+
+use crate::text::{clean, left, width};
 
 /// How a client stands, as `tidegate client` prints it: a row per budget, then what is not in it. `is_reset`: after a reset.
 pub fn client_table(report: &Report, is_reset: bool) -> String {
@@ -17,39 +18,59 @@ pub fn client_table(report: &Report, is_reset: bool) -> String {
         "next",
     ];
     let mut rows = vec![head.map(str::to_owned)];
-    rows.extend(report.limits.iter().map(row));
+    rows.extend(report.limits.iter().map(|it| row(it).map(|it| clean(&it))));
     let widths: [usize; 7] = std::array::from_fn(|column| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
+        let cells = rows.iter().map(|row| width(&row[column]));
         cells.max().unwrap_or_default()
     });
-    let mut text = report.client.clone();
-    if let Some(plan) = &report.plan {
-        let _ = write!(text, ", of the plan {plan}");
-    }
-    text.push('\n');
-    if let Some(it) = &report.overridden {
-        let _ = writeln!(text, "override for {}: {}", it.by, it.does);
-    }
-    if let Some(reason) = &report.without_store {
-        let _ = writeln!(text, "{reason}: this is what this gateway knows by itself");
-    }
-    if report.plan_by_token {
-        text.push_str(
-            "the token of a user names the plan; these are the numbers of users without a plan\n",
-        );
-    }
+    let mut lines = vec![title(report)];
+    lines.extend(before(report));
     if report.limits.is_empty() {
-        text.push_str("no limit counts this client\n");
         rows.clear();
     }
     for row in &rows {
-        let mut line = String::new();
-        for (cell, width) in row.iter().zip(widths) {
-            let _ = write!(line, "  {cell:<width$}");
-        }
-        let _ = writeln!(text, "{}", line.trim_end());
+        let cells = row.iter().zip(widths);
+        let cells: Vec<String> = cells.map(|(cell, width)| left(cell, width)).collect();
+        lines.push(format!("  {}", cells.join("  ").trim_end()));
     }
-    text.push_str(&without_store(report));
+    lines.extend(after(report, is_reset));
+    // A line break in a name begins no line.
+    lines.iter().map(|line| clean(line) + "\n").collect()
+}
+
+/// Who it is, and of which plan.
+pub(crate) fn title(report: &Report) -> String {
+    match &report.plan {
+        Some(plan) => format!("{}, of the plan {plan}", report.client),
+        None => report.client.clone(),
+    }
+}
+
+/// What is to be known before the budgets.
+pub(crate) fn before(report: &Report) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(it) = &report.overridden {
+        lines.push(format!("override for {}: {}", it.by, it.does));
+    }
+    if let Some(reason) = &report.without_store {
+        lines.push(format!(
+            "{reason}: this is what this gateway knows by itself"
+        ));
+    }
+    if report.plan_by_token {
+        let text =
+            "the token of a user names the plan; these are the numbers of users without a plan";
+        lines.push(text.to_owned());
+    }
+    if report.limits.is_empty() {
+        lines.push("no limit counts this client".to_owned());
+    }
+    lines
+}
+
+/// What is to be known beside the budgets.
+pub(crate) fn after(report: &Report, is_reset: bool) -> Vec<String> {
+    let mut lines = without_store(report);
     let here = report.limits.iter().filter(|it| it.this_gateway_only);
     let mut here: Vec<&str> = here.map(|it| it.name.as_str()).collect();
     here.dedup();
@@ -58,31 +79,30 @@ pub fn client_table(report: &Report, is_reset: bool) -> String {
             false => "counted by this gateway alone",
             true => "reset on this gateway alone, since each gateway counts by itself",
         };
-        let _ = writeln!(text, "{what}: {}", here.join(", "));
+        lines.push(format!("{what}: {}", here.join(", ")));
     }
     if !report.unlimited.is_empty() {
         let names = report.unlimited.join(", ");
-        let _ = writeln!(text, "unlimited under this plan: {names}");
+        lines.push(format!("unlimited under this plan: {names}"));
     }
     if !report.unlisted.is_empty() {
         let unlisted = report.unlisted.iter();
         let names = unlisted.map(|it| format!("{} (per {})", it.name, it.per.join(", ")));
         let names: Vec<String> = names.collect();
-        let _ = writeln!(
-            text,
+        lines.push(format!(
             "not listed, because they count per something that only a request has: {}",
             names.join("; ")
-        );
+        ));
     }
     if !report.shared.is_empty() {
-        let _ = writeln!(text, "shared with others: {}", report.shared.join(", "));
+        lines.push(format!("shared with others: {}", report.shared.join(", ")));
     }
-    text
+    lines
 }
 
 /// What this gateway goes by while Redis does not answer: nothing if it does.
-fn without_store(report: &Report) -> String {
-    let mut text = String::new();
+fn without_store(report: &Report) -> Vec<String> {
+    let mut lines = Vec::new();
     for (decides, what) in [
         (Decides::Share, "decided here, by this gateway's share"),
         (Decides::Open, "not limited without Redis"),
@@ -96,7 +116,7 @@ fn without_store(report: &Report) -> String {
         });
         let names: Vec<String> = of.map(name).collect();
         if !names.is_empty() {
-            let _ = writeln!(text, "{what}: {}", names.join(", "));
+            lines.push(format!("{what}: {}", names.join(", ")));
         }
     }
     for limit in &report.limits {
@@ -105,34 +125,27 @@ fn without_store(report: &Report) -> String {
         };
         let name = name(limit);
         if let Some(left) = known.leased {
-            let _ = writeln!(
-                text,
+            lines.push(format!(
                 "borrowed from Redis, and spent first: {name}, {left} left"
-            );
+            ));
         }
         if let Some(last) = &known.last {
             let ago = lasting(last.seconds_ago);
-            let _ = match last.refused_for {
-                0 => writeln!(
-                    text,
-                    "Redis said last: {name}, {} left, {ago} ago",
-                    last.remaining
-                ),
-                more => writeln!(
-                    text,
-                    "Redis said last: {name}, refused for {} more, {ago} ago",
-                    lasting(more)
-                ),
+            let said = match last.refused_for {
+                0 => format!("{} left", last.remaining),
+                more => format!("refused for {} more", lasting(more)),
             };
+            lines.push(format!("Redis said last: {name}, {said}, {ago} ago"));
         }
     }
-    text
+    lines
 }
 
 fn lasting(seconds: u64) -> String {
     humantime::format_duration(Duration::from_secs(seconds)).to_string()
 }
 
+/// A limit's name, with its route if the client has a budget per route.
 fn name(standing: &Standing) -> String {
     match &standing.route {
         Some(route) => format!("{} on {route}", standing.name),
@@ -141,6 +154,13 @@ fn name(standing: &Standing) -> String {
 }
 
 fn row(standing: &Standing) -> [String; 7] {
+    let [name, left, of, back, next] = budget(standing);
+    let (algorithm, per) = (standing.algorithm.clone(), standing.per.join(", "));
+    [name, algorithm, per, left, of, back, next]
+}
+
+/// A limit's name, what is left, of how much, when all of it is back, and when the next request is allowed.
+pub(crate) fn budget(standing: &Standing) -> [String; 5] {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.map_or(0, |now| now.as_secs());
     let mut name = name(standing);
@@ -164,23 +184,11 @@ fn row(standing: &Standing) -> [String; 7] {
             true => "now",
             false => "with Redis",
         };
-        let none = || "-".to_owned();
-        let per = standing.per.join(", ");
-        let algorithm = standing.algorithm.clone();
-        return [
-            name,
-            algorithm,
-            per,
-            none(),
-            none(),
-            none(),
-            next.to_owned(),
-        ];
+        let [left, of, back] = ["-"; 3].map(str::to_owned);
+        return [name, left, of, back, next.to_owned()];
     }
     [
         name,
-        standing.algorithm.clone(),
-        standing.per.join(", "),
         standing.remaining.to_string(),
         standing.limit.to_string(),
         match is_held {
@@ -189,4 +197,46 @@ fn row(standing: &Standing) -> [String; 7] {
         },
         until(standing.retry_after),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_makes_no_line_and_keeps_its_columns() {
+        let limit = |name: &str| Standing {
+            name: name.to_owned(),
+            route: None,
+            algorithm: "fixed_window".to_owned(),
+            per: vec!["client".to_owned()],
+            limit: 5,
+            remaining: 5,
+            reset: 0,
+            allowed: true,
+            observed: false,
+            this_gateway_only: false,
+            retry_after: 0,
+            known_here: None,
+        };
+        let report = Report {
+            client: "user_id:a\n  few  \u{9b}31m\u{202e}".to_owned(),
+            plan: None,
+            overridden: None,
+            plan_by_token: false,
+            without_store: None,
+            limits: vec![limit("few"), limit("名前名前名前")],
+            unlimited: Vec::new(),
+            unlisted: Vec::new(),
+            shared: vec!["all\nothers".to_owned()],
+        };
+        let text = client_table(&report, false);
+        let hidden = |char: char| char != '\n' && tidegate_status::shown(char) != char;
+        assert!(!text.contains(hidden), "{text:?}");
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 5, "{text}");
+        assert!(lines[3].contains("名前名前名前"), "{text}");
+        let columns = |line: &str| width(line.split_once("fixed_window").unwrap().0);
+        assert_eq!(columns(lines[2]), columns(lines[3]), "{text}");
+    }
 }

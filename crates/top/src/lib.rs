@@ -5,48 +5,38 @@
 
 mod budgets;
 mod client;
+mod headline;
+mod hitters;
 mod merge;
 mod reader;
 mod screen;
+mod source;
 mod table;
+mod tabs;
 mod terminal;
+mod text;
 
-use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::thread;
 use std::time::Duration;
 
-use tidegate_status::document::{Status, VERSION};
+use tidegate_status::document::Status;
+use tidegate_status::shown_json;
 
 pub use budgets::escaped;
 pub use client::client_table;
+use headline::{Gateways, headline};
 pub use merge::merged;
 use reader::Reader;
-use table::{Tab, Window};
+use source::Series;
+pub use source::{Read, Source};
+use tabs::{Tab, Window};
+pub use text::clean;
 
 /// How often gateways are asked.
 const EVERY: Duration = Duration::from_secs(1);
 /// Rows of a table that is printed once.
 const ROWS: usize = 20;
-
-/// Reads a path of the admin port of a gateway, or says why not.
-pub type Read = Box<dyn Fn(&str) -> Result<Vec<u8>, String> + Send>;
-
-/// A gateway to look at.
-pub struct Source {
-    /// Its address, for messages.
-    pub name: String,
-    /// Reads from it.
-    pub read: Read,
-}
-
-impl fmt::Debug for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Source")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
-    }
-}
 
 /// What to show.
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,68 +55,67 @@ pub struct Options {
 pub fn run(sources: Vec<Source>, options: Options) -> Result<(), String> {
     if !options.once && !options.json && io::stdout().is_terminal() {
         let reader = Reader::start(sources, EVERY);
-        return terminal::run(&reader)
-            .map_err(|error| format!("the terminal cannot be used: {error}"));
+        return terminal::run(&reader);
     }
+    let series = match options.json {
+        true => Series::Whole,
+        false => Series::None,
+    };
+    let answers = read_all(&sources, series);
+    let all = answers.len();
     let mut statuses = Vec::new();
-    let mut failed = None;
-    for source in &sources {
-        match status(source) {
+    let mut errors = Vec::new();
+    for answer in answers {
+        match answer {
             Ok(status) => statuses.push(status),
-            Err(error) => {
-                let error = format!("{}: {error}", source.name);
-                let _ = writeln!(io::stderr(), "warning: {}", table::clean(&error));
-                failed = Some(error);
-            }
+            Err(error) => errors.push(text::clean(&error)),
         }
     }
-    let Some(status) = merged(statuses) else {
-        return Err(failed.unwrap_or_else(|| "there is no gateway to ask".to_owned()));
+    let gateways = Gateways {
+        answering: statuses.len(),
+        all,
     };
+    let Some(status) = merged(statuses) else {
+        return Err(errors.join("\n"));
+    };
+    for error in errors {
+        let _ = writeln!(io::stderr(), "warning: {error}");
+    }
     let text = match options.json {
-        true => serde_json::to_string_pretty(&status).map_err(|error| error.to_string())? + "\n",
-        false => once(&status),
+        true => json(&status)?,
+        false => once(&status, gateways),
     };
     // A reader that has gone away is none of our concern.
     let _ = io::stdout().lock().write_all(text.as_bytes());
     Ok(())
 }
 
-/// The address of a URL `http://HOST:PORT`.
-///
-/// # Errors
-///
-/// The URL has another form, or its host has no address.
-pub fn address(url: &str) -> Result<SocketAddr, String> {
-    let wrong = || format!("{url} is no URL of an admin port; write http://HOST:PORT");
-    let authority = url.strip_prefix("http://").ok_or_else(wrong)?;
-    let authority = authority.strip_suffix('/').unwrap_or(authority);
-    if authority.contains(['/', '@', '?', '#']) {
-        return Err(wrong());
-    }
-    let found = authority.to_socket_addrs();
-    let mut found = found.map_err(|error| format!("{}: {error}", wrong()))?;
-    found.next().ok_or_else(wrong)
+/// The documents of all gateways, which are read at the same time.
+fn read_all(sources: &[Source], series: Series) -> Vec<Result<Status, String>> {
+    thread::scope(|scope| {
+        let reading = sources.iter();
+        let reading = reading.map(|source| (source, scope.spawn(move || source.status(series))));
+        let reading: Vec<_> = reading.collect();
+        let read = reading.into_iter().map(|(source, thread)| {
+            let failed = |_| Err(format!("{}: a part of this program failed", source.name));
+            thread.join().unwrap_or_else(failed)
+        });
+        read.collect()
+    })
 }
 
-/// The document of one gateway.
-fn status(source: &Source) -> Result<Status, String> {
-    let text = (source.read)("/status.json")?;
-    let wrong = "the answer is not that of a gateway's /status.json";
-    let status: Status = serde_json::from_slice(&text).map_err(|_| wrong.to_owned())?;
-    match status.version {
-        VERSION => Ok(status),
-        // It says nothing of a version.
-        0 => Err(wrong.to_owned()),
-        other => Err(format!(
-            "its /status.json has version {other}, and this tidegate reads version {VERSION}; use a tidegate of its version"
-        )),
-    }
+/// The document, safe to print to a terminal.
+fn json(status: &Status) -> Result<String, String> {
+    let json = serde_json::to_string_pretty(status).map_err(|error| error.to_string())?;
+    Ok(shown_json(&json) + "\n")
 }
 
 /// All tables, one after the other.
-fn once(status: &Status) -> String {
-    let mut text = format!("{}\n", table::headline(status, 1));
+fn once(status: &Status, gateways: Gateways) -> String {
+    let mut text = format!("{}\n", headline(status, gateways));
+    for reason in &status.health.reasons {
+        text.push_str(&format!("  {}\n", clean(reason)));
+    }
     for tab in Tab::ALL {
         let table = tab.table(status, Window::Minute);
         text.push_str(&format!("\n{}\n{}", tab.title(), table.text(ROWS)));

@@ -1,96 +1,115 @@
 //! Asks each gateway in a thread of its own, so that one that is away keeps nobody waiting.
 
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use tidegate_status::document::Status;
 
-use crate::Source;
-use crate::budgets::{Budgets, escaped};
+use crate::budgets::Answer;
+use crate::source::{Series, Source};
 
 /// What was read last of all gateways.
 #[derive(Debug)]
 pub(crate) struct Reader {
-    latest: Arc<Mutex<Vec<Latest>>>,
+    read: Arc<Mutex<Read>>,
     // To each gateway: whose budgets are asked for.
     asking: Vec<Sender<String>>,
-    answers: Receiver<(String, Result<Budgets, String>)>,
+    answers: Receiver<Answer>,
+}
+
+/// The last answers, and how often one came.
+#[derive(Debug)]
+struct Read {
+    changes: u64,
+    latest: Vec<Latest>,
 }
 
 /// What is known of one gateway.
 #[derive(Clone, Debug)]
 pub(crate) struct Latest {
-    pub(crate) name: String,
     /// None: it was not asked yet.
-    pub(crate) answer: Option<Result<Status, String>>,
+    pub(crate) answer: Option<Result<Arc<Status>, String>>,
 }
 
 impl Reader {
     pub(crate) fn start(sources: Vec<Source>, every: Duration) -> Self {
-        let names = sources.iter().map(|source| Latest {
-            name: source.name.clone(),
-            answer: None,
-        });
-        let latest = Arc::new(Mutex::new(names.collect::<Vec<_>>()));
+        let latest = sources.iter().map(|_| Latest { answer: None });
+        let read = Arc::new(Mutex::new(Read {
+            changes: 1,
+            latest: latest.collect(),
+        }));
         let (answer, answers) = mpsc::channel();
         let mut asking = Vec::new();
         for (at, source) in sources.into_iter().enumerate() {
             let (ask, asked) = mpsc::channel();
             asking.push(ask);
-            let (latest, answer) = (latest.clone(), answer.clone());
-            thread::spawn(move || read(&source, at, every, &latest, &asked, &answer));
+            let (read, answer) = (read.clone(), answer.clone());
+            thread::spawn(move || keep_reading(&source, at, every, &read, &asked, &answer));
         }
         Self {
-            latest,
+            read,
             asking,
             answers,
         }
     }
 
-    pub(crate) fn latest(&self) -> Vec<Latest> {
-        self.latest
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+    /// What was read last of each gateway, and its number, if that is another than this one.
+    pub(crate) fn latest(&self, known: u64) -> Option<(u64, Vec<Latest>)> {
+        let read = lock(&self.read);
+        (read.changes != known).then(|| (read.changes, read.latest.clone()))
     }
 
-    /// Asks the first gateway for one client's budgets.
-    pub(crate) fn ask(&self, client: &str) {
-        if let Some(first) = self.asking.first() {
-            let _ = first.send(client.to_owned());
-        }
+    /// Asks for one client's budgets: the gateways that answered last, or all if none did. Returns how many are asked.
+    pub(crate) fn ask(&self, client: &str) -> usize {
+        let is_up = |latest: &Latest| matches!(latest.answer, Some(Ok(_)));
+        let up: Vec<bool> = lock(&self.read).latest.iter().map(is_up).collect();
+        let any = up.contains(&true);
+        let asking = self.asking.iter().zip(up);
+        let asking = asking.filter(|(_, up)| *up || !any);
+        asking
+            .filter(|(ask, _)| ask.send(client.to_owned()).is_ok())
+            .count()
     }
 
-    /// The budgets that were asked for, if they have come.
-    pub(crate) fn answer(&self) -> Option<(String, Result<Budgets, String>)> {
+    /// The next answer that has come.
+    pub(crate) fn answer(&self) -> Option<Answer> {
         self.answers.try_recv().ok()
     }
 }
 
+fn lock(read: &Mutex<Read>) -> MutexGuard<'_, Read> {
+    read.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Reads again and again, until nobody asks any more.
-fn read(
+fn keep_reading(
     source: &Source,
     at: usize,
     every: Duration,
-    latest: &Mutex<Vec<Latest>>,
+    read: &Mutex<Read>,
     asked: &Receiver<String>,
-    answer: &Sender<(String, Result<Budgets, String>)>,
+    answer: &Sender<Answer>,
 ) {
     loop {
-        let status = crate::status(source);
-        let mut all = latest.lock().unwrap_or_else(PoisonError::into_inner);
-        all[at].answer = Some(status);
+        let status = source.status(Series::None).map(Arc::new);
+        let mut all = lock(read);
+        all.latest[at].answer = Some(status);
+        all.changes += 1;
         drop(all);
         match asked.recv_timeout(every) {
-            Ok(client) => {
-                let text = (source.read)(&format!("/clients/{}", escaped(&client)));
-                let budgets = text.and_then(|text| {
-                    serde_json::from_slice(&text)
-                        .map_err(|_| "the answer is not that of a gateway".to_owned())
-                });
-                if answer.send((client, budgets)).is_err() {
+            Ok(first) => {
+                // While the gateway did not answer, others may have been asked for: only the last is waited for.
+                let client = asked.try_iter().last().unwrap_or(first);
+                let report = source.report(&client);
+                let gateway = source.name.clone();
+                let said = Answer {
+                    client,
+                    gateway,
+                    report,
+                };
+                if answer.send(said).is_err() {
                     return;
                 }
             }

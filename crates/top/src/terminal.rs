@@ -1,5 +1,8 @@
 //! The terminal: taken, and given back on every way out.
 
+#[cfg(test)]
+mod tests;
+
 use std::io;
 use std::panic;
 use std::sync::Arc;
@@ -16,17 +19,25 @@ use crate::screen::View;
 const DRAW: Duration = Duration::from_millis(200);
 
 /// Draws until somebody quits, or a signal or a panic ends it. The terminal is restored on every way out.
-pub(crate) fn run(reader: &Reader) -> io::Result<()> {
+pub(crate) fn run(reader: &Reader) -> Result<(), String> {
+    held(|terminal, is_over| follow(terminal, reader, is_over))
+}
+
+/// Draws on the terminal for as long as `draw` does, which is told when to end.
+fn held(
+    draw: impl FnOnce(&mut DefaultTerminal, &dyn Fn() -> bool) -> io::Result<()>,
+) -> Result<(), String> {
+    let unusable = |error: io::Error| format!("the terminal cannot be used: {error}");
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [
         signal_hook::consts::SIGTERM,
         signal_hook::consts::SIGHUP,
         signal_hook::consts::SIGINT,
     ] {
-        signal_hook::flag::register(signal, stop.clone())?;
+        signal_hook::flag::register(signal, stop.clone()).map_err(unusable)?;
     }
     // Its hook restores the terminal before a panic is told, of whichever thread: then nothing is drawn any more.
-    let mut terminal = ratatui::try_init()?;
+    let mut terminal = ratatui::try_init().map_err(unusable)?;
     let has_panicked = Arc::new(AtomicBool::new(false));
     let (restore, panicking) = (panic::take_hook(), has_panicked.clone());
     panic::set_hook(Box::new(move |about| {
@@ -34,18 +45,18 @@ pub(crate) fn run(reader: &Reader) -> io::Result<()> {
         restore(about);
     }));
     let is_over = || stop.load(Ordering::Relaxed) || has_panicked.load(Ordering::Relaxed);
-    let drawn = follow(&mut terminal, reader, is_over);
+    let drawn = draw(&mut terminal, &is_over);
     ratatui::restore();
     match has_panicked.load(Ordering::Relaxed) {
-        true => Err(io::Error::other("a part of this program failed")),
-        false => drawn,
+        true => Err("a part of this program failed; the message above says where".to_owned()),
+        false => drawn.map_err(unusable),
     }
 }
 
 fn follow(
     terminal: &mut DefaultTerminal,
     reader: &Reader,
-    is_over: impl Fn() -> bool,
+    is_over: &dyn Fn() -> bool,
 ) -> io::Result<()> {
     let mut view = View::new();
     while !is_over() {

@@ -23,7 +23,7 @@ fn shows_a_gateway_until_a_panic() {
     let ended = run(vec![gateway], Options::default());
     assert_eq!(
         ended,
-        Err("the terminal cannot be used: a part of this program failed".to_owned())
+        Err("a part of this program failed; the message above says where".to_owned())
     );
 }
 

@@ -41,12 +41,10 @@ impl Page {
     /// Answers with a part, for whoever has these rights. A stream ends before its connection does.
     pub(super) fn answer(&self, part: Part, rights: Rights, ends: Instant) -> Response<Answer> {
         let body = match part {
-            Part::Document => {
-                let status = self.status.written().status;
-                Full::from(page::with_tables(&status, rights))
-            }
+            Part::Document => Full::from(page::with_tables(&self.status.written().status, rights)),
             Part::Fixed(_, text) => Full::from(text),
             Part::Json => Full::from(self.status.written().whole),
+            Part::Live => Full::from(self.status.written().live),
             Part::Events => match self.streams.clone().try_acquire_owned() {
                 Ok(permit) => {
                     let events = Events::of(self.status.clone(), permit, ends);

@@ -1,11 +1,16 @@
 //! Every tab on 80 columns and 24 lines.
 
+use std::time::{Duration, Instant};
+
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
 
 use super::*;
 use crate::Source;
+
+/// Long enough for anything that must happen on a busy machine.
+const LONG: Duration = Duration::from_secs(20);
 
 const DOCUMENT: &str = r#"{
     "version": 1,
@@ -36,30 +41,75 @@ const DOCUMENT: &str = r#"{
     ] } }
 }"#;
 
-const BUDGETS: &str =
-    r#"{ "limits": [{ "name": "per-client", "limit": 20, "remaining": 0, "retry_after": 2 }] }"#;
+const BUDGETS: &str = r#"{ "client": "user_id:greedy", "plan": "gold", "overridden": { "by": "user_id:greedy", "does": "plan gold" },
+    "limits": [{ "name": "per-client", "algorithm": "token_bucket", "per": ["client"], "limit": 20, "remaining": 0, "reset": 0,
+        "allowed": false, "retry_after": 2 }],
+    "unlimited": ["daily"], "unlisted": [{ "name": "per-path", "per": ["path:id"] }], "shared": ["all"] }"#;
 
-/// A view of one gateway that has answered, and what asks that gateway.
-fn view() -> (View, Reader) {
-    let read = |path: &str| {
-        let text = if path == "/status.json" {
-            DOCUMENT
-        } else {
-            BUDGETS
+/// A gateway with this answer for each path.
+fn gateway(
+    name: &str,
+    answer: impl Fn(&str) -> Result<String, String> + Send + Sync + 'static,
+) -> Source {
+    Source {
+        name: name.to_owned(),
+        read: Box::new(move |path| answer(path).map(String::into_bytes)),
+    }
+}
+
+/// A gateway that has this document, and asks nobody.
+fn with_document(document: &'static str) -> Source {
+    gateway("127.0.0.1:9901", move |path| {
+        let text = match path {
+            "/status.json?series=none" => document,
+            _ => BUDGETS,
         };
-        Ok(text.as_bytes().to_vec())
-    };
-    let gateway = Source {
-        name: "127.0.0.1:9901".to_owned(),
-        read: Box::new(read),
-    };
-    let reader = Reader::start(vec![gateway], std::time::Duration::from_millis(1));
+        Ok(text.to_owned())
+    })
+}
+
+/// A view of these gateways, of which all have been asked.
+fn view_of(gateways: Vec<Source>) -> (View, Reader) {
+    let reader = Reader::start(gateways, Duration::from_millis(1));
     let mut view = View::new();
-    while view.status().is_none() {
+    let is_asked = |view: &View| view.latest.iter().all(|it| it.answer.is_some());
+    while view.latest.is_empty() || !is_asked(&view) {
         view.take(&reader);
         std::thread::yield_now();
     }
     (view, reader)
+}
+
+/// A view of one gateway that has answered, and what asks that gateway.
+fn view() -> (View, Reader) {
+    view_of(vec![with_document(DOCUMENT)])
+}
+
+/// Waits until the screen has this text.
+fn until(view: &mut View, reader: &Reader, text: &str) -> Vec<String> {
+    let deadline = Instant::now() + LONG;
+    loop {
+        view.take(reader);
+        let lines = screen(view);
+        if has(&lines, text) {
+            return lines;
+        }
+        assert!(Instant::now() < deadline, "no {text} in {lines:#?}");
+        std::thread::yield_now();
+    }
+}
+
+fn has(screen: &[String], text: &str) -> bool {
+    screen.iter().any(|line| line.contains(text))
+}
+
+/// The view takes a document in place of the one that it has.
+fn give(view: &mut View, document: &str) {
+    let status = serde_json::from_str(document).unwrap();
+    view.latest = vec![Latest {
+        answer: Some(Ok(std::sync::Arc::new(status))),
+    }];
+    view.merge();
 }
 
 /// What is on the screen, line by line.
@@ -79,6 +129,12 @@ fn words<'a>(screen: &'a [String], text: &str) -> Vec<&'a str> {
     let line = lines.next();
     let line = line.unwrap_or_else(|| panic!("no {text} in {screen:#?}"));
     line.split_whitespace().collect()
+}
+
+/// The lines below the heads of the clients.
+fn rows(screen: &[String]) -> &[String] {
+    let heads = screen.iter().position(|line| line.contains("CLIENT"));
+    &screen[heads.unwrap() + 1..]
 }
 
 fn press(view: &mut View, reader: &Reader, keys: &str) {
@@ -139,18 +195,15 @@ fn keys_sort_reverse_filter_and_open_a_client() {
     press(&mut view, &reader, "s");
     assert!(words(&screen(&view), "CLIENT").contains(&"ADMITTEDv"));
     assert!(
-        screen(&view)[3].contains("api_key:"),
+        rows(&screen(&view))[0].contains("api_key:"),
         "most use stands first"
     );
     press(&mut view, &reader, "r");
     assert!(words(&screen(&view), "CLIENT").contains(&"ADMITTED^"));
     press(&mut view, &reader, "/greedy\n");
-    assert!(screen(&view)[4].trim().is_empty(), "one row is left");
+    assert!(rows(&screen(&view))[1].is_empty(), "one row is left");
     press(&mut view, &reader, "\n");
-    while !screen(&view).iter().any(|line| line.contains("in 2 s")) {
-        view.take(&reader);
-        std::thread::yield_now();
-    }
+    until(&mut view, &reader, "in 2s");
     press(&mut view, &reader, "\u{1b}?");
     assert!(
         screen(&view)
@@ -158,4 +211,268 @@ fn keys_sort_reverse_filter_and_open_a_client() {
             .any(|line| line.contains("reverse the order"))
     );
     assert!(view.press(KeyEvent::from(KeyCode::Char('q')), &reader));
+}
+
+/// Clients, each with how often it was refused.
+fn refused(clients: &[(&str, bool, u64)]) -> String {
+    let top: Vec<_> = clients
+        .iter()
+        .map(|(name, is_cut, count)| {
+            serde_json::json!({ "name": name, "is_cut": is_cut, "at_least": count, "at_most": count })
+        })
+        .collect();
+    serde_json::json!({ "version": 1, "clients": { "minute": { "refused": { "top": top } } } })
+        .to_string()
+}
+
+/// The client whose row is selected.
+fn selected(view: &View) -> String {
+    view.table().rows[view.selected].identity.name.clone()
+}
+
+#[test]
+fn a_selection_stays_with_its_client_and_on_a_row() {
+    let (mut view, reader) = view();
+    press(&mut view, &reader, " ");
+    give(
+        &mut view,
+        &refused(&[("a", false, 9), ("b", false, 5), ("c", false, 3)]),
+    );
+    press(&mut view, &reader, "jj");
+    assert_eq!(selected(&view), "c");
+    give(
+        &mut view,
+        &refused(&[("c", false, 20), ("a", false, 9), ("b", false, 5)]),
+    );
+    assert_eq!(selected(&view), "c", "it moved up");
+    press(&mut view, &reader, "r");
+    assert_eq!(
+        (selected(&view).as_str(), view.selected),
+        ("c", 2),
+        "and down"
+    );
+    // It is gone, and so is its place.
+    give(&mut view, &refused(&[("a", false, 9)]));
+    assert_eq!(selected(&view), "a");
+    assert!(!has(&screen(&view), "none"), "{:#?}", screen(&view));
+    press(&mut view, &reader, "rg");
+    give(&mut view, &refused(&[("z", false, 10), ("a", false, 9)]));
+    assert_eq!(selected(&view), "z", "the first line is no client");
+}
+
+#[test]
+fn the_client_of_the_row_is_asked_for_and_no_other() {
+    let asked = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let paths = asked.clone();
+    let one = gateway("one", move |path| {
+        if path == "/status.json?series=none" {
+            return Ok(refused(&[
+                ("user_id:a\u{200b}", false, 9),
+                ("user_id:a\u{202e}", false, 5),
+                ("user_id:xxx…", true, 3),
+            ]));
+        }
+        paths.lock().unwrap().push(path.to_owned());
+        Ok(BUDGETS.to_owned())
+    });
+    let (mut view, reader) = view_of(vec![one]);
+    press(&mut view, &reader, "j\n");
+    until(&mut view, &reader, "in 2s");
+    assert_eq!(*asked.lock().unwrap(), ["/clients/user_id:a%E2%80%AE"]);
+    press(&mut view, &reader, "\u{1b}j\n");
+    let cut = screen(&view);
+    assert!(has(&cut, "longer than what the gateway keeps"), "{cut:#?}");
+    assert_eq!(asked.lock().unwrap().len(), 1, "nothing is asked");
+}
+
+#[test]
+fn gateways_that_answer_are_asked_for_budgets() {
+    let away = gateway("http://away:9901", |_| {
+        Err("http://away:9901: no gateway answers".to_owned())
+    });
+    let with_quota = |name: &str, of: u64| {
+        gateway(name, move |path| {
+            let budgets = BUDGETS.replace("\"limit\": 20", &format!("\"limit\": {of}"));
+            Ok(match path {
+                "/status.json?series=none" => DOCUMENT.to_owned(),
+                _ => budgets,
+            })
+        })
+    };
+    let (mut view, reader) = view_of(vec![
+        away,
+        with_quota("http://one:9901", 41),
+        with_quota("http://other:9901", 42),
+    ]);
+    let first = screen(&view);
+    assert!(has(&first, "2 of 3 gateways"), "{first:#?}");
+    assert!(
+        has(&first, "http://away:9901: no gateway answers"),
+        "{first:#?}"
+    );
+    press(&mut view, &reader, "\n");
+    let shown = until(&mut view, &reader, "of 2; Left, Right");
+    let of = |quota: &str| {
+        if quota == "41" {
+            "of http://one:9901"
+        } else {
+            "of http://other:9901"
+        }
+    };
+    let quota = words(&shown, "in 2s")[3].to_owned();
+    assert!(has(&shown, of(&quota)), "{shown:#?}");
+    // The other answer comes, and has its own figures.
+    let other = if quota == "41" { "42" } else { "41" };
+    let deadline = Instant::now() + LONG;
+    loop {
+        assert!(Instant::now() < deadline, "{:#?}", screen(&view));
+        view.take(&reader);
+        view.press(KeyEvent::from(KeyCode::Right), &reader);
+        let shown = screen(&view);
+        if has(&shown, of(other)) {
+            assert_eq!(words(&shown, "in 2s")[3], other, "{shown:#?}");
+            break;
+        }
+    }
+}
+
+#[test]
+fn all_that_is_known_of_a_client_is_shown() {
+    let (mut view, reader) = view();
+    press(&mut view, &reader, "\n");
+    let shown = until(&mut view, &reader, "in 2s");
+    for text in [
+        "of the plan gold",
+        "override for user_id:greedy: plan gold",
+        "unlimited under this plan: daily",
+        "per-path (per path:id)",
+        "shared with others: all",
+    ] {
+        assert!(has(&shown, text), "{text}: {shown:#?}");
+    }
+}
+
+#[test]
+fn many_budgets_scroll() {
+    let limits = (0..40).map(|n| {
+        format!(
+            r#"{{ "name": "limit-{n:02}", "algorithm": "fixed_window", "per": ["client"], "limit": 5, "remaining": 5, "reset": 0,
+                "allowed": true, "retry_after": 0 }}"#
+        )
+    });
+    let limits = limits.collect::<Vec<_>>().join(",");
+    let one = gateway("one", move |path| {
+        Ok(match path {
+            "/status.json?series=none" => DOCUMENT.to_owned(),
+            _ => format!(
+                r#"{{ "client": "a", "limits": [{limits}], "unlisted": [], "shared": ["all"] }}"#
+            ),
+        })
+    });
+    let (mut view, reader) = view_of(vec![one]);
+    press(&mut view, &reader, "\n");
+    let first = until(&mut view, &reader, "limit-00");
+    assert!(!has(&first, "limit-39"), "{first:#?}");
+    press(&mut view, &reader, "j");
+    assert!(has(&screen(&view), "limit-15") && !has(&first, "limit-15"));
+    press(&mut view, &reader, "G");
+    let last = screen(&view);
+    assert!(
+        has(&last, "limit-39") && has(&last, "shared with others"),
+        "{last:#?}"
+    );
+    press(&mut view, &reader, "k");
+    assert!(!has(&screen(&view), "shared with others"));
+    press(&mut view, &reader, "g");
+    assert!(has(&screen(&view), "limit-00"));
+}
+
+#[test]
+fn a_warning_says_why() {
+    let (mut view, reader) = view();
+    press(&mut view, &reader, " ");
+    let document = |reasons: &str| {
+        format!(r#"{{ "version": 1, "health": {{ "state": "failing", "reasons": [{reasons}] }} }}"#)
+    };
+    give(&mut view, &document(r#""Redis does not answer.""#));
+    assert!(has(&screen(&view), "FAILING"));
+    assert_eq!(screen(&view)[1].trim(), "Redis does not answer.");
+    give(
+        &mut view,
+        &document(r#""Redis does not answer.", "A key ends.", "More.""#),
+    );
+    assert_eq!(
+        screen(&view)[1].trim(),
+        "Redis does not answer. (and 2 more)"
+    );
+}
+
+#[test]
+fn redis_is_said_to_be_up_down_or_not_used() {
+    let (mut view, reader) = view();
+    press(&mut view, &reader, " 5");
+    assert!(has(
+        &screen(&view),
+        "up   last minute: 0 calls, mean 0.00 ms, 0 errors"
+    ));
+    let redis = |redis: &str| format!(r#"{{ "version": 1, "store": {redis} }}"#);
+    let down = r#"{ "kind": "redis", "redis": { "is_up": false, "calls": 1200, "mean_ms": 0.25, "errors": 7 } }"#;
+    give(&mut view, &redis(down));
+    let shown = screen(&view);
+    assert!(
+        has(
+            &shown,
+            "DOWN   last minute: 1,200 calls, mean 0.25 ms, 7 errors"
+        ),
+        "{shown:#?}"
+    );
+    assert!(has(&shown, "no server has answered INFO"), "{shown:#?}");
+    give(
+        &mut view,
+        &redis(r#"{ "kind": "memory", "memory_keys": 3 }"#),
+    );
+    let shown = screen(&view);
+    assert!(has(&shown, "store: memory, 3 keys"), "{shown:#?}");
+}
+
+#[test]
+fn who_is_nearest_can_stand_first() {
+    let (mut view, reader) = view();
+    press(&mut view, &reader, " sss");
+    assert!(words(&screen(&view), "CLIENT").contains(&"CLIENTv"));
+    press(&mut view, &reader, "sss");
+    assert!(words(&screen(&view), "CLIENT").contains(&"NEARv"));
+    assert!(
+        rows(&screen(&view))[0].contains("greedy"),
+        "{:#?}",
+        screen(&view)
+    );
+}
+
+#[test]
+fn an_error_is_shown_to_its_end() {
+    let error = "http://gateway.internal.example.com:9901 answered 401 Unauthorized: a token is needed. The variable \
+                 TIDEGATE_ADMIN_TOKEN gives the token to this command.";
+    let closed = || gateway("closed", move |_| Err(error.to_owned()));
+    let (view, _reader) = view_of(vec![closed()]);
+    let alone = screen(&view).join(" ");
+    let (view, _reader) = view_of(vec![with_document(DOCUMENT), closed()]);
+    let beside = screen(&view).join(" ");
+    for shown in [alone, beside] {
+        let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(shown.contains(error), "{shown}");
+    }
+}
+
+#[test]
+fn wide_names_keep_their_columns() {
+    let (mut view, reader) = view();
+    press(&mut view, &reader, " ");
+    give(
+        &mut view,
+        &refused(&[(&format!("user_id:{}", "名".repeat(60)), false, 7)]),
+    );
+    let shown = screen(&view);
+    let words = words(&shown, "user_id");
+    assert!(words.ends_with(&["…", "7", "0"]), "{shown:#?}");
 }

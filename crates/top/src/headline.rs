@@ -1,0 +1,46 @@
+//! What stands above all tabs.
+
+use tidegate_status::document::{State, Status};
+
+use crate::table::count;
+
+/// How many gateways are shown.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gateways {
+    /// That answered.
+    pub(crate) answering: usize,
+    /// That were asked.
+    pub(crate) all: usize,
+}
+
+/// The state and the last minute of these gateways.
+pub(crate) fn headline(status: &Status, gateways: Gateways) -> String {
+    let state = match status.health.state {
+        State::Ok => "healthy",
+        State::Warning => "WARNING",
+        State::Failing => "FAILING",
+    };
+    let minute = &status.requests.minute;
+    let share = 100.0 * minute.refused as f64 / minute.all.max(1) as f64;
+    let many = match gateways {
+        Gateways { all: 0 | 1, .. } => String::new(),
+        Gateways { answering, all } if answering == all => format!("sum of {all} gateways  "),
+        Gateways { answering, all } => format!("{answering} of {all} gateways  "),
+    };
+    format!(
+        "{state}  {many}last minute: {} requests, {} refused ({share:.1} %), {} failed, mean {:.1} ms",
+        count(minute.all),
+        count(minute.refused),
+        count(minute.failed),
+        minute.mean_ms
+    )
+}
+
+/// The first reason why not all is well, and how many more there are.
+pub(crate) fn reason(status: &Status) -> Option<String> {
+    let (first, more) = status.health.reasons.split_first()?;
+    Some(match more.len() {
+        0 => first.clone(),
+        more => format!("{first} (and {more} more)"),
+    })
+}

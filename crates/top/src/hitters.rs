@@ -1,0 +1,167 @@
+//! The table of clients: who is refused, who uses most, and who is near a limit.
+
+use std::collections::HashMap;
+
+use tidegate_status::document::{Client, Hits, Near, Table as Listed};
+
+use crate::table::{Row, Table, count};
+
+/// What the document says of one client.
+#[derive(Default)]
+struct Found<'a> {
+    refused: Option<&'a Client>,
+    admitted: Option<&'a Client>,
+    near: Option<&'a Near>,
+}
+
+/// The rows as they are found. A whole name is one client. The same name that is cut may be several clients: each of its figures has a
+/// row of its own.
+#[derive(Default)]
+struct Rows<'a> {
+    found: Vec<(&'a str, bool, Found<'a>)>,
+    whole: HashMap<&'a str, usize>,
+}
+
+impl<'a> Rows<'a> {
+    /// Where a figure belongs.
+    fn at(&mut self, name: &'a str, is_cut: bool) -> &mut Found<'a> {
+        let next = self.found.len();
+        let at = match is_cut {
+            true => next,
+            false => *self.whole.entry(name).or_insert(next),
+        };
+        if at == next {
+            self.found.push((name, is_cut, Found::default()));
+        }
+        &mut self.found[at].2
+    }
+}
+
+/// Clients that are refused, then others that are admitted, then others that are near a limit.
+pub(crate) fn clients(hits: &Hits, near: &[Near]) -> Table {
+    let mut rows = Rows::default();
+    for client in &hits.refused.top {
+        rows.at(&client.name, client.is_cut)
+            .refused
+            .get_or_insert(client);
+    }
+    for client in &hits.admitted.top {
+        rows.at(&client.name, client.is_cut)
+            .admitted
+            .get_or_insert(client);
+    }
+    for near in near {
+        // The nearest limit comes first.
+        rows.at(&near.name, near.is_cut).near.get_or_insert(near);
+    }
+    let mut before: HashMap<(&str, bool), usize> = HashMap::new();
+    let rows = rows.found.iter().map(|(name, is_cut, found)| {
+        let refused = figure(found.refused, &hits.refused, name, *is_cut);
+        let admitted = figure(found.admitted, &hits.admitted, name, *is_cut);
+        let is_refused = refused.1 > 0;
+        let mut row = Row::new(name, [refused, admitted, nearness(found.near)], is_refused);
+        let before = before.entry((name, *is_cut)).or_default();
+        row.identity.is_cut = *is_cut;
+        row.identity.before = *before;
+        *before += 1;
+        row
+    });
+    Table {
+        elastic: Some(3),
+        ..Table::new(["CLIENT", "REFUSED", "ADMITTED", "NEAR"], rows)
+    }
+}
+
+/// A figure with its error. A client without one has no more than what is said of others, or of clients with the same beginning.
+fn figure(client: Option<&Client>, listed: &Listed, name: &str, is_cut: bool) -> (String, u64) {
+    if let Some(it) = client {
+        let error = it.at_most.saturating_sub(it.at_least);
+        let text = match error {
+            0 => count(it.at_least),
+            error => format!("{}+{}", count(it.at_least), count(error)),
+        };
+        return (text, it.at_least);
+    }
+    let same = listed.top.iter();
+    let same = same.filter(|it| is_cut && it.is_cut && it.name == name);
+    let most = same.map(|it| it.at_most).max().unwrap_or_default();
+    match most.max(listed.others_at_most) {
+        0 => (count(0), 0),
+        most => (format!("<={}", count(most)), 0),
+    }
+}
+
+/// The limit that a client is nearest to; its number is greater if a smaller share is left.
+fn nearness(near: Option<&Near>) -> (String, u64) {
+    let Some(near) = near else {
+        return (String::new(), 0);
+    };
+    let text = format!("{} {}/{}", near.limit, count(near.left), count(near.of));
+    let left = u128::from(near.left) * 1_000_000 / u128::from(near.of.max(1));
+    let left = u64::try_from(left).unwrap_or(u64::MAX);
+    (text, 1_000_001_u64.saturating_sub(left).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(name: &str, is_cut: bool, at_least: u64, at_most: u64) -> Client {
+        Client {
+            name: name.to_owned(),
+            is_cut,
+            at_least,
+            at_most,
+        }
+    }
+
+    #[test]
+    fn a_clients_name_does_not_reach_the_terminal_as_it_is() {
+        let mut hits = Hits::default();
+        let hostile = "user_id:\u{1b}[2J\u{7}\u{202e}evil\r\n";
+        hits.refused.top = vec![client(hostile, false, 5, 7)];
+        let text = clients(&hits, &[]).text(9);
+        assert!(
+            text.chars().all(|char| char == '\n' || !char.is_control()),
+            "{text:?}"
+        );
+        assert!(text.contains("5+2"), "{text}");
+    }
+
+    #[test]
+    fn names_that_are_cut_are_not_taken_for_one_client() {
+        let mut hits = Hits::default();
+        hits.refused.top = vec![client("user_id:xx…", true, 9, 9), client("w", false, 2, 2)];
+        hits.admitted.top = vec![client("user_id:xx…", true, 5, 6), client("w", false, 3, 3)];
+        hits.admitted.others_at_most = 1;
+        let rows = clients(&hits, &[]).rows;
+        let rows: Vec<_> = rows.iter().map(|row| row.cells[..3].join(" ")).collect();
+        assert_eq!(rows, ["user_id:xx… 9 <=6", "w 2 3", "user_id:xx… <=9 5+1"]);
+    }
+
+    #[test]
+    fn who_is_nearest_has_the_greatest_number() {
+        let near = |name: &str, left, of| Near {
+            name: name.to_owned(),
+            limit: "few".to_owned(),
+            left,
+            of,
+            ..Near::default()
+        };
+        let all = [near("b", 1, 10), near("a", 0, 5), near("c", 1_000, 5_000)];
+        let mut hits = Hits::default();
+        hits.admitted.top = vec![client("far", false, 9, 9)];
+        let mut rows = clients(&hits, &all).rows;
+        rows.sort_by_key(|row| std::cmp::Reverse(row.numbers[3]));
+        let rows: Vec<_> = rows.iter().map(|row| row.cells.join(" ")).collect();
+        assert_eq!(
+            rows,
+            [
+                "a 0 0 few 0/5",
+                "b 0 0 few 1/10",
+                "c 0 0 few 1,000/5,000",
+                "far 0 9 "
+            ]
+        );
+    }
+}

@@ -1,0 +1,111 @@
+//! Clients of several gateways. A sum holds for each client: it has `at_least` so much, and `at_most` so much.
+
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
+
+use tidegate_status::document::{Client, Clients, Near, Table};
+
+use super::add;
+
+/// Clients in a table.
+const MOST: usize = 100;
+
+/// Adds the clients of one more gateway. Tables may become longer than a document's: [`bound`] ends that.
+pub(super) fn join(all: &mut Clients, one: Clients) {
+    table(&mut all.minute.admitted, one.minute.admitted);
+    table(&mut all.minute.refused, one.minute.refused);
+    table(&mut all.start.admitted, one.start.admitted);
+    table(&mut all.start.refused, one.start.refused);
+    all.near.extend(one.near);
+}
+
+/// Keeps as many clients as a document has.
+pub(super) fn bound(all: &mut Clients) {
+    for hits in [&mut all.minute, &mut all.start] {
+        for table in [&mut hits.admitted, &mut hits.refused] {
+            let order = |client: &Client| Reverse((client.at_least, client.at_most));
+            table.top.sort_by_key(order);
+            let rest = table.top.iter().skip(MOST).map(|client| client.at_most);
+            let rest = rest.max().unwrap_or_default();
+            table.others_at_most = table.others_at_most.max(rest);
+            table.top.truncate(MOST);
+        }
+    }
+    near(&mut all.near);
+}
+
+/// As near as the least share that any gateway saw. Names that are cut may be of several clients.
+fn near(near: &mut Vec<Near>) {
+    let share = |it: &Near| (u128::from(it.left) << 32) / u128::from(it.of.max(1));
+    near.sort_by_key(share);
+    let mut seen = HashSet::new();
+    near.retain(|it| it.is_cut || seen.insert((it.name.clone(), it.limit.clone())));
+    near.truncate(MOST);
+}
+
+/// The name of a client in a document, and whether it is cut.
+type Name = (String, bool);
+
+fn name(client: &Client) -> Name {
+    (client.name.clone(), client.is_cut)
+}
+
+/// What a table says of a name.
+#[derive(Clone, Copy)]
+struct Said {
+    rows: usize,
+    at_least: u64,
+    /// No client of this name has more.
+    at_most: u64,
+}
+
+/// What a table says of each name that it lists.
+fn said(table: &Table) -> HashMap<Name, Said> {
+    let mut said: HashMap<Name, Said> = HashMap::new();
+    for client in &table.top {
+        let entry = said.entry(name(client)).or_insert(Said {
+            rows: 0,
+            at_least: 0,
+            at_most: 0,
+        });
+        entry.rows += 1;
+        entry.at_least = client.at_least;
+        entry.at_most = entry.at_most.max(client.at_most);
+    }
+    said
+}
+
+/// A whole name that each of two tables lists once is one client: its figures are summed. A client that a table does not list has at
+/// most what the table says of others. A name that is cut, or is listed twice, may be another client in the other table: its rows stay
+/// apart, and the client has at most the greatest figure of that name more.
+fn table(all: &mut Table, one: Table) {
+    let (ours, theirs) = (said(all), said(&one));
+    let is_one = |name: &Name| {
+        let rows = |said: &HashMap<Name, Said>| said.get(name).map_or(1, |said| said.rows);
+        !name.1 && rows(&ours) == 1 && rows(&theirs) == 1
+    };
+    let at_most = |said: Option<&Said>, others: u64| match said {
+        Some(said) => said.at_most.max(others),
+        None => others,
+    };
+    for client in &mut all.top {
+        let name = name(client);
+        match theirs.get(&name) {
+            Some(same) if is_one(&name) => {
+                add(&mut client.at_least, same.at_least);
+                add(&mut client.at_most, same.at_most);
+            }
+            same => add(&mut client.at_most, at_most(same, one.others_at_most)),
+        }
+    }
+    for mut client in one.top {
+        let name = name(&client);
+        let same = ours.get(&name);
+        if same.is_none() || !is_one(&name) {
+            add(&mut client.at_most, at_most(same, all.others_at_most));
+            all.top.push(client);
+        }
+    }
+    add(&mut all.total, one.total);
+    add(&mut all.others_at_most, one.others_at_most);
+}

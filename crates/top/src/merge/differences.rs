@@ -1,0 +1,48 @@
+//! How the gateways of a sum differ. During an update of a fleet that is usual, and the sum is of unlike parts.
+
+use std::collections::BTreeSet;
+
+use tidegate_status::document::{Health, State, Status};
+
+/// What gateways should have in common.
+#[derive(Debug)]
+pub(super) struct Differences {
+    versions: BTreeSet<String>,
+    configurations: BTreeSet<String>,
+    stores: BTreeSet<String>,
+}
+
+impl Differences {
+    pub(super) fn of(first: &Status) -> Self {
+        let mut differences = Self {
+            versions: BTreeSet::new(),
+            configurations: BTreeSet::new(),
+            stores: BTreeSet::new(),
+        };
+        differences.add(first);
+        differences
+    }
+
+    pub(super) fn add(&mut self, one: &Status) {
+        self.versions.insert(one.gateway.version.clone());
+        self.configurations
+            .insert(one.gateway.configuration.clone());
+        self.stores.insert(one.store.kind.clone());
+    }
+
+    /// Adds a reason for each difference.
+    pub(super) fn say(self, health: &mut Health) {
+        let all = |values: BTreeSet<String>| Vec::from_iter(values).join(", ");
+        for (what, values) in [
+            ("versions of tidegate", self.versions),
+            ("configurations", self.configurations),
+            ("stores", self.stores),
+        ] {
+            if values.len() > 1 {
+                let text = format!("The gateways have different {what}: {}.", all(values));
+                health.reasons.push(text);
+                health.state = health.state.max(State::Warning);
+            }
+        }
+    }
+}

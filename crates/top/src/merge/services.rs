@@ -1,0 +1,80 @@
+//! What several gateways use: upstreams, and the store.
+
+use tidegate_status::document::{Node, Redis, Server, Store, Upstream};
+
+use super::{add, mean};
+
+pub(super) fn upstream(all: &mut Upstream, one: Upstream) {
+    add(&mut all.ejections, one.ejections);
+    add(&mut all.retries, one.retries);
+    for server in one.servers {
+        let known = all
+            .servers
+            .iter_mut()
+            .find(|known| known.address == server.address && known.url == server.url);
+        match known {
+            Some(known) => {
+                add(&mut known.in_flight, server.in_flight);
+                known.failures = known.failures.max(server.failures);
+                if known.state == "healthy" {
+                    known.state = server.state;
+                }
+            }
+            None => all.servers.push(server),
+        }
+    }
+    all.servers
+        .sort_by(|one: &Server, other| one.address.cmp(&other.address));
+}
+
+pub(super) fn store(all: &mut Store, one: Store) {
+    add(&mut all.memory_keys, one.memory_keys);
+    match (&mut all.redis, one.redis) {
+        (Some(all), Some(one)) => join(all, one),
+        // The first keeps its limits in memory.
+        (None, Some(redis)) => {
+            all.kind = one.kind;
+            all.redis = Some(redis);
+        }
+        (_, None) => {}
+    }
+}
+
+fn join(all: &mut Redis, one: Redis) {
+    all.mean_ms = mean((all.mean_ms, all.calls), (one.mean_ms, one.calls));
+    all.is_up &= one.is_up;
+    add(&mut all.calls, one.calls);
+    add(&mut all.errors, one.errors);
+    for node in one.nodes {
+        let mut nodes = all.nodes.iter_mut();
+        match nodes.find(|known| known.address == node.address) {
+            Some(known) => complete(known, node),
+            None => all.nodes.push(node),
+        }
+    }
+}
+
+/// Fills in what the first gateway does not know of a server.
+fn complete(known: &mut Node, other: Node) {
+    let Node {
+        address: _,
+        memory_bytes,
+        memory_max_bytes,
+        operations_per_second,
+        script_calls,
+        script_seconds,
+        evicted_keys,
+        uptime_seconds,
+        received_bytes,
+        sent_bytes,
+    } = other;
+    known.memory_bytes = known.memory_bytes.or(memory_bytes);
+    known.memory_max_bytes = known.memory_max_bytes.or(memory_max_bytes);
+    known.operations_per_second = known.operations_per_second.or(operations_per_second);
+    known.script_calls = known.script_calls.or(script_calls);
+    known.script_seconds = known.script_seconds.or(script_seconds);
+    known.evicted_keys = known.evicted_keys.or(evicted_keys);
+    known.uptime_seconds = known.uptime_seconds.or(uptime_seconds);
+    known.received_bytes = known.received_bytes.or(received_bytes);
+    known.sent_bytes = known.sent_bytes.or(sent_bytes);
+}
