@@ -35,7 +35,7 @@ use clients::Question;
 pub(crate) use config::RunningConfig;
 use page::{Answer, Page};
 use tidegate_overrides::port::Asked;
-use tidegate_server::{AdminConnection, AdminConnections, Pressure};
+use tidegate_server::{AdminConnection, AdminConnections, Pressure, bound_unsent};
 use tidegate_status::page::Part;
 use tidegate_telemetry::metrics::Format;
 
@@ -78,12 +78,16 @@ pub(crate) async fn serve(listener: TcpListener, admin: Arc<Admin>) {
     let connections = Arc::new(AdminConnections::default());
     loop {
         match listener.accept().await {
-            Ok((socket, peer)) => connections.open(peer.ip(), |connection| {
-                let served = serve_connection(socket, peer, connection, admin.clone());
-                // A probe that goes away is no event.
-                let served = async { drop(timeout(LIFETIME, served).await) };
-                tokio::spawn(served).abort_handle()
-            }),
+            Ok((socket, peer)) => {
+                // A client that does not read its stream is found out soon.
+                bound_unsent(&socket);
+                connections.open(peer.ip(), |connection| {
+                    let served = serve_connection(socket, peer, connection, admin.clone());
+                    // A probe that goes away is no event.
+                    let served = async { drop(timeout(LIFETIME, served).await) };
+                    tokio::spawn(served).abort_handle()
+                });
+            }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept connections on the admin port");
                 tokio::time::sleep(Duration::from_millis(50)).await;
@@ -104,7 +108,7 @@ async fn serve_connection(
         let admin = admin.clone();
         async move {
             connection.busy();
-            let answer = admin.answer(request, peer, ends).await;
+            let answer = admin.answer(request, peer, connection, ends).await;
             connection.idle();
             Ok::<_, Infallible>(answer)
         }
@@ -122,6 +126,7 @@ impl Admin {
         &self,
         request: Request<Incoming>,
         peer: SocketAddr,
+        connection: &AdminConnection,
         ends: Instant,
     ) -> Response<Answer> {
         let (head, body) = request.into_parts();
@@ -148,7 +153,7 @@ impl Admin {
                 Ok(asker) => asker,
                 Err(refusal) => return (*refusal).map(at_once),
             };
-            let mut answer = self.page.answer(part, asker.rights(), ends);
+            let mut answer = self.page.answer(part, asker.rights(), connection, ends);
             if let Some(cookie) = access.cookie(asker).filter(|_| part == Part::Document) {
                 answer.headers_mut().insert(SET_COOKIE, cookie);
             }
