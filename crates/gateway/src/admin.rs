@@ -6,6 +6,7 @@ mod clients;
 mod config;
 mod overrides;
 mod page;
+mod session;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -13,8 +14,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lc_rs::error::Unspecified;
-use aws_lc_rs::hmac;
-use aws_lc_rs::rand::SystemRandom;
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE, SET_COOKIE};
 use http::request::Parts;
@@ -34,6 +33,7 @@ use audit::Audit;
 use clients::Question;
 pub(crate) use config::RunningConfig;
 use page::{Answer, Page};
+use session::Sessions;
 use tidegate_overrides::port::Asked;
 use tidegate_server::{AdminConnection, AdminConnections, Pressure, bound_unsent};
 use tidegate_status::page::Part;
@@ -54,8 +54,7 @@ pub(crate) struct Admin {
     status: Arc<LiveStatus>,
     page: Page,
     stopping: watch::Receiver<bool>,
-    // Signs the cookies of the status page; of this process alone.
-    sessions: hmac::Key,
+    sessions: Sessions,
 }
 
 impl Admin {
@@ -68,7 +67,7 @@ impl Admin {
             page: Page::new(status.clone()),
             status,
             stopping,
-            sessions: hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())?,
+            sessions: Sessions::new()?,
         })
     }
 }
@@ -154,7 +153,7 @@ impl Admin {
                 Err(refusal) => return (*refusal).map(at_once),
             };
             let mut answer = self.page.answer(part, asker.rights(), connection, ends);
-            if let Some(cookie) = access.cookie(asker).filter(|_| part == Part::Document) {
+            if let Some(cookie) = access.cookie(asker, part == Part::Document) {
                 answer.headers_mut().insert(SET_COOKIE, cookie);
             }
             return answer;

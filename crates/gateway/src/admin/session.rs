@@ -1,0 +1,162 @@
+//! The cookie of the status page: it proves a token, does not contain it, and ends.
+//!
+//! A browser sends the cookie to each port of the host, so another service there may see it. Its life is therefore bounded.
+
+use std::time::{Duration, Instant};
+
+use aws_lc_rs::error::Unspecified;
+use aws_lc_rs::hmac;
+use aws_lc_rs::rand::SystemRandom;
+
+use tidegate_config::AdminToken;
+
+/// How long a cookie is good, unless it is renewed.
+const LIFE: Duration = Duration::from_secs(12 * 3_600);
+/// For how long it is renewed, after the token itself was shown.
+const LONGEST: Duration = Duration::from_secs(7 * 86_400);
+
+/// Signs the cookies of this process, and reads them.
+#[derive(Debug)]
+pub(super) struct Sessions {
+    key: hmac::Key,
+    // Cookies tell the seconds since then: a clock that is set back makes none of them live longer.
+    started: Instant,
+}
+
+/// What a cookie says, in seconds since the process started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Session {
+    /// When the token itself was shown.
+    began: u64,
+    /// When the cookie was made.
+    made: u64,
+}
+
+impl Session {
+    /// Whether the cookie is to be made anew: half of its life is over, and it may be renewed.
+    pub(super) const fn is_old(self, now: u64) -> bool {
+        now.saturating_sub(self.made) > LIFE.as_secs() / 2
+    }
+
+    /// The same session in a new cookie; none of its times is later than now.
+    pub(super) const fn renewed(self, now: u64) -> Self {
+        Self { made: now, ..self }
+    }
+
+    const fn is_over(self, now: u64) -> bool {
+        now.saturating_sub(self.made) >= LIFE.as_secs()
+            || now.saturating_sub(self.began) >= LONGEST.as_secs()
+    }
+}
+
+impl Sessions {
+    /// Fails if the system gives no random numbers.
+    pub(super) fn new() -> Result<Self, Unspecified> {
+        let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())?;
+        let started = Instant::now();
+        Ok(Self { key, started })
+    }
+
+    /// Now, in seconds since the process started.
+    pub(super) fn now(&self) -> u64 {
+        self.started.elapsed().as_secs()
+    }
+
+    /// A session of whoever has shown the token itself.
+    pub(super) const fn begin(now: u64) -> Session {
+        Session {
+            began: now,
+            made: now,
+        }
+    }
+
+    /// The value of a cookie: both times, and a signature of them and the token's hash.
+    pub(super) fn value(&self, token: &AdminToken, session: Session) -> String {
+        let signature = hmac::sign(&self.key, &signed(token, session));
+        let bytes = signature.as_ref().iter();
+        let signature: String = bytes.map(|byte| format!("{byte:02x}")).collect();
+        format!("{}.{}.{signature}", session.began, session.made)
+    }
+
+    /// The session of a cookie, if it is one of this token and not over.
+    pub(super) fn read(&self, value: &[u8], token: &AdminToken, now: u64) -> Option<Session> {
+        let mut parts = std::str::from_utf8(value).ok()?.splitn(3, '.');
+        let began = parts.next()?.parse().ok()?;
+        let made = parts.next()?.parse().ok()?;
+        let signature = unhex(parts.next()?)?;
+        let session = Session { began, made };
+        hmac::verify(&self.key, &signed(token, session), &signature).ok()?;
+        (!session.is_over(now)).then_some(session)
+    }
+}
+
+fn signed(token: &AdminToken, session: Session) -> Vec<u8> {
+    let times = [session.began, session.made].map(u64::to_be_bytes);
+    [&token.sha256[..], &times.concat()].concat()
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let pairs = text.as_bytes().chunks(2);
+    let byte = |pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    pairs.map(byte).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_config::Role;
+
+    const HOUR: u64 = 3_600;
+
+    fn token(byte: u8) -> AdminToken {
+        AdminToken {
+            name: "ops".into(),
+            sha256: [byte; 32],
+            role: Role::Write,
+        }
+    }
+
+    #[test]
+    fn a_cookie_is_good_for_twelve_hours_and_renewed_for_a_week() {
+        let sessions = Sessions::new().unwrap();
+        let read = |value: &str, now| sessions.read(value.as_bytes(), &token(1), now);
+        let first = Sessions::begin(100);
+        let value = sessions.value(&token(1), first);
+        assert_eq!(read(&value, 100), Some(first));
+        assert_eq!(read(&value, 100 + 12 * HOUR - 1), Some(first));
+        assert_eq!(read(&value, 100 + 12 * HOUR), None);
+        assert!(!first.is_old(100 + 6 * HOUR) && first.is_old(101 + 6 * HOUR));
+        let mut session = first;
+        let mut now = 100;
+        while let Some(read) = read(&sessions.value(&token(1), session), now) {
+            session = read.renewed(now);
+            now += 7 * HOUR;
+        }
+        assert_eq!(now, 100 + 24 * 7 * HOUR, "no renewal ends that");
+    }
+
+    #[test]
+    fn a_cookie_that_was_changed_or_is_of_another_token_is_none() {
+        let sessions = Sessions::new().unwrap();
+        let read = |value: &str| sessions.read(value.as_bytes(), &token(1), 9 * HOUR);
+        let value = sessions.value(&token(1), Sessions::begin(0));
+        assert!(read(&value).is_some());
+        for wrong in [
+            value.replacen("0.0.", "0.9.", 1),
+            value.replacen("0.0.", "9.0.", 1),
+            value[..value.len() - 2].to_owned(),
+            value[..value.len() - 1].to_owned(),
+            format!("{value}.1"),
+            format!("{value}é"),
+            "0.0.".to_owned(),
+            "0.0".to_owned(),
+            String::new(),
+            sessions.value(&token(2), Sessions::begin(0)),
+            Sessions::new()
+                .unwrap()
+                .value(&token(1), Sessions::begin(0)),
+        ] {
+            assert_eq!(read(&wrong), None, "{wrong}");
+        }
+    }
+}
