@@ -1,4 +1,4 @@
-//! The status page: one document, one script, one stylesheet, one icon. Nothing is built, and nothing comes from elsewhere.
+//! The status page: one document, its scripts, one stylesheet, one icon. Nothing is built, and nothing comes from elsewhere.
 
 use std::fmt::Write as _;
 
@@ -9,10 +9,14 @@ use crate::{
 
 /// The document.
 const DOCUMENT: &str = include_str!("../page/index.html");
-/// The script.
-const SCRIPT: &str = include_str!("../page/status.js");
-/// The script of the form that changes overrides.
-const CHANGES: &str = include_str!("../page/changes.js");
+/// The scripts, in the order in which the document names them.
+const SCRIPTS: [(&str, &str); 5] = [
+    ("/view.js", include_str!("../page/view.js")),
+    ("/changes.js", include_str!("../page/changes.js")),
+    ("/dialog.js", include_str!("../page/dialog.js")),
+    ("/status.js", include_str!("../page/status.js")),
+    ("/stream.js", include_str!("../page/stream.js")),
+];
 /// The stylesheet.
 const STYLE: &str = include_str!("../page/status.css");
 /// The icon.
@@ -51,13 +55,14 @@ impl Part {
     pub fn of(path: &str) -> Option<Self> {
         Some(match path {
             "/" => Self::Document,
-            "/status.js" => Self::Fixed("text/javascript; charset=utf-8", SCRIPT),
-            "/changes.js" => Self::Fixed("text/javascript; charset=utf-8", CHANGES),
             "/status.css" => Self::Fixed("text/css; charset=utf-8", STYLE),
             "/icon.svg" => Self::Fixed("image/svg+xml", ICON),
             "/status.json" => Self::Json,
             "/events" => Self::Events,
-            _ => return None,
+            path => {
+                let (_, script) = SCRIPTS.iter().find(|(name, _)| *name == path)?;
+                Self::Fixed("text/javascript; charset=utf-8", script)
+            }
         })
     }
 
@@ -242,7 +247,8 @@ mod tests {
 
     #[test]
     fn everything_is_of_the_page_itself() {
-        for text in [DOCUMENT, SCRIPT, CHANGES, STYLE] {
+        let scripts = SCRIPTS.map(|(_, script)| script);
+        for text in [DOCUMENT, STYLE].into_iter().chain(scripts) {
             for elsewhere in ["http:", "https:", "//cdn", "@import", "innerHTML", "eval("] {
                 let text = text.replace("http://www.w3.org/2000/svg", "");
                 assert!(!text.contains(elsewhere), "{elsewhere}");
