@@ -6,7 +6,6 @@ mod clients;
 mod config;
 mod overrides;
 mod page;
-mod session;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -33,7 +32,7 @@ use audit::Audit;
 use clients::Question;
 pub(crate) use config::RunningConfig;
 use page::{Answer, Page};
-use session::Sessions;
+use tidegate_net::session::Sessions;
 use tidegate_overrides::port::Asked;
 use tidegate_server::{AdminConnection, AdminConnections, Pressure, bound_unsent};
 use tidegate_status::page::Part;

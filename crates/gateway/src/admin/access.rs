@@ -12,14 +12,14 @@ use std::net::IpAddr;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, HOST, ORIGIN, WWW_AUTHENTICATE};
+use http::header::{HOST, ORIGIN, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use tidegate_tower::{api_keys, problem};
 
-use super::session::{Session, Sessions};
 use tidegate_config::{AdminPlan, AdminToken, Role};
 use tidegate_net::basic;
 use tidegate_net::host::{HostPattern, host_of};
+use tidegate_net::session::{Session, Sessions};
 use tidegate_status::page::Rights;
 
 /// Who makes a request: a browser says so of its pages.
@@ -61,8 +61,7 @@ pub(super) struct Access<'a> {
     is_loopback: bool,
     hosts: &'a [HostPattern],
     sessions: &'a Sessions,
-    // A browser has one jar of cookies for all ports of a host: each gateway there has a name of its own.
-    cookie: String,
+    port: u16,
 }
 
 impl<'a> Access<'a> {
@@ -73,7 +72,7 @@ impl<'a> Access<'a> {
             is_loopback: plan.address.ip().to_canonical().is_loopback(),
             hosts: &plan.hosts,
             sessions,
-            cookie: format!("tidegate_session_{}", plan.address.port()),
+            port: plan.address.port(),
         }
     }
 
@@ -143,39 +142,22 @@ impl<'a> Access<'a> {
         let Asker::Token(token, session) = asker else {
             return None;
         };
-        let now = self.sessions.now();
-        let session = match session {
-            None if is_document => Sessions::begin(now),
-            Some(session) if is_document || session.is_old(now) => session.renewed(now),
-            _ => return None,
-        };
-        let value = self.sessions.value(token, session);
-        let name = &self.cookie;
-        let cookie = format!("{name}={value}; HttpOnly; SameSite=Strict; Path=/");
-        let mut cookie = HeaderValue::try_from(cookie).ok()?;
-        cookie.set_sensitive(true);
-        Some(cookie)
+        let sessions = self.sessions;
+        sessions.cookie(self.port, &token.sha256, session, is_document)
     }
 
     /// The token that a request carries as `Authorization: Bearer`.
     fn by_bearer(&self, headers: &HeaderMap) -> Option<&'a AdminToken> {
-        let bearer = authorization(headers).and_then(|value| {
-            let (scheme, shown) = value.split_at_checked(b"Bearer ".len())?;
-            let is_bearer = scheme.eq_ignore_ascii_case(b"Bearer ");
-            is_bearer.then(|| shown.trim_ascii())
-        });
-        self.known(bearer?)
+        self.known(basic::bearer(basic::authorization(headers)?)?)
     }
 
     /// The token that a request carries as a password, or by the cookie of whoever did.
     fn by_browser(&self, headers: &HeaderMap) -> Option<(&'a AdminToken, Option<Session>)> {
-        let password = authorization(headers).and_then(basic::password);
+        let password = basic::authorization(headers).and_then(basic::password);
         let by_password = password.and_then(|shown| self.known(&shown));
-        let now = self.sessions.now();
         let by_cookie = || {
             self.tokens.iter().find_map(|token| {
-                let mut values = basic::cookies(headers, &self.cookie);
-                let session = values.find_map(|shown| self.sessions.read(shown, token, now))?;
+                let session = self.sessions.of(headers, self.port, &token.sha256)?;
                 Some((token, Some(session)))
             })
         };
@@ -227,13 +209,6 @@ impl<'a> Access<'a> {
             || address.parse::<IpAddr>().is_ok()
             || self.hosts.iter().any(|own| own.matches(&host))
     }
-}
-
-/// The credentials, if there is one header with them.
-fn authorization(headers: &HeaderMap) -> Option<&[u8]> {
-    let mut values = headers.get_all(AUTHORIZATION).iter();
-    let value = values.next()?.as_bytes();
-    values.next().is_none().then_some(value)
 }
 
 fn is_equal(one: &[u8], other: &[u8]) -> bool {

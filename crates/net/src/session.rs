@@ -1,4 +1,4 @@
-//! The cookie of the status page: it proves a token, does not contain it, and ends.
+//! The cookie of a page: it proves a token, of which this has the hash, does not contain it, and ends.
 //!
 //! A browser sends the cookie to each port of the host, so another service there may see it. Its life is therefore bounded.
 
@@ -8,16 +8,18 @@ use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
 
-use tidegate_config::AdminToken;
+use http::{HeaderMap, HeaderValue};
+
+use crate::basic;
 
 /// How long a cookie is good, unless it is renewed.
 const LIFE: Duration = Duration::from_secs(12 * 3_600);
 /// For how long it is renewed, after the token itself was shown.
 const LONGEST: Duration = Duration::from_secs(7 * 86_400);
 
-/// Signs the cookies of this process, and reads them.
+/// Makes the cookies of this process, and reads them.
 #[derive(Debug)]
-pub(super) struct Sessions {
+pub struct Sessions {
     key: hmac::Key,
     // Cookies tell the seconds since then: a clock that is set back makes none of them live longer.
     started: Instant,
@@ -25,7 +27,7 @@ pub(super) struct Sessions {
 
 /// What a cookie says, in seconds since the process started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Session {
+pub struct Session {
     /// When the token itself was shown.
     began: u64,
     /// When the cookie was made.
@@ -34,12 +36,12 @@ pub(super) struct Session {
 
 impl Session {
     /// Whether the cookie is to be made anew: half of its life is over, and it may be renewed.
-    pub(super) const fn is_old(self, now: u64) -> bool {
+    const fn is_old(self, now: u64) -> bool {
         now.saturating_sub(self.made) > LIFE.as_secs() / 2
     }
 
     /// The same session in a new cookie; none of its times is later than now.
-    pub(super) const fn renewed(self, now: u64) -> Self {
+    const fn renewed(self, now: u64) -> Self {
         Self { made: now, ..self }
     }
 
@@ -50,20 +52,52 @@ impl Session {
 }
 
 impl Sessions {
-    /// Fails if the system gives no random numbers.
-    pub(super) fn new() -> Result<Self, Unspecified> {
+    /// With a key of its own.
+    ///
+    /// # Errors
+    ///
+    /// The system gives no random numbers.
+    pub fn new() -> Result<Self, Unspecified> {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())?;
         let started = Instant::now();
         Ok(Self { key, started })
     }
 
+    /// The cookie for whoever has this token, on the port of this number: with a document (`is_document`) each time, otherwise
+    /// only if half of the life of theirs is over. `session` is that of their cookie; none: they have shown the token itself.
+    pub fn cookie(
+        &self,
+        port: u16,
+        token: &[u8; 32],
+        session: Option<Session>,
+        is_document: bool,
+    ) -> Option<HeaderValue> {
+        let now = self.now();
+        let session = match session {
+            None if is_document => Self::begin(now),
+            Some(session) if is_document || session.is_old(now) => session.renewed(now),
+            _ => return None,
+        };
+        let (name, value) = (name(port), self.value(token, session));
+        let cookie = format!("{name}={value}; HttpOnly; SameSite=Strict; Path=/");
+        let mut cookie = HeaderValue::try_from(cookie).ok()?;
+        cookie.set_sensitive(true);
+        Some(cookie)
+    }
+
+    /// The session of a request with a cookie of this token that is not over.
+    pub fn of(&self, headers: &HeaderMap, port: u16, token: &[u8; 32]) -> Option<Session> {
+        let (name, now) = (name(port), self.now());
+        basic::cookies(headers, &name).find_map(|shown| self.read(shown, token, now))
+    }
+
     /// Now, in seconds since the process started.
-    pub(super) fn now(&self) -> u64 {
+    fn now(&self) -> u64 {
         self.started.elapsed().as_secs()
     }
 
     /// A session of whoever has shown the token itself.
-    pub(super) const fn begin(now: u64) -> Session {
+    const fn begin(now: u64) -> Session {
         Session {
             began: now,
             made: now,
@@ -71,7 +105,7 @@ impl Sessions {
     }
 
     /// The value of a cookie: both times, and a signature of them and the token's hash.
-    pub(super) fn value(&self, token: &AdminToken, session: Session) -> String {
+    fn value(&self, token: &[u8; 32], session: Session) -> String {
         let signature = hmac::sign(&self.key, &signed(token, session));
         let bytes = signature.as_ref().iter();
         let signature: String = bytes.map(|byte| format!("{byte:02x}")).collect();
@@ -79,7 +113,7 @@ impl Sessions {
     }
 
     /// The session of a cookie, if it is one of this token and not over.
-    pub(super) fn read(&self, value: &[u8], token: &AdminToken, now: u64) -> Option<Session> {
+    fn read(&self, value: &[u8], token: &[u8; 32], now: u64) -> Option<Session> {
         let mut parts = std::str::from_utf8(value).ok()?.splitn(3, '.');
         let began = parts.next()?.parse().ok()?;
         let made = parts.next()?.parse().ok()?;
@@ -90,9 +124,14 @@ impl Sessions {
     }
 }
 
-fn signed(token: &AdminToken, session: Session) -> Vec<u8> {
+/// A browser has one jar of cookies for all ports of a host: each has a name of its own.
+fn name(port: u16) -> String {
+    format!("tidegate_session_{port}")
+}
+
+fn signed(token: &[u8; 32], session: Session) -> Vec<u8> {
     let times = [session.began, session.made].map(u64::to_be_bytes);
-    [&token.sha256[..], &times.concat()].concat()
+    [&token[..], &times.concat()].concat()
 }
 
 fn unhex(text: &str) -> Option<Vec<u8>> {
@@ -104,16 +143,11 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_config::Role;
 
     const HOUR: u64 = 3_600;
 
-    fn token(byte: u8) -> AdminToken {
-        AdminToken {
-            name: "ops".into(),
-            sha256: [byte; 32],
-            role: Role::Write,
-        }
+    const fn token(byte: u8) -> [u8; 32] {
+        [byte; 32]
     }
 
     #[test]
