@@ -202,8 +202,8 @@ mod tests {
         for row in [
             "<h2>Near a limit</h2>",
             "<td>&lt;b&gt;it&lt;/b&gt;<td><td>3<td>20</tr>",
-            "<td>30 s ago<td>&lt;b&gt;it&lt;/b&gt;",
-            "<td>10 min ago<td>&lt;b&gt;it&lt;/b&gt;",
+            "<td>30&nbsp;s&nbsp;ago<td>&lt;b&gt;it&lt;/b&gt;",
+            "<td>10&nbsp;min&nbsp;ago<td>&lt;b&gt;it&lt;/b&gt;",
             "<td>route /**<td>0",
             "<td>api<td>&lt;b&gt;it&lt;/b&gt;<td><td>ejected<td>0<td>0</tr>",
             "Memory of this process, 7 keys.",

@@ -208,10 +208,10 @@ fn bytes(number: u64) -> String {
 fn ago(status: &Status, at: u64) -> String {
     let seconds = status.at.saturating_sub(at) / 1_000;
     match seconds {
-        0..120 => format!("{seconds} s ago"),
-        120..7_200 => format!("{} min ago", seconds / 60),
-        7_200..172_800 => format!("{} h ago", seconds / 3_600),
-        _ => format!("{} days ago", seconds / 86_400),
+        0..120 => format!("{seconds}&nbsp;s&nbsp;ago"),
+        120..7_200 => format!("{}&nbsp;min&nbsp;ago", seconds / 60),
+        7_200..172_800 => format!("{}&nbsp;h&nbsp;ago", seconds / 3_600),
+        _ => format!("{}&nbsp;days&nbsp;ago", seconds / 86_400),
     }
 }
 
