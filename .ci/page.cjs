@@ -318,6 +318,8 @@ async function looking(browser) {
 }
 
 async function hostile(page) {
+  // They are not the first of those that are refused.
+  await page.evaluate(() => pick("all", true));
   for (const name of HOSTILE) await times(5, () => ask("/login", name));
   await page.waitForFunction(() => ["clients", "refusals"].some((id) => document.getElementById(id).textContent.includes("<img src=x onerror=alert(1)>")), { timeout: 20_000 });
   const found = await page.evaluate(() => ({
