@@ -14,9 +14,11 @@ const load = require("node:module").createRequire(path.resolve(modules, "node_mo
 const puppeteer = load("puppeteer-core");
 const axe = fs.readFileSync(load.resolve("axe-core/axe.min.js"), "utf8");
 
+const given = require("./page-given.cjs");
+
 const SINGLES = 10_000;
 const TOKENS = { ops: "write", viewer: "read" };
-const HOSTILE = ["<img src=x onerror=alert(1)>", "\u202egnp.exe", "a\u0085b"];
+const HOSTILE = ["<img src=x onerror=alert(1)>", "\u202egnp.exe", "a\u0085b", "gree\u200bdy"];
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), "tidegate-page-"));
 const processes = [];
 const errors = []; // of the page
@@ -24,7 +26,7 @@ let failed = 0;
 
 function check(what, holds, shown) {
   failed += holds ? 0 : 1;
-  console.log(`${holds ? "ok  " : "NOT "} ${what}${shown === undefined ? "" : `: ${shown}`}`);
+  console.log(`${holds ? "ok  " : "NOT "} ${what}${shown === undefined || shown === "" ? "" : `: ${shown}`}`);
 }
 
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
@@ -181,6 +183,7 @@ async function budgets(page) {
   await page.evaluate(() => [...document.querySelectorAll("#limits .link")].find((one) => one.textContent === "search").click());
   await page.waitForSelector("#detail[open] .chart");
   await accessible(page, "a limit");
+  if (shots) await page.screenshot({ path: path.join(shots, "limit.png") });
   await page.keyboard.press("Escape");
   check("Escape closes it", (await page.$("#detail[open]")) === null);
 }
@@ -315,11 +318,13 @@ async function looking(browser) {
 }
 
 async function hostile(page) {
+  // They are not the first of those that are refused.
+  await page.evaluate(() => pick("all", true));
   for (const name of HOSTILE) await times(5, () => ask("/login", name));
   await page.waitForFunction(() => ["clients", "refusals"].some((id) => document.getElementById(id).textContent.includes("<img src=x onerror=alert(1)>")), { timeout: 20_000 });
   const found = await page.evaluate(() => ({
     images: document.images.length,
-    odd: /[\u0000-\u0008\u007f-\u009f\u202a-\u202e\u2066-\u2069]/.test(document.body.textContent),
+    odd: /[\u0000-\u0008\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2066-\u2069]/.test(document.body.textContent),
   }));
   check("hostile names are text", found.images === 0 && !found.odd, JSON.stringify(found));
 }
@@ -334,15 +339,23 @@ async function screenshots(page) {
     await accessible(page, `${scheme}, ${place}`);
     const overflow = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
     check(`nothing is wider than the window, ${scheme}, ${place}`, overflow <= 0, `${overflow} px`);
+    const covered = await page.evaluate(() => {
+      const boxes = [...document.querySelectorAll(".panel, #overview")].filter((one) => one.checkVisibility()).map((one) => one.getBoundingClientRect());
+      const cut = boxes.filter((box) => box.width < 300);
+      return cut.length + boxes.filter((one, at) => boxes.slice(at + 1).some((other) => one.left < other.right && other.left < one.right && one.top < other.bottom && other.top < one.bottom)).length;
+    });
+    check(`no panel is cut or covers another, ${scheme}, ${place}`, covered === 0, covered);
     if (shots) await page.screenshot({ path: path.join(shots, `${scheme}-${place}.png`), fullPage: width < 400 });
   }
   await page.setViewport({ width: 1280, height: 900 });
 }
 
+let moving = true;
+
 /** Some traffic, so that the charts of screenshots have something to show. */
-async function traffic(seconds) {
+async function traffic() {
   const users = ["acme-web", "polite-app", "nightly-export", "mobile-ios", "mobile-android", "partner-7", "reports"];
-  for (let at = 0; at < seconds * 5; at += 1) {
+  for (let at = 0; moving; at += 1) {
     for (let n = 0; n < 5 + (at % 17); n += 1) ask("/ride", users[(n * 7 + at) % users.length]);
     for (let n = 0; n < 4; n += 1) ask("/ride", "greedy");
     ask("/search/a", users[at % 7]);
@@ -375,17 +388,18 @@ async function main() {
 
   if (shots) {
     fs.mkdirSync(shots, { recursive: true });
-    await traffic(30);
+    traffic();
+    await pause(30_000);
   } else {
     await greedy(page);
   }
-  await hostile(page);
   await ask("/search/a", "greedy");
   await times(40, () => ask("/ride", "greedy"));
   await first(page, "user_id:greedy");
   await budgets(page);
   await keyboard(page);
   await overriding(page);
+  await given(page, check);
   await looking(browser);
   await admin("/overrides/198.51.100.0%2F24", { method: "PUT", body: JSON.stringify({ action: "block", for: "1h", reason: HOSTILE[0] }) });
   fs.appendFileSync(config, "max_connections: 5000\n");
@@ -393,6 +407,8 @@ async function main() {
   await event(page, "was taken.");
   check("a reload appears", true);
   await screenshots(page);
+  moving = false;
+  await hostile(page);
   redis.kill("SIGKILL");
   await ask("/ride", "greedy");
   await event(page, "Redis cannot be reached");
@@ -410,7 +426,15 @@ async function main() {
   await plain.authenticate({ username: "any", password: "ops-ops" });
   await plain.goto(home);
   const text = await plain.$eval("body", (body) => body.textContent);
-  check("without script there are tables", text.includes("user_id:greedy") && text.includes("per-client"));
+  const titles = ["Limits", "Refused most", "Latest refusals", "Events", "Routes", "Servers", "Redis: cannot be reached"];
+  const missing = titles.filter((title) => !text.includes(title));
+  check("without script there are tables", text.includes("user_id:greedy") && text.includes("per-client") && missing.length === 0, missing.join(", "));
+  for (const width of [1280, 390]) {
+    await plain.setViewport({ width, height: 900 });
+    const overflow = await plain.$eval("html", (root) => root.scrollWidth - window.innerWidth);
+    check(`they are no wider than the window, ${width}`, overflow <= 0, `${overflow} px`);
+    if (shots) await plain.screenshot({ path: path.join(shots, `plain-${width}.png`), fullPage: true });
+  }
   check("and overrides, without a form", text.includes("198.51.100.0/24") && !(await plain.$eval("#change", (form) => form.checkVisibility())));
   await browser.close();
 }

@@ -13,8 +13,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lc_rs::error::Unspecified;
-use aws_lc_rs::hmac;
-use aws_lc_rs::rand::SystemRandom;
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE, SET_COOKIE};
 use http::request::Parts;
@@ -34,8 +32,9 @@ use audit::Audit;
 use clients::Question;
 pub(crate) use config::RunningConfig;
 use page::{Answer, Page};
+use tidegate_net::session::Sessions;
 use tidegate_overrides::port::Asked;
-use tidegate_server::{AdminConnection, AdminConnections, Pressure};
+use tidegate_server::{AdminConnection, AdminConnections, Pressure, bound_unsent};
 use tidegate_status::page::Part;
 use tidegate_telemetry::metrics::Format;
 
@@ -54,8 +53,7 @@ pub(crate) struct Admin {
     status: Arc<LiveStatus>,
     page: Page,
     stopping: watch::Receiver<bool>,
-    // Signs the cookies of the status page; of this process alone.
-    sessions: hmac::Key,
+    sessions: Sessions,
 }
 
 impl Admin {
@@ -68,7 +66,7 @@ impl Admin {
             page: Page::new(status.clone()),
             status,
             stopping,
-            sessions: hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())?,
+            sessions: Sessions::new()?,
         })
     }
 }
@@ -78,12 +76,16 @@ pub(crate) async fn serve(listener: TcpListener, admin: Arc<Admin>) {
     let connections = Arc::new(AdminConnections::default());
     loop {
         match listener.accept().await {
-            Ok((socket, peer)) => connections.open(peer.ip(), |connection| {
-                let served = serve_connection(socket, peer, connection, admin.clone());
-                // A probe that goes away is no event.
-                let served = async { drop(timeout(LIFETIME, served).await) };
-                tokio::spawn(served).abort_handle()
-            }),
+            Ok((socket, peer)) => {
+                // A client that does not read its stream is found out soon.
+                bound_unsent(&socket);
+                connections.open(peer.ip(), |connection| {
+                    let served = serve_connection(socket, peer, connection, admin.clone());
+                    // A probe that goes away is no event.
+                    let served = async { drop(timeout(LIFETIME, served).await) };
+                    tokio::spawn(served).abort_handle()
+                });
+            }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept connections on the admin port");
                 tokio::time::sleep(Duration::from_millis(50)).await;
@@ -104,7 +106,7 @@ async fn serve_connection(
         let admin = admin.clone();
         async move {
             connection.busy();
-            let answer = admin.answer(request, peer, ends).await;
+            let answer = admin.answer(request, peer, connection, ends).await;
             connection.idle();
             Ok::<_, Infallible>(answer)
         }
@@ -122,6 +124,7 @@ impl Admin {
         &self,
         request: Request<Incoming>,
         peer: SocketAddr,
+        connection: &AdminConnection,
         ends: Instant,
     ) -> Response<Answer> {
         let (head, body) = request.into_parts();
@@ -148,8 +151,8 @@ impl Admin {
                 Ok(asker) => asker,
                 Err(refusal) => return (*refusal).map(at_once),
             };
-            let mut answer = self.page.answer(part, asker.rights(), ends);
-            if let Some(cookie) = access.cookie(asker).filter(|_| part == Part::Document) {
+            let mut answer = self.page.answer(part, asker.rights(), connection, ends);
+            if let Some(cookie) = access.cookie(asker, part == Part::Document) {
                 answer.headers_mut().insert(SET_COOKIE, cookie);
             }
             return answer;

@@ -1,7 +1,21 @@
-//! What a browser shows by itself: HTTP Basic credentials (RFC 7617) and cookies.
+//! What a request shows of who makes it: HTTP Basic credentials (RFC 7617), bearer tokens (RFC 6750) and cookies.
 
 use http::HeaderMap;
-use http::header::COOKIE;
+use http::header::{AUTHORIZATION, COOKIE};
+
+/// The value of the header `Authorization`, if there is one such header.
+pub fn authorization(headers: &HeaderMap) -> Option<&[u8]> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let value = values.next()?.as_bytes();
+    values.next().is_none().then_some(value)
+}
+
+/// The token of a header `Authorization: Bearer …`; none: it is not of this scheme.
+pub fn bearer(value: &[u8]) -> Option<&[u8]> {
+    let (scheme, shown) = value.split_at_checked(b"Bearer ".len())?;
+    let is_bearer = scheme.eq_ignore_ascii_case(b"Bearer ");
+    is_bearer.then(|| shown.trim_ascii())
+}
 
 /// The password of a header `Authorization: Basic …`; none: it is not of this scheme, or malformed.
 pub fn password(value: &[u8]) -> Option<Vec<u8>> {

@@ -17,6 +17,7 @@ pub mod path;
 pub mod pattern;
 pub mod proxy_protocol;
 pub mod route_index;
+pub mod session;
 pub mod text;
 pub mod tls;
 pub mod tree;

@@ -1,7 +1,9 @@
 //! The connections of the admin port: few, short-lived, and none of them keeps the next one waiting.
 //!
 //! When there are as many as there may be, of one address or in all, the one that has been idle for longest gives way. So
-//! whoever holds connections silences no probe.
+//! whoever holds connections silences no probe. A stream counts in all, but not as one of its address: pages behind one address
+//! would close each other's streams for ever. Whoever opens streams bounds their number. A stream gives way where no idle
+//! connection can.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,6 +20,8 @@ const MOST_OF_IP: usize = 16;
 
 /// What stands for "an answer is being made" in place of a time.
 const BUSY: u64 = u64::MAX;
+/// Added to the time since when a connection has had a stream: a stream is later than each time since when one is idle.
+const STREAM: u64 = 1 << 63;
 
 /// All connections that are open.
 #[derive(Debug, Default)]
@@ -31,9 +35,23 @@ pub struct AdminConnections {
 struct Open {
     id: u64,
     ip: IpAddr,
-    // Since when it is idle, or `BUSY`.
+    // Since when it is idle, `STREAM` and since when it has one, or `BUSY`.
     idle_since: Arc<AtomicU64>,
     task: AbortHandle,
+}
+
+impl Open {
+    fn has_stream(&self) -> bool {
+        let since = self.idle_since.load(Ordering::Relaxed);
+        since != BUSY && since & STREAM != 0
+    }
+}
+
+/// The answer of a connection is a stream for as long as this is there. Then the connection is idle.
+#[derive(Debug)]
+pub struct AdminStream {
+    connections: Arc<AdminConnections>,
+    idle_since: Arc<AtomicU64>,
 }
 
 /// A connection, in its own eyes; it is open until this is dropped.
@@ -51,8 +69,9 @@ impl AdminConnections {
         let id = self.tick();
         // Held until the new one is in the list: it may end before that, and then waits here.
         let mut open = self.open.lock();
-        let of_ip = open.iter().filter(|one| one.ip == ip).count();
-        let gives_way = |one: &Open| of_ip < MOST_OF_IP || one.ip == ip;
+        let is_of_ip = |one: &Open| one.ip == ip && !one.has_stream();
+        let of_ip = open.iter().filter(|one| is_of_ip(one)).count();
+        let gives_way = |one: &Open| of_ip < MOST_OF_IP || is_of_ip(one);
         let is_full = of_ip >= MOST_OF_IP || open.len() >= MOST.min(descriptors::shares().admin);
         if is_full {
             let candidates = open.iter().enumerate().filter(|(_, one)| gives_way(one));
@@ -87,10 +106,33 @@ impl AdminConnection {
         self.idle_since.store(BUSY, Ordering::Relaxed);
     }
 
-    /// The answer is made. A client that does not take it holds the connection for no longer than others need it.
+    /// The answer is made. A client that does not take it holds the connection for no longer than others need it. Of a connection
+    /// with a stream this changes nothing.
     pub fn idle(&self) {
         let now = self.connections.tick();
-        self.idle_since.store(now, Ordering::Relaxed);
+        let is_busy = |since: u64| (since == BUSY).then_some(now);
+        let (order, state) = (Ordering::Relaxed, &self.idle_since);
+        let _ = state.fetch_update(order, order, is_busy);
+    }
+
+    /// The answer is a stream.
+    pub fn stream(&self) -> AdminStream {
+        let now = self.connections.tick();
+        self.idle_since.store(STREAM | now, Ordering::Relaxed);
+        AdminStream {
+            connections: self.connections.clone(),
+            idle_since: self.idle_since.clone(),
+        }
+    }
+}
+
+impl Drop for AdminStream {
+    fn drop(&mut self) {
+        let now = self.connections.tick();
+        // Unless another request has come by now.
+        let has_stream = |since: u64| (since != BUSY && since & STREAM != 0).then_some(now);
+        let (order, state) = (Ordering::Relaxed, &self.idle_since);
+        let _ = state.fetch_update(order, order, has_stream);
     }
 }
 
@@ -136,6 +178,52 @@ mod tests {
         assert_eq!(connections.open.lock().len(), MOST);
         open(&connections, "::ffff:192.0.2.1");
         assert_eq!(count(&connections, "192.0.2.1"), 1);
+    }
+
+    #[tokio::test]
+    async fn a_stream_gives_way_last_and_is_none_of_its_address() {
+        let connections = Arc::new(AdminConnections::default());
+        let (sender, mut streams) = tokio::sync::mpsc::unbounded_channel();
+        let open_stream = |ip: &str| {
+            let sender = sender.clone();
+            connections.open(ip.parse().unwrap(), |connection| {
+                connection.busy();
+                sender.send(connection.stream()).unwrap();
+                connection.idle();
+                let served = async move {
+                    let _connection = connection;
+                    pending::<()>().await;
+                };
+                tokio::spawn(served).abort_handle()
+            });
+        };
+        let streams_of = |ip: &str| {
+            let ip: IpAddr = ip.parse().unwrap();
+            let open = connections.open.lock();
+            let streams = open.iter().filter(|one| one.ip == ip && one.has_stream());
+            streams.count()
+        };
+        for _ in 0..MOST_OF_IP {
+            open_stream("192.0.2.1");
+        }
+        for _ in 0..100 {
+            open(&connections, "192.0.2.1");
+        }
+        assert_eq!(streams_of("192.0.2.1"), MOST_OF_IP);
+        assert_eq!(count(&connections, "192.0.2.1"), 2 * MOST_OF_IP);
+        for n in 0..100 {
+            open(&connections, &format!("198.51.100.{n}"));
+        }
+        assert_eq!(streams_of("192.0.2.1"), MOST_OF_IP, "idle ones give way");
+        drop(streams.recv().await);
+        assert_eq!(streams_of("192.0.2.1"), MOST_OF_IP - 1, "it has ended");
+        // Where there is nothing else, a stream gives way: a probe is not kept waiting.
+        for n in 0..100 {
+            open_stream(&format!("203.0.113.{n}"));
+        }
+        assert_eq!(streams_of("192.0.2.1"), 0);
+        open(&connections, "192.0.2.9");
+        assert_eq!(count(&connections, "192.0.2.9"), 1);
     }
 
     #[tokio::test]

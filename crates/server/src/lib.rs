@@ -30,11 +30,12 @@ mod settings;
 mod stream;
 
 pub use activity::RequestGuard;
-pub use admin_connections::{AdminConnection, AdminConnections};
+pub use admin_connections::{AdminConnection, AdminConnections, AdminStream};
 pub use after_poll::spawn_after_poll;
 pub use client_body::ClientBody;
 pub use connection_info::ConnectionInfo;
 pub use metrics::{ConnectionRefusal, ServerMetrics};
+pub use notsent_lowat::bound_unsent;
 pub use overload::{Overload, Pressure, watch_memory};
 pub use server::{Listener, Server, ServerParts};
 pub use service::{BoxError, Dropped, RefusedHead, ResponseBody, Service, UnparsedHead};

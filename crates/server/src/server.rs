@@ -16,10 +16,10 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::acceptor::Acceptor;
+use crate::bound_unsent;
 use crate::connection_limit::ConnectionLimit;
 use crate::drain::stop_asked;
 use crate::metrics::ServerMetrics;
-use crate::notsent_lowat;
 use crate::offenders::Offenders;
 use crate::overload::Overload;
 use crate::refusal;
@@ -80,7 +80,7 @@ impl<S: Service> Server<S> {
     /// Accepts connections from now on.
     pub fn listen(&self, listener: Listener) {
         let Listener { name, socket } = listener;
-        notsent_lowat::set(&socket);
+        bound_unsent(&socket);
         let acceptor = Acceptor {
             service: self.parts.service.clone(),
             metrics: self.parts.metrics.clone(),

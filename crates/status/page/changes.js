@@ -35,6 +35,9 @@ function fit() {
   byId("change-send").textContent = clears ? "Clear override" : "Set override";
 }
 
+/** Whether somebody has begun to fill the form. */
+const isFilled = () => byId("change-name").value !== "" || byId("change-reason").value !== "";
+
 function empty() {
   form.reset();
   replaces(null);
@@ -153,7 +156,7 @@ function renderOverrides() {
     return mayWrite ? [...cells, act("Change", one, false), act("Clear", one, true)] : cells;
   });
   const columns = [["Name", ""], ["Does", ""], ["Until", "optional"], ["By", "optional"], ["Reason", "optional"]];
-  const acts = [["Change", "short"], ["Clear", "short"]];
+  const acts = [["Change", "tight"], ["Clear", "tight"]];
   show("overrides", table(mayWrite ? [...columns, ...acts] : columns, rows, "No override is in force."));
   show("overrides-count", inForce > latest.length ? `the latest ${latest.length} of ${count(inForce)}` : count(inForce));
 }

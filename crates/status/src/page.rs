@@ -1,18 +1,19 @@
-//! The status page: one document, one script, one stylesheet, one icon. Nothing is built, and nothing comes from elsewhere.
+//! The status page: one document, its scripts, one stylesheet, one icon. Nothing is built, and nothing comes from elsewhere.
 
-use std::fmt::Write as _;
+mod plain;
 
-use crate::{
-    document::{Limit, Overrides, Status, Table},
-    text::shown,
-};
+use crate::document::Status;
 
 /// The document.
 const DOCUMENT: &str = include_str!("../page/index.html");
-/// The script.
-const SCRIPT: &str = include_str!("../page/status.js");
-/// The script of the form that changes overrides.
-const CHANGES: &str = include_str!("../page/changes.js");
+/// The scripts, in the order in which the document names them.
+const SCRIPTS: [(&str, &str); 5] = [
+    ("/view.js", include_str!("../page/view.js")),
+    ("/changes.js", include_str!("../page/changes.js")),
+    ("/dialog.js", include_str!("../page/dialog.js")),
+    ("/status.js", include_str!("../page/status.js")),
+    ("/stream.js", include_str!("../page/stream.js")),
+];
 /// The stylesheet.
 const STYLE: &str = include_str!("../page/status.css");
 /// The icon.
@@ -53,14 +54,15 @@ impl Part {
     pub fn of(path: &str, query: Option<&str>) -> Option<Self> {
         Some(match path {
             "/" => Self::Document,
-            "/status.js" => Self::Fixed("text/javascript; charset=utf-8", SCRIPT),
-            "/changes.js" => Self::Fixed("text/javascript; charset=utf-8", CHANGES),
             "/status.css" => Self::Fixed("text/css; charset=utf-8", STYLE),
             "/icon.svg" => Self::Fixed("image/svg+xml", ICON),
             "/status.json" if query == Some("series=none") => Self::Live,
             "/status.json" => Self::Json,
             "/events" => Self::Events,
-            _ => return None,
+            path => {
+                let (_, script) = SCRIPTS.iter().find(|(name, _)| *name == path)?;
+                Self::Fixed("text/javascript; charset=utf-8", script)
+            }
         })
     }
 
@@ -101,55 +103,10 @@ impl Rights {
 const RIGHTS: &str = "data-rights=\"\"";
 /// Where the tables for browsers without script belong in the document.
 const PLAIN: &str = "<!-- plain -->";
-/// Rows of a table for browsers without script.
-const ROWS: usize = 20;
 
 /// The document for whoever has these rights, with tables for browsers without script.
 pub fn with_tables(status: &Status, rights: Rights) -> String {
-    let mut tables = String::new();
-    let reasons = status.health.reasons.iter();
-    let health = match status.health.reasons.is_empty() {
-        true => "Healthy.".to_owned(),
-        false => reasons
-            .map(|reason| escaped(reason))
-            .collect::<Vec<_>>()
-            .join(" "),
-    };
-    let minute = &status.requests.minute;
-    let _ = write!(
-        tables,
-        "<p>{health} Last minute: {} requests, {} refused, {} failed.</p>",
-        minute.all, minute.refused, minute.failed
-    );
-    tables.push_str("<h2>Limits</h2><table><tr><th>Limit<th>Admitted<th>Refused<th>Near</tr>");
-    for Limit {
-        name,
-        minute,
-        near_keys,
-        ..
-    } in &status.limits
-    {
-        let name = escaped(name);
-        let (admitted, refused) = (minute.admitted, minute.refused);
-        let _ = write!(
-            tables,
-            "<tr><td>{name}<td>{admitted}<td>{refused}<td>{near_keys}</tr>"
-        );
-    }
-    tables.push_str("</table>");
-    add(
-        &mut tables,
-        "Refused most in the last minute",
-        &status.clients.minute.refused,
-    );
-    add(
-        &mut tables,
-        "Admitted most in the last minute",
-        &status.clients.minute.admitted,
-    );
-    if status.overrides.count > 0 {
-        overrides(&mut tables, &status.overrides);
-    }
+    let tables = plain::tables(status);
     let rights = format!("data-rights=\"{}\"", rights.word());
     // The tables come last: names in them are nobody's place.
     DOCUMENT
@@ -157,55 +114,13 @@ pub fn with_tables(status: &Status, rights: Rights) -> String {
         .replacen(PLAIN, &tables, 1)
 }
 
-fn add(tables: &mut String, title: &str, table: &Table) {
-    let _ = write!(
-        tables,
-        "<h2>{title}</h2><table><tr><th>Client<th>At least<th>At most</tr>"
-    );
-    for client in table.top.iter().take(ROWS) {
-        let name = escaped(&client.name);
-        let (least, most) = (client.at_least, client.at_most);
-        let _ = write!(tables, "<tr><td>{name}<td>{least}<td>{most}</tr>");
-    }
-    tables.push_str("</table>");
-}
-
-fn overrides(tables: &mut String, overrides: &Overrides) {
-    let _ = write!(
-        tables,
-        "<h2>Overrides: {}</h2><table><tr><th>Name<th>Does<th>Until<th>By<th>Reason</tr>",
-        overrides.count
-    );
-    for it in overrides.latest.iter().take(ROWS) {
-        let cells = [&it.name, &it.does, &it.until, &it.by, &it.reason];
-        tables.push_str("<tr>");
-        for cell in cells {
-            let _ = write!(tables, "<td>{}", escaped(cell));
-        }
-        tables.push_str("</tr>");
-    }
-    tables.push_str("</table>");
-}
-
-/// As text in HTML.
-fn escaped(text: &str) -> String {
-    text.chars().fold(String::new(), |mut html, char| {
-        match char {
-            '&' => html.push_str("&amp;"),
-            '<' => html.push_str("&lt;"),
-            '>' => html.push_str("&gt;"),
-            '"' => html.push_str("&quot;"),
-            '\'' => html.push_str("&#39;"),
-            char => html.push(shown(char)),
-        }
-        html
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::{Client, Override};
+    use crate::document::{
+        Client, Event, Limit, Near, Node, Override, Overrides, Redis, Refusal, Route, Server,
+        Upstream,
+    };
 
     #[test]
     fn names_are_text_in_the_tables() {
@@ -244,13 +159,93 @@ mod tests {
     }
 
     #[test]
+    fn without_script_there_is_a_table_of_each_kind() {
+        let name = || "<b>it</b>".to_owned();
+        let mut status = Status {
+            at: 600_000,
+            ..Status::default()
+        };
+        let empty = with_tables(&status, Rights::Read);
+        assert!(!empty.contains("<th>"), "{empty}");
+        status.clients.near.push(Near {
+            name: name(),
+            left: 3,
+            of: 20,
+            ..Near::default()
+        });
+        status.refusals.recent.push(Refusal {
+            at: 570_000,
+            client: name(),
+            ..Refusal::default()
+        });
+        status.events.push(Event {
+            at: 0,
+            text: name(),
+            ..Event::default()
+        });
+        status.routes = ["/**", ""]
+            .map(|path| Route {
+                name: format!("route {path}"),
+                path: Some(path.to_owned()).filter(|path| !path.is_empty()),
+                ..Route::default()
+            })
+            .into();
+        status.upstreams.push(Upstream {
+            name: "api".to_owned(),
+            servers: vec![Server {
+                url: name(),
+                state: "ejected".to_owned(),
+                ..Server::default()
+            }],
+            ..Upstream::default()
+        });
+        status.store.memory_keys = 7;
+        let html = with_tables(&status, Rights::Read);
+        assert!(!html.contains("<b>"), "{html}");
+        for row in [
+            "<h2>Near a limit</h2>",
+            "<td>&lt;b&gt;it&lt;/b&gt;<td><td>3<td>20</tr>",
+            "<td>30&nbsp;s&nbsp;ago<td>&lt;b&gt;it&lt;/b&gt;",
+            "<td>10&nbsp;min&nbsp;ago<td>&lt;b&gt;it&lt;/b&gt;",
+            "<td>route /**<td>0",
+            "<td>api<td>&lt;b&gt;it&lt;/b&gt;<td><td>ejected<td>0<td>0</tr>",
+            "Memory of this process, 7 keys.",
+        ] {
+            assert!(html.contains(row), "{row}: {html}");
+        }
+        assert!(!html.contains("<td>route <td>"), "no request matched none");
+        status.store.redis = Some(Redis {
+            errors: 2,
+            nodes: vec![Node {
+                memory_bytes: Some(5),
+                ..Node::default()
+            }],
+            ..Redis::default()
+        });
+        let html = with_tables(&status, Rights::Read);
+        for row in [
+            "Redis: cannot be reached.",
+            "2 failed",
+            "<td>Redis<td>5 B<td>–</tr>",
+        ] {
+            assert!(html.contains(row), "{row}: {html}");
+        }
+    }
+
+    #[test]
     fn everything_is_of_the_page_itself() {
-        for text in [DOCUMENT, SCRIPT, CHANGES, STYLE] {
+        let scripts = SCRIPTS.map(|(_, script)| script);
+        for text in [DOCUMENT, STYLE].into_iter().chain(scripts) {
             for elsewhere in ["http:", "https:", "//cdn", "@import", "innerHTML", "eval("] {
                 let text = text.replace("http://www.w3.org/2000/svg", "");
                 assert!(!text.contains(elsewhere), "{elsewhere}");
             }
         }
         assert!(!DOCUMENT.contains("style=") && !DOCUMENT.contains(" onclick"));
+        let names: Vec<_> = DOCUMENT.split("<script src=\"").skip(1).collect();
+        assert_eq!(names.len(), SCRIPTS.len());
+        for ((name, _), named) in SCRIPTS.iter().zip(names) {
+            assert!(named.starts_with(&format!("{name}\" defer>")), "{named}");
+        }
     }
 }

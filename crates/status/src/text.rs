@@ -34,12 +34,17 @@ fn is_safe(char: char) -> bool {
     if char.is_control() || char.is_whitespace() && char != ' ' {
         return false;
     }
-    // Line breaks, marks of direction, annotations, and what Unicode calls Default_Ignorable_Code_Point.
+    // Line breaks, and what Unicode calls format characters and Default_Ignorable_Code_Point. The standard library has no tables of these.
     !matches!(
         char,
         '\u{ad}'
             | '\u{34f}'
+            | '\u{600}'..='\u{605}'
             | '\u{61c}'
+            | '\u{6dd}'
+            | '\u{70f}'
+            | '\u{890}'..='\u{891}'
+            | '\u{8e2}'
             | '\u{115f}'..='\u{1160}'
             | '\u{17b4}'..='\u{17b5}'
             | '\u{180b}'..='\u{180f}'
@@ -52,6 +57,9 @@ fn is_safe(char: char) -> bool {
             | '\u{feff}'
             | '\u{ffa0}'
             | '\u{fff0}'..='\u{fffb}'
+            | '\u{110bd}'
+            | '\u{110cd}'
+            | '\u{13430}'..='\u{1343f}'
             | '\u{1bca0}'..='\u{1bca3}'
             | '\u{1d173}'..='\u{1d17a}'
             | '\u{e0000}'..='\u{e0fff}'

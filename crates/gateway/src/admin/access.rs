@@ -5,24 +5,23 @@
 //! - Clients, the configuration and the status page: whoever has a token, and without tokens whoever is on this machine. A browser
 //!   sends the token as a password, or the cookie that the status page set. In both cases it must be the status page itself that
 //!   asks.
-//! - A change: whoever has a token with the role `write`, and without tokens whoever is on this machine.
+//! - A change: whoever has a token with the role `write`, and without tokens whoever is on this machine. What a browser sends by
+//!   itself is enough only for the status page: the request needs the port's own `Origin`.
 
 use std::net::IpAddr;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
-use aws_lc_rs::hmac;
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, HOST, ORIGIN, WWW_AUTHENTICATE};
+use http::header::{HOST, ORIGIN, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use tidegate_tower::{api_keys, problem};
 
 use tidegate_config::{AdminPlan, AdminToken, Role};
 use tidegate_net::basic;
 use tidegate_net::host::{HostPattern, host_of};
+use tidegate_net::session::{Session, Sessions};
 use tidegate_status::page::Rights;
 
-/// The cookie of the status page.
-const SESSION: &str = "tidegate_session";
 /// Who makes a request: a browser says so of its pages.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
@@ -30,8 +29,8 @@ const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 /// Who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asker<'a> {
-    /// Whoever has this token.
-    Token(&'a AdminToken),
+    /// Whoever has this token; with the session, if only its cookie was shown.
+    Token(&'a AdminToken, Option<Session>),
     /// Whoever is on this machine, because there are no tokens.
     Local,
 }
@@ -40,7 +39,7 @@ impl Asker<'_> {
     /// What audit lines call them. No token has the second name, which has a blank.
     pub(super) fn name(&self) -> &str {
         match self {
-            Self::Token(token) => &token.name,
+            Self::Token(token, _) => &token.name,
             Self::Local => "no token",
         }
     }
@@ -48,8 +47,8 @@ impl Asker<'_> {
     /// What they may change on the status page.
     pub(super) fn rights(&self) -> Rights {
         match self {
-            Self::Token(token) if token.role == Role::Write => Rights::Write,
-            Self::Token(_) => Rights::Read,
+            Self::Token(token, _) if token.role == Role::Write => Rights::Write,
+            Self::Token(..) => Rights::Read,
             Self::Local => Rights::Local,
         }
     }
@@ -61,17 +60,19 @@ pub(super) struct Access<'a> {
     tokens: &'a [AdminToken],
     is_loopback: bool,
     hosts: &'a [HostPattern],
-    sessions: &'a hmac::Key,
+    sessions: &'a Sessions,
+    port: u16,
 }
 
 impl<'a> Access<'a> {
     /// The cookies of this process's status page are signed with `sessions`.
-    pub(super) fn new(plan: &'a AdminPlan, sessions: &'a hmac::Key) -> Self {
+    pub(super) fn new(plan: &'a AdminPlan, sessions: &'a Sessions) -> Self {
         Self {
             tokens: &plan.tokens,
             is_loopback: plan.address.ip().to_canonical().is_loopback(),
             hosts: &plan.hosts,
             sessions,
+            port: plan.address.port(),
         }
     }
 
@@ -104,10 +105,11 @@ impl<'a> Access<'a> {
             // What a browser sends by itself is no consent: a change must come from a page of ours.
             let is_ours = !is_foreign && (reads || headers.contains_key(ORIGIN));
             let by_browser = || is_ours.then(|| self.by_browser(headers)).flatten();
-            let token = self.by_bearer(headers).or_else(by_browser);
-            let token = token.ok_or_else(|| Box::new(unauthorized()))?;
+            let by_bearer = self.by_bearer(headers).map(|token| (token, None));
+            let found = by_bearer.or_else(by_browser);
+            let (token, session) = found.ok_or_else(|| Box::new(unauthorized()))?;
             return match reads || token.role == Role::Write {
-                true => Ok(Asker::Token(token)),
+                true => Ok(Asker::Token(token, session)),
                 false => Err(Box::new(problem(
                     StatusCode::FORBIDDEN,
                     "admin_role_needed",
@@ -134,47 +136,32 @@ impl<'a> Access<'a> {
         Ok(Asker::Local)
     }
 
-    /// The cookie with which the status page may ask on for them; none: it needs none.
-    pub(super) fn cookie(&self, asker: Asker<'_>) -> Option<HeaderValue> {
-        let Asker::Token(token) = asker else {
+    /// The cookie with which the status page may ask on for them. With the document there is one each time; otherwise only if
+    /// half of the life of theirs is over. None: they need none.
+    pub(super) fn cookie(&self, asker: Asker<'_>, is_document: bool) -> Option<HeaderValue> {
+        let Asker::Token(token, session) = asker else {
             return None;
         };
-        let session = self.session(token);
-        let cookie = format!("{SESSION}={session}; HttpOnly; SameSite=Strict; Path=/");
-        let mut cookie = HeaderValue::try_from(cookie).ok()?;
-        cookie.set_sensitive(true);
-        Some(cookie)
-    }
-
-    /// The value of the cookie: it proves the token, and does not tell it.
-    fn session(&self, token: &AdminToken) -> String {
-        let signature = hmac::sign(self.sessions, &token.sha256);
-        let bytes = signature.as_ref().iter();
-        bytes.map(|byte| format!("{byte:02x}")).collect()
+        let sessions = self.sessions;
+        sessions.cookie(self.port, &token.sha256, session, is_document)
     }
 
     /// The token that a request carries as `Authorization: Bearer`.
     fn by_bearer(&self, headers: &HeaderMap) -> Option<&'a AdminToken> {
-        let bearer = authorization(headers).and_then(|value| {
-            let (scheme, shown) = value.split_at_checked(b"Bearer ".len())?;
-            let is_bearer = scheme.eq_ignore_ascii_case(b"Bearer ");
-            is_bearer.then(|| shown.trim_ascii())
-        });
-        self.known(bearer?)
+        self.known(basic::bearer(basic::authorization(headers)?)?)
     }
 
     /// The token that a request carries as a password, or by the cookie of whoever did.
-    fn by_browser(&self, headers: &HeaderMap) -> Option<&'a AdminToken> {
-        let password = authorization(headers).and_then(basic::password);
+    fn by_browser(&self, headers: &HeaderMap) -> Option<(&'a AdminToken, Option<Session>)> {
+        let password = basic::authorization(headers).and_then(basic::password);
+        let by_password = password.and_then(|shown| self.known(&shown));
         let by_cookie = || {
-            self.tokens.iter().find(|token| {
-                let session = self.session(token);
-                basic::cookies(headers, SESSION).any(|shown| is_equal(shown, session.as_bytes()))
+            self.tokens.iter().find_map(|token| {
+                let session = self.sessions.of(headers, self.port, &token.sha256)?;
+                Some((token, Some(session)))
             })
         };
-        password
-            .and_then(|shown| self.known(&shown))
-            .or_else(by_cookie)
+        by_password.map(|token| (token, None)).or_else(by_cookie)
     }
 
     /// The token that is shown, if it is one. All are compared, each in the time that every wrong one takes.
@@ -222,13 +209,6 @@ impl<'a> Access<'a> {
             || address.parse::<IpAddr>().is_ok()
             || self.hosts.iter().any(|own| own.matches(&host))
     }
-}
-
-/// The credentials, if there is one header with them.
-fn authorization(headers: &HeaderMap) -> Option<&[u8]> {
-    let mut values = headers.get_all(AUTHORIZATION).iter();
-    let value = values.next()?.as_bytes();
-    values.next().is_none().then_some(value)
 }
 
 fn is_equal(one: &[u8], other: &[u8]) -> bool {

@@ -10,6 +10,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use http_body::{Body, Frame};
 use http_body_util::{Either, Full};
+use tidegate_server::{AdminConnection, AdminStream};
 use tidegate_status::page::{self, Part, Rights};
 use tidegate_tower::problem;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
@@ -39,7 +40,13 @@ impl Page {
     }
 
     /// Answers with a part, for whoever has these rights. A stream ends before its connection does.
-    pub(super) fn answer(&self, part: Part, rights: Rights, ends: Instant) -> Response<Answer> {
+    pub(super) fn answer(
+        &self,
+        part: Part,
+        rights: Rights,
+        connection: &AdminConnection,
+        ends: Instant,
+    ) -> Response<Answer> {
         let body = match part {
             Part::Document => Full::from(page::with_tables(&self.status.written().status, rights)),
             Part::Fixed(_, text) => Full::from(text),
@@ -47,7 +54,8 @@ impl Page {
             Part::Live => Full::from(self.status.written().live),
             Part::Events => match self.streams.clone().try_acquire_owned() {
                 Ok(permit) => {
-                    let events = Events::of(self.status.clone(), permit, ends);
+                    let held = (permit, connection.stream());
+                    let events = Events::of(self.status.clone(), held, ends);
                     return with_headers(part, Either::Right(events));
                 }
                 Err(_) => return too_many_streams().map(Full::new).map(Either::Left),
@@ -81,7 +89,12 @@ fn too_many_streams() -> Response<Bytes> {
 pub(super) struct Events(mpsc::Receiver<Bytes>);
 
 impl Events {
-    fn of(status: Arc<LiveStatus>, permit: OwnedSemaphorePermit, ends: Instant) -> Self {
+    /// Holds the permit of a stream and what its connection counts as, until it ends or the client does not read it.
+    fn of(
+        status: Arc<LiveStatus>,
+        held: (OwnedSemaphorePermit, AdminStream),
+        ends: Instant,
+    ) -> Self {
         // One is sent while the next is made. What a slow reader misses is not kept.
         let (sender, receiver) = mpsc::channel(1);
         let sending = async move {
@@ -98,7 +111,7 @@ impl Events {
             }
         };
         tokio::spawn(async move {
-            let _permit = permit;
+            let _held = held;
             let _ = timeout_at(ends, sending).await;
         });
         Self(receiver)

@@ -125,6 +125,43 @@ async fn a_token_may_do_what_its_role_says() {
     gateway.stop().await;
 }
 
+/// A browser sends the cookie to all ports of the host, and along with what a page there asks.
+#[tokio::test]
+async fn a_cookie_alone_changes_nothing() {
+    let upstream = Upstream::ok();
+    let gateway = TestGateway::start_with_admin(&admin(), &limited("", &upstream)).await;
+    let client = browser(gateway.admin);
+    let alice = [("authorization", "Bearer hunter2-alice")];
+    let document = send(&client, Method::GET, "/", &alice).await;
+    let cookie = document.header("set-cookie").unwrap().to_owned();
+    let cookie = ("cookie", cookie.split(';').next().unwrap());
+    let port = format!("http://{}", gateway.admin);
+    let own = ("origin", port.as_str());
+    let changes = [
+        (Method::POST, RESET),
+        (Method::PUT, "/overrides/ip:127.0.0.1"),
+        (Method::DELETE, "/overrides/ip:127.0.0.1"),
+        (Method::POST, "/overrides"),
+    ];
+    for (method, path) in changes {
+        for headers in [
+            &[cookie][..],
+            &[cookie, ("origin", "null")],
+            &[cookie, ("origin", "http://127.0.0.1:1")],
+            &[cookie, ("origin", "https://example.com")],
+            &[cookie, ("sec-fetch-site", "none")],
+            &[cookie, own, ("sec-fetch-site", "same-site")],
+            &[cookie, own, ("origin", "http://127.0.0.1:1")],
+        ] {
+            let answer = send(&client, method.clone(), path, headers).await;
+            assert_eq!(answer.status, 401, "{method} {path} {headers:?}");
+        }
+        let answer = send(&client, method.clone(), path, &[cookie, own]).await;
+        assert_ne!(answer.status, 401, "{method} {path}");
+    }
+    gateway.stop().await;
+}
+
 #[tokio::test]
 async fn a_reset_is_an_audit_line_and_an_event() {
     on_both_stores(async |store| {

@@ -169,7 +169,11 @@ async fn the_page_is_of_one_origin_and_nothing_is_inline() {
     let bench = Bench::start(USERS).await;
     for (path, kind) in [
         ("/", "text/html; charset=utf-8"),
+        ("/view.js", "text/javascript; charset=utf-8"),
+        ("/changes.js", "text/javascript; charset=utf-8"),
+        ("/dialog.js", "text/javascript; charset=utf-8"),
         ("/status.js", "text/javascript; charset=utf-8"),
+        ("/stream.js", "text/javascript; charset=utf-8"),
         ("/status.css", "text/css; charset=utf-8"),
         ("/icon.svg", "image/svg+xml"),
         ("/status.json", "application/json"),

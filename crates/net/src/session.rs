@@ -1,0 +1,196 @@
+//! The cookie of a page: it proves a token, of which this has the hash, does not contain it, and ends.
+//!
+//! A browser sends the cookie to each port of the host, so another service there may see it. Its life is therefore bounded.
+
+use std::time::{Duration, Instant};
+
+use aws_lc_rs::error::Unspecified;
+use aws_lc_rs::hmac;
+use aws_lc_rs::rand::SystemRandom;
+
+use http::{HeaderMap, HeaderValue};
+
+use crate::basic;
+
+/// How long a cookie is good, unless it is renewed.
+const LIFE: Duration = Duration::from_secs(12 * 3_600);
+/// For how long it is renewed, after the token itself was shown.
+const LONGEST: Duration = Duration::from_secs(7 * 86_400);
+
+/// Makes the cookies of this process, and reads them.
+#[derive(Debug)]
+pub struct Sessions {
+    key: hmac::Key,
+    // Cookies tell the seconds since then: a clock that is set back makes none of them live longer.
+    started: Instant,
+}
+
+/// What a cookie says, in seconds since the process started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// When the token itself was shown.
+    began: u64,
+    /// When the cookie was made.
+    made: u64,
+}
+
+impl Session {
+    /// Whether the cookie is to be made anew: half of its life is over, and it may be renewed.
+    const fn is_old(self, now: u64) -> bool {
+        now.saturating_sub(self.made) > LIFE.as_secs() / 2
+    }
+
+    /// The same session in a new cookie; none of its times is later than now.
+    const fn renewed(self, now: u64) -> Self {
+        Self { made: now, ..self }
+    }
+
+    const fn is_over(self, now: u64) -> bool {
+        now.saturating_sub(self.made) >= LIFE.as_secs()
+            || now.saturating_sub(self.began) >= LONGEST.as_secs()
+    }
+}
+
+impl Sessions {
+    /// With a key of its own.
+    ///
+    /// # Errors
+    ///
+    /// The system gives no random numbers.
+    pub fn new() -> Result<Self, Unspecified> {
+        let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())?;
+        let started = Instant::now();
+        Ok(Self { key, started })
+    }
+
+    /// The cookie for whoever has this token, on the port of this number: with a document (`is_document`) each time, otherwise
+    /// only if half of the life of theirs is over. `session` is that of their cookie; none: they have shown the token itself.
+    pub fn cookie(
+        &self,
+        port: u16,
+        token: &[u8; 32],
+        session: Option<Session>,
+        is_document: bool,
+    ) -> Option<HeaderValue> {
+        let now = self.now();
+        let session = match session {
+            None if is_document => Self::begin(now),
+            Some(session) if is_document || session.is_old(now) => session.renewed(now),
+            _ => return None,
+        };
+        let (name, value) = (name(port), self.value(token, session));
+        let cookie = format!("{name}={value}; HttpOnly; SameSite=Strict; Path=/");
+        let mut cookie = HeaderValue::try_from(cookie).ok()?;
+        cookie.set_sensitive(true);
+        Some(cookie)
+    }
+
+    /// The session of a request with a cookie of this token that is not over.
+    pub fn of(&self, headers: &HeaderMap, port: u16, token: &[u8; 32]) -> Option<Session> {
+        let (name, now) = (name(port), self.now());
+        basic::cookies(headers, &name).find_map(|shown| self.read(shown, token, now))
+    }
+
+    /// Now, in seconds since the process started.
+    fn now(&self) -> u64 {
+        self.started.elapsed().as_secs()
+    }
+
+    /// A session of whoever has shown the token itself.
+    const fn begin(now: u64) -> Session {
+        Session {
+            began: now,
+            made: now,
+        }
+    }
+
+    /// The value of a cookie: both times, and a signature of them and the token's hash.
+    fn value(&self, token: &[u8; 32], session: Session) -> String {
+        let signature = hmac::sign(&self.key, &signed(token, session));
+        let bytes = signature.as_ref().iter();
+        let signature: String = bytes.map(|byte| format!("{byte:02x}")).collect();
+        format!("{}.{}.{signature}", session.began, session.made)
+    }
+
+    /// The session of a cookie, if it is one of this token and not over.
+    fn read(&self, value: &[u8], token: &[u8; 32], now: u64) -> Option<Session> {
+        let mut parts = std::str::from_utf8(value).ok()?.splitn(3, '.');
+        let began = parts.next()?.parse().ok()?;
+        let made = parts.next()?.parse().ok()?;
+        let signature = unhex(parts.next()?)?;
+        let session = Session { began, made };
+        hmac::verify(&self.key, &signed(token, session), &signature).ok()?;
+        (!session.is_over(now)).then_some(session)
+    }
+}
+
+/// A browser has one jar of cookies for all ports of a host: each has a name of its own.
+fn name(port: u16) -> String {
+    format!("tidegate_session_{port}")
+}
+
+fn signed(token: &[u8; 32], session: Session) -> Vec<u8> {
+    let times = [session.began, session.made].map(u64::to_be_bytes);
+    [&token[..], &times.concat()].concat()
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let pairs = text.as_bytes().chunks(2);
+    let byte = |pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    pairs.map(byte).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: u64 = 3_600;
+
+    const fn token(byte: u8) -> [u8; 32] {
+        [byte; 32]
+    }
+
+    #[test]
+    fn a_cookie_is_good_for_twelve_hours_and_renewed_for_a_week() {
+        let sessions = Sessions::new().unwrap();
+        let read = |value: &str, now| sessions.read(value.as_bytes(), &token(1), now);
+        let first = Sessions::begin(100);
+        let value = sessions.value(&token(1), first);
+        assert_eq!(read(&value, 100), Some(first));
+        assert_eq!(read(&value, 100 + 12 * HOUR - 1), Some(first));
+        assert_eq!(read(&value, 100 + 12 * HOUR), None);
+        assert!(!first.is_old(100 + 6 * HOUR) && first.is_old(101 + 6 * HOUR));
+        let mut session = first;
+        let mut now = 100;
+        while let Some(read) = read(&sessions.value(&token(1), session), now) {
+            session = read.renewed(now);
+            now += 7 * HOUR;
+        }
+        assert_eq!(now, 100 + 24 * 7 * HOUR, "no renewal ends that");
+    }
+
+    #[test]
+    fn a_cookie_that_was_changed_or_is_of_another_token_is_none() {
+        let sessions = Sessions::new().unwrap();
+        let read = |value: &str| sessions.read(value.as_bytes(), &token(1), 9 * HOUR);
+        let value = sessions.value(&token(1), Sessions::begin(0));
+        assert!(read(&value).is_some());
+        for wrong in [
+            value.replacen("0.0.", "0.9.", 1),
+            value.replacen("0.0.", "9.0.", 1),
+            value[..value.len() - 2].to_owned(),
+            value[..value.len() - 1].to_owned(),
+            format!("{value}.1"),
+            format!("{value}é"),
+            "0.0.".to_owned(),
+            "0.0".to_owned(),
+            String::new(),
+            sessions.value(&token(2), Sessions::begin(0)),
+            Sessions::new()
+                .unwrap()
+                .value(&token(1), Sessions::begin(0)),
+        ] {
+            assert_eq!(read(&wrong), None, "{wrong}");
+        }
+    }
+}
