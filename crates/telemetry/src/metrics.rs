@@ -292,6 +292,12 @@ impl GatewayMetrics {
         self.upstreams.of(name)
     }
 
+    /// A reload has put these upstreams and key sets in force. What others were last is shown no more.
+    pub fn in_force(&self, upstream: impl Fn(&str) -> bool, key_set: impl Fn(&str) -> bool) {
+        self.upstreams.in_force(upstream);
+        self.jwks.in_force(key_set);
+    }
+
     /// What is counted of reloads.
     pub const fn reloads(&self) -> &ReloadMetrics {
         &self.reloads

@@ -107,6 +107,9 @@ impl Parts {
         let added = open(added.copied(), &self.inherited).await?;
         let next = Arc::new(self.runtime.snapshot(plan, Some(&before))?);
         self.current.store(next.clone());
+        let has_key_set = |name: &str| next.jwks.iter().any(|set| &**set.name() == name);
+        let has_upstream = |name: &str| next.upstreams.contains_key(name);
+        self.runtime.metrics.in_force(has_upstream, has_key_set);
         if let Some(misfit) = descriptors::shares().misfit(max_connections) {
             tracing::warn!("{misfit}");
         }

@@ -1,7 +1,9 @@
 //! What is counted of key sets.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -20,6 +22,8 @@ struct JwksLabels {
 pub(super) struct JwksFamilies {
     fetches: Family<OutcomeLabels, Counter>,
     keys: Family<JwksLabels, Gauge>,
+    // Those with a gauge.
+    urls: Mutex<BTreeSet<Arc<str>>>,
 }
 
 impl JwksFamilies {
@@ -36,8 +40,20 @@ impl JwksFamilies {
         );
     }
 
+    /// These are in force. Gauges of others go: nobody keeps them right.
+    pub(super) fn in_force(&self, is_in_force: impl Fn(&str) -> bool) {
+        self.urls.lock().retain(|url| {
+            let stays = is_in_force(url);
+            if !stays {
+                self.keys.remove(&JwksLabels { url: url.clone() });
+            }
+            stays
+        });
+    }
+
     /// The handles of the key set at `url`.
     pub(super) fn of(&self, url: &Arc<str>) -> JwksMetrics {
+        self.urls.lock().insert(url.clone());
         let fetches = |outcome| self.fetches.get_or_create_owned(&OutcomeLabels { outcome });
         let url = url.clone();
         JwksMetrics {

@@ -1,7 +1,9 @@
 //! What is counted of upstreams and their servers.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -33,7 +35,12 @@ pub(super) struct UpstreamFamilies {
     ejections: Family<UpstreamLabels, Counter>,
     checks: Family<OutcomeLabels, Counter>,
     retries: Family<OutcomeLabels, Counter>,
+    // Those with gauges.
+    names: Mutex<BTreeSet<Arc<str>>>,
 }
+
+/// The states that servers are counted by.
+const STATES: [&str; 3] = ["healthy", "ejected", "unhealthy"];
 
 impl UpstreamFamilies {
     pub(super) fn register(&self, registry: &mut Registry) {
@@ -59,8 +66,21 @@ impl UpstreamFamilies {
         );
     }
 
+    /// These are in force. Counters of others stay, and their gauges go: nobody keeps them right.
+    pub(super) fn in_force(&self, is_in_force: impl Fn(&str) -> bool) {
+        self.names.lock().retain(|name| {
+            let stays = is_in_force(name);
+            for state in STATES.into_iter().filter(|_| !stays) {
+                let upstream = name.clone();
+                self.servers.remove(&StateLabels { upstream, state });
+            }
+            stays
+        });
+    }
+
     /// The handles of one upstream.
     pub(super) fn of(&self, upstream: &Arc<str>) -> UpstreamMetrics {
+        self.names.lock().insert(upstream.clone());
         let servers = |state| {
             let upstream = upstream.clone();
             let labels = StateLabels { upstream, state };
@@ -70,10 +90,11 @@ impl UpstreamFamilies {
             let upstream = upstream.clone();
             family.get_or_create_owned(&OutcomeLabels { upstream, outcome })
         };
+        let [healthy, ejected, unhealthy] = STATES.map(servers);
         UpstreamMetrics {
-            healthy: servers("healthy"),
-            ejected: servers("ejected"),
-            unhealthy: servers("unhealthy"),
+            healthy,
+            ejected,
+            unhealthy,
             ejections: self.ejections.get_or_create_owned(&UpstreamLabels {
                 upstream: upstream.clone(),
             }),
