@@ -85,6 +85,9 @@ impl LiveStatus {
             if tick % TURN == 1 {
                 let used = timeout(PATIENCE, snapshot.budgets.shared_use()).await;
                 let used = used.ok().and_then(Result::ok).unwrap_or_default();
+                // A reload may have come meanwhile.
+                let snapshot = self.current.load_full();
+                let view = self.view(&snapshot);
                 self.with_board(&view, |board| board.turn(&view, used));
             }
             self.ticks.send_replace(tick);

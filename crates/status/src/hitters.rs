@@ -1,6 +1,7 @@
 //! Who uses most, who is refused most, and who is near a limit: counted by each thread for itself, and put together when somebody asks.
 
 use std::cell::Cell;
+use std::collections::hash_map::Entry::{Occupied, Vacant};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -136,15 +137,17 @@ impl<N: Clone> Hitters<N> {
                 slice.merge(table.summary());
             }
             slice.prune(COUNTERS);
-            slice.drop_names(NAMED);
             slice
         });
         let mut past = self.past.lock();
         for (start, slice) in past.start.iter_mut().zip(&slice) {
+            // Of all names in the slice: a client may be among the largest since the start, and never among those of a slice.
             start.merge(slice.clone());
             start.prune(COUNTERS);
             start.drop_names(NAMED);
         }
+        let mut slice = slice;
+        slice.iter_mut().for_each(|slice| slice.drop_names(NAMED));
         if past.minute.len() == SLICES {
             past.minute.pop_front();
         }
@@ -156,7 +159,7 @@ impl<N: Clone> Hitters<N> {
         let running = Measure::ALL.map(|measure| {
             let mut slice = Summary::default();
             for shard in &self.shards {
-                // Requests wait for the copy, and not for what is made of it.
+                // Requests wait while the table is copied, and no longer.
                 let table = shard.lock().tables[measure as usize].clone();
                 slice.merge(table.summary());
             }
@@ -182,21 +185,29 @@ impl<N: Clone> Hitters<N> {
     pub fn nearest(&self) -> Vec<NearKey<N>> {
         let since = self.turns.load(Ordering::Relaxed) - NEAR_TURNS;
         let mut found: HashMap<(u64, u32), (u32, NearKey<N>)> = HashMap::new();
-        for shard in &self.shards {
-            let shard = shard.lock();
-            for (tick, seen) in shard.near.seen(since) {
-                let known = found.entry((seen.key, seen.nearness.limit));
-                let known = known.or_insert_with(|| (tick, seen.clone()));
-                if known.0 <= tick {
-                    *known = (tick, seen);
-                }
-            }
-        }
-        let mut nearest: Vec<_> = found.into_values().map(|(_, it)| it).collect();
         let share = |it: &NearKey<N>| {
             let left = u128::from(it.nearness.left) << 32;
             left / u128::from(it.nearness.of.max(1))
         };
+        for shard in &self.shards {
+            // Requests wait while the table is copied, and no longer.
+            let seen: Vec<_> = shard.lock().near.seen(since).collect();
+            for (tick, seen) in seen {
+                match found.entry((seen.key, seen.nearness.limit)) {
+                    Vacant(place) => {
+                        place.insert((tick, seen));
+                    }
+                    Occupied(mut known) => {
+                        // Of one turn nobody knows which came last.
+                        let (before, known_share) = (known.get().0, share(&known.get().1));
+                        if before < tick || before == tick && share(&seen) < known_share {
+                            known.insert((tick, seen));
+                        }
+                    }
+                }
+            }
+        }
+        let mut nearest: Vec<_> = found.into_values().map(|(_, it)| it).collect();
         nearest.sort_by_key(|it| (share(it), it.nearness.limit, it.key));
         nearest
     }

@@ -14,8 +14,7 @@ pub(crate) trait Keyed {
 /// many slots as places. `SLOTS` is a power of two.
 #[derive(Clone, Debug)]
 pub(crate) struct Index<const SLOTS: usize> {
-    // Made with the first key.
-    slots: Option<Box<[u16; SLOTS]>>,
+    slots: Box<[u16; SLOTS]>,
 }
 
 /// Where a key belongs that the list does not have.
@@ -24,7 +23,9 @@ pub(crate) struct Slot(usize);
 
 impl<const SLOTS: usize> Default for Index<SLOTS> {
     fn default() -> Self {
-        Self { slots: None }
+        Self {
+            slots: Box::new([EMPTY; SLOTS]),
+        }
     }
 }
 
@@ -35,11 +36,10 @@ impl<const SLOTS: usize> Index<SLOTS> {
 
     /// The place of a key in the list of this index, or the slot where it belongs.
     #[inline]
-    pub(crate) fn find(&mut self, list: &[impl Keyed], key: u64) -> Result<usize, Slot> {
-        let slots = self.slots.get_or_insert_with(Self::empty);
+    pub(crate) fn find(&self, list: &[impl Keyed], key: u64) -> Result<usize, Slot> {
         let mut slot = Self::home(key);
         loop {
-            let place = usize::from(slots[slot]);
+            let place = usize::from(self.slots[slot]);
             match list.get(place) {
                 Some(known) if known.key() == key => return Ok(place),
                 Some(_) => slot = (slot + 1) % SLOTS,
@@ -51,27 +51,19 @@ impl<const SLOTS: usize> Index<SLOTS> {
     /// The key that was looked for gets this place, which is below 65,535.
     #[inline]
     pub(crate) fn set(&mut self, slot: Slot, place: usize) {
-        if let Some(slots) = &mut self.slots {
-            slots[slot.0] = place as u16;
-        }
+        self.slots[slot.0] = place as u16;
     }
 
     /// Takes the places of all keys anew.
     pub(crate) fn rebuild(&mut self, list: &[impl Keyed]) {
-        let slots = self.slots.get_or_insert_with(Self::empty);
-        slots.fill(EMPTY);
+        self.slots.fill(EMPTY);
         for (place, keyed) in list.iter().enumerate() {
             let mut slot = Self::home(keyed.key());
-            while slots[slot] != EMPTY {
+            while self.slots[slot] != EMPTY {
                 slot = (slot + 1) % SLOTS;
             }
-            slots[slot] = place as u16;
+            self.slots[slot] = place as u16;
         }
-    }
-
-    #[cold]
-    fn empty() -> Box<[u16; SLOTS]> {
-        Box::new([EMPTY; SLOTS])
     }
 
     /// Where a key's search begins.

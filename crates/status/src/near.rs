@@ -56,8 +56,8 @@ pub struct NearLimits {
     left: [u64; LIMITS],
     of: [u64; LIMITS],
     len: usize,
-    // The smallest share of a limit that is left.
-    least: f32,
+    // The fewest units that are left of a limit.
+    fewest: u64,
 }
 
 impl Default for NearLimits {
@@ -68,7 +68,7 @@ impl Default for NearLimits {
             left: [0; LIMITS],
             of: [0; LIMITS],
             len: 0,
-            least: 1.0,
+            fewest: u64::MAX,
         }
     }
 }
@@ -89,8 +89,9 @@ impl NearLimits {
             self.left[self.len] = left;
             self.of[self.len] = of;
             self.len += 1;
-            // What divides nothing by nothing is no number, and less than none.
-            self.least = least(share(left, of), self.least);
+            if left < self.fewest {
+                self.fewest = left;
+            }
         }
     }
 
@@ -131,24 +132,11 @@ struct Seen<N> {
     of: [u64; LIMITS],
 }
 
-/// The share of a limit that is left.
+/// Greater if a key was seen later, and of two at one tick if fewer units are left.
 #[inline]
-const fn share(left: u64, of: u64) -> f32 {
-    // A processor converts numbers with a sign in one step. Capacities are far below where the sign begins.
-    left as i64 as f32 / of as i64 as f32
-}
-
-/// The smaller one; the other one if this is no number.
-#[inline]
-const fn least(one: f32, other: f32) -> f32 {
-    if one < other { one } else { other }
-}
-
-/// Greater if a key was seen later, and of two at one tick if a smaller share is left.
-#[inline]
-fn rank(tick: u32, share: f32) -> u64 {
-    // Shares are no less than 0: then their bits are in the order of their values.
-    u64::from(tick) << 32 | u64::from(!share.to_bits())
+fn rank(tick: u32, left: u64) -> u64 {
+    let left = u32::try_from(left).unwrap_or(u32::MAX);
+    u64::from(tick) << 32 | u64::from(!left)
 }
 
 impl<N> Default for NearTable<N> {
@@ -184,9 +172,8 @@ impl<N> NearTable<N> {
             Ok(place) => return self.keys[place].renew(near, tick),
             Err(slot) => slot,
         };
-        // Clients take turns in a table that is too small for them: then a name for each would be made for nothing. Nobody has a higher rank
-        // than who has nothing left, now.
-        if self.floor < rank(tick, 0.0) && self.floor < rank(tick, near.least) {
+        // Clients take turns in a table that is too small for them: then a name for each would be made for nothing.
+        if self.floor < rank(tick, near.fewest) {
             self.index.set(slot, self.keys.len());
             self.add(Seen::new(key, name()), near, tick);
         }
@@ -262,11 +249,11 @@ impl<N> Seen<N> {
     fn rank_of(&self, at: usize) -> u64 {
         match self.limits[at] {
             NO_LIMIT => 0,
-            _ => rank(self.ticks[at], share(self.left[at], self.of[at])),
+            _ => rank(self.ticks[at], self.left[at]),
         }
     }
 
-    /// Of the limit that it is nearest to.
+    /// Of the limit with the fewest units left.
     fn rank(&self) -> u64 {
         let ranks = (0..LIMITS).map(|at| self.rank_of(at));
         ranks.fold(0, u64::max)
@@ -295,8 +282,8 @@ impl<N> Seen<N> {
         let Some(at) = known.or_else(lowest) else {
             return;
         };
-        // A key that is near more limits than there are places for keeps those that it is nearest to.
-        if known.is_none() && self.rank_of(at) >= rank(tick, share(left, of)) {
+        // A key that is near more limits than there are places for keeps those with the fewest units left.
+        if known.is_none() && self.rank_of(at) >= rank(tick, left) {
             return;
         }
         (self.limits[at], self.ticks[at]) = (limit, tick);

@@ -66,7 +66,7 @@ impl<N> Default for SpaceSaving<N> {
 impl<N> SpaceSaving<N> {
     /// Adds `weight` to what is counted for `key`.
     ///
-    /// `name` is asked once per counter: at once of the first [`COUNTERS`] keys, and of a key with a weight above
+    /// `name` is asked once per counter: at once of the first [`COUNTERS`] keys, and of a key that may have more than
     /// `total / COUNTERS`; of others when [`MET`] were counted.
     #[inline]
     pub fn add(&mut self, key: u64, weight: u64, name: impl FnOnce() -> N) {
@@ -75,28 +75,37 @@ impl<N> SpaceSaving<N> {
             Ok(place) => {
                 let counter = &mut self.counters[place];
                 counter.count = counter.count.saturating_add(weight);
-                if counter.name == NO_NAME && counter.count - counter.error >= MET {
-                    self.give_name(place, name);
+                if counter.name == NO_NAME {
+                    let Counter { count, error, .. } = *counter;
+                    if count - error >= MET || self.is_large(count) {
+                        self.give_name(place, name);
+                    }
                 }
                 return;
             }
             Err(slot) => slot,
         };
         let at = self.counters.len();
+        let count = self.floor.saturating_add(weight);
         self.index.set(slot, at);
         self.counters.push(Counter {
             key,
-            count: self.floor.saturating_add(weight),
+            count,
             error: self.floor,
             name: NO_NAME,
         });
-        let is_large = weight > self.total / COUNTERS as u64;
-        if is_large || (self.floor == 0 && at < COUNTERS) {
+        if self.is_large(count) || (self.floor == 0 && at < COUNTERS) {
             self.give_name(at, name);
         }
         if self.counters.len() == self.counters.capacity() {
             self.make_room();
         }
+    }
+
+    /// Whether a key with so much may be among those that have more than one in [`COUNTERS`] of all.
+    #[inline]
+    const fn is_large(&self, count: u64) -> bool {
+        count > self.total / COUNTERS as u64
     }
 
     /// The most bytes that it takes, without what names lead to.

@@ -97,13 +97,22 @@ impl ClientMetrics {
     }
 
     /// A client's hash, of this process alone.
+    #[inline]
     fn key(&self, client: &Client) -> u64 {
-        let mut hasher = self.seed.build_hasher();
         // Most clients are addresses; a number costs less than bytes.
-        if let Client::Ip(IpAddr::V4(address)) = client {
-            hasher.write_u64(3 << 32 | u64::from(u32::from_ne_bytes(address.octets())));
-            return hasher.finish();
+        match client {
+            Client::Ip(IpAddr::V4(address)) => {
+                let mut hasher = self.seed.build_hasher();
+                hasher.write_u64(3 << 32 | u64::from(u32::from_ne_bytes(address.octets())));
+                hasher.finish()
+            }
+            other => self.key_of_bytes(other),
         }
+    }
+
+    #[inline(never)]
+    fn key_of_bytes(&self, client: &Client) -> u64 {
+        let mut hasher = self.seed.build_hasher();
         let (kind, name) = match client {
             Client::ApiKey(name) => (0, name.as_bytes()),
             Client::UnlistedKey(hash) => (1, &hash[..]),

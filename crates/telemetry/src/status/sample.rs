@@ -12,7 +12,10 @@ use super::events::Events;
 use crate::metrics::{GatewayMetrics, RequestTotals};
 use crate::outcome::RequestOutcome;
 
-/// Of requests: all, refused, failed, and how long they took, in us.
+/// In which the time of requests is sampled, in us: a second has room for what 100 requests of an hour took.
+const TOOK_UNIT: u64 = 100;
+
+/// Of requests: all, refused, failed, and how long they took, in [`TOOK_UNIT`].
 pub(super) type RequestSeries = Series<4>;
 /// Of a limit: allowed, refused, would have been refused, undecided.
 pub(super) type LimitSeries = Series<4>;
@@ -99,7 +102,7 @@ fn counts(totals: &RequestTotals) -> [u64; 4] {
             RequestOutcome::Shed,
             RequestOutcome::Failed,
         ]),
-        totals.took,
+        totals.took / TOOK_UNIT,
     ]
 }
 
@@ -127,7 +130,7 @@ pub(super) fn lately(series: &RequestSeries, seconds: usize) -> RequestCounts {
         all,
         refused: series.lately(1, seconds),
         failed: series.lately(2, seconds),
-        mean_ms: mean_ms(all, series.lately(3, seconds)),
+        mean_ms: mean_ms(all, series.lately(3, seconds) * TOOK_UNIT),
     }
 }
 
