@@ -14,13 +14,12 @@ import signal
 import sys
 import tempfile
 from datetime import date
-from fnmatch import fnmatch
 from pathlib import Path
 from types import SimpleNamespace
 
 from comparison import done, gateways, measure, programs
 from comparison.results import Results
-from comparison.rows import ALONE, rows, with_other_build
+from comparison.rows import ALONE, fitting, rows, with_other_build
 from kit import machine
 from kit.processes import Binaries, Processes, Trouble
 
@@ -108,11 +107,16 @@ def compared(folder, options):
         "load_before": machine.load(),
     }
     run.against = options.against and options.against.resolve()
+    if run.against:
+        facts["versions"] |= {
+            "this build": programs.build(run.binaries.gateway),
+            "other build": programs.build(run.against),
+        }
     there, left_out = rows(found)
+    there = fitting(there, options.rows.split(","))
     if run.against:
         there = list(with_other_build(there))
-    wanted = options.rows.split(",")
-    results = Results([row for row in there if any(fnmatch(row.name, pattern) for pattern in wanted)])
+    results = Results(there)
     results.left_out, results.connections_idle = left_out, options.idle
     with Processes(folder, run.binaries) as processes:
         gateways.upstream(run, processes)

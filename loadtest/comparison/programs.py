@@ -1,5 +1,6 @@
 """Which gateways and tools this machine has, and how to get the others."""
 
+import hashlib
 import os
 import re
 import shutil
@@ -94,3 +95,9 @@ def versions(programs):
             number = re.search(r"\b\d+\.\d+\.\d+[\w.+~-]*", said.stdout + said.stderr)
             told[name] = number.group(0) if number else "unknown"
     return told
+
+
+def build(binary):
+    """Which build of tidegate this is: two builds may say the same version."""
+    with open(binary, "rb") as file:
+        return f"SHA-256 {hashlib.file_digest(file, 'sha256').hexdigest()[:12]}…"

@@ -1,6 +1,7 @@
 """What is measured: a row is one gateway with one limit, and rows of a group are there to be compared."""
 
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatch
 
 from comparison.gateways import ADMITS, OTHERS, REFUSES, Limit
 
@@ -75,6 +76,11 @@ def rows(programs):
     ]
     there = [row for row in listed if possible(row, programs)]
     return there, [f"{GROUPS[row.group]}: {row.label}" for row in listed if row not in there]
+
+
+def fitting(rows, patterns):
+    """The rows whose names fit one of these patterns. Rows of another build come after that."""
+    return [row for row in rows if any(fnmatch(row.name, pattern) for pattern in patterns)]
 
 
 def with_other_build(rows):

@@ -12,10 +12,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
-from comparison import done, gateways, steady
+from comparison import done, gateways, programs, steady
 from comparison.gateways import ADMITS, OTHERS, REFUSES
 from comparison.results import Results
-from comparison.rows import rows, with_other_build
+from comparison.rows import fitting, rows, with_other_build
 
 ALL = {name: Path("/bin") / name for gateway in OTHERS.values() for name in gateway.needs}
 
@@ -108,6 +108,16 @@ class Written(unittest.TestCase):
         self.assertIn("| memory refused | 12.00 | 16.00 | 0.750 |", page)
         self.assertIn("| exact admitted | 12.00 | 12.00 | 1.000 |", page)
         self.assertNotIn("| nginx admitted | 13.00", page)
+
+    def test_a_row_that_is_chosen_by_its_name_has_its_other_build(self):
+        chosen = with_other_build(fitting(rows(ALL)[0], ["memory refused", "nginx ad*"]))
+        self.assertEqual([row.name for row in chosen], ["nginx admitted", "memory refused", "memory refused against"])
+
+    def test_a_build_is_named_by_what_is_in_its_file(self):
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(b"abc")
+            file.flush()
+            self.assertEqual(programs.build(file.name), "SHA-256 ba7816bf8f01…")
 
     def test_what_is_missing_leaves_its_rows_out(self):
         there, left_out = rows({name: path for name, path in ALL.items() if name != "redis-server"})

@@ -122,11 +122,12 @@ mod tests {
 
     #[test]
     fn each_address_of_a_name_is_tried() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let there = listener.local_addr().unwrap();
+        // Dropped last: else the listener may have the same port.
         let closed = TcpListener::bind("127.0.0.1:0").unwrap();
         let away = closed.local_addr().unwrap();
         drop(closed);
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let there = listener.local_addr().unwrap();
         let mut address = Address {
             name: "http://localhost:9901".to_owned(),
             found: vec![away, there],
@@ -158,11 +159,9 @@ mod tests {
                 error(url)
             );
         }
-        let error = error("http://no-such-host.invalid:9901");
-        assert!(
-            error.contains("no-such-host.invalid has no address"),
-            "{error}"
-        );
+        // No resolver is asked for a name with a NUL.
+        let error = error("http://no\0host:9901");
+        assert!(error.contains("no\0host has no address: "), "{error:?}");
         let local = Address::of_url("http://127.0.0.1:9901/").unwrap();
         assert_eq!(local.name(), "http://127.0.0.1:9901/");
     }

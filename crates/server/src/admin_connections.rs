@@ -1,9 +1,9 @@
 //! The connections of the admin port: few, short-lived, and none of them keeps the next one waiting.
 //!
-//! When there are as many as there may be, of one address or in all, the one that has been idle for longest gives way. So
-//! whoever holds connections silences no probe. A stream counts in all, but not as one of its address: pages behind one address
-//! would close each other's streams for ever. Whoever opens streams bounds their number. A stream gives way where no idle
-//! connection can.
+//! When there are as many as there may be, of one address or in all, the one that has been idle for longest gives way. A
+//! probe gets a connection even where other clients hold many idle ones. A stream counts in all, but not as one of its address:
+//! pages behind one address would close each other's streams for ever. Whoever opens streams bounds their number. A stream gives
+//! way where no idle connection can.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio::task::AbortHandle;
 
 use tidegate_net::descriptors;
 
-/// AdminConnections at once, in all and of one address: probes and scrapers are few.
+/// Connections at once, in all and of one address: probes and scrapers are few.
 const MOST: usize = 64;
 const MOST_OF_IP: usize = 16;
 
@@ -52,6 +52,8 @@ impl Open {
 pub struct AdminStream {
     connections: Arc<AdminConnections>,
     idle_since: Arc<AtomicU64>,
+    // What it put into `idle_since`. No other stream has this value.
+    since: u64,
 }
 
 /// A connection, in its own eyes; it is open until this is dropped.
@@ -117,11 +119,12 @@ impl AdminConnection {
 
     /// The answer is a stream.
     pub fn stream(&self) -> AdminStream {
-        let now = self.connections.tick();
-        self.idle_since.store(STREAM | now, Ordering::Relaxed);
+        let since = STREAM | self.connections.tick();
+        self.idle_since.store(since, Ordering::Relaxed);
         AdminStream {
             connections: self.connections.clone(),
             idle_since: self.idle_since.clone(),
+            since,
         }
     }
 }
@@ -129,10 +132,9 @@ impl AdminConnection {
 impl Drop for AdminStream {
     fn drop(&mut self) {
         let now = self.connections.tick();
-        // Unless another request has come by now.
-        let has_stream = |since: u64| (since != BUSY && since & STREAM != 0).then_some(now);
+        // Unless another request or a later stream has come by now.
         let (order, state) = (Ordering::Relaxed, &self.idle_since);
-        let _ = state.fetch_update(order, order, has_stream);
+        let _ = state.compare_exchange(self.since, now, order, order);
     }
 }
 
@@ -224,6 +226,25 @@ mod tests {
         assert_eq!(streams_of("192.0.2.1"), 0);
         open(&connections, "192.0.2.9");
         assert_eq!(count(&connections, "192.0.2.9"), 1);
+    }
+
+    #[tokio::test]
+    async fn the_end_of_a_stream_is_not_that_of_a_later_one() {
+        let connections = Arc::new(AdminConnections::default());
+        let mut streams = Vec::new();
+        connections.open("192.0.2.1".parse().unwrap(), |connection| {
+            streams.extend([connection.stream(), connection.stream()]);
+            let served = async move {
+                let _connection = connection;
+                pending::<()>().await;
+            };
+            tokio::spawn(served).abort_handle()
+        });
+        let has_stream = || connections.open.lock()[0].has_stream();
+        drop(streams.remove(0));
+        assert!(has_stream());
+        streams.clear();
+        assert!(!has_stream());
     }
 
     #[tokio::test]

@@ -36,7 +36,7 @@ function fit() {
 }
 
 /** Whether somebody has begun to fill the form. */
-const isFilled = () => byId("change-name").value !== "" || byId("change-reason").value !== "";
+const isFilled = () => ["change-name", "change-for", "change-reason"].some((id) => byId(id).value !== "");
 
 function empty() {
   form.reset();

@@ -93,7 +93,8 @@ function readable(next) {
 
 function refused(code) {
   stop();
-  const why = code === 401 ? "The gateway needs the token again: it was restarted, or its tokens have changed." : "The gateway refuses this page.";
+  const again = "The gateway needs the token again: it was restarted, its tokens have changed, or the session has ended.";
+  const why = code === 401 ? again : "The gateway refuses this page.";
   complain({ word: code === 401 ? "Token needed" : "Refused", text: why, act: code === 401 ? "Give the token" : "Load the page again" });
 }
 

@@ -104,11 +104,11 @@ const RIGHTS: &str = "data-rights=\"\"";
 /// Where the tables for browsers without script belong in the document.
 const PLAIN: &str = "<!-- plain -->";
 
-/// The document for whoever has these rights, with tables for browsers without script.
+/// The document for a client with these rights, with tables for browsers without script.
 pub fn with_tables(status: &Status, rights: Rights) -> String {
     let tables = plain::tables(status);
     let rights = format!("data-rights=\"{}\"", rights.word());
-    // The tables come last: names in them are nobody's place.
+    // The tables are inserted last, so that a name in them which looks like a placeholder is not replaced.
     DOCUMENT
         .replacen(RIGHTS, &rights, 1)
         .replacen(PLAIN, &tables, 1)

@@ -61,16 +61,22 @@ impl Budgets {
         }
     }
 
-    /// Takes an answer. The first that knows the client stays in view.
+    /// Takes an answer, in place of an earlier one of the same gateway. The first that knows the client stays in view.
     pub(crate) fn take(&mut self, answer: Answer) {
         if self.is_cut || answer.client != self.client {
             return;
         }
         let is_first = !self.answers.iter().any(|it| it.report.is_ok());
+        let mut gateways = self.answers.iter().map(|it| &it.gateway);
+        let known = gateways.position(|gateway| *gateway == answer.gateway);
+        let at = known.unwrap_or(self.answers.len());
         if is_first && answer.report.is_ok() {
-            self.shown = self.answers.len();
+            self.shown = at;
         }
-        self.answers.push(answer);
+        match self.answers.get_mut(at) {
+            Some(known) => *known = answer,
+            None => self.answers.push(answer),
+        }
     }
 
     /// Shows the next answer, or the one before.
@@ -152,4 +158,34 @@ pub fn escaped(name: &str) -> String {
         }
         text
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gateway_that_is_asked_twice_has_one_answer() {
+        let mut budgets = Budgets::asked("a".to_owned(), 2);
+        for (gateway, error) in [
+            ("one", "the first"),
+            ("one", "the second"),
+            ("other", "the first"),
+            ("other", "the second"),
+        ] {
+            budgets.take(Answer {
+                client: "a".to_owned(),
+                gateway: gateway.to_owned(),
+                report: Err(error.to_owned()),
+            });
+        }
+        for first in [
+            "of one (1 of 2; Left, Right)",
+            "of other (2 of 2; Left, Right)",
+            "of one (1 of 2; Left, Right)",
+        ] {
+            assert_eq!(budgets.lines(80), [first, "the second"]);
+            budgets.turn(true);
+        }
+    }
 }

@@ -85,7 +85,7 @@ pub fn run(sources: Vec<Source>, options: Options) -> Result<(), String> {
         true => json(&status)?,
         false => once(&status, gateways),
     };
-    // A reader that has gone away is none of our concern.
+    // A write error means that the reader of the pipe has ended. That is no failure.
     let _ = io::stdout().lock().write_all(text.as_bytes());
     Ok(())
 }

@@ -137,7 +137,7 @@ fn redis(status: &Status) -> Table {
             ..Table::new(heads, [])
         };
     };
-    let nodes = redis.nodes.iter().map(|node| {
+    let nodes = redis.nodes.iter().enumerate().map(|(at, node)| {
         let number = |number: Option<u64>| number.map_or_else(|| ("-".to_owned(), 0), plain);
         let cells = [
             (
@@ -149,7 +149,11 @@ fn redis(status: &Status) -> Table {
             number(node.evicted_keys),
         ];
         let name = node.address.as_deref().unwrap_or("redis");
-        Row::new(name, cells, !redis.is_up)
+        let mut row = Row::new(name, cells, !redis.is_up);
+        // Servers without an address have the same name.
+        let same = redis.nodes[..at].iter();
+        row.identity.before = same.filter(|it| it.address == node.address).count();
+        row
     });
     Table {
         note: Some(calls(redis)),

@@ -155,14 +155,21 @@ async fn one_that_is_gone_and_comes_back_is_told_of_once() {
     let gateway = TestGateway::start(&yaml(&redis.url(), "it", &upstream)).await;
     asking(&gateway, "it is healthy", is_well).await;
     redis.stop();
-    let gone = asking(&gateway, "it is told of", is_failing).await;
-    assert!(gone.health.reasons[0].starts_with("Redis cannot be reached."));
+    asking(&gateway, "it is told of", |it| {
+        let mut reasons = it.health.reasons.iter();
+        is_failing(it) && reasons.any(|it| it.starts_with("Redis cannot be reached."))
+    })
+    .await;
     redis.restart().await;
     let again = asking(&gateway, "it decides again", is_well).await;
     let later = asking(&gateway, "seconds later", |it| it.tick > again.tick + 6).await;
+    let told = news(&later);
+    // Calls may fail in a second that ends with a connection: then it gives no decisions before it cannot be reached.
+    let of_redis = told.strip_prefix(&LOST_AND_BACK[..1]).unwrap_or(&told);
     assert_eq!(
-        news(&later),
-        [("redis", State::Failing), ("redis", State::Ok)]
+        of_redis,
+        [("redis", State::Failing), ("redis", State::Ok)],
+        "{told:?}"
     );
     gateway.stop().await;
 }

@@ -37,9 +37,12 @@ async fn sampled(gateway: &TestGateway, requests: u64) -> Status {
     when(gateway.admin, "they were sampled", |it| it.tick >= later).await
 }
 
-fn seconds(status: &Status) -> u64 {
-    let series = status.requests.series.as_ref().unwrap();
-    series.seconds.all.iter().copied().map(u64::from).sum()
+/// The requests of the last 300 seconds, and those of them that were refused. A test may take longer than a minute, and what was
+/// asked first is then no longer in the figures of a minute.
+fn seconds(status: &Status) -> (u64, u64) {
+    let series = &status.requests.series.as_ref().unwrap().seconds;
+    let sum = |counts: &[u32]| counts.iter().copied().map(u64::from).sum::<u64>();
+    (sum(&series.all), sum(&series.refused))
 }
 
 #[tokio::test]
@@ -50,20 +53,21 @@ async fn a_route_that_goes_and_comes_back_is_no_traffic() {
     ask(&gateway, "/stays", 3, 200).await;
     ask(&gateway, "/goes", 40, 200).await;
     let before = sampled(&gateway, 43).await;
-    assert_eq!(before.requests.minute.all, 43);
+    assert_eq!(seconds(&before), (43, 0));
 
     gateway.reload(&yaml(&upstream, &["stays"])).await;
     ask(&gateway, "/stays", 2, 200).await;
     let without = sampled(&gateway, 45).await;
-    assert_eq!(without.requests.minute.all, 45);
+    assert_eq!(seconds(&without), (45, 0));
+    assert!(without.requests.minute.all <= 45);
     assert_eq!(without.requests.outcomes["forwarded"], 45);
     assert!(without.routes.iter().all(|route| route.name != "goes"));
 
     gateway.reload(&yaml(&upstream, &["stays", "goes"])).await;
     ask(&gateway, "/stays", 1, 200).await;
     let again = sampled(&gateway, 46).await;
-    assert_eq!(again.requests.minute.all, 46);
-    assert_eq!(seconds(&again), 46);
+    assert_eq!(seconds(&again), (46, 0));
+    assert!(again.requests.minute.all <= 46);
     let goes = again.routes.iter().find(|route| route.name == "goes");
     let goes = goes.unwrap();
     assert_eq!((goes.total, goes.minute.all), (40, 0));
@@ -90,14 +94,15 @@ async fn an_outcome_that_is_rare_is_counted_on_after_a_reload() {
     ask(&gateway, "/plain", 1, 503).await;
     let seen = sampled(&gateway, 32).await;
     assert_eq!(seen.requests.outcomes["limited"], 31);
-    assert_eq!(seen.requests.minute.all, 32);
-    assert_eq!(seen.requests.minute.refused, 31);
+    assert_eq!(seconds(&seen), (32, 31));
+    assert!(seen.requests.minute.refused <= 31);
     let plain = seen.routes.iter().find(|route| route.name == "plain");
     let plain = plain.unwrap();
-    assert_eq!(
-        (plain.total, plain.minute.all, plain.minute.refused),
-        (32, 32, 31)
-    );
+    assert_eq!(plain.total, 32);
+    // A route has no series. The minute has all of its requests if the gateway is no older.
+    if seen.tick < 60 {
+        assert_eq!((plain.minute.all, plain.minute.refused), (32, 31));
+    }
     gateway.stop().await;
 }
 

@@ -175,15 +175,11 @@ async fn the_terminal_is_as_it_was_after_a_signal_and_a_key() {
 
 #[tokio::test]
 async fn a_view_goes_on_after_a_restart_of_its_gateway() {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let admin = free.local_addr().unwrap();
-    drop(free);
     let upstream = Upstream::ok();
-    let start = || {
-        let yaml = LIMITS.replace("UPSTREAM", &upstream.url());
-        async move { TestGateway::start_with_admin(&admin.to_string(), &yaml).await }
-    };
-    let gateway = start().await;
+    let yaml = LIMITS.replace("UPSTREAM", &upstream.url());
+    // No other test listens on this address, so none takes the port while nobody listens.
+    let gateway = TestGateway::start_with_admin("127.0.2.1:0", &yaml).await;
+    let admin = gateway.admin;
     let folder = tempfile::tempdir().unwrap();
     // As below, but for a file that ends it.
     let shell = format!(
@@ -214,7 +210,7 @@ async fn a_view_goes_on_after_a_restart_of_its_gateway() {
     drawn("healthy").await;
     gateway.stop().await;
     drawn("tidegate").await;
-    let gateway = start().await;
+    let gateway = TestGateway::start_with_admin(&admin.to_string(), &yaml).await;
     drawn("healthy").await;
     std::fs::write(folder.path().join("end"), "").unwrap();
     let ended = tokio::task::spawn_blocking(move || view.wait().unwrap()).await;

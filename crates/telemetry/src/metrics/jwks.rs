@@ -40,7 +40,7 @@ impl JwksFamilies {
         );
     }
 
-    /// These are in force. Gauges of others go: nobody keeps them right.
+    /// Removes the gauges of key sets that are not in force: no task updates them any more.
     pub(super) fn in_force(&self, is_in_force: impl Fn(&str) -> bool) {
         self.urls.lock().retain(|url| {
             let stays = is_in_force(url);

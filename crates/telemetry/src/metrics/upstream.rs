@@ -66,7 +66,7 @@ impl UpstreamFamilies {
         );
     }
 
-    /// These are in force. Counters of others stay, and their gauges go: nobody keeps them right.
+    /// Removes the gauges of upstreams that are not in force: no task updates them any more. Their counters stay.
     pub(super) fn in_force(&self, is_in_force: impl Fn(&str) -> bool) {
         self.names.lock().retain(|name| {
             let stays = is_in_force(name);

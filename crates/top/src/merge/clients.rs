@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
+use tidegate_status::by_turns;
 use tidegate_status::document::{Client, Clients, Near, Table};
 
 use super::add;
@@ -34,13 +35,15 @@ pub(super) fn bound(all: &mut Clients) {
     near(&mut all.near);
 }
 
-/// As near as the least share that any gateway saw. Names that are cut may be of several clients.
+/// As near as the least share that any gateway saw, the nearest first. Names that are cut may be of several clients. Limits take
+/// turns: many clients at the end of one limit do not hide those near another.
 fn near(near: &mut Vec<Near>) {
     let share = |it: &Near| (u128::from(it.left) << 32) / u128::from(it.of.max(1));
     near.sort_by_key(share);
     let mut seen = HashSet::new();
     near.retain(|it| it.is_cut || seen.insert((it.name.clone(), it.limit.clone())));
-    near.truncate(MOST);
+    let all = std::mem::take(near);
+    near.extend(by_turns(all, MOST, |it| it.limit.clone()));
 }
 
 /// The name of a client in a document, and whether it is cut.

@@ -40,6 +40,8 @@ pub(super) fn store(all: &mut Store, one: Store) {
     }
 }
 
+/// An address is one server. Only nodes of a Redis Cluster have one. Without it, the servers of two gateways may be different ones,
+/// so each gateway has a row of its own.
 fn join(all: &mut Redis, one: Redis) {
     all.mean_ms = mean((all.mean_ms, all.calls), (one.mean_ms, one.calls));
     all.is_up &= one.is_up;
@@ -47,7 +49,7 @@ fn join(all: &mut Redis, one: Redis) {
     add(&mut all.errors, one.errors);
     for node in one.nodes {
         let mut nodes = all.nodes.iter_mut();
-        match nodes.find(|known| known.address == node.address) {
+        match nodes.find(|known| known.address.is_some() && known.address == node.address) {
             Some(known) => complete(known, node),
             None => all.nodes.push(node),
         }

@@ -71,6 +71,19 @@ fn names_that_are_cut_stay_apart() {
     assert_eq!(merged.clients.minute.refused.total, 23);
 }
 
+fn with_redis(calls: u64, mean_ms: f64, nodes: Vec<Node>) -> Status {
+    let mut status = Status::default();
+    status.store.kind = "redis".to_owned();
+    status.store.redis = Some(Redis {
+        is_up: true,
+        calls,
+        mean_ms,
+        errors: 1,
+        nodes,
+    });
+    status
+}
+
 #[test]
 fn redis_is_known_from_whichever_gateway_has_it() {
     let node = |address: &str, memory_bytes| Node {
@@ -78,24 +91,12 @@ fn redis_is_known_from_whichever_gateway_has_it() {
         memory_bytes,
         ..Node::default()
     };
-    let with = |calls, mean_ms, nodes: Vec<Node>| {
-        let mut status = Status::default();
-        status.store.kind = "redis".to_owned();
-        status.store.redis = Some(Redis {
-            is_up: true,
-            calls,
-            mean_ms,
-            errors: 1,
-            nodes,
-        });
-        status
-    };
     let mut memory = Status::default();
     memory.store.kind = "memory".to_owned();
     let merged = merged([
         memory,
-        with(30, 1.0, vec![node("a", None)]),
-        with(10, 5.0, vec![node("b", Some(2)), node("a", Some(1))]),
+        with_redis(30, 1.0, vec![node("a", None)]),
+        with_redis(10, 5.0, vec![node("b", Some(2)), node("a", Some(1))]),
     ])
     .unwrap();
     let redis = merged.store.redis.unwrap();
@@ -106,6 +107,18 @@ fn redis_is_known_from_whichever_gateway_has_it() {
         merged.health.reasons,
         ["The gateways have different stores: memory, redis."]
     );
+}
+
+#[test]
+fn a_redis_without_an_address_has_a_row_of_each_gateway() {
+    let node = |memory_bytes| Node {
+        memory_bytes,
+        ..Node::default()
+    };
+    let with = |memory_bytes| with_redis(1, 1.0, vec![node(memory_bytes)]);
+    let merged = merged([with(None), with(Some(1)), with(Some(2))]).unwrap();
+    let nodes = merged.store.redis.unwrap().nodes;
+    assert_eq!(nodes, [node(None), node(Some(1)), node(Some(2))]);
 }
 
 #[test]
@@ -191,6 +204,27 @@ fn who_is_near_is_as_near_as_any_gateway_saw() {
     };
     assert_eq!(left([with(2, false), with(1, false)]), [1]);
     assert_eq!(left([with(2, true), with(1, true)]), [1, 2]);
+}
+
+#[test]
+fn clients_near_one_limit_do_not_hide_those_near_another() {
+    let with = |limit: &str, left, count: u32| {
+        let near = (0..count).map(|n| Near {
+            name: format!("client-{n}"),
+            limit: limit.to_owned(),
+            left,
+            of: 10,
+            is_cut: false,
+        });
+        let mut status = Status::default();
+        status.clients.near = near.collect();
+        status
+    };
+    // The nearest first, from whichever gateway they are.
+    let all = merged([with("many", 1, 3), with("few", 0, 100)]).unwrap();
+    let limits = all.clients.near.iter().map(|it| it.limit.as_str());
+    let limits: Vec<_> = limits.collect();
+    assert_eq!(limits, [vec!["few"; 97], vec!["many"; 3]].concat());
 }
 
 /// What one gateway counted of a client, and how exactly it lists that: not, or with so much less and more than it counted.
