@@ -185,8 +185,7 @@ impl RouteMetrics {
                 && let Some(nearness) = limit.numbered.nearness(said.limit.quota(), verdict)
             {
                 if near.is_full() {
-                    let full = std::mem::take(near);
-                    self.clients.count(&decided.client, None, &full);
+                    self.near_many(decided, near);
                 }
                 near.add(nearness);
             }
@@ -202,6 +201,14 @@ impl RouteMetrics {
                 None => limit.undecided.inc(),
             };
         }
+    }
+
+    /// Counts the limits that a request is near to, before there are more.
+    #[cold]
+    #[inline(never)]
+    fn near_many(&self, decided: &Decided, near: &mut NearLimits) {
+        let full = std::mem::take(near);
+        self.clients.count(&decided.client, None, &full);
     }
 
     fn store_call(&self, decision: &Decision) {
