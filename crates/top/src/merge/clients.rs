@@ -79,8 +79,8 @@ fn said(table: &Table) -> HashMap<Name, Said> {
 }
 
 /// A whole name that each of two tables lists once is one client: its figures are summed. A client that a table does not list has at
-/// most what the table says of others. A name that is cut, or is listed twice, may be another client in the other table: its rows stay
-/// apart, and the client has at most the greatest figure of that name more.
+/// most what the table says of others. A name that is cut, or is listed twice, may be another client in the other table. Its rows stay
+/// apart. Each may have more: at most the greatest figure of that name in the other table.
 fn table(all: &mut Table, one: Table) {
     let (ours, theirs) = (said(all), said(&one));
     let is_one = |name: &Name| {
