@@ -8,6 +8,7 @@ use std::time::Duration;
 use tidegate_net::pace::LeastRate;
 use tokio::time::Instant;
 
+use crate::frames::Allowance;
 use crate::heads::Heads;
 
 /// After this time without a request an HTTP/1 connection keeps nothing but its socket. Most clients send their next request
@@ -22,6 +23,8 @@ pub(crate) const REST: Duration = Duration::from_secs(2);
 pub(crate) struct Activity {
     /// The heads of requests that came.
     pub(crate) heads: Heads,
+    /// The control frames that its answers allow; of HTTP/2.
+    pub(crate) allowance: Allowance,
     opened: Instant,
     // In ms since `opened`: when the connection last became idle, and, if not 0, when a request's head began.
     idle_since: AtomicU64,
@@ -38,6 +41,7 @@ pub(crate) struct Activity {
     watches_heads: AtomicBool,
     tunnels: AtomicBool,
     drains: AtomicBool,
+    last_call_is_over: AtomicBool,
     header: Duration,
     idle: Duration,
 }
@@ -66,6 +70,7 @@ impl Activity {
     pub(crate) fn new(header: Duration, idle: Duration) -> Arc<Self> {
         Arc::new(Self {
             heads: Heads::default(),
+            allowance: Allowance::default(),
             opened: Instant::now(),
             idle_since: AtomicU64::new(0),
             head_since: AtomicU64::new(1),
@@ -79,6 +84,7 @@ impl Activity {
             watches_heads: AtomicBool::new(true),
             tunnels: AtomicBool::new(false),
             drains: AtomicBool::new(false),
+            last_call_is_over: AtomicBool::new(false),
             header,
             idle,
         })
@@ -131,6 +137,21 @@ impl Activity {
     /// Whether the next answer is the last one.
     pub(crate) fn drains(&self) -> bool {
         self.drains.load(Ordering::Relaxed)
+    }
+
+    /// The client has had its time to learn that the connection ends.
+    pub(crate) fn end_last_call(&self) {
+        self.last_call_is_over.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the connection waits for its client no longer, except for requests under way.
+    pub(crate) fn is_last_call_over(&self) -> bool {
+        self.last_call_is_over.load(Ordering::Relaxed)
+    }
+
+    /// Whether there is no request, and nothing to be sent or carried through a tunnel.
+    pub(crate) fn is_quiet(&self) -> bool {
+        !self.is_busy() && !self.is_write_stalled() && !self.is_tunnel()
     }
 
     /// Whether it is a tunnel, in which each side closes when it wants to.

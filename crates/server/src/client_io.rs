@@ -1,6 +1,7 @@
 //! A client's connection after its handshake, with TLS or without.
 //!
-//! The answer that hyper itself gives to a head that it cannot read is withheld: see [`ClientIo::watch_http1`].
+//! The answer that hyper itself gives to a head that it cannot read is withheld: see [`ClientIo::watch_http1`]. A connection that ends
+//! from the server's side does not wait for its client: see [`ClientIo::end_reading`].
 
 use std::io;
 use std::pin::Pin;
@@ -14,7 +15,12 @@ use tokio_rustls::server::TlsStream;
 
 use crate::activity::Activity;
 use crate::client_stream::{ClientStream, put_before, read_first};
-use crate::heads::FrameReader;
+use crate::frames::FrameReader;
+
+/// The acknowledgement of the PING that the HTTP/2 library sends with its first GOAWAY frame.
+const SHUTDOWN_ACK: [u8; 17] = [
+    0, 0, 8, 6, 1, 0, 0, 0, 0, 0x0b, 0x7b, 0xa2, 0xf0, 0x8b, 0x9b, 0xfe, 0x54,
+];
 
 /// Where requests come from and answers go to.
 #[derive(Debug)]
@@ -34,7 +40,7 @@ enum Transport {
 enum Watch {
     Nothing,
     Http1(Http1Watch),
-    Http2(FrameReader, Arc<Activity>),
+    Http2(Http2Watch),
 }
 
 /// Tells answers to requests from what hyper says by itself.
@@ -60,6 +66,17 @@ impl Http1Watch {
             self.answered = self.activity.heads.begun();
         }
     }
+}
+
+/// Where the frames of a client begin, and whether those of the server are sent.
+#[derive(Debug)]
+struct Http2Watch {
+    frames: FrameReader,
+    activity: Arc<Activity>,
+    // Some of what was written is not flushed. Otherwise the last frame is whole.
+    unflushed: bool,
+    // The library has its acknowledgement.
+    acknowledged: bool,
 }
 
 /// A connection under TLS.
@@ -97,9 +114,14 @@ impl ClientIo {
         });
     }
 
-    /// HTTP/2 is spoken: the heads that come are counted.
+    /// HTTP/2 is spoken: the heads that come are counted, and control frames bounded.
     pub(crate) fn watch_http2(&mut self, activity: Arc<Activity>) {
-        self.watch = Watch::Http2(FrameReader::default(), activity);
+        self.watch = Watch::Http2(Http2Watch {
+            frames: FrameReader::default(),
+            activity,
+            unflushed: false,
+            acknowledged: false,
+        });
     }
 
     /// Lets everything pass from now on; whether an answer was withheld.
@@ -111,7 +133,7 @@ impl ClientIo {
     fn withholds(&mut self) -> bool {
         match &mut self.watch {
             Watch::Http1(http1) => http1.withholds(),
-            Watch::Nothing | Watch::Http2(..) => false,
+            Watch::Nothing | Watch::Http2(_) => false,
         }
     }
 
@@ -119,12 +141,70 @@ impl ClientIo {
     /// has read; now it ends when it reads the end.
     fn unless_gone<T>(&self, written: Poll<io::Result<T>>, all: T) -> Poll<io::Result<T>> {
         match (&written, &self.watch) {
-            (Poll::Ready(Err(error)), Watch::Http2(_, activity)) if is_leaving(error) => {
-                activity.heads.left();
+            (Poll::Ready(Err(error)), Watch::Http2(http2)) if is_leaving(error) => {
+                http2.activity.heads.left();
                 Poll::Ready(Ok(all))
             }
             _ => written,
         }
+    }
+
+    /// Notes whether all that was written is sent.
+    fn flushed(&mut self, all: bool) {
+        match &mut self.watch {
+            Watch::Nothing => {}
+            Watch::Http1(http1) if all => http1.flushed(),
+            Watch::Http1(_) => {}
+            Watch::Http2(http2) => http2.unflushed = !all,
+        }
+    }
+
+    /// Ends the reading of a client that sends nothing, once its last call is over.
+    ///
+    /// Over HTTP/2 the library waits for the client to acknowledge a PING before it ends. It gets the acknowledgement here. So it
+    /// accepts no more requests, completes those it has, and closes. In the middle of a frame or a head, the client has reached its
+    /// end if it waits for no answer.
+    fn end_reading(&mut self, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let activity = match &self.watch {
+            Watch::Nothing => return Poll::Pending,
+            Watch::Http1(http1) => &http1.activity,
+            Watch::Http2(http2) => &http2.activity,
+        };
+        if !activity.is_last_call_over() {
+            return Poll::Pending;
+        }
+        let is_quiet = activity.is_quiet();
+        match &mut self.watch {
+            Watch::Http2(http2) if http2.frames.is_between_frames() => {
+                if http2.acknowledged || buffer.remaining() < SHUTDOWN_ACK.len() {
+                    return Poll::Pending;
+                }
+                http2.acknowledged = true;
+                buffer.put_slice(&SHUTDOWN_ACK);
+                Poll::Ready(Ok(()))
+            }
+            _ if is_quiet => Poll::Ready(Ok(())),
+            _ => Poll::Pending,
+        }
+    }
+
+    /// Ends an HTTP/2 connection for its control frames. hyper cannot send a GOAWAY frame with this code. So it is written here, if the
+    /// frame before it is whole, and if there is room for it.
+    fn end_flood(&mut self, context: &mut Context<'_>) -> io::Error {
+        if let Watch::Http2(http2) = &self.watch {
+            http2.activity.heads.flooded();
+            if !http2.unflushed {
+                let goaway = http2.frames.goaway();
+                let transport = &mut self.transport;
+                if Pin::new(&mut *transport)
+                    .poll_write(context, &goaway)
+                    .is_ready()
+                {
+                    let _ = Pin::new(transport).poll_flush(context);
+                }
+            }
+        }
+        io::ErrorKind::ConnectionAborted.into()
     }
 
     pub(crate) const fn is_tls(&self) -> bool {
@@ -183,10 +263,13 @@ impl AsyncRead for ClientIo {
         let this = self.get_mut();
         let before = buffer.filled().len();
         let read = Pin::new(&mut this.transport).poll_read(context, buffer);
-        if let Watch::Http2(frames, activity) = &mut this.watch {
-            let heads = &activity.heads;
+        if let Watch::Http2(http2) = &mut this.watch {
+            let heads = &http2.activity.heads;
             let bytes = &buffer.filled()[before..];
-            heads.came(frames.read(bytes));
+            heads.came(http2.frames.read(bytes));
+            if http2.frames.is_flooded(&http2.activity.allowance) {
+                return Poll::Ready(Err(this.end_flood(context)));
+            }
             let is_end = match &read {
                 Poll::Ready(Ok(())) => bytes.is_empty() && buffer.remaining() > 0,
                 Poll::Ready(Err(_)) => true,
@@ -202,7 +285,59 @@ impl AsyncRead for ClientIo {
                 return Poll::Ready(Ok(()));
             }
         }
-        read
+        match read {
+            Poll::Pending => this.end_reading(buffer),
+            ready => ready,
+        }
+    }
+}
+
+impl AsyncWrite for ClientIo {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if self.withholds() {
+            return Poll::Ready(Ok(bytes.len()));
+        }
+        self.flushed(false);
+        let written = Pin::new(&mut self.transport).poll_write(context, bytes);
+        self.unless_gone(written, bytes.len())
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        if self.withholds() {
+            return Poll::Ready(Ok(slices.iter().map(|slice| slice.len()).sum()));
+        }
+        self.flushed(false);
+        let written = Pin::new(&mut self.transport).poll_write_vectored(context, slices);
+        self.unless_gone(written, slices.iter().map(|slice| slice.len()).sum())
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.transport.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let flushed = Pin::new(&mut this.transport).poll_flush(context);
+        if let Poll::Ready(Ok(())) = &flushed {
+            this.flushed(true);
+        }
+        this.unless_gone(flushed, ())
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if matches!(&this.watch, Watch::Http1(http1) if http1.withholds) {
+            return Poll::Ready(Ok(()));
+        }
+        Pin::new(&mut this.transport).poll_shutdown(context)
     }
 }
 
@@ -222,66 +357,49 @@ impl AsyncRead for Transport {
     }
 }
 
-impl AsyncWrite for ClientIo {
+impl AsyncWrite for Transport {
     fn poll_write(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        if self.withholds() {
-            return Poll::Ready(Ok(bytes.len()));
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
+            Self::Tls(protected) => Pin::new(&mut protected.tls).poll_write(context, bytes),
         }
-        let written = match &mut self.transport {
-            Transport::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
-            Transport::Tls(protected) => Pin::new(&mut protected.tls).poll_write(context, bytes),
-        };
-        self.unless_gone(written, bytes.len())
     }
 
     fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        if self.withholds() {
-            return Poll::Ready(Ok(slices.iter().map(|slice| slice.len()).sum()));
-        }
-        let written = match &mut self.transport {
-            Transport::Plain(stream) => Pin::new(stream).poll_write_vectored(context, slices),
-            Transport::Tls(protected) => {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_write_vectored(context, slices),
+            Self::Tls(protected) => {
                 Pin::new(&mut protected.tls).poll_write_vectored(context, slices)
             }
-        };
-        self.unless_gone(written, slices.iter().map(|slice| slice.len()).sum())
+        }
     }
 
     fn is_write_vectored(&self) -> bool {
-        match &self.transport {
-            Transport::Plain(stream) => stream.is_write_vectored(),
-            Transport::Tls(protected) => protected.tls.is_write_vectored(),
+        match self {
+            Self::Plain(stream) => stream.is_write_vectored(),
+            Self::Tls(protected) => protected.tls.is_write_vectored(),
         }
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        let flushed = match &mut this.transport {
-            Transport::Plain(stream) => Pin::new(stream).poll_flush(context),
-            Transport::Tls(protected) => Pin::new(&mut protected.tls).poll_flush(context),
-        };
-        if let (Watch::Http1(http1), Poll::Ready(Ok(()))) = (&mut this.watch, &flushed) {
-            http1.flushed();
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_flush(context),
+            Self::Tls(protected) => Pin::new(&mut protected.tls).poll_flush(context),
         }
-        this.unless_gone(flushed, ())
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        if matches!(&this.watch, Watch::Http1(http1) if http1.withholds) {
-            return Poll::Ready(Ok(()));
-        }
-        match &mut this.transport {
-            Transport::Plain(stream) => Pin::new(stream).poll_shutdown(context),
-            Transport::Tls(protected) => Pin::new(&mut protected.tls).poll_shutdown(context),
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_shutdown(context),
+            Self::Tls(protected) => Pin::new(&mut protected.tls).poll_shutdown(context),
         }
     }
 }

@@ -1,7 +1,6 @@
 //! The client's socket as hyper sees it. Bytes that were read to detect the protocol come first, and reads are noted. A client that
 //! takes nothing for too long is cut off. A client that is still sending after its answer gets the time to read the answer.
 
-use std::future::Future as _;
 use std::io;
 use std::mem::MaybeUninit;
 use std::pin::Pin;
@@ -13,12 +12,13 @@ use bytes::{Buf as _, Bytes};
 use tidegate_net::pace::{Pace, Timer};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, Sleep};
+use tokio::time::Instant;
 
 use crate::activity::Activity;
 use crate::connection_limit::ConnectionPermit;
+use crate::drain::LAST_CALL;
 
-/// How long a client may go on sending after its last answer.
+/// How long a client may go on sending after its last answer. A client that sends nothing has [`LAST_CALL`] once the server drains.
 const LINGER: Duration = Duration::from_secs(5);
 
 /// A client's connection.
@@ -36,8 +36,15 @@ pub(crate) struct ClientStream {
     pace: Pace,
     // The gateway has closed its side.
     closed: bool,
-    // Runs while a client may still be sending after its last answer.
-    lingering: Option<Pin<Box<Sleep>>>,
+    lingering: Option<Lingering>,
+}
+
+/// A client may still be sending after its last answer.
+#[derive(Debug)]
+struct Lingering {
+    ends: Instant,
+    // When something came last.
+    heard: Instant,
 }
 
 impl ClientStream {
@@ -118,17 +125,26 @@ impl ClientStream {
     /// unread resets the connection, and the reset may overtake the answer. The client of a refused upload would not learn why.
     fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let mut scratch = [MaybeUninit::uninit(); 4096];
+        let lingering = self.lingering.get_or_insert_with(|| {
+            let heard = Instant::now();
+            let ends = heard + LINGER;
+            Lingering { ends, heard }
+        });
         loop {
             let mut buffer = ReadBuf::uninit(&mut scratch);
             let read = Pin::new(&mut self.inner).poll_read(context, &mut buffer);
-            if read.is_ready() && buffer.filled().is_empty() {
-                // The client has closed, or is gone.
-                return Poll::Ready(());
+            if read.is_ready() {
+                if buffer.filled().is_empty() {
+                    // The client has closed, or is gone.
+                    return Poll::Ready(());
+                }
+                lingering.heard = Instant::now();
             }
-            let lingering = self
-                .lingering
-                .get_or_insert_with(|| Box::pin(tokio::time::sleep(LINGER)));
-            if lingering.as_mut().poll(context).is_ready() {
+            let ends = match self.activity.drains() {
+                true => lingering.ends.min(lingering.heard + LAST_CALL),
+                false => lingering.ends,
+            };
+            if self.timer.poll(ends, context).is_ready() {
                 return Poll::Ready(());
             }
             if read.is_pending() {

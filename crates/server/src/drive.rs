@@ -11,9 +11,10 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use crate::activity::{Activity, Watch};
 use crate::after_poll::polled;
-use crate::drain::stop_asked;
+use crate::drain::{LAST_CALL, stop_asked};
 
-/// How a connection ends when a stop is asked for: once it has been quiet for so long.
+/// How a connection ends when a stop is asked for: once it has been quiet for so long. [`LAST_CALL`] after that, its client is not
+/// waited for.
 pub(crate) struct End<S, F> {
     /// Becomes true when requests in flight are the last.
     pub(crate) drain: watch::Receiver<bool>,
@@ -47,7 +48,8 @@ where
     let mut stopping = end.drain;
     let mut stop = pin!(stop_asked(&mut stopping));
     let mut watchdog = pin!(sleep(Duration::ZERO));
-    let mut quiet: Option<Pin<Box<Sleep>>> = None;
+    // Runs once a stop was asked for: until the shutdown, then until the client's last call is over.
+    let mut ending: Option<Pin<Box<Sleep>>> = None;
     let mut shut_down = false;
     let mut told: Option<Waker> = None;
     poll_fn(|context| {
@@ -64,12 +66,12 @@ where
             if is_new {
                 told = Some(context.waker().clone());
             }
-            if quiet.is_none()
+            if ending.is_none()
                 && (is_new || drain.has_changed().unwrap_or(true))
                 && pin!(unconstrained(stop.as_mut())).poll(context).is_ready()
             {
                 activity.drain();
-                quiet = Some(Box::pin(sleep(end.quiet_for)));
+                ending = Some(Box::pin(sleep(end.quiet_for)));
             }
             if is_new || watchdog.is_elapsed() {
                 while pin!(unconstrained(watchdog.as_mut()))
@@ -79,10 +81,10 @@ where
                     match activity.watch() {
                         Watch::Until(next) => {
                             watchdog.as_mut().reset(next);
-                            if !shut_down && (end.sheds)() {
-                                shut_down = true;
-                                (end.shut_down)(connection.as_mut());
-                                context.waker().wake_by_ref();
+                            if ending.is_none() && (end.sheds)() {
+                                activity.drain();
+                                // It has been quiet for long enough.
+                                ending = Some(Box::pin(sleep(Duration::ZERO)));
                             }
                         }
                         Watch::Expired => return Poll::Ready(Driven::Over(Ok(()))),
@@ -90,19 +92,32 @@ where
                     }
                 }
             }
-            let Some(quiet) = quiet.as_mut().filter(|_| !shut_down) else {
+            let Some(ending) = &mut ending else {
                 return Poll::Pending;
             };
-            while !shut_down && pin!(unconstrained(quiet.as_mut())).poll(context).is_ready() {
-                match end.quiet_for.saturating_sub(activity.quiet_for()) {
-                    Duration::ZERO => {
+            let mut progress = false;
+            while pin!(unconstrained(ending.as_mut()))
+                .poll(context)
+                .is_ready()
+            {
+                let more = end.quiet_for.saturating_sub(activity.quiet_for());
+                let next = match shut_down {
+                    false if more > Duration::ZERO => more,
+                    false => {
                         shut_down = true;
+                        progress = true;
                         (end.shut_down)(connection.as_mut());
+                        LAST_CALL
                     }
-                    more => quiet.as_mut().reset(Instant::now() + more),
-                }
+                    true => {
+                        activity.end_last_call();
+                        progress = true;
+                        LAST_CALL
+                    }
+                };
+                ending.as_mut().reset(Instant::now() + next);
             }
-            if !shut_down {
+            if !progress {
                 return Poll::Pending;
             }
         }

@@ -3,14 +3,6 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// The length of what an HTTP/2 client sends first, and of what each frame begins with.
-const PREFACE: usize = 24;
-const FRAME_HEAD: usize = 9;
-
-const HEADERS: u8 = 1;
-const CONTINUATION: u8 = 9;
-const END_HEADERS: u8 = 4;
-
 /// The heads of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Heads {
@@ -19,6 +11,7 @@ pub(crate) struct Heads {
     charged: AtomicUsize,
     leaves: AtomicBool,
     gone: AtomicBool,
+    flooded: AtomicBool,
     end_is_due: AtomicBool,
 }
 
@@ -53,6 +46,16 @@ impl Heads {
     pub(crate) fn holds_end(&self) -> bool {
         self.left();
         !self.end_is_due.load(Ordering::Relaxed) && self.unknown() > 0
+    }
+
+    /// The client has sent too many control frames; of HTTP/2.
+    pub(crate) fn flooded(&self) {
+        self.flooded.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the connection ends because of its control frames.
+    pub(crate) fn is_flooded(&self) -> bool {
+        self.flooded.load(Ordering::Relaxed)
     }
 
     /// The client has left, so nobody waits for an answer; of HTTP/2.
@@ -91,107 +94,9 @@ impl Heads {
     }
 }
 
-/// Counts the heads in what an HTTP/2 client sends. It reads where frames begin and end, and nothing else.
-#[derive(Debug)]
-pub(crate) struct FrameReader {
-    skip: usize,
-    head: [u8; FRAME_HEAD],
-    length: usize,
-    // The latest stream that a client began; trailers are of one that is known.
-    last: u32,
-    in_head: bool,
-    ends_head: bool,
-}
-
-impl Default for FrameReader {
-    fn default() -> Self {
-        Self {
-            skip: PREFACE,
-            head: [0; FRAME_HEAD],
-            length: 0,
-            last: 0,
-            in_head: false,
-            ends_head: false,
-        }
-    }
-}
-
-impl FrameReader {
-    /// Reads on, and gives how many heads ended.
-    pub(crate) fn read(&mut self, mut bytes: &[u8]) -> usize {
-        let mut heads = 0;
-        while !bytes.is_empty() {
-            if self.skip > 0 {
-                let skipped = self.skip.min(bytes.len());
-                self.skip -= skipped;
-                bytes = &bytes[skipped..];
-            } else {
-                let more = (FRAME_HEAD - self.length).min(bytes.len());
-                let (first, rest) = bytes.split_at(more);
-                self.head[self.length..self.length + more].copy_from_slice(first);
-                self.length += more;
-                bytes = rest;
-                if self.length == FRAME_HEAD {
-                    self.length = 0;
-                    self.begin_frame();
-                }
-            }
-            if self.skip == 0 && std::mem::take(&mut self.ends_head) {
-                heads += 1;
-            }
-        }
-        heads
-    }
-
-    fn begin_frame(&mut self) {
-        let [a, b, c, kind, flags, stream @ ..] = self.head;
-        self.skip = u32::from_be_bytes([0, a, b, c]) as usize;
-        let stream = u32::from_be_bytes(stream) & (u32::MAX >> 1);
-        if kind == HEADERS && stream > self.last {
-            self.last = stream;
-            self.in_head = true;
-        }
-        let ends = matches!(kind, HEADERS | CONTINUATION) && flags & END_HEADERS != 0;
-        if ends && std::mem::take(&mut self.in_head) {
-            self.ends_head = true;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn frame(kind: u8, flags: u8, stream: u32, length: usize) -> Vec<u8> {
-        let size = u32::try_from(length).unwrap().to_be_bytes();
-        let head = [&size[1..], &[kind, flags], &stream.to_be_bytes()].concat();
-        [head, vec![0xff; length]].concat()
-    }
-
-    #[test]
-    fn heads_are_counted_however_they_come() {
-        const DATA: u8 = 0;
-        let bytes = [
-            vec![b'x'; PREFACE],
-            frame(4, 0, 0, 12),
-            frame(HEADERS, END_HEADERS, 1, 20),
-            frame(DATA, 0, 1, 100),
-            // Trailers.
-            frame(HEADERS, END_HEADERS | 1, 1, 5),
-            frame(HEADERS, 0, 3, 7),
-            frame(CONTINUATION, 0, 3, 7),
-            frame(CONTINUATION, END_HEADERS, 3, 0),
-            frame(HEADERS, END_HEADERS, 5, 0),
-            // Not all of it comes.
-            frame(HEADERS, END_HEADERS, 7, 9)[..12].to_vec(),
-        ]
-        .concat();
-        for size in 1..bytes.len() {
-            let mut reader = FrameReader::default();
-            let heads: usize = bytes.chunks(size).map(|part| reader.read(part)).sum();
-            assert_eq!(heads, 3, "in parts of {size}");
-        }
-    }
 
     #[test]
     fn what_became_no_request_is_taken_once() {

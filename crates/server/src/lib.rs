@@ -17,6 +17,7 @@ mod connection_info;
 mod connection_limit;
 mod drain;
 mod drive;
+mod frames;
 mod handshake;
 mod heads;
 mod metrics;

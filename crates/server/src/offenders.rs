@@ -15,12 +15,15 @@ use crate::connection_limit::network;
 const MOST: usize = 10_000;
 /// How long one is kept at most. A reset of its limit, or another configuration, takes effect as soon.
 const LONGEST: Duration = Duration::from_secs(1);
+/// How often the log reports a connection that was closed for its control frames.
+const REPORT_EVERY: Duration = Duration::from_secs(60);
 
 /// Addresses, each with the time until which nothing is read from it.
 #[derive(Debug, Default)]
 pub(crate) struct Offenders {
     count: AtomicUsize,
     until: Mutex<HashMap<IpAddr, Instant>>,
+    reported: Mutex<Option<Instant>>,
 }
 
 impl Offenders {
@@ -35,6 +38,16 @@ impl Offenders {
             until.insert(network(ip), now + refused_for.min(LONGEST));
         }
         self.count.store(until.len(), Ordering::Relaxed);
+    }
+
+    /// Whether the log is to report an offence. The first is reported, and another one each minute.
+    pub(crate) fn is_report_due(&self) -> bool {
+        let mut reported = self.reported.lock();
+        let is_due = reported.is_none_or(|at| at.elapsed() >= REPORT_EVERY);
+        if is_due {
+            *reported = Some(Instant::now());
+        }
+        is_due
     }
 
     /// Whether connections of an address are to be closed before anything is read from them.

@@ -5,7 +5,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -14,6 +13,7 @@ use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use crate::acceptor::Acceptor;
 use crate::bound_unsent;
@@ -25,9 +25,6 @@ use crate::overload::Overload;
 use crate::refusal;
 use crate::service::Service;
 use crate::settings::ListenerName;
-
-/// How long requests in flight may take to end after a stop was asked for.
-const DRAIN: Duration = Duration::from_secs(30);
 
 /// An open port.
 #[derive(Debug)]
@@ -113,15 +110,19 @@ impl<S: Service> Server<S> {
         });
     }
 
-    /// Ready when a stop was asked for and all requests in flight are answered, or 30 s have passed.
+    /// Ready when a stop was asked for and all requests in flight are answered, or [`drain`](crate::Settings::drain) is over.
     pub async fn ended(&self) {
         stop_asked(&mut self.parts.stop.clone()).await;
         let accepting = std::mem::take(&mut *self.accepting.lock());
         for (_, accepting) in accepting {
             let _ = accepting.await;
         }
-        let done = tokio::time::timeout(DRAIN, self.connections.all_closed()).await;
-        if done.is_err() {
+        let closed = self.connections.all_closed();
+        let drain = self.parts.service.load().settings().drain;
+        let Some(drain) = drain else {
+            return closed.await;
+        };
+        if timeout(drain, closed).await.is_err() {
             let open = self.connections.open();
             tracing::warn!(open, "connections were still open at the drain's deadline");
         }

@@ -92,15 +92,18 @@ pub enum UnparsedHead {
     TargetTooLong,
     /// It is no request of HTTP/2, or one that is not served there.
     Http2,
+    /// It is a flood of HTTP/2 control frames in place of requests.
+    ControlFrames,
 }
 
 impl UnparsedHead {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::Malformed,
         Self::HeadTooLarge,
         Self::TargetTooLong,
         Self::Http2,
+        Self::ControlFrames,
     ];
 
     /// The word for metrics.
@@ -110,6 +113,7 @@ impl UnparsedHead {
             Self::HeadTooLarge => "head_too_large",
             Self::TargetTooLong => "target_too_long",
             Self::Http2 => "http2",
+            Self::ControlFrames => "control_frames",
         }
     }
 }

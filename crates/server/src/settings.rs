@@ -19,6 +19,8 @@ pub struct Settings {
     pub proxy_protocol: bool,
     /// How long clients may take.
     pub timeouts: Timeouts,
+    /// How long requests in flight may take to end once a stop was asked for; none: as long as they take.
+    pub drain: Option<Duration>,
 }
 
 /// How long a client may take. A connection keeps the timeouts that it began with.

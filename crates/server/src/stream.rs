@@ -17,6 +17,7 @@ use prometheus_client::metrics::counter::Counter;
 use tidegate_net::pace::{LeastRate, Pace, Timer};
 use tokio::time::Instant;
 
+use crate::activity::Activity;
 use crate::client_body::{Unread, discard};
 use crate::service::{BoxError, ResponseBody};
 
@@ -133,6 +134,7 @@ fn poll_late(timer: &mut Timer, timeout: Duration, context: &mut Context<'_>) ->
 #[derive(Debug)]
 pub(crate) struct Offered<B: ResponseBody> {
     answer: B,
+    activity: Arc<Activity>,
     // Of the answer's last part.
     rest: Bytes,
     offered: usize,
@@ -144,10 +146,11 @@ pub(crate) struct Offered<B: ResponseBody> {
 
 impl<B: ResponseBody> Offered<B> {
     /// To be sent by a task of [`Streams`].
-    pub(crate) fn new(answer: B) -> Self {
+    pub(crate) fn new(answer: B, activity: Arc<Activity>) -> Self {
         Self {
             least: answer.least_rate(),
             answer,
+            activity,
             rest: Bytes::new(),
             offered: 0,
             pace: Pace::new(),
@@ -158,7 +161,9 @@ impl<B: ResponseBody> Offered<B> {
 
     /// The client has taken what it was offered, if it was offered anything.
     fn taken(&mut self, sending: &Sending) {
-        sending.offered.set(false);
+        if sending.offered.replace(false) {
+            self.activity.allowance.add_part(self.offered);
+        }
         let waited = sending.since.take();
         let Some(least) = self.least else { return };
         if let Some(since) = waited {

@@ -22,10 +22,11 @@ use crate::Lease;
 
 /// The pause in which a tunnel ends when the gateway stops.
 const PAUSE: Duration = Duration::from_secs(1);
-/// When a tunnel without a pause ends after a stop was asked for; before the drain's own deadline.
-const LATEST: Duration = Duration::from_secs(25);
-/// How long both sides may take to close once we have.
+/// The share of the drain, as a fraction, after which a tunnel without a pause ends. The rest is for both sides to close.
+const LATEST: (u32, u32) = (5, 6);
+/// How long both sides may take to close once the tunnel has ended, and once it has ended in a pause because the gateway stops.
 const LINGER: Duration = Duration::from_secs(3);
+const LAST_LINGER: Duration = Duration::from_secs(1);
 
 /// A tunnel that was agreed on, and opens when the client has been told.
 #[derive(Debug)]
@@ -36,6 +37,8 @@ pub struct Tunnel {
     pub upstream: OnUpgrade,
     /// How long both sides may be silent.
     pub idle: Duration,
+    /// How long the tunnel may go on when the gateway stops; none: until it has a pause.
+    pub drain: Option<Duration>,
     /// The upstream's connection, which ends with the tunnel.
     pub lease: Lease,
 }
@@ -54,7 +57,8 @@ impl Tunnel {
         // A side that leaves before the tunnel opens ends it for the other one as well.
         if let (Ok(client), Ok(upstream)) = tokio::join!(self.client, self.upstream) {
             let (mut client, mut upstream) = (TokioIo::new(client), TokioIo::new(upstream));
-            carry(&mut client, &mut upstream, self.idle, drain).await;
+            let most = self.drain;
+            carry(&mut client, &mut upstream, self.idle, most, drain).await;
             sides = Some((client, upstream));
         }
         ClosedTunnel {
@@ -68,6 +72,7 @@ async fn carry<C, U>(
     client: &mut C,
     upstream: &mut U,
     idle: Duration,
+    most: Option<Duration>,
     mut drain: watch::Receiver<bool>,
 ) where
     C: AsyncRead + AsyncWrite + Unpin,
@@ -79,7 +84,7 @@ async fn carry<C, U>(
         inner: client,
         moved: &moved,
     };
-    {
+    let linger = {
         let mut copying = std::pin::pin!(copy_bidirectional(&mut client, upstream));
         let mut quiet = std::pin::pin!(sleep_until(Instant::now() + idle));
         let mut latest = std::pin::pin!(sleep_until(Instant::now()));
@@ -91,7 +96,7 @@ async fn carry<C, U>(
                 () = quiet.as_mut() => {
                     let until = moved.last() + quiet_limit;
                     if until <= Instant::now() {
-                        break;
+                        break if draining { LAST_LINGER } else { LINGER };
                     }
                     quiet.as_mut().reset(until);
                 }
@@ -100,15 +105,17 @@ async fn carry<C, U>(
                     draining = true;
                     quiet_limit = idle.min(PAUSE);
                     quiet.as_mut().reset(moved.last() + quiet_limit);
-                    latest.as_mut().reset(Instant::now() + LATEST);
+                    if let Some(most) = most {
+                        latest.as_mut().reset(Instant::now() + most * LATEST.0 / LATEST.1);
+                    }
                 }
-                () = latest.as_mut(), if draining => break,
+                () = latest.as_mut(), if draining && most.is_some() => break LINGER,
             }
         }
-    }
+    };
     let ending = async { tokio::join!(close(&mut client), close(upstream)) };
-    // Whoever does not close either is cut off.
-    let _ = timeout(LINGER, ending).await;
+    // A side that does not close is cut off.
+    let _ = timeout(linger, ending).await;
 }
 
 /// Says that nothing more comes, and reads to the end: with bytes unread the other side would see a reset instead.

@@ -1,3 +1,6 @@
+use std::time::Duration;
+
+use super::timeouts::Drain;
 use super::*;
 use crate::tests::{bad, good};
 
@@ -24,6 +27,13 @@ fn sizes_are_none_or_bytes_or_have_a_unit() {
         "17179869184GB",
         "99999999999999999999",
     ]);
+}
+
+#[test]
+fn a_drain_is_none_or_a_duration() {
+    assert_eq!(good::<Drain>("none"), Drain(None));
+    assert_eq!(good::<Drain>("10m"), Drain(Some(Duration::from_secs(600))));
+    bad::<Drain>(&["", "None", "0s", "30", "30 s", "-1s", "32d"]);
 }
 
 #[test]

@@ -29,6 +29,8 @@ pub(crate) struct WrittenTimeouts {
     pub(crate) idle: Option<Scalar<Duration>>,
     /// For the next byte in a tunnel, either way. Default: 5m.
     pub(crate) tunnel_idle: Option<Scalar<Duration>>,
+    /// For requests in flight to end when the gateway stops: a duration, or none for no bound. Default: 30s.
+    pub(crate) drain: Option<Scalar<Drain>>,
     /// The least rate of clients: none, or `{ rate, after }`. Default: `{ rate: 240B/s, after: 20s }`.
     pub(crate) slow: Option<SingleOr<NoLeastRate, Slow>>,
 }
@@ -89,6 +91,28 @@ impl Value for NoLeastRate {
     }
 }
 
+/// How long a stop waits for requests in flight; none: until they end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Drain(pub(crate) Option<Duration>);
+
+impl Value for Drain {
+    const NAME: &'static str = "Drain";
+    const WHAT: &'static str = "a duration of the drain";
+    const ALLOWED: &'static str =
+        "none for no bound, or a whole number and a unit (ms, s, m, h, d), such as 30s or 10m";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        match text {
+            "none" => Ok(Self(None)),
+            _ => Duration::read(text).map(|drain| Self(Some(drain))),
+        }
+    }
+
+    fn schema() -> Map<String, serde_json::Value> {
+        pattern(r"^(none|(0|[1-9][0-9]*)(ms|s|m|h|d))$")
+    }
+}
+
 /// How long the gateway waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
@@ -102,6 +126,8 @@ pub struct Timeouts {
     pub idle: Duration,
     /// For the next byte in a tunnel, either way.
     pub tunnel_idle: Duration,
+    /// For requests in flight to end when the gateway stops; none: no bound.
+    pub drain: Option<Duration>,
     /// The least rate of request bodies and answers; none: any rate will do.
     pub slow: Option<LeastRate>,
 }
@@ -114,6 +140,7 @@ impl Default for Timeouts {
             upstream: Duration::from_secs(60),
             idle: Duration::from_secs(75),
             tunnel_idle: Duration::from_secs(300),
+            drain: Some(Duration::from_secs(30)),
             slow: Some(LeastRate::default()),
         }
     }
@@ -128,8 +155,10 @@ pub(crate) fn timeouts(check: &mut Check<'_>, written: Option<&WrittenTimeouts>)
             upstream,
             idle,
             tunnel_idle,
+            drain,
             slow,
         } = timeouts;
+        let written_drain = check.read_some(written.drain.as_ref());
         let slow = least_rate(check, written.slow.as_ref(), slow);
         let mut read =
             |scalar: &Option<_>, default| check.read_some(scalar.as_ref()).unwrap_or(default);
@@ -139,6 +168,7 @@ pub(crate) fn timeouts(check: &mut Check<'_>, written: Option<&WrittenTimeouts>)
             upstream: read(&written.upstream, upstream),
             idle: read(&written.idle, idle),
             tunnel_idle: read(&written.tunnel_idle, tunnel_idle),
+            drain: written_drain.map_or(drain, |Drain(drain)| drain),
             slow,
         };
     }

@@ -41,6 +41,8 @@ pub struct ForwardTimeouts {
     pub slow: Option<LeastRate>,
     /// For the next byte in a tunnel, either way.
     pub tunnel: Duration,
+    /// For a tunnel to end when the gateway stops; none: no bound.
+    pub drain: Option<Duration>,
 }
 
 /// How long a route waits; what it does not say is as `whole`.
@@ -63,5 +65,6 @@ pub(crate) fn forward_timeouts(
         client: read(|written| &written.idle, whole.idle),
         slow,
         tunnel: read(|written| &written.tunnel_idle, whole.tunnel_idle),
+        drain: whole.drain,
     }
 }

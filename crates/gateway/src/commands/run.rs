@@ -20,7 +20,7 @@ use tidegate_telemetry::log::Log;
 /// How long threads that wait for files or names may delay the end of the process.
 const LAST_TASKS: Duration = Duration::from_millis(500);
 
-/// Runs until SIGTERM or SIGINT; SIGHUP and a changed file reload.
+/// Runs until SIGTERM, SIGINT or SIGQUIT; SIGHUP and a changed file reload.
 pub(super) fn run(config: &Path) -> Result<(), Failure> {
     // Before it is read, so that no change is missed.
     let stamp = Stamp::of(config);
@@ -103,14 +103,16 @@ pub(super) fn announce(gateway: &Gateway) -> io::Result<()> {
     Ok(())
 }
 
-/// Ready at the first SIGTERM or SIGINT.
+/// Ready at the first SIGTERM, SIGINT or SIGQUIT. All three are graceful: nginx takes SIGQUIT for that.
 pub(super) fn stop_signal() -> io::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut quit = signal(SignalKind::quit())?;
     Ok(async move {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
+            _ = quit.recv() => {}
         }
     })
 }

@@ -242,6 +242,7 @@ impl Forwarding {
             client: upgrade.client,
             upstream,
             idle: self.settings.timeouts.tunnel,
+            drain: self.settings.timeouts.drain,
             lease,
         };
         Ok(response.map(|_| Body::tunnel(tunnel)))

@@ -173,6 +173,11 @@ pub(crate) const BAD_HEAD: Problem = Problem::new(
     "bad_head",
     "The request line or a header cannot be read.",
 );
+pub(crate) const CONTROL_FRAMES: Problem = Problem::new(
+    StatusCode::BAD_REQUEST,
+    "control_frames",
+    "The HTTP/2 connection had too many control frames beside its requests.",
+);
 pub(crate) const BAD_PATH: Problem = Problem::new(
     StatusCode::BAD_REQUEST,
     "bad_path",

@@ -109,6 +109,7 @@ impl Runtime {
                 header: plan.timeouts.header,
                 idle: plan.timeouts.idle,
             },
+            drain: plan.timeouts.drain,
         };
         Ok(Snapshot {
             stack,

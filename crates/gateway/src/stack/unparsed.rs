@@ -11,7 +11,7 @@ use super::{Stack, identify};
 use crate::request::info::{RequestInfo, peer};
 use crate::request::problem::Problem;
 use crate::request::record::{AnsweredBy, Ended, RequestEnd};
-use crate::request::target::{BAD_HEAD, LARGE_HEADERS, LONG_TARGET};
+use crate::request::target::{BAD_HEAD, CONTROL_FRAMES, LARGE_HEADERS, LONG_TARGET};
 use tidegate_server::{ConnectionInfo, RefusedHead, RequestGuard, UnparsedHead};
 
 impl Stack {
@@ -68,6 +68,7 @@ fn problem(head: UnparsedHead) -> Problem {
         UnparsedHead::Malformed | UnparsedHead::Http2 => BAD_HEAD,
         UnparsedHead::HeadTooLarge => LARGE_HEADERS,
         UnparsedHead::TargetTooLong => LONG_TARGET,
+        UnparsedHead::ControlFrames => CONTROL_FRAMES,
     }
 }
 

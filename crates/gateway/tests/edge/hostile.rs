@@ -9,8 +9,8 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::bench::LONG;
 use crate::frames::{
-    CONTINUATION, DATA, END_HEADERS, END_STREAM, Frames, HEADERS, Heard, PING, RST_STREAM,
-    SETTINGS, WINDOW_UPDATE, frame, headers,
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, Frames, HEADERS, Heard, PING, PRIORITY,
+    RST_STREAM, SETTINGS, WINDOW_UPDATE, frame, headers,
 };
 use crate::support::GatewayProcess;
 
@@ -197,14 +197,10 @@ impl Target {
         client
     }
 
-    /// H8: settings or pings without end.
+    /// H8: control frames without end.
     pub(crate) async fn flood(&self, kind: Flood) -> Heard {
         let mut client = self.connect().await;
-        let flood = match kind {
-            Flood::Settings => frame(SETTINGS, 0, 0, &[]),
-            Flood::Pings => frame(PING, 0, 0, &[0; 8]),
-        };
-        let flood = vec![flood; 1_000];
+        let flood = vec![kind.frame(); 1_000];
         for _ in 0..100 {
             if client.send(&flood).await.is_err() {
                 break;
@@ -214,11 +210,37 @@ impl Target {
     }
 }
 
-/// Frames that ask for an answer.
-#[derive(Clone, Copy)]
+/// Frames that are no requests.
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Flood {
     Settings,
     Pings,
+    PingAnswers,
+    Windows,
+    Priorities,
+    Unknown,
+}
+
+impl Flood {
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Settings,
+        Self::Pings,
+        Self::PingAnswers,
+        Self::Windows,
+        Self::Priorities,
+        Self::Unknown,
+    ];
+
+    pub(crate) fn frame(self) -> Vec<u8> {
+        match self {
+            Self::Settings => frame(SETTINGS, 0, 0, &[]),
+            Self::Pings => frame(PING, 0, 0, &[0; 8]),
+            Self::PingAnswers => frame(PING, 1, 0, &[0; 8]),
+            Self::Windows => frame(WINDOW_UPDATE, 0, 0, &1_u32.to_be_bytes()),
+            Self::Priorities => frame(PRIORITY, 0, 1, &[0; 5]),
+            Self::Unknown => frame(0xbe, 0, 0, &[0; 100]),
+        }
+    }
 }
 
 /// As many references as fit what HTTP/2 may count of a head, and many more.

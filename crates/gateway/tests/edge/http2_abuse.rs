@@ -128,13 +128,16 @@ async fn h7_what_would_be_two_requests_in_http_1() {
 }
 
 #[tokio::test]
-async fn h8_settings_and_pings_without_end() {
+async fn h8_control_frames_without_end() {
     let target = Target::new(IMPATIENT).await;
     let before = target.gateway.process.rss_kb();
-    for kind in [Flood::Settings, Flood::Pings] {
-        target.flood(kind).await;
+    for kind in Flood::ALL {
+        let heard = target.flood(kind).await;
+        assert_eq!(heard.goaway, Some(ENHANCE_YOUR_CALM), "{kind:?}: {heard:?}");
         target.serves().await;
     }
+    let process = &target.gateway.process;
+    process.wait_for_line("too many control frames", LONG).await;
     let grown = target.gateway.process.rss_kb().saturating_sub(before);
     assert!(grown < 20 * MIB, "it grew by {grown} KiB");
 }

@@ -176,18 +176,18 @@ async fn h6_figures() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "measures"]
 async fn h8_figures() {
-    for (name, kind) in [("settings", Flood::Settings), ("pings", Flood::Pings)] {
+    for kind in Flood::ALL {
         let scene = Scene::new().await;
         let attack = async |target: &Target| {
             target.flood(kind).await;
         };
         let (times, _) = scene.attacked(attack).await;
-        let target = scene.end(&format!("H8, {name}: {times} floods")).await;
+        let target = scene.end(&format!("H8, {kind:?}: {times} floods")).await;
         sleep(Duration::from_secs(2)).await;
         let before = target.gateway.process.cpu_time();
         sleep(Duration::from_secs(1)).await;
         let busy = target.gateway.process.cpu_time() - before;
-        println!("H8, {name}: {busy:?} of the third second after it");
+        println!("H8, {kind:?}: {busy:?} of the third second after it");
         assert!(busy < Duration::from_millis(50), "{busy:?}");
     }
 }

@@ -3,11 +3,14 @@
 use tidegate_testkit::{Client, Upstream};
 
 use crate::bench::{LONG, becomes, gateway, metric};
-use crate::frames::{DATA, END_HEADERS, END_STREAM, Frames, HEADERS, frame, headers};
+use crate::frames::{
+    DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, Frames, HEADERS, PING, frame, headers,
+};
 use crate::support::TestGateway;
 
 const WHOLE: u8 = END_HEADERS | END_STREAM;
 const REFUSED: &str = "tidegate_unparsed_requests_total{reason=\"http2\"}";
+const FLOODS: &str = "tidegate_unparsed_requests_total{reason=\"control_frames\"}";
 const REJECTED: &str =
     "tidegate_requests_total{route=\"none\",outcome=\"rejected\",status=\"4xx\"}";
 const FORWARDED: &str =
@@ -87,6 +90,22 @@ async fn what_ends_the_connection_is_charged_once() {
     for status in [200, 200, 429] {
         assert_eq!(client.get("/").await.status, status);
     }
+}
+
+/// Each connection that is ended for its control frames counts as one request, in the log and under `always`.
+#[tokio::test]
+async fn floods_of_control_frames_are_charged() {
+    let upstream = Upstream::ok();
+    let gateway = limited(&upstream).await;
+    for n in 1..=5 {
+        let mut client = Frames::connect(gateway.address, &[]).await;
+        _ = client.send(&vec![frame(PING, 0, 0, &[0; 8]); 5_000]).await;
+        let heard = client.heard(LONG).await;
+        assert_eq!(heard.goaway, Some(ENHANCE_YOUR_CALM), "{heard:?}");
+        becomes(&gateway, FLOODS, n).await;
+    }
+    assert_eq!(metric(&gateway, REJECTED).await, 5);
+    assert_eq!(Client::h2(gateway.address).get("/").await.status, 429);
 }
 
 #[tokio::test]

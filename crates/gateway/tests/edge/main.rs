@@ -26,6 +26,7 @@ mod http2_figures;
 mod http2_refused;
 mod overload;
 mod renewal;
+mod stops;
 mod tls_in;
 
 // Towards upstreams.

@@ -106,6 +106,8 @@ async fn short_of_memory_it_sheds_and_recovers_by_itself() {
     let mut idle = RawClient::connect(address).await;
     idle.send(GET).await.unwrap();
     assert_eq!(idle.response(LONG).await.unwrap().status(), 200);
+    // It acknowledges nothing.
+    let silent = Frames::connect(address, &[]).await;
     let under_way = tokio::spawn(async move { Client::new(address).get("/held").await });
     // Two requests on one connection: the second comes when all are shed.
     let (mut slow, both) = body::channel();
@@ -134,6 +136,7 @@ async fn short_of_memory_it_sheds_and_recovers_by_itself() {
     );
     assert_eq!(bench.upstream.count(), seen);
     assert_eq!(idle.read_to_close(LONG).await, (vec![], End::Closed));
+    assert_eq!(silent.heard(LONG).await.goaway, Some(0));
     // It lives, and is no place to send more to.
     assert_eq!(bench.admin("/healthz").await.status, 200);
     let ready = bench.admin("/readyz").await;

@@ -1,4 +1,4 @@
-//! SIGTERM: what is in flight is answered, nothing new begins, and the exit status is 0.
+//! SIGTERM, SIGINT and SIGQUIT: what is in flight is answered, nothing new begins, and the exit status is 0.
 
 use std::io::ErrorKind;
 use std::time::Instant;
@@ -126,6 +126,12 @@ async fn bodies_in_flight_go_on_both_ways() {
 
 #[tokio::test]
 async fn connections_without_a_request_do_not_hold_it_up() {
+    for signal in ["TERM", "INT", "QUIT"] {
+        ends_at(signal).await;
+    }
+}
+
+async fn ends_at(signal: &str) {
     let upstream = Upstream::ok();
     let mut gateway = gateway(&upstream).await;
     let used = Client::new(gateway.address);
@@ -136,8 +142,8 @@ async fn connections_without_a_request_do_not_hold_it_up() {
     // A scraper's connection stays open as well.
     let scraper = Client::new(gateway.admin);
     assert_eq!(scraper.get("/metrics").await.status, 200);
-    gateway.process.signal("INT");
-    assert_eq!(gateway.process.wait(LONG).await.code(), Some(0));
+    gateway.process.signal(signal);
+    assert_eq!(gateway.process.wait(LONG).await.code(), Some(0), "{signal}");
     let output = gateway.process.output().join("\n");
     assert!(
         !output.contains("deadline"),

@@ -56,7 +56,8 @@ impl<S: Service> Connection<S> {
                     return Err(Dropped::default());
                 }
                 unread.into_iter().for_each(stream::leave_to);
-                Ok::<_, Dropped>(answer.await?.map(Offered::new))
+                let answer = answer.await?;
+                Ok::<_, Dropped>(answer.map(|body| Offered::new(body, this.activity.clone())))
             }
         });
         let mut builder = http2::Builder::new(Streams {
@@ -99,6 +100,9 @@ impl<S: Service> Connection<S> {
             refused = 1;
         }
         self.count_cut();
+        if self.activity.heads.is_flooded() {
+            return self.charge_flood().await;
+        }
         self.charge_heads(refused.min(MAX_STREAMS as usize)).await;
     }
 }

@@ -54,6 +54,19 @@ impl<S: Service> Connection<S> {
         false
     }
 
+    /// Charges a connection of HTTP/2 that ended for its control frames.
+    pub(super) async fn charge_flood(&self) {
+        let peer = self.facts.peer().address;
+        if self.offenders.is_report_due() {
+            tracing::warn!(
+                %peer,
+                "an HTTP/2 connection was closed: too many control frames beside its requests (PING, SETTINGS, WINDOW_UPDATE, \
+                 PRIORITY, RST_STREAM or unknown); said once a minute"
+            );
+        }
+        self.charge(UnparsedHead::ControlFrames).await;
+    }
+
     /// Charges one head.
     async fn charge(&self, head: UnparsedHead) -> RefusedHead<S::Body> {
         let guard = self.activity.request(false);

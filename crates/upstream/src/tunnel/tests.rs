@@ -4,6 +4,8 @@ use tokio::task::JoinHandle;
 use super::*;
 
 const IDLE: Duration = Duration::from_secs(300);
+const DRAIN: Duration = Duration::from_secs(120);
+const LATEST: Duration = Duration::from_secs(100);
 
 struct Bench {
     client: DuplexStream,
@@ -14,6 +16,11 @@ struct Bench {
 
 /// A tunnel with room for 64 bytes at each of its ends.
 fn open() -> Bench {
+    open_for(Some(DRAIN))
+}
+
+/// As [`open`], with this bound on the drain.
+fn open_for(drain: Option<Duration>) -> Bench {
     let (client, mut near) = duplex(64);
     let (upstream, mut far) = duplex(64);
     let (stop, stopped) = watch::channel(false);
@@ -21,7 +28,7 @@ fn open() -> Bench {
         client,
         upstream,
         stop,
-        tunnel: tokio::spawn(async move { carry(&mut near, &mut far, IDLE, stopped).await }),
+        tunnel: tokio::spawn(async move { carry(&mut near, &mut far, IDLE, drain, stopped).await }),
     }
 }
 
@@ -99,6 +106,18 @@ async fn a_stop_does_not_wait_for_a_pause_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_stop_without_a_bound_waits_for_a_pause() {
+    let mut bench = open_for(None);
+    bench.stop.send(true).unwrap();
+    let stopped = Instant::now();
+    while stopped.elapsed() < 10 * DRAIN {
+        tokio::time::sleep(PAUSE / 2).await;
+        bench.says(b"more").await;
+    }
+    bench.ends().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_side_may_close_and_go_on_listening() {
     let mut bench = open();
     bench.client.write_all(b"last").await.unwrap();
@@ -135,7 +154,9 @@ async fn whoever_is_slow_slows_the_other_down() {
 async fn an_end_waits_for_nobody() {
     let bench = open();
     bench.stop.send(true).unwrap();
-    let ended = timeout(PAUSE + LINGER * 2, bench.tunnel).await;
-    ended.unwrap().unwrap();
+    let stopped = Instant::now();
+    bench.tunnel.await.unwrap();
+    let took = stopped.elapsed();
+    assert!(took <= PAUSE + 2 * LAST_LINGER, "{took:?}");
     drop((bench.client, bench.upstream));
 }
