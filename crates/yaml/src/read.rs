@@ -123,10 +123,7 @@ fn problem(error: &Error, source: &Source<'_>) -> Problem {
         Error::Budget { .. }
         | Error::AliasReplayLimitExceeded { .. }
         | Error::AliasExpansionLimitExceeded { .. }
-        | Error::AliasReplayStackDepthExceeded { .. } => Problem::new(
-            place,
-            "this file is too large, or nested too deep, or has too many aliases",
-        ),
+        | Error::AliasReplayStackDepthExceeded { .. } => Problem::new(place, TOO_LARGE),
         Error::UnsupportedTag { .. } | Error::TaggedStructFieldName { .. } => {
             Problem::new(place, "tags are not used here")
                 .note("a value that begins with `!` must be quoted")
@@ -143,6 +140,9 @@ fn problem(error: &Error, source: &Source<'_>) -> Problem {
 }
 
 fn not_yaml(message: &str, place: Option<Place>, source: &Source<'_>) -> Problem {
+    if message.contains("recursion limit") {
+        return Problem::new(place, TOO_LARGE);
+    }
     let problem = Problem::new(place, format!("this is not YAML: {message}"));
     let line = place.map_or("", |place| source.line(place.line));
     if line.trim_start_matches(' ').starts_with('\t') {
@@ -155,6 +155,8 @@ fn not_yaml(message: &str, place: Option<Place>, source: &Source<'_>) -> Problem
         problem
     }
 }
+
+const TOO_LARGE: &str = "this file is too large, or nested too deep, or has too many aliases";
 
 const NOTHING: &str = "nothing";
 

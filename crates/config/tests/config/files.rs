@@ -18,6 +18,17 @@ fn a_file_that_is_too_long_or_too_deep_is_refused() {
     assert!(parse(&with(&format!("limits: {{ {} }}", "x: {".repeat(5000)))).is_err());
 }
 
+/// Each bracket could begin an address that needs quotation marks.
+#[test]
+fn brackets_without_end_are_refused_in_a_moment() {
+    let error = |text: &str| parse(text).unwrap_err().to_string();
+    let deep = error(&"[".repeat(400_000));
+    assert!(deep.contains("nested too deep"), "{deep}");
+    for brackets in ["[]", "[],", "[a,", "- [", "[a: "] {
+        error(&format!("listen: {}", brackets.repeat(100_000)));
+    }
+}
+
 #[test]
 fn aliases_may_save_typing_but_not_multiply_a_file() {
     let text = |limits: usize, routes: usize| {

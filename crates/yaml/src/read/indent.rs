@@ -177,7 +177,11 @@ pub(super) fn bare_address(place: Place, source: &Source<'_>) -> Option<Problem>
 
 /// How long an IPv6 address in brackets with a port is, if a text begins with one.
 fn address_length(text: &str) -> Option<usize> {
-    let (address, after) = text.strip_prefix('[')?.split_once("]:")?;
+    let text = text.strip_prefix('[')?;
+    // A line may have many brackets: each is searched up to the next one.
+    let is_part = |c: char| c.is_ascii_hexdigit() || matches!(c, ':' | '.');
+    let (address, after) = text.split_at(text.len() - text.trim_start_matches(is_part).len());
+    let after = after.strip_prefix("]:")?;
     let digits = after.len() - after.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let is_address = address.parse::<std::net::Ipv6Addr>().is_ok();
     (is_address && (1..=5).contains(&digits)).then_some(address.len() + 3 + digits)
