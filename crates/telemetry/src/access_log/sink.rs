@@ -1,10 +1,13 @@
 //! Where lines of the access log go: the log of the process, or a file.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 use super::buffers::Collected;
 use crate::log::AccessSink;
@@ -47,6 +50,8 @@ impl Sink {
 #[derive(Debug)]
 pub struct LogFile {
     path: PathBuf,
+    /// Where the path led at the start, if it was a symbolic link.
+    target: Option<PathBuf>,
     file: File,
     /// The rest of a line that was written in part, when the disk was full.
     unfinished: Vec<u8>,
@@ -62,7 +67,8 @@ impl LogFile {
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Self {
             path: path.to_owned(),
-            file: open(path)?,
+            target: fs::read_link(path).ok(),
+            file: open(path, OFlags::empty())?,
             unfinished: Vec::new(),
             reported: None,
         })
@@ -71,7 +77,7 @@ impl LogFile {
     /// Opens the file of this name, which may be another one by now. If that fails, lines go on to the old one.
     fn reopen(&mut self) {
         let path = self.path.display();
-        match open(&self.path) {
+        match open_again(&self.path, self.target.as_deref()) {
             Ok(file) => {
                 let mut before = std::mem::replace(&mut self.file, file);
                 let _ = append(&mut before, &std::mem::take(&mut self.unfinished));
@@ -146,12 +152,31 @@ fn append(out: &mut impl Write, bytes: &[u8]) -> Result<(), (usize, io::Error)> 
     Ok(())
 }
 
-fn open(path: &Path) -> io::Result<File> {
+fn open(path: &Path, flags: OFlags) -> io::Result<File> {
     // A named pipe without a reader must not block the gateway.
-    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let flags = (flags | OFlags::NONBLOCK).bits().cast_signed();
     let mut options = OpenOptions::new();
     options.append(true).create(true).mode(MODE);
     options.custom_flags(flags).open(path)
+}
+
+/// Opens the file again. A user who may write in its folder can put a symbolic link there, to a file that only the gateway may
+/// write. So a link is followed only if it leads where it led at the start, or if root or the gateway's own user made it.
+fn open_again(path: &Path, first: Option<&Path>) -> io::Result<File> {
+    match open(path, OFlags::NOFOLLOW) {
+        Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {}
+        opened => return opened,
+    }
+    let owner = fs::symlink_metadata(path)?.uid();
+    let target = fs::read_link(path)?;
+    let is_trusted = owner == 0 || owner == rustix::process::geteuid().as_raw();
+    if !is_trusted && first != Some(&*target) {
+        return Err(io::Error::other(
+            "it is a symbolic link that was not there at the start, and another user made it",
+        ));
+    }
+    let folder = path.parent().unwrap_or(Path::new(""));
+    open(&folder.join(target), OFlags::empty())
 }
 
 #[cfg(test)]
@@ -206,6 +231,52 @@ mod tests {
                 "{room}: {written:?}"
             );
         }
+    }
+
+    /// Of links that root or the test's own user makes.
+    #[test]
+    fn a_link_may_lead_elsewhere_by_now() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::os::unix::fs::symlink("first", at("log")).unwrap();
+        let mut file = LogFile::open(&at("log")).unwrap();
+        file.write(b"one\n");
+        fs::remove_file(at("log")).unwrap();
+        std::os::unix::fs::symlink("second", at("log")).unwrap();
+        file.reopen();
+        file.write(b"two\n");
+        assert_eq!(fs::read(at("first")).unwrap(), b"one\n");
+        assert_eq!(fs::read(at("second")).unwrap(), b"two\n");
+    }
+
+    /// Only root can make a link that belongs to another user.
+    #[test]
+    fn a_link_of_another_user_is_followed_only_where_it_led_at_the_start() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let link = |to: &str| {
+            let _ = fs::remove_file(at("log"));
+            std::os::unix::fs::symlink(to, at("log")).unwrap();
+            std::os::unix::fs::lchown(at("log"), Some(4_242), None).unwrap();
+        };
+        link("first");
+        let mut file = LogFile::open(&at("log")).unwrap();
+        file.write(b"one\n");
+        fs::write(at("another"), "").unwrap();
+        link("another");
+        file.reopen();
+        file.write(b"two\n");
+        assert_eq!(fs::read(at("first")).unwrap(), b"one\ntwo\n");
+        assert_eq!(fs::read(at("another")).unwrap(), b"");
+        fs::rename(at("first"), at("rotated")).unwrap();
+        link("first");
+        file.reopen();
+        file.write(b"three\n");
+        assert_eq!(fs::read(at("first")).unwrap(), b"three\n");
+        assert!(open_again(&at("log"), None).is_err());
     }
 
     #[test]
