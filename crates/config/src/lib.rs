@@ -41,7 +41,7 @@ pub use fixed::Fixed;
 pub use listeners::ListenerPlan;
 pub use log::LogPlan;
 pub use plan::Plan;
-pub use secret::Secret;
+pub use secret::{LEAST_KEY, Secret};
 pub use store::StorePlan;
 pub use tidegate_yaml::{ConfigError, Warning};
 

@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+use tidegate_yaml::{Place, Problem};
+
+use crate::check::Check;
+
 /// A secret, which no message and no `Debug` shows.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
@@ -21,5 +25,18 @@ impl Secret {
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(***)")
+    }
+}
+
+/// The least characters of a key, a token or a secret that cannot be guessed.
+pub const LEAST_KEY: usize = 16;
+
+/// Warns of a secret that can be guessed. `what` is its key.
+pub(crate) fn short(check: &mut Check<'_>, what: &str, secret: &Secret, place: Option<Place>) {
+    if secret.expose().chars().count() < LEAST_KEY {
+        let problem = Problem::new(place, format!("this {what} is short enough to be guessed"));
+        check.warn(problem.without_line().note(format!(
+            "use random text of {LEAST_KEY} characters or more, such as a key of `tidegate keys new NAME`"
+        )));
     }
 }

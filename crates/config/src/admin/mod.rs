@@ -12,7 +12,7 @@ use tidegate_yaml::{Place, Problem, Spanned};
 
 use crate::check::Check;
 use crate::listeners::{LOCALHOST, TakenAddress, is_any, take};
-use crate::secret::Secret;
+use crate::secret::{Secret, short};
 use crate::shape::SingleOr;
 use crate::value::client::KeyHash;
 use crate::value::word::{choice, name};
@@ -126,6 +126,14 @@ pub(crate) fn admin(
     };
     let written_token = block.and_then(|admin| admin.token.as_ref());
     let token = check.read_some(written_token).and_then(|token| token.0);
+    if let Some(token) = &token {
+        short(
+            check,
+            "token",
+            token,
+            written_token.and_then(|scalar| scalar.place),
+        );
+    }
     let written = block.and_then(|admin| admin.tokens.as_deref());
     let mut tokens = tokens(check, written.unwrap_or_default());
     if let Some(token) = &token {

@@ -12,7 +12,7 @@ use tidegate_store::{Mode, OnFailure};
 use tidegate_yaml::Problem;
 
 use crate::check::Check;
-use crate::secret::Secret;
+use crate::secret::{Secret, short};
 use crate::shape::SingleOr;
 use crate::store::redis::{Redis, redis_options};
 use crate::value::word::FilePath;
@@ -118,6 +118,14 @@ pub(crate) fn secret(
     store: Option<&StorePlan>,
 ) -> Option<Secret> {
     let secret = check.read_some(written).and_then(|text| text.0);
+    if let Some(secret) = &secret {
+        short(
+            check,
+            "secret",
+            secret,
+            written.and_then(|scalar| scalar.place),
+        );
+    }
     if secret.is_none() && matches!(store, Some(StorePlan::Redis(_))) {
         let place = written.and_then(|scalar| scalar.place);
         check.warn(Problem::new(place, "there is no `secret`").note(

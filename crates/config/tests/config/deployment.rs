@@ -50,15 +50,29 @@ fn an_admin_port_that_is_open() {
     let expected = ":4:8: the admin port is open on all addresses";
     warned(&on("0.0.0.0:9901"), expected);
     warned(&on("{ address: \"[::]:9901\" }"), expected);
-    silent(&on("{ address: 0.0.0.0:9901, token: hunter2 }"));
+    silent(&on("{ address: 0.0.0.0:9901, token: k7-Vq+0pE-k7-Vq+0pE }"));
     silent(&on("127.0.0.2:9901"));
+}
+
+#[test]
+fn secrets_that_can_be_guessed() {
+    let admin = |token: &str| with(&format!("{LIMIT}admin: {{ token: {token} }}\n"));
+    warned(
+        &admin("hunter2-hunter2"),
+        "this token is short enough to be guessed",
+    );
+    assert!(!warnings(&admin("hunter2-hunter2")).contains("hunter2"));
+    silent(&admin("hunter2-hunter2-"));
+    silent(&admin("\"\""));
+    let secret = with(&format!("{LIMIT}secret: hunter2\n"));
+    warned(&secret, "this secret is short enough to be guessed");
 }
 
 #[test]
 fn gateways_that_do_not_know_of_each_other_without_redis() {
     let redis = |more: &str| {
         with(&format!(
-            "{LIMIT}secret: hunter2\nstore: {{ redis: {{ url: \"redis://127.0.0.1\"{more} }} }}\n"
+            "{LIMIT}secret: hunter2-hunter2-hunter2\nstore: {{ redis: {{ url: \"redis://127.0.0.1\"{more} }} }}\n"
         ))
     };
     let expected = ":5:24: `gateways` is not set";

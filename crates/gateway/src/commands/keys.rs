@@ -54,6 +54,12 @@ pub(super) fn run(task: &Task) -> Result<(), Failure> {
             if key.is_empty() {
                 return Err(Failure::usage("there is no key on standard input"));
             }
+            if key.chars().count() < tidegate_config::LEAST_KEY {
+                return Err(Failure::usage(format!(
+                    "this key is short enough to be guessed: a key has {} characters or more; `tidegate keys new NAME` makes one",
+                    tidegate_config::LEAST_KEY
+                )));
+            }
             super::print(&format!("{}\n", client.entry(key)));
         }
     }

@@ -1,9 +1,9 @@
 //! What people type: what is printed where, and with which status a command ends.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write as _};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -282,6 +282,34 @@ async fn an_address_of_another_machine_is_told_from_a_port_in_use() {
     let (_folder, file) = file(&format!("listen: 192.0.2.1:8080\n{GOOD}"));
     let line = refused(&file, "error: cannot listen on 192.0.2.1:8080: ").await;
     assert!(line.contains("no such address"), "{line}");
+}
+
+#[test]
+fn a_key_that_can_be_guessed_gets_no_entry() {
+    let hash = |key: &str| {
+        let mut command = tidegate(&["keys", "hash", "acme"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut running = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut stdin = running.stdin.take().unwrap();
+        stdin.write_all(key.as_bytes()).unwrap();
+        drop(stdin);
+        let output = running.wait_with_output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(said).unwrap())
+    };
+    for short in ["short\n", "123456789012345"] {
+        let (status, said) = hash(short);
+        assert_eq!(status, Some(2), "{short}");
+        assert!(said.contains("16 characters or more"), "{said}");
+        assert!(!said.contains(short.trim()), "{said}");
+    }
+    let (status, entry) = hash("1234567890123456\n");
+    let sha256 = crate::callers::sha256("1234567890123456");
+    assert_eq!(status, Some(0), "{entry}");
+    assert_eq!(
+        entry,
+        format!("- {{ name: acme, hash: \"sha256:{sha256}\" }}\n")
+    );
 }
 
 #[test]
