@@ -41,7 +41,21 @@ pub fn kind(name: &str) -> Kind {
         | "upgrade"
         | "http2-settings" => Kind::HopByHop,
         "forwarded" => Kind::Origin,
-        "true-client-ip" | "cf-connecting-ip" | "fastly-client-ip" => Kind::OtherAddress,
+        "client-ip"
+        | "true-client-ip"
+        | "proxy-client-ip"
+        | "wl-proxy-client-ip"
+        | "cf-connecting-ip"
+        | "cf-connecting-ipv6"
+        | "cf-pseudo-ipv4"
+        | "fastly-client-ip"
+        | "fly-client-ip"
+        | "do-connecting-ip"
+        | "incap-client-ip"
+        | "cloudfront-viewer-address"
+        | "ali-cdn-real-ip"
+        | "cdn-src-ip"
+        | "forwarded-for" => Kind::OtherAddress,
         "host" | "content-length" | "expect" | "trailer" => Kind::Framing,
         _ => Kind::EndToEnd,
     }
@@ -54,7 +68,23 @@ fn kind_of_x(rest: &str) -> Kind {
         | "request-id" => Kind::Origin,
         // What other proxies tell of the certificate that a client showed them.
         "forwarded-client-cert" | "forwarded-tls-client-cert" => Kind::Origin,
-        "real-ip" | "client-ip" | "cluster-client-ip" => Kind::OtherAddress,
+        "real-ip"
+        | "client-ip"
+        | "cluster-client-ip"
+        | "remote-ip"
+        | "remote-addr"
+        | "originating-ip"
+        | "original-forwarded-for"
+        | "azure-clientip"
+        | "azure-socketip"
+        | "appengine-user-ip"
+        | "appengine-remote-addr"
+        | "envoy-external-address"
+        | "vercel-forwarded-for"
+        | "nf-client-connection-ip"
+        | "sucuri-clientip"
+        | "proxyuser-ip"
+        | "forwarded" => Kind::OtherAddress,
         "original-url"
         | "original-uri"
         | "original-path"
@@ -64,6 +94,9 @@ fn kind_of_x(rest: &str) -> Kind {
         | "rewrite-uri"
         | "rewrite-path"
         | "override-url"
+        | "http-method-override"
+        | "http-method"
+        | "method-override"
         | "http-destinationurl"
         | "http-host-override"
         | "host"
@@ -90,6 +123,26 @@ pub fn is_ours(name: &HeaderName, vouched: &[HeaderName]) -> bool {
     let name = folded(name.as_str());
     let mut vouched = vouched.iter().map(|own| folded(own.as_str()));
     !matches!(kind(&name), Kind::EndToEnd | Kind::OtherTarget) || vouched.any(|own| own == name)
+}
+
+/// Whether this header describes one answer: its content, how long it may be kept, or whom it names.
+pub fn describes_answer(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    let of_content = name.starts_with("content-") && !name.starts_with("content-security-policy");
+    let others = [
+        "accept-ranges",
+        "age",
+        "cache-control",
+        "cdn-cache-control",
+        "etag",
+        "expires",
+        "last-modified",
+        "location",
+        "pragma",
+        "set-cookie",
+        "surrogate-control",
+    ];
+    of_content || others.contains(&name)
 }
 
 /// Whether this header tells of limits.

@@ -38,6 +38,9 @@ impl<'a> Target<'a> {
         if [Method::CONNECT, Method::TRACE].contains(request.method()) {
             return Err(METHOD_REFUSED);
         }
+        if has_small_letters(request.method()) {
+            return Err(BAD_METHOD);
+        }
         let head = HeadCount::of(request.headers());
         check_size(request.uri(), request.headers().len(), head.bytes)?;
         if head.has_long_list() {
@@ -80,6 +83,15 @@ pub(crate) fn rewritten<B>(
     let authority = request.uri().authority();
     let host = authority.and_then(|authority| HeaderValue::from_str(authority.as_str()).ok());
     (uri, host)
+}
+
+/// Whether a method has a letter that is no capital. Methods differ by case, but many upstreams take `post` for `POST`. Such a
+/// request would pass the routes of `POST`.
+fn has_small_letters(method: &Method) -> bool {
+    method
+        .as_str()
+        .bytes()
+        .any(|byte| byte.is_ascii_lowercase())
 }
 
 fn check_size(uri: &Uri, headers: usize, header_bytes: usize) -> Result<(), Problem> {
@@ -142,6 +154,11 @@ const METHOD_REFUSED: Problem = Problem::new(
     StatusCode::METHOD_NOT_ALLOWED,
     "method_not_allowed",
     "This gateway serves neither CONNECT nor TRACE.",
+);
+const BAD_METHOD: Problem = Problem::new(
+    StatusCode::BAD_REQUEST,
+    "bad_method",
+    "The method must be in capital letters, such as POST.",
 );
 pub(crate) const LONG_TARGET: Problem = Problem::new(
     StatusCode::URI_TOO_LONG,

@@ -102,6 +102,57 @@ async fn a_stranger_says_nothing_about_where_a_request_came_from() {
     }
 }
 
+/// Each names a client's address to some server, and is read by no part of the gateway.
+#[tokio::test]
+async fn no_other_name_of_an_address_reaches_the_upstream() {
+    let lab = trusting().await;
+    for name in [
+        "Client-IP",
+        "True-Client-IP",
+        "Proxy-Client-IP",
+        "WL-Proxy-Client-IP",
+        "CF-Connecting-IP",
+        "CF-Connecting-IPv6",
+        "CF-Pseudo-IPv4",
+        "Fastly-Client-IP",
+        "Fly-Client-IP",
+        "DO-Connecting-IP",
+        "Incap-Client-IP",
+        "CloudFront-Viewer-Address",
+        "Ali-CDN-Real-IP",
+        "CDN-Src-IP",
+        "Forwarded-For",
+        "X-Real-IP",
+        "X-Client-IP",
+        "X-Cluster-Client-IP",
+        "X-Remote-IP",
+        "X-Remote-Addr",
+        "X-Originating-IP",
+        "X-Original-Forwarded-For",
+        "X-Azure-ClientIP",
+        "X-Azure-SocketIP",
+        "X-AppEngine-User-IP",
+        "X-AppEngine-Remote-Addr",
+        "X-Envoy-External-Address",
+        "X-Vercel-Forwarded-For",
+        "X-NF-Client-Connection-IP",
+        "X-Sucuri-ClientIP",
+        "X-ProxyUser-IP",
+        "X-Forwarded",
+    ] {
+        for spelling in [name.to_owned(), name.replace('-', "_")] {
+            for from in [STRANGER, TRUSTED] {
+                let (_, request) = ask(&lab, from, &format!("{spelling}: 9.9.9.9\r\n")).await;
+                let values = request.headers.iter().map(|(_, value)| value.as_str());
+                assert!(
+                    !values.clone().any(|value| value.contains("9.9.9.9")),
+                    "{spelling}"
+                );
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_trusted_peer_is_believed_and_joined_by_its_own_address() {
     let lab = trusting().await;

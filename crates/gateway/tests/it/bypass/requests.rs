@@ -1,5 +1,7 @@
+use std::net::Ipv4Addr;
+
 use http::Method;
-use tidegate_testkit::{Answer, RawClient};
+use tidegate_testkit::{Answer, Client, RawClient};
 
 use crate::callers::{ask, at, listed};
 use crate::kit::{Bench, LONG, get, number, on_both_stores, send, shown, tells_of_limits, told};
@@ -102,13 +104,14 @@ async fn methods(store: &str) {
         ("OPTIONS", 200),
         ("OPTIONS", 429),
         // All that a client may invent is one budget, so inventing leads nowhere.
-        ("get", 200),
-        ("Get", 429),
-        ("head", 429),
-        ("BREW", 429),
+        ("BREW", 200),
         ("M-SEARCH", 429),
         ("TRACE", 405),
-        ("post", 429),
+        // No upstream is left to choose whether these are the methods above.
+        ("get", 400),
+        ("Get", 400),
+        ("head", 400),
+        ("post", 400),
         ("POST", 200),
         ("POST", 429),
     ] {
@@ -132,6 +135,46 @@ async fn methods(store: &str) {
 #[tokio::test]
 async fn b8_no_method_and_no_word_for_one_gets_a_second_budget() {
     on_both_stores(methods).await;
+}
+
+/// Upstreams such as Flask serve `post` as `POST`. The route of the login must not be passed by another spelling.
+async fn spelled_methods(store: &str) {
+    let bench = Bench::start(&format!(
+        "
+{store}
+limits:
+  guard: {{ fixed_window: {{ limit: 8, window: 31d }}, per: [ip] }}
+  guesses: {{ fixed_window: {{ limit: 1, window: 31d }}, per: [ip] }}
+always: [guard]
+routes:
+  - {{ path: /login, methods: [POST], upstream: UPSTREAM, limits: [guesses] }}
+  - {{ path: /**, upstream: UPSTREAM }}
+"
+    ))
+    .await;
+    for (host, spelling) in [(2, "post"), (3, "Post"), (4, "pOST"), (5, "x-post")] {
+        let (http1, http2) = (at(&bench, host), Client::h2(bench.gateway.address));
+        let http2 = http2.from_ip(Ipv4Addr::new(127, 0, 0, host));
+        let method = Method::from_bytes(spelling.as_bytes()).unwrap();
+        for client in [&http1, &http2] {
+            for _ in 0..4 {
+                let answer = send(client, method.clone(), "/login", &[]).await;
+                assert_eq!(answer.status, 400, "{spelling}");
+                let problem: serde_json::Value = serde_json::from_str(answer.text()).unwrap();
+                assert_eq!(problem["error"], "bad_method");
+            }
+        }
+        // They are charged to what is always charged.
+        let answer = send(&http1, method, "/login", &[]).await;
+        assert_eq!(answer.status, 429, "{spelling}");
+    }
+    assert_eq!(bench.upstream.count(), 0);
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn b8_a_method_in_small_letters_reaches_no_upstream() {
+    on_both_stores(spelled_methods).await;
 }
 
 async fn preflight(store: &str) {

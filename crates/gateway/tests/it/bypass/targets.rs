@@ -4,7 +4,7 @@ use crate::callers::{TRUST, ask, at};
 use crate::kit::{Bench, LONG};
 
 /// The headers that some upstream takes for the target of a request.
-const TARGETS: [&str; 12] = [
+const TARGETS: [&str; 15] = [
     "x-original-url",
     "x-original-uri",
     "x-original-path",
@@ -17,6 +17,9 @@ const TARGETS: [&str; 12] = [
     "x-forwarded-prefix",
     "x-forwarded-method",
     "x-envoy-original-path",
+    "x-http-method-override",
+    "x-http-method",
+    "x-method-override",
 ];
 
 #[tokio::test]
