@@ -2,12 +2,10 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 
-use rustls::RootCertStore;
-use tidegate_net::tls::FileError;
+use tidegate_net::tls::{Authorities, CertificateFiles, FileError};
 use tidegate_net::{file_error, tls};
-use tidegate_yaml::Problem;
+use tidegate_yaml::{Place, Problem};
 
 use crate::check::Check;
 use crate::value::Scalar;
@@ -45,13 +43,45 @@ pub(crate) fn unreadable(
 }
 
 /// The certificates of authorities in a file.
-pub(crate) fn authorities(
-    check: &mut Check<'_>,
-    scalar: &Scalar<FilePath>,
-) -> Option<Arc<RootCertStore>> {
+pub(crate) fn authorities(check: &mut Check<'_>, scalar: &Scalar<FilePath>) -> Option<Authorities> {
     let path = check.file(scalar)?;
-    let roots = usable(check, tls::authorities(&path), &[scalar])?;
-    Some(Arc::new(roots))
+    usable(check, tls::authorities(&path), &[scalar])
+}
+
+/// The files of a certificate that the gateway shows, and of its key; none if neither is named. Refuses one without the other.
+pub(crate) fn identity(
+    check: &mut Check<'_>,
+    certificate: Option<&Scalar<FilePath>>,
+    key: Option<&Scalar<FilePath>>,
+) -> Option<Option<CertificateFiles>> {
+    match (certificate, key) {
+        (None, None) => Some(None),
+        (Some(certificate), Some(key)) => Some(Some(CertificateFiles {
+            certificate: check.file(certificate)?,
+            key: check.file(key)?,
+        })),
+        (Some(alone), None) | (None, Some(alone)) => {
+            check.refuse(
+                Problem::new(alone.place, "one of `cert` and `key` is missing")
+                    .note("a certificate and its key are given together"),
+            );
+            None
+        }
+    }
+}
+
+/// Returns the authorities of this system. Refuses a system without any, with `remedy`.
+pub(crate) fn system(
+    check: &mut Check<'_>,
+    place: Option<Place>,
+    remedy: &str,
+) -> Option<Authorities> {
+    let authorities = Authorities::of_the_system();
+    if authorities.is_none() {
+        let problem = Problem::new(place, "this system has no certificate authorities");
+        check.refuse(problem.note(remedy.to_owned()));
+    }
+    authorities
 }
 
 /// A file that cannot be used. The value of a variable is not shown: by mistake it may be the content of the file.

@@ -3,6 +3,7 @@
 //! Versions and cipher suites are the library's own choice: TLS 1.2 and 1.3, with forward secrecy and authenticated encryption
 //! only. Whatever comes from a file is checked before it is used.
 
+mod authorities;
 mod client;
 mod client_certificate;
 mod failure;
@@ -11,7 +12,8 @@ mod pem;
 mod server;
 mod shown;
 
-pub use client::{Offer, Trust, UpstreamTls, https_client, reason_in, system_authorities};
+pub use authorities::Authorities;
+pub use client::{Offer, Trust, UpstreamTls, client_config, https_client, reason_in};
 pub use client_certificate::ClientCertificate;
 pub use failure::{HandshakeFailure, handshake_failure};
 pub use pem::{CertificateFiles, FileError, authorities};

@@ -54,7 +54,7 @@ pub use settings::CONNECT;
 pub use shard::{Named, Shard};
 pub use shards::{InvalidOptions, Shards, SilentNodes};
 pub use slots::slot_of_tag;
-pub use tls::{InvalidTls, Tls};
+pub use tls::Tls;
 pub use uptime::uptime;
 pub use url::{InvalidUrl, check_url, is_tls};
 pub use word::Word;

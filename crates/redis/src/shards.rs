@@ -17,7 +17,7 @@ use super::route::Route;
 use super::script::Scripts;
 use super::shard::{Named, Shard};
 use super::slots::{slot_of, slot_of_tag};
-use super::tls::{InvalidTls, Tls};
+use super::tls::Tls;
 use super::url::{InvalidUrl, Target, Topology};
 use super::word::Word;
 
@@ -27,9 +27,9 @@ pub enum InvalidOptions {
     /// The URL.
     #[error(transparent)]
     Url(#[from] InvalidUrl),
-    /// Certificates or keys.
-    #[error(transparent)]
-    Tls(#[from] InvalidTls),
+    /// The URL uses TLS, and its settings are missing.
+    #[error("the URL uses TLS, and no certificate authorities are given")]
+    NoTls,
 }
 
 /// Nodes of a Redis Cluster that do not decide, by their addresses.
@@ -59,7 +59,7 @@ impl Shards {
     ///
     /// # Errors
     ///
-    /// The URL is not one of the forms of docs/sharing.md, or the system has no certificate authorities.
+    /// The URL is not one of the forms of docs/sharing.md, or it uses TLS and `tls` is missing.
     pub fn start(
         url: &str,
         tls: Option<Tls>,
@@ -67,10 +67,9 @@ impl Shards {
         scripts: Arc<Scripts>,
     ) -> Result<Self, InvalidOptions> {
         let target = Target::parse(url)?;
-        let tls = match tls {
-            None if target.tls => Some(Tls::new(None, None)?),
-            given => given,
-        };
+        if target.tls && tls.is_none() {
+            return Err(InvalidOptions::NoTls);
+        }
         let route = Route {
             to: target.topology,
             login: target.login,

@@ -1,32 +1,10 @@
-//! TLS to Redis: whom to trust, and who we are. Names of hosts are always verified, and nothing falls back to plain.
+//! TLS to Redis. The configuration makes its settings. A connection never falls back to plain text.
 
 use std::sync::Arc;
 
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::ClientConfig;
 
-/// Why no connection could be made with these files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidTls {
-    /// The authorities are none.
-    #[error("holds no readable certificate of an authority (PEM)")]
-    Authority,
-    /// The client's certificate is none.
-    #[error("holds no readable certificate (PEM)")]
-    Certificate,
-    /// The client's key is none.
-    #[error("holds no readable private key (PEM, not encrypted)")]
-    Key,
-    /// The key is another one than the certificate's.
-    #[error("holds a key that does not belong to the certificate")]
-    Mismatch,
-    /// No file was named, and the system has no authorities.
-    #[error("this system has no certificate authorities: name a file with those of Redis")]
-    NoAuthorities,
-}
-
-/// Whom to trust, and who we are.
+/// Settings of TLS: trusted authorities, and the certificate of the gateway.
 #[derive(Clone)]
 pub struct Tls(pub(crate) Arc<ClientConfig>);
 
@@ -36,65 +14,21 @@ impl std::fmt::Debug for Tls {
     }
 }
 
-impl Tls {
-    /// Trusts these authorities alone, or, without any, those of the system; shows a certificate, if there is one, with
-    /// its key. All of it in PEM.
-    pub fn new(
-        authorities: Option<&[u8]>,
-        identity: Option<(&[u8], &[u8])>,
-    ) -> Result<Self, InvalidTls> {
-        let roots = match authorities {
-            Some(pem) => listed(pem)?,
-            None => of_the_system()?,
-        };
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let versions =
-            ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-        // The provider is our own choice and has all versions.
-        let builder = versions
-            .map_err(|_| InvalidTls::Mismatch)?
-            .with_root_certificates(roots);
-        let Some((certificate, key)) = identity else {
-            return Ok(Self(Arc::new(builder.with_no_client_auth())));
-        };
-        let chain = certificates(certificate).ok_or(InvalidTls::Certificate)?;
-        let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| InvalidTls::Key)?;
-        let config = builder.with_client_auth_cert(chain, key);
-        config
-            .map(|config| Self(Arc::new(config)))
-            .map_err(|_| InvalidTls::Mismatch)
+impl From<ClientConfig> for Tls {
+    fn from(config: ClientConfig) -> Self {
+        Self(Arc::new(config))
     }
 }
 
-fn certificates(pem: &[u8]) -> Option<Vec<CertificateDer<'static>>> {
-    let found: Vec<_> = CertificateDer::pem_slice_iter(pem)
-        .collect::<Result<_, _>>()
-        .ok()?;
-    (!found.is_empty()).then_some(found)
-}
-
-fn listed(pem: &[u8]) -> Result<RootCertStore, InvalidTls> {
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(pem).ok_or(InvalidTls::Authority)? {
-        roots.add(certificate).map_err(|_| InvalidTls::Authority)?;
-    }
-    Ok(roots)
-}
-
-fn of_the_system() -> Result<RootCertStore, InvalidTls> {
-    let mut roots = RootCertStore::empty();
-    // A few of a system's authorities may be too old to be understood.
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    if roots.is_empty() {
-        Err(InvalidTls::NoAuthorities)
-    } else {
-        Ok(roots)
+impl From<Arc<ClientConfig>> for Tls {
+    fn from(config: Arc<ClientConfig>) -> Self {
+        Self(config)
     }
 }
 
-/// What a failed handshake means to whoever has to mend it, by the words in which rustls and fred tell it.
+/// Explains a failed handshake, by the words that rustls and fred have for it.
 pub(crate) fn reason(details: &str) -> Option<&'static str> {
-    const REASONS: [(&str, &str); 10] = [
+    const REASONS: [(&str, &str); 13] = [
         (
             "UnknownIssuer",
             "no authority that is trusted here issued the server's certificate",
@@ -110,6 +44,19 @@ pub(crate) fn reason(details: &str) -> Option<&'static str> {
         ),
         ("Expired", "the server's certificate has expired"),
         ("NotValidYet", "the server's certificate is not valid yet"),
+        (
+            "CaUsedAsEndEntity",
+            "the server's certificate is marked as an authority's (basicConstraints CA:TRUE): name its own file under `ca`, or make it with CA:FALSE",
+        ),
+        (
+            "UnsupportedCertVersion",
+            "the server's certificate has X.509 version 1: make it with version 3",
+        ),
+        // All other reasons of a verifier, in both spellings of the library.
+        (
+            "invalid peer certificate",
+            "the server's certificate is not accepted",
+        ),
         (
             "InvalidCertificate",
             "the server's certificate is not accepted",

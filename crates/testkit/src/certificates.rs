@@ -81,6 +81,31 @@ impl Authority {
         self.sign(params)
     }
 
+    /// Makes a self-signed certificate with the mark of an authority, like `openssl req -x509`.
+    pub fn own(names: &[&str]) -> Certificate {
+        Self::self_signed(names, |_| {})
+    }
+
+    /// Makes a self-signed certificate that ended years ago.
+    pub fn own_expired(names: &[&str]) -> Certificate {
+        Self::self_signed(names, |params| {
+            params.not_before = date_time_ymd(2020, 1, 1);
+            params.not_after = date_time_ymd(2021, 1, 1);
+        })
+    }
+
+    fn self_signed(names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> Certificate {
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        let mut params = CertificateParams::new(names).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        change(&mut params);
+        let key = KeyPair::generate().unwrap();
+        Certificate {
+            pem: params.self_signed(&key).unwrap().pem(),
+            key: key.serialize_pem(),
+        }
+    }
+
     fn sign(&self, params: CertificateParams) -> Certificate {
         let key = KeyPair::generate().unwrap();
         let signed = params.signed_by(&key, &self.issuer).unwrap();

@@ -8,10 +8,10 @@ use std::{fmt, fs};
 use http::header::AUTHORIZATION;
 use http::uri::Scheme;
 use http::{HeaderName, Uri};
-use rustls::RootCertStore;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Map;
+use tidegate_net::tls::Authorities;
 use tidegate_tower::jwt::{InvalidToken, Signature, TokenKeys, TokenRules, Tokens};
 use tidegate_tower::{ClientPlans, ClientSource};
 use tidegate_yaml::{Place, Problem, Spanned};
@@ -124,7 +124,7 @@ pub struct JwksPlan {
     /// Where it is, in HTTP or HTTPS.
     pub url: Uri,
     /// The authorities of which one must vouch for that server; none: those that this machine trusts.
-    pub authorities: Option<Arc<RootCertStore>>,
+    pub authorities: Option<Authorities>,
     /// How often it is fetched.
     pub refresh: Duration,
     /// The signatures that its keys may be for.

@@ -2,11 +2,12 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tidegate_store::redis::{InvalidTls, Tls, is_tls};
+use tidegate_net::tls::{Trust, client_config};
+use tidegate_store::redis::{Tls, is_tls};
 use tidegate_yaml::{Place, Problem, Spanned};
 
 use crate::check::Check;
-use crate::pem::{unreadable, unusable};
+use crate::pem::{self, usable};
 use crate::value::Scalar;
 use crate::value::word::FilePath;
 
@@ -30,7 +31,11 @@ pub(crate) fn redis_tls(
     place: Option<Place>,
 ) -> Option<Option<Tls>> {
     let Some(written) = written else {
-        return made(check, url, place, None, None);
+        if !is_tls(url) {
+            return Some(None);
+        }
+        let made = client_config(system(check, place)?, None);
+        return usable(check, made, &[]).map(|config| Some(Tls::from(config)));
     };
     if !is_tls(url) {
         check.refuse(
@@ -41,67 +46,18 @@ pub(crate) fn redis_tls(
         return None;
     }
     let tls = &written.value;
-    let identity = match (&tls.cert, &tls.key) {
-        (None, None) => None,
-        (Some(certificate), Some(key)) => Some((certificate, key)),
-        (Some(alone), None) | (None, Some(alone)) => {
-            check.refuse(
-                Problem::new(alone.place, "one of `cert` and `key` is missing")
-                    .note("a certificate and its key are given together"),
-            );
-            return None;
-        }
+    let identity = pem::identity(check, tls.cert.as_ref(), tls.key.as_ref())?;
+    let trust = match &tls.ca {
+        Some(scalar) => Trust::File(check.file(scalar)?),
+        None => system(check, written.place)?,
     };
-    made(check, url, place, tls.ca.as_ref(), identity)
+    let made = client_config(trust, identity.as_ref());
+    let scalars = [&tls.ca, &tls.cert, &tls.key];
+    let scalars: Vec<_> = scalars.into_iter().flatten().collect();
+    usable(check, made, &scalars).map(|config| Some(Tls::from(config)))
 }
 
-fn made(
-    check: &mut Check<'_>,
-    url: &str,
-    place: Option<Place>,
-    ca: Option<&Scalar<FilePath>>,
-    identity: Option<(&Scalar<FilePath>, &Scalar<FilePath>)>,
-) -> Option<Option<Tls>> {
-    if !is_tls(url) {
-        return Some(None);
-    }
-    let authorities = match ca {
-        Some(scalar) => Some(content(check, scalar)?),
-        None => None,
-    };
-    let shown = match identity {
-        Some((certificate, key)) => Some((content(check, certificate)?, content(check, key)?)),
-        None => None,
-    };
-    let pair = shown
-        .as_ref()
-        .map(|(certificate, key)| (&certificate[..], &key[..]));
-    let error = match Tls::new(authorities.as_deref(), pair) {
-        Ok(tls) => return Some(Some(tls)),
-        Err(error) => error,
-    };
-    let scalar = match error {
-        InvalidTls::Authority => ca,
-        InvalidTls::Certificate => identity.map(|(certificate, _)| certificate),
-        InvalidTls::Key | InvalidTls::Mismatch => identity.map(|(_, key)| key),
-        InvalidTls::NoAuthorities => None,
-    };
-    let why = error.to_string();
-    let problem = match scalar {
-        Some(scalar) => unusable(scalar, &check.file(scalar)?, &why),
-        None => Problem::new(place, why),
-    };
-    check.refuse(problem);
-    None
-}
-
-fn content(check: &mut Check<'_>, scalar: &Scalar<FilePath>) -> Option<Vec<u8>> {
-    let path = check.file(scalar)?;
-    match std::fs::read(&path) {
-        Ok(content) => Some(content),
-        Err(error) => {
-            unreadable(check, scalar, &path, &error);
-            None
-        }
-    }
+fn system(check: &mut Check<'_>, place: Option<Place>) -> Option<Trust> {
+    let remedy = "a file with those of Redis is named by `tls: { ca: … }` beside its `url`";
+    pem::system(check, place, remedy).map(Trust::Authorities)
 }

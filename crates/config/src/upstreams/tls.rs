@@ -1,16 +1,14 @@
 //! `tls` of an upstream: whom to trust, and who we are.
 
-use std::sync::Arc;
-
 use rustls::pki_types::ServerName;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tidegate_net::tls;
-use tidegate_net::tls::{CertificateFiles, Trust, UpstreamTls};
+use tidegate_net::tls::{Trust, UpstreamTls};
 use tidegate_yaml::{Place, Problem, Spanned};
 
 use crate::check::Check;
-use crate::pem::usable;
+use crate::pem::{self, usable};
+use crate::value::net::no_host;
 use crate::value::word::FilePath;
 use crate::value::{Fault, Scalar, Value};
 
@@ -42,20 +40,14 @@ impl Value for CertificateName {
 
     fn read(text: &str) -> Result<Self, Fault> {
         let name = ServerName::try_from(text.to_owned());
-        name.map(Self).map_err(|_| Fault::Form)
+        name.map(Self).map_err(|_| no_host(text))
     }
 }
 
-/// Those whom this machine trusts; refused where nobody is.
+/// The authorities that servers are trusted by where no file is named.
 pub(crate) fn system(check: &mut Check<'_>, place: Option<Place>) -> Option<Trust> {
-    let roots = tls::system_authorities();
-    if roots.is_none() {
-        let problem = Problem::new(place, "this system has no certificate authorities");
-        check.refuse(problem.note(
-            "a file with those of a server is named under `upstreams`: `tls: { ca: … }` beside its `servers`",
-        ));
-    }
-    roots.map(|roots| Trust::Roots(Arc::new(roots)))
+    let remedy = "a file with those of a server is named under `upstreams`: `tls: { ca: … }` beside its `servers`";
+    pem::system(check, place, remedy).map(Trust::Authorities)
 }
 
 pub(crate) fn upstream_tls(
@@ -63,20 +55,7 @@ pub(crate) fn upstream_tls(
     written: &Spanned<WrittenUpstreamTls>,
 ) -> Option<UpstreamTls> {
     let tls = &written.value;
-    let identity = match (&tls.cert, &tls.key) {
-        (None, None) => None,
-        (Some(certificate), Some(key)) => Some(CertificateFiles {
-            certificate: check.file(certificate)?,
-            key: check.file(key)?,
-        }),
-        (Some(alone), None) | (None, Some(alone)) => {
-            check.refuse(
-                Problem::new(alone.place, "one of `cert` and `key` is missing")
-                    .note("a certificate and its key are given together"),
-            );
-            return None;
-        }
-    };
+    let identity = pem::identity(check, tls.cert.as_ref(), tls.key.as_ref())?;
     let name = check.read_some(tls.server_name.as_ref());
     let trust = trust(check, tls, written.place)?;
     let made = UpstreamTls::new(

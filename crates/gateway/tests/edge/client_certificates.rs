@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tidegate_testkit::{Authority, Client, Upstream};
+use tidegate_testkit::{Authority, Certificate, Client, Upstream};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_rustls::rustls::{ClientConfig, HandshakeKind, SupportedProtocolVersion, version};
 
@@ -44,6 +44,49 @@ async fn a_required_certificate_must_be_of_the_authority() {
     assert_eq!(status(&gateway, expired).await, None);
     becomes(&gateway, &failed("bad_certificate"), 2).await;
     assert_eq!(upstream.count(), 1);
+}
+
+/// A client whose certificate nobody issued is known by that certificate alone.
+#[tokio::test]
+async fn a_certificate_that_itself_is_listed_is_trusted() {
+    let (papers, upstream) = (Papers::new(), Upstream::ok());
+    let own = Authority::own(&["me"]);
+    for (listed, expected) in [
+        (&own, Some(200)),
+        (&Authority::own(&["me"]), None),
+        (&papers.authority.issue(&["me"]), None),
+    ] {
+        std::fs::write(papers.path("clients.pem"), &listed.pem).unwrap();
+        let more = format!("client_ca: \"{}\"", papers.path("clients.pem"));
+        let gateway = papers.gateway(upstream.url(), &more, ALL).await;
+        let showing = papers.authority.client_showing(&own, &BOTH);
+        assert_eq!(status(&gateway, showing).await, expected);
+    }
+    let expired = Authority::own_expired(&["me"]);
+    std::fs::write(papers.path("clients.pem"), &expired.pem).unwrap();
+    let more = format!("client_ca: \"{}\"", papers.path("clients.pem"));
+    let gateway = papers.gateway(upstream.url(), &more, ALL).await;
+    let showing = papers.authority.client_showing(&expired, &BOTH);
+    assert_eq!(status(&gateway, showing).await, None);
+}
+
+/// The metric has the cause.
+#[tokio::test]
+async fn a_certificate_of_version_1_is_told_from_a_wrong_one() {
+    let (papers, upstream) = (Papers::new(), Upstream::ok());
+    let folder = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../net/tests/certificates/version-1"
+    );
+    let read = |end: &str| std::fs::read_to_string(format!("{folder}.{end}")).unwrap();
+    let old = Certificate {
+        pem: read("pem"),
+        key: read("key"),
+    };
+    let gateway = gateway(&papers, &upstream, "").await;
+    let showing = papers.authority.client_showing(&old, &BOTH);
+    assert_eq!(status(&gateway, showing).await, None);
+    becomes(&gateway, &failed("unsupported_certificate"), 1).await;
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::Version;
-use tidegate_testkit::{Authority, Client, Speaks, Upstream};
+use tidegate_testkit::{Authority, Client, Speaks, TlsRedis, Upstream};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
@@ -67,6 +67,83 @@ async fn whoever_is_not_trusted_is_sent_nothing() {
     let url = plain.url().replace("http:", "https:");
     is_untrusted(&papers.believing(url, "").await).await;
     assert_eq!(plain.count(), 0);
+}
+
+/// The recipe of docs/proxying.md marks a certificate as an authority's. Named under `ca`, it is its server's own.
+#[tokio::test]
+async fn a_certificate_that_itself_is_listed_is_trusted_for_its_name_and_time() {
+    let papers = Papers::new();
+    let own = Authority::own(&HERE);
+    for (listed, shown, is_trusted) in [
+        (&own, &own, true),
+        (&own, &Authority::own(&HERE), false),
+        (&Authority::own(&HERE), &own, false),
+        (&papers.authority.issue(&HERE), &own, false),
+    ] {
+        std::fs::write(papers.path("ca.pem"), &listed.pem).unwrap();
+        let upstream = papers.upstream(shown, &BOTH);
+        let gateway = papers.believing(upstream.url(), "").await;
+        match is_trusted {
+            true => assert_eq!(answer(&gateway).await.0, 200),
+            false => is_untrusted(&gateway).await,
+        }
+    }
+    let issued = papers.authority.issue(&HERE);
+    for (listed, is_trusted) in [
+        // Without its authority.
+        (&issued, true),
+        (&Authority::own(&["api.internal"]), false),
+        (&Authority::own_expired(&HERE), false),
+        (&papers.authority.issue_expired(&HERE), false),
+    ] {
+        std::fs::write(papers.path("ca.pem"), &listed.pem).unwrap();
+        let upstream = papers.upstream(listed, &BOTH);
+        let gateway = papers.believing(upstream.url(), "").await;
+        match is_trusted {
+            true => assert_eq!(answer(&gateway).await.0, 200),
+            false => is_untrusted(&gateway).await,
+        }
+    }
+}
+
+/// A file of an authority is not the place for another server's mark.
+#[tokio::test]
+async fn the_log_names_the_mark_of_an_authority_and_the_remedy() {
+    let papers = Papers::new();
+    let upstream = papers.upstream(&Authority::own(&HERE), &BOTH);
+    let (url, ca) = (upstream.url(), papers.path("ca.pem"));
+    let yaml = format!(
+        "upstreams: {{ it: {{ servers: [\"{url}\"], tls: {{ ca: \"{ca}\" }} }} }}\n\
+         routes: [{{ path: /**, upstream: it }}]\n"
+    );
+    let gateway = GatewayProcess::start(&yaml).await;
+    assert_eq!(Client::new(gateway.address).get("/").await.status, 502);
+    let line = gateway
+        .process
+        .wait_for_line("TLS with a server of an upstream fails", LONG)
+        .await;
+    assert!(line.contains("CA:TRUE") && line.contains("`ca`"), "{line}");
+}
+
+/// The same file serves Redis.
+#[tokio::test]
+async fn a_redis_that_shows_its_listed_certificate_is_trusted() {
+    let (papers, upstream) = (Papers::new(), Upstream::ok());
+    let own = Authority::own(&HERE);
+    std::fs::write(papers.path("ca.pem"), &own.pem).unwrap();
+    let redis = TlsRedis::start(&papers.authority, &own, false).await;
+    let yaml = format!(
+        "
+store: {{ redis: {{ url: \"{}\", timeout: 5s, on_failure: closed, tls: {{ ca: \"{}\" }} }} }}
+limits: {{ once: {{ fixed_window: {{ limit: 1, window: 1d }} }} }}
+routes: [{{ path: /**, upstream: UPSTREAM, limits: [once] }}]
+",
+        redis.url("", "127.0.0.1"),
+        papers.path("ca.pem")
+    );
+    let gateway = gateway(upstream.url(), &yaml).await;
+    assert_eq!(answer(&gateway).await.0, 200);
+    assert_eq!(answer(&gateway).await.0, 429);
 }
 
 #[tokio::test]

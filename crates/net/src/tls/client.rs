@@ -1,18 +1,18 @@
 //! TLS towards upstreams: whom to believe, and who we are. Nothing falls back to plain.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use super::authorities::{Authorities, webpki_error};
 use super::failure::cause;
 use super::pem::{self, CertificateFiles, FileError, PemError};
 use super::{HTTP1, HTTP2, provider};
@@ -21,7 +21,7 @@ use super::{HTTP1, HTTP2, provider};
 #[derive(Debug)]
 pub enum Trust {
     /// That of these authorities.
-    Roots(Arc<RootCertStore>),
+    Authorities(Authorities),
     /// That of the authorities in a file, alone.
     File(PathBuf),
     /// Anybody's: the connection is secret, but nobody knows with whom.
@@ -63,7 +63,7 @@ impl UpstreamTls {
         identity: Option<&CertificateFiles>,
         name: Option<ServerName<'static>>,
     ) -> Result<Self, FileError> {
-        let mut config = config(trust, identity)?;
+        let mut config = client_config(trust, identity)?;
         config.alpn_protocols = vec![HTTP1.to_vec()];
         let http1 = Arc::new(config.clone());
         config.alpn_protocols.insert(0, HTTP2.to_vec());
@@ -99,24 +99,13 @@ impl UpstreamTls {
     }
 }
 
-/// Whom this machine believes; none if it believes nobody.
-pub fn system_authorities() -> Option<RootCertStore> {
-    let mut roots = RootCertStore::empty();
-    // A few of a system's authorities may be too old to be understood.
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    (!roots.is_empty()).then_some(roots)
-}
-
 /// TLS of a client that shows no certificate and believes `authorities`, or those of this machine. Unless it is for `https`, it
 /// needs none.
 ///
 /// # Errors
 ///
 /// There are no `authorities`, and this machine has none that can be read.
-pub fn https_client(
-    authorities: Option<Arc<RootCertStore>>,
-    https: bool,
-) -> io::Result<ClientConfig> {
+pub fn https_client(authorities: Option<Authorities>, https: bool) -> io::Result<ClientConfig> {
     let none = || {
         io::Error::new(
             io::ErrorKind::NotFound,
@@ -125,22 +114,32 @@ pub fn https_client(
     };
     let authorities = match authorities {
         Some(authorities) => authorities,
-        None if https => Arc::new(system_authorities().ok_or_else(none)?),
-        None => Arc::new(RootCertStore::empty()),
+        None if https => Authorities::of_the_system().ok_or_else(none)?,
+        None => Authorities::none(),
     };
+    let verifier = authorities.of_servers().map_err(io::Error::other)?;
     let builder = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(io::Error::other)?;
     Ok(builder
-        .with_root_certificates(authorities)
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
         .with_no_client_auth())
 }
 
-fn config(trust: Trust, identity: Option<&CertificateFiles>) -> Result<ClientConfig, FileError> {
+/// Makes the TLS settings of a client with this trust, and perhaps a certificate of its own.
+///
+/// # Errors
+///
+/// A file holds no certificate or key, or an authority cannot be used.
+pub fn client_config(
+    trust: Trust,
+    identity: Option<&CertificateFiles>,
+) -> Result<ClientConfig, FileError> {
     let provider = provider();
     let verifier: Arc<dyn ServerCertVerifier> = match trust {
-        Trust::Roots(roots) => verifier(roots, &provider, PathBuf::new())?,
-        Trust::File(path) => verifier(Arc::new(pem::authorities(&path)?), &provider, path)?,
+        Trust::Authorities(authorities) => verifier(&authorities, &PathBuf::new())?,
+        Trust::File(path) => verifier(&pem::authorities(&path)?, &path)?,
         Trust::Anybody => Arc::new(Credulous(provider.clone())),
     };
     let builder =
@@ -160,21 +159,35 @@ fn config(trust: Trust, identity: Option<&CertificateFiles>) -> Result<ClientCon
 }
 
 fn verifier(
-    roots: Arc<RootCertStore>,
-    provider: &Arc<CryptoProvider>,
-    path: PathBuf,
-) -> Result<Arc<WebPkiServerVerifier>, FileError> {
-    let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider.clone());
-    verifier.build().map_err(|_| PemError::Authority.of(&path))
+    authorities: &Authorities,
+    path: &Path,
+) -> Result<Arc<dyn ServerCertVerifier>, FileError> {
+    let verifier = authorities.of_servers();
+    verifier.map_err(|_| PemError::Authority.of(path))
 }
 
 /// What a log says of a handshake that failed.
 fn reason(error: &io::Error) -> String {
     match cause(error) {
         Some(Error::InvalidMessage(_)) => "the server does not speak TLS on this port".to_owned(),
-        Some(error) => error.to_string(),
+        Some(error) => explained(error),
         None => format!("the handshake broke off: {error}"),
     }
+}
+
+/// Names the remedy where the library's own text has none.
+fn explained(error: &Error) -> String {
+    match webpki_error(error) {
+        Some(webpki::Error::CaUsedAsEndEntity) => {
+            "the server's certificate is marked as an authority's (basicConstraints CA:TRUE): name its own file under `ca`, \
+             or make it with CA:FALSE"
+        }
+        Some(webpki::Error::UnsupportedCertVersion) => {
+            "the server's certificate has X.509 version 1: make it with version 3"
+        }
+        _ => return error.to_string(),
+    }
+    .to_owned()
 }
 
 /// What TLS has to do with a connection that broke, if anything.
@@ -183,7 +196,7 @@ pub fn reason_in(error: &dyn std::error::Error) -> Option<String> {
     while let Some(error) = next {
         let broken = error.downcast_ref::<io::Error>();
         if let Some(error) = broken.and_then(cause) {
-            return Some(error.to_string());
+            return Some(explained(error));
         }
         next = error.source();
     }

@@ -2,7 +2,9 @@
 
 use std::io;
 
-use rustls::{Error, InvalidMessage};
+use rustls::{CertificateError, Error, InvalidMessage};
+
+use super::pem::is_old;
 
 /// Why a handshake failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +21,8 @@ pub enum HandshakeFailure {
     NoCertificate,
     /// The client's certificate is not believed.
     BadCertificate,
+    /// The client's certificate has X.509 version 1, or a key or signature that is not supported.
+    UnsupportedCertificate,
     /// The client does not believe our certificate, or refuses for another reason.
     RefusedByClient,
     /// Its address has begun as many others that are not ended as it may.
@@ -29,13 +33,14 @@ pub enum HandshakeFailure {
 
 impl HandshakeFailure {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Timeout,
         Self::Closed,
         Self::NotTls,
         Self::Incompatible,
         Self::NoCertificate,
         Self::BadCertificate,
+        Self::UnsupportedCertificate,
         Self::RefusedByClient,
         Self::TooMany,
         Self::Other,
@@ -50,6 +55,7 @@ impl HandshakeFailure {
             Self::Incompatible => "incompatible",
             Self::NoCertificate => "no_certificate",
             Self::BadCertificate => "bad_certificate",
+            Self::UnsupportedCertificate => "unsupported_certificate",
             Self::RefusedByClient => "refused_by_client",
             Self::TooMany => "too_many",
             Self::Other => "other",
@@ -66,6 +72,11 @@ pub fn handshake_failure(error: &io::Error) -> HandshakeFailure {
         Error::InvalidMessage(InvalidMessage::InvalidContentType) => HandshakeFailure::NotTls,
         Error::PeerIncompatible(_) | Error::NoApplicationProtocol => HandshakeFailure::Incompatible,
         Error::NoCertificatesPresented => HandshakeFailure::NoCertificate,
+        error if is_old(error) => HandshakeFailure::UnsupportedCertificate,
+        Error::InvalidCertificate(
+            CertificateError::UnsupportedSignatureAlgorithmContext { .. }
+            | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. },
+        ) => HandshakeFailure::UnsupportedCertificate,
         Error::InvalidCertificate(_) => HandshakeFailure::BadCertificate,
         Error::AlertReceived(_) => HandshakeFailure::RefusedByClient,
         _ => HandshakeFailure::Other,

@@ -3,11 +3,11 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 
+use super::authorities::{Authorities, webpki_error};
 use super::provider;
 use crate::file_error;
 
@@ -39,6 +39,12 @@ pub enum PemError {
     Certificate,
     #[error("holds no readable private key (PEM, not encrypted)")]
     Key,
+    #[error(
+        "holds a private key that is not supported: allowed are RSA with 2048 to 8192 bits, ECDSA with P-256, P-384 or P-521, and Ed25519"
+    )]
+    UnsupportedKey,
+    #[error("holds a certificate of X.509 version 1; version 3 is needed")]
+    OldCertificate,
     #[error("holds a key that does not belong to the certificate")]
     Mismatch,
     #[error("holds no readable certificate of an authority (PEM)")]
@@ -54,10 +60,19 @@ impl CertificateFiles {
         let key = key.map_err(|_| PemError::Key.of(&self.key))?;
         CertifiedKey::from_der(chain, key, &provider()).map_err(|error| match error {
             rustls::Error::InconsistentKeys(_) => PemError::Mismatch.of(&self.key),
+            error if is_old(&error) => PemError::OldCertificate.of(&self.certificate),
             rustls::Error::InvalidCertificate(_) => PemError::Certificate.of(&self.certificate),
-            _ => PemError::Key.of(&self.key),
+            _ => PemError::UnsupportedKey.of(&self.key),
         })
     }
+}
+
+/// Whether a certificate has a version that TLS does not take.
+pub(super) fn is_old(error: &rustls::Error) -> bool {
+    matches!(
+        webpki_error(error),
+        Some(webpki::Error::UnsupportedCertVersion)
+    )
 }
 
 /// Reads the certificate authorities of a file.
@@ -65,13 +80,9 @@ impl CertificateFiles {
 /// # Errors
 ///
 /// If the file cannot be read, has no certificate, or has one that is broken.
-pub fn authorities(path: &Path) -> Result<RootCertStore, FileError> {
-    let refused = || PemError::Authority.of(path);
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(path)?.ok_or_else(refused)? {
-        roots.add(certificate).map_err(|_| refused())?;
-    }
-    Ok(roots)
+pub fn authorities(path: &Path) -> Result<Authorities, FileError> {
+    let found = certificates(path)?.and_then(Authorities::listed);
+    found.ok_or_else(|| PemError::Authority.of(path))
 }
 
 /// The certificates of a file; none if it holds none, or one that is broken.

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs::Ticketer;
 use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{NoClientAuth, NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::server::{NoClientAuth, NoServerSessionStorage};
 use tokio_rustls::TlsAcceptor;
 
 use super::names::Names;
@@ -160,12 +160,6 @@ fn verifier(
         return Ok(Arc::new(NoClientAuth));
     };
     let path = &clients.authorities;
-    let authorities = Arc::new(pem::authorities(path)?);
-    let verifier = WebPkiClientVerifier::builder_with_provider(authorities, provider());
-    let verifier = if clients.required {
-        verifier
-    } else {
-        verifier.allow_unauthenticated()
-    };
-    verifier.build().map_err(|_| PemError::Authority.of(path))
+    let verifier = pem::authorities(path)?.of_clients(clients.required);
+    verifier.map_err(|_| PemError::Authority.of(path))
 }

@@ -27,8 +27,7 @@ use std::time::Duration;
 
 use tidegate_core::Micros;
 pub use tidegate_redis::{
-    Agreement, HEARTBEAT, InvalidOptions, InvalidTls, InvalidUrl, NodeInfo, RedisInfo, Tls,
-    check_url, is_tls,
+    Agreement, HEARTBEAT, InvalidOptions, InvalidUrl, NodeInfo, RedisInfo, Tls, check_url, is_tls,
 };
 use tidegate_redis::{CONNECT, Finding, Gateways, Identity, Secret, Shards};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_store::redis::{InvalidTls, Tls};
+use tidegate_store::redis::Tls;
 use tidegate_store::{RedisStore, StoreError};
 use tidegate_testkit::{Action, Authority, RawUpstream, RedisServer, TlsRedis, When};
 
@@ -26,7 +26,7 @@ async fn the_right_authority_and_name() {
     let authority = Authority::new();
     let shown = authority.issue(&["127.0.0.1", "localhost"]);
     let redis = TlsRedis::start(&authority, &shown, false).await;
-    let trusted = Tls::new(Some(authority.pem().as_bytes()), None).unwrap();
+    let trusted = Tls::from(authority.client(&[]));
     for host in ["127.0.0.1", "localhost"] {
         let url = redis.url("", host);
         let store = connect(&url, &trusted).await;
@@ -40,7 +40,7 @@ async fn the_right_authority_and_name() {
 #[tokio::test]
 async fn whoever_is_not_trusted_is_sent_nothing() {
     let authority = Authority::new();
-    let trusted = Tls::new(Some(authority.pem().as_bytes()), None).unwrap();
+    let trusted = Tls::from(authority.client(&[]));
     let here = ["127.0.0.1"];
     for (shown, expected) in [
         (Authority::new().issue(&here), "no authority"),
@@ -52,19 +52,12 @@ async fn whoever_is_not_trusted_is_sent_nothing() {
         refuses(&store, expected).await;
         was_not_asked(&redis).await;
     }
-    // Without a file the system's authorities are trusted, who know nothing of this one.
-    if let Ok(of_the_system) = Tls::new(None, None) {
-        let redis = TlsRedis::start(&authority, &authority.issue(&here), false).await;
-        let store = connect(&redis.url(":hunter2@", "127.0.0.1"), &of_the_system).await;
-        refuses(&store, "no authority").await;
-        was_not_asked(&redis).await;
-    }
 }
 
 #[tokio::test]
 async fn a_port_without_tls_is_not_sent_a_password() {
     let authority = Authority::new();
-    let trusted = Tls::new(Some(authority.pem().as_bytes()), None).unwrap();
+    let trusted = Tls::from(authority.client(&[]));
     let listener = RawUpstream::start(When::Accepted, |_| vec![Action::Hang]);
     let url = format!("rediss://gate:hunter2@{}", listener.addr());
     let store = connect(&url, &trusted).await;
@@ -89,35 +82,27 @@ async fn a_client_shows_its_certificate_if_it_has_one() {
     let redis = TlsRedis::start(&authority, &authority.issue(&["127.0.0.1"]), true).await;
     let url = redis.url("", "127.0.0.1");
     let own = authority.issue(&["gateway"]);
-    let identity = (own.pem.as_bytes(), own.key.as_bytes());
-    let with = Tls::new(Some(authority.pem().as_bytes()), Some(identity)).unwrap();
+    let with = Tls::from(authority.client_showing(&own, &[]));
     let store = connect(&url, &with).await;
     decides(&store, 0).await;
 
-    let without = Tls::new(Some(authority.pem().as_bytes()), None).unwrap();
+    let without = Tls::from(authority.client(&[]));
     let store = connect(&url, &without).await;
     refuses(&store, "certificate").await;
     let foreign = Authority::new().issue(&["gateway"]);
-    let identity = (foreign.pem.as_bytes(), foreign.key.as_bytes());
-    let foreign = Tls::new(Some(authority.pem().as_bytes()), Some(identity)).unwrap();
+    let foreign = Tls::from(authority.client_showing(&foreign, &[]));
     refuses(&connect(&url, &foreign).await, "certificate").await;
 }
 
-#[test]
-fn files_that_hold_something_else_are_refused() {
+/// An authority that is marked as one cannot be the server; the reason names the mark.
+#[tokio::test]
+async fn a_server_that_shows_an_authority_is_refused_with_the_remedy() {
     let authority = Authority::new();
-    let (one, other) = (authority.issue(&["one"]), authority.issue(&["other"]));
-    let trusted = authority.pem().as_bytes();
-    let refused = |authorities: &[u8], identity| Tls::new(Some(authorities), identity).unwrap_err();
-    assert_eq!(refused(b"", None), InvalidTls::Authority);
-    assert_eq!(refused(one.key.as_bytes(), None), InvalidTls::Authority);
-    let (pem, key) = (one.pem.as_bytes(), one.key.as_bytes());
-    assert_eq!(refused(trusted, Some((key, key))), InvalidTls::Certificate);
-    assert_eq!(refused(trusted, Some((pem, pem))), InvalidTls::Key);
-    assert_eq!(
-        refused(trusted, Some((pem, other.key.as_bytes()))),
-        InvalidTls::Mismatch
-    );
+    let shown = Authority::own(&["127.0.0.1"]);
+    let redis = TlsRedis::start(&authority, &shown, false).await;
+    let trusted = Tls::from(authority.client(&[]));
+    let store = connect(&redis.url("", "127.0.0.1"), &trusted).await;
+    refuses(&store, "CA:TRUE").await;
 }
 
 async fn connect(url: &str, tls: &Tls) -> RedisStore {

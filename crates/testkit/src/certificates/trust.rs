@@ -7,6 +7,7 @@ use tokio_rustls::rustls::{
     crypto::aws_lc_rs,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     server::WebPkiClientVerifier,
+    sign::{CertifiedKey, SingleCertAndKey},
 };
 
 use super::{Authority, Certificate};
@@ -70,7 +71,12 @@ impl Authority {
         let builder = builder.with_protocol_versions(versions).unwrap();
         let builder = builder.with_root_certificates(self.roots());
         let mut config = match own.map(Certificate::der) {
-            Some((chain, key)) => builder.with_client_auth_cert(chain, key).unwrap(),
+            Some((chain, key)) => {
+                // Not looked at: a test may show what a good client would not.
+                let key = aws_lc_rs::sign::any_supported_type(&key).unwrap();
+                let shown = CertifiedKey::new(chain, key);
+                builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(shown)))
+            }
             None => builder.with_no_client_auth(),
         };
         config.alpn_protocols = named(protocols);

@@ -1,0 +1,204 @@
+//! The certificates of a `ca` file: authorities, and single servers and clients.
+//!
+//! `openssl req -x509` marks a self-signed certificate as an authority's (basicConstraints CA:TRUE). Verifiers refuse such a
+//! certificate as a server's own. Here a certificate that itself is listed is accepted, after its times and name are verified.
+
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{ParsedCertificate, VerifierBuilderError, WebPkiClientVerifier};
+use rustls::{
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore,
+    SignatureScheme,
+};
+
+use super::provider;
+
+/// Certificates that are trusted.
+#[derive(Clone, Debug)]
+pub struct Authorities {
+    roots: Arc<RootCertStore>,
+    /// Trusted by themselves; none of the system's.
+    listed: Arc<[CertificateDer<'static>]>,
+}
+
+impl Authorities {
+    /// The authorities of this system; none if it has none.
+    pub fn of_the_system() -> Option<Self> {
+        let mut roots = RootCertStore::empty();
+        // A few of a system's authorities may be too old to be understood.
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        (!roots.is_empty()).then(|| Self::of_roots(roots))
+    }
+
+    /// No authority: no certificate is trusted.
+    pub(super) fn none() -> Self {
+        Self::of_roots(RootCertStore::empty())
+    }
+
+    fn of_roots(roots: RootCertStore) -> Self {
+        Self {
+            roots: Arc::new(roots),
+            listed: Arc::default(),
+        }
+    }
+
+    /// Trusts these certificates. Returns none if one is broken.
+    pub(super) fn listed(listed: Vec<CertificateDer<'static>>) -> Option<Self> {
+        let mut roots = RootCertStore::empty();
+        for certificate in &listed {
+            roots.add(certificate.clone()).ok()?;
+        }
+        Some(Self {
+            roots: Arc::new(roots),
+            listed: listed.into(),
+        })
+    }
+
+    /// Verifies the certificates of servers.
+    pub(super) fn of_servers(&self) -> Result<Arc<dyn ServerCertVerifier>, VerifierBuilderError> {
+        let verifier = WebPkiServerVerifier::builder_with_provider(self.roots.clone(), provider());
+        Ok(Arc::new(Listed {
+            verifier: verifier.build()?,
+            listed: self.listed.clone(),
+        }))
+    }
+
+    /// Verifies the certificates of clients, who must show one if it is `required`.
+    pub(super) fn of_clients(
+        &self,
+        required: bool,
+    ) -> Result<Arc<dyn ClientCertVerifier>, VerifierBuilderError> {
+        let verifier = WebPkiClientVerifier::builder_with_provider(self.roots.clone(), provider());
+        let verifier = match required {
+            true => verifier,
+            false => verifier.allow_unauthenticated(),
+        };
+        Ok(Arc::new(Listed {
+            verifier: verifier.build()?,
+            listed: self.listed.clone(),
+        }))
+    }
+}
+
+/// A verifier that also accepts certificates that themselves are listed.
+#[derive(Debug)]
+struct Listed<V: ?Sized> {
+    listed: Arc<[CertificateDer<'static>]>,
+    verifier: Arc<V>,
+}
+
+impl<V: ?Sized> Listed<V> {
+    /// Whether `shown` is listed, and was refused only for its mark or for an issuer that is not listed. The times of a
+    /// certificate are verified before these.
+    fn accepts(&self, shown: &CertificateDer<'_>, error: &Error) -> bool {
+        let is_of_its_issuer = match error {
+            Error::InvalidCertificate(CertificateError::UnknownIssuer) => true,
+            error => matches!(webpki_error(error), Some(webpki::Error::CaUsedAsEndEntity)),
+        };
+        is_of_its_issuer && self.listed.iter().any(|listed| listed == shown)
+    }
+}
+
+/// The error of the verifier that has no word of its own in TLS.
+pub(super) fn webpki_error(error: &Error) -> Option<&webpki::Error> {
+    match error {
+        Error::InvalidCertificate(CertificateError::Other(other)) => other.0.downcast_ref(),
+        _ => None,
+    }
+}
+
+impl ServerCertVerifier for Listed<WebPkiServerVerifier> {
+    fn verify_server_cert(
+        &self,
+        shown: &CertificateDer<'_>,
+        between: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let verified = self
+            .verifier
+            .verify_server_cert(shown, between, name, ocsp, now);
+        match verified {
+            Err(error) if self.accepts(shown, &error) => {
+                verify_server_name(&ParsedCertificate::try_from(shown)?, name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            verified => verified,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verifier
+            .verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verifier
+            .verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.verifier.supported_verify_schemes()
+    }
+}
+
+impl ClientCertVerifier for Listed<dyn ClientCertVerifier> {
+    fn verify_client_cert(
+        &self,
+        shown: &CertificateDer<'_>,
+        between: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        match self.verifier.verify_client_cert(shown, between, now) {
+            Err(error) if self.accepts(shown, &error) => Ok(ClientCertVerified::assertion()),
+            verified => verified,
+        }
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.verifier.root_hint_subjects()
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        self.verifier.client_auth_mandatory()
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verifier
+            .verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verifier
+            .verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.verifier.supported_verify_schemes()
+    }
+}
