@@ -174,6 +174,12 @@ impl Activity {
         self.requests.load(Ordering::Relaxed) > 0
     }
 
+    /// Whether the next byte from an HTTP/1 client belongs to a head: no request is under way, and no rest of a body.
+    pub(crate) fn awaits_head(&self) -> bool {
+        let has_body = self.in_body.load(Ordering::Relaxed) & BODY_STATE != NO_BODY;
+        !has_body && !self.has_requests() && !self.is_tunnel()
+    }
+
     /// Whether a write waits for the client to take something.
     pub(crate) fn is_write_stalled(&self) -> bool {
         self.write_stalls.load(Ordering::Relaxed)

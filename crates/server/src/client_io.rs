@@ -1,7 +1,8 @@
 //! A client's connection after its handshake, with TLS or without.
 //!
-//! The answer that hyper itself gives to a head that it cannot read is withheld: see [`ClientIo::watch_http1`]. A connection that ends
-//! from the server's side does not wait for its client: see [`ClientIo::end_reading`].
+//! The answer that hyper itself gives to a head that it cannot read is withheld: see [`ClientIo::watch_http1`]. Targets are escaped
+//! before hyper reads them: see [`RequestLines`]. A connection that ends from the server's side does not wait for its client: see
+//! [`ClientIo::end_reading`].
 
 use std::io;
 use std::pin::Pin;
@@ -16,6 +17,7 @@ use tokio_rustls::server::TlsStream;
 use crate::activity::Activity;
 use crate::client_stream::{ClientStream, put_before, read_first};
 use crate::frames::FrameReader;
+use crate::request_lines::RequestLines;
 
 /// The acknowledgement of the PING that the HTTP/2 library sends with its first GOAWAY frame.
 const SHUTDOWN_ACK: [u8; 17] = [
@@ -50,6 +52,9 @@ struct Http1Watch {
     // How many requests there had been when the last of their answers was sent.
     answered: usize,
     withholds: bool,
+    lines: RequestLines,
+    // Bytes behind `lines`, to be read before all others.
+    passed: Bytes,
 }
 
 impl Http1Watch {
@@ -58,6 +63,19 @@ impl Http1Watch {
         let is_answer = self.activity.has_requests() || self.activity.is_tunnel();
         self.withholds |= !is_answer && self.answered == self.activity.heads.begun();
         self.withholds
+    }
+
+    /// Escapes the target of a head that begins in the bytes from `start` on. Bytes of bodies and tunnels are not changed.
+    fn escape(&mut self, buffer: &mut ReadBuf<'_>, start: usize) {
+        if !self.activity.awaits_head() {
+            return;
+        }
+        let bytes = &buffer.filled()[start..];
+        if let Some(escaped) = self.lines.read(bytes, self.activity.heads.begun()) {
+            buffer.set_filled(start);
+            self.passed = escaped.into();
+            read_first(&mut self.passed, buffer);
+        }
     }
 
     /// All that was written is sent.
@@ -111,6 +129,8 @@ impl ClientIo {
             activity,
             answered: 0,
             withholds: false,
+            lines: RequestLines::default(),
+            passed: Bytes::new(),
         });
     }
 
@@ -221,6 +241,11 @@ impl ClientIo {
 
     /// Whether bytes that were put back wait to be read.
     pub(crate) fn has_more(&self) -> bool {
+        if let Watch::Http1(http1) = &self.watch
+            && http1.passed.has_remaining()
+        {
+            return true;
+        }
         match &self.transport {
             Transport::Plain(stream) => stream.has_more(),
             Transport::Tls(protected) => protected.first.has_remaining(),
@@ -237,6 +262,9 @@ impl ClientIo {
 
     /// Puts bytes back that were read last. They are read again.
     pub(crate) fn put_back(&mut self, read: Bytes) {
+        if let Watch::Http1(http1) = &mut self.watch {
+            return put_before(&mut http1.passed, read);
+        }
         match &mut self.transport {
             Transport::Plain(stream) => stream.put_back(read),
             Transport::Tls(protected) => put_before(&mut protected.first, read),
@@ -262,7 +290,15 @@ impl AsyncRead for ClientIo {
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let before = buffer.filled().len();
+        if let Watch::Http1(http1) = &mut this.watch
+            && read_first(&mut http1.passed, buffer)
+        {
+            return Poll::Ready(Ok(()));
+        }
         let read = Pin::new(&mut this.transport).poll_read(context, buffer);
+        if let Watch::Http1(http1) = &mut this.watch {
+            http1.escape(buffer, before);
+        }
         if let Watch::Http2(http2) = &mut this.watch {
             let heads = &http2.activity.heads;
             let bytes = &buffer.filled()[before..];

@@ -25,6 +25,7 @@ mod notsent_lowat;
 mod offenders;
 mod overload;
 mod refusal;
+mod request_lines;
 mod server;
 mod service;
 mod settings;

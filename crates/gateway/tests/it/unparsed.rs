@@ -56,7 +56,7 @@ async fn each_is_answered_with_a_problem_and_counted() {
             "bad_head",
         ),
         (
-            "GET /?q=\"a\" HTTP/1.1\r\nHost: a\r\n\r\n".into(),
+            "GET /?q#a HTTP/1.1\r\nHost: a\r\n\r\n".into(),
             400,
             "bad_head",
         ),

@@ -105,6 +105,67 @@ async fn s18_a_request_line_is_three_words_and_two_spaces() {
     }
 }
 
+/// `curl -g`, Node and Python send them as they are typed.
+#[tokio::test]
+async fn characters_that_no_target_may_have_are_escaped() {
+    let lab = Lab::new(ALL).await;
+    for (sent, expected) in [
+        (
+            "/x?filter={\"a\":[1,2]}&b=<c>",
+            "/x?filter={%22a%22:[1,2]}&b=%3Cc%3E",
+        ),
+        ("/a\"<b>`{c}|^", "/a%22%3Cb%3E%60%7Bc%7D%7C%5E"),
+        ("/x?`|\\^{}[]'", "/x?`|\\^{}[]'"),
+        ("/x?q=%22%3c\"", "/x?q=%22%3c%22"),
+    ] {
+        let case =
+            format!("GET {sent} HTTP/1.1\r\nHost: a\r\nX-Quote: \"<>\r\nConnection: close\r\n\r\n");
+        for request in lab.answers(case, &[200]).await {
+            assert_eq!(request.start, format!("GET {expected} HTTP/1.1"));
+            assert_eq!(request.header("x-quote"), Some("\"<>"));
+        }
+    }
+}
+
+/// Bodies that look like requests are not changed. Neither is a request that does not wait for the answer before.
+#[tokio::test]
+async fn characters_of_a_body_are_not_escaped() {
+    let lab = Lab::new(ALL).await;
+    let inner = "GET /x?\" HTTP/1.1\r\nHost: a\r\n\r\n";
+    let next = "GET /y HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let length = inner.len();
+    for framed in [
+        format!("Content-Length: {length}\r\n\r\n{inner}"),
+        format!("Transfer-Encoding: chunked\r\n\r\n{length:x}\r\n{inner}\r\n0\r\n\r\n"),
+    ] {
+        let case = format!("POST /?\" HTTP/1.1\r\nHost: a\r\n{framed}{next}");
+        let mut bodies = 0;
+        for request in lab.answers(case, &[200, 200]).await {
+            if request.start.starts_with("POST") {
+                assert_eq!(request.start, "POST /?%22 HTTP/1.1");
+                assert_eq!(request.body, inner.as_bytes());
+                bodies += 1;
+            } else {
+                assert_eq!(request.start, "GET /y HTTP/1.1");
+            }
+        }
+        assert!(bodies > 0);
+    }
+}
+
+/// A part that the upstream would never see is an error of the client.
+#[tokio::test]
+async fn a_target_has_no_fragment() {
+    for target in ["/#", "/a#b", "/a?b#c", "http://a/b#c", "/a?\"#\""] {
+        let lab = Lab::new(ALL).await;
+        lab.refuses(
+            format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n{SMUG}"),
+            &[400],
+        )
+        .await;
+    }
+}
+
 #[tokio::test]
 async fn s18_empty_lines_before_a_request_are_skipped() {
     let lab = Lab::new(ALL).await;

@@ -1,0 +1,154 @@
+//! Targets of HTTP/1 requests with characters that no URI may hold, and that clients send all the same, such as `"`.
+//!
+//! The HTTP parser refuses such a request as a whole. So the characters are escaped before the parser reads them: `"` becomes `%22`.
+//! The parser would drop a `#` with all that follows, so `#` is replaced by a character that the parser refuses.
+//!
+//! Only request lines are read, so no framing has to be followed. A line that comes while the request before it is under way
+//! (pipelining) passes unchanged, and the parser refuses it as before.
+
+use memchr::{memchr, memchr2, memchr3};
+
+/// Finds the request line of each head.
+#[derive(Debug, Default)]
+pub(crate) struct RequestLines {
+    part: Part,
+    /// How many heads had begun when the last request line ended.
+    ended: Option<usize>,
+}
+
+/// The part of a request line that comes next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Part {
+    /// Empty lines before it.
+    #[default]
+    Start,
+    Method,
+    /// The first character of the target.
+    Target,
+    Path,
+    Query,
+    /// Anything that has no escapes: the version, or a line of another form.
+    Rest,
+}
+
+impl RequestLines {
+    /// Reads bytes that came while no request was under way, after this number of heads. Returns other bytes if they are to be read
+    /// instead.
+    pub(crate) fn read(&mut self, bytes: &[u8], heads: usize) -> Option<Vec<u8>> {
+        if self.ended == Some(heads) {
+            return None;
+        }
+        let start = match self.part {
+            Part::Start => bytes.iter().position(|byte| !is_line_end(*byte))?,
+            _ => 0,
+        };
+        if self.part == Part::Start {
+            self.part = Part::Method;
+        }
+        let length = memchr(b'\n', &bytes[start..]);
+        let end = length.map_or(bytes.len(), |length| start + length);
+        let line = &bytes[start..end];
+        let is_plain =
+            memchr3(b'"', b'<', b'>', line).is_none() && memchr2(b'#', b'`', line).is_none();
+        let mut escaped = None;
+        if !is_plain {
+            let mut changed = bytes[..start].to_vec();
+            line.iter()
+                .for_each(|byte| self.escape(*byte, &mut changed));
+            changed.extend_from_slice(&bytes[end..]);
+            escaped = (changed != bytes).then_some(changed);
+        } else if length.is_none() {
+            line.iter().for_each(|byte| self.pass(*byte));
+        }
+        if length.is_some() {
+            self.part = Part::Start;
+            self.ended = Some(heads);
+        }
+        escaped
+    }
+
+    /// Follows the line by one byte.
+    fn pass(&mut self, byte: u8) {
+        self.part = match (self.part, byte) {
+            (Part::Method, b' ') => Part::Target,
+            // The methods that are in use have letters and hyphens only.
+            (Part::Method, b'-') => Part::Method,
+            (Part::Method, byte) if byte.is_ascii_alphabetic() => Part::Method,
+            (Part::Target, b'/') => Part::Path,
+            (Part::Target, byte) if byte.is_ascii_alphabetic() => Part::Path,
+            (Part::Path, b'?') => Part::Query,
+            (Part::Path | Part::Query, byte) if byte != b' ' => self.part,
+            _ => Part::Rest,
+        };
+    }
+
+    /// Follows the line by one byte, and adds the byte or its escape.
+    fn escape(&mut self, byte: u8, line: &mut Vec<u8>) {
+        self.pass(byte);
+        let is_path = self.part == Part::Path;
+        match byte {
+            _ if !is_path && self.part != Part::Query => line.push(byte),
+            b'"' => line.extend(b"%22"),
+            b'<' => line.extend(b"%3C"),
+            b'>' => line.extend(b"%3E"),
+            b'`' if is_path => line.extend(b"%60"),
+            b'#' => line.push(b'<'),
+            _ => line.push(byte),
+        }
+    }
+}
+
+fn is_line_end(byte: u8) -> bool {
+    matches!(byte, b'\r' | b'\n')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads these bytes in parts of `size`, as the head after `heads` others.
+    fn read(lines: &mut RequestLines, sent: &str, size: usize, heads: usize) -> String {
+        let parts = sent.as_bytes().chunks(size);
+        let read = parts.flat_map(|part| lines.read(part, heads).unwrap_or_else(|| part.to_vec()));
+        String::from_utf8(read.collect()).unwrap()
+    }
+
+    #[track_caller]
+    fn becomes(sent: &str, expected: &str) {
+        for size in 1..=sent.len() {
+            let mut lines = RequestLines::default();
+            for heads in 0..3 {
+                let text = read(&mut lines, sent, size, heads);
+                assert_eq!(text, expected, "head {heads} in parts of {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn characters_of_a_target_are_escaped() {
+        becomes(
+            "GET /a\"<`>?f={\"a\":\"`\"}&<b> HTTP/1.1\r\nHost: a\r\nX: \"<>#\r\n\r\n",
+            "GET /a%22%3C%60%3E?f={%22a%22:%22`%22}&%3Cb%3E HTTP/1.1\r\nHost: a\r\nX: \"<>#\r\n\r\n",
+        );
+        becomes("GET /a#b?c HTTP/1.1\r\n", "GET /a<b?c HTTP/1.1\r\n");
+        becomes(
+            "\r\n\r\nM-SEARCH http://a/?\" HTTP/1.1\n",
+            "\r\n\r\nM-SEARCH http://a/?%22 HTTP/1.1\n",
+        );
+    }
+
+    #[test]
+    fn other_lines_are_unchanged() {
+        for sent in [
+            "GET /a?b=c HTTP/1.1\r\nHost: \"<#>\"\r\n\r\n",
+            "GET / HTTP/1.1\"\r\n",
+            // The end of a head that began behind another request.
+            "X: \"a/b\" /\"<#\r\n\r\n",
+            "abc \"/x\"\r\n",
+            "G\"T /\" HTTP/1.1\r\n",
+            "\u{1}\u{2} /\"\r\n",
+        ] {
+            becomes(sent, sent);
+        }
+    }
+}
