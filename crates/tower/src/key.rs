@@ -1,6 +1,8 @@
 //! From what a limit is counted per to the keyed hash that a store sees.
 
+mod cookie;
 mod recent;
+mod spelling;
 
 use std::borrow::Cow;
 use std::net::Ipv6Addr;
@@ -9,11 +11,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use aws_lc_rs::hmac;
-use http::header::{COOKIE, HOST};
+use http::header::HOST;
 use http::{HeaderName, Method, Request};
 use tidegate_store::{Key, PerCharge};
 
+use self::cookie::cookie;
+use self::spelling::folds_to;
 use crate::address;
+use crate::query::names;
 use crate::{Caller, Client, PathValues, Per, Policy, QueryValue, Rule};
 
 /// Hashes clients and other parts of keys with a secret (HMAC-SHA256, cut to 128 bits).
@@ -102,7 +107,7 @@ impl Hasher {
                             None => parts.add_client(&caller.ip),
                         },
                         Per::Cookie(name) => match cookie(request, name) {
-                            Some(value) => parts.add_named("cookie", name, value),
+                            Some(value) => parts.add_named("cookie", name, &value),
                             None => parts.add_client(&caller.ip),
                         },
                         Per::Path(name) => match path_value(request, name) {
@@ -220,27 +225,22 @@ fn header<'a, B>(request: &'a Request<B>, name: &HeaderName) -> Option<&'a [u8]>
     (values.next().is_none() && !value.is_empty()).then_some(value)
 }
 
-/// A cookie's value (RFC 6265, 4.2.1): the first of that name.
-fn cookie<'a, B>(request: &'a Request<B>, name: &str) -> Option<&'a [u8]> {
-    let lines = request.headers().get_all(COOKIE).iter();
-    let pairs = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b';'));
-    let values = pairs.filter_map(|pair| {
-        let equals = pair.iter().position(|byte| *byte == b'=')?;
-        (pair[..equals].trim_ascii() == name.as_bytes()).then(|| pair[equals + 1..].trim_ascii())
-    });
-    values.into_iter().next().filter(|value| !value.is_empty())
-}
-
 fn path_value<'a, B>(request: &'a Request<B>, name: &str) -> Option<&'a str> {
     let PathValues(values) = request.extensions().get()?;
     let (_, value) = values.iter().find(|(known, _)| **known == *name)?;
     Some(value)
 }
 
-/// A value of the query, if its name is there exactly once.
+/// A value of the query, if its name is there exactly once, in the eyes of all servers: some ignore case, and some also split at
+/// `;`.
 fn query_value<'a, B>(request: &'a Request<B>, name: &str) -> Option<Cow<'a, [u8]>> {
-    match QueryValue::of(request.uri().query()?, name) {
-        QueryValue::One(value) => Some(value).filter(|value| !value.is_empty()),
+    let query = request.uri().query()?;
+    let is_named = |found: &Vec<u8>| folds_to(found.trim_ascii(), name);
+    match QueryValue::of(query, name) {
+        QueryValue::One(value) => {
+            let is_alone = names(query).filter(is_named).nth(1).is_none();
+            Some(value).filter(|value| is_alone && !value.is_empty())
+        }
         QueryValue::Missing | QueryValue::Several => None,
     }
 }

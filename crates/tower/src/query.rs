@@ -45,7 +45,17 @@ pub fn query_values<'a>(query: &'a str, name: &str) -> impl Iterator<Item = Cow<
     })
 }
 
-fn decoded(text: &[u8]) -> impl Iterator<Item = u8> {
+/// The names of all parameters without their escapes, also where a server splits at `;`.
+pub(crate) fn names(query: &str) -> impl Iterator<Item = Vec<u8>> {
+    let parameters = query.as_bytes().split(|byte| matches!(byte, b'&' | b';'));
+    parameters.map(|parameter| {
+        let name = parameter.split(|byte| *byte == b'=').next();
+        decoded(name.unwrap_or_default()).collect()
+    })
+}
+
+/// Decodes escapes, and blanks that are written as `+`.
+pub(crate) fn decoded(text: &[u8]) -> impl Iterator<Item = u8> {
     let mut rest = text;
     std::iter::from_fn(move || {
         let (&first, after) = rest.split_first()?;

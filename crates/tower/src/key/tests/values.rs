@@ -1,4 +1,5 @@
 use http::HeaderValue;
+use http::header::COOKIE;
 
 use super::*;
 
@@ -187,6 +188,11 @@ fn a_parameter_counts_under_its_one_value_however_it_is_spelled() {
         "Index=a",
         "index=a&index=b",
         "index=a&index=a",
+        // Some servers ignore case, split at `;`, or trim a name.
+        "index=b&Index=a",
+        "index=b;index=a",
+        "index=b&%20index=a",
+        "q=x;index=a&index=b",
     ] {
         assert_eq!(of(none), missing, "{none}");
     }
@@ -194,7 +200,7 @@ fn a_parameter_counts_under_its_one_value_however_it_is_spelled() {
 }
 
 #[test]
-fn a_cookie_is_the_first_of_its_name_among_others() {
+fn a_cookie_counts_under_its_one_value_however_it_is_spelled() {
     let per = [Per::Cookie("session".into())];
     let of = |line: &[u8]| at("192.0.2.1", &per, &with_header(COOKIE, Some(line)));
     let plain = of(b"session=x");
@@ -202,8 +208,15 @@ fn a_cookie_is_the_first_of_its_name_among_others() {
         "a=1; session=x; b=2",
         "a=1;session=x",
         "session = x",
-        "session=x; session=y",
+        "session=x; session=x",
         "flag; session=x",
+        // Python's `http.cookies` decodes quoted values, PHP and Express decode escapes.
+        "session=\"x\"",
+        "session=\"\\170\"",
+        "session=\"\\x\"",
+        "session=%78",
+        "session=\"%78\"",
+        "session=%78; session=x",
     ] {
         assert_eq!(of(same.as_bytes()), plain, "{same}");
     }
@@ -214,14 +227,37 @@ fn a_cookie_is_the_first_of_its_name_among_others() {
         "a=session=x",
         "session",
         "session=",
+        "session=\"\"",
+        // Servers differ in which of two they take, in where one ends, and in case.
+        "session=y; session=x",
+        "session=x; session=y",
+        "session=x; session=",
+        "session=x; Session=y",
+        "session=y; a=1 session=x",
+        "session=y; a=1, session=x",
+        "session=y; a=\"1\"session=x",
+        "session=y; a=\"; session = x\"",
     ] {
         assert_eq!(of(other.as_bytes()), none, "{other}");
+    }
+    let folded = [Per::Cookie("my_session".into())];
+    let of_folded = |line: &[u8]| at("192.0.2.1", &folded, &with_header(COOKIE, Some(line)));
+    for other in ["my_session=y; my.session=x", "my_session=y; my session=x"] {
+        assert_eq!(
+            of_folded(other.as_bytes()),
+            at("192.0.2.1", &folded, &get("host")),
+            "{other}"
+        );
     }
     let mut two_lines = with_header(COOKIE, Some(b"a=1"));
     two_lines
         .headers_mut()
         .append(COOKIE, "session=x".parse().unwrap());
     assert_eq!(at("192.0.2.1", &per, &two_lines), plain);
+    two_lines
+        .headers_mut()
+        .append(COOKIE, "session=y".parse().unwrap());
+    assert_eq!(at("192.0.2.1", &per, &two_lines), none);
 }
 
 #[test]
