@@ -8,7 +8,9 @@ use std::net::IpAddr;
 
 /// The hops of one line, the last one first; `None` for one that is hidden, missing or malformed.
 pub(super) fn hops(line: &[u8]) -> impl Iterator<Item = Option<IpAddr>> {
-    rsplit_unquoted(line, b',').map(|element| {
+    // Empty elements of a list are skipped (RFC 9110, 5.6.1).
+    let elements = rsplit_unquoted(line, b',').filter(|element| !element.trim_ascii().is_empty());
+    elements.map(|element| {
         let mut named = rsplit_unquoted(element, b';').filter_map(|pair| {
             let (name, value) = pair.split_at(pair.iter().position(|byte| *byte == b'=')?);
             name.trim_ascii()
@@ -21,13 +23,23 @@ pub(super) fn hops(line: &[u8]) -> impl Iterator<Item = Option<IpAddr>> {
     })
 }
 
-/// The address of a node: `192.0.2.1`, `"192.0.2.1:4711"` or `"[2001:db8::1]:4711"`; not `unknown` or `_hidden`.
+/// The address of a node: `192.0.2.1`, `"192.0.2.1:4711"` or `"[2001:db8::1]:4711"`; not `unknown` or `_hidden`. The port may be hidden, too.
 fn node(value: &[u8]) -> Option<IpAddr> {
     let value = value.trim_ascii();
     let quoted = value
         .strip_prefix(b"\"")
         .and_then(|value| value.strip_suffix(b"\""));
-    super::parse(quoted.unwrap_or(value))
+    let value = quoted.unwrap_or(value);
+    super::parse(without_hidden_port(value).unwrap_or(value))
+}
+
+/// The rest of an address whose port is hidden, such as `192.0.2.1:_gate` (RFC 7239, 6.3).
+fn without_hidden_port(value: &[u8]) -> Option<&[u8]> {
+    let colon = value.iter().rposition(|byte| *byte == b':')?;
+    let (address, port) = (&value[..colon], value[colon + 1..].strip_prefix(b"_")?);
+    let is_hidden = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
+    let is_whole = address.ends_with(b"]") || !address.contains(&b':');
+    (is_whole && !port.is_empty() && port.iter().all(is_hidden)).then_some(address)
 }
 
 /// The parts between separators outside of quotes, the last one first.

@@ -148,6 +148,34 @@ fn forwarded_is_read_as_rfc_7239_writes_it() {
     assert_eq!(forwarded(&[]), PROXY);
 }
 
+/// RFC 7239, 6 has ports that hide a number, and RFC 9110, 5.6.1 has elements that are empty.
+#[test]
+fn forwarded_may_hide_ports_and_have_empty_elements() {
+    for (line, address) in [
+        ("for=\"203.0.113.7:_p\"", "203.0.113.7"),
+        ("for=\"203.0.113.7:_Gate-1.b_2\"", "203.0.113.7"),
+        ("for=\"[2001:db8::1]:_p\"", "2001:db8::1"),
+        ("for=203.0.113.7,", "203.0.113.7"),
+        (",for=203.0.113.7 , ,, for=10.0.0.2", "203.0.113.7"),
+    ] {
+        assert_eq!(forwarded(&[line]), address, "{line}");
+    }
+    assert_eq!(forwarded(&["for=203.0.113.7", "", " "]), "203.0.113.7");
+    for line in [
+        "for=\"203.0.113.7:_\"",
+        "for=\"203.0.113.7:_p q\"",
+        "for=\"203.0.113.7:_p:80\"",
+        "for=\"203.0.113.7:p\"",
+        "for=\"2001:db8::1:_p\"",
+        "for=\"[2001:db8::1]_p\"",
+        "for=203.0.113.7, ;",
+    ] {
+        assert_eq!(forwarded(&[line]), PROXY, "{line}");
+    }
+    let hops = ["for=6.6.6.6", &", for=10.0.0.2".repeat(99), ","];
+    assert_eq!(forwarded(&hops), "6.6.6.6");
+}
+
 #[test]
 fn elements_of_forwarded_are_walked_from_the_right_over_all_lines() {
     assert_eq!(
@@ -179,7 +207,6 @@ fn an_element_of_forwarded_without_one_good_address_ends_the_walk() {
         "for=\"\"",
         "for",
         "proto=http",
-        "",
         "by=192.0.2.1",
         "xfor=192.0.2.1",
         "for=192.0.2.1;for=192.0.2.2",
