@@ -3,7 +3,7 @@
 use http::Uri;
 use http::uri::{Authority, PathAndQuery, Scheme};
 
-use crate::value::net::can_be_dialled;
+use crate::value::net::{can_be_dialled, no_host};
 use crate::value::{Fault, Value};
 
 /// What is spoken to a server, as its URL says.
@@ -35,7 +35,7 @@ impl Value for Server {
                 "`{text}` has no scheme: write http://{text}"
             )));
         }
-        let uri: Uri = text.parse().map_err(|_| Fault::Form)?;
+        let uri: Uri = text.parse().map_err(|_| no_host(text))?;
         let parts = uri.into_parts();
         let scheme = match parts.scheme.as_ref().map(Scheme::as_str) {
             Some("http") => ServerScheme::Http,

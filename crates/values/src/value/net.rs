@@ -38,7 +38,17 @@ impl Value for HostPattern {
     const ALLOWED: &'static str = "api.example.com, *.example.com or an address, without a port";
 
     fn read(text: &str) -> Result<Self, Fault> {
-        Self::parse(text).map_err(|_| Fault::Form)
+        Self::parse(text).map_err(|_| no_host(text))
+    }
+}
+
+/// Why a text with a host is refused: its form, or letters that requests never have in a host (RFC 5891).
+pub fn no_host(text: &str) -> Fault {
+    match text.is_ascii() {
+        true => Fault::Form,
+        false => Fault::Because(
+            "letters outside ASCII are not allowed: write a host as browsers send it, such as xn--bcher-kva.example for bücher.example",
+        ),
     }
 }
 
@@ -97,7 +107,8 @@ impl Value for UpstreamHost {
             _ => {}
         }
         let authority = text.parse::<Authority>().ok();
-        let authority = authority.filter(can_be_dialled).ok_or(Fault::Form)?;
+        let authority = authority.filter(can_be_dialled);
+        let authority = authority.ok_or_else(|| no_host(text))?;
         let value = HeaderValue::from_str(authority.as_str());
         value.map(Self::Fixed).map_err(|_| Fault::Form)
     }
@@ -118,7 +129,7 @@ pub fn can_be_dialled(authority: &Authority) -> bool {
 ///
 /// The text is no such URL.
 pub fn http_url(text: &str, user: &'static str) -> Result<Uri, Fault> {
-    let uri: Uri = text.parse().map_err(|_| Fault::Form)?;
+    let uri: Uri = text.parse().map_err(|_| no_host(text))?;
     let schemes = [Scheme::HTTP, Scheme::HTTPS];
     let has_scheme = uri.scheme().is_some_and(|scheme| schemes.contains(scheme));
     let authority = uri.authority().ok_or(Fault::Form)?;
