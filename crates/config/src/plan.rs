@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tidegate_store::Limit;
 use tidegate_telemetry::traces::TraceSettings;
-use tidegate_tower::{ClientPlans, Clients, Policy, Reject};
+use tidegate_tower::{ClientPlans, Clients, HeaderEdits, Policy, Reject};
 
 use crate::access::networks::DenyFile;
 use crate::admin::AdminPlan;
@@ -55,6 +55,10 @@ pub struct Plan {
     pub unmatched: Policy,
     /// What is answered where there is no route; none: 404 with problem details.
     pub no_route: Option<Reject>,
+    /// The path at which listeners answer health checks; none: all paths are routes'.
+    pub health: Option<Box<str>>,
+    /// Edits of answers without a route.
+    pub response_headers: HeaderEdits,
     /// Whether answers carry the request ID.
     pub request_id_in_answers: bool,
     /// All limits, in the order of the file.

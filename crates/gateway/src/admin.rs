@@ -26,6 +26,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
+use crate::request::health::readiness;
 use crate::status::LiveStatus;
 use access::{Access, Asker};
 use audit::Audit;
@@ -34,7 +35,7 @@ pub(crate) use config::RunningConfig;
 use page::{Answer, Page};
 use tidegate_net::session::Sessions;
 use tidegate_overrides::port::Asked;
-use tidegate_server::{AdminConnection, AdminConnections, Pressure, bound_unsent};
+use tidegate_server::{AdminConnection, AdminConnections, bound_unsent};
 use tidegate_status::page::Part;
 use tidegate_telemetry::metrics::Format;
 
@@ -219,17 +220,11 @@ impl Admin {
         if *self.stopping.borrow() {
             return text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n");
         }
-        if self.status.current.load().stack.overload.pressure() != Pressure::None {
-            let reason = "near max_memory: new connections are refused\n";
-            return text(StatusCode::SERVICE_UNAVAILABLE, reason);
-        }
-        if self.status.current.load().stack.clients.lack_keys() {
-            let reason = "a key set of jwt was not fetched yet\n";
-            return text(StatusCode::SERVICE_UNAVAILABLE, reason);
-        }
-        match self.status.store.ready().await {
+        let snapshot = self.status.current.load_full();
+        let stack = &snapshot.stack;
+        match readiness(&stack.overload, &stack.clients, &self.status.store).await {
             Ok(()) => text(StatusCode::OK, "ready\n"),
-            Err(error) => text(StatusCode::SERVICE_UNAVAILABLE, &format!("{error}\n")),
+            Err(reason) => text(StatusCode::SERVICE_UNAVAILABLE, &format!("{reason}\n")),
         }
     }
 

@@ -3,7 +3,9 @@
 pub(crate) mod conditions;
 pub(crate) mod cors;
 pub(crate) mod grpc;
+pub(crate) mod health;
 pub(crate) mod info;
+pub(crate) mod own_headers;
 pub(crate) mod problem;
 pub(crate) mod record;
 pub(crate) mod routes;

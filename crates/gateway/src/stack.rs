@@ -23,7 +23,9 @@ use crate::body::Body;
 use crate::forward::{Forward, Forwarding, X_REQUEST_ID};
 use crate::request::cors::Cors;
 use crate::request::grpc;
+use crate::request::health::Health;
 use crate::request::info::{RequestInfo, certificate_names, peer};
+use crate::request::own_headers::OwnHeaders;
 use crate::request::problem::Problem;
 use crate::request::record::{AnsweredBy, Ended, RequestEnd};
 use crate::request::routes::Routes;
@@ -59,6 +61,10 @@ pub(crate) struct Stack {
     pub(crate) request_ids: Arc<RequestIds>,
     /// Whether answers carry the request ID.
     pub(crate) request_id_in_answers: bool,
+    /// Answers health checks, if the configuration names a path for them.
+    pub(crate) health: Option<Health>,
+    /// Headers of answers without a route.
+    pub(crate) own_headers: OwnHeaders,
 }
 
 /// A route with everything that serves it.
@@ -70,6 +76,8 @@ pub(crate) struct Route {
     pub(crate) stack: RouteStack,
     /// Which pages may read its answers, if the configuration says so.
     pub(crate) cors: Option<Cors>,
+    /// Headers of answers that the gateway gives itself.
+    pub(crate) own_headers: OwnHeaders,
     pub(crate) metrics: Arc<RouteMetrics>,
 }
 
@@ -214,6 +222,10 @@ impl Stack {
         // gRPC: around all others, because a gRPC client understands no other answers than its own, whoever refuses its call.
         let call = grpc::call(&request);
         let mut problem = None;
+        let own_headers = match next {
+            Next::Serve(route) => &self.routes.at(route).own_headers,
+            Next::Shed | Next::Refuse { .. } => &self.own_headers,
+        };
         let mut response = match next {
             Next::Shed => {
                 let mut response = shed::answer(request.version());
@@ -221,6 +233,7 @@ impl Stack {
                 if let Some(kind) = call {
                     response = grpc::translate(response, kind, None);
                 }
+                own_headers.write(response.headers_mut());
                 identify(&mut response, request_id);
                 return Ok(response.map(|body| Ended::new(body, end)));
             }
@@ -244,7 +257,8 @@ impl Stack {
                 response
             }
         };
-        match (end.answered(&mut response), call) {
+        let by = end.answered(&mut response);
+        match (by, call) {
             (AnsweredBy::Nobody, _) => return Err(Dropped::default()),
             (AnsweredBy::Gateway, Some(kind)) => {
                 // The status of the answer may be the configuration's own.
@@ -256,6 +270,9 @@ impl Stack {
                 response = grpc::translate(response, kind, meant);
             }
             (AnsweredBy::Gateway | AnsweredBy::Upstream, _) => {}
+        }
+        if by == AnsweredBy::Gateway {
+            own_headers.write(response.headers_mut());
         }
         identify(&mut response, request_id);
         let Some(tunnel) = response.body_mut().take_tunnel() else {

@@ -1,5 +1,4 @@
-//! How the gateway and its routes answer: which headers tell of limits, and what a refusal looks like (`headers`, `reject`,
-//! `unmatched`).
+//! The answers of the gateway and its routes: limit headers and refusals (`headers`, `reject`, `unmatched`).
 
 use http::{HeaderValue, StatusCode};
 use schemars::JsonSchema;

@@ -28,6 +28,8 @@ use crate::limits::plans::Plans;
 use crate::listeners::Listen;
 use crate::log::Log;
 use crate::plan::Plan;
+use crate::routes::edits::{WrittenHeaderEdits, file_response_headers};
+use crate::routes::health::{HealthPath, health};
 use crate::routes::{RouteDefaults, Routes};
 use crate::shape::{Named, SingleOr};
 use crate::store::redis::Redis;
@@ -83,6 +85,10 @@ pub(crate) struct File {
     pub(crate) headers: Option<SingleOr<HeadersWord, Headers>>,
     /// Whether answers carry the request ID as X-Request-Id. Default: true.
     pub(crate) request_id_in_answers: Option<Scalar<bool>>,
+    /// Edits of the headers of answers. A route's own edits replace them. Default: none.
+    pub(crate) response_headers: Option<WrittenHeaderEdits>,
+    /// The path at which listeners answer health checks, such as /healthz. Default: none.
+    pub(crate) health: Option<Scalar<HealthPath>>,
     /// What a refusal by a limit looks like. Default: 429 with problem details.
     pub(crate) reject: Option<WrittenReject>,
     /// The routes; the first match wins.
@@ -192,7 +198,11 @@ fn plan(check: &mut Check<'_>, file: &File) -> Option<Plan> {
     let request_id_in_answers = check.read_some(file.request_id_in_answers.as_ref());
     let request_id_in_answers = request_id_in_answers.unwrap_or(true);
     let timeouts = timeouts::timeouts(check, file.timeouts.as_ref());
+    let response_headers =
+        file_response_headers(check, file.response_headers.as_ref(), &callers.clients);
     let defaults = RouteDefaults {
+        response_headers: &response_headers,
+        request_id_in_answers,
         clients: &callers.clients,
         known: &known,
         access: &access,
@@ -208,6 +218,7 @@ fn plan(check: &mut Check<'_>, file: &File) -> Option<Plan> {
         &mut upstreams,
         &defaults,
     );
+    let health = health(check, file.health.as_ref(), &routes);
     upstreams::unused_upstreams(check, &upstreams);
     limits::unused_limits(check, written, file.listed_limits());
     limits::plans::unused_plans(check, file.plans.as_ref(), clients);
@@ -236,6 +247,8 @@ fn plan(check: &mut Check<'_>, file: &File) -> Option<Plan> {
         secret,
         unmatched,
         no_route,
+        health,
+        response_headers,
         request_id_in_answers,
         limits,
         routes,

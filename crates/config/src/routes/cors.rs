@@ -19,6 +19,7 @@ use tidegate_yaml::{Place, Problem, Spanned};
 
 use crate::check::Check;
 use crate::routes::matching::methods;
+use crate::value::net::no_host;
 use crate::value::{Fault, Scalar, Value};
 
 /// What browsers are told of a route. The gateway answers their preflights itself, once these are charged.
@@ -58,7 +59,7 @@ impl Value for CorsOrigin {
             return Ok(Self::Any);
         }
         OriginPattern::parse(text).map(Self::Of).map_err(|why| match why {
-            NoOrigin::Form => Fault::Form,
+            NoOrigin::Form => no_host(text),
             NoOrigin::Null => Fault::Because(
                 "`null` is the origin of sandboxed pages, which any page can create: it allows every page",
             ),
@@ -148,12 +149,12 @@ pub enum Origins {
 /// What pages may send to a route that takes any method, unless it says otherwise.
 const SIMPLE: [Method; 3] = [Method::GET, Method::HEAD, Method::POST];
 
-/// What browsers are told of a route that serves `methods` and has these `headers` that tell of limits.
+/// Makes the CORS headers of a route that serves `methods`. Pages may read the headers `told` in any case.
 pub(crate) fn cors(
     check: &mut Check<'_>,
     written: &Cors,
     methods: Option<&[Method]>,
-    headers: RateLimitHeaders,
+    told: Vec<HeaderName>,
 ) -> Option<CorsPlan> {
     let credentials = check.read_some(written.credentials.as_ref());
     let credentials = credentials.unwrap_or(false);
@@ -162,7 +163,7 @@ pub(crate) fn cors(
         Some(written) => sent_methods(check, written, methods),
         None => methods.unwrap_or(&SIMPLE).to_vec(),
     };
-    let mut expose = told(headers);
+    let mut expose = told;
     for name in names(check, written.expose.as_deref(), credentials) {
         if !expose.contains(&name) {
             expose.push(name);
@@ -259,9 +260,12 @@ fn twice(check: &mut Check<'_>, place: Option<Place>, what: &impl Display) {
     check.refuse(Problem::new(place, format!("`{what}` is here twice")));
 }
 
-/// What tells of limits, and when to come back: of no use to a page that cannot read it.
-fn told(headers: RateLimitHeaders) -> Vec<HeaderName> {
+/// Returns the headers that pages may read in any case: `Retry-After`, the request ID, and limit headers.
+pub(crate) fn told(headers: RateLimitHeaders, has_request_id: bool) -> Vec<HeaderName> {
     let mut told = vec![RETRY_AFTER];
+    if has_request_id {
+        told.push(HeaderName::from_static("x-request-id"));
+    }
     if headers.x_ratelimit.is_some() {
         told.extend([X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET]);
     }

@@ -37,6 +37,8 @@ pub(crate) struct WrittenHeaderEdits {
 pub(crate) struct WrittenEdits<'a> {
     pub(crate) request_headers: Option<&'a WrittenHeaderEdits>,
     pub(crate) response_headers: Option<&'a WrittenHeaderEdits>,
+    /// The changes of answers where the route has none of its own.
+    pub(crate) of_file: &'a HeaderEdits,
     pub(crate) strip_prefix: Option<&'a Scalar<PathPattern>>,
     pub(crate) upstream_host: Option<&'a Scalar<UpstreamHost>>,
     pub(crate) redirect: Option<&'a Scalar<HttpsPort>>,
@@ -73,7 +75,7 @@ impl Value for HttpsPort {
 pub struct RouteEdits {
     /// In the headers that the upstream gets.
     pub request_headers: HeaderEdits,
-    /// In the headers of the upstream's answer.
+    /// In the headers of answers.
     pub response_headers: HeaderEdits,
     /// How many segments of the path the upstream does not get.
     pub stripped: usize,
@@ -144,17 +146,29 @@ pub(crate) fn edits(
 ) -> RouteEdits {
     let upstream_host = check.read_some(written.upstream_host);
     let request = written.request_headers;
-    let response = written.response_headers;
     let to_client = Way::ToClient {
         has_cors: written.has_cors,
     };
     RouteEdits {
         request_headers: header_edits(check, request, Way::ToUpstream, clients),
-        response_headers: header_edits(check, response, to_client, clients),
+        response_headers: match written.response_headers {
+            Some(response) => header_edits(check, Some(response), to_client, clients),
+            None => written.of_file.clone(),
+        },
         stripped: stripped(check, written.strip_prefix, path),
         upstream_host: upstream_host.unwrap_or_default(),
         redirect: check.read_some(written.redirect),
     }
+}
+
+/// Reads the edits of answers at the top of the file. CORS headers are refused there, because routes have `cors`.
+pub(crate) fn file_response_headers(
+    check: &mut Check<'_>,
+    written: Option<&WrittenHeaderEdits>,
+    clients: &Clients,
+) -> HeaderEdits {
+    let to_client = Way::ToClient { has_cors: true };
+    header_edits(check, written, to_client, clients)
 }
 
 /// How many segments a prefix has that every path of the route begins with.

@@ -6,6 +6,7 @@ pub(crate) mod cors;
 pub(crate) mod edits;
 mod explain;
 mod guards;
+pub(crate) mod health;
 mod hidden;
 pub(crate) mod matching;
 mod prefixes;
@@ -30,7 +31,7 @@ use tidegate_net::host::HostPattern;
 use tidegate_net::path::EncodedSlashes;
 use tidegate_net::pattern::PathPattern;
 use tidegate_store::MAX_CHARGES;
-use tidegate_tower::{Clients, Policy, Rule};
+use tidegate_tower::{Clients, HeaderEdits, Policy, Rule};
 use tidegate_upstream::{RetryPlan, UpstreamPlan};
 use tidegate_yaml::{Place, Problem, Spanned};
 
@@ -104,7 +105,7 @@ pub(crate) struct Route {
     pub(crate) retries: Option<Spanned<Retries>>,
     /// What is changed in the headers that the upstream gets. Default: nothing.
     pub(crate) request_headers: Option<WrittenHeaderEdits>,
-    /// What is changed in the headers of the upstream's answer. Default: nothing.
+    /// Edits of the headers of answers. Default: the file's.
     pub(crate) response_headers: Option<WrittenHeaderEdits>,
     /// The first segments of the path, which the upstream does not get. Default: it gets all.
     pub(crate) strip_prefix: Option<Scalar<PathPattern>>,
@@ -174,6 +175,8 @@ pub(crate) struct RouteDefaults<'a> {
     pub(crate) unmatched: &'a Policy,
     pub(crate) max_body: Option<u64>,
     pub(crate) timeouts: Timeouts,
+    pub(crate) response_headers: &'a HeaderEdits,
+    pub(crate) request_id_in_answers: bool,
 }
 
 /// All routes, each of which some request can reach.
@@ -233,6 +236,7 @@ fn route_plan(
     let edits = WrittenEdits {
         request_headers: route.request_headers.as_ref(),
         response_headers: route.response_headers.as_ref(),
+        of_file: defaults.response_headers,
         strip_prefix: route.strip_prefix.as_ref(),
         upstream_host: route.upstream_host.as_ref(),
         redirect: route.redirect.as_ref(),
@@ -247,8 +251,8 @@ fn route_plan(
     let (headers, reject) = (route.headers.as_ref(), route.reject.as_ref());
     let answers = answers(check, headers, reject, &unmatched.answers);
     let written = route.cors.as_ref();
-    let cors =
-        written.map(|written| cors::cors(check, written, served.as_deref(), answers.headers));
+    let told = cors::told(answers.headers, defaults.request_id_in_answers);
+    let cors = written.map(|written| cors::cors(check, written, served.as_deref(), told));
     let scalars = route.limits.as_deref().unwrap_or_default();
     let own_rules = rules_of(check, scalars, rules, "this route");
     let written = WrittenAccess {

@@ -31,6 +31,23 @@ fn an_upstream_that_no_route_leads_to() {
 }
 
 #[test]
+fn a_path_of_health_checks_that_is_a_routes_own() {
+    for (path, warns) in [
+        ("/healthz", true),
+        ("/{any}", true),
+        ("/**", false),
+        ("/other", false),
+    ] {
+        let text =
+            format!("health: /healthz\nroutes: [{{ path: \"{path}\", upstream: http://h }}]\n");
+        let (_, warnings) = parse(&text).unwrap();
+        let expected = format!(":1:9: the route `{path}` has this path as well");
+        let found = warnings.iter().any(|it| it.to_string().contains(&expected));
+        assert_eq!(found, warns, "{path}");
+    }
+}
+
+#[test]
 fn a_file_of_overrides_with_redis() {
     let text = with(&format!("{REDIS}overrides_file: overrides.jsonl"));
     warned(&text, ":3:17: `overrides_file` has no effect with Redis");

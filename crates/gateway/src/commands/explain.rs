@@ -20,6 +20,7 @@ use tidegate_tower::{
 };
 
 use super::Failure;
+use crate::request::health::is_check;
 use crate::request::info::certificate_names;
 use crate::request::routes::Routes;
 use crate::request::target::Target;
@@ -77,6 +78,14 @@ pub(super) fn explain(
     overriding: &Overriding,
 ) -> String {
     let mut request = question.request();
+    if is_check(
+        plan.health.as_deref(),
+        &question.method,
+        request.uri().path(),
+    ) {
+        return "answer:   200, or 503 if not ready, by the gateway itself, for `health` has this path; nothing is charged\n"
+            .to_owned();
+    }
     if let Some(names) = certificate {
         request.extensions_mut().insert(names);
     }

@@ -2,10 +2,12 @@
 
 use http::header::{HOST, LOCATION};
 use http::uri::{Authority, PathAndQuery};
-use http::{HeaderMap, HeaderValue, Response, StatusCode, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, Uri};
 
 use crate::body::Body;
 use tidegate_config::routes::HttpsPort;
+
+const X_FORWARDED_PREFIX: HeaderName = HeaderName::from_static("x-forwarded-prefix");
 
 /// The path without its first `count` segments, in any spelling of them. The query is kept.
 pub(super) fn without_segments(path: &PathAndQuery, count: usize) -> Option<PathAndQuery> {
@@ -16,6 +18,21 @@ pub(super) fn without_segments(path: &PathAndQuery, count: usize) -> Option<Path
             Some(query) => format!("/?{query}").parse().ok(),
             None => Some(PathAndQuery::from_static("/")),
         },
+    }
+}
+
+/// Sets `X-Forwarded-Prefix` to the stripped segments, behind the prefix that a trusted proxy has sent.
+pub(super) fn tell_prefix(headers: &mut HeaderMap, path: &PathAndQuery, count: usize) {
+    let path = path.path();
+    let mut slashes = path.match_indices('/').map(|(at, _)| at);
+    let end = slashes.nth(count).unwrap_or(path.len());
+    let outer = headers.get(X_FORWARDED_PREFIX);
+    let outer = outer
+        .and_then(|outer| outer.to_str().ok())
+        .unwrap_or_default();
+    let prefix = format!("{}{}", outer.trim_end_matches('/'), &path[..end]);
+    if let Ok(prefix) = HeaderValue::try_from(prefix) {
+        headers.insert(X_FORWARDED_PREFIX, prefix);
     }
 }
 

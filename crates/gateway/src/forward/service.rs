@@ -272,6 +272,11 @@ impl Forwarding {
             if let Some(trace) = info.trace {
                 trace.write(&mut head.headers);
             }
+            if let Some(path) = head.uri.path_and_query()
+                && self.settings.edits.stripped > 0
+            {
+                edits::tell_prefix(&mut head.headers, path, self.settings.edits.stripped);
+            }
             self.settings.edits.request_headers.apply(&mut head.headers);
         }
         if self.reads_bodies {

@@ -16,6 +16,8 @@ use super::snapshot::Snapshot;
 use super::start_error::StartError;
 use crate::forward::{Forwarding, ReadHeaders};
 use crate::request::cors::Cors;
+use crate::request::health::Health;
+use crate::request::own_headers::OwnHeaders;
 use crate::request::routes::Routes;
 use crate::stack::{Enforcement, Route, Stack};
 use tidegate_config::Plan;
@@ -96,6 +98,10 @@ impl Runtime {
             traces,
             request_ids: self.request_ids.clone(),
             request_id_in_answers: plan.request_id_in_answers,
+            health: plan
+                .health
+                .map(|path| Health::new(path, self.store.clone())),
+            own_headers: OwnHeaders::of(&plan.response_headers),
             overload: self.overload.clone(),
         };
         let names = ListenerName::all(plan.listen.iter().map(|listener| listener.address));
@@ -175,6 +181,7 @@ fn make_route(
         pattern: plan.shape.path.to_string().into(),
         stack: enforcement.route(plan.policy.clone(), forwarding),
         cors: plan.cors.as_ref().map(Cors::new),
+        own_headers: OwnHeaders::of(response_headers),
         metrics,
     }
 }

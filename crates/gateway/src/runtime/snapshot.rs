@@ -100,8 +100,27 @@ impl Service for Snapshot {
         connection: ConnectionInfo,
         guard: RequestGuard,
     ) -> impl Future<Output = Result<Response<Ended>, Dropped>> + Send {
-        let begun = self.stack.begin(request, connection, guard);
-        async move { self.stack.answer(begun).await }
+        let is_check = self
+            .stack
+            .health
+            .as_ref()
+            .is_some_and(|health| health.takes(&request));
+        let begun = match is_check {
+            true => Err((connection, guard)),
+            false => Ok(self.stack.begin(request, connection, guard)),
+        };
+        async move {
+            match (begun, &self.stack.health) {
+                (Err((connection, _guard)), Some(health)) => {
+                    let drains = *connection.drain().borrow();
+                    let (overload, clients) = (&self.stack.overload, &self.stack.clients);
+                    let response = health.answer(drains, overload, clients).await;
+                    Ok(response.map(Ended::without_end))
+                }
+                (Ok(begun), _) => self.stack.answer(begun).await,
+                (Err(_), None) => Err(Dropped::default()),
+            }
+        }
     }
 
     async fn refuse_head(

@@ -55,6 +55,7 @@ impl Stack {
             let response = None;
             return RefusedHead { response, used_up };
         }
+        self.own_headers.write(response.headers_mut());
         identify(&mut response, answer_id);
         RefusedHead {
             response: Some(response.map(|body| Ended::new(body, end))),

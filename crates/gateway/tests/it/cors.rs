@@ -12,8 +12,7 @@ use crate::support::TestGateway;
 
 const APP: &str = "https://app.example.com";
 const STRANGER: &str = "https://evil.example";
-const EXPOSED: &str =
-    "retry-after, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset, x-kind";
+const EXPOSED: &str = "retry-after, x-request-id, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset, x-kind";
 
 /// The headers by which browsers are told.
 const TOLD: [&str; 7] = [

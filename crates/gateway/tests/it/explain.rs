@@ -124,6 +124,19 @@ fn it_names_route_client_limits_and_keys() {
 }
 
 #[test]
+fn a_health_check_meets_nothing() {
+    let rest = rest("http://127.0.0.1:9000");
+    let asked = Asked::new(&format!("health: /healthz\n{rest}"));
+    assert_eq!(
+        asked.explain(&["OPTIONS", "/healthz"]),
+        [
+            "answer:   200, or 503 if not ready, by the gateway itself, for `health` has this path; nothing is charged"
+        ]
+    );
+    assert!(asked.explain(&["POST", "/healthz"])[0].starts_with("route:"));
+}
+
+#[test]
 fn what_no_route_takes_meets_what_is_always_charged() {
     let asked = Asked::in_memory();
     for (arguments, status) in [
@@ -137,6 +150,10 @@ fn what_no_route_takes_meets_what_is_always_charged() {
             "400 Bad Request",
         ),
         (&["GET", "/rides/5"], "404 Not Found"),
+        (
+            &["post", "http://api.example.com/rides/5"],
+            "400 Bad Request",
+        ),
     ] {
         let mut lines = asked.explain(arguments);
         assert_eq!(lines[0], format!("route:    none; answered {status}"));

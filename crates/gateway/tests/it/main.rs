@@ -23,6 +23,7 @@ mod cors;
 mod costs;
 mod dropped;
 mod headers;
+mod health;
 mod key_files;
 mod matched;
 mod overrides;

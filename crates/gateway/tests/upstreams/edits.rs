@@ -112,6 +112,106 @@ async fn a_prefix_is_stripped_however_it_is_spelled() {
     }
 }
 
+/// Frameworks make links of it. A client has no say in it, and a proxy in front may have stripped more.
+#[tokio::test]
+async fn the_upstream_is_told_the_prefix_that_it_does_not_get() {
+    let server = Upstream::ok();
+    let yaml = format!(
+        "trusted_proxies: [127.0.0.2]\n\
+         routes:\n\
+         - {{ path: \"/api/{{version}}/**\", upstream: \"{0}\", strip_prefix: \"/api/{{version}}\" }}\n\
+         - {{ path: /**, upstream: \"{0}\" }}\n",
+        server.url()
+    );
+    let gateway = written(&yaml).await;
+    let (client, proxy) = (
+        Client::new(gateway.address),
+        Client::new(gateway.address).from_ip([127, 0, 0, 2]),
+    );
+    for (client, path, sent, expected) in [
+        (&client, "/api/v1/rides", None, Some("/api/v1")),
+        (&client, "/ap%69//v1", None, Some("/api/v1")),
+        (&client, "/api/v1/rides", Some("/evil"), Some("/api/v1")),
+        (&client, "/other", Some("/evil"), None),
+        (&proxy, "/api/v1/rides", None, Some("/api/v1")),
+        (&proxy, "/api/v1/rides", Some("/shop"), Some("/shop/api/v1")),
+        (
+            &proxy,
+            "/api/v1/rides",
+            Some("/shop/"),
+            Some("/shop/api/v1"),
+        ),
+        (&proxy, "/other", Some("/shop"), Some("/shop")),
+    ] {
+        let request = sent.into_iter().fold(get(path), |request, prefix| {
+            request.header("x-forwarded-prefix", prefix)
+        });
+        let answer = client.request(request.body(body::empty()).unwrap()).await;
+        assert_eq!(answer.status, 200);
+        let arrived = server.requests().pop().unwrap();
+        assert_eq!(
+            arrived.header("x-forwarded-prefix"),
+            expected,
+            "{path} {sent:?}"
+        );
+    }
+}
+
+/// HSTS, for one, must be on every answer.
+#[tokio::test]
+async fn answers_of_the_gateway_itself_have_the_headers_of_their_route() {
+    let server = Upstream::ok();
+    let yaml = format!(
+        "limits: {{ one: {{ fixed_window: {{ limit: 1, window: 1d }} }} }}\n\
+         response_headers: {{ set: {{ Strict-Transport-Security: max-age=1, Cache-Control: max-age=60 }} }}\n\
+         routes:\n\
+         - {{ path: /file, upstream: \"{url}\", limits: [one] }}\n\
+         - {{ path: /post, methods: [POST], upstream: \"{url}\", max_body: 3 }}\n\
+         - {{ path: /tls, upstream: \"{url}\", redirect: https }}\n\
+         - {{ path: /dead, upstream: \"http://127.0.0.1:1\" }}\n\
+         - {{ path: /own, upstream: \"http://127.0.0.1:1\", \
+              response_headers: {{ set: {{ Strict-Transport-Security: max-age=2, Content-Type: text/css }} }} }}\n\
+         - {{ path: /none, upstream: \"http://127.0.0.1:1\", response_headers: {{ remove: [X-Other] }} }}\n",
+        url = server.url()
+    );
+    let gateway = written(&yaml).await;
+    let http1 = Client::new(gateway.address);
+    let http2 = Client::h2(gateway.address);
+    assert_eq!(http1.get("/file").await.status, 200);
+    for client in [http1, http2] {
+        let client = client
+            .knows("strict-transport-security")
+            .knows("location")
+            .knows("cache-control")
+            .knows("allow");
+        for (method, path, status, expected) in [
+            (Method::GET, "/file", 429, Some("max-age=1")),
+            (Method::GET, "/nowhere", 404, Some("max-age=1")),
+            (Method::GET, "/post", 405, Some("max-age=1")),
+            (Method::POST, "/post", 413, Some("max-age=1")),
+            (Method::GET, "/tls", 308, Some("max-age=1")),
+            (Method::GET, "/dead", 502, Some("max-age=1")),
+            (Method::GET, "/a%2Fb", 400, Some("max-age=1")),
+            (Method::GET, "/own", 502, Some("max-age=2")),
+            (Method::GET, "/none", 502, None),
+        ] {
+            let request = Request::builder().method(method).uri(path);
+            let answer = client
+                .request(request.body(body::full("long")).unwrap())
+                .await;
+            assert_eq!(answer.status, status, "{path}");
+            assert_eq!(
+                answer.header("strict-transport-security"),
+                expected,
+                "{path}"
+            );
+            // What describes the upstream's answers does not describe these.
+            assert_ne!(answer.header("cache-control"), Some("max-age=60"), "{path}");
+            assert_ne!(answer.header("content-type"), Some("text/css"), "{path}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn the_upstream_gets_the_clients_host_or_its_own_or_another() {
     for speaks in [Speaks::Http1, Speaks::Http2] {

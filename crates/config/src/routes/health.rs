@@ -1,0 +1,50 @@
+//! `health`: the path at which listeners answer health checks.
+
+use tidegate_net::pattern::PathPattern;
+use tidegate_yaml::{Place, Problem};
+
+use crate::check::Check;
+use crate::routes::RoutePlan;
+use crate::value::{Fault, Scalar, Value};
+
+/// One path, as clients send it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HealthPath(PathPattern);
+
+impl Value for HealthPath {
+    const NAME: &'static str = "HealthPath";
+    const WHAT: &'static str = "one path";
+    const ALLOWED: &'static str = "a path such as /healthz, without {name}, /** or a final slash";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        let path = PathPattern::parse(text).map_err(|_| Fault::Form)?;
+        let is_one = !path.has_rest() && path.segments().all(|segment| segment.is_some());
+        let is_exact = is_one && path.to_string() == text;
+        is_exact.then_some(Self(path)).ok_or(Fault::Form)
+    }
+}
+
+/// The path of health checks. Warns of a route for the same path, which gets none of its requests.
+pub(crate) fn health(
+    check: &mut Check<'_>,
+    written: Option<&Scalar<HealthPath>>,
+    routes: &[RoutePlan],
+) -> Option<Box<str>> {
+    let scalar = written?;
+    let HealthPath(path) = check.read(scalar)?;
+    let path = path.to_string();
+    let hides = |route: &&RoutePlan| {
+        let own = &route.shape.path;
+        !own.has_rest() && own.matches(&path)
+    };
+    if let Some(route) = routes.iter().find(hides) {
+        hidden(check, scalar.place, &route.name);
+    }
+    Some(path.into())
+}
+
+fn hidden(check: &mut Check<'_>, place: Option<Place>, route: &str) {
+    let message = format!("the route `{route}` has this path as well");
+    let note = "GET, HEAD and OPTIONS of it are answered by `health`, and reach no upstream";
+    check.warn(Problem::new(place, message).note(note));
+}

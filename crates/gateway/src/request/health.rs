@@ -1,0 +1,115 @@
+//! `health`: an answer of the listeners to health checks of load balancers and containers.
+//!
+//! Such checks often come by HTTP/1.0 and without a host. They are charged to no limit, forwarded to no upstream and not logged.
+
+use std::time::Duration;
+
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use tidegate_server::{Overload, Pressure};
+use tidegate_store::Store;
+use tidegate_tower::Clients;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use crate::body::Body;
+
+/// Time in which one answer of the store serves all checks. A flood of checks costs one call a second.
+const KEPT: Duration = Duration::from_secs(1);
+
+/// Whether requests for this path, by this method, are health checks at `path`.
+pub(crate) fn is_check(path: Option<&str>, method: &Method, asked: &str) -> bool {
+    let methods = [Method::GET, Method::HEAD, Method::OPTIONS];
+    path == Some(asked) && methods.contains(method)
+}
+
+/// Returns an error with the reason if the gateway should get no requests: memory is short, keys of tokens are missing, or the store
+/// makes no decisions.
+pub(crate) async fn readiness(
+    overload: &Overload,
+    clients: &Clients,
+    store: &Store,
+) -> Result<(), String> {
+    if overload.pressure() != Pressure::None {
+        return Err("near max_memory: new connections are refused".to_owned());
+    }
+    if clients.lack_keys() {
+        return Err("a key set of jwt was not fetched yet".to_owned());
+    }
+    store.ready().await.map_err(|error| error.to_string())
+}
+
+/// Answers health checks at one path.
+#[derive(Debug)]
+pub(crate) struct Health {
+    path: Box<str>,
+    store: Store,
+    known: Mutex<Option<(Instant, bool)>>,
+}
+
+impl Health {
+    pub(crate) fn new(path: Box<str>, store: Store) -> Self {
+        Self {
+            path,
+            store,
+            known: Mutex::new(None),
+        }
+    }
+
+    /// Whether a request is a health check.
+    pub(crate) fn takes<B>(&self, request: &Request<B>) -> bool {
+        is_check(Some(&self.path), request.method(), request.uri().path())
+    }
+
+    /// The answer to a check.
+    pub(crate) async fn answer(
+        &self,
+        drains: bool,
+        overload: &Overload,
+        clients: &Clients,
+    ) -> Response<Body> {
+        let is_ready = !drains && self.is_ready(overload, clients).await;
+        let (status, text) = match is_ready {
+            true => (StatusCode::OK, "ok\n"),
+            false => (StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
+        };
+        let mut response = Response::new(Body::from(bytes::Bytes::from_static(text.as_bytes())));
+        *response.status_mut() = status;
+        let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+        response.headers_mut().insert(CONTENT_TYPE, plain);
+        let no_store = HeaderValue::from_static("no-store");
+        response.headers_mut().insert(CACHE_CONTROL, no_store);
+        response
+    }
+
+    async fn is_ready(&self, overload: &Overload, clients: &Clients) -> bool {
+        let mut known = self.known.lock().await;
+        if let Some((at, is_ready)) = *known
+            && at.elapsed() < KEPT
+        {
+            return is_ready;
+        }
+        let is_ready = readiness(overload, clients, &self.store).await.is_ok();
+        *known = Some((Instant::now(), is_ready));
+        is_ready
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROUTE: &str = "routes: [{ path: /**, upstream: http://127.0.0.1:9000 }]";
+
+    /// Connections that are open when a stop begins may still carry checks.
+    #[tokio::test]
+    async fn a_gateway_that_drains_is_not_ready() {
+        let (plan, _) = tidegate_config::parse("gateway.yaml", ROUTE, |_| None).unwrap();
+        let health = Health::new("/healthz".into(), Store::Memory(Default::default()));
+        let overload = Overload::default();
+        for (drains, status) in [(false, 200), (true, 503), (false, 200)] {
+            let answer = health.answer(drains, &overload, &plan.clients).await;
+            assert_eq!(answer.status(), status);
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Headers that `response_headers` sets on the gateway's own answers, such as `Strict-Transport-Security` on a 429.
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use tidegate_net::headers::describes_answer;
+use tidegate_tower::HeaderEdits;
+
+/// Headers of the gateway's own answers.
+#[derive(Debug)]
+pub(crate) struct OwnHeaders(Box<[(HeaderName, HeaderValue)]>);
+
+impl OwnHeaders {
+    /// Takes the headers that `edits` sets, without those that describe one answer. A refusal must not be cached like a page of the
+    /// upstream.
+    pub(crate) fn of(edits: &HeaderEdits) -> Self {
+        let set = edits.set.iter();
+        let set = set.filter(|(name, _)| !describes_answer(name));
+        Self(set.cloned().collect())
+    }
+
+    /// Adds each header that the answer lacks.
+    pub(crate) fn write(&self, headers: &mut HeaderMap) {
+        for (name, value) in &self.0 {
+            headers.entry(name).or_insert_with(|| value.clone());
+        }
+    }
+}
